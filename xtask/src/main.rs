@@ -1,0 +1,158 @@
+//! The project's own chores: `cargo xtask test` is what a change has to pass, the rest are its parts.
+//!
+//! Each chore is an ordinary `cargo` or `git` command, printed before it runs, so that it can be
+//! repeated by hand. Nothing here is needed to build or use the project.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its terminal"
+)]
+
+mod reference;
+mod shell;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use shell::{Step, cargo, root};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of this repository")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check everything a change has to pass: format, house rules, lints, tests, documentation
+    Test,
+    /// Format every source file (with --check: only say what would change)
+    Fmt {
+        /// Change nothing; fail if something would change
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check the house rules that no compiler checks: headers, crate edges, sizes, generated pages, links
+    Tidy,
+    /// Write the generated part of docs/tape-format.md anew from the op table
+    Docs,
+    /// Run the tests, writing every snapshot and expectation anew; look at `git diff` afterwards
+    Bless,
+    /// Run the benchmarks of docs/benchmarks.md (optimised build); arguments go on to the runner
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Run a fuzz target for some seconds: text, binary, or run
+    Fuzz {
+        /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter and engine)
+        #[arg(default_value = "text")]
+        target: String,
+        /// How long
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
+}
+
+fn main() {
+    if let Err(error) = run(Cli::parse().chore) {
+        eprintln!("error: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    match chore {
+        Chore::Test => test(),
+        Chore::Fmt { check: false } => cargo(&["fmt", "--all"]).run(),
+        Chore::Fmt { check: true } => cargo(&["fmt", "--all", "--check"]).run(),
+        Chore::Tidy => tidy::tidy(&root()),
+        Chore::Docs => reference::write(&root()),
+        Chore::Bless => bless(),
+        Chore::Bench { args } => bench(&args),
+        Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
+    }
+}
+
+/// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo check`, and the tests are built
+/// once, so that the world is compiled twice (without and with code) and no third time.
+fn test() -> Result<()> {
+    let steps: [(&str, &dyn Fn() -> Result<()>); 5] = [
+        ("format", &|| cargo(&["fmt", "--all", "--check"]).run()),
+        ("house rules", &|| tidy::tidy(&root())),
+        ("lints", &|| {
+            cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+                .run()
+        }),
+        ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
+        ("documentation", &|| {
+            cargo(&["doc", "--workspace", "--no-deps", "--quiet"])
+                .env("RUSTDOCFLAGS", "-D warnings")
+                .run()
+        }),
+    ];
+    let mut times = Vec::new();
+    for (name, step) in steps {
+        println!("\n== {name}");
+        times.push((name, shell::timed(step)?));
+    }
+    if std::env::var_os("CI").is_some() {
+        println!("\n== nothing changed by the suite");
+        Step::new("git", &["diff", "--exit-code"]).run()?;
+    }
+    println!("\nall of it passed:");
+    for (name, time) in times {
+        println!("  {name:<14} {:>6.1} s", time.as_secs_f64());
+    }
+    Ok(())
+}
+
+fn bless() -> Result<()> {
+    reference::write(&root())?;
+    cargo(&["test", "--workspace", "--no-fail-fast"])
+        .env("INSTA_UPDATE", "always")
+        .env("GT_BLESS", "1")
+        .run()?;
+    Step::new("git", &["status", "--short"]).run()
+}
+
+fn bench(args: &[String]) -> Result<()> {
+    let mut line = vec!["bench", "--bench", "runtime", "--"];
+    line.extend(args.iter().map(String::as_str));
+    cargo(&["build", "--release", "-p", "gt-cli"]).run()?;
+    cargo(&line).run()
+}
+
+/// Coverage-guided, on the stable compiler: the instrumentation is a code generation option and libFuzzer comes with its crate.
+fn fuzz(target: &str, seconds: u64) -> Result<()> {
+    const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+         -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+    let triple = shell::host_triple()?;
+    let time = format!("-max_total_time={seconds}");
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(root().join(&corpus))?;
+    let arguments = [
+        "run",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--release",
+        "--target",
+        &triple,
+        "--bin",
+        target,
+    ];
+    cargo(&arguments)
+        .args(&[
+            "--",
+            &corpus,
+            "fuzz/seeds",
+            &time,
+            "-timeout=10",
+            "-rss_limit_mb=4096",
+            "-print_final_stats=1",
+        ])
+        .env("RUSTFLAGS", INSTRUMENT)
+        .run()
+}

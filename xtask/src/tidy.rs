@@ -1,0 +1,289 @@
+//! The house rules that no compiler checks, as a table: each rule is a function from the tree's files to its complaints.
+//!
+//! All complaints are printed, not just the first. Rules look at the files that git knows or would add, never at ignored ones. What
+//! clippy or rustfmt can check is left to them.
+
+use crate::{reference, shell::Step};
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A rule finds its violations, one line each.
+type Rule = fn(&Tree) -> Result<Vec<String>>;
+
+const RULES: &[(&str, Rule)] = &[
+    ("every source file says what it is", headers),
+    ("no file is too long to read", sizes),
+    ("no unfinished business", leftovers),
+    ("every test runs", ignored_tests),
+    ("files are named for what they hold", names),
+    ("unsafe code stays where it is fenced", unsafe_code),
+    ("only the socket shells know ZeroMQ, and cores do no input or output", purity),
+    ("crates depend in one direction", edges),
+    ("links in the documents lead somewhere", links),
+    ("generated pages are up to date", generated),
+];
+
+/// Files that may hold unsafe code: the engine's kernels and the one symbol by which the language finds the embedded system.
+const UNSAFE_FILES: &[&str] =
+    &["gt-compiler/src/engine/", "gt-lang/src/embedded.rs", "gt-runtime/src/embedded.rs"];
+
+/// Tables are read by looking things up, so they may be long.
+const TABLES: &[&str] = &["gt-ir/src/op.rs"];
+
+const MAX_LINES: usize = 1_000;
+
+/// What each crate may depend on of ours, outside its tests.
+const EDGES: &[(&str, &[&str])] = &[
+    ("gt-ir", &[]),
+    ("gt-macros", &[]),
+    ("gt-lang", &["gt-ir", "gt-macros"]),
+    ("gt-compiler", &["gt-ir"]),
+    ("gt-runtime", &["gt-ir", "gt-compiler"]),
+    ("gt-cli", &["gt-ir", "gt-compiler", "gt-runtime"]),
+    ("gt", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
+    ("xtask", &["gt-ir"]),
+];
+
+/// Heavy crates that the language must never need, so that a user's edit loop never links them.
+const FOREIGN_TO_THE_LANGUAGE: &[&str] = &["cranelift-", "zmq", "egg", "tokio", "tch", "gemm"];
+
+/// The repository's files: path from the root, and the text where it is text.
+struct Tree {
+    files: BTreeMap<String, String>,
+}
+
+/// Checks every rule and prints every complaint.
+pub(crate) fn tidy(root: &Path) -> Result<()> {
+    let tree = Tree::read(root)?;
+    let mut n_complaints = 0;
+    for (name, rule) in RULES {
+        let complaints = rule(&tree).with_context(|| format!("while checking that {name}"))?;
+        n_complaints += complaints.len();
+        println!("{} {name}", if complaints.is_empty() { "ok  " } else { "FAIL" });
+        complaints.iter().for_each(|complaint| println!("       {complaint}"));
+    }
+    if n_complaints > 0 {
+        bail!("{n_complaints} house rule violation(s), listed above");
+    }
+    Ok(())
+}
+
+impl Tree {
+    fn read(root: &Path) -> Result<Tree> {
+        let listing =
+            Step::new("git", &["ls-files", "--cached", "--others", "--exclude-standard"]).read()?;
+        let texts = listing
+            .lines()
+            .filter_map(|path| Some((path.to_string(), std::fs::read(root.join(path)).ok()?)));
+        let files = texts
+            .filter_map(|(path, bytes)| Some((path, String::from_utf8(bytes).ok()?)))
+            .collect();
+        Ok(Tree { files })
+    }
+
+    fn ending(&self, suffix: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.files
+            .iter()
+            .filter(move |(path, _)| path.ends_with(suffix))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ending(".rs").filter(|(path, _)| !path.contains("/ui/"))
+    }
+}
+
+/// Complaints about single lines, as `path:line: what`.
+fn by_line<'a>(
+    files: impl Iterator<Item = (&'a str, &'a str)>,
+    complaint: impl Fn(&str, &str) -> Option<String>,
+) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    for (path, text) in files {
+        let found =
+            text.lines().enumerate().filter_map(|(i, line)| Some((i, complaint(path, line)?)));
+        complaints.extend(found.map(|(i, what)| format!("{path}:{}: {what}", i + 1)));
+    }
+    Ok(complaints)
+}
+
+/// The part of a line that is code.
+fn code(line: &str) -> &str {
+    line.split("//").next().unwrap_or(line)
+}
+
+fn headers(tree: &Tree) -> Result<Vec<String>> {
+    let bare =
+        tree.rust().filter(|(_, text)| !text.starts_with("//! ") && !text.starts_with("#![doc"));
+    Ok(bare.map(|(path, _)| format!("{path}: no `//!` header on its first line")).collect())
+}
+
+fn sizes(tree: &Tree) -> Result<Vec<String>> {
+    let long = tree.rust().filter(|(path, _)| !TABLES.contains(path)).filter_map(|(path, text)| {
+        let n_lines =
+            text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text).lines().count();
+        (n_lines > MAX_LINES)
+            .then(|| format!("{path}: {n_lines} lines before its tests, more than {MAX_LINES}"))
+    });
+    Ok(long.collect())
+}
+
+fn leftovers(tree: &Tree) -> Result<Vec<String>> {
+    // Spelled in halves, since this file is searched too.
+    let marks = [["TO", "DO"], ["FIX", "ME"], ["X", "XX"], ["todo", "!("], ["unimplemented", "!("]]
+        .map(|halves| halves.concat());
+    let files = tree.files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+    by_line(
+        files.filter(|(path, _)| !path.ends_with(".lock") && !path.starts_with("snapshots/")),
+        |_, line| {
+            marks.iter().find(|mark| line.contains(mark.as_str())).map(|mark| format!("`{mark}`"))
+        },
+    )
+}
+
+fn ignored_tests(tree: &Tree) -> Result<Vec<String>> {
+    let marks = ["#[ign", "#[should_pa"];
+    by_line(tree.rust(), |_, line| {
+        let hit =
+            marks.iter().any(|mark| line.trim_start().starts_with(mark) && !line.contains("\"#["));
+        hit.then(|| "a test that does not run, or passes by panicking".into())
+    })
+}
+
+fn names(tree: &Tree) -> Result<Vec<String>> {
+    const SAY_NOTHING: [&str; 4] = ["utils.rs", "util.rs", "helpers.rs", "common.rs"];
+    let vague = tree
+        .rust()
+        .filter(|(path, _)| SAY_NOTHING.iter().any(|name| path.rsplit('/').next() == Some(name)));
+    Ok(vague
+        .map(|(path, _)| format!("{path}: the name says nothing about what is inside"))
+        .collect())
+}
+
+fn unsafe_code(tree: &Tree) -> Result<Vec<String>> {
+    const USES: [&str; 5] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("];
+    let fenced = |path: &str| {
+        UNSAFE_FILES.iter().any(|allowed| path.starts_with(allowed)) || path.starts_with("xtask/")
+    };
+    by_line(tree.rust().filter(|(path, _)| !fenced(path)), |_, line| {
+        USES.iter()
+            .find(|word| code(line).contains(*word))
+            .map(|word| format!("`{word}` outside the fenced files"))
+    })
+}
+
+fn purity(tree: &Tree) -> Result<Vec<String>> {
+    const WORLD: [&str; 6] =
+        ["std::net", "std::fs", "std::thread", "std::time::Instant", "SystemTime", "zmq::"];
+    by_line(
+        tree.rust().filter(|(path, _)| path.contains("/src/") && !path.starts_with("xtask/")),
+        |path, line| {
+            let file = path.rsplit('/').next().unwrap_or(path);
+            let line = code(line);
+            if file == "core.rs" {
+                return WORLD
+                    .iter()
+                    .find(|word| line.contains(*word))
+                    .map(|word| format!("`{word}` in a pure core"));
+            }
+            let is_shell = path.contains("/zmq");
+            (!is_shell && line.contains("zmq::") && !line.contains("::zmq::"))
+                .then(|| "ZeroMQ outside its shell".into())
+        },
+    )
+}
+
+fn edges(_: &Tree) -> Result<Vec<String>> {
+    let text = crate::shell::cargo(&["metadata", "--format-version", "1", "--no-deps"]).read()?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let packages = metadata["packages"].as_array().context("`cargo metadata` lists no packages")?;
+    let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut complaints = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = EDGES.iter().find(|(crate_name, _)| *crate_name == name) else {
+            complaints.push(format!("{name}: a crate without a line in xtask's table of edges"));
+            continue;
+        };
+        let all = package["dependencies"].as_array().into_iter().flatten();
+        for dependency in all.filter(|d| d["kind"].is_null()).filter_map(|d| d["name"].as_str()) {
+            let foreign = name == "gt-lang"
+                && FOREIGN_TO_THE_LANGUAGE.iter().any(|f| dependency.starts_with(f));
+            if foreign || (ours.contains(&dependency) && !allowed.contains(&dependency)) {
+                complaints.push(format!("{name} must not depend on {dependency}"));
+            }
+        }
+    }
+    Ok(complaints)
+}
+
+fn links(tree: &Tree) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    for (path, text) in tree.ending(".md") {
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        let targets =
+            text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
+        for target in targets.filter(|t| !t.is_empty() && !t.contains(':') && !t.starts_with('<')) {
+            if !crate::shell::root().join(folder).join(target).exists() {
+                complaints.push(format!("{path}: nothing at `{target}`"));
+            }
+        }
+    }
+    Ok(complaints)
+}
+
+fn generated(tree: &Tree) -> Result<Vec<String>> {
+    let page = tree
+        .files
+        .get(reference::PAGE)
+        .with_context(|| format!("{} is missing", reference::PAGE))?;
+    let fresh = reference::renewed(page)?;
+    Ok(if *page == fresh {
+        vec![]
+    } else {
+        vec![format!("{}: stale; run `cargo xtask docs`", reference::PAGE)]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        Tree {
+            files: files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect(),
+        }
+    }
+
+    #[test]
+    fn each_rule_finds_what_it_is_for() {
+        let long = format!("//! a\n{}", "x\n".repeat(MAX_LINES));
+        let mark = format!("//! a\n// {}: later\n", ["TO", "DO"].concat());
+        let cases: &[(Rule, &str, &str)] = &[
+            (headers, "a/src/lib.rs", "fn main() {}\n"),
+            (sizes, "a/src/lib.rs", &long),
+            (leftovers, "a/src/lib.rs", &mark),
+            (ignored_tests, "a/src/lib.rs", "//! a\n    #[ignore]\n"),
+            (names, "a/src/utils.rs", "//! a\n"),
+            (unsafe_code, "gt-ir/src/lib.rs", "//! a\nlet x = unsafe { y };\n"),
+            (purity, "gt-runtime/src/dispatcher/core.rs", "//! a\nuse std::net::TcpStream;\n"),
+            (purity, "gt-runtime/src/client.rs", "//! a\nlet c = zmq::Context::new();\n"),
+            (links, "a.md", "see [b](no/such/file.md)"),
+        ];
+        for (i, (rule, path, text)) in cases.iter().enumerate() {
+            assert_eq!(rule(&tree(&[(path, text)])).unwrap().len(), 1, "case {i}: {path}");
+        }
+    }
+
+    #[test]
+    fn no_rule_complains_about_a_plain_file() {
+        let plain = tree(&[(
+            "gt-ir/src/lib.rs",
+            "//! What it is.\n\n/// One.\npub const ONE: u32 = 1; // no unsafe { here }\n",
+        )]);
+        for rule in [headers, sizes, leftovers, ignored_tests, names, unsafe_code, purity, links] {
+            assert_eq!(rule(&plain).unwrap(), Vec::<String>::new());
+        }
+    }
+}
