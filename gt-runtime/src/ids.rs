@@ -1,0 +1,58 @@
+//! Names of the parties, as they print in errors and logs: `p3` a transport endpoint, `c1` a client, `s1` a session, `w1` a worker.
+//!
+//! A [`PeerId`] is given by the shell to whatever it can send to; the other ids are given by the dispatcher, count up from 1
+//! and are never used again. An [`Incarnation`] tells one life of a peer from the next.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident($int:ty) $prefix:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub $int);
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )* };
+}
+
+ids! {
+    /// Something the shell can send packets to. Both sockets of one process (control and bulk) are one peer.
+    PeerId(u64) "p";
+    /// A client process, as people see it.
+    ClientId(u64) "c";
+    /// All that one client holds: its values, its tapes under way, its reads. It survives a broken connection.
+    SessionId(u64) "s";
+    /// A worker process (or thread, embedded) from its registration to its loss.
+    WorkerId(u64) "w";
+    /// A read or another question: counted by the asker, unique in its session.
+    RequestId(u64) "r";
+    /// One life of the connecting side of a link. Packets of both directions carry it, so those of an earlier life are told
+    /// apart and dropped. Of two from one peer the greater is the later: take it from the wall clock (nanoseconds).
+    Incarnation(u64) "i";
+}
+
+/// Who a peer is, for the errors and logs that name it: `w1 (pi, pid 123)`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Identity {
+    /// A name for people: the program's, or the engine's.
+    pub name: String,
+    /// Where it runs.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, pid {}", self.host, self.pid)
+    }
+}

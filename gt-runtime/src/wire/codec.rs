@@ -1,0 +1,161 @@
+//! Packets as bytes: a header of magic and version, the packet in postcard, and the bytes of a chunk as a frame of their own.
+//!
+//! Decoding trusts nothing: sizes are checked before anything is allocated, and any bytes whatever give a packet within the
+//! limits of [`wire`](super) or a [`WireError`], never a panic. A chunk's bytes are not copied in either direction.
+
+use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
+use crate::wire::{FromClient, FromWorker, Message, ToClient, ToWorker};
+use bytes::Bytes;
+
+const MAGIC: [u8; 2] = *b"GT";
+const HEADER: usize = 4;
+
+/// A packet as the transport sends it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frames {
+    /// Header and packet.
+    pub head: Vec<u8>,
+    /// The bytes of its chunk, when it carries one.
+    pub payload: Option<Bytes>,
+}
+
+/// Why bytes are not a packet. The fault of whoever sent them, or of the wire between.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WireError {
+    /// Not GT at all.
+    #[error("these bytes are no gt packet: they begin with {0:02x?}\nhint: is something else talking to this port?")]
+    Magic(Vec<u8>),
+    /// Another version of GT.
+    #[error("protocol version {theirs} does not match version {ours} of this program\nhint: run the same version of gt on both sides")]
+    Version {
+        /// This build's.
+        ours: u32,
+        /// The packet's.
+        theirs: u32,
+    },
+    /// Too large.
+    #[error("{what} of {size} is above the limit of {limit}")]
+    Limit {
+        /// What of the packet.
+        what: &'static str,
+        /// Its size.
+        size: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+    /// Cut off, or random.
+    #[error("the packet is damaged: {0}")]
+    Damaged(String),
+}
+
+/// The frames of a packet.
+///
+/// # Errors
+/// The packet is over a limit; the sender of a tape or a chunk is to split it before.
+pub fn encode(packet: &Packet) -> Result<Frames, WireError> {
+    check(packet)?;
+    let mut head = Vec::with_capacity(64);
+    head.extend_from_slice(&MAGIC);
+    head.extend_from_slice(&(PROTOCOL as u16).to_le_bytes());
+    let head = postcard::to_extend(packet, head).map_err(|error| WireError::Damaged(error.to_string()))?;
+    limit("a packet", head.len(), MAX_HEAD)?;
+    let chunk = data(packet).and_then(Message::chunk);
+    Ok(Frames { head, payload: chunk.map(|chunk| chunk.bytes.clone()) })
+}
+
+/// The packet of some frames; extra frames are the caller's to refuse.
+///
+/// # Errors
+/// See [`WireError`].
+pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> {
+    limit("a packet", head.len(), MAX_HEAD)?;
+    let (header, rest) = head.split_at_checked(HEADER).ok_or_else(|| WireError::Magic(head.to_vec()))?;
+    if header[..2] != MAGIC {
+        return Err(WireError::Magic(header.to_vec()));
+    }
+    let theirs = u32::from(u16::from_le_bytes([header[2], header[3]]));
+    if theirs != PROTOCOL {
+        return Err(WireError::Version { ours: PROTOCOL, theirs });
+    }
+    let (mut packet, left) =
+        postcard::take_from_bytes::<Packet>(rest).map_err(|error| WireError::Damaged(error.to_string()))?;
+    if !left.is_empty() {
+        return Err(WireError::Damaged(format!("{} bytes too many", left.len())));
+    }
+    let chunk = match &mut packet.body {
+        Body::Data { message, .. } => message.chunk_mut(),
+        _ => None,
+    };
+    match (chunk, payload) {
+        (Some(chunk), Some(bytes)) => chunk.bytes = bytes,
+        (None, None) => (),
+        (Some(_), None) => return Err(WireError::Damaged("the frame of its chunk is missing".into())),
+        (None, Some(_)) => return Err(WireError::Damaged("it has a frame too many".into())),
+    }
+    check(&packet)?;
+    Ok(packet)
+}
+
+fn data(packet: &Packet) -> Option<&Message> {
+    match &packet.body {
+        Body::Data { message, .. } => Some(message),
+        _ => None,
+    }
+}
+
+fn limit(what: &'static str, size: usize, limit: usize) -> Result<(), WireError> {
+    if size > limit { Err(WireError::Limit { what, size, limit }) } else { Ok(()) }
+}
+
+/// What holds of every packet on the wire, whichever way it goes.
+fn check(packet: &Packet) -> Result<(), WireError> {
+    match &packet.body {
+        Body::Hello(hello) => {
+            limit("a name", hello.identity.name.len(), MAX_TEXT)?;
+            limit("a host name", hello.identity.host.len(), MAX_TEXT)
+        }
+        Body::Welcome(welcome) => limit("a name", welcome.name.len(), MAX_TEXT),
+        Body::Bye { reason } => limit("a reason", reason.len(), MAX_TEXT),
+        Body::Data { message, .. } => check_message(message, packet.stream),
+        Body::Refused(_) | Body::Ack { .. } | Body::Ping | Body::Pong => Ok(()),
+    }
+}
+
+fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireError> {
+    match message {
+        Message::FromClient(FromClient::Tape(tape)) | Message::ToWorker(ToWorker::Run { tape, .. }) => {
+            limit("a tape's entries", tape.entries.len(), MAX_ENTRIES)?;
+        }
+        Message::ToClient(ToClient::Failed { error, .. }) | Message::FromWorker(FromWorker::Failed { error, .. }) => {
+            limit("an error message", error.message.len(), MAX_TEXT)?;
+        }
+        Message::FromWorker(FromWorker::Register(capacity)) => limit("a name", capacity.engine.len(), MAX_TEXT)?,
+        _ => (),
+    }
+    if let Some(chunk) = message.chunk() {
+        limit("a chunk", chunk.bytes.len(), MAX_CHUNK)?;
+        if chunk.total != chunk.ty.bytes() as u64 {
+            return Err(WireError::Damaged(format!("{} bytes cannot be a {}", chunk.total, chunk.ty)));
+        }
+        if chunk.offset.checked_add(chunk.bytes.len() as u64).is_none_or(|end| end > chunk.total) {
+            return Err(WireError::Damaged("a chunk is beyond the end of its tensor".into()));
+        }
+    }
+    // The end of a session closes both streams; anything else has one.
+    let both = matches!(message, Message::ToWorker(ToWorker::EndSession { .. }));
+    if !both && message.stream() != stream {
+        return Err(WireError::Damaged(format!("its message does not belong on the {stream:?} stream")));
+    }
+    Ok(())
+}
+
+/// A text cut to what the wire takes.
+#[must_use]
+pub fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT - 3).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
