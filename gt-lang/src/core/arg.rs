@@ -1,0 +1,171 @@
+//! What the methods of a tensor accept: operands, axes and sizes, each convertible from the spellings people use.
+//!
+//! Guarantees: every conversion is total. A value that makes no sense (an axis out of range, two `-1` in a shape) is
+//! kept as it was given and refused when the instruction is recorded, so that the error carries the user's line.
+
+use gt_ir::scalar::Scalar;
+use gt_ir::shape::{Dim, Shape};
+use smallvec::SmallVec;
+
+use super::DynTensor;
+
+/// One operand of an operation: a tensor or a plain number.
+#[derive(Clone, Copy)]
+pub enum Arg<'a> {
+    /// A tensor.
+    Tensor(&'a DynTensor),
+    /// A number; it takes part in dtype promotion as a number does in PyTorch (it never widens within its kind).
+    Scalar(Scalar),
+}
+
+impl<'a> From<&'a DynTensor> for Arg<'a> {
+    fn from(tensor: &'a DynTensor) -> Self {
+        Arg::Tensor(tensor)
+    }
+}
+
+impl From<Scalar> for Arg<'_> {
+    fn from(scalar: Scalar) -> Self {
+        Arg::Scalar(scalar)
+    }
+}
+
+macro_rules! number_args {
+    ($($t:ty => $variant:ident as $wide:ty),+ $(,)?) => {$(
+        impl From<$t> for Arg<'_> {
+            fn from(number: $t) -> Self {
+                Arg::Scalar(Scalar::$variant(<$wide>::from(number)))
+            }
+        }
+    )+};
+}
+number_args!(f32 => F64 as f64, f64 => F64 as f64, i32 => I64 as i64, i64 => I64 as i64, bool => Bool as bool);
+
+/// The axes of a reduction, and whether the reduced axes stay with size one.
+///
+/// `..` is all of them; one axis is a number, several are an array; negative axes count from the end. [`keepdim`] keeps
+/// the reduced axes.
+///
+/// ```ignore
+/// x.sum(..);  x.sum(-1);  x.mean([0, 2]);  x.max(keepdim(-1));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axes {
+    pub(crate) list: Option<SmallVec<[i64; 8]>>,
+    pub(crate) keep: Keep,
+}
+
+/// Whether a reduced axis stays, with size one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Reduced axes disappear.
+    No,
+    /// Reduced axes stay with size one.
+    Yes,
+}
+
+/// These axes, kept with size one: `x.sum(keepdim(-1))` is PyTorch's `x.sum(-1, keepdim=True)`.
+pub fn keepdim(axes: impl Into<Axes>) -> Axes {
+    Axes { keep: Keep::Yes, ..axes.into() }
+}
+
+impl From<std::ops::RangeFull> for Axes {
+    fn from(_: std::ops::RangeFull) -> Self {
+        Axes { list: None, keep: Keep::No }
+    }
+}
+
+impl<A: Into<Axes>> From<(A, Keep)> for Axes {
+    fn from((axes, keep): (A, Keep)) -> Self {
+        Axes { keep, ..axes.into() }
+    }
+}
+
+/// The sizes of a new shape: an array, slice or vector of integers, or a [`Shape`].
+///
+/// In `reshape` one size may be `-1`; in `expand` `-1` keeps the size that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(pub(crate) SmallVec<[Size; 8]>);
+
+/// One size of [`Sizes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// A number, `-1` included.
+    Plain(i64),
+    /// A size with its name.
+    Dim(Dim),
+}
+
+impl From<Shape> for Sizes {
+    fn from(shape: Shape) -> Self {
+        Sizes(shape.dims().map(Size::Dim).collect())
+    }
+}
+
+impl From<&Shape> for Sizes {
+    fn from(shape: &Shape) -> Self {
+        Sizes(shape.dims().map(Size::Dim).collect())
+    }
+}
+
+impl From<()> for Sizes {
+    fn from((): ()) -> Self {
+        Sizes(SmallVec::new())
+    }
+}
+
+/// An integer as it comes; what does not fit 64 bits becomes a number no axis or size can be.
+fn wide<I: TryInto<i64>>(i: I) -> i64 {
+    i.try_into().unwrap_or(i64::MIN)
+}
+
+macro_rules! integer_args {
+    ($($t:ty),+) => {$(
+        impl From<$t> for Axes {
+            fn from(axis: $t) -> Self {
+                Axes { list: Some(SmallVec::from_slice(&[wide(axis)])), keep: Keep::No }
+            }
+        }
+        impl From<&[$t]> for Axes {
+            fn from(axes: &[$t]) -> Self {
+                Axes { list: Some(axes.iter().map(|&a| wide(a)).collect()), keep: Keep::No }
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Axes {
+            fn from(axes: [$t; N]) -> Self {
+                Axes::from(axes.as_slice())
+            }
+        }
+        impl<const N: usize> From<&[$t; N]> for Axes {
+            fn from(axes: &[$t; N]) -> Self {
+                Axes::from(axes.as_slice())
+            }
+        }
+        impl From<&[$t]> for Sizes {
+            fn from(sizes: &[$t]) -> Self {
+                Sizes(sizes.iter().map(|&s| Size::Plain(wide(s))).collect())
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Sizes {
+            fn from(sizes: [$t; N]) -> Self {
+                Sizes::from(sizes.as_slice())
+            }
+        }
+        impl<const N: usize> From<&[$t; N]> for Sizes {
+            fn from(sizes: &[$t; N]) -> Self {
+                Sizes::from(sizes.as_slice())
+            }
+        }
+        impl From<Vec<$t>> for Sizes {
+            fn from(sizes: Vec<$t>) -> Self {
+                Sizes::from(sizes.as_slice())
+            }
+        }
+        impl From<&Vec<$t>> for Sizes {
+            fn from(sizes: &Vec<$t>) -> Self {
+                Sizes::from(sizes.as_slice())
+            }
+        }
+    )+};
+}
+integer_args!(i32, i64, usize);

@@ -1,0 +1,141 @@
+//! Element by element: arithmetic, functions, comparisons, logic, selection, casts.
+
+use gt_ir::dtype::DType;
+use gt_ir::op::Op;
+
+use super::{Arg, DynTensor};
+
+macro_rules! unary {
+    ($($(#[$doc:meta])+ $name:ident => $op:ident;)+) => {
+        impl DynTensor {$(
+            $(#[$doc])+
+            #[must_use]
+            #[track_caller]
+            pub fn $name(&self) -> DynTensor {
+                DynTensor::record(Op::$op, &[Arg::Tensor(self)])
+            }
+        )+}
+    };
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])+ $name:ident => $op:ident;)+) => {
+        impl DynTensor {$(
+            $(#[$doc])+
+            ///
+            /// The other operand is a tensor or a number; shapes broadcast and dtypes promote as in PyTorch.
+            #[must_use]
+            #[track_caller]
+            pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
+                DynTensor::record(Op::$op, &[Arg::Tensor(self), other.into()])
+            }
+        )+}
+    };
+}
+
+unary! {
+    /// The negative of each element.
+    neg => Neg;
+    /// e to the power of each element.
+    exp => Exp;
+    /// The natural logarithm.
+    log => Log;
+    /// The square root.
+    sqrt => Sqrt;
+    /// One over the square root.
+    rsqrt => Rsqrt;
+    /// The absolute value.
+    abs => Abs;
+    /// The sine.
+    sin => Sin;
+    /// The cosine.
+    cos => Cos;
+    /// The hyperbolic tangent.
+    tanh => Tanh;
+    /// The error function.
+    erf => Erf;
+    /// `1 / (1 + exp(-x))`.
+    sigmoid => Sigmoid;
+    /// `max(x, 0)`.
+    relu => Relu;
+    /// The Gaussian error linear unit, exact (`x * Phi(x)`).
+    gelu => Gelu;
+    /// The logical opposite, a `bool` tensor.
+    logical_not => Not;
+}
+
+binary! {
+    /// The sum.
+    add => Add;
+    /// The difference.
+    sub => Sub;
+    /// The product, element by element.
+    mul => Mul;
+    /// The quotient; integers are divided as floats, as in PyTorch.
+    div => Div;
+    /// `self` to the power of `exponent`.
+    pow => Pow;
+    /// The larger of the two; NaN if either is.
+    maximum => Maximum;
+    /// The smaller of the two; NaN if either is.
+    minimum => Minimum;
+    /// Where equal, a `bool` tensor.
+    eq => Eq;
+    /// Where not equal, a `bool` tensor.
+    ne => Ne;
+    /// Where less, a `bool` tensor.
+    lt => Lt;
+    /// Where less or equal, a `bool` tensor.
+    le => Le;
+    /// Where greater, a `bool` tensor.
+    gt => Gt;
+    /// Where greater or equal, a `bool` tensor.
+    ge => Ge;
+    /// Logical and, a `bool` tensor.
+    logical_and => And;
+    /// Logical or, a `bool` tensor.
+    logical_or => Or;
+    /// Logical exclusive or, a `bool` tensor.
+    logical_xor => Xor;
+}
+
+impl DynTensor {
+    /// `a` where this (a `bool` tensor) is true, `b` elsewhere; all three broadcast. PyTorch's `torch.where(self, a, b)`.
+    #[must_use]
+    #[track_caller]
+    pub fn where_<'a>(&'a self, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> DynTensor {
+        DynTensor::record(Op::Where, &[Arg::Tensor(self), a.into(), b.into()])
+    }
+
+    /// The same elements as another dtype. Floats are cut towards zero, `bool` is "not zero".
+    #[must_use]
+    #[track_caller]
+    pub fn to_dtype(&self, dtype: DType) -> DynTensor {
+        if self.dtype() == dtype && self.error().is_none() {
+            return self.clone();
+        }
+        DynTensor::record(Op::Cast(dtype), &[Arg::Tensor(self)])
+    }
+
+    /// Another name of [`DynTensor::to_dtype`].
+    #[must_use]
+    #[track_caller]
+    pub fn cast(&self, dtype: DType) -> DynTensor {
+        self.to_dtype(dtype)
+    }
+
+    /// Each element times itself.
+    #[must_use]
+    #[track_caller]
+    pub fn square(&self) -> DynTensor {
+        self.mul(self)
+    }
+
+    /// Each element no smaller than `min` and no larger than `max`.
+    #[must_use]
+    #[track_caller]
+    pub fn clamp<'a>(&'a self, min: impl Into<Arg<'a>>, max: impl Into<Arg<'a>>) -> DynTensor {
+        let at_least = DynTensor::record(Op::Maximum, &[Arg::Tensor(self), min.into()]);
+        DynTensor::record(Op::Minimum, &[Arg::Tensor(&at_least), max.into()])
+    }
+}

@@ -1,0 +1,78 @@
+//! Reductions over any axes, matrix products, and the functions that normalise along an axis.
+
+use gt_ir::Op;
+
+use super::{Arg, Axes, DynTensor};
+
+macro_rules! reduce {
+    ($($(#[$doc:meta])+ $name:ident => $op:ident;)+) => {
+        impl DynTensor {$(
+            $(#[$doc])+
+            ///
+            /// `..` reduces all axes, a number one, an array several; negative axes count from the end;
+            /// [`keepdim`](super::keepdim) keeps the reduced axes with size one.
+            #[must_use]
+            #[track_caller]
+            pub fn $name(&self, axes: impl Into<Axes>) -> DynTensor {
+                self.reduce(stringify!($name), Op::$op, &axes.into())
+            }
+        )+}
+    };
+}
+
+reduce! {
+    /// The sum; integers and `bool` sum to `i64`.
+    sum => Sum;
+    /// The mean of floats.
+    mean => Mean;
+    /// The largest element; in the gradient, ties share equally.
+    max => Max;
+    /// The smallest element; in the gradient, ties share equally.
+    min => Min;
+}
+
+impl DynTensor {
+    /// The index of the largest element along `axis`, the first of equals, as `i64`.
+    #[must_use]
+    #[track_caller]
+    pub fn argmax(&self, axis: i64) -> DynTensor {
+        todo!("{axis}")
+    }
+
+    /// The variance over `axes`, divided by `n` (not `n - 1`).
+    #[must_use]
+    #[track_caller]
+    pub fn var(&self, axes: impl Into<Axes>) -> DynTensor {
+        let axes = axes.into();
+        let centered = self - self.mean(super::keepdim(axes.clone()));
+        centered.square().mean(axes)
+    }
+
+    /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.
+    #[must_use]
+    #[track_caller]
+    pub fn matmul(&self, other: &DynTensor) -> DynTensor {
+        DynTensor::record(Op::Matmul, &[Arg::Tensor(self), Arg::Tensor(other)])
+    }
+
+    /// `exp(x) / sum(exp(x))` along `axis`.
+    #[must_use]
+    #[track_caller]
+    pub fn softmax(&self, axis: i64) -> DynTensor {
+        todo!("{axis}")
+    }
+
+    /// The logarithm of [`DynTensor::softmax`], without its loss of precision.
+    #[must_use]
+    #[track_caller]
+    pub fn log_softmax(&self, axis: i64) -> DynTensor {
+        todo!("{axis}")
+    }
+
+    /// Subtracts the mean and divides by the standard deviation over the last axis, then `* weight + bias`.
+    #[must_use]
+    #[track_caller]
+    pub fn layer_norm(&self, weight: &DynTensor, bias: &DynTensor, eps: f64) -> DynTensor {
+        DynTensor::record(Op::LayerNorm, &[Arg::Tensor(self), Arg::Tensor(weight), Arg::Tensor(bias), Arg::from(eps)])
+    }
+}

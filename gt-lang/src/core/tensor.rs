@@ -1,0 +1,161 @@
+//! The tensor itself: a name of a value in some session, or the error that kept the value from being made.
+//!
+//! Guarantees: cloning copies two pointers at most; the last clone to go frees the value on the tape. A tensor is one
+//! of three things: *plain* (no gradient flows through it), *tracked* (the result of operations on something that
+//! requires a gradient) or a *variable* (a leaf that collects a gradient and whose value can be replaced, so that
+//! every clone of it sees an optimizer's update).
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gt_ir::{DType, Shape, Type, ValueId};
+
+use crate::autograd::{Leaf, Node};
+use crate::error::Error;
+use crate::session::Session;
+
+/// A tensor whose dtype and shape are known at run time; see the [module](crate::core).
+#[derive(Clone)]
+pub struct DynTensor(pub(crate) Repr);
+
+#[derive(Clone)]
+pub(crate) enum Repr {
+    /// No gradient flows through it.
+    Plain(Arc<Value>),
+    /// A result through which gradients flow.
+    Tracked(Arc<Value>, Arc<Node>),
+    /// A leaf that requires a gradient.
+    Variable(Arc<Variable>),
+}
+
+/// A leaf: its present value, and where its gradient gathers.
+pub(crate) struct Variable {
+    pub(crate) current: Mutex<Arc<Value>>,
+    pub(crate) leaf: Arc<Leaf>,
+}
+
+/// A value of a session. The last reference to go records that the value is free.
+pub(crate) struct Value {
+    pub(crate) ty: Type,
+    pub(crate) state: State,
+}
+
+pub(crate) enum State {
+    /// Recorded, and alive until this is dropped.
+    Live { session: Session, id: ValueId },
+    /// Never recorded, for this reason.
+    Failed(Error),
+}
+
+impl Value {
+    pub(crate) fn live(session: Session, id: ValueId, ty: Type) -> Arc<Value> {
+        Arc::new(Value { ty, state: State::Live { session, id } })
+    }
+
+    pub(crate) fn failed(error: Error, ty: Type) -> Arc<Value> {
+        Arc::new(Value { ty, state: State::Failed(error) })
+    }
+
+    /// The session and the name of a recorded value, or why there is none.
+    pub(crate) fn place(&self) -> Result<(&Session, ValueId), &Error> {
+        match &self.state {
+            State::Live { session, id } => Ok((session, *id)),
+            State::Failed(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        if let State::Live { session, id } = &self.state {
+            session.free(*id);
+        }
+    }
+}
+
+impl Variable {
+    pub(crate) fn get(&self) -> Arc<Value> {
+        // Nothing can panic while the lock is held, and a replaced value is whole either way.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the value; the old one is dropped after the lock is released.
+    pub(crate) fn set(&self, value: Arc<Value>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *current, value);
+        drop(current);
+        drop(old);
+    }
+}
+
+impl DynTensor {
+    pub(crate) fn plain(value: Arc<Value>) -> DynTensor {
+        DynTensor(Repr::Plain(value))
+    }
+
+    pub(crate) fn value(&self) -> Arc<Value> {
+        match &self.0 {
+            Repr::Plain(value) | Repr::Tracked(value, _) => value.clone(),
+            Repr::Variable(variable) => variable.get(),
+        }
+    }
+
+    pub(crate) fn with_value<R>(&self, read: impl FnOnce(&Value) -> R) -> R {
+        match &self.0 {
+            Repr::Plain(value) | Repr::Tracked(value, _) => read(value),
+            Repr::Variable(variable) => read(&variable.get()),
+        }
+    }
+
+    /// A tensor that carries an error into everything derived from it; `like` is the dtype and shape it pretends to have.
+    pub fn failed(error: Error, like: Type) -> DynTensor {
+        DynTensor::plain(Value::failed(error, like))
+    }
+
+    /// The error this tensor carries, if it or something it derives from could not be recorded. Does not wait: errors of
+    /// the worker are reported by reads.
+    pub fn error(&self) -> Option<Error> {
+        self.with_value(|v| v.place().err().cloned())
+    }
+
+    /// Dtype and shape. Of a tensor that carries an error: those of the first operand of what failed.
+    pub fn ty(&self) -> Type {
+        self.with_value(|v| v.ty)
+    }
+
+    /// The dtype.
+    pub fn dtype(&self) -> DType {
+        self.with_value(|v| v.ty.dtype)
+    }
+
+    /// The shape, with the names of its dimensions.
+    pub fn shape(&self) -> Shape {
+        self.with_value(|v| v.ty.shape)
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.with_value(|v| v.ty.shape.rank())
+    }
+
+    /// The size of one axis, negative axes counting from the end; 0 where there is no such axis.
+    pub fn size(&self, axis: i64) -> usize {
+        let shape = self.shape();
+        let axis = if axis < 0 { axis + shape.rank() as i64 } else { axis };
+        usize::try_from(axis).ok().and_then(|a| shape.sizes().get(a).copied()).unwrap_or(0)
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.with_value(|v| v.ty.shape.numel())
+    }
+
+    /// The session the tensor lives in; `None` if it carries an error.
+    pub fn session(&self) -> Option<Session> {
+        self.with_value(|v| v.place().ok().map(|(session, _)| session.clone()))
+    }
+
+    /// The name of the value on the tape; `None` if the tensor carries an error.
+    pub fn value_id(&self) -> Option<ValueId> {
+        self.with_value(|v| v.place().ok().map(|(_, id)| id))
+    }
+}
