@@ -1,0 +1,144 @@
+//! Tensors in pieces: cutting one into chunks for the wire, and putting chunks together again.
+//!
+//! A tensor that comes in one piece is taken as it is; one that comes in several is written into one buffer of its final size,
+//! so each byte is copied once. Pieces come in order (the links see to that); one that was seen before is dropped, and one that
+//! fits nowhere ends the assembly with a reason. Nothing is reserved beyond what the first piece's type and total agree on.
+
+use gt_ir::data::HostTensor;
+use gt_ir::shape::Type;
+
+use crate::wire::{Chunk, MAX_CHUNK};
+
+/// A tensor on its way.
+#[derive(Debug)]
+pub enum Assembly {
+    /// Some pieces are there.
+    Partial {
+        /// The type of the whole.
+        ty: Type,
+        /// The bytes so far.
+        bytes: Vec<u8>,
+    },
+    /// Every byte is there.
+    Whole(HostTensor),
+    /// It can never be whole; why.
+    Broken(String),
+}
+
+impl Assembly {
+    /// Begins with the first piece.
+    #[must_use]
+    pub fn begin(chunk: Chunk) -> Assembly {
+        let (ty, total) = (chunk.ty, chunk.total);
+        if total != ty.bytes() as u64 {
+            return Assembly::Broken(format!("{total} bytes cannot be a {ty}"));
+        }
+        if chunk.offset != 0 {
+            return Assembly::Broken(format!("the first piece of a {ty} begins at byte {}", chunk.offset));
+        }
+        if chunk.is_last() {
+            return Assembly::Whole(HostTensor { ty, bytes: chunk.bytes });
+        }
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(ty.bytes()).is_err() {
+            return Assembly::Broken(format!("no memory for {total} bytes of a {ty}"));
+        }
+        let mut begun = Assembly::Partial { ty, bytes };
+        begun.add(chunk);
+        begun
+    }
+
+    /// Adds the next piece.
+    pub fn add(&mut self, chunk: Chunk) {
+        let Assembly::Partial { ty, bytes } = self else { return };
+        let have = bytes.len() as u64;
+        if chunk.offset < have {
+            return; // Seen before.
+        }
+        let end = chunk.offset + chunk.bytes.len() as u64;
+        if chunk.offset > have || chunk.ty != *ty || end > ty.bytes() as u64 {
+            *self = Assembly::Broken(format!("a piece of a {} at byte {} does not follow the {have} bytes before it", chunk.ty, chunk.offset));
+            return;
+        }
+        bytes.extend_from_slice(&chunk.bytes);
+        if bytes.len() == ty.bytes() {
+            *self = Assembly::Whole(HostTensor { ty: *ty, bytes: std::mem::take(bytes).into() });
+        }
+    }
+
+    /// Whether nothing more will change it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Assembly::Partial { .. })
+    }
+}
+
+/// A chunk cut into pieces that the wire takes. The bytes are shared, not copied.
+pub fn pieces(whole: Chunk) -> impl Iterator<Item = Chunk> {
+    let (len, mut at, mut first) = (whole.bytes.len(), 0, true);
+    std::iter::from_fn(move || {
+        if at == len && !std::mem::take(&mut first) {
+            return None;
+        }
+        first = false;
+        let end = (at + MAX_CHUNK).min(len);
+        let piece = Chunk { offset: whole.offset + at as u64, bytes: whole.bytes.slice(at..end), ..whole.clone() };
+        at = end;
+        Some(piece)
+    })
+}
+
+/// A tensor as one chunk.
+#[must_use]
+pub fn whole(value: gt_ir::tape::ValueId, data: HostTensor) -> Chunk {
+    Chunk { value, ty: data.ty, offset: 0, total: data.ty.bytes() as u64, bytes: data.bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_ir::dtype::DType;
+    use gt_ir::shape::Shape;
+    use gt_ir::tape::ValueId;
+
+    fn tensor(n: usize) -> HostTensor {
+        let bytes: Vec<u8> = (0..n).map(|i| (i % 251) as u8).collect();
+        HostTensor { ty: Type { dtype: DType::U8, shape: Shape::new(&[n]).unwrap() }, bytes: bytes.into() }
+    }
+
+    #[test]
+    fn pieces_make_the_whole_again() {
+        for n in [0, 1, MAX_CHUNK, MAX_CHUNK + 1, 3 * MAX_CHUNK, 3 * MAX_CHUNK + 7] {
+            let data = tensor(n);
+            let mut cut = pieces(whole(ValueId(1), data.clone()));
+            let mut assembly = Assembly::begin(cut.next().unwrap());
+            for piece in cut {
+                assert!(!assembly.is_over());
+                assembly.add(piece.clone());
+                assembly.add(piece); // A duplicate changes nothing.
+            }
+            let Assembly::Whole(got) = assembly else { panic!("{n}: {assembly:?}") };
+            assert_eq!(got.bytes, data.bytes, "{n}");
+        }
+    }
+
+    #[test]
+    fn a_single_piece_is_not_copied() {
+        let data = tensor(100);
+        let Assembly::Whole(got) = Assembly::begin(whole(ValueId(1), data.clone())) else { panic!() };
+        assert_eq!(got.bytes.as_ptr(), data.bytes.as_ptr());
+    }
+
+    #[test]
+    fn pieces_that_do_not_fit_break_it() {
+        let cut: Vec<Chunk> = pieces(whole(ValueId(1), tensor(3 * MAX_CHUNK))).collect();
+        assert!(matches!(Assembly::begin(cut[1].clone()), Assembly::Broken(_)));
+        let mut gap = Assembly::begin(cut[0].clone());
+        gap.add(cut[2].clone());
+        assert!(matches!(gap, Assembly::Broken(_)));
+        let mut other = Assembly::begin(cut[0].clone());
+        other.add(Chunk { ty: tensor(5).ty, ..cut[1].clone() });
+        assert!(matches!(other, Assembly::Broken(_)));
+        assert!(matches!(Assembly::begin(Chunk { total: 9, ..cut[0].clone() }), Assembly::Broken(_)));
+    }
+}

@@ -1,0 +1,33 @@
+//! The only reader of time.
+//!
+//! Everything else takes the time as an argument: a [`Time`] is the span since the process's clock was first read, so the pure
+//! halves can be driven by a virtual clock and a log of events replays exactly. It never goes backwards and knows no date.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Time since this process first looked at its clock.
+pub type Time = Duration;
+
+static START: OnceLock<Instant> = OnceLock::new();
+
+/// The time now.
+#[expect(clippy::disallowed_methods, reason = "this file is the one place that reads the clock")]
+#[must_use]
+pub fn now() -> Time {
+    let now = Instant::now();
+    now.saturating_duration_since(*START.get_or_init(|| now))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn never_goes_backwards() {
+        let mut last = super::now();
+        for _ in 0..1000 {
+            let now = super::now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

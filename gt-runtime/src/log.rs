@@ -1,0 +1,225 @@
+//! The instruction log: every event of client, dispatcher and worker, one line each, when `GT_INSTRUCTION_LOG=file` asks for it.
+//!
+//! ```text
+//! elapsed  | sequence | event        | source                      | command         | size       | details
+//!   0.003s | #0007    | WORKER_SEND  | WORKER w0                   | Run             |     1.2 KB | %5 = add %3, 2.0 (train.rs:12:9)
+//! ```
+//!
+//! Each entry reaches the file in one write before the call returns, so what a crash leaves behind is complete, and nothing
+//! is buffered without bound. Off, it costs one look at an `Option`. A log that cannot be written says so once and goes quiet:
+//! logging never fails a program.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::clock::{self, Time};
+
+/// The variable that names the file.
+pub const VARIABLE: &str = "GT_INSTRUCTION_LOG";
+
+/// What happened, as the log's third column names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The dispatcher received something from a client.
+    Recv,
+    /// The dispatcher sent something to a client.
+    Send,
+    /// The dispatcher sent something to a worker.
+    WorkerSend,
+    /// The dispatcher received something from a worker.
+    WorkerRecv,
+    /// A client handed something to the system.
+    ClientSend,
+    /// A client received something.
+    ClientRecv,
+    /// A worker executed an instruction, or did another piece of work.
+    Execute,
+    /// A peer appeared.
+    Connect,
+    /// A peer went.
+    Disconnect,
+    /// Something failed.
+    Error,
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::Recv => "RECV",
+            What::Send => "SEND",
+            What::WorkerSend => "WORKER_SEND",
+            What::WorkerRecv => "WORKER_RECV",
+            What::ClientSend => "CLIENT_SEND",
+            What::ClientRecv => "CLIENT_RECV",
+            What::Execute => "EXECUTE",
+            What::Connect => "CONNECT",
+            What::Disconnect => "DISCONNECT",
+            What::Error => "ERROR",
+        }
+    }
+}
+
+/// Whose event it is: the fourth column.
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    /// A client, by the name of its session.
+    Client(&'a dyn fmt::Display),
+    /// A worker, by its name.
+    Worker(&'a dyn fmt::Display),
+    /// The dispatcher itself.
+    Dispatcher,
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Client(name) => write!(f, "CLIENT {:20}", name.to_string()),
+            Source::Worker(name) => write!(f, "WORKER {:20}", name.to_string()),
+            Source::Dispatcher => write!(f, "SERVER {:20}", "dispatcher"),
+        }
+    }
+}
+
+/// A log, or none. Cheap to clone; clones share the file and the numbering.
+#[derive(Debug, Clone, Default)]
+pub struct Log(Option<Arc<Mutex<Open>>>);
+
+#[derive(Debug)]
+struct Open {
+    file: Option<File>,
+    sequence: u64,
+    text: String,
+}
+
+impl Log {
+    /// The log that keeps nothing.
+    #[must_use]
+    pub fn off() -> Self {
+        Log(None)
+    }
+
+    /// A log into a new file.
+    pub fn to_file(path: &Path) -> std::io::Result<Self> {
+        let mut file = File::create(path)?;
+        file.write_all(HEADER.as_bytes())?;
+        Ok(Log(Some(Arc::new(Mutex::new(Open { file: Some(file), sequence: 0, text: String::new() })))))
+    }
+
+    /// The log that `GT_INSTRUCTION_LOG` asks for, one for the whole process.
+    #[expect(clippy::print_stderr, reason = "a log that cannot be opened must not fail the program, nor pass in silence")]
+    pub fn from_environment() -> Self {
+        static LOG: OnceLock<Log> = OnceLock::new();
+        LOG.get_or_init(|| match std::env::var_os(VARIABLE) {
+            None => Log::off(),
+            Some(path) => Log::to_file(Path::new(&path)).unwrap_or_else(|error| {
+                eprintln!("gt: {VARIABLE}: cannot write {}: {error}", path.display());
+                Log::off()
+            }),
+        })
+        .clone()
+    }
+
+    /// Starts an entry of several lines, which reach the file together when it is dropped. None when the log is off.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        let open = self.0.as_deref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Entry { open, now: clock::now() })
+    }
+
+    /// One line.
+    #[inline]
+    pub fn line(&self, what: What, source: Source<'_>, command: &str, size: u64, details: fmt::Arguments<'_>) {
+        if let Some(mut entry) = self.entry() {
+            entry.line(what, source, command, size, details);
+        }
+    }
+}
+
+const HEADER: &str = "\
+================================================================================
+GT instruction log
+elapsed  | sequence | event | source | command | size | details
+================================================================================
+";
+
+/// Lines that belong together.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    open: std::sync::MutexGuard<'a, Open>,
+    now: Time,
+}
+
+impl Entry<'_> {
+    /// Adds a line. `size` is in bytes; 0 is left out. Line ends within `details` become ` / `.
+    pub fn line(&mut self, what: What, source: Source<'_>, command: &str, size: u64, details: fmt::Arguments<'_>) {
+        let (now, open) = (self.now.as_secs_f64(), &mut *self.open);
+        open.sequence += 1;
+        let head = (what.name(), open.sequence, size_text(size));
+        let start = open.text.len();
+        // Writing to a String cannot fail.
+        let _ = write!(open.text, "{now:7.3}s | #{:04} | {:12} | {source} | {command:15} | {:>10} | {details}", head.1, head.0, head.2);
+        if open.text[start..].contains('\n') {
+            let flat = open.text[start..].replace('\n', " / ");
+            open.text.truncate(start);
+            open.text.push_str(&flat);
+        }
+        open.text.push('\n');
+    }
+}
+
+impl Drop for Entry<'_> {
+    #[expect(clippy::print_stderr, reason = "a full disk must not fail the program, nor pass in silence")]
+    fn drop(&mut self) {
+        let open = &mut *self.open;
+        if let Some(file) = &mut open.file
+            && let Err(error) = file.write_all(open.text.as_bytes())
+        {
+            eprintln!("gt: the instruction log ends here: {error}");
+            open.file = None;
+        }
+        open.text.clear();
+        open.text.shrink_to(1 << 20);
+    }
+}
+
+fn size_text(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a size shown with one decimal")]
+    let scaled = |unit: u64| bytes as f64 / unit as f64;
+    match bytes {
+        0 => String::new(),
+        1..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KB", scaled(1024)),
+        _ => format!("{:.1} MB", scaled(1_048_576)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_columns() {
+        let path = std::env::temp_dir().join(format!("gt-log-{}.log", std::process::id()));
+        let log = Log::to_file(&path).unwrap();
+        log.line(What::Recv, Source::Client(&"c1"), "Submit", 2048, format_args!("%5 = add %3, 2.0\nat x.rs:1:2"));
+        log.line(What::WorkerSend, Source::Worker(&"w0"), "Run", 0, format_args!("segment 3"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let lines: Vec<&str> = text.lines().skip(4).collect();
+        let columns: Vec<&str> = lines[0].split(" | ").collect();
+        assert_eq!(columns[1..3], ["#0001", "RECV        "]);
+        assert_eq!(columns[3], "CLIENT c1                  ");
+        assert_eq!(columns[4..], ["Submit         ", "    2.0 KB", "%5 = add %3, 2.0 / at x.rs:1:2"]);
+        assert!(columns[0].ends_with('s') && columns[0].len() == 8, "{:?}", columns[0]);
+        assert!(lines[1].ends_with("| WORKER w0                   | Run             |            | segment 3"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn off_keeps_nothing() {
+        assert!(Log::off().entry().is_none());
+    }
+}

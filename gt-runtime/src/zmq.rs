@@ -1,0 +1,356 @@
+//! The one place that knows sockets: a thin safe layer over libzmq.
+//!
+//! A server binds one ROUTER; each peer connects a DEALER for control and another for bulk data, so that a large tensor never
+//! stands in front of a control message: each connection is a stream of its own. Sends never block: a peer that cannot take more
+//! is reported, and the reliable links above send again. Sockets belong to the thread that polls them; other
+//! threads reach it through a [`Waker`].
+//!
+//! It promises nothing about delivery (libzmq loses what is in flight when a connection breaks) and decodes nothing.
+
+mod address;
+mod wake;
+
+pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
+pub use wake::{Waker, wake_pair, Wakeups};
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ::zmq::{Context, DONTWAIT, Message, SNDMORE, Socket as Raw, SocketType};
+
+/// The largest frame any peer may send: a connection that announces more is cut before anything is allocated.
+pub const MAX_FRAME: i64 = 64 << 20;
+/// Frames a message may have, the sender's name not counted.
+pub const MAX_FRAMES: usize = 8;
+/// Messages libzmq may queue for one peer, a backstop only: the links' byte credits bind first.
+const HIGH_WATER: i32 = 10_000;
+const HEARTBEAT_MS: i32 = 1_000;
+const HEARTBEAT_TIMEOUT_MS: i32 = 5_000;
+
+/// Why a socket could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The address itself was at fault.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// Somebody listens there already, or the address is not this machine's.
+    #[error("cannot listen at {0}: {1}")]
+    Bind(Address, String),
+    /// Anybody who can reach the port could use the server.
+    #[error(
+        "refusing to listen at {0}: there is no authentication in this build, so every machine that can reach the port could run work\n\
+         hint: listen on localhost and tunnel, or pass --insecure on a network you trust"
+    )]
+    Exposed(Address),
+    /// libzmq refused.
+    #[error("libzmq: {0}")]
+    Zmq(#[from] ::zmq::Error),
+    /// The operating system refused.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Whether a server may listen where other machines reach it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exposure {
+    /// On this machine only.
+    #[default]
+    Loopback,
+    /// Anywhere, with no authentication.
+    Insecure,
+}
+
+/// What became of a message handed to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Queued for the peer, which does not mean it will arrive.
+    Queued,
+    /// The peer's queue is full.
+    Full,
+    /// Nobody of that name is connected.
+    NoPeer,
+}
+
+/// A message as it came.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The connection it came from (the sender's routing id; empty on a DEALER, which has one peer).
+    pub from: Bytes,
+    /// Its frames. Large ones are libzmq's own buffers, not copies.
+    pub frames: Vec<Bytes>,
+}
+
+/// A ROUTER or DEALER with the options every socket here has.
+pub struct Socket {
+    raw: Raw,
+    role: Role,
+    held: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Router,
+    Dealer,
+}
+
+/// A new libzmq context: one I/O thread.
+#[must_use]
+pub fn context() -> Context {
+    Context::new()
+}
+
+impl Socket {
+    /// A ROUTER listening at `address` over tcp, and over a socket file too when the address is this machine's own. Port 0
+    /// takes a free port. Returns the address with the port it has.
+    pub fn listen(ctx: &Context, address: &Address, exposure: Exposure) -> Result<(Socket, Address), SocketError> {
+        if !address.is_loopback() && exposure == Exposure::Loopback {
+            return Err(SocketError::Exposed(address.clone()));
+        }
+        let raw = ctx.socket(SocketType::ROUTER)?;
+        common_options(&raw)?;
+        raw.set_router_mandatory(true)?;
+        raw.set_router_handover(true)?;
+        let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), bind_reason(e));
+        // tcp first: libzmq would silently take the socket file away from a server that is still running.
+        raw.bind(&address.tcp_endpoint()).map_err(refuse)?;
+        let bound = bound_port(&raw).map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
+        let held = if address.is_loopback() { ipc_path(bound.port)? } else { None };
+        if let Some(path) = &held {
+            raw.bind(&ipc_endpoint(path)).map_err(refuse)?;
+        }
+        Ok((Socket { raw, role: Role::Router, held }, bound))
+    }
+
+    /// A DEALER on its way to `endpoint`, known there as `name`. Nothing is queued before it is connected.
+    pub fn connect(ctx: &Context, endpoint: &str, name: &[u8]) -> Result<Socket, SocketError> {
+        let raw = ctx.socket(SocketType::DEALER)?;
+        common_options(&raw)?;
+        raw.set_identity(name)?;
+        raw.set_immediate(true)?;
+        raw.set_reconnect_ivl(50)?;
+        raw.set_reconnect_ivl_max(2_000)?;
+        raw.set_connect_timeout(5_000)?;
+        raw.connect(endpoint)?;
+        Ok(Socket { raw, role: Role::Dealer, held: None })
+    }
+
+    /// Sends without ever waiting. `to` is ignored by a DEALER.
+    pub fn send(&self, to: &[u8], frames: &[Bytes]) -> Result<Sent, SocketError> {
+        let mut flags = DONTWAIT | SNDMORE;
+        if self.role == Role::Router {
+            match self.raw.send(to, flags) {
+                Ok(()) => {}
+                Err(e) => return not_sent(e),
+            }
+        }
+        for (i, frame) in frames.iter().enumerate() {
+            if i + 1 == frames.len() {
+                flags = DONTWAIT;
+            }
+            match self.raw.send(&frame[..], flags) {
+                Ok(()) => {}
+                Err(e) => return not_sent(e),
+            }
+        }
+        Ok(Sent::Queued)
+    }
+
+    /// Takes the next message, or None when there is none. One with too many frames is dropped whole.
+    pub fn receive(&self) -> Result<Option<Incoming>, SocketError> {
+        loop {
+            let Some(mut frame) = self.receive_frame()? else { return Ok(None) };
+            let mut incoming = Incoming { from: Bytes::new(), frames: Vec::with_capacity(2) };
+            let mut named = self.role == Role::Dealer;
+            loop {
+                let more = frame.get_more();
+                if !named {
+                    incoming.from = Bytes::copy_from_slice(&frame);
+                    named = true;
+                } else if incoming.frames.len() <= MAX_FRAMES {
+                    incoming.frames.push(own(frame));
+                }
+                if !more {
+                    break;
+                }
+                // The parts of a message arrive together, so the next one is there.
+                match self.receive_frame()? {
+                    Some(next) => frame = next,
+                    None => break,
+                }
+            }
+            if incoming.frames.len() <= MAX_FRAMES {
+                return Ok(Some(incoming));
+            }
+        }
+    }
+
+    fn receive_frame(&self) -> Result<Option<Message>, SocketError> {
+        loop {
+            match self.raw.recv_msg(DONTWAIT) {
+                Ok(message) => return Ok(Some(message)),
+                Err(::zmq::Error::EAGAIN) => return Ok(None),
+                Err(::zmq::Error::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// How long an orderly end waits for queued messages to leave.
+    pub fn set_linger(&self, linger: Duration) -> Result<(), SocketError> {
+        Ok(self.raw.set_linger(i32::try_from(linger.as_millis()).unwrap_or(i32::MAX))?)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(path) = &self.held {
+            // Gone already, or somebody else's by now: either way nothing is left to do.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Waits until a socket has something to read, a wake-up came, or `timeout` passed.
+pub fn wait(sockets: &[&Socket], wakeups: &Wakeups, timeout: Option<Duration>) -> Result<(), SocketError> {
+    use std::os::fd::AsRawFd as _;
+    let mut items: smallvec::SmallVec<[::zmq::PollItem<'_>; 4]> = sockets.iter().map(|s| s.raw.as_poll_item(::zmq::POLLIN)).collect();
+    items.push(::zmq::PollItem::from_fd(wakeups.as_raw_fd(), ::zmq::POLLIN));
+    // Rounded up, so that a deadline has passed when its wait ends.
+    let timeout = timeout.map_or(-1, |t| i64::try_from(t.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
+    match ::zmq::poll(&mut items, timeout) {
+        Ok(_) | Err(::zmq::Error::EINTR) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let readable = items.last().is_some_and(::zmq::PollItem::is_readable);
+    wakeups.clear(readable);
+    Ok(())
+}
+
+fn common_options(raw: &Raw) -> Result<(), SocketError> {
+    raw.set_sndhwm(HIGH_WATER)?;
+    raw.set_rcvhwm(HIGH_WATER)?;
+    raw.set_linger(0)?;
+    raw.set_maxmsgsize(MAX_FRAME)?;
+    raw.set_heartbeat_ivl(HEARTBEAT_MS)?;
+    raw.set_heartbeat_timeout(HEARTBEAT_TIMEOUT_MS)?;
+    raw.set_heartbeat_ttl(HEARTBEAT_TIMEOUT_MS)?;
+    raw.set_handshake_ivl(5_000)?;
+    raw.set_tcp_keepalive(1)?;
+    raw.set_ipv6(true)?;
+    Ok(())
+}
+
+fn not_sent(error: ::zmq::Error) -> Result<Sent, SocketError> {
+    match error {
+        ::zmq::Error::EAGAIN | ::zmq::Error::EINTR => Ok(Sent::Full),
+        ::zmq::Error::EHOSTUNREACH => Ok(Sent::NoPeer),
+        other => Err(other.into()),
+    }
+}
+
+fn bind_reason(error: ::zmq::Error) -> String {
+    match error {
+        ::zmq::Error::EADDRINUSE => "the port is in use\nhint: another server may be running there; choose another port with -p".into(),
+        ::zmq::Error::EADDRNOTAVAIL | ::zmq::Error::ENODEV => "that address is not this machine's".into(),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn bound_port(raw: &Raw) -> Option<u16> {
+    let endpoint = raw.get_last_endpoint().ok()?.ok()?;
+    endpoint.trim_end_matches('\0').rsplit_once(':')?.1.parse().ok()
+}
+
+/// A frame as `Bytes`: small ones copied (they are slices of libzmq's shared read buffer, which keeping one would pin), large
+/// ones taken over as they are.
+fn own(frame: Message) -> Bytes {
+    struct Owner(Message);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    if frame.len() <= 16 << 10 { Bytes::copy_from_slice(&frame) } else { Bytes::from_owner(Owner(frame)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patient(sockets: &[&Socket], socket: &Socket) -> Incoming {
+        let (_waker, wakeups) = wake_pair().unwrap();
+        for _ in 0..50 {
+            if let Some(incoming) = socket.receive().unwrap() {
+                return incoming;
+            }
+            wait(sockets, &wakeups, Some(Duration::from_millis(100))).unwrap();
+        }
+        panic!("nothing came");
+    }
+
+    /// DEALERs refuse to send before they are connected.
+    fn send(socket: &Socket, frames: &[Bytes]) {
+        let (_waker, wakeups) = wake_pair().unwrap();
+        for _ in 0..500 {
+            if socket.send(&[], frames).unwrap() == Sent::Queued {
+                return;
+            }
+            wait(&[], &wakeups, Some(Duration::from_millis(10))).unwrap();
+        }
+        panic!("never connected");
+    }
+
+    #[test]
+    fn messages_go_both_ways_over_tcp_and_ipc() {
+        let ctx = context();
+        let (router, address) = Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let ipc = address.reachable_endpoint(Duration::from_secs(1)).unwrap();
+        assert!(ipc.starts_with("ipc://"), "{ipc}");
+        for (i, endpoint) in [ipc, address.tcp_endpoint()].iter().enumerate() {
+            let name = [1, i as u8];
+            let dealer = Socket::connect(&ctx, endpoint, &name).unwrap();
+            let large = Bytes::from(vec![7; 1 << 20]);
+            send(&dealer, &[Bytes::from_static(b"head"), large.clone()]);
+            let got = patient(&[&router], &router);
+            assert_eq!((&got.from[..], &got.frames[0][..]), (&name[..], &b"head"[..]));
+            assert_eq!(got.frames[1], large);
+            assert_eq!(router.send(&got.from, &[Bytes::from_static(b"back")]).unwrap(), Sent::Queued);
+            assert_eq!(patient(&[&dealer], &dealer).frames, [Bytes::from_static(b"back")]);
+        }
+        assert_eq!(router.send(b"nobody", &[Bytes::from_static(b"x")]).unwrap(), Sent::NoPeer);
+    }
+
+    #[test]
+    fn too_many_frames_are_dropped_whole() {
+        let ctx = context();
+        let (router, address) = Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let dealer = Socket::connect(&ctx, &address.tcp_endpoint(), b"x").unwrap();
+        send(&dealer, &vec![Bytes::from_static(b"many"); 1000]);
+        send(&dealer, &[Bytes::from_static(b"few")]);
+        assert_eq!(patient(&[&router], &router).frames, [Bytes::from_static(b"few")]);
+    }
+
+    #[test]
+    fn a_taken_port_and_an_open_one_are_refused() {
+        let ctx = context();
+        let (_held, address) = Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let again = Socket::listen(&ctx, &address, Exposure::Loopback).err().unwrap().to_string();
+        assert!(again.starts_with(&format!("cannot listen at {address}: the port is in use")), "{again}");
+        let open = "0.0.0.0:0".parse().unwrap();
+        let exposed = Socket::listen(&ctx, &open, Exposure::Loopback).err().unwrap().to_string();
+        assert!(exposed.starts_with("refusing to listen at 0.0.0.0:0"), "{exposed}");
+        assert!(Socket::listen(&ctx, &open, Exposure::Insecure).is_ok());
+    }
+
+    #[test]
+    fn a_wake_up_ends_a_wait() {
+        let (waker, wakeups) = wake_pair().unwrap();
+        let other = waker.clone();
+        std::thread::spawn(move || other.wake());
+        wait(&[], &wakeups, None).unwrap();
+        waker.wake();
+        waker.wake();
+        wait(&[], &wakeups, None).unwrap();
+    }
+}

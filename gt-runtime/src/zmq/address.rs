@@ -1,0 +1,196 @@
+//! Where a server listens: `HOST:PORT`, and the ZeroMQ endpoints it stands for.
+//!
+//! A server on this machine is reached over `ipc://`, through a socket file in a folder only its user may enter, and over
+//! tcp on the loopback interface; a server elsewhere over tcp. This file knows names and paths; it opens no ZeroMQ socket.
+
+use std::fmt;
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The longest path a Unix socket may have (`sun_path` less the final zero).
+const MAX_IPC_PATH: usize = 107;
+
+/// Why an address was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// No `:PORT`.
+    #[error("`{0}` has no port\nhint: write HOST:PORT, such as localhost:12345")]
+    NoPort(String),
+    /// The part after the last colon is no port number.
+    #[error("`{1}` in `{0}` is not a port\nhint: a port is a number from 0 to 65535")]
+    BadPort(String, String),
+    /// Nothing, or something that can be no host name, before the colon.
+    #[error("`{1}` in `{0}` is not a host\nhint: a host is a name, an IPv4 address, or an IPv6 address in brackets")]
+    BadHost(String, String),
+    /// The host name has no address.
+    #[error("cannot find the host `{0}`: {1}")]
+    Unknown(String, String),
+    /// The folder for socket files cannot be trusted.
+    #[error("{0} cannot hold the socket files: {1}\nhint: remove it, or set TMPDIR to a folder of your own")]
+    Folder(PathBuf, String),
+    /// Nobody accepts connections there.
+    #[error("no server at {0}: {1}\nhint: start one with `gt-cli server -p {port}`", port = .0.port)]
+    NoServer(Address, String),
+}
+
+/// `HOST:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// A host name or a literal IP address (IPv6 without its brackets).
+    pub host: String,
+    /// A tcp port, which also names the socket file.
+    pub port: u16,
+}
+
+impl Address {
+    /// This machine, at `port`.
+    #[must_use]
+    pub fn local(port: u16) -> Self {
+        Address { host: "127.0.0.1".into(), port }
+    }
+
+    /// Whether the host can only mean this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.host.eq_ignore_ascii_case("localhost") || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// `tcp://HOST:PORT`. The loopback name is spelled as an address, since ZeroMQ binds to addresses only.
+    #[must_use]
+    pub fn tcp_endpoint(&self) -> String {
+        let host = if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
+        if host.contains(':') { format!("tcp://[{host}]:{}", self.port) } else { format!("tcp://{host}:{}", self.port) }
+    }
+
+    /// The endpoint a peer should connect to: the socket file when a server of this user answers there, else tcp when
+    /// something accepts there within `patience`, else why not.
+    pub fn reachable_endpoint(&self, patience: Duration) -> Result<String, AddressError> {
+        if self.is_loopback()
+            && let Some(path) = ipc_path(self.port)?
+            && UnixStream::connect(&path).is_ok()
+        {
+            return Ok(ipc_endpoint(&path));
+        }
+        self.probe_tcp(patience).map(|()| self.tcp_endpoint())
+    }
+
+    fn probe_tcp(&self, patience: Duration) -> Result<(), AddressError> {
+        let name = if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
+        let found = (name, self.port)
+            .to_socket_addrs()
+            .map_err(|e| AddressError::Unknown(self.host.clone(), e.to_string()))?;
+        let mut last = "the name has no address".to_owned();
+        for address in found {
+            match TcpStream::connect_timeout(&address, patience.max(Duration::from_millis(1))) {
+                Ok(_) => return Ok(()),
+                Err(e) => last = e.to_string().to_lowercase(),
+            }
+        }
+        Err(AddressError::NoServer(self.clone(), last))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') { write!(f, "[{}]:{}", self.host, self.port) } else { write!(f, "{}:{}", self.host, self.port) }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (host, port) = text.trim().rsplit_once(':').ok_or_else(|| AddressError::NoPort(text.into()))?;
+        let port = port.parse().map_err(|_| AddressError::BadPort(text.into(), port.into()))?;
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        let good = match bare {
+            Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => !host.is_empty() && host.len() <= 253 && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')),
+        };
+        if !good {
+            return Err(AddressError::BadHost(text.into(), host.into()));
+        }
+        Ok(Address { host: bare.unwrap_or(host).into(), port })
+    }
+}
+
+/// The endpoint of a socket file.
+#[must_use]
+pub fn ipc_endpoint(path: &Path) -> String {
+    format!("ipc://{}", path.display())
+}
+
+/// The socket file of a server on this machine, in a folder that is this user's alone (made when missing, refused when
+/// somebody else could write there). None when the path would be too long for a socket, or is not UTF-8: tcp serves then.
+pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
+    let uid = user_id();
+    let folder = std::env::temp_dir().join(format!("gt-{uid}"));
+    let refuse = |why: String| Err(AddressError::Folder(folder.clone(), why));
+    if let Err(e) = std::fs::DirBuilder::new().mode(0o700).create(&folder)
+        && e.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        return refuse(e.to_string());
+    }
+    let held = match std::fs::symlink_metadata(&folder) {
+        Ok(held) => held,
+        Err(e) => return refuse(e.to_string()),
+    };
+    if !held.is_dir() || held.uid() != uid || held.mode() & 0o077 != 0 {
+        return refuse("it is not a folder that only this user may enter".into());
+    }
+    let path = folder.join(format!("{port}.ipc"));
+    Ok((path.as_os_str().len() <= MAX_IPC_PATH && path.to_str().is_some()).then_some(path))
+}
+
+/// The user this process runs as: the owner of its entry in /proc, or of its home folder where there is no /proc.
+fn user_id() -> u32 {
+    let owner = |path: &Path| std::fs::metadata(path).ok().map(|m| m.uid());
+    owner(Path::new("/proc/self")).or_else(|| std::env::home_dir().and_then(|home| owner(&home))).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let got = match text.parse::<Address>() {
+            Ok(a) => format!("{a} {} {}", a.tcp_endpoint(), if a.is_loopback() { "local" } else { "remote" }),
+            Err(e) => e.to_string().lines().next().unwrap().to_owned(),
+        };
+        assert_eq!(got, expect, "{text}");
+    }
+
+    #[test]
+    fn addresses_parse_or_say_why_not() {
+        check("localhost:12345", "localhost:12345 tcp://127.0.0.1:12345 local");
+        check("127.0.0.1:1", "127.0.0.1:1 tcp://127.0.0.1:1 local");
+        check("[::1]:7", "[::1]:7 tcp://[::1]:7 local");
+        check("gpu-3.lab:9000", "gpu-3.lab:9000 tcp://gpu-3.lab:9000 remote");
+        check("localhost", "`localhost` has no port");
+        check("localhost:", "`` in `localhost:` is not a port");
+        check("localhost:65536", "`65536` in `localhost:65536` is not a port");
+        check("localhost:-1", "`-1` in `localhost:-1` is not a port");
+        check(":12", "`` in `:12` is not a host");
+        check("a b:12", "`a b` in `a b:12` is not a host");
+        check("::1:12", "`::1` in `::1:12` is not a host");
+        check("[zz]:12", "`[zz]` in `[zz]:12` is not a host");
+    }
+
+    #[test]
+    fn nobody_home_is_named() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let error = Address::local(free).reachable_endpoint(Duration::from_secs(1)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("no server at 127.0.0.1:{free}: connection refused")), "{error}");
+        assert!(error.contains(&format!("gt-cli server -p {free}")), "{error}");
+    }
+
+    #[test]
+    fn socket_files_lie_in_a_private_folder() {
+        let Some(path) = ipc_path(4242).unwrap() else { return };
+        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+    }
+}
