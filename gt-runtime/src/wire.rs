@@ -72,10 +72,8 @@ pub enum Body<M = Message> {
         /// The sender may send while the total weight it has sent is below this.
         credit: u64,
     },
-    /// Asks for a sign of life.
+    /// Asks for an acknowledgement: a sign of life, and of credit that may have got lost.
     Ping,
-    /// A sign of life.
-    Pong,
     /// The sender is gone when this arrives; the reason is for people.
     Bye {
         /// Why.
@@ -120,8 +118,6 @@ pub struct Welcome {
     pub name: String,
     /// How many control messages of this incarnation the dispatcher holds: not 0 after a reconnection.
     pub accepted: u64,
-    /// First credit of the two links (control, bulk), in weight.
-    pub credit: (u64, u64),
 }
 
 /// Why a packet was refused.

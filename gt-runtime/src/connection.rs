@@ -1,0 +1,304 @@
+//! One connection between a client or a worker and the dispatcher: the handshake, two [`Link`]s, and the lease.
+//!
+//! Both ends use it: the connecting side [`Connection::dial`]s, the dispatcher [`Connection::accept`]s. Feed it packets and
+//! call [`Connection::transmit`] afterwards, after sending or releasing, and at [`Connection::next_deadline`]. When the other
+//! side refuses, says good-bye or is silent for a lease, it ends once, with an [`Ending`], and is inert from then on. It holds
+//! no clock and no socket, and does not decide what the end means.
+
+use crate::clock::Time;
+use crate::ids::Incarnation;
+use crate::link::{Link, LinkConfig, Timing, Transport};
+use crate::wire::{Body, Hello, Message, Packet, Refusal, Stream, Weight, Welcome};
+use std::time::Duration;
+
+/// How a connection works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionConfig {
+    /// The link of tapes, requests and reports.
+    pub control: LinkConfig,
+    /// The link of tensor data.
+    pub bulk: LinkConfig,
+    /// Silence of our own after which the other side is asked for a sign of life.
+    pub heartbeat: Duration,
+    /// Silence of the other side after which it is given up. Over a reliable transport nobody is.
+    pub lease: Duration,
+    /// The same, once the transport has reported that the other side cannot be reached.
+    pub grace: Duration,
+    /// How long the other side may leave what is queued for it standing still, if there is a limit.
+    pub patience: Option<Duration>,
+    /// How long a dialing side waits for an answer, if there is a limit.
+    pub answer: Option<Duration>,
+}
+
+impl ConnectionConfig {
+    /// Between processes.
+    #[must_use]
+    pub fn remote() -> ConnectionConfig {
+        let link = |window| LinkConfig { transport: Transport::Lossy(Timing::default()), window };
+        ConnectionConfig {
+            control: link(4 << 20),
+            bulk: link(32 << 20),
+            heartbeat: Duration::from_secs(1),
+            lease: Duration::from_secs(10),
+            grace: Duration::from_secs(2),
+            patience: None,
+            answer: Some(Duration::from_millis(1800)),
+        }
+    }
+
+    /// Within one process: no timers, and credits that bound memory only.
+    #[must_use]
+    pub fn embedded() -> ConnectionConfig {
+        let link = |window| LinkConfig { transport: Transport::Reliable, window };
+        ConnectionConfig { control: link(64 << 20), bulk: link(1 << 30), answer: None, ..ConnectionConfig::remote() }
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.control.transport == Transport::Reliable
+    }
+}
+
+/// What a connection delivers.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Incoming<M = Message> {
+    /// The dispatcher answered: messages flow. Once, dialing side only.
+    Opened(Welcome),
+    /// A message, in order on its stream. [`Connection::release`] its weight when it is dealt with.
+    Message(Stream, M),
+    /// The connection is over. Last, and once.
+    Ended(Ending),
+}
+
+/// Why a connection is over.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Ending {
+    /// The other side said good-bye.
+    #[error("{0}")]
+    Bye(String),
+    /// The dispatcher refused.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// Nothing was heard for a lease.
+    #[error("nothing was heard from it for {} s", .0.as_secs())]
+    Silent(Duration),
+    /// It took nothing that was sent to it.
+    #[error("it took none of the data waiting for it for {} s", .0.as_secs())]
+    Stuck(Duration),
+    /// No answer to the hello.
+    #[error("no answer within {:.1} s", .0.as_secs_f64())]
+    NoAnswer(Duration),
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Connection<M = Message> {
+    incarnation: Incarnation,
+    config: ConnectionConfig,
+    phase: Phase,
+    control: Link<M>,
+    bulk: Link<M>,
+    /// When something was last heard from, and last said to, the other side.
+    heard: Time,
+    spoke: Time,
+    /// Since when the other side is said to be out of reach.
+    unreachable: Option<Time>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Dialing { hello: Box<Hello>, since: Time, next: Time },
+    Open,
+    Ended,
+}
+
+const REDIAL: Duration = Duration::from_millis(200);
+
+impl<M: Clone + Weight> Connection<M> {
+    /// The side that connects. Its life is named by `incarnation`: later than any before from the same peer.
+    #[must_use]
+    pub fn dial(now: Time, incarnation: Incarnation, hello: Hello, config: ConnectionConfig) -> Connection<M> {
+        let phase = Phase::Dialing { hello: Box::new(hello), since: now, next: now };
+        Connection { phase, ..Connection::accept(now, incarnation, config) }
+    }
+
+    /// The dispatcher's side, when a hello has been taken; the caller answers it with a [`Body::Welcome`].
+    #[must_use]
+    pub fn accept(now: Time, incarnation: Incarnation, config: ConnectionConfig) -> Connection<M> {
+        Connection {
+            incarnation,
+            config,
+            phase: Phase::Open,
+            control: Link::new(config.control),
+            bulk: Link::new(config.bulk),
+            heard: now,
+            spoke: now,
+            unreachable: None,
+        }
+    }
+
+    /// The life of the connecting side.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Whether messages flow.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    /// One of the links, to look at.
+    #[must_use]
+    pub fn link(&self, stream: Stream) -> &Link<M> {
+        match stream {
+            Stream::Control => &self.control,
+            Stream::Bulk => &self.bulk,
+        }
+    }
+
+    fn link_mut(&mut self, stream: Stream) -> &mut Link<M> {
+        match stream {
+            Stream::Control => &mut self.control,
+            Stream::Bulk => &mut self.bulk,
+        }
+    }
+
+    /// Queues a message, also before the connection is open.
+    pub fn send(&mut self, now: Time, stream: Stream, message: M) {
+        if !self.is_ended() {
+            self.link_mut(stream).send(now, message);
+        }
+    }
+
+    /// A delivered message of this weight is dealt with: the other side may send as much more.
+    pub fn release(&mut self, stream: Stream, weight: u64) {
+        self.link_mut(stream).release(weight);
+    }
+
+    /// How many messages of a stream, oldest first, the other side has since last asked.
+    pub fn take_acked(&mut self, stream: Stream) -> usize {
+        self.link_mut(stream).take_acked()
+    }
+
+    /// Takes a packet. Those of another life, and those that make no sense, are dropped.
+    pub fn receive(&mut self, now: Time, packet: Packet<M>, out: &mut impl FnMut(Incoming<M>)) {
+        if packet.incarnation != self.incarnation || self.is_ended() {
+            return;
+        }
+        self.heard = now;
+        self.unreachable = None;
+        let stream = packet.stream;
+        match packet.body {
+            Body::Hello(_) => (), // A repeated one: the owner answers it.
+            Body::Welcome(welcome) => {
+                if matches!(self.phase, Phase::Dialing { .. }) {
+                    self.phase = Phase::Open;
+                    out(Incoming::Opened(welcome));
+                }
+            }
+            Body::Refused(refusal) => self.end(Ending::Refused(refusal), out),
+            Body::Bye { reason } => self.end(Ending::Bye(reason), out),
+            Body::Ping => self.link_mut(stream).pinged(now),
+            Body::Data { seq, ack, message } if self.is_open() => {
+                let link = self.link_mut(stream);
+                link.acknowledged(now, ack);
+                link.receive(now, seq, message, &mut |message| out(Incoming::Message(stream, message)));
+            }
+            Body::Data { .. } => (), // Overtook the welcome: it comes again.
+            Body::Ack { upto, seen, credit } => self.link_mut(stream).credited(now, upto, seen, credit),
+        }
+    }
+
+    /// The transport could not reach the other side: it has the grace to be heard of again.
+    pub fn unreachable(&mut self, now: Time) {
+        self.unreachable.get_or_insert(now);
+    }
+
+    /// Hands out what is to be sent now, or finds that the connection is over.
+    pub fn transmit(&mut self, now: Time, out: &mut impl FnMut(Packet<M>), ended: &mut impl FnMut(Incoming<M>)) {
+        let incarnation = self.incarnation;
+        let mut spoke = false;
+        let mut say = |stream, body| {
+            spoke = true;
+            out(Packet { stream, incarnation, body });
+        };
+        match &mut self.phase {
+            Phase::Ended => return,
+            Phase::Dialing { hello, since, next } => {
+                if let Some(limit) = self.config.answer.filter(|limit| *since + *limit <= now) {
+                    return self.end(Ending::NoAnswer(limit), ended);
+                }
+                if *next <= now {
+                    *next = now + REDIAL;
+                    say(Stream::Control, Body::Hello(Hello::clone(hello)));
+                }
+            }
+            Phase::Open => {
+                self.control.transmit(now, &mut |body| say(Stream::Control, body));
+                self.bulk.transmit(now, &mut |body| say(Stream::Bulk, body));
+                let (lease, ending) = self.lease();
+                if lease.is_some_and(|until| until <= now) {
+                    return self.end(ending, ended);
+                }
+                if !self.config.is_reliable() && !spoke && self.spoke + self.config.heartbeat <= now {
+                    spoke = true;
+                    out(Packet { stream: Stream::Control, incarnation, body: Body::Ping });
+                }
+            }
+        }
+        if spoke {
+            self.spoke = now;
+        }
+    }
+
+    /// When the other side is given up, and how that is called.
+    fn lease(&self) -> (Option<Time>, Ending) {
+        if self.config.is_reliable() {
+            return (None, Ending::Silent(Duration::ZERO));
+        }
+        let silent = self.heard + self.config.lease;
+        let silent = self.unreachable.map_or(silent, |since| silent.min(since + self.config.grace));
+        let waiting = self.control.waiting().into_iter().chain(self.bulk.waiting()).min();
+        let stuck = waiting.and_then(|since| Some(since + self.config.patience?));
+        match stuck {
+            Some(stuck) if stuck < silent => (Some(stuck), Ending::Stuck(self.config.patience.unwrap_or_default())),
+            _ => (Some(silent), Ending::Silent(silent - self.heard)),
+        }
+    }
+
+    fn end(&mut self, ending: Ending, out: &mut impl FnMut(Incoming<M>)) {
+        self.phase = Phase::Ended;
+        out(Incoming::Ended(ending));
+    }
+
+    /// Ends the connection from this side. The packet tells the other one, if it arrives; nobody waits for that.
+    pub fn close(&mut self, reason: String) -> Packet<M> {
+        self.phase = Phase::Ended;
+        let body = Body::Bye { reason: crate::wire::codec::cut(reason) };
+        Packet { stream: Stream::Control, incarnation: self.incarnation, body }
+    }
+
+    /// When [`Connection::transmit`] has something to do, if nothing arrives before.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Ended => None,
+            Phase::Dialing { since, next, .. } => {
+                let limit = self.config.answer.map(|limit| *since + limit);
+                Some(limit.map_or(*next, |limit| limit.min(*next)))
+            }
+            Phase::Open if self.config.is_reliable() => None,
+            Phase::Open => {
+                let links = [self.control.next_deadline(), self.bulk.next_deadline(), self.lease().0];
+                links.into_iter().flatten().chain([self.spoke + self.config.heartbeat]).min()
+            }
+        }
+    }
+}
