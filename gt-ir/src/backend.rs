@@ -1,0 +1,122 @@
+//! What a front end needs of a running system: one session with it, embedded or remote.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    data::HostTensor,
+    intern::Loc,
+    tape::{Tape, ValueId},
+};
+
+/// A session: takes tape segments and data, gives values back. Calls are in order; dropping the last handle ends the session.
+pub trait Backend: Send + Sync {
+    /// Hands over the next segment. Returns at once, unless the session's credit is used up.
+    fn submit(&self, segment: Tape);
+
+    /// Gives the contents of an input, before the segment that declares it is submitted.
+    fn upload(&self, value: ValueId, data: HostTensor);
+
+    /// Waits for a value whose segment, with its output entry, has been submitted.
+    ///
+    /// # Errors
+    /// The value could not be computed, or was lost, or the system cannot be reached.
+    fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError>;
+
+    /// What has run so far.
+    ///
+    /// # Errors
+    /// The system cannot be reached.
+    fn stats(&self) -> Result<Stats, RunError>;
+
+    /// Ends the session: frees everything it holds. Doing so twice is fine.
+    fn close(&self);
+}
+
+/// Starts or joins the system a program runs on when it does not name one; the linker finds it by the name `__gt_embedded_backend`.
+pub type DefaultBackend = fn() -> Result<Arc<dyn Backend>, RunError>;
+
+/// Whose fault a failure is, and of what kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ErrorKind {
+    /// An instruction cannot be carried out on its operands: the program's fault.
+    Instruction,
+    /// A limit was reached: memory, quota, message size.
+    Resource,
+    /// A worker went away with the value.
+    WorkerLost,
+    /// The dispatcher cannot be reached, or sent the session away.
+    Connection,
+    /// GT broke its own rules: a bug worth reporting.
+    Internal,
+}
+
+/// Why a value cannot be had. The message is lower case, says what and where, and may end in a `hint:` line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct RunError {
+    /// Whose fault it is.
+    pub kind: ErrorKind,
+    /// What happened.
+    pub message: String,
+    /// The value whose computation failed first.
+    pub value: Option<ValueId>,
+    /// Where the user wrote it.
+    pub loc: Loc,
+    /// The worker concerned.
+    pub worker: Option<String>,
+}
+
+impl RunError {
+    /// An error of this kind about no particular value.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> RunError {
+        RunError { kind, message: message.into(), value: None, loc: Loc::NONE, worker: None }
+    }
+}
+
+/// What one worker has done for a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerStats {
+    /// The worker's name.
+    pub name: String,
+    /// The engine that runs on it.
+    pub engine: String,
+    /// Instructions run.
+    pub instructions: u64,
+    /// Segments run.
+    pub segments: u64,
+    /// Kernels compiled, by all sessions together.
+    pub kernels_compiled: u64,
+    /// Nanoseconds spent compiling them.
+    pub compile_ns: u64,
+    /// Bytes uploaded to it.
+    pub bytes_in: u64,
+    /// Bytes downloaded from it.
+    pub bytes_out: u64,
+    /// Bytes of the session's values alive on it.
+    pub live_bytes: u64,
+}
+
+/// What a session has run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// By worker.
+    pub workers: Vec<WorkerStats>,
+}
+
+impl Stats {
+    /// The sum over workers; name and engine are left empty.
+    pub fn total(&self) -> WorkerStats {
+        self.workers.iter().fold(WorkerStats::default(), |a, w| WorkerStats {
+            instructions: a.instructions + w.instructions,
+            segments: a.segments + w.segments,
+            kernels_compiled: a.kernels_compiled + w.kernels_compiled,
+            compile_ns: a.compile_ns + w.compile_ns,
+            bytes_in: a.bytes_in + w.bytes_in,
+            bytes_out: a.bytes_out + w.bytes_out,
+            live_bytes: a.live_bytes + w.live_bytes,
+            ..a
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! The dataflow graph passes and engines work on: petgraph inside, typed ids outside.
+//!
+//! Guarantees: nodes are numbered in topological order, every node has the type its op's rule gives, inputs keep
+//! the positions they were declared at. A graph made by [`expand`] or [`Graph::expanded`] holds primitive ops only,
+//! with casts and broadcasts spelled out:
+//! pointwise operands have equal dtypes and sizes (the condition of `where` is `bool`), logical ops work on `bool`,
+//! `matmul` takes operands of equal rank (at least 2), dtype and leading sizes, reductions and gathers never see `bool`
+//! (indices are `i64`), and every scalar node has the dtype it is used in.
+
+mod build;
+mod print;
+
+use std::sync::Arc;
+
+use petgraph::{Direction, graph::DiGraph, graph::NodeIndex, visit::EdgeRef};
+use smallvec::SmallVec;
+
+pub use build::{LowerError, expand, lower};
+
+use crate::{intern::Loc, op::Op, scalar::Scalar, shape::Type};
+
+/// A node of a [`Graph`]; prints as `n3`. Smaller ids come earlier in topological order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(u32);
+
+/// What a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// The k-th tensor given at run time.
+    Input(u32),
+    /// The k-th scalar given at run time, a zero-dimensional value of the node's dtype.
+    Scalar(u32),
+    /// A constant that belongs to an op's definition, a zero-dimensional value of the node's dtype.
+    Const(Scalar),
+    /// An op applied to the node's inputs.
+    Op(Op),
+}
+
+/// A node's contents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it computes.
+    pub kind: NodeKind,
+    /// The type of its result.
+    pub ty: Type,
+    /// Where the user wrote it.
+    pub loc: Loc,
+    /// The signal scopes it was recorded in, outermost first, joined by `/`.
+    pub signal: Option<Arc<str>>,
+}
+
+/// A dataflow graph with ordered inputs, scalar slots and outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    dag: DiGraph<Node, u32>,
+    inputs: Vec<NodeId>,
+    outputs: Vec<NodeId>,
+    slots: Vec<Scalar>,
+}
+
+impl NodeId {
+    /// Position in topological order.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    fn raw(self) -> NodeIndex {
+        NodeIndex::new(self.index())
+    }
+}
+
+impl From<NodeIndex> for NodeId {
+    fn from(i: NodeIndex) -> Self {
+        NodeId(i.index() as u32)
+    }
+}
+
+impl Graph {
+    /// Number of nodes.
+    pub fn len(&self) -> usize {
+        self.dag.node_count()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every node, in topological order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator {
+        (0..self.len() as u32).map(NodeId)
+    }
+
+    /// A node of this graph.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.dag[id.raw()]
+    }
+
+    /// The operands of a node, in order.
+    pub fn operands(&self, id: NodeId) -> SmallVec<[NodeId; 3]> {
+        let mut found: SmallVec<[(u32, NodeId); 3]> = self
+            .dag
+            .edges_directed(id.raw(), Direction::Incoming)
+            .map(|e| (*e.weight(), e.source().into()))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The nodes that use a node's result, ascending; one that uses it twice comes twice.
+    pub fn users(&self, id: NodeId) -> SmallVec<[NodeId; 3]> {
+        let mut users: SmallVec<[NodeId; 3]> =
+            self.dag.neighbors(id.raw()).map(NodeId::from).collect();
+        users.sort_unstable();
+        users
+    }
+
+    /// The tensor inputs, by position.
+    pub fn inputs(&self) -> &[NodeId] {
+        &self.inputs
+    }
+
+    /// The results, by position; a node may occur twice.
+    pub fn outputs(&self) -> &[NodeId] {
+        &self.outputs
+    }
+
+    /// The scalar slots, with the values they had where the graph was made.
+    pub fn slots(&self) -> &[Scalar] {
+        &self.slots
+    }
+}

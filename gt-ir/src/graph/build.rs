@@ -1,0 +1,437 @@
+//! From instructions to graphs: one node an instruction ([`lower`]), or primitives with every cast and broadcast spelled out ([`expand`]).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use petgraph::graph::NodeIndex;
+use smallvec::SmallVec;
+
+use super::{Graph, Node, NodeId, NodeKind};
+use crate::{
+    dtype::DType,
+    emit::{Build, Emit, Emitted},
+    error::OpError,
+    intern::Loc,
+    op::{Class, Meaning, Op, Operand, OperandType, infer},
+    rules::promote::promote,
+    scalar::Scalar,
+    shape::{Dim, MAX_RANK, Shape, Type},
+    tape::{Entry, Instr, Tape, ValueId},
+};
+
+type Dims = SmallVec<[Dim; MAX_RANK]>;
+
+/// Why a tape has no graph: the entry at fault and the reason. A verified tape always has one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entry {entry}: {error}")]
+pub struct LowerError {
+    /// Index into [`Tape::entries`].
+    pub entry: usize,
+    /// What is wrong with it.
+    pub error: OpError,
+}
+
+/// The graph of primitives that computes one instruction. Tensor operands become inputs and literals scalar slots, each in order.
+///
+/// # Errors
+/// Those of the op's type rule.
+pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
+    let mut b = Builder::default();
+    let operands: Vec<Operand> = ins
+        .iter()
+        .map(|i| match i {
+            OperandType::Tensor(t) => b.input(*t),
+            OperandType::Scalar(s) => b.slot(*s),
+        })
+        .map(|id| id.value().into())
+        .collect();
+    let out = b.emit(*op, &operands)?;
+    Ok(b.finish(&[NodeId::of(out)]))
+}
+
+/// The graph of a whole tape: one node an instruction, derived ops as they are. Values read are outputs, in order.
+///
+/// # Errors
+/// The first entry that is not valid.
+pub fn lower(tape: &Tape) -> Result<Graph, LowerError> {
+    let mut l = Lowering::default();
+    for (entry, e) in tape.entries.iter().enumerate() {
+        l.entry(e).map_err(|error| LowerError { entry, error })?;
+    }
+    Ok(l.b.finish(&l.outputs))
+}
+
+#[derive(Default)]
+struct Lowering {
+    b: Builder,
+    values: BTreeMap<ValueId, NodeId>,
+    outputs: Vec<NodeId>,
+    scopes: Vec<Arc<str>>,
+}
+
+impl Lowering {
+    fn entry(&mut self, entry: &Entry) -> Result<(), OpError> {
+        match entry {
+            Entry::Input { out, ty, .. } => {
+                let id = self.b.input(*ty);
+                self.values.insert(*out, id);
+            }
+            Entry::Instr(i) => self.instr(i)?,
+            Entry::Output { value, .. } => self.outputs.push(self.value(*value)?),
+            Entry::Enter(name) => {
+                self.scopes.push(name.clone());
+                self.scoped();
+            }
+            Entry::Exit(_) => {
+                self.scopes.pop();
+                self.scoped();
+            }
+            Entry::Free(_) => (),
+        }
+        Ok(())
+    }
+
+    fn scoped(&mut self) {
+        self.b.signal = (!self.scopes.is_empty()).then(|| self.scopes.join("/").into());
+    }
+
+    fn value(&self, v: ValueId) -> Result<NodeId, OpError> {
+        self.values
+            .get(&v)
+            .copied()
+            .ok_or_else(|| OpError::new(format!("{v} is not defined before its use")))
+    }
+
+    fn instr(&mut self, i: &Instr) -> Result<(), OpError> {
+        self.b.loc = i.loc;
+        let ids = i
+            .inputs
+            .iter()
+            .map(|o| match o {
+                Operand::Value(v) => self.value(*v),
+                Operand::Scalar(s) => Ok(self.b.slot(*s)),
+            })
+            .collect::<Result<SmallVec<[NodeId; 3]>, _>>()?;
+        let types: SmallVec<[OperandType; 3]> = ids.iter().map(|id| self.b.seen(*id)).collect();
+        let ty = infer(&i.op, &types)?;
+        let id = self.b.push(NodeKind::Op(i.op), ty, &ids);
+        self.values.insert(i.out, id);
+        Ok(())
+    }
+}
+
+impl Graph {
+    /// The same computation in primitives. Inputs, slots and outputs keep their positions.
+    ///
+    /// # Errors
+    /// Only if the graph was not made by [`lower`] or [`expand`].
+    pub fn expanded(&self) -> Result<Graph, OpError> {
+        let mut b = Builder {
+            graph: Graph { slots: self.slots.clone(), ..Graph::default() },
+            ..Builder::default()
+        };
+        let mut map: Vec<ValueId> = Vec::with_capacity(self.len());
+        for id in self.ids() {
+            let node = self.node(id);
+            (b.loc, b.signal) = (node.loc, node.signal.clone());
+            map.push(match node.kind {
+                NodeKind::Input(_) => b.input(node.ty).value(),
+                NodeKind::Scalar(k) if self.is_weak(id) => b.weak(NodeKind::Scalar(k)).value(),
+                NodeKind::Scalar(_) | NodeKind::Const(_) => b.push(node.kind, node.ty, &[]).value(),
+                NodeKind::Op(op) => {
+                    let ins: SmallVec<[Operand; 3]> =
+                        self.operands(id).iter().map(|o| map[o.index()].into()).collect();
+                    b.emit(op, &ins)?
+                }
+            });
+        }
+        let outputs: Vec<NodeId> =
+            self.outputs.iter().map(|o| NodeId::of(map[o.index()])).collect();
+        Ok(b.finish(&outputs))
+    }
+
+    /// A scalar of a lowered tape has its literal's default dtype and takes its real one from the operands beside it.
+    /// In an expanded graph every scalar feeds ops of its own dtype, so reading it as weak changes nothing.
+    fn is_weak(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        matches!(node.kind, NodeKind::Scalar(k) if self.slots[k as usize].weak_dtype() == node.ty.dtype)
+    }
+}
+
+impl NodeId {
+    fn value(self) -> ValueId {
+        ValueId(self.0.into())
+    }
+
+    fn of(v: ValueId) -> NodeId {
+        NodeId(v.0 as u32)
+    }
+}
+
+/// Builds graphs of primitives; as an [`Emit`] it takes any op and spells it out.
+#[derive(Default)]
+struct Builder {
+    graph: Graph,
+    /// Scalars whose dtype is not decided yet: they become typed nodes where they are used.
+    weak: BTreeMap<NodeId, Scalar>,
+    typed: BTreeMap<(NodeId, DType), NodeId>,
+    loc: Loc,
+    signal: Option<Arc<str>>,
+}
+
+impl Builder {
+    fn push(&mut self, kind: NodeKind, ty: Type, operands: &[NodeId]) -> NodeId {
+        let node = Node { kind, ty, loc: self.loc, signal: self.signal.clone() };
+        let id = self.graph.dag.add_node(node);
+        for (port, operand) in operands.iter().enumerate() {
+            self.graph.dag.add_edge(operand.raw(), id, port as u32);
+        }
+        id.into()
+    }
+
+    fn input(&mut self, ty: Type) -> NodeId {
+        let id = self.push(NodeKind::Input(self.graph.inputs.len() as u32), ty, &[]);
+        self.graph.inputs.push(id);
+        id
+    }
+
+    fn slot(&mut self, value: Scalar) -> NodeId {
+        self.graph.slots.push(value);
+        self.weak(NodeKind::Scalar(self.graph.slots.len() as u32 - 1))
+    }
+
+    fn weak(&mut self, kind: NodeKind) -> NodeId {
+        let value = match kind {
+            NodeKind::Scalar(k) => self.graph.slots[k as usize],
+            NodeKind::Const(s) => s,
+            NodeKind::Input(_) | NodeKind::Op(_) => Scalar::Bool(false),
+        };
+        let id = self.push(kind, Type::scalar(value.weak_dtype()), &[]);
+        self.weak.insert(id, value);
+        id
+    }
+
+    /// What a type rule sees of a node.
+    fn seen(&self, id: NodeId) -> OperandType {
+        self.weak.get(&id).map_or_else(
+            || OperandType::Tensor(self.graph.node(id).ty),
+            |s| OperandType::Scalar(*s),
+        )
+    }
+
+    /// A weak scalar as a node of this dtype.
+    fn typed(&mut self, weak: NodeId, dtype: DType) -> NodeId {
+        if let Some(&id) = self.typed.get(&(weak, dtype)) {
+            return id;
+        }
+        let kind = self.graph.node(weak).kind;
+        let id = self.push(kind, Type::scalar(dtype), &[]);
+        self.typed.insert((weak, dtype), id);
+        id
+    }
+
+    /// The operand in this dtype.
+    fn as_dtype(&mut self, v: ValueId, dtype: DType) -> Emitted {
+        let id = NodeId::of(v);
+        if self.weak.contains_key(&id) {
+            return Ok(self.typed(id, dtype).value());
+        }
+        if self.ty(v).dtype == dtype {
+            return Ok(v);
+        }
+        let ty = self.ty(v).with_dtype(dtype);
+        Ok(self.push(NodeKind::Op(Op::Cast(dtype)), ty, &[id]).value())
+    }
+
+    /// The operand in these sizes.
+    fn as_shape(&mut self, v: ValueId, shape: Shape) -> ValueId {
+        if self.ty(v).shape.same_sizes(&shape) {
+            return v;
+        }
+        let ty = Type::new(self.ty(v).dtype, shape);
+        self.push(NodeKind::Op(Op::Expand(shape)), ty, &[NodeId::of(v)]).value()
+    }
+
+    fn primitive(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
+        let ids: SmallVec<[NodeId; 3]> = ins.iter().map(|v| NodeId::of(*v)).collect();
+        Ok(self.push(NodeKind::Op(op), ty, &ids).value())
+    }
+
+    fn legalize(&mut self, op: Op, ty: Type, ins: &[ValueId], seen: &[OperandType]) -> Emitted {
+        match op.spec().class {
+            Class::Pointwise => self.pointwise(op, ty, ins, seen),
+            Class::Reduce => self.reduce(op, ty, ins[0]),
+            Class::Contract => self.matmul(ty, ins[0], ins[1]),
+            Class::Move => self.movement(op, ty, ins),
+            Class::Gather => {
+                let index = self.as_dtype(ins[1], DType::I64)?;
+                let mut ins: SmallVec<[ValueId; 3]> = ins.into();
+                ins[1] = index;
+                self.primitive(op, ty, &ins)
+            }
+            Class::Source => {
+                let ins = ins
+                    .iter()
+                    .map(|v| self.as_dtype(*v, DType::I64))
+                    .collect::<Result<SmallVec<[_; 3]>, _>>()?;
+                self.primitive(op, ty, &ins)
+            }
+        }
+    }
+
+    fn pointwise(&mut self, op: Op, ty: Type, ins: &[ValueId], seen: &[OperandType]) -> Emitted {
+        let (op, dtype) = match op {
+            Op::Cast(dtype) => return self.as_dtype(ins[0], dtype),
+            Op::LogicalAnd | Op::LogicalOr | Op::LogicalXor | Op::LogicalNot => (op, DType::Bool),
+            Op::Eq => (op, promote(seen)),
+            // Bytes order as booleans do, and engines compare bytes.
+            Op::Lt => (op, if promote(seen) == DType::Bool { DType::U8 } else { promote(seen) }),
+            Op::Add | Op::Maximum if ty.dtype == DType::Bool => (Op::LogicalOr, DType::Bool),
+            Op::Mul | Op::Minimum if ty.dtype == DType::Bool => (Op::LogicalAnd, DType::Bool),
+            _ => (op, ty.dtype),
+        };
+        let mut operands: SmallVec<[ValueId; 3]> = SmallVec::new();
+        for (i, v) in ins.iter().enumerate() {
+            let dtype = if op == Op::Where && i == 0 { DType::Bool } else { dtype };
+            let v = self.as_dtype(*v, dtype)?;
+            operands.push(self.as_shape(v, ty.shape));
+        }
+        self.primitive(op, ty, &operands)
+    }
+
+    fn reduce(&mut self, op: Op, ty: Type, x: ValueId) -> Emitted {
+        let from = self.ty(x).dtype;
+        match op {
+            Op::Sum(_) if !from.is_float() => {
+                let x = self.as_dtype(x, DType::I64)?;
+                self.primitive(op, ty, &[x])
+            }
+            _ if from == DType::Bool => {
+                let x = self.as_dtype(x, DType::U8)?;
+                let dtype = if ty.dtype == DType::Bool { DType::U8 } else { ty.dtype };
+                let y = self.primitive(op, ty.with_dtype(dtype), &[x])?;
+                self.as_dtype(y, ty.dtype)
+            }
+            _ => self.primitive(op, ty, &[x]),
+        }
+    }
+
+    fn matmul(&mut self, ty: Type, a: ValueId, b: ValueId) -> Emitted {
+        let (a, b) = (self.as_dtype(a, ty.dtype)?, self.as_dtype(b, ty.dtype)?);
+        let (a, b) = (self.matrix(a, 0)?, self.matrix(b, 1)?);
+        let (sa, sb) = (self.ty(a).shape, self.ty(b).shape);
+        // A plain matrix on the right multiplies all rows on the left at once.
+        let (a, b) = if sb.rank() == 2 && sa.rank() > 2 {
+            (self.flattened(a)?, b)
+        } else {
+            self.batched(a, b)?
+        };
+        let (sa, sb) = (self.ty(a).shape, self.ty(b).shape);
+        let rank = sa.rank();
+        let shape = Shape::collect(sa.dims().take(rank - 1).chain([sb.dim(rank - 1)]))?;
+        let y = self.primitive(Op::MatMul, Type::new(ty.dtype, shape), &[a, b])?;
+        self.reshape(y, ty.shape)
+    }
+
+    /// A vector as a row (`at` = 0) or a column (`at` = 1).
+    fn matrix(&mut self, v: ValueId, at: usize) -> Emitted {
+        let shape = self.ty(v).shape;
+        if shape.rank() != 1 {
+            return Ok(v);
+        }
+        let n = shape.dim(0);
+        let dims = if at == 0 { [Dim::new(1), n] } else { [n, Dim::new(1)] };
+        self.reshape(v, Shape::from_dims(&dims)?)
+    }
+
+    fn flattened(&mut self, a: ValueId) -> Emitted {
+        let shape = self.ty(a).shape;
+        let k = shape.dim(shape.rank() - 1);
+        let rows = shape.sizes()[..shape.rank() - 1].iter().product();
+        self.reshape(a, Shape::from_dims(&[Dim::new(rows), k])?)
+    }
+
+    fn batched(&mut self, a: ValueId, b: ValueId) -> Result<(ValueId, ValueId), OpError> {
+        let (sa, sb) = (self.ty(a).shape, self.ty(b).shape);
+        let lead = |s: Shape| Shape::collect(s.dims().take(s.rank() - 2));
+        let batch = lead(sa)?
+            .broadcast(&lead(sb)?)
+            .ok_or_else(|| OpError::new("matmul: leading dimensions do not broadcast"))?;
+        let full = |s: Shape| {
+            let dims: Dims = batch.dims().chain(s.dims().skip(s.rank() - 2)).collect();
+            Shape::from_dims(&dims)
+        };
+        Ok((self.as_shape(a, full(sa)?), self.as_shape(b, full(sb)?)))
+    }
+
+    fn movement(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
+        let keeps_all = matches!(op, Op::Reshape(_) | Op::Expand(_))
+            && self.ty(ins[0]).shape.same_sizes(&ty.shape);
+        if keeps_all {
+            return Ok(ins[0]);
+        }
+        let ins = ins
+            .iter()
+            .map(|v| self.as_dtype(*v, ty.dtype))
+            .collect::<Result<SmallVec<[_; 3]>, _>>()?;
+        self.primitive(op, ty, &ins)
+    }
+
+    /// Drops nodes no output needs (inputs stay) and numbers the rest anew.
+    fn finish(self, outputs: &[NodeId]) -> Graph {
+        let old = self.graph;
+        let mut live = vec![false; old.len()];
+        outputs.iter().chain(&old.inputs).for_each(|o| live[o.index()] = true);
+        for id in old.ids().rev() {
+            if live[id.index()] {
+                old.operands(id).iter().for_each(|o| live[o.index()] = true);
+            }
+        }
+        let mut map = vec![NodeIndex::end(); old.len()];
+        let mut new = Graph { slots: old.slots.clone(), ..Graph::default() };
+        for id in old.ids().filter(|id| live[id.index()]) {
+            map[id.index()] = new.dag.add_node(old.node(id).clone());
+            for (port, operand) in old.operands(id).into_iter().enumerate() {
+                new.dag.add_edge(map[operand.index()], map[id.index()], port as u32);
+            }
+        }
+        let renamed = |ids: &[NodeId]| ids.iter().map(|i| map[i.index()].into()).collect();
+        (new.inputs, new.outputs) = (renamed(&old.inputs), renamed(outputs));
+        new
+    }
+}
+
+impl Emit for Builder {
+    fn emit(&mut self, op: Op, inputs: &[Operand]) -> Emitted {
+        let ins: SmallVec<[ValueId; 3]> = inputs
+            .iter()
+            .map(|o| match o {
+                Operand::Value(v) => *v,
+                Operand::Scalar(s) => self.weak(NodeKind::Const(*s)).value(),
+            })
+            .collect();
+        let seen: SmallVec<[OperandType; 3]> =
+            ins.iter().map(|v| self.seen(NodeId::of(*v))).collect();
+        if let (Op::Cast(dtype), [OperandType::Scalar(_)]) = (op, seen.as_slice()) {
+            return self.as_dtype(ins[0], dtype);
+        }
+        let ty = infer(&op, &seen)?;
+        match op.spec().meaning {
+            Meaning::Primitive => self.legalize(op, ty, &ins, &seen),
+            Meaning::Derived(expansion) => {
+                let operands: SmallVec<[Operand; 3]> = ins.iter().map(|v| (*v).into()).collect();
+                expansion(self, &op, &operands)
+            }
+        }
+    }
+
+    fn ty(&self, value: ValueId) -> Type {
+        self.graph.node(NodeId::of(value)).ty
+    }
+
+    fn operand_type(&self, operand: Operand) -> OperandType {
+        match operand {
+            Operand::Value(v) => self.seen(NodeId::of(v)),
+            Operand::Scalar(s) => OperandType::Scalar(s),
+        }
+    }
+}

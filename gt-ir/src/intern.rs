@@ -1,0 +1,262 @@
+//! Process-wide tables of the two things every instruction may name without carrying text: source locations and dimension names.
+//!
+//! Both are append-only and bounded. When a table is full a new entry becomes the anonymous one
+//! ([`Loc::NONE`], [`DimName::NONE`]): both are hints, and losing one never changes a result.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{LazyLock, RwLock},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Longest dimension name accepted.
+pub const MAX_NAME_LEN: usize = 64;
+/// Most dimension names one process keeps.
+pub const MAX_DIM_NAMES: usize = 60_000;
+/// Most source locations one process keeps.
+pub const MAX_LOCS: usize = 1 << 20;
+/// Longest file name kept for a location.
+pub const MAX_FILE_LEN: usize = 512;
+
+/// The name of a dimension: none (a static size), `?` (known only at run time), or a word such as `Batch`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DimName(u16);
+
+/// A place in the user's source: file, line and column, all 1-based. Four bytes; the text lives in a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Loc(u32);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    file: &'static str,
+    line: u32,
+    col: u32,
+}
+
+struct Interner<T> {
+    ids: HashMap<T, u32>,
+    items: Vec<T>,
+}
+
+impl<T: Copy + Eq + std::hash::Hash> Interner<T> {
+    fn new(first: &[T]) -> Self {
+        let ids = first.iter().enumerate().map(|(i, &item)| (item, i as u32)).collect();
+        Interner { ids, items: first.to_vec() }
+    }
+
+    fn add(&mut self, item: T, limit: usize) -> Option<u32> {
+        if let Some(&id) = self.ids.get(&item) {
+            return Some(id);
+        }
+        if self.items.len() >= limit {
+            return None;
+        }
+        let id = self.items.len() as u32;
+        self.ids.insert(item, id);
+        self.items.push(item);
+        Some(id)
+    }
+}
+
+static NAMES: LazyLock<RwLock<Interner<&'static str>>> =
+    LazyLock::new(|| RwLock::new(Interner::new(&["", "?"])));
+static PLACES: LazyLock<RwLock<Interner<Place>>> =
+    LazyLock::new(|| RwLock::new(Interner::new(&[Place { file: "", line: 0, col: 0 }])));
+static FILES: LazyLock<RwLock<Interner<&'static str>>> =
+    LazyLock::new(|| RwLock::new(Interner::new(&[""])));
+
+/// A writer that panicked cannot leave these tables half written, so a poisoned lock is still good.
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The one leaked copy of `text`, or `None` when the table is full.
+fn intern_str(
+    table: &RwLock<Interner<&'static str>>,
+    text: &str,
+    limit: usize,
+) -> Option<(u32, &'static str)> {
+    let found = |t: &Interner<&'static str>| t.ids.get(text).map(|&id| (id, t.items[id as usize]));
+    if let Some(hit) = found(&read(table)) {
+        return Some(hit);
+    }
+    let mut table = write(table);
+    if let Some(hit) = found(&table) {
+        return Some(hit);
+    }
+    if table.items.len() >= limit {
+        return None;
+    }
+    let leaked: &'static str = Box::leak(text.into());
+    table.add(leaked, limit).map(|id| (id, leaked))
+}
+
+impl DimName {
+    /// A static dimension.
+    pub const NONE: DimName = DimName(0);
+    /// A run-time dimension, `?`.
+    pub const DYN: DimName = DimName(1);
+
+    /// Interns a name: a letter or `_`, then letters, digits or `_`, at most [`MAX_NAME_LEN`] bytes; `None` for anything else.
+    pub fn new(name: &str) -> Option<DimName> {
+        if name == "?" {
+            return Some(DimName::DYN);
+        }
+        let head = name.chars().next()?;
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.len() > MAX_NAME_LEN || head.is_ascii_digit() || !name.chars().all(word) {
+            return None;
+        }
+        Some(
+            intern_str(&NAMES, name, MAX_DIM_NAMES)
+                .map_or(DimName::NONE, |(id, _)| DimName(id as u16)),
+        )
+    }
+
+    /// The name, empty for a static dimension and `?` for a run-time one.
+    pub fn as_str(self) -> &'static str {
+        read(&NAMES).items[self.0 as usize]
+    }
+
+    /// Whether this is a word: neither static nor `?`.
+    pub const fn is_named(self) -> bool {
+        self.0 > 1
+    }
+}
+
+impl Loc {
+    /// No location is known.
+    pub const NONE: Loc = Loc(0);
+
+    /// Interns a place given as text; an over-long file name loses its beginning, a full table gives [`Loc::NONE`].
+    pub fn new(file: &str, line: u32, col: u32) -> Loc {
+        let cut = (0..=file.len())
+            .find(|&i| file.is_char_boundary(i) && file.len() - i <= MAX_FILE_LEN)
+            .unwrap_or(0);
+        let Some((_, file)) = intern_str(&FILES, &file[cut..], MAX_LOCS / 16) else {
+            return Loc::NONE;
+        };
+        Loc::intern(Place { file, line, col })
+    }
+
+    fn intern(place: Place) -> Loc {
+        if let Some(&id) = read(&PLACES).ids.get(&place) {
+            return Loc(id);
+        }
+        write(&PLACES).add(place, MAX_LOCS).map_or(Loc::NONE, Loc)
+    }
+
+    fn place(self) -> Place {
+        read(&PLACES).items[self.0 as usize]
+    }
+
+    /// The file as the compiler named it; empty for [`Loc::NONE`].
+    pub fn file(self) -> &'static str {
+        self.place().file
+    }
+
+    /// The line, from 1; 0 for [`Loc::NONE`].
+    pub fn line(self) -> u32 {
+        self.place().line
+    }
+
+    /// The column, from 1; 0 for [`Loc::NONE`].
+    pub fn col(self) -> u32 {
+        self.place().col
+    }
+}
+
+impl From<&'static std::panic::Location<'static>> for Loc {
+    fn from(l: &'static std::panic::Location<'static>) -> Loc {
+        Loc::intern(Place { file: l.file(), line: l.line(), col: l.column() })
+    }
+}
+
+impl fmt::Display for DimName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for DimName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl fmt::Display for Loc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { file, line, col } = self.place();
+        if *self == Loc::NONE {
+            f.write_str("unknown location")
+        } else {
+            write!(f, "{file}:{line}:{col}")
+        }
+    }
+}
+
+impl fmt::Debug for Loc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for DimName {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.as_str().serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for DimName {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let name = <&str>::deserialize(d)?;
+        match name {
+            "" => Ok(DimName::NONE),
+            name => {
+                DimName::new(name).ok_or_else(|| serde::de::Error::custom("bad dimension name"))
+            }
+        }
+    }
+}
+
+impl Serialize for Loc {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let Place { file, line, col } = self.place();
+        (file, line, col).serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for Loc {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let (file, line, col) = <(&str, u32, u32)>::deserialize(d)?;
+        Ok(if file.is_empty() { Loc::NONE } else { Loc::new(file, line, col) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words() {
+        assert_eq!(DimName::new("Batch"), DimName::new("Batch"));
+        assert_eq!(DimName::new("Batch").map(DimName::as_str), Some("Batch"));
+        assert_eq!(DimName::new("?"), Some(DimName::DYN));
+        for bad in ["", "1a", "a b", "a=3", "é", &"x".repeat(65)] {
+            assert_eq!(DimName::new(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn locations_agree_however_they_are_made() {
+        let here = std::panic::Location::caller();
+        assert_eq!(Loc::from(here), Loc::new(here.file(), here.line(), here.column()));
+        assert_eq!(Loc::NONE.to_string(), "unknown location");
+    }
+}

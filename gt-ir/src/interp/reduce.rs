@@ -1,0 +1,121 @@
+//! Reductions and the matrix product.
+
+use super::{
+    EvalError,
+    array::{Array, Data},
+    pointwise::{maximum, minimum},
+    walk::{Strides, Walk, row_major},
+};
+use crate::{DType, Type};
+
+/// The sum over `axes`; integers and bools are added as 64-bit integers.
+pub(super) fn sum(out: Type, x: &Array, axes: &[usize]) -> Array {
+    let places = places(x, axes);
+    let data = match &x.data {
+        Data::Float(v) => Data::Float(fold(v, places, out, 0.0, |a, b| a + b)),
+        Data::Int(v) => Data::Int(fold(v, places, out, 0, i64::wrapping_add)),
+        Data::Bool(v) => {
+            let v: Vec<i64> = v.iter().map(|x| i64::from(*x)).collect();
+            Data::Int(fold(&v, places, out, 0, i64::wrapping_add))
+        }
+    };
+    Array::new(out, data)
+}
+
+/// The maximum over `axes`; `nan` wins.
+pub(super) fn max(out: Type, x: &Array, axes: &[usize]) -> Array {
+    let places = places(x, axes);
+    let data = match &x.data {
+        Data::Float(v) => Data::Float(fold(v, places, out, f64::NEG_INFINITY, maximum)),
+        Data::Int(v) => Data::Int(fold(v, places, out, i64::MIN, i64::max)),
+        Data::Bool(v) => Data::Bool(fold(v, places, out, false, |a, b| a | b)),
+    };
+    Array::new(out, data)
+}
+
+/// The minimum over `axes`; `nan` wins.
+pub(super) fn min(out: Type, x: &Array, axes: &[usize]) -> Array {
+    let places = places(x, axes);
+    let data = match &x.data {
+        Data::Float(v) => Data::Float(fold(v, places, out, f64::INFINITY, minimum)),
+        Data::Int(v) => Data::Int(fold(v, places, out, i64::MAX, i64::min)),
+        Data::Bool(v) => Data::Bool(fold(v, places, out, true, |a, b| a & b)),
+    };
+    Array::new(out, data)
+}
+
+/// The position along `axes` (all taken as one) of the first maximum; the first `nan` counts as the maximum.
+pub(super) fn argmax(out: Type, x: &Array, axes: &[usize]) -> Array {
+    let positions = Walk::new(x.sizes(), &position_strides(x.sizes(), axes), 0);
+    let places = places(x, axes);
+    let data = match &x.data {
+        Data::Float(v) => best(v, positions, places, out, |new, old| new > old || (new.is_nan() && !old.is_nan())),
+        Data::Int(v) => best(v, positions, places, out, |new, old| new > old),
+        Data::Bool(v) => best(v, positions, places, out, |new, old| new & !old),
+    };
+    Array::new(out, Data::Int(data))
+}
+
+/// The product of the last two axes of each; all axes before them agree.
+pub(super) fn matmul(out: Type, a: &Array, b: &Array) -> Result<Array, EvalError> {
+    let (&[.., m, k], &[.., _, n]) = (a.sizes(), b.sizes()) else {
+        return Err(EvalError::Kind { wanted: "matrices", found: a.ty });
+    };
+    let batches = out.shape.numel().checked_div(m * n).unwrap_or(0);
+    let sizes = [batches, m, k, n];
+    let data = match &a.data {
+        Data::Float(v) => Data::Float(products(v, b.floats()?, sizes, 0.0, |acc, x, y| acc + x * y)),
+        Data::Int(v) => {
+            Data::Int(products(v, b.ints()?, sizes, 0, |acc: i64, x, y| acc.wrapping_add(x.wrapping_mul(y))))
+        }
+        Data::Bool(_) => return Err(EvalError::Kind { wanted: "numbers", found: a.ty }),
+    };
+    Ok(Array::new(out, data))
+}
+
+fn products<T: Copy>(a: &[T], b: &[T], [batches, m, k, n]: [usize; 4], zero: T, mul_add: impl Fn(T, T, T) -> T) -> Vec<T> {
+    let mut out = vec![zero; batches * m * n];
+    for (row, out) in out.chunks_exact_mut(n.max(1)).enumerate() {
+        let b = &b[row / m * k * n..][..k * n];
+        for (x, b) in a[row * k..][..k].iter().zip(b.chunks_exact(n)) {
+            for (out, y) in out.iter_mut().zip(b) {
+                *out = mul_add(*out, *x, *y);
+            }
+        }
+    }
+    out
+}
+
+/// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride there.
+fn places(x: &Array, axes: &[usize]) -> Walk {
+    let kept: Vec<usize> = x.sizes().iter().enumerate().map(|(i, s)| if axes.contains(&i) { 1 } else { *s }).collect();
+    let mut strides = row_major(&kept);
+    axes.iter().for_each(|axis| strides[*axis] = 0);
+    Walk::new(x.sizes(), &strides, 0)
+}
+
+/// Strides that count along `axes` and stand still along the others.
+fn position_strides(sizes: &[usize], axes: &[usize]) -> Strides {
+    let reduced: Vec<usize> = sizes.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 1 }).collect();
+    let strides = row_major(&reduced);
+    strides.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 0 }).collect()
+}
+
+fn fold<T: Copy>(v: &[T], places: Walk, out: Type, first: T, f: impl Fn(T, T) -> T) -> Vec<T> {
+    let mut result = vec![first; out.shape.numel()];
+    for (x, place) in v.iter().zip(places) {
+        result[place] = f(result[place], *x);
+    }
+    result
+}
+
+fn best<T: Copy>(v: &[T], positions: Walk, places: Walk, out: Type, better: impl Fn(T, T) -> bool) -> Vec<i64> {
+    debug_assert_eq!(out.dtype, DType::I64, "positions are i64");
+    let mut found: Vec<Option<(T, usize)>> = vec![None; out.shape.numel()];
+    for ((x, position), place) in v.iter().zip(positions).zip(places) {
+        if found[place].is_none_or(|(old, _)| better(*x, old)) {
+            found[place] = Some((*x, position));
+        }
+    }
+    found.into_iter().map(|f| f.map_or(0, |(_, position)| position as i64)).collect()
+}

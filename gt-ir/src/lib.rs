@@ -1,0 +1,33 @@
+//! What every part of GT meets in: the op table, tapes, graphs, their text and binary forms, the verifier and the reference interpreter.
+//!
+//! The central structure is [`Tape`]: a list of pure, single-assignment instructions together with the
+//! points where values are freed. Everything else is derived from it and from one table, [`op`].
+//!
+//! This crate knows nothing of sockets, threads, engines or the user-facing tensor types.
+
+pub mod attr;
+pub mod backend;
+pub mod data;
+pub mod dtype;
+pub mod emit;
+pub mod error;
+pub mod grad;
+pub mod graph;
+pub mod intern;
+pub mod op;
+pub mod philox;
+mod rules;
+pub mod scalar;
+pub mod shape;
+pub mod tape;
+
+pub use data::{Element, HostTensor};
+pub use dtype::DType;
+pub use emit::Emit;
+pub use error::OpError;
+pub use graph::{Graph, NodeId, NodeKind, expand, lower};
+pub use intern::{DimName, Loc};
+pub use op::{Class, Op, OpKind, Operand, OperandType, infer};
+pub use scalar::Scalar;
+pub use shape::{Dim, MAX_RANK, Shape, Type};
+pub use tape::{Entry, Instr, Tape, ValueId};

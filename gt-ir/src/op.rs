@@ -1,0 +1,441 @@
+//! The op table: the only list of ops there is.
+//!
+//! One row gives an op's name, attribute, class, arity, type rule, gradient and, for a derived op, its expansion
+//! into others. The text form, the verifier, autograd, expansion and the reference page are folds over it; engines
+//! and the interpreter match on the primitive kinds alone. Rules are functions in `rules`; rows only name them.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    attr::{Attr, Axis, Classes, Pad, Perm, Reduce, ReduceOne, Slice, Swap, Trailing},
+    dtype::DType,
+    emit::Emit,
+    error::OpError,
+    grad::{Grads, Vjp},
+    rules::{derive, grad as g, infer as ty},
+    scalar::Scalar,
+    shape::{Shape, Type},
+    tape::ValueId,
+};
+
+/// What an instruction computes from: another value, or a literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Operand {
+    /// A value defined earlier.
+    Value(ValueId),
+    /// A literal, whose value is a slot of the compiled program.
+    Scalar(Scalar),
+}
+
+/// What a type rule sees of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperandType {
+    /// A tensor of this type.
+    Tensor(Type),
+    /// A literal: weakly typed.
+    Scalar(Scalar),
+}
+
+/// How many operands an op takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    /// Exactly so many.
+    Exactly(usize),
+    /// One or more.
+    Variadic,
+}
+
+/// What kind of computation an op is; decides how it fuses and how it can be sharded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Each result element depends on the elements at the same (broadcast) position.
+    Pointwise,
+    /// Axes are folded away.
+    Reduce,
+    /// A product summed over a shared axis.
+    Contract,
+    /// Elements move, none is computed.
+    Move,
+    /// Positions are data.
+    Gather,
+    /// Made from attributes and literals alone.
+    Source,
+}
+
+/// How gradients flow through an op. Every row must say.
+#[derive(Clone, Copy)]
+pub enum Grad {
+    /// By this rule.
+    Rule(fn(&mut Vjp<'_>) -> Result<Grads, OpError>),
+    /// The result does not depend smoothly on the operands: gradients end here.
+    Zero,
+}
+
+/// The function a derived op expands by: emits instructions that compute it and returns their result.
+pub type Expansion = fn(&mut dyn Emit, &Op, &[Operand]) -> Result<ValueId, OpError>;
+
+/// What an op means to the engines.
+#[derive(Clone, Copy)]
+pub enum Meaning {
+    /// Engines implement it.
+    Primitive,
+    /// It is other ops.
+    Derived(Expansion),
+}
+
+/// A type rule: the result's type from the operands', or why there is none. The arity has been checked.
+pub type Infer = fn(&Op, &[OperandType]) -> Result<Type, OpError>;
+
+/// Everything the rest of GT may ask about an op.
+pub struct OpSpec {
+    /// Name in the text form and in messages.
+    pub name: &'static str,
+    /// One sentence or more for the reference.
+    pub doc: &'static str,
+    /// Spelling of the attribute between brackets; empty when there is none.
+    pub attr: &'static str,
+    /// Number of operands.
+    pub arity: Arity,
+    /// Kind of computation.
+    pub class: Class,
+    /// Type rule.
+    pub infer: Infer,
+    /// Gradient.
+    pub grad: Grad,
+    /// Primitive or derived.
+    pub meaning: Meaning,
+}
+
+macro_rules! ops {
+    ($( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr, $meaning:expr; )*) => {
+        /// An op with its attribute. Prints and parses as one atom: `exp`, `sum[0,1]`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Op { $( $(#[doc = $doc])+ $variant $(($attr))? ),* }
+
+        /// An op without its attribute.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum OpKind { $( $(#[doc = $doc])+ $variant ),* }
+
+        impl OpKind {
+            /// Every op, in table order.
+            pub const ALL: &'static [OpKind] = &[ $( OpKind::$variant ),* ];
+
+            /// The op's row.
+            pub const fn spec(self) -> &'static OpSpec {
+                match self { $( OpKind::$variant => const { &OpSpec {
+                    name: $name, doc: concat!($($doc),+), attr: ops!(@syntax $($attr)?), arity: $arity,
+                    class: Class::$class, infer: $infer, grad: $grad, meaning: $meaning,
+                } }, )* }
+            }
+        }
+
+        impl Op {
+            /// The op without its attribute.
+            pub const fn kind(&self) -> OpKind {
+                match self { $( ops!(@pat $variant $($attr)?) => OpKind::$variant, )* }
+            }
+        }
+
+        impl fmt::Display for Op {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $( ops!(@bind a $variant $($attr)?) => ops!(@print f a $name $($attr)?), )* }
+            }
+        }
+
+        impl FromStr for Op {
+            type Err = ParseOpError;
+            fn from_str(s: &str) -> Result<Self, ParseOpError> {
+                let (head, body) = split_brackets(s)?;
+                match head { $( $name => ops!(@parse body $variant $($attr)?), )* _ => Err(ParseOpError::Unknown) }
+            }
+        }
+
+        /// A number that changes whenever the table does: programs and peers made with another table are told so.
+        pub const FINGERPRINT: u64 = fnv(concat!($( $name, "[", $(stringify!($attr),)? "]", stringify!($arity), ";" ),*).as_bytes());
+    };
+    (@syntax) => { "" };
+    (@syntax $attr:ty) => { <$attr as Attr>::SYNTAX };
+    (@pat $v:ident) => { Op::$v };
+    (@pat $v:ident $attr:ty) => { Op::$v(_) };
+    (@bind $a:ident $v:ident) => { Op::$v };
+    (@bind $a:ident $v:ident $attr:ty) => { Op::$v($a) };
+    (@print $f:ident $a:ident $name:literal) => { $f.write_str($name) };
+    (@print $f:ident $a:ident $name:literal $attr:ty) => {{ $f.write_str(concat!($name, "["))?; Attr::print($a, $f)?; $f.write_str("]") }};
+    (@parse $b:ident $v:ident) => { if $b.is_none() { Ok(Op::$v) } else { Err(ParseOpError::Attribute("")) } };
+    (@parse $b:ident $v:ident $attr:ty) => {
+        $b.and_then(<$attr as Attr>::parse).map(Op::$v).ok_or(ParseOpError::Attribute(<$attr as Attr>::SYNTAX))
+    };
+}
+
+use Arity::{Exactly, Variadic};
+use Grad::{Rule, Zero};
+use Meaning::{Derived, Primitive};
+
+#[rustfmt::skip]
+ops! {
+    /// Minus x.
+    "neg"         = Neg,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::neg),     Primitive;
+    /// Absolute value; its gradient at 0 is 0.
+    "abs"         = Abs,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::abs),     Primitive;
+    /// e to the x.
+    "exp"         = Exp,         Pointwise, Exactly(1), ty::float,      Rule(g::exp),     Primitive;
+    /// Natural logarithm.
+    "log"         = Log,         Pointwise, Exactly(1), ty::float,      Rule(g::log),     Primitive;
+    /// Square root.
+    "sqrt"        = Sqrt,        Pointwise, Exactly(1), ty::float,      Rule(g::sqrt),    Primitive;
+    /// Sine, in radians.
+    "sin"         = Sin,         Pointwise, Exactly(1), ty::float,      Rule(g::sin),     Primitive;
+    /// Cosine, in radians.
+    "cos"         = Cos,         Pointwise, Exactly(1), ty::float,      Rule(g::cos),     Primitive;
+    /// Hyperbolic tangent.
+    "tanh"        = Tanh,        Pointwise, Exactly(1), ty::float,      Rule(g::tanh),    Primitive;
+    /// Gauss's error function.
+    "erf"         = Erf,         Pointwise, Exactly(1), ty::float,      Rule(g::erf),     Primitive;
+    /// x + y; on `bool`, or.
+    "add"         = Add,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::add), Primitive;
+    /// x - y.
+    "sub"         = Sub,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::sub),     Primitive;
+    /// x * y; on `bool`, and.
+    "mul"         = Mul,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::mul), Primitive;
+    /// x / y, true division: integers divide to the default float.
+    "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div),     Primitive;
+    /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
+    "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow),     Primitive;
+    /// The larger of x and y, NaN if either is; where they are equal each gets half of the gradient.
+    "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum), Primitive;
+    /// The smaller of x and y, NaN if either is; where they are equal each gets half of the gradient.
+    "minimum"     = Minimum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum), Primitive;
+    /// Whether x equals y.
+    "eq"          = Eq,          Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    /// Whether x is less than y.
+    "lt"          = Lt,          Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    /// Whether x and y are both nonzero.
+    "logical_and" = LogicalAnd,  Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    /// Whether x or y is nonzero.
+    "logical_or"  = LogicalOr,   Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    /// Whether exactly one of x and y is nonzero.
+    "logical_xor" = LogicalXor,  Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    /// Whether x is zero.
+    "logical_not" = LogicalNot,  Pointwise, Exactly(1), ty::compare,    Zero,             Primitive;
+    /// Elements of x where the condition holds, of y elsewhere: `where c, x, y`.
+    "where"       = Where,       Pointwise, Exactly(3), ty::select,     Rule(g::select),  Primitive;
+    /// The same values in another dtype: to an integer floats truncate, saturate, and NaN gives 0; to `bool`, whether nonzero.
+    "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast),    Primitive;
+
+    /// Sum over axes; integers and `bool` sum to `i64`.
+    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum),     Primitive;
+    /// Largest element over axes, NaN if there is one; ties share the gradient equally.
+    "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over), Primitive;
+    /// Smallest element over axes, NaN if there is one; ties share the gradient equally.
+    "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over), Primitive;
+    /// Index of the first largest element along an axis (the first NaN if there is one), as `i64`.
+    "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Primitive;
+
+    /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column.
+    "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul),  Primitive;
+
+    /// The same elements, in row-major order, under another shape of equal size.
+    "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape), Primitive;
+    /// Axes in another order: result axis i is operand axis `perm[i]`.
+    "permute"     = Permute(Perm), Move,    Exactly(1), ty::permute,    Rule(g::permute), Primitive;
+    /// Axes of size 1 repeated to the given shape; new axes may be added in front.
+    "expand"      = Expand(Shape), Move,    Exactly(1), ty::expand,     Rule(g::expand),  Primitive;
+    /// Every `step`-th element of one axis, from `start` to before `stop`.
+    "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice),   Primitive;
+    /// Operands one after the other along an axis.
+    "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat),     Primitive;
+    /// A literal put before, after and between the elements of one axis: `pad[axis,lo,hi,interior] x, value`.
+    "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad),     Primitive;
+
+    /// `out[..i..] = x[..index[..i..]..]` along an axis; the result has the index's shape.
+    "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather),  Primitive;
+    /// A base with `src[..i..]` added at `index[..i..]` along an axis: `scatter_add base, index, src`.
+    "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add), Primitive;
+    /// Whole slices of x along an axis, one for each element of an index of any shape.
+    "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select), Primitive;
+    /// A base with whole slices of src added at the positions of an index: `index_add base, index, src`.
+    "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add), Primitive;
+
+    /// 0, 1, 2, .. in row-major order, in an integer dtype.
+    "iota"        = Iota(Type),  Source,    Exactly(0), ty::iota,       Zero,             Primitive;
+    /// Uniform numbers in [0, 1) from a seed.
+    "rand"        = Rand(Type),  Source,    Exactly(1), ty::random,     Zero,             Primitive;
+    /// Standard normal numbers from a seed.
+    "randn"       = Randn(Type), Source,    Exactly(1), ty::random,     Zero,             Primitive;
+    /// Uniform integers in [low, high) from a seed: `randint low, high, seed`.
+    "randint"     = Randint(Type), Source,  Exactly(3), ty::randint,    Zero,             Primitive;
+
+    /// One literal everywhere.
+    "full"        = Full(Type),  Source,    Exactly(1), ty::literals,   Zero,             Derived(derive::full);
+    /// `start + i * step` for i = 0, 1, ..: `arange start, step`.
+    "arange"      = Arange(Type), Source,   Exactly(2), ty::arange,     Zero,             Derived(derive::arange);
+    /// Whether x differs from y.
+    "ne"          = Ne,          Pointwise, Exactly(2), ty::compare,    Zero,             Derived(derive::ne);
+    /// Whether x is greater than y.
+    "gt"          = Gt,          Pointwise, Exactly(2), ty::compare,    Zero,             Derived(derive::gt);
+    /// Whether x is at least y.
+    "ge"          = Ge,          Pointwise, Exactly(2), ty::compare,    Zero,             Derived(derive::ge);
+    /// Whether x is at most y.
+    "le"          = Le,          Pointwise, Exactly(2), ty::compare,    Zero,             Derived(derive::le);
+    /// 1 / sqrt(x).
+    "rsqrt"       = Rsqrt,       Pointwise, Exactly(1), ty::float,      Rule(g::rsqrt),   Derived(derive::rsqrt);
+    /// 1 / (1 + exp(-x)).
+    "sigmoid"     = Sigmoid,     Pointwise, Exactly(1), ty::float,      Rule(g::sigmoid), Derived(derive::sigmoid);
+    /// max(x, 0); its gradient at 0 is 0.
+    "relu"        = Relu,        Pointwise, Exactly(1), ty::arithmetic, Rule(g::relu),    Derived(derive::relu);
+    /// x * Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016).
+    "gelu"        = Gelu,        Pointwise, Exactly(1), ty::float,      Rule(g::gelu),    Derived(derive::gelu);
+    /// The tanh approximation of gelu.
+    "gelu_tanh"   = GeluTanh,    Pointwise, Exactly(1), ty::float,      Rule(g::gelu_tanh), Derived(derive::gelu_tanh);
+    /// Mean over axes, of floats.
+    "mean"        = Mean(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(g::mean),    Derived(derive::mean);
+    /// exp(x) normalized to sum to 1 along an axis.
+    "softmax"     = Softmax(Axis), Reduce,  Exactly(1), ty::softmax,    Rule(g::softmax), Derived(derive::softmax);
+    /// Logarithm of softmax, computed without overflow.
+    "log_softmax" = LogSoftmax(Axis), Reduce, Exactly(1), ty::softmax,  Rule(g::log_softmax), Derived(derive::log_softmax);
+    /// Normalization to mean 0 and variance 1 over the last dims, then scale and shift: `layer_norm x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
+    "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm);
+    /// Two axes exchanged.
+    "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose);
+    /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the classes gives zeros.
+    "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot);
+}
+
+/// Why a text is not an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseOpError {
+    /// No row has this name.
+    Unknown,
+    /// The attribute is missing, superfluous or malformed; holds the right spelling, empty when the op takes none.
+    Attribute(&'static str),
+}
+
+impl OpKind {
+    /// The op's name.
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Whether engines implement it.
+    pub const fn is_primitive(self) -> bool {
+        matches!(self.spec().meaning, Primitive)
+    }
+}
+
+impl Op {
+    /// The op's row.
+    pub const fn spec(&self) -> &'static OpSpec {
+        self.kind().spec()
+    }
+
+    /// The op's name.
+    pub const fn name(&self) -> &'static str {
+        self.spec().name
+    }
+}
+
+impl From<ValueId> for Operand {
+    fn from(v: ValueId) -> Self {
+        Operand::Value(v)
+    }
+}
+
+macro_rules! operand_from {
+    ($($t:ty),*) => { $( impl From<$t> for Operand { fn from(v: $t) -> Self { Operand::Scalar(v.into()) } } )* };
+}
+operand_from! { Scalar, f64, f32, i64, i32, bool }
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Value(v) => v.fmt(f),
+            Operand::Scalar(s) => s.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for OperandType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OperandType::Tensor(t) => t.fmt(f),
+            OperandType::Scalar(s) => s.fmt(f),
+        }
+    }
+}
+
+/// The type of `op` applied to operands of these types.
+///
+/// # Errors
+/// Wrong number of operands, or shapes, dtypes or attributes that do not fit; the message names the op and the operands.
+pub fn infer(op: &Op, ins: &[OperandType]) -> Result<Type, OpError> {
+    let spec = op.spec();
+    let fits = match spec.arity {
+        Exactly(n) => ins.len() == n,
+        Variadic => !ins.is_empty(),
+    };
+    if !fits {
+        let wants = match spec.arity {
+            Exactly(1) => "1 operand".to_owned(),
+            Exactly(n) => format!("{n} operands"),
+            Variadic => "at least 1 operand".to_owned(),
+        };
+        return Err(OpError::new(format!("{}: takes {wants}, but got {}", spec.name, ins.len())));
+    }
+    (spec.infer)(op, ins)
+}
+
+/// `sum[0,1]` into `sum` and `0,1`; the brackets must close at the end.
+fn split_brackets(s: &str) -> Result<(&str, Option<&str>), ParseOpError> {
+    match s.split_once('[') {
+        None => Ok((s, None)),
+        Some((head, rest)) => {
+            rest.strip_suffix(']').map(|body| (head, Some(body))).ok_or(ParseOpError::Unknown)
+        }
+    }
+}
+
+const fn fnv(bytes: &[u8]) -> u64 {
+    let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::BTreeSet<_> = OpKind::ALL.iter().map(|k| k.name()).collect();
+        assert_eq!(names.len(), OpKind::ALL.len());
+    }
+
+    #[test]
+    fn text_round_trips() {
+        let ops = "exp sum[] sum[0,1] sum[keep] sum[0,2,keep] argmax[1,keep] reshape[Batch=2,3] reshape[] permute[1,0] slice[0,1,5,2] \
+                   pad[1,0,2,1] cast[bf16] full[f32[?=2,3]] one_hot[10] transpose[0,1] softmax[1] layer_norm[1]";
+        for s in ops.split_whitespace() {
+            assert_eq!(s.parse::<Op>().map(|o| o.to_string()).as_deref(), Ok(s));
+        }
+        for bad in [
+            "sum",
+            "exp[1]",
+            "sum[0,0]",
+            "sum[00]",
+            "sum[8]",
+            "permute[0,0]",
+            "cast[f31]",
+            "slice[0,1]",
+            "sum[0",
+            "sum[,keep]",
+        ] {
+            assert!(bad.parse::<Op>().is_err(), "{bad}");
+        }
+        assert_eq!("mathmul".parse::<Op>(), Err(ParseOpError::Unknown));
+    }
+}

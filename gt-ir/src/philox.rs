@@ -1,0 +1,289 @@
+//! Random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011), keyed by an instruction's seed,
+//! with the element's index in the whole tensor as counter.
+//!
+//! An element depends on the seed, its index and the dtype only, so any number of workers, any engine and any retry
+//! gives the same bits. This is the only implementation: engines call [`fill`] tile by tile. Normal numbers come from
+//! the Box-Muller transform with a logarithm and a sine made of additions and multiplications in a fixed order.
+
+use half::{bf16, f16};
+
+use crate::dtype::DType;
+
+/// What the numbers are distributed as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// Uniform in [0, 1).
+    Uniform,
+    /// Standard normal.
+    Normal,
+    /// Uniform integers in [low, high); `low` where the range is empty.
+    Integers {
+        /// Smallest value.
+        low: i64,
+        /// One above the largest value.
+        high: i64,
+    },
+}
+
+const M0: u64 = 0xD251_1F53;
+const M1: u64 = 0xCD9E_8D57;
+const W0: u32 = 0x9E37_79B9;
+const W1: u32 = 0xBB67_AE85;
+
+/// Ten rounds over a 128-bit counter with a 64-bit key.
+pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    let ([mut a, mut b, mut c, mut d], [mut k0, mut k1]) = (counter, key);
+    for _ in 0..10 {
+        let (p0, p1) = (M0 * u64::from(a), M1 * u64::from(c));
+        [a, b, c, d] =
+            [(p1 >> 32) as u32 ^ b ^ k0, p1 as u32, (p0 >> 32) as u32 ^ d ^ k1, p0 as u32];
+        (k0, k1) = (k0.wrapping_add(W0), k1.wrapping_add(W1));
+    }
+    [a, b, c, d]
+}
+
+fn block(seed: u64, index: u64) -> [u32; 4] {
+    philox4x32([index as u32, (index >> 32) as u32, 0, 0], [seed as u32, (seed >> 32) as u32])
+}
+
+/// Fills `out` with elements `start..` of the stream `seed`, as native-endian elements of `dtype`.
+/// Bytes short of a whole element are left alone. `bool` gets the parity of an integer.
+pub fn fill(distribution: Distribution, dtype: DType, seed: u64, start: u64, out: &mut [u8]) {
+    match (distribution, dtype) {
+        (Distribution::Integers { low, high }, dtype) => {
+            integers(seed, start, low, high, dtype, out)
+        }
+        (Distribution::Uniform, DType::F32) => {
+            fours(seed, start, out, |w, i| (uniform(w[i], 24) as f32).to_ne_bytes())
+        }
+        (Distribution::Uniform, DType::F16) => {
+            fours(seed, start, out, |w, i| f16::from_f64(uniform(w[i], 11)).to_ne_bytes())
+        }
+        (Distribution::Uniform, DType::Bf16) => {
+            fours(seed, start, out, |w, i| bf16::from_f64(uniform(w[i], 8)).to_ne_bytes())
+        }
+        (Distribution::Uniform, DType::F64) => {
+            twos(seed, start, out, |w, i| uniform64(word64(w, i)).to_ne_bytes())
+        }
+        (Distribution::Normal, DType::F32) => {
+            fours(seed, start, out, |w, i| normal(w, i).to_ne_bytes())
+        }
+        (Distribution::Normal, DType::F16) => {
+            fours(seed, start, out, |w, i| f16::from_f32(normal(w, i)).to_ne_bytes())
+        }
+        (Distribution::Normal, DType::Bf16) => {
+            fours(seed, start, out, |w, i| bf16::from_f32(normal(w, i)).to_ne_bytes())
+        }
+        (Distribution::Normal, DType::F64) => {
+            twos(seed, start, out, |w, i| normal64(w, i).to_ne_bytes())
+        }
+        (Distribution::Uniform | Distribution::Normal, _) => out.fill(0), // No row of the op table asks for it.
+    }
+}
+
+/// Four elements a block.
+fn fours<const N: usize>(
+    seed: u64,
+    start: u64,
+    out: &mut [u8],
+    f: impl Fn([u32; 4], usize) -> [u8; N],
+) {
+    blocks(seed, start, out, 4, f);
+}
+
+/// Two elements a block.
+fn twos<const N: usize>(
+    seed: u64,
+    start: u64,
+    out: &mut [u8],
+    f: impl Fn([u32; 4], usize) -> [u8; N],
+) {
+    blocks(seed, start, out, 2, f);
+}
+
+fn blocks<const N: usize>(
+    seed: u64,
+    start: u64,
+    out: &mut [u8],
+    per: u64,
+    f: impl Fn([u32; 4], usize) -> [u8; N],
+) {
+    let mut words = block(seed, start / per);
+    for (i, element) in out.chunks_exact_mut(N).enumerate() {
+        let at = start + i as u64;
+        if i > 0 && at.is_multiple_of(per) {
+            words = block(seed, at / per);
+        }
+        element.copy_from_slice(&f(words, (at % per) as usize));
+    }
+}
+
+fn word64(w: [u32; 4], i: usize) -> u64 {
+    u64::from(w[2 * i]) << 32 | u64::from(w[2 * i + 1])
+}
+
+/// The top `bits` of a word as a fraction: exact in a dtype of that precision, and below 1.
+fn uniform(word: u32, bits: u32) -> f64 {
+    f64::from(word >> (32 - bits)) / f64::from(1_u32 << bits)
+}
+
+fn uniform64(word: u64) -> f64 {
+    (word >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Element `i` of four: words 0 and 1 make elements 0 and 1, words 2 and 3 the others.
+fn normal(w: [u32; 4], i: usize) -> f32 {
+    let (u, v) = (w[i & 2], w[(i & 2) + 1]);
+    let radius = (-2.0 * log_f32(((u >> 8) + 1) as f32 * (1.0 / 16_777_216.0))).sqrt();
+    let (sin, cos) = turn_f32(v);
+    radius * if i & 1 == 0 { cos } else { sin }
+}
+
+fn normal64(w: [u32; 4], i: usize) -> f64 {
+    let (u, v) = (uniform64(word64(w, 0)), uniform64(word64(w, 1)));
+    let radius = (-2.0 * libm::log(1.0 - u)).sqrt();
+    let angle = 2.0 * std::f64::consts::PI * v;
+    radius * if i == 0 { libm::cos(angle) } else { libm::sin(angle) }
+}
+
+/// Natural logarithm of a normal positive float (Cephes `logf`).
+fn log_f32(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let mut exponent = (bits >> 23) as i32 - 126;
+    let mut m = f32::from_bits(bits & 0x007f_ffff | 0x3f00_0000);
+    if m < std::f32::consts::FRAC_1_SQRT_2 {
+        exponent -= 1;
+        m += m;
+    }
+    let x = m - 1.0;
+    let z = x * x;
+    const P: [f32; 9] = [
+        7.037_683_6e-2,
+        -1.151_461e-1,
+        1.167_699_9e-1,
+        -1.242_014_1e-1,
+        1.424_932_3e-1,
+        -1.666_805_8e-1,
+        2.000_071_5e-1,
+        -2.499_999_4e-1,
+        3.333_333_1e-1,
+    ];
+    let poly = P.iter().skip(1).fold(P[0], |p, c| p * x + c);
+    let e = exponent as f32;
+    let mut y = poly * x * z;
+    y += e * -2.121_944_4e-4;
+    y -= 0.5 * z;
+    (x + y) + e * 0.693_359_38
+}
+
+/// Sine and cosine of a word taken as a fraction of a full turn (Cephes polynomials on an eighth to each side).
+fn turn_f32(word: u32) -> (f32, f32) {
+    let quadrant = word >> 30;
+    // The fraction of the quadrant, centered: 23 bits are exact in a float.
+    let r = (((word << 2) >> 9) as f32 * (1.0 / 8_388_608.0) - 0.5) * std::f32::consts::FRAC_PI_2;
+    let z = r * r;
+    let sin = ((-1.951_529_6e-4 * z + 8.332_161e-3) * z - 1.666_665_5e-1) * z * r + r;
+    let cos = ((2.443_315_7e-5 * z - 1.388_731_6e-3) * z + 4.166_664_6e-2) * z * z - 0.5 * z + 1.0;
+    match quadrant {
+        0 => (sin, cos),
+        1 => (cos, -sin),
+        2 => (-sin, -cos),
+        _ => (-cos, sin),
+    }
+}
+
+fn integers(seed: u64, start: u64, low: i64, high: i64, dtype: DType, out: &mut [u8]) {
+    let range = high.wrapping_sub(low) as u64;
+    let range = if high > low { range } else { 1 };
+    // The high half of a product maps 64 random bits to the range; the bias is below range / 2^64.
+    let draw =
+        move |w, i| low.wrapping_add((u128::from(word64(w, i)) * u128::from(range) >> 64) as i64);
+    match dtype {
+        DType::I64 => twos(seed, start, out, |w, i| draw(w, i).to_ne_bytes()),
+        DType::I32 => twos(seed, start, out, |w, i| (draw(w, i) as i32).to_ne_bytes()),
+        DType::U8 => twos(seed, start, out, |w, i| [draw(w, i) as u8]),
+        DType::Bool => twos(seed, start, out, |w, i| [draw(w, i) as u8 & 1]),
+        DType::F32 => twos(seed, start, out, |w, i| (draw(w, i) as f32).to_ne_bytes()),
+        DType::F64 => twos(seed, start, out, |w, i| (draw(w, i) as f64).to_ne_bytes()),
+        DType::F16 => twos(seed, start, out, |w, i| f16::from_f64(draw(w, i) as f64).to_ne_bytes()),
+        DType::Bf16 => {
+            twos(seed, start, out, |w, i| bf16::from_f64(draw(w, i) as f64).to_ne_bytes())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Element;
+
+    /// Random123's known-answer vectors.
+    #[test]
+    fn known_answers() {
+        let check = |c, k, want| assert_eq!(philox4x32(c, k), want);
+        check([0; 4], [0; 2], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        check([u32::MAX; 4], [u32::MAX; 2], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        check(
+            [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
+            [0xa409_3822, 0x299f_31d0],
+            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
+        );
+    }
+
+    #[test]
+    fn tiles_join_to_the_whole() {
+        for distribution in [
+            Distribution::Uniform,
+            Distribution::Normal,
+            Distribution::Integers { low: -3, high: 90 },
+        ] {
+            for dtype in [DType::F32, DType::F64, DType::Bf16] {
+                let mut whole = vec![0; 101 * dtype.size()];
+                fill(distribution, dtype, 7, 0, &mut whole);
+                for cut in [1, 2, 3, 50] {
+                    let mut tail = vec![0; (101 - cut) * dtype.size()];
+                    fill(distribution, dtype, 7, cut as u64, &mut tail);
+                    assert_eq!(tail, whole[cut * dtype.size()..], "{distribution:?} {dtype} {cut}");
+                }
+            }
+        }
+    }
+
+    fn moments(
+        distribution: Distribution,
+        dtype: DType,
+        to: impl Fn(&[u8]) -> Vec<f64>,
+    ) -> [f64; 4] {
+        let mut bytes = vec![0; 100_000 * dtype.size()];
+        fill(distribution, dtype, 42, 0, &mut bytes);
+        let x = to(&bytes);
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let central = |k| x.iter().map(|v| (v - mean).powi(k)).sum::<f64>() / n;
+        [mean, central(2), central(3), central(4)]
+    }
+
+    #[test]
+    fn moments_are_right() {
+        let close = |got: [f64; 4], want: [f64; 4]| {
+            got.iter()
+                .zip(want)
+                .for_each(|(g, w)| assert!((g - w).abs() < 0.05, "{got:?} {want:?}"))
+        };
+        let f32s = |b: &[u8]| f32::from_bytes(b).into_iter().map(f64::from).collect::<Vec<_>>();
+        close(moments(Distribution::Normal, DType::F32, f32s), [0.0, 1.0, 0.0, 3.0]);
+        close(moments(Distribution::Normal, DType::F64, f64::from_bytes), [0.0, 1.0, 0.0, 3.0]);
+        close(moments(Distribution::Uniform, DType::F32, f32s), [0.5, 1.0 / 12.0, 0.0, 1.0 / 80.0]);
+    }
+
+    #[test]
+    fn normals_match_a_better_logarithm() {
+        for w in (0..10_000).map(|i| block(1, i)) {
+            let want = (-2.0 * ((f64::from(w[0] >> 8) + 1.0) / 16_777_216.0).ln()).sqrt()
+                * (f64::from(w[1]) / 4_294_967_296.0 * std::f64::consts::TAU
+                    - std::f64::consts::FRAC_PI_4)
+                    .cos();
+            assert!((f64::from(normal(w, 0)) - want).abs() < 3e-6, "{w:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The tape: what a client records and everything downstream starts from.
+//!
+//! Guarantees, once verified: every value is assigned once, before its uses, and freed at most once, after them;
+//! signal scopes nest. A tape is a sequence, so it holds no cycles. It does not say where or how anything runs.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::{
+    intern::Loc,
+    op::{Op, Operand},
+    shape::Type,
+};
+
+/// The name of a value, unique within its session. Prints as `%3`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ValueId(pub u64);
+
+/// The operands of an instruction; three fit without allocating.
+pub type Operands = SmallVec<[Operand; 3]>;
+
+/// One pure instruction: `%5 = matmul %3, %4`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Instr {
+    /// The value it defines.
+    pub out: ValueId,
+    /// What it computes.
+    pub op: Op,
+    /// What it computes from.
+    pub inputs: Operands,
+    /// Where the user wrote it.
+    pub loc: Loc,
+}
+
+/// One line of a tape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Entry {
+    /// A value given from outside: uploaded data, or a named input of a tape file.
+    Input {
+        /// The value it defines.
+        out: ValueId,
+        /// Its type.
+        ty: Type,
+        /// Its name in a tape file.
+        name: Option<Arc<str>>,
+    },
+    /// An instruction.
+    Instr(Instr),
+    /// The last handle to a value is gone: nothing later uses it, and its memory may be reused.
+    Free(ValueId),
+    /// The beginning of a named signal scope.
+    Enter(Arc<str>),
+    /// The end of the innermost signal scope, which must be the one named.
+    Exit(Arc<str>),
+    /// A value read by the user: a boundary between segments.
+    Output {
+        /// The value read.
+        value: ValueId,
+        /// Its name in a tape file.
+        name: Option<Arc<str>>,
+    },
+}
+
+/// A recorded sequence of entries: a whole program, or one segment of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tape {
+    /// The entries in the order they were recorded.
+    pub entries: Vec<Entry>,
+}
+
+impl Tape {
+    /// The instructions, in order.
+    pub fn instrs(&self) -> impl Iterator<Item = &Instr> {
+        self.entries.iter().filter_map(|e| match e {
+            Entry::Instr(i) => Some(i),
+            Entry::Input { .. }
+            | Entry::Free(_)
+            | Entry::Enter(_)
+            | Entry::Exit(_)
+            | Entry::Output { .. } => None,
+        })
+    }
+}
+
+impl Entry {
+    /// The value this entry defines, if any.
+    pub fn defines(&self) -> Option<ValueId> {
+        match self {
+            Entry::Input { out, .. } => Some(*out),
+            Entry::Instr(i) => Some(i.out),
+            Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ValueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+impl fmt::Debug for ValueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

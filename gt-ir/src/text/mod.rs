@@ -1,0 +1,90 @@
+//! The text form of a tape: one entry a line, read by [`parse`], written by [`print`].
+//!
+//! ```text
+//! gt tape 1
+//! %0 = input "x" : f32[Batch=32,784]
+//! %1 = input : f32[784,256]
+//! enter "layer1"
+//! %2 = matmul %0, %1 : f32[Batch=32,256] @"examples/digits.rs":12:5
+//! free %0
+//! %3 = add %2, 1.5 : f32[Batch=32,256]
+//! %4 = sum[0,1] %3 : f32[]
+//! exit "layer1"
+//! output %4 "loss"
+//! ```
+//!
+//! In full (`?` is optional, `*` any number, quoted words stand for themselves):
+//!
+//! ```text
+//! tape    = "gt" "tape" "1" newline (entry? newline)*
+//! entry   = value "=" "input" string? ":" type
+//!         | value "=" op operands? (":" type)? ("@" string ":" number ":" number)?
+//!         | "free" value | "enter" string | "exit" string | "output" value string?
+//! operands= operand ("," operand)*        operand = value | scalar
+//! value   = "%" digits                    scalar  = 1 | -2.5 | 1e-3 | true | false | nan | inf | -inf
+//! op      = name ("[" attribute "]")?     type    = dtype "[" dim,.. "]"     dim = 784 | Batch=32 | ?=17
+//! ```
+//!
+//! `#` and `;` begin a comment that runs to the end of the line. The type of an instruction may be left out; where it
+//! is written, [`load`] checks it against the inferred one.
+//!
+//! Guarantees: printing then parsing gives an equal tape, and any text is either parsed or refused with every mistake
+//! located, within the limits below, without a panic. Parsing alone does not verify: see [`load`].
+
+mod lex;
+mod parse;
+mod print;
+mod source_map;
+
+pub use parse::parse;
+pub use print::{print, print_mapped};
+pub use source_map::{EntrySpans, SourceMap};
+
+use crate::{
+    diagnostic::{Color, Diagnostic, render},
+    tape::Tape,
+    verify::{Fault, Verified, verify_declared},
+};
+
+/// The version in the first line.
+pub const VERSION: u32 = 1;
+/// The largest text that is read, in bytes.
+pub const MAX_BYTES: usize = 64 << 20;
+/// The most entries of a tape that is read, in either form.
+pub const MAX_ENTRIES: usize = 1 << 20;
+/// The most operands of an instruction that is read, in either form.
+pub const MAX_OPERANDS: usize = 1 << 12;
+/// The longest name of a value or signal that is read, in bytes, in either form.
+pub const MAX_STRING: usize = 1 << 10;
+/// The most mistakes that [`parse`] reports.
+pub const MAX_ERRORS: usize = 100;
+
+/// A tape that was read and verified.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The tape.
+    pub tape: Tape,
+    /// Where its entries are in the text.
+    pub map: SourceMap,
+    /// The types of its values.
+    pub verified: Verified,
+}
+
+/// Parses and verifies, the written types included.
+///
+/// # Errors
+/// Every mistake found, located in `text`: those of the text, or, when there are none, the faults of the tape.
+pub fn load(text: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    let (tape, map) = parse(text)?;
+    match verify_declared(&tape, |at| map.entry(at).and_then(|spans| spans.declared)) {
+        Ok(verified) => Ok(Loaded { tape, map, verified }),
+        Err(faults) => Err(faults.iter().map(|fault| fault.diagnostic(&map)).collect()),
+    }
+}
+
+/// Draws the faults of a recorded tape over its printed form.
+pub fn explain(tape: &Tape, faults: &[Fault], color: Color) -> String {
+    let (text, map) = print_mapped(tape);
+    let diagnostics: Vec<Diagnostic> = faults.iter().map(|fault| fault.diagnostic(&map)).collect();
+    render(&diagnostics, "tape", &text, color)
+}
