@@ -2,7 +2,10 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, Ident, Result, Type, spanned::Spanned};
+use syn::{
+    Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, Ident, Result, Type,
+    spanned::Spanned,
+};
 
 /// One field of the struct, with what its attributes ask for.
 struct Field<'a> {
@@ -37,20 +40,38 @@ fn parse_fields(input: &DeriveInput) -> Result<Vec<Field<'_>>> {
     let named = match &input.data {
         Data::Struct(DataStruct { fields: Fields::Named(named), .. }) => named,
         Data::Struct(DataStruct { fields: Fields::Unnamed(tuple), .. }) => {
-            return Err(Error::new(tuple.span(), "a model's fields need names: parameters are named after them"));
+            return Err(Error::new(
+                tuple.span(),
+                "a model's fields need names: parameters are named after them",
+            ));
         }
         Data::Struct(DataStruct { fields: Fields::Unit, .. }) => {
-            return Err(Error::new(input.ident.span(), "a model needs fields in braces: `struct Model { fc: Linear<..> }`"));
+            return Err(Error::new(
+                input.ident.span(),
+                "a model needs fields in braces: `struct Model { fc: Linear<..> }`",
+            ));
         }
-        Data::Enum(data) => return Err(Error::new(data.enum_token.span(), "a model is a struct; `Module` cannot be derived for an enum")),
-        Data::Union(data) => return Err(Error::new(data.union_token.span(), "a model is a struct; `Module` cannot be derived for a union")),
+        Data::Enum(data) => {
+            return Err(Error::new(
+                data.enum_token.span(),
+                "a model is a struct; `Module` cannot be derived for an enum",
+            ));
+        }
+        Data::Union(data) => {
+            return Err(Error::new(
+                data.union_token.span(),
+                "a model is a struct; `Module` cannot be derived for a union",
+            ));
+        }
     };
     let (mut fields, mut errors) = (Vec::new(), None::<Error>);
     for field in &named.named {
         match (&field.ident, parse_options(&field.attrs)) {
             (Some(name), Ok(options)) => fields.push(Field { name, ty: &field.ty, options }),
             (_, Err(error)) => combine(&mut errors, error),
-            (None, Ok(_)) => combine(&mut errors, Error::new(field.span(), "a model's fields need names")),
+            (None, Ok(_)) => {
+                combine(&mut errors, Error::new(field.span(), "a model's fields need names"))
+            }
         }
     }
     errors.map_or(Ok(fields), Err)
@@ -77,7 +98,8 @@ fn parse_options(attrs: &[Attribute]) -> Result<Options> {
                     Some(_) => Err(meta.error("`init` is given twice")),
                 }
             } else {
-                Err(meta.error("unknown option: the options of a field are `skip` and `init = expr`"))
+                Err(meta
+                    .error("unknown option: the options of a field are `skip` and `init = expr`"))
             }
         })?;
     }
@@ -166,7 +188,9 @@ mod tests {
     fn check(input: &str) -> String {
         let input = syn::parse_str(input).expect("the test's input is Rust");
         match expand(&input) {
-            Ok(tokens) => prettyplease::unparse(&syn::parse2(tokens).expect("an expansion is Rust")),
+            Ok(tokens) => {
+                prettyplease::unparse(&syn::parse2(tokens).expect("an expansion is Rust"))
+            }
             Err(errors) => errors.into_iter().map(|e| format!("{}\n", e)).collect(),
         }
     }

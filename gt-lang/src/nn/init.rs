@@ -1,0 +1,42 @@
+//! `Init`: parts of a model that can be built without being told anything, with PyTorch's default initialization.
+//!
+//! Guarantees: parameters are drawn from the session's generator in the order of the fields, so a seed fixes a model.
+
+/// A part of a model with a default initialization: `Mlp::new()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no default initialization",
+    label = "`new` cannot build this",
+    note = "say how with `#[module(init = ..)]` on the field"
+)]
+pub trait Init: Sized {
+    /// Builds it.
+    #[must_use]
+    fn new() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Init, const COUNT: usize> Init for [M; COUNT] {
+    fn new() -> Self {
+        std::array::from_fn(|_| M::new())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M: Init> Init for Box<M> {
+    fn new() -> Self {
+        Box::new(M::new())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: ?Sized> Init for std::marker::PhantomData<T> {
+    fn new() -> Self {
+        std::marker::PhantomData
+    }
+}
+
+/// A list of `count` parts, each initialized on its own: `#[module(init = repeat(12))] blocks: Vec<Block>`.
+#[must_use]
+pub fn repeat<M: Init>(count: usize) -> Vec<M> {
+    (0..count).map(|_| M::new()).collect()
+}

@@ -1,0 +1,193 @@
+//! The layers: `Linear`, `Embedding`, `LayerNorm`. Plain structs of tensors with a `forward`.
+//!
+//! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints fit.
+
+use super::forward::Forward;
+use super::init::Init;
+use super::module::{Module, Visitor};
+use crate::typed::{Append, Dim, Int, Project, Shape, StaticDim, Tensor};
+
+/// `x @ weight.T + bias`, over the last dimension.
+#[derive(Debug)]
+pub struct Linear<I: Dim, O: Dim> {
+    /// The weight, outputs first as in PyTorch.
+    pub weight: Tensor<(O, I)>,
+    /// The bias, if there is one.
+    pub bias: Option<Tensor<(O,)>>,
+}
+
+impl<I: Dim, O: Dim> Linear<I, O> {
+    /// A layer of these tensors, which become its parameters.
+    #[track_caller]
+    pub fn from_tensors(weight: Tensor<(O, I)>, bias: Option<Tensor<(O,)>>) -> Self {
+        Linear { weight: weight.requires_grad(), bias: bias.map(Tensor::requires_grad) }
+    }
+
+    /// A layer without bias.
+    #[track_caller]
+    pub fn without_bias() -> Self
+    where
+        I: StaticDim,
+        O: StaticDim,
+    {
+        Linear { weight: uniform(&[], I::SIZE), bias: None }
+    }
+
+    /// A layer whose sizes the types do not all know: those of the named and run-time dimensions, inputs first.
+    #[track_caller]
+    pub fn with_sizes(inputs: usize, outputs: usize) -> Self {
+        let open = |size: usize, is_static: bool| (!is_static).then_some(size);
+        let (i, o) = (open(inputs, is_static::<I>()), open(outputs, is_static::<O>()));
+        let weight: Vec<usize> = o.into_iter().chain(i).collect();
+        let bias: Vec<usize> = o.into_iter().collect();
+        Linear { weight: uniform(&weight, inputs), bias: Some(uniform(&bias, inputs)) }
+    }
+
+    /// The layer applied to the last dimension of `x`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape + Project<I, O>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+        let product = x.as_dyn().matmul(&self.weight.as_dyn().t());
+        Tensor::wrap(match &self.bias {
+            Some(bias) => product.add(bias.as_dyn()),
+            None => product,
+        })
+    }
+}
+
+fn is_static<D: Dim>() -> bool {
+    matches!(D::SPEC, crate::typed::DimSpec::Static(_))
+}
+
+/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.
+#[track_caller]
+fn uniform<S: Shape>(sizes: &[usize], fan_in: usize) -> Tensor<S> {
+    let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
+    let unit: Tensor<S> = Tensor::rand_with(sizes);
+    Tensor::wrap((unit * (2.0 * bound) - bound).into_dyn().detach()).requires_grad()
+}
+
+impl<I: StaticDim, O: StaticDim> Init for Linear<I, O> {
+    fn new() -> Self {
+        Linear { weight: uniform(&[], I::SIZE), bias: Some(uniform(&[], I::SIZE)) }
+    }
+}
+
+impl<I: Dim, O: Dim> Module for Linear<I, O> {
+    fn describe(&self) -> String {
+        let (sizes, bias) =
+            (self.weight.sizes(), if self.bias.is_some() { "" } else { ", no bias" });
+        match sizes[..] {
+            [outputs, inputs] => format!("Linear({inputs} -> {outputs}{bias})"),
+            _ => "Linear".into(),
+        }
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("weight", &self.weight);
+        visitor.child("bias", &self.bias);
+    }
+}
+
+impl<I: Dim, O: Dim, S: Shape + Project<I, O>> Forward<Tensor<S>> for Linear<I, O> {
+    type Out = Tensor<S::Out>;
+    #[track_caller]
+    fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+        Linear::forward(self, x)
+    }
+}
+
+/// A table of `V` rows of width `D`, looked up by index.
+#[derive(Debug)]
+pub struct Embedding<V: Dim, D: Dim> {
+    /// The rows.
+    pub weight: Tensor<(V, D)>,
+}
+
+impl<V: Dim, D: Dim> Embedding<V, D> {
+    /// A table of these rows, which become its parameter.
+    #[track_caller]
+    pub fn from_tensor(weight: Tensor<(V, D)>) -> Self {
+        Embedding { weight: weight.requires_grad() }
+    }
+
+    /// The rows that `index` names: one dimension more than the index has.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape + Append<D>>(&self, index: &Tensor<S, Int>) -> Tensor<S::Out> {
+        self.weight.embedding(index)
+    }
+}
+
+impl<V: StaticDim, D: StaticDim> Init for Embedding<V, D> {
+    fn new() -> Self {
+        Embedding::from_tensor(Tensor::randn())
+    }
+}
+
+impl<V: Dim, D: Dim> Module for Embedding<V, D> {
+    fn describe(&self) -> String {
+        match self.weight.sizes()[..] {
+            [rows, width] => format!("Embedding({rows} x {width})"),
+            _ => "Embedding".into(),
+        }
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("weight", &self.weight);
+    }
+}
+
+impl<V: Dim, D: Dim, S: Shape + Append<D>> Forward<Tensor<S, Int>> for Embedding<V, D> {
+    type Out = Tensor<S::Out>;
+    #[track_caller]
+    fn forward(&self, index: &Tensor<S, Int>) -> Tensor<S::Out> {
+        Embedding::forward(self, index)
+    }
+}
+
+/// Subtracts the mean and divides by the standard deviation over the last dimension, then `* weight + bias`.
+#[derive(Debug)]
+pub struct LayerNorm<D: Dim> {
+    /// The scale, ones at first.
+    pub weight: Tensor<(D,)>,
+    /// The offset, zeros at first.
+    pub bias: Tensor<(D,)>,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl<D: Dim> LayerNorm<D> {
+    /// The layer applied to the last dimension of `x`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape + Project<D, D>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+        Tensor::wrap(x.as_dyn().layer_norm(self.weight.as_dyn(), self.bias.as_dyn(), self.eps))
+    }
+}
+
+impl<D: StaticDim> Init for LayerNorm<D> {
+    fn new() -> Self {
+        LayerNorm {
+            weight: Tensor::ones().requires_grad(),
+            bias: Tensor::zeros().requires_grad(),
+            eps: 1e-5,
+        }
+    }
+}
+
+impl<D: Dim> Module for LayerNorm<D> {
+    fn describe(&self) -> String {
+        format!("LayerNorm({})", self.weight.numel())
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("weight", &self.weight);
+        visitor.child("bias", &self.bias);
+    }
+}
+
+impl<D: Dim, S: Shape + Project<D, D>> Forward<Tensor<S>> for LayerNorm<D> {
+    type Out = Tensor<S::Out>;
+    #[track_caller]
+    fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+        LayerNorm::forward(self, x)
+    }
+}

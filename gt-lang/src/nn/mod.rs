@@ -1,0 +1,15 @@
+//! Models and their layers.
+//!
+//! A model is a plain struct with `#[derive(Module)]` and a `forward` method of its own; its fields are layers, tensors, lists of
+//! either, or other models. The derive gives parameters with dotted names, `Model::new()` with PyTorch's default
+//! initialization, train and eval, and a summary with parameter counts.
+
+mod forward;
+mod init;
+mod layers;
+mod module;
+
+pub use forward::{Forward, Gelu, Relu, Sigmoid, Tanh};
+pub use init::{Init, repeat};
+pub use layers::{Embedding, LayerNorm, Linear};
+pub use module::{Event, Mode, Module, Visitor, walk};

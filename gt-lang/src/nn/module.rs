@@ -1,0 +1,279 @@
+//! `Module`: what a model is. A tree of named parts, whose leaves are tensors.
+//!
+//! Guarantees: parameters come in the order of the fields, under dotted names as in PyTorch's `state_dict`
+//! (`blocks.0.fc1.weight`); a tensor in a model is a parameter when it requires a gradient, else a buffer.
+//! It prescribes no `forward`: a model's forward is an ordinary method with the types its author wants.
+
+use std::fmt::Write as _;
+
+use crate::core::DynTensor;
+use crate::typed::{Kind, Shape, Tensor};
+
+/// Whether layers behave as in training or as in use (dropout and its like).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Training.
+    Train,
+    /// Evaluation: nothing random, nothing learned.
+    Eval,
+}
+
+/// A part of a model: a layer, a struct of parts with `#[derive(Module)]`, or a tensor.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a part of a model",
+    label = "not a `Module`",
+    note = "derive it with `#[derive(Module)]`, or keep the field out of the model with `#[module(skip)]`"
+)]
+pub trait Module {
+    /// What this part calls itself in a summary: `Linear(784 -> 256)`.
+    fn describe(&self) -> String;
+
+    /// Shows the parts to a visitor, in order.
+    fn visit(&self, visitor: &mut Visitor<'_>);
+
+    /// Switches between training and evaluation.
+    fn set_mode(&mut self, _mode: Mode) {}
+
+    /// Switches to training.
+    fn train(&mut self) {
+        self.set_mode(Mode::Train);
+    }
+
+    /// Switches to evaluation.
+    fn eval(&mut self) {
+        self.set_mode(Mode::Eval);
+    }
+
+    /// The parameters: every tensor that requires a gradient. Give them to an optimizer.
+    fn parameters(&self) -> Vec<DynTensor> {
+        self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
+    }
+
+    /// The parameters with their dotted names.
+    fn named_parameters(&self) -> Vec<(String, DynTensor)> {
+        let mut all = self.named_tensors();
+        all.retain(|(_, tensor)| tensor.is_leaf());
+        all
+    }
+
+    /// Every tensor with its dotted name, parameters and buffers.
+    fn named_tensors(&self) -> Vec<(String, DynTensor)> {
+        let mut tensors = Vec::new();
+        walk(self, &mut |event| {
+            if let Event::Tensor { path, tensor } = event {
+                tensors.push((path.to_string(), tensor.clone()));
+            }
+        });
+        tensors
+    }
+
+    /// The number of elements of all parameters.
+    fn parameter_count(&self) -> usize {
+        self.parameters().iter().map(DynTensor::numel).sum()
+    }
+
+    /// Forgets the gradients of all parameters.
+    fn zero_grad(&self) {
+        self.parameters().iter().for_each(DynTensor::zero_grad);
+    }
+
+    /// The tree of parts with their parameter counts, one line each. What `{}` prints for a derived model.
+    fn summary(&self) -> String {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        walk(self, &mut |event| match event {
+            Event::Enter { name, module } => {
+                let text = if name.is_empty() { module } else { format!("{name}: {module}") };
+                rows.push(Row {
+                    text: format!("{}{text}", "  ".repeat(open.len())),
+                    n_parameters: 0,
+                });
+                open.push(rows.len() - 1);
+            }
+            Event::Tensor { tensor, .. } => {
+                let counted = if tensor.is_leaf() { tensor.numel() } else { 0 };
+                open.iter().for_each(|&row| rows[row].n_parameters += counted);
+            }
+            Event::Exit => {
+                open.pop();
+            }
+        });
+        print_rows(&rows)
+    }
+}
+
+/// What a walk over a model meets.
+pub enum Event<'a> {
+    /// A part begins.
+    Enter {
+        /// The name of the field or the position in a list; empty at the root.
+        name: &'a str,
+        /// What the part calls itself.
+        module: String,
+    },
+    /// A tensor.
+    Tensor {
+        /// Its dotted name.
+        path: &'a str,
+        /// The tensor.
+        tensor: &'a DynTensor,
+    },
+    /// The part that began last ends.
+    Exit,
+}
+
+/// Keeps the path of a walk and hands what it meets to a function.
+pub struct Visitor<'a> {
+    path: String,
+    sink: &'a mut dyn FnMut(Event<'_>),
+}
+
+impl Visitor<'_> {
+    /// Visits a part under a name.
+    pub fn child<M: Module + ?Sized>(&mut self, name: &str, module: &M) {
+        let outer = self.path.len();
+        if outer > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        enter(self, name, module);
+        self.path.truncate(outer);
+    }
+
+    /// Visits the parts of a list, named by position.
+    pub fn children<'m, M: Module + 'm>(&mut self, modules: impl IntoIterator<Item = &'m M>) {
+        for (position, module) in modules.into_iter().enumerate() {
+            self.child(&position.to_string(), module);
+        }
+    }
+
+    /// Shows the tensor this part is.
+    pub fn tensor(&mut self, tensor: &DynTensor) {
+        (self.sink)(Event::Tensor { path: &self.path, tensor });
+    }
+}
+
+/// Visits a whole model.
+pub fn walk<M: Module + ?Sized>(module: &M, sink: &mut dyn FnMut(Event<'_>)) {
+    enter(&mut Visitor { path: String::new(), sink }, "", module);
+}
+
+/// A part between its two marks. A tensor is no part of its own: it has no description.
+fn enter<M: Module + ?Sized>(visitor: &mut Visitor<'_>, name: &str, module: &M) {
+    let description = module.describe();
+    if description.is_empty() {
+        return module.visit(visitor);
+    }
+    (visitor.sink)(Event::Enter { name, module: description });
+    module.visit(visitor);
+    (visitor.sink)(Event::Exit);
+}
+
+struct Row {
+    text: String,
+    n_parameters: usize,
+}
+
+fn print_rows(rows: &[Row]) -> String {
+    let counts: Vec<String> = rows.iter().map(|r| grouped(r.n_parameters)).collect();
+    let width = rows.iter().map(|r| r.text.chars().count()).max().unwrap_or(0);
+    let digits = counts.iter().map(String::len).max().unwrap_or(0);
+    let mut out = String::new();
+    for (position, (row, count)) in rows.iter().zip(&counts).enumerate() {
+        let unit = if position == 0 { " parameters" } else { "" };
+        let line = format!("{:width$}  {count:>digits$}{unit}", row.text);
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+impl<S: Shape, K: Kind> Module for Tensor<S, K> {
+    /// Empty: a tensor is a leaf, its name says what it is.
+    fn describe(&self) -> String {
+        String::new()
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.tensor(self.as_dyn());
+    }
+}
+
+impl Module for DynTensor {
+    fn describe(&self) -> String {
+        String::new()
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.tensor(self);
+    }
+}
+
+impl<M: Module> Module for Vec<M> {
+    fn describe(&self) -> String {
+        format!("list of {}", self.len())
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.children(self);
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        self.iter_mut().for_each(|m| m.set_mode(mode));
+    }
+}
+
+impl<M: Module, const COUNT: usize> Module for [M; COUNT] {
+    fn describe(&self) -> String {
+        format!("list of {COUNT}")
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.children(self);
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        self.iter_mut().for_each(|m| m.set_mode(mode));
+    }
+}
+
+/// A part that may be missing; what is there stands under the field's own name.
+impl<M: Module> Module for Option<M> {
+    fn describe(&self) -> String {
+        self.as_ref().map_or_else(String::new, Module::describe)
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        if let Some(module) = self {
+            module.visit(visitor);
+        }
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        self.iter_mut().for_each(|m| m.set_mode(mode));
+    }
+}
+
+impl<M: Module + ?Sized> Module for Box<M> {
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        (**self).visit(visitor);
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        (**self).set_mode(mode);
+    }
+}
+
+impl<T: ?Sized> Module for std::marker::PhantomData<T> {
+    fn describe(&self) -> String {
+        String::new()
+    }
+    fn visit(&self, _: &mut Visitor<'_>) {}
+}

@@ -1,0 +1,15 @@
+//! Everything a program needs: `use gt::prelude::*;`.
+
+pub use crate::core::{DynTensor, keepdim, step};
+pub use crate::error::{Error, Result};
+pub use crate::nn::{
+    Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode, Module, Relu, Sigmoid, Tanh, repeat,
+};
+pub use crate::no_grad::no_grad;
+pub use crate::optim::{AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig};
+pub use crate::typed::{
+    Bool, Dim, Dyn, Float, Int, Kind, N, One, Shape, StaticDim, StaticShape, Tensor, cat, stack,
+};
+pub use crate::{T, dims, functional, seq, shape};
+pub use gt_ir::DType;
+pub use gt_macros::Module;

@@ -1,0 +1,197 @@
+//! New tensors. Where every size is static, the type is the whole description: `let w: T![784, 10] = Tensor::randn();`.
+//!
+//! The `_with` forms take the sizes of the named and run-time dimensions, outermost first: `Tensor::zeros_with([32])` is a
+//! `T![Batch, 784]` of 32 rows. [`Tensor::from_vec`] infers one such size from the number of elements.
+
+use gt_ir::{DType, Element, OpError, Shape as RecordedShape, Type};
+
+use super::dim::{Dim, DimSpec, StaticDim};
+use super::kind::{Bool, Float, Int, Kind};
+use super::shape::{Shape, StaticShape};
+use super::tensor::{Tensor, named_shape, spell};
+use crate::core::DynTensor;
+use crate::error::Error;
+
+/// Host element types of a kind.
+#[diagnostic::on_unimplemented(
+    message = "elements of type `{Self}` do not make a tensor of kind `{K}`",
+    label = "elements are `{Self}`"
+)]
+pub trait ElementOf<K>: Element {}
+macro_rules! elements {
+    ($($kind:ident: $($t:ty),+;)+) => { $($(
+        #[diagnostic::do_not_recommend]
+        impl ElementOf<$kind> for $t {}
+    )+)+ };
+}
+elements! {
+    Float: f32, f64, half::bf16, half::f16;
+    Int: i64, i32, u8;
+    Bool: bool;
+}
+
+/// A pair of creation functions: sizes from the type alone, and with the run-time ones given. `$make` is the call that records,
+/// spelled out in the function itself so that it records the caller's line.
+macro_rules! creation {
+    ($($(#[$doc:meta])+ $name:ident $with:ident($($arg:ident: $ty:ty),*) = |$shape:ident| $make:expr;)+) => { $(
+        $(#[$doc])+
+        #[must_use]
+        #[track_caller]
+        pub fn $name($($arg: $ty),*) -> Self
+        where
+            S: StaticShape,
+        {
+            match shape_with(stringify!($name), S::DIMS, &[]) {
+                Ok($shape) => Tensor::wrap($make),
+                Err(error) => failed(error),
+            }
+        }
+
+        $(#[$doc])+
+        ///
+        /// `sizes` are those of the named and run-time dimensions, outermost first.
+        #[must_use]
+        #[track_caller]
+        pub fn $with($($arg: $ty,)* sizes: impl AsRef<[usize]>) -> Self {
+            match shape_with(stringify!($name), S::DIMS, sizes.as_ref()) {
+                Ok($shape) => Tensor::wrap($make),
+                Err(error) => failed(error),
+            }
+        }
+    )+ };
+}
+
+impl<S: Shape, K: Kind> Tensor<S, K> {
+    creation! {
+        /// All zeros: `f32`, `i64` or `bool` by kind.
+        zeros zeros_with() = |shape| DynTensor::zeros(shape, K::DEFAULT);
+        /// All ones: `f32`, `i64` or `bool` by kind.
+        ones ones_with() = |shape| DynTensor::ones(shape, K::DEFAULT);
+    }
+
+    /// A tensor of these elements in row-major order; the vector is not copied. One named or run-time size is inferred.
+    #[must_use]
+    #[track_caller]
+    pub fn from_vec<E: ElementOf<K>>(data: Vec<E>) -> Self {
+        match shape_of(S::DIMS, data.len()) {
+            Ok(shape) => Tensor::wrap(DynTensor::from_vec(data, shape)),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// As [`Tensor::from_vec`] with the sizes of the named and run-time dimensions given, outermost first.
+    #[must_use]
+    #[track_caller]
+    pub fn from_vec_with<E: ElementOf<K>>(data: Vec<E>, sizes: impl AsRef<[usize]>) -> Self {
+        match shape_with("from_vec", S::DIMS, sizes.as_ref()) {
+            Ok(shape) => Tensor::wrap(DynTensor::from_vec(data, shape)),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// Zeros of this tensor's sizes and dtype.
+    #[must_use]
+    #[track_caller]
+    pub fn zeros_like(&self) -> Self {
+        Tensor::wrap(self.as_dyn().zeros_like())
+    }
+
+    /// Ones of this tensor's sizes and dtype.
+    #[must_use]
+    #[track_caller]
+    pub fn ones_like(&self) -> Self {
+        Tensor::wrap(self.as_dyn().ones_like())
+    }
+}
+
+impl<S: Shape> Tensor<S, Float> {
+    creation! {
+        /// All `value`, as `f32`.
+        full full_with(value: f64) = |shape| DynTensor::full(shape, value, DType::F32);
+        /// Uniform in `[0, 1)`, as `f32`; the bits follow from the seed alone.
+        rand rand_with() = |shape| DynTensor::rand(shape, DType::F32);
+        /// Normal with mean 0 and standard deviation 1, as `f32`; the bits follow from the seed alone.
+        randn randn_with() = |shape| DynTensor::randn(shape, DType::F32);
+    }
+}
+
+impl<S: Shape> Tensor<S, Int> {
+    creation! {
+        /// Uniform integers in `[low, high)`, as `i64`.
+        randint randint_with(low: i64, high: i64) = |shape| DynTensor::randint(low, high, shape, DType::I64);
+    }
+}
+
+impl<D: Dim> Tensor<(D,), Int> {
+    /// `0, 1, ...` up to the size of the dimension.
+    #[must_use]
+    #[track_caller]
+    pub fn arange() -> Self
+    where
+        D: StaticDim,
+    {
+        Tensor::arange_with([D::SIZE])
+    }
+
+    /// `0, 1, ...` up to the given size.
+    #[must_use]
+    #[track_caller]
+    pub fn arange_with(size: [usize; 1]) -> Self {
+        let size = i64::try_from(size[0]).unwrap_or(i64::MAX);
+        Tensor::conform("arange", DynTensor::arange(0i64, size, 1i64, DType::I64))
+    }
+}
+
+/// A tensor that was never made, for this reason.
+#[track_caller]
+fn failed<S: Shape, K: Kind>(error: OpError) -> Tensor<S, K> {
+    let error = Error::from_op(error, std::panic::Location::caller());
+    Tensor::wrap(DynTensor::failed(error, Type::scalar(K::DEFAULT)))
+}
+
+/// The recorded shape of a type whose open sizes are given: either those alone, or all sizes.
+pub(crate) fn shape_with(
+    op: &str,
+    dims: &[DimSpec],
+    sizes: &[usize],
+) -> Result<RecordedShape, OpError> {
+    let n_open = dims.iter().filter(|d| !matches!(d, DimSpec::Static(_))).count();
+    if sizes.len() != n_open {
+        let message =
+            format!("{op}: {} has {n_open} sizes to give, {} are given", spell(dims), sizes.len());
+        return Err(OpError::new(message)
+            .hint("give those of the named and run-time dimensions, outermost first"));
+    }
+    let mut open = sizes.iter().copied();
+    let full: Vec<usize> = dims
+        .iter()
+        .map(|d| if let DimSpec::Static(s) = d { *s } else { open.next().unwrap_or(0) })
+        .collect();
+    named_shape(op, dims, &full)
+}
+
+/// The recorded shape of `numel` elements; one open size is inferred.
+fn shape_of(dims: &[DimSpec], numel: usize) -> Result<RecordedShape, OpError> {
+    let fixed: usize = dims
+        .iter()
+        .filter_map(|d| if let DimSpec::Static(s) = d { Some(*s) } else { None })
+        .product();
+    let n_open = dims.iter().filter(|d| !matches!(d, DimSpec::Static(_))).count();
+    let open: &[usize] = match n_open {
+        0 => &[],
+        1 if fixed > 0 => &[numel / fixed],
+        1 => &[0],
+        _ => {
+            return Err(OpError::new(format!("from_vec: {} has {n_open} open sizes", spell(dims)))
+                .hint("give them: `.._with(data, [sizes])`"));
+        }
+    };
+    let shape = shape_with("from_vec", dims, open)?;
+    if shape.numel() != numel {
+        return Err(OpError::new(format!(
+            "from_vec: {numel} elements do not make a tensor of shape {}",
+            spell(dims)
+        )));
+    }
+    Ok(shape)
+}

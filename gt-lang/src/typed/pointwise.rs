@@ -1,0 +1,173 @@
+//! Element by element: functions of floats, powers, comparisons, logic, selection, and changes of dtype and kind.
+
+use gt_ir::DType;
+
+use super::kind::{Bool, Float, Int, Kind};
+use super::operand::Operand;
+use super::shape::Shape;
+use super::tensor::Tensor;
+use crate::core::Arg;
+
+macro_rules! unary {
+    ($($(#[$doc:meta])+ $name:ident;)+) => { $(
+        $(#[$doc])+
+        #[must_use]
+        #[track_caller]
+        pub fn $name(&self) -> Self {
+            Tensor::wrap(self.as_dyn().$name())
+        }
+    )+ };
+}
+macro_rules! binary {
+    ($($(#[$doc:meta])+ $name:ident -> $kind:ty;)+) => { $(
+        $(#[$doc])+
+        ///
+        /// The other operand is a tensor that broadcasts, or a number.
+        #[must_use]
+        #[track_caller]
+        pub fn $name<R: Operand<S, K>>(&self, other: R) -> Tensor<R::Out, $kind> {
+            let (l, r) = (self.as_dyn(), other.arg());
+            Tensor::joined(stringify!($name), l.$name(r), &[Arg::Tensor(l), r])
+        }
+    )+ };
+}
+
+impl<S: Shape> Tensor<S, Float> {
+    unary! {
+        /// e to the power of each element.
+        exp;
+        /// The natural logarithm.
+        log;
+        /// The square root.
+        sqrt;
+        /// One over the square root.
+        rsqrt;
+        /// The sine.
+        sin;
+        /// The cosine.
+        cos;
+        /// The hyperbolic tangent.
+        tanh;
+        /// The error function.
+        erf;
+        /// `1 / (1 + exp(-x))`.
+        sigmoid;
+        /// The Gaussian error linear unit, exact (`x * Phi(x)`).
+        gelu;
+    }
+}
+
+impl<S: Shape, K: Kind> Tensor<S, K> {
+    unary! {
+        /// The absolute value.
+        abs;
+        /// `max(x, 0)`.
+        relu;
+        /// Each element times itself.
+        square;
+    }
+    binary! {
+        /// Each element to a power.
+        pow -> R::Kind;
+        /// The larger of the two; NaN if either is.
+        maximum -> R::Kind;
+        /// The smaller of the two; NaN if either is.
+        minimum -> R::Kind;
+        /// Where the two are equal.
+        eq -> Bool;
+        /// Where the two differ.
+        ne -> Bool;
+        /// Where this is less.
+        lt -> Bool;
+        /// Where this is less or equal.
+        le -> Bool;
+        /// Where this is greater.
+        gt -> Bool;
+        /// Where this is greater or equal.
+        ge -> Bool;
+    }
+
+    /// Each element no smaller than `min` and no larger than `max`.
+    #[must_use]
+    #[track_caller]
+    pub fn clamp(&self, min: f64, max: f64) -> Tensor<S, Float> {
+        Tensor::wrap(self.as_dyn().clamp(min, max))
+    }
+
+    /// The elements as `f32`.
+    #[must_use]
+    #[track_caller]
+    pub fn float(&self) -> Tensor<S, Float> {
+        Tensor::wrap(self.as_dyn().to_dtype(DType::F32))
+    }
+
+    /// The elements as `i64`, floats cut towards zero.
+    #[must_use]
+    #[track_caller]
+    pub fn int(&self) -> Tensor<S, Int> {
+        Tensor::wrap(self.as_dyn().to_dtype(DType::I64))
+    }
+
+    /// Where the elements are not zero.
+    #[must_use]
+    #[track_caller]
+    pub fn bool(&self) -> Tensor<S, Bool> {
+        Tensor::wrap(self.as_dyn().to_dtype(DType::Bool))
+    }
+
+    /// The elements as another dtype of this kind, such as `f64` or `bf16`; a dtype of another kind is refused.
+    #[must_use]
+    #[track_caller]
+    pub fn to_dtype(&self, dtype: DType) -> Self {
+        if K::has(dtype) {
+            return Tensor::wrap(self.as_dyn().to_dtype(dtype));
+        }
+        let cure = "`.float()`, `.int()` and `.bool()` change the kind";
+        self.refuse("to_dtype", format!("dtype {dtype} is not of kind {}", K::NAME), cure)
+    }
+}
+
+impl<S: Shape> Tensor<S, Bool> {
+    /// Where both are true.
+    #[must_use]
+    #[track_caller]
+    pub fn logical_and<R: Operand<S, Bool>>(&self, other: R) -> Tensor<R::Out, Bool> {
+        let (l, r) = (self.as_dyn(), other.arg());
+        Tensor::joined("logical_and", l.logical_and(r), &[Arg::Tensor(l), r])
+    }
+
+    /// Where either is true.
+    #[must_use]
+    #[track_caller]
+    pub fn logical_or<R: Operand<S, Bool>>(&self, other: R) -> Tensor<R::Out, Bool> {
+        let (l, r) = (self.as_dyn(), other.arg());
+        Tensor::joined("logical_or", l.logical_or(r), &[Arg::Tensor(l), r])
+    }
+
+    /// Where exactly one is true.
+    #[must_use]
+    #[track_caller]
+    pub fn logical_xor<R: Operand<S, Bool>>(&self, other: R) -> Tensor<R::Out, Bool> {
+        let (l, r) = (self.as_dyn(), other.arg());
+        Tensor::joined("logical_xor", l.logical_xor(r), &[Arg::Tensor(l), r])
+    }
+
+    /// The logical opposite.
+    #[must_use]
+    #[track_caller]
+    pub fn logical_not(&self) -> Self {
+        Tensor::wrap(self.as_dyn().logical_not())
+    }
+
+    /// `a` where this is true, `b` elsewhere; all three broadcast.
+    #[must_use]
+    #[track_caller]
+    pub fn where_<A, B>(&self, a: A, b: B) -> Tensor<B::Out, B::Kind>
+    where
+        A: Operand<S, Bool>,
+        B: Operand<A::Out, A::Kind>,
+    {
+        let (mask, a, b) = (self.as_dyn(), a.arg(), b.arg());
+        Tensor::joined("where", mask.where_(a, b), &[Arg::Tensor(mask), a, b])
+    }
+}

@@ -1,0 +1,294 @@
+//! `Tensor<S, K>`: a dynamic tensor with its shape and kind in the type.
+//!
+//! Guarantees: the wrapper holds a [`DynTensor`] and nothing else; a typed method is one call of the dynamic method, so
+//! that the recorded instruction names the user's line. What types cannot know (names bound to sizes, `?`) is checked
+//! here when an operation is recorded; a violation is kept in the result and raised by the next read.
+
+use std::{fmt, marker::PhantomData};
+
+use gt_ir::{Dim as RecordedDim, DimName, Element, OpError, Shape as RecordedShape};
+
+use super::dim::DimSpec;
+use super::kind::{Float, Kind};
+use super::shape::Shape;
+use crate::core::{Arg, DynTensor};
+use crate::error::{Error, Result};
+
+/// A tensor of shape `S` and kind `K`; written `T![Batch, 784]`, or `Tensor<(B, S, H)>` in generic code.
+///
+/// Cloning copies the handle. See the [module](crate::typed).
+#[derive(Clone)]
+pub struct Tensor<S: Shape, K: Kind = Float> {
+    inner: DynTensor,
+    marker: PhantomData<fn() -> (S, K)>,
+}
+
+impl<S: Shape, K: Kind> Tensor<S, K> {
+    /// Types a result whose shape the dynamic operation has already checked.
+    pub(crate) fn wrap(inner: DynTensor) -> Self {
+        Tensor { inner, marker: PhantomData }
+    }
+
+    /// Types the result of operands that met: each name has one size among them, and static sizes are what the type says.
+    #[track_caller]
+    pub(crate) fn joined(op: &str, out: DynTensor, operands: &[Arg<'_>]) -> Self {
+        let checked =
+            one_size_a_name(op, operands).and_then(|()| static_sizes(op, S::DIMS, &out.shape()));
+        match checked {
+            Err(error) if out.error().is_none() => Tensor::wrap(poison(&out, error)),
+            Ok(()) | Err(_) => Tensor::wrap(out),
+        }
+    }
+
+    /// This tensor's place taken by an error of this operation.
+    #[track_caller]
+    pub(crate) fn refuse(&self, op: &str, message: impl fmt::Display, hint: &str) -> Self {
+        Tensor::wrap(poison(&self.inner, OpError::new(format!("{op}: {message}")).hint(hint)))
+    }
+
+    /// As [`Tensor::refuse`], for an error that is already whole.
+    #[track_caller]
+    pub(crate) fn refuse_with(&self, error: OpError) -> Self {
+        Tensor::wrap(poison(&self.inner, error))
+    }
+
+    /// A typed view of a dynamic tensor. Rank, static sizes and kind are checked now, a mismatch is raised by the next read; named
+    /// dimensions of `S` are recorded with the sizes found.
+    #[must_use]
+    #[track_caller]
+    pub fn from_dyn(inner: DynTensor) -> Self {
+        Self::conform("from_dyn", inner)
+    }
+
+    /// Types a tensor of unknown shape: checked, and named as `S` says.
+    #[track_caller]
+    pub(crate) fn conform(op: &str, inner: DynTensor) -> Self {
+        if inner.error().is_some() {
+            return Tensor::wrap(inner);
+        }
+        match conforming_shape::<S, K>(op, &inner) {
+            Err(error) => Tensor::wrap(poison(&inner, error)),
+            Ok(shape) if shape == inner.shape() => Tensor::wrap(inner),
+            Ok(shape) => Tensor::wrap(inner.reshape(shape)),
+        }
+    }
+
+    /// The dynamic tensor inside.
+    pub fn as_dyn(&self) -> &DynTensor {
+        &self.inner
+    }
+
+    /// The dynamic tensor inside, without a copy.
+    pub fn into_dyn(self) -> DynTensor {
+        self.inner
+    }
+
+    /// The recorded dtype.
+    pub fn dtype(&self) -> gt_ir::DType {
+        self.inner.dtype()
+    }
+
+    /// The sizes, outermost first.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.inner.shape().sizes().to_vec()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.inner.numel()
+    }
+
+    /// The elements in row-major order, once they are computed.
+    ///
+    /// # Errors
+    /// The first error of anything this tensor derives from, with op, shapes and the user's line; `E` is not the tensor's dtype.
+    #[track_caller]
+    pub fn to_vec<E: Element>(&self) -> Result<Vec<E>> {
+        self.inner.to_vec()
+    }
+
+    /// The same values without a history: no gradient flows back through the result.
+    #[must_use]
+    #[track_caller]
+    pub fn detach(&self) -> Self {
+        Tensor::wrap(self.inner.detach())
+    }
+
+    /// The error this tensor carries, if something it derives from could not be recorded; does not wait.
+    pub fn error(&self) -> Option<Error> {
+        self.inner.error()
+    }
+}
+
+impl<K: Kind> Tensor<(), K> {
+    /// The value of a scalar, once it is computed.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_vec`].
+    #[track_caller]
+    pub fn item(&self) -> Result<f64> {
+        self.inner.item()
+    }
+}
+
+impl<S: Shape> Tensor<S, Float> {
+    /// The same values as a leaf that collects a gradient.
+    #[must_use]
+    #[track_caller]
+    pub fn requires_grad(self) -> Self {
+        Tensor::wrap(self.inner.requires_grad())
+    }
+
+    /// The gradient gathered so far, for a leaf that requires one.
+    #[track_caller]
+    pub fn grad(&self) -> Option<Self> {
+        self.inner.grad().map(Tensor::wrap)
+    }
+
+    /// Forgets the gradient gathered so far.
+    pub fn zero_grad(&self) {
+        self.inner.zero_grad();
+    }
+}
+
+impl Tensor<()> {
+    /// Records the gradients of this scalar with respect to every leaf it depends on; they add to what is in `.grad()`.
+    ///
+    /// # Errors
+    /// This tensor carries an error, or nothing it depends on requires a gradient.
+    #[track_caller]
+    pub fn backward(&self) -> Result<()> {
+        self.inner.backward()
+    }
+}
+
+impl<S: Shape, K: Kind> fmt::Debug for Tensor<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.inner, f)
+    }
+}
+
+impl<S: Shape, K: Kind> fmt::Display for Tensor<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+/// A tensor that carries `error`, placed at the user's line.
+#[track_caller]
+fn poison(like: &DynTensor, error: OpError) -> DynTensor {
+    DynTensor::failed(Error::from_op(error, std::panic::Location::caller()), like.ty())
+}
+
+/// Within one operation a name has one size.
+fn one_size_a_name(op: &str, operands: &[Arg<'_>]) -> Result<(), OpError> {
+    let mut bound: [(DimName, usize); 3 * gt_ir::MAX_RANK] =
+        [(DimName::NONE, 0); 3 * gt_ir::MAX_RANK];
+    let mut n_bound = 0;
+    for operand in operands.iter().take(3) {
+        let Arg::Tensor(tensor) = operand else { continue };
+        let shape = tensor.shape();
+        for dim in shape.dims().filter(|d| d.name.is_named()) {
+            match bound[..n_bound].iter().find(|(name, _)| *name == dim.name) {
+                Some(&(_, size)) if size != dim.size => {
+                    return Err(two_sizes(op, dim, size, operands));
+                }
+                Some(_) => {}
+                None => {
+                    bound[n_bound] = (dim.name, dim.size);
+                    n_bound += 1;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn two_sizes(op: &str, dim: RecordedDim, before: usize, operands: &[Arg<'_>]) -> OpError {
+    let shapes: Vec<_> = operands
+        .iter()
+        .filter_map(|a| if let Arg::Tensor(t) = a { Some(t.shape().to_string()) } else { None })
+        .collect();
+    OpError::new(format!(
+        "{op}: dimension {} is both {before} and {} in {}",
+        dim.name,
+        dim.size,
+        shapes.join(" and ")
+    ))
+    .hint("a named dimension has one size in an operation; `?` dimensions may differ")
+}
+
+/// Static sizes are what the type says; broadcasting against a `?` may have found otherwise.
+fn static_sizes(op: &str, dims: &[DimSpec], shape: &RecordedShape) -> Result<(), OpError> {
+    let wrong = dims
+        .iter()
+        .zip(shape.sizes())
+        .any(|(dim, &size)| matches!(dim, DimSpec::Static(s) if *s != size));
+    if wrong || dims.len() != shape.rank() {
+        return Err(OpError::new(format!(
+            "{op}: the result has shape {shape}, its type says {}",
+            spell(dims)
+        )));
+    }
+    Ok(())
+}
+
+/// The shape of `inner` with the names of `S`, if rank, static sizes and kind agree.
+fn conforming_shape<S: Shape, K: Kind>(
+    op: &str,
+    inner: &DynTensor,
+) -> Result<RecordedShape, OpError> {
+    let ty = inner.ty();
+    if !K::has(ty.dtype) {
+        return Err(OpError::new(format!(
+            "{op}: a tensor of type {ty} is not of kind {}",
+            K::NAME
+        ))
+        .hint("`.float()`, `.int()` and `.bool()` change the kind"));
+    }
+    let agree = |(dim, &size): (&DimSpec, &usize)| !matches!(dim, DimSpec::Static(s) if *s != size);
+    if S::DIMS.len() != ty.shape.rank() || !S::DIMS.iter().zip(ty.shape.sizes()).all(agree) {
+        return Err(OpError::new(format!("{op}: shape {} is not {}", ty.shape, spell(S::DIMS))));
+    }
+    named_shape(op, S::DIMS, ty.shape.sizes())
+}
+
+/// A recorded shape of these sizes, named as the type says; one name with two sizes is refused.
+pub(crate) fn named_shape(
+    op: &str,
+    dims: &[DimSpec],
+    sizes: &[usize],
+) -> Result<RecordedShape, OpError> {
+    let named = dims.iter().zip(sizes).map(|(dim, &size)| RecordedDim { size, name: name_of(dim) });
+    let shape =
+        RecordedShape::collect(named).map_err(|e| OpError::new(format!("{op}: {}", e.message)))?;
+    for (axis, dim) in shape.dims().enumerate().filter(|(_, d)| d.name.is_named()) {
+        if let Some(other) =
+            shape.dims().take(axis).find(|d| d.name == dim.name && d.size != dim.size)
+        {
+            return Err(OpError::new(format!(
+                "{op}: dimension {} is both {} and {} in {shape}",
+                dim.name, other.size, dim.size
+            )));
+        }
+    }
+    Ok(shape)
+}
+
+fn name_of(dim: &DimSpec) -> DimName {
+    match dim {
+        DimSpec::Static(_) => DimName::NONE,
+        DimSpec::Dyn => DimName::DYN,
+        DimSpec::Named(name) => DimName::new(name).unwrap_or(DimName::DYN),
+    }
+}
+
+/// A shape type as people write it: `[Batch,784,?]`.
+pub(crate) fn spell(dims: &[DimSpec]) -> String {
+    let words = dims.iter().map(|dim| match dim {
+        DimSpec::Static(size) => size.to_string(),
+        DimSpec::Named(name) => (*name).to_string(),
+        DimSpec::Dyn => "?".to_string(),
+    });
+    format!("[{}]", words.collect::<Vec<_>>().join(","))
+}
