@@ -145,6 +145,18 @@ impl Verifier {
         self.live.len()
     }
 
+    /// The live values, in order of their ids.
+    pub fn live(&self) -> Vec<ValueId> {
+        let mut live: Vec<ValueId> = self.live.keys().copied().map(ValueId).collect();
+        live.sort_unstable();
+        live
+    }
+
+    /// Number of entries seen.
+    pub fn n_seen(&self) -> usize {
+        self.seen
+    }
+
     /// The signal scopes that are open, outermost first.
     pub fn scopes(&self) -> &[Arc<str>] {
         &self.scopes
