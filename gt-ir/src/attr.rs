@@ -238,7 +238,10 @@ fn axis(n: u64) -> Option<u8> {
 fn split_keep(s: &str) -> (&str, Keep) {
     match s.strip_suffix("keep") {
         Some("") => ("", Keep::Yes),
-        Some(rest) => rest.strip_suffix(',').map_or((s, Keep::No), |rest| (rest, Keep::Yes)),
+        Some(rest) => match rest.strip_suffix(',') {
+            Some(list) if !list.is_empty() => (list, Keep::Yes),
+            _ => (s, Keep::No),
+        },
         None => (s, Keep::No),
     }
 }

@@ -8,6 +8,7 @@
 //! (indices are `i64`), and every scalar node has the dtype it is used in.
 
 mod build;
+mod check;
 mod print;
 
 use std::sync::Arc;
@@ -49,6 +50,16 @@ pub struct Node {
     pub signal: Option<Arc<str>>,
 }
 
+/// How far a graph has come: what may stand in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Any op, operands as recorded; scalars are weakly typed, as on the tape.
+    #[default]
+    Traced,
+    /// Primitives only, with casts and broadcasts spelled out; scalars have the dtype they are used in.
+    Expanded,
+}
+
 /// A dataflow graph with ordered inputs, scalar slots and outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -56,6 +67,7 @@ pub struct Graph {
     inputs: Vec<NodeId>,
     outputs: Vec<NodeId>,
     slots: Vec<Scalar>,
+    stage: Stage,
 }
 
 impl NodeId {
@@ -123,6 +135,16 @@ impl Graph {
     /// The results, by position; a node may occur twice.
     pub fn outputs(&self) -> &[NodeId] {
         &self.outputs
+    }
+
+    /// How far it has come.
+    pub const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether a node is a scalar that takes its dtype from the operands beside it.
+    fn is_weak(&self, id: NodeId) -> bool {
+        self.stage == Stage::Traced && matches!(self.node(id).kind, NodeKind::Scalar(_))
     }
 
     /// The scalar slots, with the values they had where the graph was made.

@@ -166,14 +166,14 @@ fn log_f32(x: f32) -> f32 {
         -1.666_805_8e-1,
         2.000_071_5e-1,
         -2.499_999_4e-1,
-        3.333_333_1e-1,
+        3.333_333e-1,
     ];
     let poly = P.iter().skip(1).fold(P[0], |p, c| p * x + c);
     let e = exponent as f32;
     let mut y = poly * x * z;
     y += e * -2.121_944_4e-4;
     y -= 0.5 * z;
-    (x + y) + e * 0.693_359_38
+    (x + y) + e * 0.693_359_4
 }
 
 /// Sine and cosine of a word taken as a fraction of a full turn (Cephes polynomials on an eighth to each side).
@@ -197,7 +197,7 @@ fn integers(seed: u64, start: u64, low: i64, high: i64, dtype: DType, out: &mut 
     let range = if high > low { range } else { 1 };
     // The high half of a product maps 64 random bits to the range; the bias is below range / 2^64.
     let draw =
-        move |w, i| low.wrapping_add((u128::from(word64(w, i)) * u128::from(range) >> 64) as i64);
+        move |w, i| low.wrapping_add(((u128::from(word64(w, i)) * u128::from(range)) >> 64) as i64);
     match dtype {
         DType::I64 => twos(seed, start, out, |w, i| draw(w, i).to_ne_bytes()),
         DType::I32 => twos(seed, start, out, |w, i| (draw(w, i) as i32).to_ne_bytes()),

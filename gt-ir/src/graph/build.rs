@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use petgraph::graph::NodeIndex;
 use smallvec::SmallVec;
 
-use super::{Graph, Node, NodeId, NodeKind};
+use super::{Graph, Node, NodeId, NodeKind, Stage};
 use crate::{
     dtype::DType,
     emit::{Build, Emit, Emitted},
@@ -45,7 +45,7 @@ pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
         .map(|id| id.value().into())
         .collect();
     let out = b.emit(*op, &operands)?;
-    Ok(b.finish(&[NodeId::of(out)]))
+    Ok(b.finish(&[NodeId::of(out)], Stage::Expanded))
 }
 
 /// The graph of a whole tape: one node an instruction, derived ops as they are. Values read are outputs, in order.
@@ -57,7 +57,7 @@ pub fn lower(tape: &Tape) -> Result<Graph, LowerError> {
     for (entry, e) in tape.entries.iter().enumerate() {
         l.entry(e).map_err(|error| LowerError { entry, error })?;
     }
-    Ok(l.b.finish(&l.outputs))
+    Ok(l.b.finish(&l.outputs, Stage::Traced))
 }
 
 #[derive(Default)]
@@ -125,6 +125,9 @@ impl Graph {
     /// # Errors
     /// Only if the graph was not made by [`lower`] or [`expand`].
     pub fn expanded(&self) -> Result<Graph, OpError> {
+        if self.stage == Stage::Expanded {
+            return Ok(self.clone());
+        }
         let mut b = Builder {
             graph: Graph { slots: self.slots.clone(), ..Graph::default() },
             ..Builder::default()
@@ -146,14 +149,7 @@ impl Graph {
         }
         let outputs: Vec<NodeId> =
             self.outputs.iter().map(|o| NodeId::of(map[o.index()])).collect();
-        Ok(b.finish(&outputs))
-    }
-
-    /// A scalar of a lowered tape has its literal's default dtype and takes its real one from the operands beside it.
-    /// In an expanded graph every scalar feeds ops of its own dtype, so reading it as weak changes nothing.
-    fn is_weak(&self, id: NodeId) -> bool {
-        let node = self.node(id);
-        matches!(node.kind, NodeKind::Scalar(k) if self.slots[k as usize].weak_dtype() == node.ty.dtype)
+        Ok(b.finish(&outputs, Stage::Expanded))
     }
 }
 
@@ -377,7 +373,7 @@ impl Builder {
     }
 
     /// Drops nodes no output needs (inputs stay) and numbers the rest anew.
-    fn finish(self, outputs: &[NodeId]) -> Graph {
+    fn finish(self, outputs: &[NodeId], stage: Stage) -> Graph {
         let old = self.graph;
         let mut live = vec![false; old.len()];
         outputs.iter().chain(&old.inputs).for_each(|o| live[o.index()] = true);
@@ -387,7 +383,7 @@ impl Builder {
             }
         }
         let mut map = vec![NodeIndex::end(); old.len()];
-        let mut new = Graph { slots: old.slots.clone(), ..Graph::default() };
+        let mut new = Graph { slots: old.slots.clone(), stage, ..Graph::default() };
         for id in old.ids().filter(|id| live[id.index()]) {
             map[id.index()] = new.dag.add_node(old.node(id).clone());
             for (port, operand) in old.operands(id).into_iter().enumerate() {
