@@ -50,7 +50,12 @@ impl ConnectionConfig {
     #[must_use]
     pub fn embedded() -> ConnectionConfig {
         let link = |window| LinkConfig { transport: Transport::Reliable, window };
-        ConnectionConfig { control: link(64 << 20), bulk: link(1 << 30), answer: None, ..ConnectionConfig::remote() }
+        ConnectionConfig {
+            control: link(64 << 20),
+            bulk: link(1 << 30),
+            answer: None,
+            ..ConnectionConfig::remote()
+        }
     }
 
     fn is_reliable(&self) -> bool {
@@ -116,7 +121,12 @@ const REDIAL: Duration = Duration::from_millis(200);
 impl<M: Clone + Weight> Connection<M> {
     /// The side that connects. Its life is named by `incarnation`: later than any before from the same peer.
     #[must_use]
-    pub fn dial(now: Time, incarnation: Incarnation, hello: Hello, config: ConnectionConfig) -> Connection<M> {
+    pub fn dial(
+        now: Time,
+        incarnation: Incarnation,
+        hello: Hello,
+        config: ConnectionConfig,
+    ) -> Connection<M> {
         let phase = Phase::Dialing { hello: Box::new(hello), since: now, next: now };
         Connection { phase, ..Connection::accept(now, incarnation, config) }
     }
@@ -209,10 +219,14 @@ impl<M: Clone + Weight> Connection<M> {
             Body::Data { seq, ack, message } if self.is_open() => {
                 let link = self.link_mut(stream);
                 link.acknowledged(now, ack);
-                link.receive(now, seq, message, &mut |message| out(Incoming::Message(stream, message)));
+                link.receive(now, seq, message, &mut |message| {
+                    out(Incoming::Message(stream, message))
+                });
             }
             Body::Data { .. } => (), // Overtook the welcome: it comes again.
-            Body::Ack { upto, seen, credit } => self.link_mut(stream).credited(now, upto, seen, credit),
+            Body::Ack { upto, seen, credit } => {
+                self.link_mut(stream).credited(now, upto, seen, credit)
+            }
         }
     }
 
@@ -222,7 +236,12 @@ impl<M: Clone + Weight> Connection<M> {
     }
 
     /// Hands out what is to be sent now, or finds that the connection is over.
-    pub fn transmit(&mut self, now: Time, out: &mut impl FnMut(Packet<M>), ended: &mut impl FnMut(Incoming<M>)) {
+    pub fn transmit(
+        &mut self,
+        now: Time,
+        out: &mut impl FnMut(Packet<M>),
+        ended: &mut impl FnMut(Incoming<M>),
+    ) {
         let incarnation = self.incarnation;
         let mut spoke = false;
         let mut say = |stream, body| {
@@ -247,7 +266,8 @@ impl<M: Clone + Weight> Connection<M> {
                 if lease.is_some_and(|until| until <= now) {
                     return self.end(ending, ended);
                 }
-                if !self.config.is_reliable() && !spoke && self.spoke + self.config.heartbeat <= now {
+                if !self.config.is_reliable() && !spoke && self.spoke + self.config.heartbeat <= now
+                {
                     spoke = true;
                     out(Packet { stream: Stream::Control, incarnation, body: Body::Ping });
                 }
@@ -268,7 +288,9 @@ impl<M: Clone + Weight> Connection<M> {
         let waiting = self.control.waiting().into_iter().chain(self.bulk.waiting()).min();
         let stuck = waiting.and_then(|since| Some(since + self.config.patience?));
         match stuck {
-            Some(stuck) if stuck < silent => (Some(stuck), Ending::Stuck(self.config.patience.unwrap_or_default())),
+            Some(stuck) if stuck < silent => {
+                (Some(stuck), Ending::Stuck(self.config.patience.unwrap_or_default()))
+            }
             _ => (Some(silent), Ending::Silent(silent - self.heard)),
         }
     }
@@ -296,7 +318,8 @@ impl<M: Clone + Weight> Connection<M> {
             }
             Phase::Open if self.config.is_reliable() => None,
             Phase::Open => {
-                let links = [self.control.next_deadline(), self.bulk.next_deadline(), self.lease().0];
+                let links =
+                    [self.control.next_deadline(), self.bulk.next_deadline(), self.lease().0];
                 links.into_iter().flatten().chain([self.spoke + self.config.heartbeat]).min()
             }
         }

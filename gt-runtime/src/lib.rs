@@ -4,7 +4,9 @@
 //! packets; thin shells around them own sockets, threads and the clock. The same machines run embedded and remote.
 
 pub mod clock;
+pub mod connection;
 pub mod dispatcher;
 pub mod ids;
+pub mod link;
 pub mod log;
 pub mod wire;

@@ -151,6 +151,18 @@ impl<M: Clone + Weight> Link<M> {
         self.queued
     }
 
+    /// How many messages that is.
+    #[must_use]
+    pub fn n_queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Weight of what was delivered here and not released yet.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.delivered - self.released
+    }
+
     /// Since when something is queued without the other side acknowledging or allowing anything more.
     #[must_use]
     pub fn waiting(&self) -> Option<Time> {
@@ -177,7 +189,8 @@ impl<M: Clone + Weight> Link<M> {
     pub fn receive(&mut self, now: Time, seq: u64, message: M, deliver: &mut impl FnMut(M)) {
         if let Transport::Lossy(timing) = self.config.transport {
             self.n_unacknowledged += 1;
-            let urgent = seq != self.next || self.n_unacknowledged >= ACK_EVERY || !self.early.is_empty();
+            let urgent =
+                seq != self.next || self.n_unacknowledged >= ACK_EVERY || !self.early.is_empty();
             let due = if urgent { now } else { now + timing.ack };
             self.ack_due = Some(self.ack_due.map_or(due, |earlier| earlier.min(due)));
         }
@@ -241,7 +254,9 @@ impl<M: Clone + Weight> Link<M> {
         if upto == self.base && seen > upto {
             let quick = self.resend / 8;
             let n_missing = usize::try_from(seen - upto).unwrap_or(usize::MAX).min(self.n_sent);
-            for message in self.queue.iter_mut().take(n_missing).filter(|message| message.at + quick <= now) {
+            for message in
+                self.queue.iter_mut().take(n_missing).filter(|message| message.at + quick <= now)
+            {
                 message.again = true;
             }
         }
@@ -296,7 +311,8 @@ impl<M: Clone + Weight> Link<M> {
     }
 
     fn mark_overdue(&mut self, now: Time, timing: Timing) {
-        let overdue = self.n_sent > 0 && self.queue.front().is_some_and(|first| first.at + self.resend <= now);
+        let overdue = self.n_sent > 0
+            && self.queue.front().is_some_and(|first| first.at + self.resend <= now);
         if overdue {
             for message in self.queue.iter_mut().take(self.n_sent.min(BURST)) {
                 message.again = true;
@@ -307,7 +323,9 @@ impl<M: Clone + Weight> Link<M> {
 
     fn transmit_again(&mut self, now: Time, out: &mut impl FnMut(Body<M>)) {
         let (base, next) = (self.base, self.next);
-        for (i, message) in self.queue.iter_mut().take(self.n_sent).enumerate().filter(|(_, message)| message.again) {
+        for (i, message) in
+            self.queue.iter_mut().take(self.n_sent).enumerate().filter(|(_, message)| message.again)
+        {
             (message.again, message.at) = (false, now);
             out(Body::Data { seq: base + i as u64, ack: next, message: message.message.clone() });
         }
@@ -319,7 +337,11 @@ impl<M: Clone + Weight> Link<M> {
         {
             message.at = now;
             self.sent += message.weight;
-            let body = Body::Data { seq: self.base + self.n_sent as u64, ack: self.next, message: message.message.clone() };
+            let body = Body::Data {
+                seq: self.base + self.n_sent as u64,
+                ack: self.next,
+                message: message.message.clone(),
+            };
             self.n_sent += 1;
             self.acknowledgement_sent();
             out(body);
@@ -348,7 +370,8 @@ impl<M: Clone + Weight> Link<M> {
     /// When [`Link::transmit`] has something to do, if nothing arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        let again = self.queue.front().filter(|_| self.n_sent > 0).map(|first| first.at + self.resend);
+        let again =
+            self.queue.front().filter(|_| self.n_sent > 0).map(|first| first.at + self.resend);
         [again, self.probe, self.ack_due].into_iter().flatten().min()
     }
 }

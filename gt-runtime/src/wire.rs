@@ -124,7 +124,9 @@ pub struct Welcome {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// Builds do not match.
-    #[error("protocol version {theirs} was refused by a server of version {ours}\nhint: run the same version of gt on both sides")]
+    #[error(
+        "protocol version {theirs} was refused by a server of version {ours}\nhint: run the same version of gt on both sides"
+    )]
     Protocol {
         /// The dispatcher's.
         ours: u32,
@@ -132,10 +134,14 @@ pub enum Refusal {
         theirs: u32,
     },
     /// Op tables do not match.
-    #[error("the server's op table differs from this program's\nhint: run the same build of gt on both sides")]
+    #[error(
+        "the server's op table differs from this program's\nhint: run the same build of gt on both sides"
+    )]
     Ops,
     /// The dispatcher does not know the connection: it was restarted, or gave the connection up after a long silence.
-    #[error("the server does not know this connection: it was restarted, or heard nothing from here for too long")]
+    #[error(
+        "the server does not know this connection: it was restarted, or heard nothing from here for too long"
+    )]
     Unknown,
     /// There is no room.
     #[error("the server is full: {limit} connections are its limit")]
@@ -354,9 +360,8 @@ pub trait Weight {
 impl Weight for Message {
     fn weight(&self) -> u64 {
         let payload = match self {
-            Message::FromClient(FromClient::Tape(tape)) | Message::ToWorker(ToWorker::Run { tape, .. }) => {
-                tape.entries.len() as u64 * 64
-            }
+            Message::FromClient(FromClient::Tape(tape))
+            | Message::ToWorker(ToWorker::Run { tape, .. }) => tape.entries.len() as u64 * 64,
             _ => self.chunk().map_or(0, |chunk| chunk.bytes.len() as u64),
         };
         payload + Self::LEAST
@@ -372,7 +377,10 @@ impl Message {
             | Message::ToClient(ToClient::Chunk { chunk, .. })
             | Message::ToWorker(ToWorker::Chunk { chunk, .. })
             | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => Some(chunk),
-            Message::FromClient(_) | Message::ToClient(_) | Message::ToWorker(_) | Message::FromWorker(_) => None,
+            Message::FromClient(_)
+            | Message::ToClient(_)
+            | Message::ToWorker(_)
+            | Message::FromWorker(_) => None,
         }
     }
 
@@ -382,7 +390,10 @@ impl Message {
             | Message::ToClient(ToClient::Chunk { chunk, .. })
             | Message::ToWorker(ToWorker::Chunk { chunk, .. })
             | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => Some(chunk),
-            Message::FromClient(_) | Message::ToClient(_) | Message::ToWorker(_) | Message::FromWorker(_) => None,
+            Message::FromClient(_)
+            | Message::ToClient(_)
+            | Message::ToWorker(_)
+            | Message::FromWorker(_) => None,
         }
     }
 

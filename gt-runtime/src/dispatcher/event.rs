@@ -11,6 +11,8 @@ pub enum Event {
     /// The transport knows that the peer is gone for good (its process or thread ended). A broken connection that may come
     /// back is no such thing: leases take care of those.
     PeerLost(PeerId),
+    /// A packet to the peer could not be delivered just now. It has a grace to be heard of again.
+    Unreachable(PeerId),
     /// Time has passed: due by [`next_deadline`](super::Dispatcher::next_deadline) at the latest.
     Tick,
     /// The server is to end: everybody is told, and nothing happens after this.

@@ -23,10 +23,14 @@ pub struct Frames {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
     /// Not GT at all.
-    #[error("these bytes are no gt packet: they begin with {0:02x?}\nhint: is something else talking to this port?")]
+    #[error(
+        "these bytes are no gt packet: they begin with {0:02x?}\nhint: is something else talking to this port?"
+    )]
     Magic(Vec<u8>),
     /// Another version of GT.
-    #[error("protocol version {theirs} does not match version {ours} of this program\nhint: run the same version of gt on both sides")]
+    #[error(
+        "protocol version {theirs} does not match version {ours} of this program\nhint: run the same version of gt on both sides"
+    )]
     Version {
         /// This build's.
         ours: u32,
@@ -57,7 +61,8 @@ pub fn encode(packet: &Packet) -> Result<Frames, WireError> {
     let mut head = Vec::with_capacity(64);
     head.extend_from_slice(&MAGIC);
     head.extend_from_slice(&(PROTOCOL as u16).to_le_bytes());
-    let head = postcard::to_extend(packet, head).map_err(|error| WireError::Damaged(error.to_string()))?;
+    let head =
+        postcard::to_extend(packet, head).map_err(|error| WireError::Damaged(error.to_string()))?;
     limit("a packet", head.len(), MAX_HEAD)?;
     let chunk = data(packet).and_then(Message::chunk);
     Ok(Frames { head, payload: chunk.map(|chunk| chunk.bytes.clone()) })
@@ -69,7 +74,8 @@ pub fn encode(packet: &Packet) -> Result<Frames, WireError> {
 /// See [`WireError`].
 pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> {
     limit("a packet", head.len(), MAX_HEAD)?;
-    let (header, rest) = head.split_at_checked(HEADER).ok_or_else(|| WireError::Magic(head.to_vec()))?;
+    let (header, rest) =
+        head.split_at_checked(HEADER).ok_or_else(|| WireError::Magic(head.to_vec()))?;
     if header[..2] != MAGIC {
         return Err(WireError::Magic(header.to_vec()));
     }
@@ -77,8 +83,8 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     if theirs != PROTOCOL {
         return Err(WireError::Version { ours: PROTOCOL, theirs });
     }
-    let (mut packet, left) =
-        postcard::take_from_bytes::<Packet>(rest).map_err(|error| WireError::Damaged(error.to_string()))?;
+    let (mut packet, left) = postcard::take_from_bytes::<Packet>(rest)
+        .map_err(|error| WireError::Damaged(error.to_string()))?;
     if !left.is_empty() {
         return Err(WireError::Damaged(format!("{} bytes too many", left.len())));
     }
@@ -89,7 +95,9 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     match (chunk, payload) {
         (Some(chunk), Some(bytes)) => chunk.bytes = bytes,
         (None, None) => (),
-        (Some(_), None) => return Err(WireError::Damaged("the frame of its chunk is missing".into())),
+        (Some(_), None) => {
+            return Err(WireError::Damaged("the frame of its chunk is missing".into()));
+        }
         (None, Some(_)) => return Err(WireError::Damaged("it has a frame too many".into())),
     }
     check(&packet)?;
@@ -123,19 +131,26 @@ fn check(packet: &Packet) -> Result<(), WireError> {
 
 fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireError> {
     match message {
-        Message::FromClient(FromClient::Tape(tape)) | Message::ToWorker(ToWorker::Run { tape, .. }) => {
+        Message::FromClient(FromClient::Tape(tape))
+        | Message::ToWorker(ToWorker::Run { tape, .. }) => {
             limit("a tape's entries", tape.entries.len(), MAX_ENTRIES)?;
         }
-        Message::ToClient(ToClient::Failed { error, .. }) | Message::FromWorker(FromWorker::Failed { error, .. }) => {
+        Message::ToClient(ToClient::Failed { error, .. })
+        | Message::FromWorker(FromWorker::Failed { error, .. }) => {
             limit("an error message", error.message.len(), MAX_TEXT)?;
         }
-        Message::FromWorker(FromWorker::Register(capacity)) => limit("a name", capacity.engine.len(), MAX_TEXT)?,
+        Message::FromWorker(FromWorker::Register(capacity)) => {
+            limit("a name", capacity.engine.len(), MAX_TEXT)?
+        }
         _ => (),
     }
     if let Some(chunk) = message.chunk() {
         limit("a chunk", chunk.bytes.len(), MAX_CHUNK)?;
         if chunk.total != chunk.ty.bytes() as u64 {
-            return Err(WireError::Damaged(format!("{} bytes cannot be a {}", chunk.total, chunk.ty)));
+            return Err(WireError::Damaged(format!(
+                "{} bytes cannot be a {}",
+                chunk.total, chunk.ty
+            )));
         }
         if chunk.offset.checked_add(chunk.bytes.len() as u64).is_none_or(|end| end > chunk.total) {
             return Err(WireError::Damaged("a chunk is beyond the end of its tensor".into()));
@@ -144,7 +159,9 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
     // The end of a session closes both streams; anything else has one.
     let both = matches!(message, Message::ToWorker(ToWorker::EndSession { .. }));
     if !both && message.stream() != stream {
-        return Err(WireError::Damaged(format!("its message does not belong on the {stream:?} stream")));
+        return Err(WireError::Damaged(format!(
+            "its message does not belong on the {stream:?} stream"
+        )));
     }
     Ok(())
 }

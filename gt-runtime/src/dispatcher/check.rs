@@ -1,0 +1,124 @@
+//! What always holds between events, numbered. Checked after every event in debug builds.
+//!
+//! 1. Each peer is one session or one worker, and that one's peer is it; there are no sessions or workers without a peer.
+//! 2. A session's home is a registered worker that counts it among its sessions; a worker counts no others.
+//! 3. Work waits only in a session without a home, and only while there is no registered worker.
+//! 4. A session's waiting questions are open ones.
+//! 5. For every queued message it is known whom its credit goes back to.
+//! 6. A client's credit that is out is that of its waiting work and of its messages queued for workers; and so is a worker's,
+//!    of the data queued for clients: none is lost, and none comes back twice.
+//! 7. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of the live values.
+
+use super::core::{Dispatcher, Owed};
+use super::session::{Session, Work};
+use super::{Config, Party};
+use crate::ids::SessionId;
+use crate::wire::Stream;
+
+/// Sessions with more live values are not counted through after every event.
+const COUNTED: usize = 256;
+
+impl Dispatcher {
+    /// Panics when an invariant does not hold: a bug in this module.
+    pub fn check(&self) {
+        for (id, peer) in &self.peers {
+            let back = match peer.party {
+                Party::Session(session) => self.sessions.get(&session).map(|session| session.peer),
+                Party::Worker(worker) => self.workers.get(&worker).map(|worker| worker.peer),
+            };
+            assert_eq!(back, Some(*id), "1: {id} is {:?}, which is not it", peer.party);
+            for stream in [Stream::Control, Stream::Bulk] {
+                let n_queued = peer.connection.link(stream).n_queued();
+                assert_eq!(peer.owed[stream as usize].len(), n_queued, "5: {id} {stream:?}");
+                let held = peer.connection.link(stream).held();
+                assert_eq!(
+                    held,
+                    self.out_of(peer.party, stream),
+                    "6: credit of {:?} {stream:?}",
+                    peer.party
+                );
+            }
+        }
+        assert_eq!(
+            self.peers.len(),
+            self.sessions.len() + self.workers.len(),
+            "1: somebody has no peer"
+        );
+        for (&id, session) in &self.sessions {
+            self.check_session(id, session, &self.config);
+        }
+        for (id, worker) in &self.workers {
+            for session in &worker.sessions {
+                let home = self.sessions.get(session).and_then(|session| session.home);
+                assert_eq!(home, Some(*id), "2: {id} counts {session}");
+            }
+        }
+    }
+
+    fn check_session(&self, id: SessionId, session: &Session, config: &Config) {
+        if let Some(home) = session.home {
+            let worker = self.workers.get(&home);
+            assert!(
+                worker.is_some_and(|worker| worker.capacity.is_some()),
+                "2: {id} lives on {home}, which cannot work"
+            );
+            assert!(
+                worker.is_some_and(|worker| worker.sessions.contains(&id)),
+                "2: {home} does not know {id}"
+            );
+            assert!(session.waiting.is_empty(), "3: {id} has a home and waits");
+        }
+        assert!(
+            session.waiting.is_empty() || self.n_workers() == 0,
+            "3: {id} waits while there is a worker"
+        );
+        for work in &session.waiting {
+            if let Work::Fetch { request, .. } | Work::Stats { request } = work {
+                assert!(
+                    session.requests.contains_key(request),
+                    "4: {id} has {request} waiting, which is not open"
+                );
+            }
+        }
+        assert!(
+            session.requests.len() <= config.max_requests,
+            "4: {id} has too many open questions"
+        );
+        if session.broken.is_some() {
+            let empty =
+                session.home.is_none() && session.waiting.is_empty() && session.requests.is_empty();
+            assert!(
+                empty && session.uploads.is_empty() && session.live_bytes == 0,
+                "7: {id} is broken and holds something"
+            );
+        }
+        if session.n_live() <= COUNTED {
+            assert_eq!(session.live_bytes, session.count_live(), "7: live bytes of {id}");
+            for value in session.lost.keys() {
+                let known = session.is_live(*value) || session.uploads.contains_key(value);
+                assert!(known, "7: {id} has lost {value}, which it never had");
+            }
+        }
+    }
+
+    /// The weight of a party's messages that are still on their way to whom they are for.
+    fn out_of(&self, party: Party, stream: Stream) -> u64 {
+        let sum = |owed: &mut dyn Iterator<Item = &Owed>| -> u64 {
+            owed.filter(|owed| owed.to == Some(party)).map(|owed| owed.weight).sum()
+        };
+        let queued: u64 =
+            self.peers.values().map(|peer| sum(&mut peer.owed[stream as usize].iter())).sum();
+        let waiting = match party {
+            Party::Session(session) => {
+                self.sessions.get(&session).into_iter().flat_map(|session| &session.waiting)
+            }
+            Party::Worker(_) => return queued,
+        };
+        let waiting = waiting.map(|work| match (work, stream) {
+            (Work::Run { weight, .. }, Stream::Control)
+            | (Work::Chunk { weight, .. }, Stream::Bulk) => *weight,
+            _ => 0,
+        });
+        queued + waiting.sum::<u64>()
+    }
+}

@@ -1,0 +1,338 @@
+//! What a session holds: the types of its live values, what was lost with a worker, its uploads and its unanswered questions.
+//!
+//! A tape is admitted entry by entry; one that is not well formed, or asks for more than the session may hold, breaks the session
+//! and nobody else. After a worker's loss the values it held are lost, each with the cause, and so is what is computed from
+//! them: such entries are taken out of the tape, so that a worker sees only values it has. It sends nothing and knows no peers.
+
+use super::Config;
+use crate::clock::Time;
+use crate::ids::{PeerId, RequestId, WorkerId};
+use crate::wire::Chunk;
+use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
+use gt_ir::op::Operand;
+use gt_ir::shape::Type;
+use gt_ir::tape::{Entry, Tape, ValueId};
+use gt_ir::verify::{Fault, Verifier};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Most uploads of one session whose input is not declared yet.
+const MAX_EARLY_UPLOADS: usize = 1 << 12;
+
+/// One client's session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) peer: PeerId,
+    /// Where its values live; none before the first work, and between a worker's loss and the next work.
+    pub(super) home: Option<WorkerId>,
+    /// How many workers it has lost.
+    pub(super) attempt: u32,
+    /// Work for a worker, while there is none.
+    pub(super) waiting: VecDeque<Work>,
+    /// Segments taken from the client, and those of them that ran.
+    pub(super) n_segments: u64,
+    pub(super) n_done: u64,
+    pub(super) requests: BTreeMap<RequestId, Request>,
+    /// When its worker last reported anything of it.
+    pub(super) progress: Time,
+    /// What ran on its home, as far as reported, and on the workers it has lost.
+    pub(super) ran: WorkerStats,
+    pub(super) ran_elsewhere: Vec<WorkerStats>,
+    /// Why nothing more of it runs.
+    pub(super) broken: Option<Arc<RunError>>,
+    verifier: Verifier,
+    /// Bytes of live values.
+    pub(super) live_bytes: u64,
+    /// Live values that a worker's loss took, and those computed from them.
+    pub(super) lost: BTreeMap<ValueId, Arc<RunError>>,
+    pub(super) uploads: BTreeMap<ValueId, Upload>,
+    /// Bytes of uploads whose input is not declared yet.
+    early_bytes: u64,
+}
+
+/// Something for a worker to do, with the weight whose credit the client gets back when the worker has it.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Work {
+    Run { seq: u64, tape: Arc<Tape>, weight: u64 },
+    Chunk { chunk: Chunk, weight: u64 },
+    Fetch { request: RequestId, value: ValueId },
+    Stats { request: RequestId },
+}
+
+/// A question not answered yet.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Request {
+    pub(super) since: Time,
+    /// What was asked for, with its type; none for the statistics.
+    pub(super) value: Option<(ValueId, Type)>,
+    /// How many bytes of the answer went to the client.
+    pub(super) sent: u64,
+}
+
+/// Data of an input on its way.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Upload {
+    ty: Type,
+    received: u64,
+    declared: bool,
+    /// Its worker was lost: the rest is dropped.
+    lost: bool,
+}
+
+impl Upload {
+    fn is_over(&self) -> bool {
+        self.declared && self.received == self.ty.bytes() as u64
+    }
+}
+
+impl Session {
+    pub(super) fn new(peer: PeerId, now: Time) -> Session {
+        Session {
+            peer,
+            home: None,
+            attempt: 0,
+            waiting: VecDeque::new(),
+            n_segments: 0,
+            n_done: 0,
+            requests: BTreeMap::new(),
+            progress: now,
+            ran: WorkerStats::default(),
+            ran_elsewhere: Vec::new(),
+            broken: None,
+            verifier: Verifier::new(),
+            live_bytes: 0,
+            lost: BTreeMap::new(),
+            uploads: BTreeMap::new(),
+            early_bytes: 0,
+        }
+    }
+
+    /// Takes the next segment into the books and gives what a worker is to run of it.
+    pub(super) fn admit(
+        &mut self,
+        tape: Arc<Tape>,
+        config: &Config,
+    ) -> Result<Arc<Tape>, RunError> {
+        let first = self.verifier.n_seen();
+        for entry in &tape.entries {
+            self.enter(entry).map_err(|fault| self.refusal(&fault, first))?;
+        }
+        if self.verifier.n_live() > config.max_values {
+            let message = format!(
+                "the session holds {} values, more than its limit of {}",
+                self.verifier.n_live(),
+                config.max_values
+            );
+            return Err(error(
+                ErrorKind::Resource,
+                message + "\nhint: drop tensors that are no longer needed",
+            ));
+        }
+        self.check_quota(config)?;
+        if self.lost.is_empty() { Ok(tape) } else { Ok(Arc::new(self.strip(&tape))) }
+    }
+
+    fn enter(&mut self, entry: &Entry) -> Result<(), Fault> {
+        if let Entry::Free(value) = entry {
+            let bytes = self.verifier.ty(*value).map_or(0, |ty| ty.bytes() as u64);
+            self.verifier.entry(entry)?;
+            self.live_bytes -= bytes;
+        } else if let Some(ty) = self.verifier.entry(entry)? {
+            self.live_bytes = self.live_bytes.saturating_add(ty.bytes() as u64);
+            if let Entry::Input { out, ty, .. } = entry {
+                self.declare(*out, *ty);
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, value: ValueId, ty: Type) {
+        let upload = self.uploads.entry(value).or_insert(Upload {
+            ty,
+            received: 0,
+            declared: true,
+            lost: false,
+        });
+        if !std::mem::replace(&mut upload.declared, true) {
+            self.early_bytes -= upload.ty.bytes() as u64;
+        }
+        if upload.is_over() {
+            self.uploads.remove(&value);
+        }
+    }
+
+    fn refusal(&self, fault: &Fault, first: usize) -> RunError {
+        let mut message = format!(
+            "the server refused entry {} of segment {}: {}",
+            fault.entry - first,
+            self.n_segments,
+            fault.message
+        );
+        if let Some(hint) = &fault.hint {
+            message = format!("{message}\nhint: {hint}");
+        }
+        RunError { value: fault.value, loc: fault.loc, ..error(ErrorKind::Internal, message) }
+    }
+
+    fn check_quota(&self, config: &Config) -> Result<(), RunError> {
+        let bytes = self.live_bytes.saturating_add(self.early_bytes);
+        if bytes <= config.quota {
+            return Ok(());
+        }
+        let message = format!(
+            "the session holds {bytes} bytes of tensors, more than its quota of {}",
+            config.quota
+        );
+        Err(error(ErrorKind::Resource, message + "\nhint: drop tensors that are no longer needed"))
+    }
+
+    /// The tape without what needs a lost value.
+    fn strip(&mut self, tape: &Tape) -> Tape {
+        let mut kept = Tape::default();
+        for entry in &tape.entries {
+            let keep = match entry {
+                Entry::Instr(instr) => {
+                    let cause = instr.inputs.iter().find_map(|operand| match operand {
+                        Operand::Value(value) => self.lost.get(value).cloned(),
+                        Operand::Scalar(_) => None,
+                    });
+                    let keep = cause.is_none();
+                    if let Some(cause) = cause {
+                        self.lost.insert(instr.out, cause);
+                    }
+                    keep
+                }
+                Entry::Free(value) => self.lost.remove(value).is_none(),
+                Entry::Input { out: value, .. } | Entry::Output { value, .. } => {
+                    !self.lost.contains_key(value)
+                }
+                Entry::Enter(_) | Entry::Exit(_) => true,
+            };
+            if keep {
+                kept.entries.push(entry.clone());
+            }
+        }
+        kept
+    }
+
+    /// Takes a piece of an upload into the books; says whether a worker needs it.
+    pub(super) fn upload(&mut self, chunk: &Chunk, config: &Config) -> Result<bool, RunError> {
+        let refuse = |why: String| {
+            Err(error(
+                ErrorKind::Internal,
+                format!("the server refused data of {}: {why}", chunk.value),
+            ))
+        };
+        if chunk.offset == 0 && !self.uploads.contains_key(&chunk.value) {
+            if self.verifier.is_live(chunk.value) {
+                return refuse("it has its data already".into());
+            }
+            self.early_bytes = self.early_bytes.saturating_add(chunk.ty.bytes() as u64);
+            self.uploads.insert(
+                chunk.value,
+                Upload { ty: chunk.ty, received: 0, declared: false, lost: false },
+            );
+            if self.uploads.len() > MAX_EARLY_UPLOADS {
+                return refuse(format!("more than {MAX_EARLY_UPLOADS} uploads are under way"));
+            }
+            self.check_quota(config)?;
+        }
+        let Some(upload) = self.uploads.get_mut(&chunk.value) else {
+            return refuse(format!("its first piece begins at byte {}", chunk.offset));
+        };
+        let end = chunk.offset.checked_add(chunk.bytes.len() as u64);
+        let fits = chunk.offset == upload.received
+            && end.is_some_and(|end| end <= upload.ty.bytes() as u64);
+        if !fits || !chunk.ty.same_layout(&upload.ty) || chunk.total != upload.ty.bytes() as u64 {
+            let (got, want) = (chunk.offset, upload.received);
+            return refuse(format!(
+                "a piece at byte {got} of a {} does not follow {want} bytes of a {}",
+                chunk.ty, upload.ty
+            ));
+        }
+        upload.received += chunk.bytes.len() as u64;
+        let wanted = !upload.lost;
+        if upload.is_over() {
+            self.uploads.remove(&chunk.value);
+        }
+        Ok(wanted)
+    }
+
+    /// The type of a value that can be read, or why it cannot.
+    pub(super) fn readable(&self, value: ValueId, config: &Config) -> Result<Type, Arc<RunError>> {
+        if let Some(why) = self.unanswerable(config) {
+            return Err(why);
+        }
+        if let Some(cause) = self.lost.get(&value) {
+            return Err(Arc::new(RunError { value: Some(value), ..RunError::clone(cause) }));
+        }
+        self.verifier.ty(value).ok_or_else(|| {
+            let message = format!("cannot read {value}: it was freed, or never computed");
+            Arc::new(RunError { value: Some(value), ..error(ErrorKind::Internal, message) })
+        })
+    }
+
+    /// Why no question of the session can be answered now.
+    pub(super) fn unanswerable(&self, config: &Config) -> Option<Arc<RunError>> {
+        let full = self.requests.len() >= config.max_requests;
+        let message = || format!("the session waits for {} answers already", self.requests.len());
+        self.broken
+            .clone()
+            .or_else(|| full.then(|| Arc::new(error(ErrorKind::Resource, message()))))
+    }
+
+    /// The worker that held everything is gone: nothing that was live comes back. Gives the questions nobody will answer.
+    pub(super) fn lose_home(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
+        self.home = None;
+        self.attempt += 1;
+        self.n_done = self.n_segments;
+        for upload in self.uploads.values_mut() {
+            upload.lost = true;
+        }
+        let gone = self.verifier.live().into_iter().chain(self.uploads.keys().copied());
+        for value in gone {
+            self.lost.entry(value).or_insert_with(|| Arc::clone(cause));
+        }
+        std::mem::take(&mut self.requests)
+    }
+
+    /// Nothing more of the session runs. Gives the questions nobody will answer.
+    pub(super) fn fail(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
+        self.broken = Some(Arc::clone(cause));
+        self.home = None;
+        self.lost.clear();
+        self.uploads.clear();
+        (self.live_bytes, self.early_bytes) = (0, 0);
+        self.verifier = Verifier::new();
+        std::mem::take(&mut self.requests)
+    }
+
+    /// What the books must say, for `check`.
+    pub(super) fn count_live(&self) -> u64 {
+        self.verifier
+            .live()
+            .into_iter()
+            .filter_map(|value| self.verifier.ty(value))
+            .map(|ty| ty.bytes() as u64)
+            .sum()
+    }
+
+    pub(super) fn n_live(&self) -> usize {
+        self.verifier.n_live()
+    }
+
+    pub(super) fn is_live(&self, value: ValueId) -> bool {
+        self.verifier.is_live(value)
+    }
+}
+
+/// An error of the dispatcher's own.
+pub(super) fn error(kind: ErrorKind, message: String) -> RunError {
+    RunError {
+        kind,
+        message: crate::wire::codec::cut(message),
+        value: None,
+        loc: gt_ir::Loc::NONE,
+        worker: None,
+    }
+}

@@ -1,0 +1,229 @@
+//! What the messages of workers do, and what their loss does to the sessions that lived on them.
+
+use super::core::{Dispatcher, Owed};
+use super::session::error;
+use super::{Action, Party, Report};
+use crate::ids::{Identity, PeerId, RequestId, SessionId, WorkerId};
+use crate::wire::{Capacity, Chunk, Counts, FromWorker, Stream, ToClient};
+use gt_ir::backend::{ErrorKind, RunError, Stats, WorkerStats};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// One worker.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) peer: PeerId,
+    /// What it offers; unknown until it registers, and no work for it until then.
+    pub(super) capacity: Option<Capacity>,
+    /// The sessions whose home it is.
+    pub(super) sessions: BTreeSet<SessionId>,
+}
+
+impl Worker {
+    pub(super) fn new(peer: PeerId) -> Worker {
+        Worker { peer, capacity: None, sessions: BTreeSet::new() }
+    }
+}
+
+impl Dispatcher {
+    pub(super) fn from_worker(
+        &mut self,
+        worker: WorkerId,
+        stream: Stream,
+        weight: u64,
+        message: FromWorker,
+    ) {
+        let owed = Owed { to: Some(Party::Worker(worker)), weight };
+        if let FromWorker::Chunk { session, request, chunk } = message {
+            return self.relay(worker, session, request, chunk, owed);
+        }
+        self.pay(stream, owed);
+        match message {
+            FromWorker::Register(capacity) => self.register(worker, capacity),
+            FromWorker::Done { session, seq, attempt, counts } => {
+                self.done(worker, session, (attempt, seq), counts)
+            }
+            FromWorker::Failed { session, request, error } => {
+                if self.take_request(worker, session, request) {
+                    let error = if error.worker.is_some() {
+                        error
+                    } else {
+                        Arc::new(RunError {
+                            worker: Some(self.worker_name(worker)),
+                            ..RunError::clone(&error)
+                        })
+                    };
+                    self.answer_error(session, request, error);
+                }
+            }
+            FromWorker::Stats { session, request, stats } => {
+                if self.take_request(worker, session, request) {
+                    self.answer_stats(session, request, Some(*stats));
+                }
+            }
+            FromWorker::Chunk { .. } => (),
+        }
+    }
+
+    fn register(&mut self, id: WorkerId, capacity: Capacity) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let joined = worker.capacity.replace(capacity.clone()).is_none();
+        let identity =
+            self.peers.get(&worker.peer).map(|peer| peer.identity.clone()).unwrap_or_default();
+        if joined {
+            self.out.push(Action::Report(Report::WorkerJoined(id, identity, capacity)));
+            self.take_up_waiting();
+        }
+    }
+
+    /// Gives homes to the sessions that wait for one.
+    fn take_up_waiting(&mut self) {
+        let waiting = self.sessions.iter().filter(|(_, session)| !session.waiting.is_empty());
+        let waiting: Vec<SessionId> = waiting.map(|(&id, _)| id).collect();
+        for id in waiting {
+            if self.find_home(id).is_none() {
+                return;
+            }
+            let Some(session) = self.sessions.get_mut(&id) else { continue };
+            for work in std::mem::take(&mut session.waiting) {
+                self.send_work(id, work);
+            }
+        }
+    }
+
+    fn done(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        (attempt, seq): (u32, u64),
+        counts: Counts,
+    ) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        // A report of an attempt given up, or one repeated.
+        if session.home != Some(worker)
+            || session.attempt != attempt
+            || seq < session.n_done
+            || seq >= session.n_segments
+        {
+            return;
+        }
+        session.n_done = seq + 1;
+        session.progress = self.now;
+        session.ran.segments += 1;
+        session.ran.instructions += counts.instructions;
+    }
+
+    /// Passes a piece of a fetched value on. The worker gets its credit back at once, unless the client is slow.
+    fn relay(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        request: RequestId,
+        chunk: Chunk,
+        owed: Owed,
+    ) {
+        let Some(session) =
+            self.sessions.get_mut(&id).filter(|session| session.home == Some(worker))
+        else {
+            return self.pay(Stream::Bulk, owed); // Of a session that ended or moved meanwhile.
+        };
+        session.progress = self.now;
+        let Some(asked) = session.requests.get_mut(&request) else {
+            return self.pay(Stream::Bulk, owed);
+        };
+        let expected = asked.value.is_some_and(|(value, ty)| {
+            let total = ty.bytes() as u64;
+            let end = chunk.offset.checked_add(chunk.bytes.len() as u64);
+            chunk.value == value
+                && chunk.ty.same_layout(&ty)
+                && chunk.total == total
+                && chunk.offset == asked.sent
+                && end.is_some_and(|end| end <= total)
+        });
+        if !expected {
+            session.requests.remove(&request);
+            self.pay(Stream::Bulk, owed);
+            let name = self.worker_name(worker);
+            let message = format!(
+                "worker {name} answered the read of {} with other data than was asked for",
+                chunk.value
+            );
+            let error = RunError {
+                value: Some(chunk.value),
+                worker: Some(name),
+                ..error(ErrorKind::Internal, message)
+            };
+            return self.answer_error(id, request, Arc::new(error));
+        }
+        asked.sent += chunk.bytes.len() as u64;
+        if chunk.is_last() {
+            session.requests.remove(&request);
+        }
+        let peer = session.peer;
+        let slow = self.queued(peer, Stream::Bulk) > self.config.relay;
+        let later = if slow { owed } else { Owed::NOTHING };
+        self.to_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, later);
+        if !slow {
+            self.pay(Stream::Bulk, owed);
+        }
+    }
+
+    /// Whether a question was still open, and this worker's to answer.
+    fn take_request(&mut self, worker: WorkerId, id: SessionId, request: RequestId) -> bool {
+        let Some(session) =
+            self.sessions.get_mut(&id).filter(|session| session.home == Some(worker))
+        else {
+            return false;
+        };
+        session.progress = self.now;
+        session.requests.remove(&request).is_some()
+    }
+
+    /// Answers with what ran: on the session's home, and on the workers it has lost.
+    pub(super) fn answer_stats(&mut self, id: SessionId, request: RequestId, home: Option<Stats>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.requests.remove(&request);
+        let workers = session
+            .ran_elsewhere
+            .iter()
+            .cloned()
+            .chain(home.into_iter().flat_map(|stats| stats.workers));
+        let stats = Box::new(Stats { workers: workers.collect() });
+        self.to_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
+    }
+
+    /// A worker is gone, and every value on it.
+    pub(super) fn lose_worker(&mut self, id: WorkerId, identity: Identity, reason: &str) {
+        let Some(worker) = self.workers.remove(&id) else { return };
+        let name = format!("{id} ({identity})");
+        let message = format!("worker {name} was lost with the values it held: {reason}");
+        let cause = Arc::new(RunError {
+            worker: Some(name.clone()),
+            ..error(ErrorKind::WorkerLost, message)
+        });
+        self.out.push(Action::Report(Report::WorkerLost(id, identity, reason.to_owned())));
+        for session_id in worker.sessions {
+            let Some(session) = self.sessions.get_mut(&session_id) else { continue };
+            let unanswered = session.lose_home(&cause);
+            let ran = std::mem::take(&mut session.ran);
+            session.ran_elsewhere.push(WorkerStats { name: name.clone(), ..ran });
+            if session.ran_elsewhere.len() > MAX_LOST_STATS {
+                session.ran_elsewhere.remove(0);
+            }
+            self.answer_errors(session_id, unanswered, &cause);
+        }
+    }
+
+    /// A worker as people see it: `w1 (pi, pid 123)`.
+    pub(super) fn worker_name(&self, id: WorkerId) -> String {
+        let identity = self
+            .workers
+            .get(&id)
+            .and_then(|worker| self.peers.get(&worker.peer))
+            .map(|peer| &peer.identity);
+        identity.map_or_else(|| id.to_string(), |identity| format!("{id} ({identity})"))
+    }
+}
+
+/// Most lost workers a session's statistics name.
+const MAX_LOST_STATS: usize = 64;
