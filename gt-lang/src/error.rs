@@ -12,6 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use gt_ir::backend::RunError;
 use gt_ir::{Loc, OpError};
 
 /// What reads of this crate return.
@@ -38,6 +39,8 @@ pub enum ErrorKind {
     Operation,
     /// Tensors of different sessions met, or no session could be opened.
     Session,
+    /// A signal scope was ended that is not the innermost.
+    Signal,
     /// A gradient was asked for where there is none.
     Gradient,
     /// Data was given or read with the wrong size or dtype.
@@ -56,6 +59,13 @@ impl Error {
     pub fn from_op(error: OpError, loc: impl Into<Loc>) -> Error {
         let OpError { message, hint } = error;
         Error(Arc::new(Cause { kind: ErrorKind::Operation, message, loc: loc.into(), hint, worker: None }))
+    }
+
+    /// The error of the running system; `at` is the line that asked, used when the system knows no better one.
+    pub(crate) fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
+        let RunError { message, loc, worker, .. } = error;
+        let loc = if loc == Loc::NONE { at.into() } else { loc };
+        Error(Arc::new(Cause { kind: ErrorKind::Run, message, loc, hint: None, worker }))
     }
 
     /// The same error with a hint.

@@ -6,10 +6,17 @@ use crate::core::DynTensor;
 #[must_use]
 #[track_caller]
 pub fn mse_loss(input: &DynTensor, target: &DynTensor) -> DynTensor {
-    (input - target).square().mean(..)
+    input.sub(target).square().mean(..)
 }
 
-/// The mean negative log-likelihood of class indices `target` (`i64`, shape `[N]`) under `logits` (`[N, C]`).
+/// The mean of the absolute differences.
+#[must_use]
+#[track_caller]
+pub fn l1_loss(input: &DynTensor, target: &DynTensor) -> DynTensor {
+    input.sub(target).abs().mean(..)
+}
+
+/// The mean negative log-likelihood of the classes `target` names (`i64`, shape `[N]`) under `logits` (`[N, C]`).
 ///
 /// Any number of leading axes may stand in place of `N`; the classes are the last axis.
 #[must_use]
@@ -22,19 +29,22 @@ pub fn cross_entropy(logits: &DynTensor, target: &DynTensor) -> DynTensor {
 #[must_use]
 #[track_caller]
 pub fn nll_loss(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
-    -log_probs.gather(-1, &target.unsqueeze(-1)).mean(..)
+    log_probs.gather(-1, &target.unsqueeze(-1)).mean(..).neg()
 }
 
 /// Binary cross entropy of probabilities; logarithms are no smaller than -100, as in PyTorch.
 #[must_use]
 #[track_caller]
 pub fn binary_cross_entropy(input: &DynTensor, target: &DynTensor) -> DynTensor {
-    todo!()
+    let yes = input.log().maximum(-100.0);
+    let no = input.neg().add(1.0).log().maximum(-100.0);
+    target.mul(&yes).add(&target.neg().add(1.0).mul(&no)).mean(..).neg()
 }
 
-/// Binary cross entropy of logits, without overflow.
+/// Binary cross entropy of logits `x`, without overflow: `max(x, 0) - x * y + log(1 + exp(-|x|))`.
 #[must_use]
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(input: &DynTensor, target: &DynTensor) -> DynTensor {
-    todo!()
+    let softplus = input.abs().neg().exp().add(1.0).log();
+    input.relu().sub(&input.mul(target)).add(&softplus).mean(..)
 }

@@ -9,12 +9,16 @@
 mod recorder;
 
 use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gt_ir::backend::{Backend, RunError, Stats};
-use gt_ir::{HostTensor, Loc, Op, Operand, Tape, Type, ValueId};
+use gt_ir::tape::Operands;
+use gt_ir::{HostTensor, Loc, Op, Tape, ValueId};
 
 use crate::error::{Error, ErrorKind, Result};
+pub(crate) use recorder::Place;
 use recorder::Recorder;
 
 // The system that runs inside the process. Defined in gt-runtime; declared here so that this crate, and with it the
@@ -52,13 +56,14 @@ static DEFAULT: OnceLock<Result<Session>> = OnceLock::new();
 pub struct Entered {
     depth: usize,
     // Belongs to the thread that entered.
-    _thread: std::marker::PhantomData<*const ()>,
+    _thread: PhantomData<*const ()>,
 }
 
 impl Session {
-    /// A session with a running system.
+    /// A session with a running system. Random numbers differ from run to run until [`Session::manual_seed`] is called.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Session {
-        Session(Arc::new(Inner { backend, recorder: Mutex::new(Recorder::new()) }))
+        let seed = RandomState::new().hash_one(0);
+        Session(Arc::new(Inner { backend, recorder: Mutex::new(Recorder::new(seed)) }))
     }
 
     /// The session this thread entered last, or else the process's own, which the first call opens.
@@ -71,7 +76,8 @@ impl Session {
     }
 
     fn process_default() -> Result<Session> {
-        let open = || __gt_embedded_backend().map(Session::with_backend).map_err(Error::from_run);
+        let open =
+            || __gt_embedded_backend().map(Session::with_backend).map_err(|e| Error::from_run(e, Loc::NONE));
         DEFAULT.get_or_init(open).clone()
     }
 
@@ -79,8 +85,132 @@ impl Session {
     pub fn enter(&self) -> Entered {
         CURRENT.with_borrow_mut(|stack| {
             stack.push(self.clone());
-            Entered { depth: stack.len() - 1, _thread: std::marker::PhantomData }
+            Entered { depth: stack.len() - 1, _thread: PhantomData }
         })
+    }
+
+    /// Makes random numbers reproducible: the same seed and the same program give the same bits, whatever runs them.
+    pub fn manual_seed(&self, seed: u64) {
+        self.lock().reseed(seed);
+    }
+
+    /// Submits what is recorded so far, without waiting for it.
+    pub fn flush(&self) {
+        self.submit(&mut self.lock());
+    }
+
+    /// What ran so far in this session.
+    ///
+    /// # Errors
+    /// The running system does not answer.
+    #[track_caller]
+    pub fn stats(&self) -> Result<Stats> {
+        let at = std::panic::Location::caller();
+        self.check_open(Place::Caller(at))?;
+        self.flush();
+        self.0.backend.stats().map_err(|e| Error::from_run(e, at))
+    }
+
+    /// Starts keeping a copy of everything recorded from here on, for [`Session::stop_trace`].
+    pub fn start_trace(&self) {
+        let mut recorder = self.lock();
+        self.submit(&mut recorder);
+        recorder.start_trace();
+    }
+
+    /// The tape recorded since [`Session::start_trace`].
+    pub fn stop_trace(&self) -> Tape {
+        let mut recorder = self.lock();
+        self.submit(&mut recorder);
+        recorder.stop_trace()
+    }
+
+    /// Ends the session: everything it holds is freed, and reads of its tensors become errors.
+    pub fn close(&self) {
+        let mut recorder = self.lock();
+        self.submit(&mut recorder);
+        recorder.close();
+        drop(recorder);
+        self.0.backend.close();
+    }
+
+    /// Whether both are handles of one session.
+    pub fn is(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorder> {
+        // A thread that panicked while recording leaves at worst one entry unrecorded.
+        self.0.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Submits under the lock: segments must reach the backend in the order they were recorded.
+    fn submit(&self, recorder: &mut Recorder) {
+        if let Some(segment) = recorder.take_segment() {
+            self.0.backend.submit(segment);
+        }
+    }
+
+    fn submit_if_full(&self, recorder: &mut Recorder) {
+        if recorder.is_full() {
+            self.submit(recorder);
+        }
+    }
+
+    pub(crate) fn instr(&self, op: Op, inputs: Operands, place: Place) -> ValueId {
+        let mut recorder = self.lock();
+        let id = recorder.instr(op, inputs, place);
+        self.submit_if_full(&mut recorder);
+        id
+    }
+
+    /// Hands data to the backend, ahead of the segment that declares it.
+    pub(crate) fn upload(&self, data: HostTensor) -> ValueId {
+        let mut recorder = self.lock();
+        let id = recorder.input(*data.ty());
+        if !recorder.is_closed() {
+            self.0.backend.upload(id, data);
+        }
+        self.submit_if_full(&mut recorder);
+        id
+    }
+
+    pub(crate) fn free(&self, value: ValueId) {
+        let mut recorder = self.lock();
+        recorder.free(value);
+        self.submit_if_full(&mut recorder);
+    }
+
+    /// Waits for a value.
+    pub(crate) fn fetch(&self, value: ValueId, place: Place) -> Result<HostTensor> {
+        self.check_open(place)?;
+        let mut recorder = self.lock();
+        recorder.output(value);
+        self.submit(&mut recorder);
+        drop(recorder);
+        self.0.backend.fetch(value).map_err(|e| Error::from_run(e, place))
+    }
+
+    fn check_open(&self, place: Place) -> Result<()> {
+        let mut recorder = self.lock();
+        if recorder.is_closed() {
+            return Err(Error::new(ErrorKind::Session, "the session is closed", recorder.loc(place)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn next_seed(&self) -> i64 {
+        self.lock().next_seed()
+    }
+
+    pub(crate) fn loc(&self, place: Place) -> Loc {
+        self.lock().loc(place)
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Session").field(&Arc::as_ptr(&self.0)).finish()
     }
 }
 
@@ -89,5 +219,13 @@ impl Drop for Entered {
         // Guards dropped out of order leave with the outermost of them.
         let left = CURRENT.with_borrow_mut(|stack| stack.split_off(self.depth.min(stack.len())));
         drop(left);
+    }
+}
+
+/// Seeds the current session; see [`Session::manual_seed`]. Without a session this does nothing: the error that keeps
+/// it from opening is raised by the first read.
+pub fn manual_seed(seed: u64) {
+    if let Ok(session) = Session::current() {
+        session.manual_seed(seed);
     }
 }

@@ -6,8 +6,19 @@
 //!
 //! Does not: know any op. Rules come from the op table.
 
+mod backward;
+mod node;
+mod saved;
+
+use std::panic::Location;
+use std::sync::{Arc, Mutex};
+
 use crate::core::DynTensor;
-use crate::error::Result;
+use crate::core::tensor::{Repr, Value, Variable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Place;
+
+pub(crate) use node::{Leaf, Node};
 
 /// What `backward` does with the graph it walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,49 +31,94 @@ pub enum Retain {
 }
 
 impl DynTensor {
-    /// Makes a leaf of this tensor's value: it collects a gradient, and its value can be replaced with [`DynTensor::assign`].
+    /// A leaf with this tensor's value: it collects a gradient, and [`DynTensor::assign`] can replace its value, which
+    /// all clones of the leaf then see. A tensor gradients flow into already is returned as it is.
     #[must_use]
     #[track_caller]
     pub fn requires_grad(&self) -> DynTensor {
-        todo!()
+        let Repr::Plain(value) = &self.0 else { return self.clone() };
+        if value.place().is_ok() && !value.ty.dtype.is_float() {
+            let message = format!("requires_grad: only floats have gradients, but the tensor is {}", value.ty);
+            let error = Error::new(ErrorKind::Gradient, message, Location::caller());
+            return DynTensor::failed(error.hint("convert it first with `to_dtype`"), value.ty);
+        }
+        DynTensor(Repr::Variable(Arc::new(Variable { current: Mutex::new(value.clone()), leaf: Leaf::new() })))
     }
 
     /// Whether gradients flow into this tensor.
     pub fn is_tracked(&self) -> bool {
-        todo!()
+        !matches!(self.0, Repr::Plain(_))
     }
 
     /// Whether this is a leaf made by [`DynTensor::requires_grad`].
     pub fn is_leaf(&self) -> bool {
-        todo!()
+        matches!(self.0, Repr::Variable(_))
+    }
+
+    /// Whether both are the same tensor, not merely equal ones.
+    pub fn is(&self, other: &DynTensor) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Variable(a), Repr::Variable(b)) => Arc::ptr_eq(a, b),
+            (Repr::Variable(_), _) | (_, Repr::Variable(_)) => false,
+            _ => Arc::ptr_eq(&self.value(), &other.value()),
+        }
     }
 
     /// The gradient gathered so far; `None` before the first `backward`, and for anything but a leaf.
     pub fn grad(&self) -> Option<DynTensor> {
-        todo!()
+        self.leaf().and_then(|leaf| leaf.grad())
     }
 
     /// Forgets the gradient.
     pub fn zero_grad(&self) {
-        todo!()
+        self.set_grad(None);
     }
 
-    /// Replaces the gradient (used to clip or average gradients).
+    /// Replaces the gradient of a leaf, to clip it or average it; anything but a leaf has none to replace.
     pub fn set_grad(&self, grad: Option<DynTensor>) {
-        todo!()
+        if let Some(leaf) = self.leaf() {
+            leaf.set(grad.map(|g| g.detach()));
+        }
     }
 
-    /// Replaces the value of a leaf: every clone sees the new one, the old is freed. Shape and dtype must agree; a
-    /// mistake becomes the leaf's value and is raised at the next read.
+    fn leaf(&self) -> Option<&Arc<Leaf>> {
+        match &self.0 {
+            Repr::Variable(variable) => Some(&variable.leaf),
+            Repr::Plain(_) | Repr::Tracked(..) => None,
+        }
+    }
+
+    /// Replaces the value of a leaf: every clone sees the new one, the old is freed once nothing needs it. Not tracked.
+    /// A value that carries an error hands it to the leaf.
+    ///
+    /// # Errors
+    /// This is not a leaf, or `value` has another dtype or shape, or belongs to another session.
     #[track_caller]
-    pub fn assign(&self, value: &DynTensor) {
-        todo!()
+    pub fn assign(&self, value: &DynTensor) -> Result<()> {
+        let at = Location::caller();
+        let fail = |message: String| Error::new(ErrorKind::Gradient, message, at);
+        let Repr::Variable(variable) = &self.0 else {
+            let error = fail(format!("assign: only a leaf can be given another value, but this {} is none", self.ty()));
+            return Err(error.hint("make a leaf with `.requires_grad()`"));
+        };
+        let (old, new) = (variable.get(), value.value());
+        if let (Ok((here, _)), Ok((there, _))) = (old.place(), new.place()) {
+            if !here.is(there) {
+                return Err(fail("assign: the value belongs to another session".to_owned()));
+            }
+            if old.ty.dtype != new.ty.dtype || !old.ty.shape.same_sizes(&new.ty.shape) {
+                return Err(fail(format!("assign: the leaf is {}, but the value is {}", old.ty, new.ty)));
+            }
+        }
+        variable.set(new);
+        Ok(())
     }
 
-    /// The same value without its history.
+    /// The same value without its history: nothing computed from it reaches what it was computed from.
     #[must_use]
     pub fn detach(&self) -> DynTensor {
-        todo!()
+        let value: Arc<Value> = self.value();
+        DynTensor::plain(value)
     }
 
     /// Adds the gradient of this (a single number) to every leaf it was computed from, and frees the graph.
@@ -71,7 +127,7 @@ impl DynTensor {
     /// The tensor carries an error, is not a single number, requires no gradient, or its graph was freed before.
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
-        todo!()
+        self.backward_with(Retain::Free)
     }
 
     /// [`DynTensor::backward`] with a choice of what becomes of the graph.
@@ -80,6 +136,6 @@ impl DynTensor {
     /// As [`DynTensor::backward`].
     #[track_caller]
     pub fn backward_with(&self, retain: Retain) -> Result<()> {
-        todo!()
+        backward::run(self, retain, Place::Caller(Location::caller()))
     }
 }

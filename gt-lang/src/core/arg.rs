@@ -3,8 +3,8 @@
 //! Guarantees: every conversion is total. A value that makes no sense (an axis out of range, two `-1` in a shape) is
 //! kept as it was given and refused when the instruction is recorded, so that the error carries the user's line.
 
-use gt_ir::scalar::Scalar;
-use gt_ir::shape::{Dim, Shape};
+use gt_ir::attr::{AxisSet, Keep, Reduce};
+use gt_ir::{Dim, OpError, Scalar, Shape, Type};
 use smallvec::SmallVec;
 
 use super::DynTensor;
@@ -55,15 +55,6 @@ pub struct Axes {
     pub(crate) keep: Keep,
 }
 
-/// Whether a reduced axis stays, with size one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Reduced axes disappear.
-    No,
-    /// Reduced axes stay with size one.
-    Yes,
-}
-
 /// These axes, kept with size one: `x.sum(keepdim(-1))` is PyTorch's `x.sum(-1, keepdim=True)`.
 pub fn keepdim(axes: impl Into<Axes>) -> Axes {
     Axes { keep: Keep::Yes, ..axes.into() }
@@ -111,6 +102,68 @@ impl From<&Shape> for Sizes {
 impl From<()> for Sizes {
     fn from((): ()) -> Self {
         Sizes(SmallVec::new())
+    }
+}
+
+/// The axis a signed number means, negative ones counting from the end.
+pub(crate) fn resolve_axis(op: &str, axis: i64, ty: &Type) -> Result<usize, OpError> {
+    resolve_among(op, axis, ty, ty.shape.rank())
+}
+
+/// As [`resolve_axis`], for an op that counts axes of its result, of which there are `rank`.
+pub(crate) fn resolve_among(op: &str, axis: i64, ty: &Type, rank: usize) -> Result<usize, OpError> {
+    let n = rank as i64; // at most MAX_RANK + 1
+    let found = if axis < 0 { axis.checked_add(n) } else { Some(axis) };
+    found.filter(|a| (0..n).contains(a)).map(|a| a as usize).ok_or_else(|| {
+        let error = OpError::new(format!("{op}: axis {axis} is out of range for {ty}"));
+        if n == 0 { error.hint("it has no axes") } else { error.hint(format!("axes run from {} to {}", -n, n - 1)) }
+    })
+}
+
+impl Axes {
+    /// The axes of a tensor of this type that are meant.
+    pub(crate) fn resolve(&self, op: &str, ty: &Type) -> Result<Reduce, OpError> {
+        let mut axes = AxisSet::default();
+        match self.list.as_deref() {
+            // As in PyTorch, no axes are all axes.
+            None | Some([]) => axes = AxisSet::all(ty.shape.rank()),
+            Some(list) => {
+                for &axis in list {
+                    if !axes.insert(resolve_axis(op, axis, ty)?) {
+                        return Err(OpError::new(format!("{op}: axis {axis} is listed twice for {ty}")));
+                    }
+                }
+            }
+        }
+        Ok(Reduce { axes, keep: self.keep })
+    }
+}
+
+impl Sizes {
+    /// The shape meant, where no size may be missing.
+    pub(crate) fn resolve(&self, op: &str) -> Result<Shape, OpError> {
+        self.resolve_with(op, |_, given| {
+            Err(OpError::new(format!("{op}: {given} is not a size")).hint("sizes are 0 or more"))
+        })
+    }
+
+    /// The shape meant; `missing` finds the sizes given as negative numbers, by position.
+    pub(crate) fn resolve_with(
+        &self,
+        op: &str,
+        mut missing: impl FnMut(usize, i64) -> Result<Dim, OpError>,
+    ) -> Result<Shape, OpError> {
+        let mut dims: SmallVec<[Dim; 8]> = SmallVec::new();
+        for (i, size) in self.0.iter().enumerate() {
+            dims.push(match *size {
+                Size::Dim(dim) => dim,
+                Size::Plain(size) => match usize::try_from(size) {
+                    Ok(size) => Dim::new(size),
+                    Err(_) => missing(i, size)?,
+                },
+            });
+        }
+        Shape::from_dims(&dims).map_err(|e| OpError { message: format!("{op}: {}", e.message), ..e })
     }
 }
 

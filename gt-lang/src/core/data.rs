@@ -1,37 +1,44 @@
 //! Data in and out: vectors become tensors without a copy, reads bring values back and raise what went wrong.
 
-use gt_ir::{Element, HostTensor};
+use std::panic::Location;
 
+use gt_ir::{DType, Element, HostTensor, OpError, Type};
+
+use super::record::NO_TYPE;
+use super::tensor::Value;
 use super::{DynTensor, Sizes};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Place, Session};
 
 impl DynTensor {
     /// A tensor of these elements in row-major order; the vector is not copied.
     #[must_use]
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, sizes: impl Into<Sizes>) -> DynTensor {
-        todo!()
+        let host = sizes.into().resolve("from_vec").and_then(|shape| HostTensor::from_vec(data, shape));
+        upload(host, T::DTYPE, Location::caller())
     }
 
     /// A tensor of these elements, copied.
     #[must_use]
     #[track_caller]
     pub fn from_slice<T: Element>(data: &[T], sizes: impl Into<Sizes>) -> DynTensor {
-        todo!()
+        DynTensor::from_vec(data.to_vec(), sizes)
     }
 
     /// A tensor of host data, not copied.
     #[must_use]
     #[track_caller]
     pub fn from_host(data: HostTensor) -> DynTensor {
-        todo!()
+        let dtype = data.ty().dtype;
+        upload(Ok(data), dtype, Location::caller())
     }
 
     /// One number as a tensor without axes.
     #[must_use]
     #[track_caller]
     pub fn scalar<T: Element>(value: T) -> DynTensor {
-        DynTensor::from_vec(vec![value], ())
+        upload(Ok(HostTensor::scalar(value)), T::DTYPE, Location::caller())
     }
 
     /// The value, when everything it depends on has run.
@@ -40,7 +47,11 @@ impl DynTensor {
     /// The first error of anything this tensor derives from.
     #[track_caller]
     pub fn to_host(&self) -> Result<HostTensor> {
-        todo!()
+        let at = Location::caller();
+        // Held until the data is here, so that an update by another thread does not free it.
+        let value = self.value();
+        let (session, id) = value.place().map_err(Error::clone)?;
+        session.fetch(id, Place::Caller(at))
     }
 
     /// The elements in row-major order.
@@ -49,7 +60,14 @@ impl DynTensor {
     /// As [`DynTensor::to_host`]; also when `T` is not the tensor's dtype.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        todo!()
+        let at = Location::caller();
+        if let (None, ty) = (self.error(), self.ty())
+            && ty.dtype != T::DTYPE
+        {
+            let message = format!("to_vec: the tensor is {ty}, but {} was asked for", T::DTYPE);
+            return Err(Error::new(ErrorKind::Data, message, at).hint(format!("read it as {}, or cast it first", ty.dtype)));
+        }
+        self.to_host()?.to_vec().map_err(|e| Error::from_op(e, at))
     }
 
     /// The only element, as `f64`.
@@ -58,6 +76,33 @@ impl DynTensor {
     /// As [`DynTensor::to_host`]; also when there is not exactly one element.
     #[track_caller]
     pub fn item(&self) -> Result<f64> {
-        todo!()
+        let at = Location::caller();
+        if let (None, ty) = (self.error(), self.ty())
+            && ty.shape.numel() != 1
+        {
+            let message = format!("item: needs exactly one element, but the tensor is {ty}");
+            return Err(Error::new(ErrorKind::Data, message, at).hint("use `to_vec` to read them all"));
+        }
+        let host = self.to_host()?;
+        let one = host.to_f64().first().copied();
+        one.ok_or_else(|| Error::new(ErrorKind::Data, format!("item: got no element of {}", host.ty()), at))
+    }
+}
+
+fn upload(host: Result<HostTensor, OpError>, dtype: DType, at: &'static Location<'static>) -> DynTensor {
+    let host = match host {
+        Ok(host) => host,
+        Err(error) => {
+            let error = OpError { message: format!("from_vec: {}", error.message.trim_start_matches("from_vec: ")), ..error };
+            return DynTensor::failed(Error::from_op(error, at), Type { dtype, ..NO_TYPE });
+        }
+    };
+    let ty = *host.ty();
+    match Session::current() {
+        Ok(session) => {
+            let id = session.upload(host);
+            DynTensor::plain(Value::live(session, id, ty))
+        }
+        Err(error) => DynTensor::failed(error, ty),
     }
 }

@@ -1,6 +1,10 @@
 //! Slicing with ranges, steps and single positions: `x.slice((.., 0, 1..-1, step(0..10, 2)))`.
 
+use gt_ir::{Dim, Op, OpError, Shape, Type};
+use smallvec::SmallVec;
+
 use super::DynTensor;
+use super::movement::slice_op;
 
 /// What one axis is cut to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +125,91 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn slice(&self, indices: impl Into<IndexList>) -> DynTensor {
-        todo!()
+        let list = indices.into();
+        let plan = match Plan::new(&list.0, &self.ty()) {
+            Ok(plan) => plan,
+            Err(error) => return self.record_with(|_| Err(error)),
+        };
+        let mut part = self.clone();
+        for op in plan.cuts {
+            part = part.record_with(|_| Ok(op));
+        }
+        if part.shape() != plan.shape || part.error().is_some() {
+            part = part.record_with(|_| Ok(Op::Reshape(plan.shape)));
+        }
+        part
     }
+}
+
+/// The instructions of an indexing expression: one cut for each axis that loses elements, then a reshape.
+struct Plan {
+    cuts: Vec<Op>,
+    shape: Shape,
+}
+
+impl Plan {
+    fn new(list: &[Index], ty: &Type) -> Result<Plan, OpError> {
+        let rank = ty.shape.rank();
+        let named = list.iter().filter(|i| matches!(i, Index::At(_) | Index::Range { .. })).count();
+        let ellipses = list.iter().filter(|i| matches!(i, Index::Ellipsis)).count();
+        if named > rank {
+            return Err(OpError::new(format!("slice: {named} indices for {ty}, which has {rank} axes")));
+        }
+        if ellipses > 1 {
+            return Err(OpError::new(format!("slice: more than one ellipsis for {ty}")));
+        }
+        let mut plan = (Vec::new(), SmallVec::<[Dim; 8]>::new());
+        let mut axis = 0;
+        for index in list {
+            match *index {
+                Index::NewAxis => plan.1.push(Dim::new(1)),
+                Index::Ellipsis => {
+                    plan.1.extend((axis..axis + rank - named).map(|a| ty.shape.dim(a)));
+                    axis += rank - named;
+                }
+                Index::At(at) => {
+                    plan.0.push(pick(at, axis, ty)?);
+                    axis += 1;
+                }
+                Index::Range { start, stop, step } => {
+                    let dim = ty.shape.dim(axis);
+                    let (cut, size) = cut(start, stop, step, axis, ty)?;
+                    plan.0.extend(cut);
+                    plan.1.push(if size == dim.size { dim } else { Dim::new(size) });
+                    axis += 1;
+                }
+            }
+        }
+        plan.1.extend((axis..rank).map(|a| ty.shape.dim(a)));
+        Ok(Plan { cuts: plan.0, shape: Shape::from_dims(&plan.1)? })
+    }
+}
+
+fn pick(at: i64, axis: usize, ty: &Type) -> Result<Op, OpError> {
+    let size = ty.shape.sizes()[axis];
+    let from = if at < 0 { at.checked_add(size as i64) } else { Some(at) };
+    match from.and_then(|f| usize::try_from(f).ok()).filter(|&f| f < size) {
+        Some(from) => Ok(slice_op(axis, from, from + 1, 1)),
+        None => Err(OpError::new(format!("slice: index {at} is out of range for axis {axis} of {ty}"))),
+    }
+}
+
+/// The cut a range makes, `None` when it takes everything, and the size it leaves.
+fn cut(
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: i64,
+    axis: usize,
+    ty: &Type,
+) -> Result<(Option<Op>, usize), OpError> {
+    let size = ty.shape.sizes()[axis];
+    let Some(step) = usize::try_from(step).ok().filter(|&s| s > 0) else {
+        let error = OpError::new(format!("slice: step {step} for axis {axis} of {ty} is not positive"));
+        return Err(error.hint("steps are 1 or more, as in PyTorch"));
+    };
+    let clip = |p: i64| (if p < 0 { p.saturating_add(size as i64) } else { p }).clamp(0, size as i64) as usize;
+    let start = start.map_or(0, clip);
+    let stop = stop.map_or(size, clip).max(start);
+    let left = (stop - start).div_ceil(step);
+    Ok(((left != size).then(|| slice_op(axis, start, stop, step)), left))
 }

@@ -14,10 +14,11 @@ mod movement;
 mod operators;
 mod pointwise;
 mod print;
-mod record;
+pub(crate) mod record;
 mod reduce;
-mod tensor;
+pub(crate) mod tensor;
 
-pub use arg::{Arg, Axes, Keep, Size, Sizes, keepdim};
+pub use arg::{Arg, Axes, Size, Sizes, keepdim};
+pub use gt_ir::attr::Keep;
 pub use index::{Index, IndexList, step};
 pub use tensor::DynTensor;

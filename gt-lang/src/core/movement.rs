@@ -1,7 +1,10 @@
 //! Operations that move elements without computing: shapes, axes, joining, picking by index.
 
-use gt_ir::Op;
+use gt_ir::attr::{Axis, Classes, Perm, Slice, Swap};
+use gt_ir::{Dim, Op, OpError, Shape, Type};
+use smallvec::SmallVec;
 
+use super::arg::{resolve_among, resolve_axis};
 use super::{Arg, DynTensor, Sizes};
 
 impl DynTensor {
@@ -9,42 +12,73 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn reshape(&self, sizes: impl Into<Sizes>) -> DynTensor {
-        todo!()
+        let sizes = sizes.into();
+        self.record_with(|ty| reshaped(&sizes, ty).map(Op::Reshape))
     }
 
     /// All axes from `start` to `end` (both included) as one.
     #[must_use]
     #[track_caller]
     pub fn flatten(&self, start: i64, end: i64) -> DynTensor {
-        todo!()
+        self.record_with(|ty| {
+            let (start, end) = (resolve_axis("flatten", start, ty)?, resolve_axis("flatten", end, ty)?);
+            if start > end {
+                return Err(OpError::new(format!("flatten: axis {start} lies behind axis {end} of {ty}")));
+            }
+            let mut dims: SmallVec<[Dim; 8]> = ty.shape.dims().collect();
+            let size = dims.drain(start..=end).map(|d| d.size).product();
+            dims.insert(start, if start == end { ty.shape.dim(start) } else { Dim::new(size) });
+            Shape::from_dims(&dims).map(Op::Reshape)
+        })
     }
 
-    /// A new axis of size one before `axis`.
+    /// A new axis of size one before `axis`; negative axes count in the result.
     #[must_use]
     #[track_caller]
     pub fn unsqueeze(&self, axis: i64) -> DynTensor {
-        todo!()
+        self.record_with(|ty| {
+            let axis = resolve_among("unsqueeze", axis, ty, ty.shape.rank() + 1)?;
+            let mut dims: SmallVec<[Dim; 9]> = ty.shape.dims().collect();
+            dims.insert(axis, Dim::new(1));
+            Shape::from_dims(&dims).map(Op::Reshape)
+        })
     }
 
-    /// Without `axis`, if its size is one; otherwise unchanged.
+    /// Without `axis`, if its size is one; otherwise the same tensor, as in PyTorch.
     #[must_use]
     #[track_caller]
     pub fn squeeze(&self, axis: i64) -> DynTensor {
-        todo!()
+        self.record_with(|ty| {
+            let axis = resolve_axis("squeeze", axis, ty)?;
+            let mut dims: SmallVec<[Dim; 8]> = ty.shape.dims().collect();
+            if dims[axis].size == 1 {
+                dims.remove(axis);
+            }
+            Shape::from_dims(&dims).map(Op::Reshape)
+        })
     }
 
     /// The axes in another order: axis `i` of the result is axis `axes[i]` of this tensor.
     #[must_use]
     #[track_caller]
     pub fn permute(&self, axes: impl AsRef<[i64]>) -> DynTensor {
-        todo!()
+        self.record_with(|ty| {
+            let bad = || OpError::new(format!("permute: {:?} is not an order of the axes of {ty}", axes.as_ref()));
+            let order = axes.as_ref().iter().map(|&a| resolve_axis("permute", a, ty));
+            let order = order.collect::<Result<SmallVec<[usize; 8]>, _>>()?;
+            let perm = Perm::new(&order).filter(|p| p.rank() == ty.shape.rank()).ok_or_else(bad)?;
+            Ok(Op::Permute(perm))
+        })
     }
 
     /// Two axes exchanged.
     #[must_use]
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> DynTensor {
-        todo!()
+        self.record_with(|ty| {
+            let (a, b) = (resolve_axis("transpose", a, ty)?, resolve_axis("transpose", b, ty)?);
+            Ok(Op::Transpose(Swap(a as u8, b as u8)))
+        })
     }
 
     /// The last two axes exchanged.
@@ -58,56 +92,130 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn expand(&self, sizes: impl Into<Sizes>) -> DynTensor {
-        todo!()
+        let sizes = sizes.into();
+        self.record_with(|ty| {
+            let new_axes = sizes.0.len().saturating_sub(ty.shape.rank());
+            let kept = |i: usize, given: i64| {
+                let old = i.checked_sub(new_axes).filter(|&a| given == -1 && a < ty.shape.rank());
+                old.map(|a| ty.shape.dim(a)).ok_or_else(|| {
+                    OpError::new(format!("expand: size {given} at position {i} names no axis of {ty}"))
+                        .hint("-1 keeps the size of an axis that is there")
+                })
+            };
+            sizes.resolve_with("expand", kept).map(Op::Expand)
+        })
     }
 
     /// The tensors one after another along `axis`.
     #[must_use]
     #[track_caller]
     pub fn cat<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {
-        todo!()
+        let tensors: Vec<&DynTensor> = tensors.into_iter().collect();
+        let args: Vec<Arg<'_>> = tensors.iter().map(|&t| Arg::Tensor(t)).collect();
+        match tensors.first() {
+            // The type rule says that one is needed.
+            None => DynTensor::record(Op::Cat(Axis(0)), &[]),
+            Some(first) => {
+                first.record_with_args(&args, |ty| Ok(Op::Cat(Axis(resolve_axis("cat", axis, ty)? as u8))))
+            }
+        }
     }
 
     /// The tensors one after another along a new axis.
     #[must_use]
     #[track_caller]
     pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {
-        todo!()
+        let mut apart = Vec::new();
+        for tensor in tensors {
+            apart.push(tensor.unsqueeze(axis));
+        }
+        DynTensor::cat(&apart, axis)
     }
 
-    /// Elements `start..start + length` of `axis`.
+    /// Elements `start..start + length` of `axis`; a negative start counts from the end.
     #[must_use]
     #[track_caller]
-    pub fn narrow(&self, axis: i64, start: i64, length: i64) -> DynTensor {
-        todo!()
+    pub fn narrow(&self, axis: i64, start: i64, length: usize) -> DynTensor {
+        self.record_with(|ty| {
+            let axis = resolve_axis("narrow", axis, ty)?;
+            let size = ty.shape.sizes()[axis];
+            let from = if start < 0 { start.checked_add(size as i64) } else { Some(start) };
+            let range = from.and_then(|f| usize::try_from(f).ok()).and_then(|f| Some((f, f.checked_add(length)?)));
+            match range {
+                Some((start, stop)) if stop <= size => Ok(slice_op(axis, start, stop, 1)),
+                _ => Err(OpError::new(format!(
+                    "narrow: {length} elements from {start} do not fit axis {axis} of {ty}"
+                ))),
+            }
+        })
     }
 
     /// Pieces of `size` along `axis`, the last one maybe smaller.
     #[must_use]
     #[track_caller]
-    pub fn split(&self, size: i64, axis: i64) -> Vec<DynTensor> {
-        todo!()
+    pub fn split(&self, size: usize, axis: i64) -> Vec<DynTensor> {
+        let ty = self.ty();
+        let at = match resolve_axis("split", axis, &ty) {
+            Ok(_) if size == 0 => Err(OpError::new(format!("split: pieces of {ty} cannot have size 0"))),
+            other => other,
+        };
+        let axis = match at {
+            Ok(at) => at,
+            // One piece, which carries the error.
+            Err(error) => return vec![self.record_with(|_| Err(error))],
+        };
+        let total = ty.shape.sizes()[axis];
+        let mut pieces = Vec::new();
+        let mut start = 0;
+        while start < total || pieces.is_empty() {
+            let stop = start.saturating_add(size).min(total);
+            pieces.push(self.record_with(|_| Ok(slice_op(axis, start, stop, 1))));
+            start = stop.max(1);
+        }
+        pieces
     }
 
-    /// `n` pieces along `axis`, or fewer, as PyTorch's `chunk`.
+    /// `n` pieces of equal size along `axis`, the last one maybe smaller; fewer when there are not enough elements.
     #[must_use]
     #[track_caller]
-    pub fn chunk(&self, n: i64, axis: i64) -> Vec<DynTensor> {
-        todo!()
+    pub fn chunk(&self, n: usize, axis: i64) -> Vec<DynTensor> {
+        if n == 0 {
+            let error = OpError::new(format!("chunk: {} cannot be cut into 0 pieces", self.ty()));
+            return vec![self.record_with(|_| Err(error))];
+        }
+        self.split(self.size(axis).div_ceil(n).max(1), axis)
     }
 
     /// `out[i][j] = self[index[i][j]][j]` for `axis` 0, and so on: PyTorch's `gather`.
     #[must_use]
     #[track_caller]
     pub fn gather(&self, axis: i64, index: &DynTensor) -> DynTensor {
-        todo!()
+        let args = [Arg::Tensor(self), Arg::Tensor(index)];
+        self.record_with_args(&args, |ty| Ok(Op::Gather(Axis(resolve_axis("gather", axis, ty)? as u8))))
     }
 
-    /// The slices of `axis` that `index` (of any rank) names, its shape standing in place of `axis`.
+    /// This tensor with `src` added at the positions `index` names along `axis`: PyTorch's `scatter_add`.
+    #[must_use]
+    #[track_caller]
+    pub fn scatter_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
+        let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
+        self.record_with_args(&args, |ty| Ok(Op::ScatterAdd(Axis(resolve_axis("scatter_add", axis, ty)? as u8))))
+    }
+
+    /// The slices of `axis` that `index` (of any rank) names; its shape stands in place of `axis`.
     #[must_use]
     #[track_caller]
     pub fn index_select(&self, axis: i64, index: &DynTensor) -> DynTensor {
-        todo!()
+        let args = [Arg::Tensor(self), Arg::Tensor(index)];
+        self.record_with_args(&args, |ty| Ok(Op::IndexSelect(Axis(resolve_axis("index_select", axis, ty)? as u8))))
+    }
+
+    /// This tensor with the slices of `src` added at the positions of `axis` that `index` names: PyTorch's `index_add`.
+    #[must_use]
+    #[track_caller]
+    pub fn index_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
+        let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
+        self.record_with_args(&args, |ty| Ok(Op::IndexAdd(Axis(resolve_axis("index_add", axis, ty)? as u8))))
     }
 
     /// The rows of this table that `index` names: `index_select` along axis 0.
@@ -121,6 +229,27 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn one_hot(&self, classes: usize) -> DynTensor {
-        todo!()
+        DynTensor::record(Op::OneHot(Classes(classes as u64)), &[Arg::Tensor(self)])
     }
+}
+
+/// Elements `start`, `start + step`, ... before `stop` of one axis.
+pub(super) fn slice_op(axis: usize, start: usize, stop: usize, step: usize) -> Op {
+    Op::Slice(Slice { axis: axis as u8, start: start as u64, stop: stop as u64, step: step as u64 })
+}
+
+/// The shape `reshape` makes of a tensor, with the one size given as `-1` filled in.
+fn reshaped(sizes: &Sizes, ty: &Type) -> Result<Shape, OpError> {
+    let mut unknown = None;
+    let shape = sizes.resolve_with("reshape", |i, given| match given {
+        -1 if unknown.replace(i).is_none() => Ok(Dim::new(1)),
+        -1 => Err(OpError::new(format!("reshape: only one size of the shape for {ty} can be -1"))),
+        other => Err(OpError::new(format!("reshape: {other} is not a size")).hint("sizes are 0 or more, one may be -1")),
+    })?;
+    let Some(unknown) = unknown else { return Ok(shape) };
+    let known = shape.numel();
+    let missing = ty.shape.numel().checked_div(known).filter(|m| m * known == ty.shape.numel()).ok_or_else(|| {
+        OpError::new(format!("reshape: no size in place of -1 makes the {} elements of {ty} fit", ty.shape.numel()))
+    })?;
+    Shape::collect(shape.dims().enumerate().map(|(i, d)| if i == unknown { Dim::new(missing) } else { d }))
 }

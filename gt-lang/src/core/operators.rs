@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use gt_ir::op::Op;
+use gt_ir::Op;
 
 use super::{Arg, DynTensor};
 

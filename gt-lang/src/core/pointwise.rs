@@ -1,7 +1,6 @@
 //! Element by element: arithmetic, functions, comparisons, logic, selection, casts.
 
-use gt_ir::dtype::DType;
-use gt_ir::op::Op;
+use gt_ir::{DType, Op};
 
 use super::{Arg, DynTensor};
 
@@ -60,8 +59,10 @@ unary! {
     relu => Relu;
     /// The Gaussian error linear unit, exact (`x * Phi(x)`).
     gelu => Gelu;
+    /// The approximation of [`DynTensor::gelu`] by `tanh`.
+    gelu_tanh => GeluTanh;
     /// The logical opposite, a `bool` tensor.
-    logical_not => Not;
+    logical_not => LogicalNot;
 }
 
 binary! {
@@ -92,11 +93,11 @@ binary! {
     /// Where greater or equal, a `bool` tensor.
     ge => Ge;
     /// Logical and, a `bool` tensor.
-    logical_and => And;
+    logical_and => LogicalAnd;
     /// Logical or, a `bool` tensor.
-    logical_or => Or;
+    logical_or => LogicalOr;
     /// Logical exclusive or, a `bool` tensor.
-    logical_xor => Xor;
+    logical_xor => LogicalXor;
 }
 
 impl DynTensor {

@@ -1,0 +1,168 @@
+//! How an operation becomes an instruction: operands are resolved, the result's type inferred, the entry written.
+//!
+//! Guarantees: nothing is recorded when an operand carries an error, sessions are mixed, or the op does not take its
+//! operands; the result then carries the first such error. Every method of a tensor ends here.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use gt_ir::op::Grad;
+use gt_ir::tape::Operands;
+use gt_ir::{DType, Loc, Op, OpError, Operand, OperandType, Scalar, Shape, Type, infer};
+use smallvec::SmallVec;
+
+use super::tensor::{Repr, Value};
+use super::{Arg, DynTensor};
+use crate::autograd::Node;
+use crate::error::{Error, ErrorKind};
+use crate::no_grad::is_grad_enabled;
+use crate::session::{Place, Session};
+
+/// What a failed operation without tensor operands pretends to be.
+pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR };
+
+/// The value of an operand: a variable's present value is kept alive while it is recorded.
+pub(crate) enum Held<'a> {
+    Borrowed(&'a Arc<Value>),
+    Owned(Arc<Value>),
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Arc<Value>;
+    fn deref(&self) -> &Arc<Value> {
+        match self {
+            Held::Borrowed(value) => value,
+            Held::Owned(value) => value,
+        }
+    }
+}
+
+impl Repr {
+    pub(crate) fn hold(&self) -> Held<'_> {
+        match self {
+            Repr::Plain(value) | Repr::Tracked(value, _) => Held::Borrowed(value),
+            Repr::Variable(variable) => Held::Owned(variable.get()),
+        }
+    }
+}
+
+impl DynTensor {
+    /// Records `op` on these operands; every operation goes through here. For ops and attributes the methods do not offer.
+    #[must_use]
+    #[track_caller]
+    pub fn record(op: Op, args: &[Arg<'_>]) -> DynTensor {
+        record_at(op, args, Location::caller())
+    }
+
+    /// Records an op whose attribute depends on this tensor's type.
+    #[track_caller]
+    pub(crate) fn record_with(&self, op: impl FnOnce(&Type) -> Result<Op, OpError>) -> DynTensor {
+        self.record_with_args(&[Arg::Tensor(self)], op)
+    }
+
+    /// Records an op whose attribute depends on this tensor's type.
+    #[track_caller]
+    pub(crate) fn record_with_args(
+        &self,
+        args: &[Arg<'_>],
+        op: impl FnOnce(&Type) -> Result<Op, OpError>,
+    ) -> DynTensor {
+        let at = Location::caller();
+        let value = self.0.hold();
+        match value.place().map_err(Error::clone).and_then(|_| op(&value.ty).map_err(|e| Error::from_op(e, at))) {
+            Ok(op) => record_at(op, args, at),
+            Err(error) => DynTensor::failed(error, value.ty),
+        }
+    }
+}
+
+fn record_at(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
+    match try_record(op, args, at) {
+        Ok(tensor) => tensor,
+        Err(error) => {
+            let first = args.iter().find_map(|arg| match arg {
+                Arg::Tensor(tensor) => Some(tensor.ty()),
+                Arg::Scalar(_) => None,
+            });
+            DynTensor::failed(error, first.unwrap_or(NO_TYPE))
+        }
+    }
+}
+
+fn try_record(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> Result<DynTensor, Error> {
+    let mut held: SmallVec<[Option<Held<'_>>; 3]> = SmallVec::new();
+    let mut operands = Operands::new();
+    let mut types: SmallVec<[OperandType; 3]> = SmallVec::new();
+    for arg in args {
+        let (value, operand, ty) = match arg {
+            Arg::Scalar(scalar) => (None, Operand::Scalar(*scalar), OperandType::Scalar(*scalar)),
+            Arg::Tensor(tensor) => {
+                let value = tensor.0.hold();
+                let (_, id) = value.place().map_err(Error::clone)?;
+                let ty = OperandType::Tensor(value.ty);
+                (Some(value), Operand::Value(id), ty)
+            }
+        };
+        held.push(value);
+        operands.push(operand);
+        types.push(ty);
+    }
+    let session = one_session(&op, &held, at)?;
+    let ty = infer(&op, &types).map_err(|e| Error::from_op(e, at))?;
+    if !tracks(&op, args, ty) {
+        let id = session.instr(op, operands, Place::Caller(at));
+        return Ok(DynTensor::plain(Value::live(session, id, ty)));
+    }
+    let id = session.instr(op, operands.clone(), Place::Caller(at));
+    let loc = session.loc(Place::Caller(at));
+    let value = Value::live(session, id, ty);
+    let node = Node::new(op, loc, args, &held, &operands, &value);
+    Ok(DynTensor(Repr::Tracked(value, node)))
+}
+
+/// Records an instruction whose operands are all literals in a given session.
+pub(crate) fn record_in(session: &Session, op: Op, args: &[Scalar], at: &'static Location<'static>) -> DynTensor {
+    let operands: SmallVec<[Operand; 3]> = args.iter().map(|&s| Operand::Scalar(s)).collect();
+    let types: SmallVec<[OperandType; 3]> = args.iter().map(|&s| OperandType::Scalar(s)).collect();
+    match infer(&op, &types) {
+        Ok(ty) => {
+            let id = session.instr(op, operands, Place::Caller(at));
+            DynTensor::plain(Value::live(session.clone(), id, ty))
+        }
+        Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
+    }
+}
+
+/// The session of all operands; the current one when there is none.
+fn one_session(op: &Op, held: &[Option<Held<'_>>], at: &'static Location<'static>) -> Result<Session, Error> {
+    let mut sessions = held.iter().flatten().filter_map(|v| v.place().ok().map(|(session, _)| session));
+    let Some(first) = sessions.next() else { return Session::current() };
+    if sessions.all(|s| s.is(first)) {
+        return Ok(first.clone());
+    }
+    let message = format!("{}: the operands belong to different sessions", op.name());
+    let hint = "read one with `to_vec` and give it to the other session with `from_vec`";
+    Err(Error::new(ErrorKind::Session, message, at).hint(hint))
+}
+
+/// Whether gradients flow through this instruction.
+fn tracks(op: &Op, args: &[Arg<'_>], ty: Type) -> bool {
+    let wanted = |arg: &Arg<'_>| match arg {
+        Arg::Tensor(tensor) => !matches!(tensor.0, Repr::Plain(_)),
+        Arg::Scalar(_) => false,
+    };
+    args.iter().any(wanted) && ty.dtype.is_float() && is_grad_enabled() && !matches!(op.spec().grad, Grad::Zero)
+}
+
+/// Records an untracked instruction on given values: what `backward` does.
+pub(crate) fn record_plain(
+    session: &Session,
+    op: Op,
+    operands: &[Operand],
+    types: &[OperandType],
+    loc: Loc,
+) -> Result<Arc<Value>, OpError> {
+    let ty = infer(&op, types)?;
+    let id = session.instr(op, operands.into(), Place::Known(loc));
+    Ok(Value::live(session.clone(), id, ty))
+}

@@ -1,7 +1,9 @@
 //! Reductions over any axes, matrix products, and the functions that normalise along an axis.
 
+use gt_ir::attr::{Axis, Keep, ReduceOne, Trailing};
 use gt_ir::Op;
 
+use super::arg::resolve_axis;
 use super::{Arg, Axes, DynTensor};
 
 macro_rules! reduce {
@@ -14,7 +16,8 @@ macro_rules! reduce {
             #[must_use]
             #[track_caller]
             pub fn $name(&self, axes: impl Into<Axes>) -> DynTensor {
-                self.reduce(stringify!($name), Op::$op, &axes.into())
+                let axes = axes.into();
+                self.record_with(|ty| Ok(Op::$op(axes.resolve(stringify!($name), ty)?)))
             }
         )+}
     };
@@ -36,7 +39,10 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn argmax(&self, axis: i64) -> DynTensor {
-        todo!("{axis}")
+        self.record_with(|ty| {
+            let axis = resolve_axis("argmax", axis, ty)? as u8;
+            Ok(Op::Argmax(ReduceOne { axis, keep: Keep::No }))
+        })
     }
 
     /// The variance over `axes`, divided by `n` (not `n - 1`).
@@ -44,7 +50,7 @@ impl DynTensor {
     #[track_caller]
     pub fn var(&self, axes: impl Into<Axes>) -> DynTensor {
         let axes = axes.into();
-        let centered = self - self.mean(super::keepdim(axes.clone()));
+        let centered = self.sub(&self.mean(super::keepdim(axes.clone())));
         centered.square().mean(axes)
     }
 
@@ -52,27 +58,30 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &DynTensor) -> DynTensor {
-        DynTensor::record(Op::Matmul, &[Arg::Tensor(self), Arg::Tensor(other)])
+        DynTensor::record(Op::MatMul, &[Arg::Tensor(self), Arg::Tensor(other)])
     }
 
     /// `exp(x) / sum(exp(x))` along `axis`.
     #[must_use]
     #[track_caller]
     pub fn softmax(&self, axis: i64) -> DynTensor {
-        todo!("{axis}")
+        self.record_with(|ty| Ok(Op::Softmax(Axis(resolve_axis("softmax", axis, ty)? as u8))))
     }
 
     /// The logarithm of [`DynTensor::softmax`], without its loss of precision.
     #[must_use]
     #[track_caller]
     pub fn log_softmax(&self, axis: i64) -> DynTensor {
-        todo!("{axis}")
+        self.record_with(|ty| Ok(Op::LogSoftmax(Axis(resolve_axis("log_softmax", axis, ty)? as u8))))
     }
 
-    /// Subtracts the mean and divides by the standard deviation over the last axis, then `* weight + bias`.
+    /// Subtracts the mean and divides by the standard deviation over the axes of `weight` (the last ones of this
+    /// tensor), then `* weight + bias`. PyTorch's default for `eps` is `1e-5`.
     #[must_use]
     #[track_caller]
     pub fn layer_norm(&self, weight: &DynTensor, bias: &DynTensor, eps: f64) -> DynTensor {
-        DynTensor::record(Op::LayerNorm, &[Arg::Tensor(self), Arg::Tensor(weight), Arg::Tensor(bias), Arg::from(eps)])
+        let dims = weight.rank() as u8; // at most MAX_RANK
+        let args = [Arg::Tensor(self), Arg::Tensor(weight), Arg::Tensor(bias), Arg::from(eps)];
+        DynTensor::record(Op::LayerNorm(Trailing(dims)), &args)
     }
 }

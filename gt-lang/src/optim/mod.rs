@@ -7,18 +7,21 @@
 mod adamw;
 mod sgd;
 
+use std::panic::Location;
+
 pub use adamw::{AdamW, AdamWConfig};
-pub use sgd::{Sgd, SgdConfig};
+pub use sgd::{Nesterov, Sgd, SgdConfig};
 
 use crate::core::DynTensor;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What all optimizers do.
 pub trait Optimizer {
-    /// Updates every parameter from its gradient.
-    fn step(&mut self);
-
-    /// Forgets the gradients.
-    fn zero_grad(&self);
+    /// Updates every parameter that has a gradient.
+    ///
+    /// # Errors
+    /// A parameter is not a leaf, so it has no value to replace, or its gradient was set to one of another type.
+    fn step(&mut self) -> Result<()>;
 
     /// The learning rate.
     fn lr(&self) -> f64;
@@ -26,6 +29,33 @@ pub trait Optimizer {
     /// Changes the learning rate.
     fn set_lr(&mut self, lr: f64);
 
-    /// The parameters, in the order given.
+    /// The parameters, each once, in the order given.
     fn parameters(&self) -> &[DynTensor];
+
+    /// Forgets the gradients.
+    fn zero_grad(&self) {
+        self.parameters().iter().for_each(DynTensor::zero_grad);
+    }
+}
+
+/// The parameters, each once.
+fn distinct(params: impl IntoIterator<Item = DynTensor>) -> Vec<DynTensor> {
+    let mut kept: Vec<DynTensor> = Vec::new();
+    for param in params {
+        if !kept.iter().any(|k| k.is(&param)) {
+            kept.push(param);
+        }
+    }
+    kept
+}
+
+/// The gradient of a parameter; `None` when there is none to follow.
+#[track_caller]
+fn gradient(op: &str, param: &DynTensor) -> Result<Option<DynTensor>> {
+    if !param.is_leaf() {
+        let message = format!("{op}: the parameter {} is not a leaf, so its value cannot be replaced", param.ty());
+        let error = Error::new(ErrorKind::Gradient, message, Location::caller());
+        return Err(error.hint("make it one with `.requires_grad()` and compute from that"));
+    }
+    Ok(param.grad())
 }

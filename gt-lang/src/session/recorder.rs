@@ -1,0 +1,187 @@
+//! The tape being filled: names for new values, source places, signal scopes, and the segment not yet submitted.
+//!
+//! Guarantees: recording one instruction hashes no text and allocates nothing beyond the buffer, which is reused in
+//! size. Every segment stands alone: scopes open at its end are closed in it and opened again in the next.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use gt_ir::tape::Operands;
+use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
+
+use crate::signal;
+
+/// Entries after which a segment is submitted without a read: enough to keep a message's cost small, few enough that
+/// the worker starts early.
+pub(super) const SEGMENT_ENTRIES: usize = 512;
+/// Source places remembered by address; two that collide only cost a look-up in the shared table.
+const PLACES: usize = 256;
+
+/// Where an instruction was written.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// At a call in the user's program.
+    Caller(&'static Location<'static>),
+    /// Where another instruction was written.
+    Known(Loc),
+}
+
+impl From<Place> for Loc {
+    fn from(place: Place) -> Loc {
+        match place {
+            Place::Caller(location) => Loc::from(location),
+            Place::Known(loc) => loc,
+        }
+    }
+}
+
+pub(super) struct Recorder {
+    entries: Vec<Entry>,
+    next_value: u64,
+    places: Box<[(usize, Loc); PLACES]>,
+    /// The scopes open on the tape; those of the thread that recorded last.
+    scopes: Vec<signal::Open>,
+    seed: u64,
+    seeds_drawn: u64,
+    /// A copy of all that is submitted, while someone wants one.
+    trace: Option<Vec<Entry>>,
+    closed: bool,
+}
+
+impl Recorder {
+    pub(super) fn new(seed: u64) -> Recorder {
+        Recorder {
+            entries: Vec::with_capacity(SEGMENT_ENTRIES + 16),
+            next_value: 0,
+            places: Box::new([(0, Loc::NONE); PLACES]),
+            scopes: Vec::new(),
+            seed,
+            seeds_drawn: 0,
+            trace: None,
+            closed: false,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= SEGMENT_ENTRIES
+    }
+
+    pub(super) fn new_value(&mut self) -> ValueId {
+        let id = ValueId(self.next_value);
+        self.next_value += 1;
+        id
+    }
+
+    pub(super) fn instr(&mut self, op: Op, inputs: Operands, place: Place) -> ValueId {
+        self.follow_scopes();
+        let out = self.new_value();
+        let loc = self.loc(place);
+        self.push(Entry::Instr(Instr { out, op, inputs, loc }));
+        out
+    }
+
+    pub(super) fn input(&mut self, ty: Type) -> ValueId {
+        let out = self.new_value();
+        self.push(Entry::Input { out, ty, name: None });
+        out
+    }
+
+    pub(super) fn free(&mut self, value: ValueId) {
+        self.push(Entry::Free(value));
+    }
+
+    pub(super) fn output(&mut self, value: ValueId) {
+        self.push(Entry::Output { value, name: None });
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if !self.closed {
+            self.entries.push(entry);
+        }
+    }
+
+    pub(super) fn loc(&mut self, place: Place) -> Loc {
+        let location = match place {
+            Place::Caller(location) => location,
+            Place::Known(loc) => return loc,
+        };
+        let address = std::ptr::from_ref(location) as usize;
+        let slot = &mut self.places[(address >> 3) % PLACES];
+        if slot.0 != address {
+            *slot = (address, Loc::from(location));
+        }
+        slot.1
+    }
+
+    /// Closes and opens scopes on the tape until they are those of this thread.
+    fn follow_scopes(&mut self) {
+        if signal::innermost() == self.scopes.last().map_or(0, |s| s.id) {
+            return;
+        }
+        signal::with_open(|open| {
+            let shared = self.scopes.iter().zip(open).take_while(|(a, b)| a.id == b.id).count();
+            self.close_scopes(shared);
+            for scope in &open[shared..] {
+                self.push(Entry::Enter(scope.name.clone()));
+                self.scopes.push(scope.clone());
+            }
+        });
+    }
+
+    fn close_scopes(&mut self, keep: usize) {
+        while self.scopes.len() > keep {
+            let name = self.scopes.pop().map(|s| s.name).unwrap_or_else(|| Arc::from(""));
+            self.push(Entry::Exit(name));
+        }
+    }
+
+    /// The segment so far; `None` when nothing was recorded.
+    pub(super) fn take_segment(&mut self) -> Option<Tape> {
+        self.close_scopes(0);
+        if self.entries.is_empty() {
+            return None;
+        }
+        let entries = std::mem::replace(&mut self.entries, Vec::with_capacity(SEGMENT_ENTRIES + 16));
+        if let Some(trace) = &mut self.trace {
+            trace.extend(entries.iter().cloned());
+        }
+        Some(Tape { entries })
+    }
+
+    pub(super) fn start_trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    pub(super) fn stop_trace(&mut self) -> Tape {
+        Tape { entries: self.trace.take().unwrap_or_default() }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.entries = Vec::new();
+    }
+
+    pub(super) fn reseed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.seeds_drawn = 0;
+    }
+
+    /// The seed of the next random tensor: the session's seed and how many were drawn before, mixed (SplitMix64), so
+    /// that neighbouring seeds and neighbouring tensors are unrelated.
+    pub(super) fn next_seed(&mut self) -> i64 {
+        self.seeds_drawn += 1;
+        let mut z = mix(self.seed).wrapping_add(self.seeds_drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = mix(z);
+        z.cast_signed()
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
