@@ -115,6 +115,7 @@ pub struct Swap(pub u8, pub u8);
 
 /// An order of all axes: result axis `i` is operand axis `axes[i]`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "SmallVec<[usize; MAX_RANK]>", into = "SmallVec<[usize; MAX_RANK]>")]
 pub struct Perm {
     axes: [u8; MAX_RANK],
     rank: u8,
@@ -155,6 +156,19 @@ impl Perm {
         let mut inverse = *self;
         self.axes().enumerate().for_each(|(i, a)| inverse.axes[a] = i as u8);
         inverse
+    }
+}
+
+impl From<Perm> for SmallVec<[usize; MAX_RANK]> {
+    fn from(perm: Perm) -> Self {
+        perm.axes().collect()
+    }
+}
+
+impl TryFrom<SmallVec<[usize; MAX_RANK]>> for Perm {
+    type Error = &'static str;
+    fn try_from(axes: SmallVec<[usize; MAX_RANK]>) -> Result<Perm, &'static str> {
+        Perm::new(&axes).ok_or("not a permutation")
     }
 }
 

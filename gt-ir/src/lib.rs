@@ -7,19 +7,26 @@
 
 pub mod attr;
 pub mod backend;
+pub mod binary;
 pub mod data;
+pub mod diagnostic;
 pub mod dtype;
 pub mod emit;
 pub mod error;
 pub mod grad;
 pub mod graph;
 pub mod intern;
+pub mod interp;
 pub mod op;
 pub mod philox;
 mod rules;
 pub mod scalar;
 pub mod shape;
 pub mod tape;
+#[doc(hidden)]
+pub mod testing;
+pub mod text;
+pub mod verify;
 
 pub use data::{Element, HostTensor};
 pub use dtype::DType;

@@ -22,7 +22,7 @@ pub struct ValueId(pub u64);
 pub type Operands = SmallVec<[Operand; 3]>;
 
 /// One pure instruction: `%5 = matmul %3, %4`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instr {
     /// The value it defines.
     pub out: ValueId,
@@ -35,7 +35,7 @@ pub struct Instr {
 }
 
 /// One line of a tape.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// A value given from outside: uploaded data, or a named input of a tape file.
     Input {
@@ -63,8 +63,8 @@ pub enum Entry {
     },
 }
 
-/// A recorded sequence of entries: a whole program, or one segment of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A recorded sequence of entries: a whole program, or one segment of a session. Its serde form is in [`binary`](crate::binary).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tape {
     /// The entries in the order they were recorded.
     pub entries: Vec<Entry>,

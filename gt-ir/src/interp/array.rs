@@ -39,7 +39,6 @@ macro_rules! map_data {
         }
     };
 }
-pub(super) use map_data;
 
 impl Array {
     /// Rounds or wraps `data` into `ty`. The category of `data` is that of `ty`.
@@ -75,12 +74,9 @@ impl Array {
 
     /// Reads a host tensor.
     pub(super) fn from_host(host: &HostTensor) -> Result<Array, EvalError> {
-        let ty = host.ty;
+        let ty = *host.ty();
         check_size(&ty)?;
-        if host.bytes.len() != ty.bytes() {
-            return Err(EvalError::Data { ty, bytes: host.bytes.len() });
-        }
-        let b = host.bytes.as_ref();
+        let b = host.bytes().as_ref();
         let data = match ty.dtype {
             DType::F32 => Data::Float(words(b, |x| f64::from(f32::from_le_bytes(x)))),
             DType::F64 => Data::Float(words(b, f64::from_le_bytes)),
@@ -95,7 +91,7 @@ impl Array {
     }
 
     /// The row-major little-endian bytes.
-    pub(super) fn to_host(&self) -> HostTensor {
+    pub(super) fn to_host(&self) -> Result<HostTensor, EvalError> {
         let bytes: Vec<u8> = match &self.data {
             Data::Float(v) => match self.ty.dtype {
                 DType::F64 => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -111,7 +107,7 @@ impl Array {
             }
             Data::Bool(v) => v.iter().map(|x| u8::from(*x)).collect(),
         };
-        HostTensor { ty: self.ty, bytes: bytes.into() }
+        Ok(HostTensor::new(self.ty, bytes.into())?)
     }
 }
 

@@ -3,8 +3,8 @@
 //! Floats are computed in `f64` and rounded to their dtype after each primitive; integers are computed in `i64` and
 //! wrapped. Sums go in row-major order. Derived ops run as their expansions, so they have no kernel here.
 //!
-//! Guarantees: deterministic; verified input never makes it panic. It fails on an index outside its axis, on an empty
-//! range to draw from, and on a value above [`MAX_ELEMENTS`]; each is reported with the instruction.
+//! Guarantees: deterministic; verified input never makes it panic. It fails on an index outside its axis and on a
+//! value above [`MAX_ELEMENTS`]; both are reported with the instruction.
 //!
 //! It knows nothing of sessions or engines, and is not meant to be fast: the index arithmetic is incremental, and that
 //! is all.
@@ -49,14 +49,6 @@ pub enum EvalError {
         /// The size of the axis it goes into.
         size: usize,
     },
-    /// There is nothing to draw from: the user's fault.
-    #[error("randint: the range {low}..{high} is empty")]
-    Range {
-        /// Lowest number.
-        low: i64,
-        /// The number after the highest.
-        high: i64,
-    },
     /// Too large for the interpreter.
     #[error("a value of type {ty} has more elements than the {limit} the interpreter holds")]
     TooLarge {
@@ -64,14 +56,6 @@ pub enum EvalError {
         ty: Type,
         /// The limit.
         limit: usize,
-    },
-    /// A host tensor whose bytes are not as many as its type needs: the caller's fault.
-    #[error("{bytes} bytes of data for a value of type {ty}, which has {}", ty.bytes())]
-    Data {
-        /// The type.
-        ty: Type,
-        /// The number of bytes.
-        bytes: usize,
     },
     /// A value that the caller did not give, or that the tape does not define.
     #[error("no data for {0}")]
@@ -120,7 +104,7 @@ pub fn eval(op: &Op, args: &[Arg<'_>]) -> Result<HostTensor, EvalError> {
         Arg::Scalar(scalar) => Ok(Value::Scalar(*scalar)),
     });
     let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
-    apply(op, &arrays.iter().collect::<Vec<_>>()).map(|array| array.to_host())
+    apply(op, &arrays.iter().collect::<Vec<_>>())?.to_host()
 }
 
 /// Runs a tape on the data of its inputs and gives the values it outputs.
@@ -134,7 +118,7 @@ pub fn run(tape: &Tape, inputs: &BTreeMap<ValueId, HostTensor>) -> Result<BTreeM
         let missing = |value: ValueId| fault(value.to_string(), Loc::NONE, EvalError::Missing(value));
         match entry {
             Entry::Input { out, ty, name: _ } => {
-                let data = inputs.get(out).filter(|data| data.ty.same_layout(ty)).ok_or_else(|| missing(*out))?;
+                let data = inputs.get(out).filter(|data| data.ty().same_layout(ty)).ok_or_else(|| missing(*out))?;
                 let array = Array::from_host(data).map_err(|error| fault(out.to_string(), Loc::NONE, error))?;
                 values.insert(*out, Value::Array(Array { ty: *ty, ..array }));
             }
@@ -147,7 +131,8 @@ pub fn run(tape: &Tape, inputs: &BTreeMap<ValueId, HostTensor>) -> Result<BTreeM
             }
             Entry::Output { value, name: _ } => match values.get(value) {
                 Some(Value::Array(array)) => {
-                    outputs.insert(*value, array.to_host());
+                    let data = array.to_host().map_err(|error| fault(value.to_string(), Loc::NONE, error))?;
+                    outputs.insert(*value, data);
                 }
                 Some(Value::Scalar(_)) | None => return Err(missing(*value)),
             },
@@ -164,7 +149,7 @@ pub fn run(tape: &Tape, inputs: &BTreeMap<ValueId, HostTensor>) -> Result<BTreeM
 pub fn run_graph(graph: &Graph, inputs: &[HostTensor], scalars: &[Scalar]) -> Result<Vec<HostTensor>, EvalError> {
     let inputs = inputs.iter().map(Array::from_host).collect::<Result<Vec<_>, _>>()?;
     let values = nodes(graph, &inputs.iter().collect::<Vec<_>>(), scalars)?;
-    graph.outputs().iter().map(|id| value_of(&values, *id).map(Array::to_host)).collect()
+    graph.outputs().iter().map(|id| value_of(&values, *id)?.to_host()).collect()
 }
 
 /// A value of a tape under interpretation.
@@ -220,7 +205,7 @@ fn apply(op: &Op, args: &[&Value]) -> Result<Array, EvalError> {
         }
     }
     let mut values = nodes(&graph, &arrays, &scalars)?;
-    let output = graph.outputs().first().copied().and_then(|id| values.get_mut(id.0 as usize)?.take());
+    let output = graph.outputs().first().copied().and_then(|id| values.get_mut(id.index())?.take());
     output.ok_or_else(|| OpError::new(format!("{}: its expansion has no result", op.name())).into())
 }
 
@@ -239,8 +224,9 @@ fn nodes(graph: &Graph, inputs: &[&Array], scalars: &[Scalar]) -> Result<Vec<Opt
                 Array { ty: node.ty, data: array.data.clone() }
             }
             NodeKind::Scalar(i) => literal(node.ty, *scalars.get(*i as usize).ok_or_else(|| slot("scalar", *i))?),
+            NodeKind::Const(scalar) => literal(node.ty, *scalar),
             NodeKind::Op(op) => {
-                let args = graph.inputs(id).iter().map(|arg| value_of(&values, *arg)).collect::<Result<Vec<_>, _>>()?;
+                let args = graph.operands(id).iter().map(|arg| value_of(&values, *arg)).collect::<Result<Vec<_>, _>>()?;
                 kernels::primitive(op, &args, node.ty)?
             }
         };
@@ -250,7 +236,7 @@ fn nodes(graph: &Graph, inputs: &[&Array], scalars: &[Scalar]) -> Result<Vec<Opt
 }
 
 fn value_of(values: &[Option<Array>], id: NodeId) -> Result<&Array, EvalError> {
-    let value = values.get(id.0 as usize).and_then(Option::as_ref);
+    let value = values.get(id.index()).and_then(Option::as_ref);
     value.ok_or_else(|| OpError::new("graph: nodes are not in topological order").into())
 }
 

@@ -1,0 +1,67 @@
+//! Data for random tapes, and the comparison of results.
+
+use std::collections::BTreeMap;
+
+use half::{bf16, f16};
+
+use super::Source;
+use crate::{
+    data::HostTensor,
+    dtype::DType,
+    shape::Type,
+    tape::{Entry, Tape, ValueId},
+};
+
+/// Data for the inputs of a tape.
+pub fn inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId, HostTensor> {
+    let inputs = tape.entries.iter().filter_map(|entry| match entry {
+        Entry::Input { out, ty, name: _ } => Some((*out, *ty)),
+        Entry::Instr(_) | Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => None,
+    });
+    inputs.map(|(id, ty)| (id, tensor(ty, source))).collect()
+}
+
+/// A tensor of small numbers: integers within the dtype's reach, floats that every float dtype holds exactly.
+pub fn tensor(ty: Type, source: &mut Source<'_>) -> HostTensor {
+    let mut bytes = Vec::with_capacity(ty.bytes());
+    for _ in 0..ty.shape.numel() {
+        let n = source.below(33) as i64 - 16;
+        let float = n as f64 / 8.0;
+        match ty.dtype {
+            DType::F32 => bytes.extend((float as f32).to_ne_bytes()),
+            DType::F64 => bytes.extend(float.to_ne_bytes()),
+            DType::Bf16 => bytes.extend(bf16::from_f64(float).to_ne_bytes()),
+            DType::F16 => bytes.extend(f16::from_f64(float).to_ne_bytes()),
+            DType::I64 => bytes.extend(n.to_ne_bytes()),
+            DType::I32 => bytes.extend((n as i32).to_ne_bytes()),
+            DType::U8 => bytes.push(n as u8),
+            DType::Bool => bytes.push(u8::from(n > 0)),
+        }
+    }
+    HostTensor::new(ty, bytes.into()).expect("as many elements as the type has, each of its size")
+}
+
+/// The first difference between two results that rounding does not explain: integers and bools agree to the bit, floats
+/// to a few units of the dtype relative to the largest element (or `tolerance` times as many), `nan` with `nan`.
+pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<String> {
+    let (ty, other) = (a.ty(), b.ty());
+    if !ty.same_layout(other) {
+        return Some(format!("types {ty} and {other}"));
+    }
+    if !ty.dtype.is_float() {
+        return (a.bytes() != b.bytes()).then(|| format!("{ty}: {:?} and {:?}", a.to_f64(), b.to_f64()));
+    }
+    let unit = match ty.dtype {
+        DType::F64 => 1e-14,
+        DType::Bf16 => 1e-2,
+        DType::F16 => 2e-3,
+        DType::F32 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => 1e-6,
+    };
+    let (a, b) = (a.to_f64(), b.to_f64());
+    let largest = a.iter().chain(&b).filter(|x| x.is_finite()).fold(1.0, |m: f64, x| m.max(x.abs()));
+    let near = |x: f64, y: f64| {
+        x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= unit * tolerance * largest
+    };
+    let at = a.iter().zip(&b).position(|(x, y)| !near(*x, *y))?;
+    Some(format!("{ty}: element {at} is {} and {}", a[at], b[at]))
+}

@@ -1,0 +1,238 @@
+//! The generator: proposes instructions, keeps those whose type rule accepts them.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Config, Source, propose::propose};
+use crate::{
+    dtype::DType,
+    intern::{DimName, Loc},
+    op::{Op, OpKind, Operand, OperandType, infer},
+    scalar::Scalar,
+    shape::{Dim, Shape, Type},
+    tape::{Entry, Instr, Tape, ValueId},
+};
+
+/// Named dimensions and the one size each has.
+const NAMED: [(&str, usize); 3] = [("Batch", 4), ("Seq", 3), ("Feature", 5)];
+
+/// A random tape that verifies. Every value that is not freed is an output.
+pub fn tape(source: &mut Source<'_>, config: &Config) -> Tape {
+    let mut g = Generator::new(source, config);
+    for _ in 0..1 + g.below(3) {
+        let ty = g.ty(None);
+        g.input(ty);
+    }
+    for _ in 0..config.instrs {
+        if g.source.is_empty() {
+            break;
+        }
+        let kind = OpKind::ALL[g.below(OpKind::ALL.len())];
+        g.instruction(kind);
+        g.between();
+    }
+    g.finish()
+}
+
+/// A live value: its type, and whether engines agree on its elements to the bit.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    pub(super) id: ValueId,
+    pub(super) ty: Type,
+    pub(super) exact: bool,
+}
+
+/// A tape in the making.
+pub(super) struct Generator<'s, 'a> {
+    source: &'s mut Source<'a>,
+    pub(super) config: &'s Config,
+    tape: Tape,
+    live: Vec<Known>,
+    scopes: Vec<Arc<str>>,
+    next: u64,
+}
+
+impl<'s, 'a> Generator<'s, 'a> {
+    pub(super) fn new(source: &'s mut Source<'a>, config: &'s Config) -> Generator<'s, 'a> {
+        Generator { source, config, tape: Tape::default(), live: Vec::new(), scopes: Vec::new(), next: 0 }
+    }
+
+    /// Tries an instruction of this kind; false when no operands fit.
+    pub(super) fn instruction(&mut self, kind: OpKind) -> bool {
+        // Inputs that a failed proposal brought along stay: they are valid entries.
+        let Some((op, inputs)) = propose(self, kind) else { return false };
+        self.emit(op, &inputs).is_some()
+    }
+
+    /// Adds an instruction when its type rule and the limits allow it.
+    pub(super) fn emit(&mut self, op: Op, inputs: &[Operand]) -> Option<ValueId> {
+        let types: SmallVec<[OperandType; 4]> = inputs.iter().map(|input| self.operand_type(*input)).collect();
+        let ty = infer(&op, &types).ok().filter(|ty| ty.shape.numel() <= self.config.max_numel)?;
+        let known = inputs.iter().all(|input| self.is_exact(*input));
+        if jumps(&op, &types) && !known && !self.config.jumps {
+            return None;
+        }
+        let exact = !ty.dtype.is_float() || (known && keeps_exact(&op));
+        let id = self.fresh();
+        let loc = match self.below(4) {
+            0 => Loc::NONE,
+            line => Loc::new(["model.rs", "a \"quoted\" path.rs"][self.below(2)], line as u32, 1 + self.below(80) as u32),
+        };
+        self.tape.entries.push(Entry::Instr(Instr { out: id, op, inputs: inputs.into(), loc }));
+        self.live.push(Known { id, ty, exact });
+        Some(id)
+    }
+
+    /// Adds an input.
+    pub(super) fn input(&mut self, ty: Type) -> ValueId {
+        let id = self.fresh();
+        let name = self.chance(1, 2).then(|| format!("input {}", id.0).into());
+        self.tape.entries.push(Entry::Input { out: id, ty, name });
+        self.live.push(Known { id, ty, exact: true });
+        id
+    }
+
+    /// A random type within the limits.
+    pub(super) fn ty(&mut self, dtype: Option<DType>) -> Type {
+        let dtype = dtype.unwrap_or_else(|| self.dtype());
+        let rank = self.below(self.config.max_rank + 1);
+        let dims: Vec<Dim> = (0..rank).map(|_| self.dim()).collect();
+        Type::new(dtype, self.fit(&dims))
+    }
+
+    /// The shape of as many of the leading dims as stay within the limits.
+    pub(super) fn fit(&self, dims: &[Dim]) -> Shape {
+        let fits = |n: &usize| dims[..*n].iter().map(|d| d.size.max(1)).product::<usize>() <= self.config.max_numel;
+        let n = (0..=dims.len().min(crate::shape::MAX_RANK)).rev().find(fits).unwrap_or(0);
+        Shape::from_dims(&dims[..n]).unwrap_or(Shape::SCALAR)
+    }
+
+    /// A random dimension: static, named or known only at run time.
+    pub(super) fn dim(&mut self) -> Dim {
+        match self.below(8) {
+            0 | 1 => {
+                let (name, size) = NAMED[self.below(NAMED.len())];
+                if size <= self.config.max_size { Dim { size, name: name_of(name) } } else { Dim::new(1) }
+            }
+            2 => Dim { size: 1 + self.below(self.config.max_size), name: DimName::DYN },
+            3 if self.config.empty && self.chance(1, 4) => Dim::new(0),
+            4 => Dim::new(1),
+            _ => Dim::new(1 + self.below(self.config.max_size)),
+        }
+    }
+
+    pub(super) fn dtype(&mut self) -> DType {
+        self.config.dtypes.get(self.below(self.config.dtypes.len())).copied().unwrap_or(DType::F32)
+    }
+
+    /// A float dtype of the configuration, if it has one.
+    pub(super) fn float(&mut self) -> Option<DType> {
+        let floats: Vec<DType> = self.config.dtypes.iter().copied().filter(|dtype| dtype.is_float()).collect();
+        self.source.pick(&floats).copied()
+    }
+
+    /// A live value that satisfies the predicate.
+    pub(super) fn find(&mut self, wanted: impl Fn(&Known) -> bool) -> Option<Known> {
+        let fitting: Vec<Known> = self.live.iter().copied().filter(|known| wanted(known)).collect();
+        self.source.pick(&fitting).copied()
+    }
+
+    /// A literal that fits beside any dtype.
+    pub(super) fn scalar(&mut self) -> Scalar {
+        let floats = self.config.dtypes.iter().any(|dtype| dtype.is_float());
+        match self.below(8) {
+            0 if floats => Scalar::F64([0.0, -0.0, 0.5, -1.25, 3.0, 1e-3, 100.0][self.below(7)]),
+            1 if floats => Scalar::F64(self.below(64) as f64 / 8.0 - 4.0),
+            2 => Scalar::Bool(self.chance(1, 2)),
+            _ => Scalar::I64(self.below(9) as i64 - 3),
+        }
+    }
+
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        self.source.below(n)
+    }
+
+    pub(super) fn chance(&mut self, times: usize, of: usize) -> bool {
+        self.source.chance(times, of)
+    }
+
+    pub(super) fn seed(&mut self) -> Scalar {
+        Scalar::I64(self.below(1000) as i64 - 10)
+    }
+
+    fn fresh(&mut self) -> ValueId {
+        self.next += 1;
+        ValueId(self.next - 1)
+    }
+
+    fn operand_type(&self, operand: Operand) -> OperandType {
+        match operand {
+            Operand::Scalar(scalar) => OperandType::Scalar(scalar),
+            Operand::Value(id) => {
+                let known = self.live.iter().find(|known| known.id == id);
+                OperandType::Tensor(known.map_or(Type::scalar(DType::F32), |known| known.ty))
+            }
+        }
+    }
+
+    fn is_exact(&self, operand: Operand) -> bool {
+        match operand {
+            Operand::Scalar(_) => true,
+            Operand::Value(id) => self.live.iter().any(|known| known.id == id && known.exact),
+        }
+    }
+
+    /// Frees, scopes and early outputs between instructions.
+    fn between(&mut self) {
+        match self.below(12) {
+            0 | 1 if self.live.len() > 2 => {
+                let known = self.live.remove(self.source.below(self.live.len()));
+                self.tape.entries.push(Entry::Free(known.id));
+            }
+            2 => {
+                let name: Arc<str> = ["layer1", "loss", "a \"b\"\n"][self.below(3)].into();
+                self.scopes.push(Arc::clone(&name));
+                self.tape.entries.push(Entry::Enter(name));
+            }
+            3 => self.tape.entries.extend(self.scopes.pop().map(Entry::Exit)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Tape {
+        let outputs = self.live.iter().map(|known| Entry::Output { value: known.id, name: None });
+        self.tape.entries.extend(outputs);
+        self.tape.entries.extend(self.scopes.into_iter().rev().map(Entry::Exit));
+        self.tape
+    }
+}
+
+fn name_of(name: &str) -> DimName {
+    DimName::new(name).unwrap_or(DimName::NONE)
+}
+
+/// Whether a small change of a float operand can change the result a lot.
+fn jumps(op: &Op, types: &[OperandType]) -> bool {
+    let float = types.iter().any(|ty| matches!(ty, OperandType::Tensor(t) if t.dtype.is_float()));
+    float && match op.kind() {
+        OpKind::Eq | OpKind::Lt | OpKind::Ne | OpKind::Gt | OpKind::Ge | OpKind::Le | OpKind::Argmax => true,
+        OpKind::LogicalAnd | OpKind::LogicalOr | OpKind::LogicalXor | OpKind::LogicalNot => true,
+        OpKind::Pow | OpKind::Div | OpKind::Log | OpKind::Sqrt | OpKind::Rsqrt => true, // A zero or a sign decides.
+        OpKind::Cast => matches!(op, Op::Cast(to) if !to.is_float()),
+        _ => false,
+    }
+}
+
+/// Whether the result of exact operands is exact: nothing is rounded that engines could round differently.
+fn keeps_exact(op: &Op) -> bool {
+    use crate::op::Class;
+    match op.spec().class {
+        Class::Move => true,
+        Class::Gather => matches!(op, Op::Gather(_) | Op::IndexSelect(_)),
+        Class::Pointwise => matches!(op, Op::Neg | Op::Abs | Op::Maximum | Op::Minimum | Op::Where | Op::Relu),
+        Class::Reduce => matches!(op, Op::Max(_) | Op::Min(_)),
+        Class::Contract => false,
+        Class::Source => matches!(op, Op::Full(_)),
+    }
+}

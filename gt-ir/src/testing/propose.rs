@@ -1,0 +1,344 @@
+//! Operands and attributes for an instruction of a given kind: an exhaustive match, so that a new op is proposed too.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::generate::{Generator, Known};
+use crate::{
+    attr::{Axis, AxisSet, Classes, Keep, Pad, Perm, Reduce, ReduceOne, Slice, Swap, Trailing},
+    dtype::DType,
+    op::{Op, OpKind, Operand},
+    scalar::Scalar,
+    shape::{Dim, Shape, Type},
+    tape::ValueId,
+};
+
+type Inputs = SmallVec<[Operand; 4]>;
+type Proposal = Option<(Op, Inputs)>;
+
+/// An instruction that probably fits; the type rule has the last word. `None` when there is nothing to apply it to.
+#[expect(clippy::too_many_lines, reason = "an exhaustive match over the op table")]
+pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
+    match kind {
+        OpKind::Neg => unary(g, Op::Neg),
+        OpKind::Abs => unary(g, Op::Abs),
+        OpKind::Exp => unary(g, Op::Exp),
+        OpKind::Log => unary(g, Op::Log),
+        OpKind::Sqrt => unary(g, Op::Sqrt),
+        OpKind::Sin => unary(g, Op::Sin),
+        OpKind::Cos => unary(g, Op::Cos),
+        OpKind::Tanh => unary(g, Op::Tanh),
+        OpKind::Erf => unary(g, Op::Erf),
+        OpKind::Rsqrt => unary(g, Op::Rsqrt),
+        OpKind::Sigmoid => unary(g, Op::Sigmoid),
+        OpKind::Relu => unary(g, Op::Relu),
+        OpKind::Gelu => unary(g, Op::Gelu),
+        OpKind::GeluTanh => unary(g, Op::GeluTanh),
+        OpKind::LogicalNot => unary(g, Op::LogicalNot),
+        OpKind::Add => binary(g, Op::Add),
+        OpKind::Sub => binary(g, Op::Sub),
+        OpKind::Mul => binary(g, Op::Mul),
+        OpKind::Div => binary(g, Op::Div),
+        OpKind::Pow => binary(g, Op::Pow),
+        OpKind::Maximum => binary(g, Op::Maximum),
+        OpKind::Minimum => binary(g, Op::Minimum),
+        OpKind::Eq => binary(g, Op::Eq),
+        OpKind::Lt => binary(g, Op::Lt),
+        OpKind::Ne => binary(g, Op::Ne),
+        OpKind::Gt => binary(g, Op::Gt),
+        OpKind::Ge => binary(g, Op::Ge),
+        OpKind::Le => binary(g, Op::Le),
+        OpKind::LogicalAnd => binary(g, Op::LogicalAnd),
+        OpKind::LogicalOr => binary(g, Op::LogicalOr),
+        OpKind::LogicalXor => binary(g, Op::LogicalXor),
+        OpKind::Where => select(g),
+        OpKind::Cast => {
+            let to = g.dtype();
+            unary(g, Op::Cast(to))
+        }
+        OpKind::Sum => reduce(g, Op::Sum),
+        OpKind::Max => reduce(g, Op::Max),
+        OpKind::Min => reduce(g, Op::Min),
+        OpKind::Mean => reduce(g, Op::Mean),
+        OpKind::Argmax => {
+            let (x, axis) = axis(g)?;
+            let keep = if g.chance(1, 2) { Keep::Yes } else { Keep::No };
+            Some((Op::Argmax(ReduceOne { axis, keep }), one(x)))
+        }
+        OpKind::MatMul => matmul(g),
+        OpKind::Reshape => {
+            let x = any(g)?;
+            let shape = reshaped(g, &x.ty.shape);
+            Some((Op::Reshape(shape), one(x)))
+        }
+        OpKind::Permute => {
+            let x = any(g)?;
+            let mut order: Vec<usize> = (0..x.ty.shape.rank()).collect();
+            (1..order.len()).for_each(|i| order.swap(i, g.below(i + 1)));
+            Some((Op::Permute(Perm::new(&order)?), one(x)))
+        }
+        OpKind::Transpose => {
+            let (x, first) = axis(g)?;
+            let second = g.below(x.ty.shape.rank()) as u8;
+            Some((Op::Transpose(Swap(first, second)), one(x)))
+        }
+        OpKind::Expand => {
+            let x = any(g)?;
+            let shape = expanded(g, &x.ty.shape);
+            Some((Op::Expand(shape), one(x)))
+        }
+        OpKind::Slice => {
+            let (x, axis) = axis(g)?;
+            let size = x.ty.shape.sizes()[usize::from(axis)];
+            let start = g.below(size + 1);
+            let stop = start + g.below(size - start + 1);
+            let step = 1 + g.below(3) as u64;
+            Some((Op::Slice(Slice { axis, start: start as u64, stop: stop as u64, step }), one(x)))
+        }
+        OpKind::Pad => {
+            let (x, axis) = axis(g)?;
+            let pad = Pad { axis, lo: g.below(3) as u64, hi: g.below(3) as u64, interior: g.below(3) as u64 };
+            Some((Op::Pad(pad), smallvec![x.id.into(), g.scalar().into()]))
+        }
+        OpKind::Cat => cat(g),
+        OpKind::Gather => {
+            let (x, axis) = axis(g)?;
+            let index = index_within(g, &x.ty.shape, axis)?;
+            Some((Op::Gather(Axis(axis)), smallvec![x.id.into(), index.into()]))
+        }
+        OpKind::ScatterAdd => {
+            let (x, axis) = axis(g)?;
+            let index = index_within(g, &x.ty.shape, axis)?;
+            let shape = g.find(|known| known.id == index)?.ty.shape;
+            let src = like(g, Type::new(x.ty.dtype, shape));
+            Some((Op::ScatterAdd(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
+        }
+        OpKind::IndexSelect => {
+            let (x, axis) = axis(g)?;
+            let index = index(g, &[], x.ty.shape.sizes()[usize::from(axis)])?;
+            Some((Op::IndexSelect(Axis(axis)), smallvec![x.id.into(), index.into()]))
+        }
+        OpKind::IndexAdd => {
+            let (x, axis) = axis(g)?;
+            let at = usize::from(axis);
+            let index = index(g, &[], x.ty.shape.sizes()[at])?;
+            let shape = g.find(|known| known.id == index)?.ty.shape;
+            let (before, after) = (x.ty.shape.dims().take(at), x.ty.shape.dims().skip(at + 1));
+            let dims: Vec<Dim> = before.chain(shape.dims()).chain(after).collect();
+            let src = Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+            let src = like(g, Type::new(x.ty.dtype, src));
+            Some((Op::IndexAdd(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
+        }
+        OpKind::OneHot => {
+            let x = g.find(|known| known.ty.dtype.is_int())?;
+            Some((Op::OneHot(Classes(g.below(5) as u64)), one(x)))
+        }
+        OpKind::Iota => {
+            let dtype = if g.chance(1, 2) { DType::I64 } else { DType::I32 };
+            Some((Op::Iota(g.ty(Some(dtype))), Inputs::new()))
+        }
+        OpKind::Full => {
+            let ty = g.ty(None);
+            Some((Op::Full(ty), smallvec![g.scalar().into()]))
+        }
+        OpKind::Arange => {
+            let (dtype, dim) = (g.dtype(), g.dim());
+            let ty = Type::new(dtype, g.fit(&[dim]));
+            Some((Op::Arange(ty), smallvec![g.scalar().into(), g.scalar().into()]))
+        }
+        OpKind::Rand => random(g, Op::Rand),
+        OpKind::Randn => random(g, Op::Randn),
+        OpKind::Randint => {
+            let ty = g.ty(None);
+            let low = g.below(10) as i64;
+            let high = low + 1 + g.below(90) as i64;
+            let seed = g.seed();
+            Some((Op::Randint(ty), smallvec![Scalar::I64(low).into(), Scalar::I64(high).into(), seed.into()]))
+        }
+        OpKind::Softmax => axis(g).map(|(x, axis)| (Op::Softmax(Axis(axis)), one(x))),
+        OpKind::LogSoftmax => axis(g).map(|(x, axis)| (Op::LogSoftmax(Axis(axis)), one(x))),
+        OpKind::LayerNorm => layer_norm(g),
+    }
+}
+
+fn one(x: Known) -> Inputs {
+    smallvec![x.id.into()]
+}
+
+fn any(g: &mut Generator<'_, '_>) -> Option<Known> {
+    g.find(|_| true)
+}
+
+fn unary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
+    any(g).map(|x| (op, one(x)))
+}
+
+/// A value with at least one axis, and one of its axes.
+fn axis(g: &mut Generator<'_, '_>) -> Option<(Known, u8)> {
+    let x = g.find(|known| known.ty.shape.rank() > 0)?;
+    Some((x, g.below(x.ty.shape.rank()) as u8))
+}
+
+fn binary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
+    let x = any(g)?;
+    let y = partner(g, &x.ty.shape, None);
+    let x = Operand::Value(x.id);
+    Some((op, if g.chance(1, 2) { smallvec![x, y] } else { smallvec![y, x] }))
+}
+
+fn select(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = any(g)?;
+    let condition = partner(g, &x.ty.shape, Some(DType::Bool));
+    let y = partner(g, &x.ty.shape, None);
+    let x = Operand::Value(x.id);
+    Some((Op::Where, if g.chance(1, 2) { smallvec![condition, x, y] } else { smallvec![condition, y, x] }))
+}
+
+/// Something that broadcasts with `shape`: a literal (unless a dtype is asked for), a live value, or a new input.
+fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Operand {
+    if dtype.is_none() && g.chance(1, 4) {
+        return g.scalar().into();
+    }
+    let fits = |known: &Known| dtype.is_none_or(|d| d == known.ty.dtype) && known.ty.shape.broadcast(shape).is_some();
+    if g.chance(3, 4)
+        && let Some(known) = g.find(fits)
+    {
+        return known.id.into();
+    }
+    let skipped = g.below(shape.rank() + 1).min(g.below(shape.rank() + 1));
+    let dims: Vec<Dim> = shape.dims().skip(skipped).collect();
+    let dims: Vec<Dim> = dims.into_iter().map(|dim| if g.chance(1, 4) { Dim::new(1) } else { dim }).collect();
+    let dtype = dtype.unwrap_or_else(|| g.dtype());
+    let shape = g.fit(&dims);
+    g.input(Type::new(dtype, shape)).into()
+}
+
+/// A live value of this type, or a new input.
+fn like(g: &mut Generator<'_, '_>, ty: Type) -> ValueId {
+    match g.find(|known| known.ty.same_layout(&ty)) {
+        Some(known) if g.chance(1, 2) => known.id,
+        _ => g.input(ty),
+    }
+}
+
+fn reduce(g: &mut Generator<'_, '_>, op: fn(Reduce) -> Op) -> Proposal {
+    let x = any(g)?;
+    let axes: AxisSet = (0..x.ty.shape.rank()).filter(|_| g.chance(1, 2)).collect();
+    let keep = if g.chance(1, 3) { Keep::Yes } else { Keep::No };
+    Some((op(Reduce { axes, keep }), one(x)))
+}
+
+fn matmul(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = g.find(|known| known.ty.shape.rank() > 0 && known.ty.dtype != DType::Bool)?;
+    let dims: Vec<Dim> = x.ty.shape.dims().collect();
+    let (&inner, rest) = dims.split_last()?;
+    let mut other: Vec<Dim> = rest.iter().rev().skip(1).rev().copied().collect();
+    (0..other.len()).for_each(|i| {
+        if g.chance(1, 3) {
+            other[i] = Dim::new(1);
+        }
+    });
+    let skipped = g.below(other.len() + 1);
+    other.drain(..skipped);
+    other.push(inner);
+    if g.chance(3, 4) {
+        other.push(g.dim());
+    } else {
+        other = vec![inner];
+    }
+    let shape = Shape::from_dims(&other).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+    let y = like(g, Type::new(x.ty.dtype, shape));
+    Some((Op::MatMul, smallvec![x.id.into(), y.into()]))
+}
+
+/// A shape of as many elements: dims joined, split off, and ones put in.
+fn reshaped(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
+    let mut dims: Vec<Dim> = shape.dims().collect();
+    for _ in 0..=g.below(3) {
+        let at = g.below(dims.len() + 1);
+        match g.below(4) {
+            0 if dims.len() < g.config.max_rank => dims.insert(at, Dim::new(1)),
+            1 if dims.get(at).is_some_and(|dim| dim.size == 1) => {
+                dims.remove(at);
+            }
+            2 if at + 1 < dims.len() => {
+                let joined = dims.remove(at).size * dims[at].size;
+                dims[at] = Dim::new(joined);
+            }
+            3 if dims.len() < g.config.max_rank && dims.get(at).is_some_and(|dim| dim.size > 2 && dim.size % 2 == 0) => {
+                let half = dims[at].size / 2;
+                dims[at] = Dim::new(2);
+                dims.insert(at + 1, Dim::new(half));
+            }
+            _ => {}
+        }
+    }
+    Shape::from_dims(&dims).unwrap_or(*shape)
+}
+
+fn expanded(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
+    let mut dims: Vec<Dim> = shape.dims().map(|dim| if dim.size == 1 && g.chance(2, 3) { g.dim() } else { dim }).collect();
+    if dims.len() < g.config.max_rank && g.chance(1, 2) {
+        dims.insert(0, g.dim());
+    }
+    Shape::from_dims(&dims).unwrap_or(*shape)
+}
+
+fn cat(g: &mut Generator<'_, '_>) -> Proposal {
+    let (x, axis) = axis(g)?;
+    let mut inputs = one(x);
+    for _ in 0..g.below(4) {
+        let mut dims: Vec<Dim> = x.ty.shape.dims().collect();
+        dims[usize::from(axis)] = g.dim();
+        let dtype = if g.chance(1, 4) { g.dtype() } else { x.ty.dtype };
+        let shape = Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+        inputs.push(like(g, Type::new(dtype, shape)).into());
+    }
+    Some((Op::Cat(Axis(axis)), inputs))
+}
+
+/// An index as large as `shape` or smaller, with any size along `axis`, into an axis of its size.
+fn index_within(g: &mut Generator<'_, '_>, shape: &Shape, axis: u8) -> Option<ValueId> {
+    let at = usize::from(axis);
+    let dims: Vec<Dim> = shape.dims().collect();
+    let dims: Vec<Dim> = dims
+        .into_iter()
+        .enumerate()
+        .map(|(i, dim)| match () {
+            () if i == at => g.dim(),
+            () if dim.size > 0 && g.chance(1, 4) => Dim::new(1 + g.below(dim.size)),
+            () => dim,
+        })
+        .collect();
+    index(g, &dims, shape.sizes()[at])
+}
+
+/// An index tensor of these dims (random ones when there are none), of numbers below `size`.
+fn index(g: &mut Generator<'_, '_>, dims: &[Dim], size: usize) -> Option<ValueId> {
+    let dtype = [DType::I64, DType::I64, DType::I32][g.below(3)];
+    let ty = if dims.is_empty() { g.ty(Some(dtype)) } else { Type::new(dtype, Shape::from_dims(dims).ok()?) };
+    if ty.shape.numel() > g.config.max_numel || (size == 0 && ty.shape.numel() > 0) {
+        return None;
+    }
+    if g.config.wild_indices && g.chance(1, 2) {
+        return Some(g.input(ty));
+    }
+    let (high, seed) = (Scalar::I64(size.max(1) as i64), g.seed());
+    g.emit(Op::Randint(ty), &[Scalar::I64(0).into(), high.into(), seed.into()])
+}
+
+fn random(g: &mut Generator<'_, '_>, op: fn(Type) -> Op) -> Proposal {
+    let dtype = g.float()?;
+    let ty = g.ty(Some(dtype));
+    Some((op(ty), smallvec![g.seed().into()]))
+}
+
+fn layer_norm(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = g.find(|known| known.ty.shape.rank() > 0 && known.ty.dtype.is_float())?;
+    let rank = x.ty.shape.rank();
+    let n = 1 + g.below(rank);
+    let dims: Vec<Dim> = x.ty.shape.dims().skip(rank - n).collect();
+    let ty = Type::new(x.ty.dtype, Shape::from_dims(&dims).ok()?);
+    let (weight, bias) = (like(g, ty), like(g, ty));
+    let eps = Scalar::F64(0.01);
+    Some((Op::LayerNorm(Trailing(n as u8)), smallvec![x.id.into(), weight.into(), bias.into(), eps.into()]))
+}
