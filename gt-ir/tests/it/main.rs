@@ -1,0 +1,5 @@
+//! Tests of the crate from outside: properties over random tapes, hostile input, and filetests.
+
+mod filetests;
+mod hostile;
+mod properties;
