@@ -362,7 +362,10 @@ impl Weight for Message {
         let payload = match self {
             Message::FromClient(FromClient::Tape(tape))
             | Message::ToWorker(ToWorker::Run { tape, .. }) => tape.entries.len() as u64 * 64,
-            _ => self.chunk().map_or(0, |chunk| chunk.bytes.len() as u64),
+            Message::FromClient(_)
+            | Message::ToClient(_)
+            | Message::FromWorker(_)
+            | Message::ToWorker(_) => self.chunk().map_or(0, |chunk| chunk.bytes.len() as u64),
         };
         payload + Self::LEAST
     }

@@ -177,10 +177,10 @@ impl Dispatcher {
         let weight = message.weight();
         match (party, message) {
             (Party::Session(session), Message::FromClient(message)) => {
-                self.from_client(session, stream, weight, message)
+                self.client_says(session, stream, weight, message)
             }
             (Party::Worker(worker), Message::FromWorker(message)) => {
-                self.from_worker(worker, stream, weight, message)
+                self.worker_says(worker, stream, weight, message)
             }
             (
                 _,
@@ -355,7 +355,7 @@ impl Dispatcher {
     }
 
     /// Queues a message for a worker.
-    pub(super) fn to_worker(
+    pub(super) fn give_worker(
         &mut self,
         worker: WorkerId,
         stream: Stream,
@@ -369,7 +369,7 @@ impl Dispatcher {
     }
 
     /// Queues a message for a client.
-    pub(super) fn to_client(
+    pub(super) fn give_client(
         &mut self,
         session: SessionId,
         stream: Stream,

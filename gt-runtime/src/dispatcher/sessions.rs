@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Dispatcher {
-    pub(super) fn from_client(
+    pub(super) fn client_says(
         &mut self,
         session: SessionId,
         stream: Stream,
@@ -136,7 +136,7 @@ impl Dispatcher {
         let owed = |weight| Owed { to: Some(Party::Session(id)), weight };
         match work {
             Work::Run { seq, tape, weight } => {
-                self.to_worker(
+                self.give_worker(
                     home,
                     Stream::Control,
                     ToWorker::Run { session: id, seq, attempt, tape },
@@ -144,7 +144,7 @@ impl Dispatcher {
                 );
             }
             Work::Chunk { chunk, weight } => {
-                self.to_worker(
+                self.give_worker(
                     home,
                     Stream::Bulk,
                     ToWorker::Chunk { session: id, chunk },
@@ -152,7 +152,7 @@ impl Dispatcher {
                 );
             }
             Work::Fetch { request, value } => {
-                self.to_worker(
+                self.give_worker(
                     home,
                     Stream::Control,
                     ToWorker::Fetch { session: id, request, value },
@@ -160,7 +160,7 @@ impl Dispatcher {
                 );
             }
             Work::Stats { request } => {
-                self.to_worker(
+                self.give_worker(
                     home,
                     Stream::Control,
                     ToWorker::Stats { session: id, request },
@@ -171,7 +171,7 @@ impl Dispatcher {
     }
 
     pub(super) fn answer_error(&mut self, id: SessionId, request: RequestId, error: Arc<RunError>) {
-        self.to_client(id, Stream::Control, ToClient::Failed { request, error }, Owed::NOTHING);
+        self.give_client(id, Stream::Control, ToClient::Failed { request, error }, Owed::NOTHING);
     }
 
     pub(super) fn answer_errors(
@@ -216,7 +216,7 @@ impl Dispatcher {
             worker.sessions.remove(&id);
         }
         for stream in [Stream::Control, Stream::Bulk] {
-            self.to_worker(home, stream, ToWorker::EndSession { session: id }, Owed::NOTHING);
+            self.give_worker(home, stream, ToWorker::EndSession { session: id }, Owed::NOTHING);
         }
     }
 

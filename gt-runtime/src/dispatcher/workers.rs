@@ -26,7 +26,7 @@ impl Worker {
 }
 
 impl Dispatcher {
-    pub(super) fn from_worker(
+    pub(super) fn worker_says(
         &mut self,
         worker: WorkerId,
         stream: Stream,
@@ -162,7 +162,7 @@ impl Dispatcher {
         let peer = session.peer;
         let slow = self.queued(peer, Stream::Bulk) > self.config.relay;
         let later = if slow { owed } else { Owed::NOTHING };
-        self.to_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, later);
+        self.give_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, later);
         if !slow {
             self.pay(Stream::Bulk, owed);
         }
@@ -189,7 +189,7 @@ impl Dispatcher {
             .cloned()
             .chain(home.into_iter().flat_map(|stats| stats.workers));
         let stats = Box::new(Stats { workers: workers.collect() });
-        self.to_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
+        self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
     }
 
     /// A worker is gone, and every value on it.

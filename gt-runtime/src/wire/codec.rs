@@ -88,10 +88,7 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     if !left.is_empty() {
         return Err(WireError::Damaged(format!("{} bytes too many", left.len())));
     }
-    let chunk = match &mut packet.body {
-        Body::Data { message, .. } => message.chunk_mut(),
-        _ => None,
-    };
+    let chunk = if let Body::Data { message, .. } = &mut packet.body { message.chunk_mut() } else { None };
     match (chunk, payload) {
         (Some(chunk), Some(bytes)) => chunk.bytes = bytes,
         (None, None) => (),
@@ -105,10 +102,7 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
 }
 
 fn data(packet: &Packet) -> Option<&Message> {
-    match &packet.body {
-        Body::Data { message, .. } => Some(message),
-        _ => None,
-    }
+    if let Body::Data { message, .. } = &packet.body { Some(message) } else { None }
 }
 
 fn limit(what: &'static str, size: usize, limit: usize) -> Result<(), WireError> {
@@ -142,7 +136,7 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::FromWorker(FromWorker::Register(capacity)) => {
             limit("a name", capacity.engine.len(), MAX_TEXT)?
         }
-        _ => (),
+        Message::FromClient(_) | Message::ToClient(_) | Message::ToWorker(_) | Message::FromWorker(_) => (),
     }
     if let Some(chunk) = message.chunk() {
         limit("a chunk", chunk.bytes.len(), MAX_CHUNK)?;
