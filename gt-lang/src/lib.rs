@@ -4,12 +4,20 @@ pub mod autograd;
 pub mod core;
 pub mod error;
 pub mod functional;
+pub mod nn;
 mod no_grad;
 pub mod optim;
+pub mod prelude;
+pub mod reference;
 pub mod session;
 pub mod signal;
+pub mod typed;
+
+// The name macros use for this crate, here as elsewhere.
+extern crate self as gt;
 
 pub use crate::core::{DynTensor, keepdim, step};
 pub use error::{Error, ErrorKind, Result};
 pub use no_grad::{NoGrad, is_grad_enabled, no_grad};
 pub use session::Session;
+pub use typed::{Bool, Dim, Dyn, Float, Int, N, One, Shape, Tensor};

@@ -1,0 +1,82 @@
+//! What recording one instruction costs: `cargo run --release -p gt-lang --example record_cost`.
+//!
+//! The backend takes segments and drops them, so nothing but the client's side is measured: handle, type inference,
+//! source place, tape entry, and the entry that frees the value.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::{DType, HostTensor, Tape, ValueId};
+use gt_lang::{DynTensor, Session};
+
+struct Null;
+
+impl Backend for Null {
+    fn submit(&self, segment: Tape) {
+        black_box(segment);
+    }
+    fn upload(&self, _: ValueId, data: HostTensor) {
+        black_box(data);
+    }
+    fn fetch(&self, _: ValueId) -> Result<HostTensor, RunError> {
+        Err(RunError::new(ErrorKind::Internal, "nothing runs here"))
+    }
+    fn stats(&self) -> Result<Stats, RunError> {
+        Ok(Stats::default())
+    }
+    fn close(&self) {}
+}
+
+#[expect(unsafe_code, reason = "this program is linked without gt-runtime, which defines the symbol")]
+// SAFETY: the only definition in this program, with the signature gt-lang declares.
+#[unsafe(no_mangle)]
+fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+    Ok(Arc::new(Null))
+}
+
+const N: u32 = 200_000;
+
+/// The median of seven runs, in nanoseconds an instruction.
+fn measure(name: &str, instructions: u32, mut body: impl FnMut()) {
+    let mut runs: Vec<f64> = (0..7)
+        .map(|_| {
+            #[expect(clippy::disallowed_methods, reason = "a measurement")]
+            let start = Instant::now();
+            for _ in 0..N {
+                body();
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(N * instructions)
+        })
+        .collect();
+    runs.sort_by(f64::total_cmp);
+    #[expect(clippy::print_stdout, reason = "the purpose of the program")]
+    {
+        println!("{name:<36} {:>7.1} ns an instruction", runs[runs.len() / 2]);
+    }
+}
+
+fn main() {
+    let session = Session::with_backend(Arc::new(Null));
+    let _entered = session.enter();
+    let x = DynTensor::randn([32, 64], DType::F32);
+    let y = DynTensor::randn([64], DType::F32);
+    let w = DynTensor::randn([64, 10], DType::F32).requires_grad();
+    let tracked = x.matmul(&w);
+    measure("add, same shape", 1, || drop(black_box(&x + &x)));
+    measure("add, broadcast", 1, || drop(black_box(&x + &y)));
+    measure("add, number", 1, || drop(black_box(&x + 2.0)));
+    measure("exp", 1, || drop(black_box(x.exp())));
+    measure("sum over an axis", 1, || drop(black_box(x.sum(-1))));
+    measure("reshape", 1, || drop(black_box(x.reshape([64, -1]))));
+    measure("matmul with a leaf, tracked", 1, || drop(black_box(x.matmul(&w))));
+    measure("relu of a tracked tensor", 1, || drop(black_box(tracked.relu())));
+    let mut chain = x.clone();
+    measure("dependent add", 1, || chain = &chain + 1.0);
+    measure("relu(x @ w), sum, backward", 9, || {
+        let loss = x.matmul(&w).relu().sum(..);
+        black_box(loss.backward()).unwrap_or_else(|e| panic!("{e}"));
+        w.zero_grad();
+    });
+}

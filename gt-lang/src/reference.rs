@@ -1,0 +1,153 @@
+//! A backend that runs everything on the reference interpreter, inside the calling thread. For tests: slow, obviously right.
+//!
+//! Guarantees: a failed instruction poisons its result, and reads of anything derived from it report the first cause, as
+//! a running system does; values are freed when the tape says so, and [`Reference::live`] counts the rest.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gt_ir::backend::{Backend, ErrorKind, RunError, Stats, WorkerStats};
+use gt_ir::interp::{Arg, eval};
+use gt_ir::{Entry, HostTensor, Instr, Operand, Tape, ValueId};
+
+use crate::session::Session;
+
+/// The interpreter as a running system.
+#[derive(Default)]
+pub struct Reference {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    values: BTreeMap<ValueId, Result<HostTensor, RunError>>,
+    /// Data of inputs whose declaration has not been submitted.
+    uploads: BTreeMap<ValueId, HostTensor>,
+    segments: Vec<usize>,
+    stats: WorkerStats,
+    closed: bool,
+}
+
+impl Reference {
+    /// A new, empty system.
+    pub fn new() -> Arc<Reference> {
+        Arc::new(Reference::default())
+    }
+
+    /// A session with a new system, and the system itself to look into.
+    pub fn session() -> (Session, Arc<Reference>) {
+        let backend = Reference::new();
+        (Session::with_backend(backend.clone()), backend)
+    }
+
+    /// How many values are alive.
+    pub fn live(&self) -> usize {
+        self.lock().values.len()
+    }
+
+    /// The number of entries of each segment submitted so far.
+    pub fn segments(&self) -> Vec<usize> {
+        self.lock().segments.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn get(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let missing = || RunError::new(ErrorKind::Internal, format!("{value} does not exist or was freed"));
+        self.values.get(&value).cloned().unwrap_or_else(|| Err(missing()))
+    }
+
+    fn step(&mut self, entry: Entry) {
+        match entry {
+            Entry::Input { out, ty: _, name: _ } => {
+                let missing = || RunError::new(ErrorKind::Internal, format!("no data for {out}"));
+                let data = self.uploads.remove(&out).ok_or_else(missing);
+                self.values.insert(out, data);
+            }
+            Entry::Instr(instr) => {
+                let result = self.run(&instr);
+                self.stats.instructions += 1;
+                self.values.insert(instr.out, result);
+            }
+            Entry::Free(value) => {
+                self.values.remove(&value);
+            }
+            Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => (),
+        }
+    }
+
+    fn run(&self, instr: &Instr) -> Result<HostTensor, RunError> {
+        let mut values = Vec::new();
+        for operand in &instr.inputs {
+            values.push(match operand {
+                Operand::Value(value) => Some(self.get(*value)?),
+                Operand::Scalar(_) => None,
+            });
+        }
+        let args = values.iter().zip(&instr.inputs).map(|(value, operand)| match (value, operand) {
+            (Some(value), _) => Arg::Tensor(value),
+            (None, Operand::Scalar(scalar)) => Arg::Scalar(*scalar),
+            (None, Operand::Value(_)) => Arg::Scalar(gt_ir::Scalar::I64(0)), // Values were all found above.
+        });
+        eval(&instr.op, &args.collect::<Vec<_>>()).map_err(|error| {
+            let shapes: Vec<String> = values
+                .iter()
+                .zip(&instr.inputs)
+                .map(|(value, operand)| value.as_ref().map_or(operand.to_string(), |v| v.ty().to_string()))
+                .collect();
+            let message = format!("{} {}: {error}", instr.op, shapes.join(", "));
+            RunError { value: Some(instr.out), loc: instr.loc, ..RunError::new(ErrorKind::Instruction, message) }
+        })
+    }
+}
+
+impl Backend for Reference {
+    fn submit(&self, segment: Tape) {
+        let mut state = self.lock();
+        if !state.closed {
+            state.segments.push(segment.entries.len());
+            state.stats.segments += 1;
+            segment.entries.into_iter().for_each(|entry| state.step(entry));
+        }
+    }
+
+    fn upload(&self, value: ValueId, data: HostTensor) {
+        let mut state = self.lock();
+        state.stats.bytes_in += data.bytes().len() as u64;
+        state.uploads.insert(value, data);
+    }
+
+    fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let mut state = self.lock();
+        let data = state.get(value)?;
+        state.stats.bytes_out += data.bytes().len() as u64;
+        Ok(data)
+    }
+
+    fn stats(&self) -> Result<Stats, RunError> {
+        let mut worker = self.lock().stats.clone();
+        (worker.name, worker.engine) = ("w0".to_owned(), "interpreter".to_owned());
+        Ok(Stats { workers: vec![worker] })
+    }
+
+    fn close(&self) {
+        *self.lock() = State { closed: true, ..State::default() };
+    }
+}
+
+/// What the process falls back to in the tests of this crate, where no runtime is linked.
+#[cfg(test)]
+mod embedded {
+    use super::*;
+
+    #[expect(unsafe_code, reason = "the symbol the session looks for; gt-runtime defines it in a whole program")]
+    // SAFETY: no other definition is linked into the tests of this crate, and the signature is the declared one.
+    #[unsafe(no_mangle)]
+    fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+        Ok(Reference::new())
+    }
+}
