@@ -3,6 +3,8 @@
 //! Only the part between the two markers is generated; the rest of the page is prose and is kept as it is.
 
 use anyhow::{Context, Result};
+use gt_ir::op::{Arity, Class, Grad, Meaning, OpKind, OpSpec};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The page with the generated part.
@@ -29,7 +31,65 @@ pub(crate) fn renewed(page: &str) -> Result<String> {
     Ok(format!("{before}{BEGIN}{}{END}{after}", ops()))
 }
 
-/// The op table as Markdown.
+/// The op table as Markdown, a section a class.
 fn ops() -> String {
-    String::new()
+    let classes: BTreeSet<Class> = OpKind::ALL.iter().map(|kind| kind.spec().class).collect();
+    let mut page = String::new();
+    for class in classes {
+        page += &format!("\n### {}\n\n{}\n\n", title(class), sentence(class));
+        page += "| op | operands | | gradient | result |\n|---|---|---|---|---|\n";
+        for spec in OpKind::ALL.iter().map(|kind| kind.spec()).filter(|spec| spec.class == class) {
+            page += &row(spec);
+        }
+    }
+    page + "\n"
+}
+
+fn row(spec: &OpSpec) -> String {
+    let attribute = if spec.attr.is_empty() { String::new() } else { format!("[{}]", spec.attr) };
+    let arity = match spec.arity {
+        Arity::Exactly(n) => n.to_string(),
+        Arity::Variadic => "1 or more".into(),
+    };
+    let meaning = match spec.meaning {
+        Meaning::Primitive => "primitive",
+        Meaning::Derived(_) => "derived",
+    };
+    let gradient = match spec.grad {
+        Grad::Rule(_) => "yes",
+        Grad::Zero => "none",
+    };
+    // `doc` holds the lines of a comment, each with its leading space.
+    let doc = spec.doc.trim().replace('|', "\\|");
+    format!("| `{}{attribute}` | {arity} | {meaning} | {gradient} | {doc} |\n", spec.name)
+}
+
+fn title(class: Class) -> &'static str {
+    match class {
+        Class::Pointwise => "Pointwise",
+        Class::Reduce => "Reductions",
+        Class::Contract => "Contractions",
+        Class::Move => "Movement",
+        Class::Gather => "Indexing",
+        Class::Source => "Sources",
+    }
+}
+
+fn sentence(class: Class) -> &'static str {
+    match class {
+        Class::Pointwise => {
+            "Each element of the result depends on the operands' elements at its place, after broadcasting."
+        }
+        Class::Reduce => {
+            "Results depend on whole axes, which disappear, stay with size 1 (`keep`), or are normalized. `[]` names no axis."
+        }
+        Class::Contract => "Products summed over a shared axis.",
+        Class::Move => "Elements move; none is computed.",
+        Class::Gather => {
+            "Positions are data: an `i64` or `i32` tensor. A position out of range is an error when it runs."
+        }
+        Class::Source => {
+            "Made from the attribute and literals alone. Random numbers are Philox4x32-10: equal seeds, equal bits."
+        }
+    }
 }

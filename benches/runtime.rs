@@ -1,0 +1,205 @@
+//! What docs/benchmarks.md lists, measured: `cargo xtask bench [ROW..] [--json]`.
+//!
+//! Each row is repeated and printed as its median with the smallest and largest, beside the bar it is held to and the commit it was
+//! measured at. Rows that need a fresh process run this program again.
+
+#[path = "../examples/digits/data.rs"]
+mod data;
+#[path = "../examples/digits/model.rs"]
+mod model;
+
+use gt::prelude::*;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    unit: &'static str,
+    /// What the figure is held to, if it is.
+    bar: &'static str,
+    measure: fn() -> Outcome<Vec<f64>>,
+}
+
+const ROWS: &[Row] = &[
+    Row { name: "embedded_start", unit: "ms", bar: "< 50", measure: embedded_start },
+    Row { name: "record", unit: "ns/instruction", bar: "< 200", measure: record },
+    Row { name: "dispatch2000", unit: "ms", bar: "< 10", measure: dispatch2000 },
+    Row { name: "digits_step_embedded", unit: "us", bar: "", measure: digits_step_embedded },
+    Row { name: "digits_step_ipc", unit: "us", bar: "< 2x embedded", measure: digits_step_ipc },
+    Row { name: "copy_16m", unit: "GB/s", bar: "", measure: copy_16m },
+    Row { name: "chain_16m", unit: "GB/s", bar: "> 0.8x copy_16m", measure: chain_16m },
+    Row { name: "memory_growth", unit: "KiB", bar: "about 0", measure: memory_growth },
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let done = match words.first().map(String::as_str) {
+        Some("--child-start") => child_start(),
+        Some("--child-memory") => child_memory(),
+        _ => table(&words),
+    };
+    if let Err(error) = done {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn table(words: &[String]) -> Outcome<()> {
+    let json = words.iter().any(|word| word == "--json");
+    let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
+    let commit = commit();
+    if !json {
+        println!("{:<22} {:>10} {:>22}  {:<15} {:<16} at {commit}", "row", "median", "smallest .. largest", "unit", "bar");
+    }
+    for row in ROWS.iter().filter(|row| wanted.is_empty() || wanted.iter().any(|name| *name == row.name)) {
+        let mut samples = (row.measure)()?;
+        samples.sort_by(f64::total_cmp);
+        let (low, median, high) = (samples[0], samples[samples.len() / 2], samples[samples.len() - 1]);
+        let Row { name, unit, bar, .. } = row;
+        if json {
+            println!(
+                r#"{{"row":"{name}","median":{median},"smallest":{low},"largest":{high},"n":{},"unit":"{unit}","bar":"{bar}","commit":"{commit}"}}"#,
+                samples.len()
+            );
+        } else {
+            println!("{name:<22} {median:>10.2} {:>22}  {unit:<15} {bar}", format!("{low:.2} .. {high:.2}"));
+        }
+    }
+    Ok(())
+}
+
+fn commit() -> String {
+    let git = |words: &[&str]| Command::new("git").args(words).output().ok().filter(|output| output.status.success());
+    let head = git(&["rev-parse", "--short", "HEAD"]).map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|output| !output.stdout.is_empty());
+    format!("{}{}", head.unwrap_or_else(|| "unknown".into()), if dirty { " with changes" } else { "" })
+}
+
+/// `n` samples of what `measure` gives, after one that does not count.
+fn samples(n: usize, mut measure: impl FnMut() -> Outcome<f64>) -> Outcome<Vec<f64>> {
+    measure()?;
+    (0..n).map(|_| measure()).collect()
+}
+
+fn seconds(work: impl FnOnce() -> Outcome<()>) -> Outcome<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+// From the first line of `main` of a new process to its first result.
+
+fn embedded_start() -> Outcome<Vec<f64>> {
+    samples(20, || child("--child-start"))
+}
+
+fn child_start() -> Outcome<()> {
+    let time = seconds(|| {
+        let x: T![4] = Tensor::ones();
+        (&x + 1.0).to_vec::<f32>()?;
+        Ok(())
+    })?;
+    println!("{}", time * 1e3);
+    Ok(())
+}
+
+fn child(mode: &str) -> Outcome<f64> {
+    let output = Command::new(std::env::current_exe()?).arg(mode).stderr(Stdio::inherit()).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+// Recording alone: the worker runs beside it, and is waited for outside of the measured time.
+
+fn record() -> Outcome<Vec<f64>> {
+    const N: usize = 20_000;
+    let mut x: T![4] = Tensor::zeros();
+    samples(20, || {
+        let time = seconds(|| {
+            for _ in 0..N {
+                x = &x + 1.0;
+            }
+            Ok(())
+        })?;
+        x.to_vec::<f32>()?;
+        Ok(time / N as f64 * 1e9)
+    })
+}
+
+// 2,000 additions that depend on each other, on 4 elements, then a read.
+
+fn dispatch2000() -> Outcome<Vec<f64>> {
+    samples(30, || {
+        let mut x: T![4] = Tensor::zeros();
+        x.to_vec::<f32>()?;
+        let time = seconds(|| {
+            for _ in 0..2_000 {
+                x = &x + 1.0;
+            }
+            assert_eq!(x.to_vec::<f32>()?, [2_000.0; 4]);
+            Ok(())
+        })?;
+        Ok(time * 1e3)
+    })
+}
+
+// One training step of the digits example with its loss read.
+
+fn digits_step_embedded() -> Outcome<Vec<f64>> {
+    digits_step(&gt::embedded(gt::EmbeddedConfig::default())?)
+}
+
+fn digits_step_ipc() -> Outcome<Vec<f64>> {
+    let (_server, address) = started(&["server", "-p", "0"], "listening at ")?;
+    let (_worker, _) = started(&["worker", "--connect", &address], "connected to ")?;
+    digits_step(&gt::connect(&address)?)
+}
+
+fn digits_step(session: &Session) -> Outcome<Vec<f64>> {
+    const N: usize = 100;
+    let _current = session.enter();
+    let (training, _) = data::load();
+    let batch: Vec<usize> = (0..32).collect();
+    let net = model::Mlp::new();
+    let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.01, momentum: 0.9, ..Default::default() });
+    samples(20, || {
+        let time = seconds(|| {
+            for _ in 0..N {
+                model::step(&net, &mut optimizer, training.pick(&batch))?.item()?;
+            }
+            Ok(())
+        })?;
+        Ok(time / N as f64 * 1e6)
+    })
+}
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts `gt-cli`, built beside this program, and returns the word after `mark` in what it says.
+fn started(words: &[&str], mark: &str) -> Outcome<(Running, String)> {
+    let this = std::env::current_exe()?;
+    let program = this.ancestors().nth(2).ok_or("no folder")?.join("gt-cli");
+    let mut child = Command::new(&program).args(words).stderr(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    let says = child.stderr.take().ok_or("no output")?;
+    let running = Running(child);
+    let mut lines = BufReader::new(says).lines();
+    while let Some(line) = lines.next().transpose()? {
+        if let Some((_, rest)) = line.split_once(mark) {
+            let word = rest.split_whitespace().next().unwrap_or_default().to_string();
+            std::thread::spawn(move || lines.for_each(drop));
+            return Ok((running, word));
+        }
+    }
+    Err(format!("{} ended at once", program.display()).into())
+}

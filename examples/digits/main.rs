@@ -1,0 +1,177 @@
+//! Trains a classifier of handwritten digits: `cargo run --release --example digits`.
+//!
+//! It runs in this process, with nothing else installed, or on a cluster (`--connect HOST:PORT`, or `GT_CONNECT`), with
+//! bit-identical losses for the same seed.
+
+mod data;
+mod model;
+mod progress;
+mod tape;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use data::{Digits, Shuffler};
+use gt::prelude::*;
+use model::Mlp;
+use progress::{Epoch, Progress, bytes, thousands};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+const BATCH: usize = 32;
+const OPTIMIZER: SgdConfig = SgdConfig { lr: 0.1, momentum: 0.9, dampening: 0.0, weight_decay: 0.0, nesterov: false };
+
+/// Train a classifier of handwritten digits, embedded or on a cluster
+#[derive(Parser)]
+#[command(name = "digits")]
+struct Args {
+    /// Decides the initial weights and the order of the images
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Passes over the training images
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    epochs: u32,
+    /// Workers inside this process [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "connect", value_parser = clap::value_parser!(u16).range(1..=64))]
+    workers: Option<u16>,
+    /// Write the tape of one training step to this file, in text form (`-`: standard output)
+    #[arg(long, value_name = "FILE")]
+    emit_tape: Option<PathBuf>,
+    /// Run on this server rather than in this process (as GT_CONNECT does)
+    #[arg(long, value_name = "HOST:PORT")]
+    connect: Option<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() {
+    let args = Args::parse();
+    let Err(error) = train(&args) else { return };
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
+        return; // Whoever reads the output has read enough.
+    }
+    let interrupted = error.is::<Interrupted>();
+    eprintln!("{}{error:#}", if interrupted { "" } else { "error: " });
+    std::process::exit(if interrupted { 130 } else { 1 });
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted after {0} epochs")]
+struct Interrupted(u32);
+
+fn train(args: &Args) -> Result<()> {
+    let interrupt = watch_for_interrupt()?;
+    let session = open(args)?;
+    let _current = session.enter();
+    session.manual_seed(args.seed);
+
+    let (training, test) = data::load();
+    if let Some(file) = &args.emit_tape {
+        return emit_tape(&session, file, &training);
+    }
+    let (test_images, test_labels) = model::upload(test);
+    let net = Mlp::new();
+    let mut optimizer = Sgd::new(net.parameters(), OPTIMIZER);
+
+    let mut order: Vec<usize> = (0..training.len()).collect();
+    let mut shuffler = Shuffler::new(args.seed);
+    let n_steps = training.len() / BATCH;
+    let progress = Progress::new(args.epochs, n_steps, args.json);
+    let mut accuracy = 0.0;
+    for number in 1..=args.epochs {
+        let start = Instant::now();
+        shuffler.shuffle(&mut order);
+        let mut total: T![] = Tensor::zeros();
+        for batch in order.chunks_exact(BATCH) {
+            if interrupt.load(Ordering::Relaxed) {
+                progress.finish();
+                bail!(Interrupted(number - 1));
+            }
+            total = total + model::step(&net, &mut optimizer, training.pick(batch))?;
+            progress.step();
+        }
+        // The only reads: until here, steps were recorded while earlier ones ran.
+        let loss = total.item()? as f32 / n_steps as f32;
+        accuracy = net.accuracy(&test_images, &test_labels).item()? as f32;
+        let seconds = start.elapsed().as_secs_f64();
+        let samples_per_second = (n_steps * BATCH) as f64 / seconds;
+        progress.epoch(Epoch { number, loss, accuracy, samples_per_second })?;
+    }
+    progress.finish();
+    report(&session, args, accuracy)
+}
+
+/// A session where the arguments say: in this process, or on a server.
+fn open(args: &Args) -> Result<Session> {
+    let session = match (&args.connect, args.workers) {
+        (Some(address), _) => gt::connect(address)?,
+        (None, Some(n_workers)) => gt::embedded(gt::EmbeddedConfig { workers: n_workers.into(), ..Default::default() })?,
+        (None, None) => Session::current()?,
+    };
+    Ok(session)
+}
+
+/// The first signal asks for a clean end, the second ends at once.
+fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let asked = flag.clone();
+    ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })?;
+    Ok(flag)
+}
+
+/// Writes what one step of training records.
+fn emit_tape(session: &Session, file: &Path, training: &Digits) -> Result<()> {
+    let batch = training.pick(&(0..BATCH).collect::<Vec<_>>());
+    let text = gt::ir::text::print(&tape::of_a_step(session, OPTIMIZER, &batch)?);
+    if file == Path::new("-") {
+        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output");
+    }
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The last lines: how good it is, what ran, and how to run it elsewhere.
+fn report(session: &Session, args: &Args, accuracy: f32) -> Result<()> {
+    let stats = session.stats()?;
+    let total = stats.total();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let (instructions, segments, kernels) = (total.instructions, total.segments, total.kernels_compiled);
+        let (bytes_in, bytes_out, workers) = (total.bytes_in, total.bytes_out, stats.workers.len());
+        writeln!(
+            out,
+            r#"{{"test_accuracy":{accuracy},"instructions":{instructions},"segments":{segments},"kernels_compiled":{kernels},"bytes_in":{bytes_in},"bytes_out":{bytes_out},"workers":{workers}}}"#
+        )?;
+        return Ok(());
+    }
+    writeln!(out, "\ntest accuracy: {accuracy:.4}")?;
+    writeln!(
+        out,
+        "what ran: {} instructions in {} segments on {}, {} kernels compiled, {} in and {} out",
+        thousands(total.instructions),
+        thousands(total.segments),
+        names(&stats),
+        thousands(total.kernels_compiled),
+        bytes(total.bytes_in),
+        bytes(total.bytes_out),
+    )?;
+    if args.connect.is_none() && std::env::var_os("GT_CONNECT").is_none() {
+        writeln!(out, "\nThe same on a cluster, each line in a terminal of its own:")?;
+        writeln!(out, "  cargo run --release -p gt-cli -- server -p 12345")?;
+        writeln!(out, "  cargo run --release -p gt-cli -- worker --connect localhost:12345")?;
+        writeln!(out, "  GT_CONNECT=localhost:12345 cargo run --release --example digits")?;
+    }
+    Ok(())
+}
+
+fn names(stats: &Stats) -> String {
+    let names = stats.workers.iter().map(|worker| format!("{} ({})", worker.name, worker.engine));
+    names.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,125 @@
+//! The command line: what may be said, and the help that explains it. It decides nothing.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Serve, join, compile and run GT programs.
+#[derive(Parser)]
+#[command(name = "gt-cli", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Speak JSON: results on standard output, errors on standard error, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  A cluster in three terminals:
+    gt-cli server -p 12345
+    gt-cli worker --connect localhost:12345
+    GT_CONNECT=localhost:12345 cargo run --release --example digits
+
+  Look at a tape, then run it:
+    gt-cli compile step.gt
+    gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
+    gt-cli run step.gt --inputs in.safetensors --outputs out.safetensors
+
+`-` stands for standard input or output. Exit status: 0 when it went well, 1 when it did not,
+2 when the command line was wrong, 130 after Ctrl-C.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start the dispatcher that clients and workers connect to
+    Server(ServerArgs),
+    /// Offer this machine's device to a server
+    Worker(WorkerArgs),
+    /// Check a tape file and print what it says
+    Compile(CompileArgs),
+    /// Run a tape file on tensors from a file
+    Run(RunArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ServerArgs {
+    /// Port to listen on; 0 takes a free one, which is printed
+    #[arg(short, long, default_value_t = 12345)]
+    pub(crate) port: u16,
+    /// Host name or address to listen on
+    #[arg(long, default_value = "localhost")]
+    pub(crate) host: String,
+    /// Listen where other machines reach it, although nothing authenticates them
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct WorkerArgs {
+    /// The server to work for
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: String,
+    /// Threads that compute [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// The name that errors and statistics call it by [default: host name and process]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// What computes
+    #[arg(long, value_enum, default_value_t = EngineName::Native)]
+    pub(crate) engine: EngineName,
+    /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct CompileArgs {
+    /// The tape, in text or binary form
+    #[arg(value_name = "FILE.gt")]
+    pub(crate) file: PathBuf,
+    /// What to print: the verified tape, its graph, the graph for Graphviz [default: tape and graph]
+    #[arg(long, value_enum)]
+    pub(crate) emit: Option<Emit>,
+}
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// The tape, in text or binary form
+    #[arg(value_name = "FILE.gt")]
+    pub(crate) file: PathBuf,
+    /// Tensors for the tape's inputs, by name (`input "x"`) or by number (`%0`)
+    #[arg(long, value_name = "IN.safetensors")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// Where to write the tape's outputs, by name or by number [default: print them]
+    #[arg(long, value_name = "OUT.safetensors")]
+    pub(crate) outputs: Option<PathBuf>,
+    /// Run on this server rather than in this process
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: Option<String>,
+    /// What computes, when it runs in this process
+    #[arg(long, value_enum, default_value_t = EngineName::Native)]
+    pub(crate) engine: EngineName,
+}
+
+/// What `compile` prints.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Emit {
+    /// The verified tape, in text form
+    Tape,
+    /// The graph, one node a line, with types and uses
+    Graph,
+    /// The graph in Graphviz's language
+    Dot,
+}
+
+/// The engines there are.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineName {
+    /// The CPU, through compiled kernels
+    Native,
+}

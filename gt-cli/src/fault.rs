@@ -1,0 +1,121 @@
+//! How a command can end badly, and what the user is told: plain text with carets, or one JSON object.
+
+use gt_ir::Loc;
+use gt_ir::backend::RunError;
+use gt_ir::diagnostic::{Color, Diagnostic, render};
+use serde_json::{Value, json};
+use std::fmt;
+use std::io::{ErrorKind, IsTerminal};
+
+/// A tape file with something wrong in it.
+#[derive(Debug)]
+pub(crate) struct Diagnosed {
+    found: Vec<Diagnostic>,
+    name: String,
+    text: String,
+}
+
+impl Diagnosed {
+    /// Faults in a text that messages call `name`.
+    pub(crate) fn new(found: Vec<Diagnostic>, name: String, text: String) -> Diagnosed {
+        Diagnosed { found, name, text }
+    }
+
+    fn drawn(&self) -> String {
+        let colors = std::io::stderr().is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        render(
+            &self.found,
+            &self.name,
+            &self.text,
+            if colors { Color::Always } else { Color::Never },
+        )
+    }
+
+    fn json(&self) -> Value {
+        let found = self.found.iter().map(|diagnostic| {
+            let place = diagnostic.span.as_ref().map(|span| place(&self.text, span.start));
+            json!({
+                "message": diagnostic.message,
+                "line": place.map(|(line, _)| line),
+                "column": place.map(|(_, column)| column),
+                "notes": diagnostic.notes,
+                "hint": diagnostic.hint,
+            })
+        });
+        json!({ "error": self.to_string(), "file": self.name, "faults": found.collect::<Vec<_>>() })
+    }
+}
+
+impl std::error::Error for Diagnosed {}
+
+impl fmt::Display for Diagnosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n_faults = self.found.len();
+        write!(f, "{}: {n_faults} fault{}", self.name, if n_faults == 1 { "" } else { "s" })
+    }
+}
+
+/// Line and column, from 1, of a byte of the text.
+fn place(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// The user asked for the end before the work was done.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
+/// What a running system says about a failure: the message, the line that recorded it where there is one, the worker.
+pub(crate) fn run_error(error: RunError) -> anyhow::Error {
+    let place =
+        if error.loc == Loc::NONE { String::new() } else { format!("\n  at {}", error.loc) };
+    let worker =
+        error.worker.as_ref().map(|name| format!(" (on worker {name})")).unwrap_or_default();
+    anyhow::anyhow!("{}{worker}{place}", error.message)
+}
+
+/// Tells the user what went wrong and returns the exit status. A reader that closed its end of the pipe early had what it wanted.
+pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
+    if is_broken_pipe(error) {
+        return 0;
+    }
+    let diagnosed = error.downcast_ref::<Diagnosed>();
+    if json {
+        let plain = || json!({ "error": format!("{error:#}") });
+        eprintln!("{}", diagnosed.map_or_else(plain, Diagnosed::json));
+    } else if let Some(diagnosed) = diagnosed {
+        eprintln!("{}", diagnosed.drawn());
+        eprintln!("\nerror: {diagnosed}");
+    } else {
+        eprintln!("error: {error:#}");
+    }
+    if error.is::<Interrupted>() { crate::signals::INTERRUPTED } else { 1 }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    kinds.map(std::io::Error::kind).any(|kind| kind == ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_from_one() {
+        assert_eq!(place("", 0), (1, 1));
+        assert_eq!(place("ab\ncd", 4), (2, 2));
+        assert_eq!(place("é\né%", 5), (2, 2));
+        assert_eq!(place("a", 99), (1, 2));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure() {
+        let error = anyhow::Error::from(std::io::Error::from(ErrorKind::BrokenPipe))
+            .context("cannot write");
+        assert_eq!(report(&error, false), 0);
+    }
+}

@@ -1,0 +1,88 @@
+//! Reading tapes and writing results. `-` is standard input or output.
+
+use crate::fault::Diagnosed;
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use gt_ir::Tape;
+use gt_ir::diagnostic::Diagnostic;
+use gt_ir::verify::Verified;
+use gt_ir::{binary, text, verify};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// A tape that is well formed, and the types of its values.
+pub(crate) struct Checked {
+    pub(crate) tape: Tape,
+    pub(crate) types: Verified,
+}
+
+/// All bytes of a file or of standard input.
+pub(crate) fn read(path: &Path) -> Result<Bytes> {
+    read_up_to(path, u64::MAX)
+}
+
+fn read_up_to(path: &Path, limit: u64) -> Result<Bytes> {
+    let mut bytes = Vec::new();
+    let said = || format!("cannot read {}", shown(path));
+    let source: Box<dyn Read> = if is_dash(path) {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(path).with_context(said)?)
+    };
+    source.take(limit.saturating_add(1)).read_to_end(&mut bytes).with_context(said)?;
+    ensure!(
+        bytes.len() as u64 <= limit,
+        "{} is larger than {limit} bytes, the limit of a tape",
+        shown(path)
+    );
+    Ok(Bytes::from(bytes))
+}
+
+/// Writes a file or standard output.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let said = || {
+        format!(
+            "cannot write {}",
+            if is_dash(path) { "to standard output".into() } else { shown(path) }
+        )
+    };
+    if is_dash(path) {
+        let mut out = std::io::stdout().lock();
+        return out.write_all(bytes).and_then(|()| out.flush()).with_context(said);
+    }
+    std::fs::write(path, bytes).with_context(said)
+}
+
+/// A tape file in either form, verified; every fault is shown at its place.
+pub(crate) fn tape(path: &Path) -> Result<Checked> {
+    let bytes = read_up_to(path, text::MAX_BYTES as u64)?;
+    if binary::is_binary(&bytes) {
+        return binary_tape(path, &bytes);
+    }
+    let source = String::from_utf8(bytes.into())
+        .with_context(|| format!("{} is neither a binary tape nor text", shown(path)))?;
+    match text::load(&source) {
+        Ok(loaded) => Ok(Checked { tape: loaded.tape, types: loaded.verified }),
+        Err(found) => Err(Diagnosed::new(found, shown(path), source).into()),
+    }
+}
+
+/// Faults of a binary tape are shown at their places in its text form.
+fn binary_tape(path: &Path, bytes: &[u8]) -> Result<Checked> {
+    let tape = binary::decode(bytes).with_context(|| shown(path))?;
+    verify::verify(&tape).map(|types| Checked { tape: tape.clone(), types }).map_err(|faults| {
+        let (source, map) = text::print_mapped(&tape);
+        let found: Vec<Diagnostic> = faults.iter().map(|fault| fault.diagnostic(&map)).collect();
+        Diagnosed::new(found, format!("{} (in text form)", shown(path)), source).into()
+    })
+}
+
+/// How messages name the file.
+pub(crate) fn shown(path: &Path) -> String {
+    if is_dash(path) { "standard input".into() } else { path.display().to_string() }
+}
+
+fn is_dash(path: &Path) -> bool {
+    path == Path::new("-")
+}

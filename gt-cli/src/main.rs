@@ -1,0 +1,30 @@
+//! `gt-cli`: serve, join, compile and run GT programs from a shell.
+//!
+//! Results go to standard output, everything else to standard error. It only wires what the other crates offer to files, terminals
+//! and signals.
+#![expect(clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
+
+mod args;
+mod compile;
+mod fault;
+mod files;
+mod run;
+mod signals;
+mod system;
+mod tensors;
+
+use args::{Cli, Command};
+use clap::Parser;
+
+fn main() {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Server(_args) => Ok(()),
+        Command::Worker(_args) => Ok(()),
+        Command::Compile(args) => compile::compile(args, cli.json),
+        Command::Run(args) => run::run(args, cli.json),
+    };
+    if let Err(error) = done {
+        std::process::exit(fault::report(&error, cli.json));
+    }
+}

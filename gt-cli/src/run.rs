@@ -1,0 +1,191 @@
+//! `gt-cli run`: a tape on tensors from a file, in this process or on a server.
+
+use crate::args::RunArgs;
+use crate::{fault, files, signals, system, tensors};
+use anyhow::{Context, Result, bail, ensure};
+use gt_ir::backend::Backend;
+use gt_ir::{Entry, HostTensor, Tape, ValueId};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Elements of an output that are printed when no file takes them.
+const MAX_PRINTED: usize = 100;
+
+pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
+    let tape = files::tape(&args.file)?.tape;
+    let file = args.inputs.as_deref().map(files::read).transpose()?;
+    let given = file
+        .as_ref()
+        .map(tensors::parse)
+        .transpose()
+        .with_context(|| said(args))?
+        .unwrap_or_default();
+    let inputs = bind(&tape, given)?;
+    let wanted = outputs(&tape)?;
+
+    signals::end_at_interrupt("the run was interrupted; nothing was written")?;
+    let backend = system::open(args.connect.as_deref())?;
+    let results = execute(backend.as_ref(), tape, inputs, &wanted);
+    backend.close();
+    let results = results?;
+    match &args.outputs {
+        Some(path) => files::write(path, &tensors::print(&results)?)?,
+        None if !json => files::write(Path::new("-"), shown(&results).as_bytes())?,
+        None => {}
+    }
+    if json && args.outputs.as_deref() != Some(Path::new("-")) {
+        let types: BTreeMap<&String, String> =
+            results.iter().map(|(name, tensor)| (name, tensor.ty().to_string())).collect();
+        files::write(Path::new("-"), format!("{}\n", json!({ "outputs": types })).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn said(args: &RunArgs) -> String {
+    args.inputs.as_deref().map(files::shown).unwrap_or_default()
+}
+
+/// The tensor of each input, found by its name, with the type the tape declares.
+fn bind(
+    tape: &Tape,
+    mut given: BTreeMap<String, HostTensor>,
+) -> Result<Vec<(ValueId, HostTensor)>> {
+    let names = given.keys().cloned().collect::<Vec<_>>().join(", ");
+    let mut bound = Vec::new();
+    for entry in &tape.entries {
+        let Entry::Input { out, ty, name } = entry else { continue };
+        let name = name_of(*out, name.as_ref());
+        let Some(tensor) = given.remove(&name) else {
+            let there = if names.is_empty() {
+                "no tensors are given".into()
+            } else {
+                format!("given are: {names}")
+            };
+            bail!(
+                "no tensor for input `{name}` ({ty}); {there}\nhint: `--inputs FILE.safetensors` names a file with it"
+            );
+        };
+        let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
+        ensure!(fits, "input `{name}` is {ty} on the tape, but {} in the file", tensor.ty());
+        bound.push((*out, HostTensor::new(*ty, tensor.into_bytes())?));
+    }
+    Ok(bound)
+}
+
+/// The outputs with their names, in the tape's order.
+fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
+    let mut taken = BTreeSet::new();
+    let mut wanted = Vec::new();
+    for entry in &tape.entries {
+        let Entry::Output { value, name } = entry else { continue };
+        let name = name_of(*value, name.as_ref());
+        ensure!(taken.insert(name.clone()), "two outputs are called `{name}`");
+        wanted.push((*value, name));
+    }
+    ensure!(!wanted.is_empty(), "the tape has no `output`, so there is nothing to run for");
+    Ok(wanted)
+}
+
+fn name_of(value: ValueId, name: Option<&Arc<str>>) -> String {
+    name.map_or_else(|| value.to_string(), |name| name.to_string())
+}
+
+/// Runs the tape as one segment. Outputs stay alive until they are read, whatever the tape frees after them; the rest ends with the session.
+fn execute(
+    backend: &dyn Backend,
+    mut tape: Tape,
+    inputs: Vec<(ValueId, HostTensor)>,
+    wanted: &[(ValueId, String)],
+) -> Result<BTreeMap<String, HostTensor>> {
+    tape.entries.retain(
+        |entry| !matches!(entry, Entry::Free(value) if wanted.iter().any(|(w, _)| w == value)),
+    );
+    inputs.into_iter().for_each(|(value, tensor)| backend.upload(value, tensor));
+    backend.submit(tape);
+    wanted
+        .iter()
+        .map(|(value, name)| Ok((name.clone(), backend.fetch(*value).map_err(fault::run_error)?)))
+        .collect()
+}
+
+/// The outputs for people: name and type, then the values, the first of them where there are many.
+fn shown(results: &BTreeMap<String, HostTensor>) -> String {
+    let mut text = String::new();
+    for (name, tensor) in results {
+        let values = tensors::values(tensor, MAX_PRINTED).join(" ");
+        let more = tensor.ty().shape.numel().saturating_sub(MAX_PRINTED);
+        let more = if more == 0 { String::new() } else { format!(" ... and {more} more") };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name} : {}\n  {values}{more}", tensor.ty());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use gt_ir::{DType, Shape, Type};
+
+    fn tape(text: &str) -> Tape {
+        gt_ir::text::load(text).unwrap().tape
+    }
+
+    fn tensor(dtype: DType, sizes: &[usize]) -> HostTensor {
+        let ty = Type::new(dtype, Shape::new(sizes).unwrap());
+        HostTensor::new(ty, Bytes::from(vec![0; ty.bytes()])).unwrap()
+    }
+
+    #[test]
+    fn inputs_are_found_by_name_or_number() {
+        let tape = tape("gt tape 1\n%0 = input \"x\" : f32[B=2]\n%3 = input : i64[]\noutput %0\n");
+        let given = [
+            ("x", tensor(DType::F32, &[2])),
+            ("%3", tensor(DType::I64, &[])),
+            ("unused", tensor(DType::U8, &[1])),
+        ];
+        let given = || {
+            given
+                .iter()
+                .map(|(name, tensor)| (name.to_string(), tensor.clone()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let bound = bind(&tape, given()).unwrap();
+        assert_eq!(
+            bound
+                .iter()
+                .map(|(value, tensor)| format!("{value} {}", tensor.ty()))
+                .collect::<Vec<_>>(),
+            ["%0 f32[B=2]", "%3 i64[]"]
+        );
+
+        let mut missing = given();
+        missing.remove("x");
+        let error = bind(&tape, missing).unwrap_err().to_string();
+        assert!(
+            error.starts_with("no tensor for input `x` (f32[B=2]); given are: %3, unused"),
+            "{error}"
+        );
+        let mut wrong = given();
+        wrong.insert("x".into(), tensor(DType::F32, &[3]));
+        let error = bind(&tape, wrong).unwrap_err().to_string();
+        assert_eq!(error, "input `x` is f32[B=2] on the tape, but f32[3] in the file");
+    }
+
+    #[test]
+    fn outputs_have_names_of_their_own() {
+        let two = tape("gt tape 1\n%0 = input : f32[]\n%1 = exp %0\noutput %0\noutput %1 \"y\"\n");
+        assert_eq!(
+            outputs(&two).unwrap(),
+            [(ValueId(0), "%0".to_string()), (ValueId(1), "y".to_string())]
+        );
+        for bad in
+            ["gt tape 1\n", "gt tape 1\n%0 = input : f32[]\noutput %0 \"a\"\noutput %0 \"a\"\n"]
+        {
+            assert!(outputs(&tape(bad)).is_err());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `gt-cli` in a shell: what it prints, what it says of bad input, and its exit status.
+
+use crate::process::{Folder, run};
+use crate::snapshots::check;
+
+const GOOD: &str = "\
+gt tape 1
+%0 = input \"x\" : f32[Batch=2,3]
+%1 = mul %0, 2.0
+free %0
+%2 = sum[1] %1
+output %2 \"doubled\"
+";
+
+/// Tapes with something wrong, and what it is.
+const BAD: &[(&str, &str)] = &[
+    ("unknown_op", "gt tape 1\n%0 = input : f32[2]\n%1 = mathmul %0, %0\n"),
+    ("arity", "gt tape 1\n%0 = input : f32[2]\n%1 = add %0\n"),
+    ("shapes", "gt tape 1\n%0 = input : f32[2,3]\n%1 = input : f32[4,5]\n%2 = matmul %0, %1\noutput %2\n"),
+    ("dtypes", "gt tape 1\n%0 = input : i64[2]\n%1 = mean[0] %0\noutput %1\n"),
+    ("declared_type", "gt tape 1\n%0 = input : f32[2,3]\n%1 = sum[0] %0 : f32[2]\noutput %1\n"),
+    ("cycle", "gt tape 1\n%0 = exp %1\n%1 = exp %0\noutput %1\n"),
+    ("use_after_free", "gt tape 1\n%0 = input : f32[2]\nfree %0\n%1 = exp %0\noutput %1\n"),
+    ("huge_dimension", "gt tape 1\n%0 = input : f32[99999999999999999999]\n%1 = input : f32[4294967296,4294967296]\n"),
+    ("negative_dimension", "gt tape 1\n%0 = input : f32[-2]\n"),
+    ("truncated", "gt tape 1\n%0 = input : f32[2]\n%1 = add %0,"),
+    ("not_a_tape", "hello\n"),
+    ("empty", ""),
+];
+
+#[test]
+fn every_bad_tape_is_shown_at_its_place() {
+    let folder = Folder::new("bad");
+    for (name, text) in BAD {
+        let file = folder.write("bad.gt", text);
+        let (status, said) = run("gt-cli", &["compile", &file]).bad();
+        assert_eq!(status, Some(1), "{name}: {said}");
+        check(&format!("bad_{name}"), &said.replace(&file, "bad.gt"));
+        // A machine is told the same.
+        let (status, said) = run("gt-cli", &["--json", "run", &file]).bad();
+        assert_eq!(status, Some(1), "{name}: {said}");
+        let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert!(json["faults"].as_array().is_some_and(|faults| !faults.is_empty()), "{name}: {said}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_tape_are_refused() {
+    let folder = Folder::new("bytes");
+    let mut binary = gt::ir::binary::encode(&gt::ir::text::parse(GOOD).unwrap().0);
+    let whole = folder.write("whole.gt", &binary);
+    assert!(run("gt-cli", &["compile", &whole]).good().contains("sum[1]"));
+    binary.truncate(binary.len() - 3);
+    for (name, bytes) in [("random.gt", vec![0xfe; 100]), ("truncated.gt", binary)] {
+        let file = folder.write(name, bytes);
+        let (status, said) = run("gt-cli", &["compile", &file]).bad();
+        assert_eq!(status, Some(1));
+        assert!(said.starts_with("error: ") && said.contains(name), "{said}");
+    }
+}
+
+#[test]
+fn a_tape_is_printed_as_tape_graph_and_dot() {
+    let folder = Folder::new("compile");
+    let file = folder.write("good.gt", GOOD);
+    let both = run("gt-cli", &["compile", &file]).good();
+    let tape = run("gt-cli", &["compile", &file, "--emit", "tape"]).good();
+    let graph = run("gt-cli", &["compile", &file, "--emit", "graph"]).good();
+    assert!(both.starts_with(&tape) && both.ends_with(&graph), "{both}");
+    assert!(run("gt-cli", &["compile", &file, "--emit", "dot"]).good().starts_with("digraph"));
+    check("compile", &both);
+    // What is printed is a tape again.
+    let again = folder.write("again.gt", &tape);
+    assert_eq!(run("gt-cli", &["compile", &again, "--emit", "tape"]).good(), tape);
+}
+
+#[test]
+fn a_tape_runs_on_tensors_from_a_file() {
+    let folder = Folder::new("run");
+    let tape = folder.write("good.gt", GOOD);
+    let inputs = folder.write("in.safetensors", safetensors(&[("x", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]));
+    let outputs = folder.path("out.safetensors");
+    run("gt-cli", &["run", &tape, "--inputs", &inputs, "--outputs", &outputs]).good();
+    let file = std::fs::read(&outputs).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
+    let doubled = tensors.tensor("doubled").unwrap();
+    assert_eq!(doubled.shape(), [2]);
+    assert_eq!(doubled.data(), [12.0_f32, 30.0].map(f32::to_le_bytes).concat());
+
+    // Without a file for them, outputs are printed.
+    let printed = run("gt-cli", &["run", &tape, "--inputs", &inputs]).good();
+    assert_eq!(printed, "doubled : f32[Batch=2]\n  12 30\n");
+}
+
+#[test]
+fn what_is_missing_or_does_not_fit_is_named() {
+    let folder = Folder::new("missing");
+    let tape = folder.write("good.gt", GOOD);
+    let other = folder.write("other.safetensors", safetensors(&[("y", &[1], &[1.0])]));
+    let wrong = folder.write("wrong.safetensors", safetensors(&[("x", &[2], &[1.0, 2.0])]));
+    let cases = [
+        (vec!["run", &tape], "no tensor for input `x` (f32[Batch=2,3]); no tensors are given"),
+        (vec!["run", &tape, "--inputs", &other], "no tensor for input `x` (f32[Batch=2,3]); given are: y"),
+        (vec!["run", &tape, "--inputs", &wrong], "input `x` is f32[Batch=2,3] on the tape, but f32[2] in the file"),
+        (vec!["run", &tape, "--inputs", &tape], "not a safetensors file"),
+        (vec!["run", "no such file.gt"], "cannot read no such file.gt"),
+    ];
+    for (words, expected) in cases {
+        let (status, said) = run("gt-cli", &words).bad();
+        assert!(status == Some(1) && said.starts_with("error: ") && said.contains(expected), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    for words in [&["frobnicate"][..], &["run"], &["server", "-p", "99999"], &["compile", "a.gt", "--emit", "pdf"], &[]] {
+        let (status, said) = run("gt-cli", words).bad();
+        assert!(status == Some(2) && said.contains("Usage"), "{words:?}: {said}");
+    }
+    assert!(run("gt-cli", &["--help"]).good().contains("Examples:"));
+}
+
+/// A file of `f32` tensors.
+fn safetensors(tensors: &[(&str, &[usize], &[f32])]) -> Vec<u8> {
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(_, _, data)| data.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
+    let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
+        let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), bytes).unwrap();
+        (name.to_string(), view)
+    });
+    safetensors::serialize(views.collect::<Vec<_>>(), None).unwrap()
+}

@@ -1,0 +1,139 @@
+//! Server, workers and clients as processes of their own: the same results, separate clients, clean and unclean ends.
+
+use crate::process::{Cluster, Finished, Process, run};
+
+const DIGITS: &str = "examples/digits";
+
+/// The lines an epoch of `digits --json` prints, without how fast it was.
+fn losses(finished: Finished) -> Vec<String> {
+    let stdout = finished.good();
+    let epochs = stdout.lines().filter(|line| line.contains("\"epoch\""));
+    epochs.map(|line| line.split(",\"samples_per_second\"").next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn losses_are_the_same_to_the_last_bit_embedded_and_on_a_cluster() {
+    let words = ["--json", "--seed", "7", "--epochs", "2"];
+    let embedded = losses(run(DIGITS, &words));
+    assert_eq!(embedded.len(), 2);
+    let cluster = Cluster::start(1);
+    let remote = |seed| Process::start(DIGITS, &["--json", "--seed", seed, "--epochs", "2", "--connect", &cluster.address]);
+    assert_eq!(losses(remote("7").finish()), embedded);
+
+    // Two clients at once each get their own result.
+    let (one, other) = (remote("7"), remote("8"));
+    let other = losses(other.finish());
+    assert_eq!(losses(one.finish()), embedded);
+    assert_ne!(other, embedded);
+    assert_eq!(other, losses(run(DIGITS, &["--json", "--seed", "8", "--epochs", "2"])));
+}
+
+#[test]
+fn several_embedded_workers_give_the_same_losses() {
+    let words = ["--json", "--epochs", "1"];
+    assert_eq!(losses(run(DIGITS, &words)), losses(run(DIGITS, &[&words[..], &["--workers", "2"]].concat())));
+}
+
+#[test]
+fn interrupting_the_client_ends_it_and_nobody_else() {
+    let mut cluster = Cluster::start(1);
+    let mut client = Process::start(DIGITS, &["--epochs", "100000", "--connect", &cluster.address]);
+    client.until("epoch");
+    client.interrupt();
+    let finished = client.finish();
+    assert_eq!(finished.status.code(), Some(130), "{finished:#?}");
+    assert!(finished.stderr.contains("interrupted"), "{finished:#?}");
+    cluster.server.until("closed");
+    losses(run(DIGITS, &["--json", "--epochs", "1", "--connect", &cluster.address]));
+}
+
+#[test]
+fn interrupting_the_server_ends_it_and_the_others_say_so() {
+    let cluster = Cluster::start(1);
+    let mut client = Process::start(DIGITS, &["--epochs", "100000", "--connect", &cluster.address]);
+    client.until("epoch");
+    cluster.server.interrupt();
+    let server = cluster.server.finish();
+    assert_eq!(server.status.code(), Some(130), "{server:#?}");
+    let (_, said) = client.finish().bad();
+    assert!(said.contains(&cluster.address), "{said}");
+    for worker in cluster.workers {
+        let worker = worker.finish();
+        assert!(worker.stderr.contains("server"), "{worker:#?}");
+    }
+}
+
+#[test]
+fn interrupting_the_worker_ends_it_and_the_client_names_it() {
+    let mut cluster = Cluster::start(1);
+    let mut client = Process::start(DIGITS, &["--epochs", "100000", "--connect", &cluster.address]);
+    client.until("epoch");
+    let worker = cluster.workers.remove(0);
+    worker.interrupt();
+    let finished = worker.finish();
+    assert_eq!(finished.status.code(), Some(130), "{finished:#?}");
+    let (_, said) = client.finish().bad();
+    assert!(said.contains("test-worker-0"), "{said}");
+    cluster.server.until("lost");
+}
+
+#[test]
+fn a_killed_worker_is_named_and_everything_else_lives_on() {
+    let mut cluster = Cluster::start(2);
+    let words = ["--json", "--epochs", "40", "--connect", &cluster.address];
+    let mut clients = [Process::start(DIGITS, &words), Process::start(DIGITS, &words)];
+    clients.iter_mut().for_each(|client| drop(client.until("epoch")));
+    cluster.workers[0].kill();
+    cluster.server.until("lost");
+    // Each has a worker of its own, so one of the two has lost its tensors.
+    let (unharmed, harmed): (Vec<Finished>, Vec<Finished>) =
+        clients.into_iter().map(Process::finish).partition(|finished| finished.status.success());
+    assert_eq!((unharmed.len(), harmed.len()), (1, 1), "{unharmed:#?} {harmed:#?}");
+    assert!(harmed[0].stderr.contains("test-worker-0"), "{harmed:#?}");
+    assert_eq!(losses(run(DIGITS, &["--json", "--epochs", "1", "--connect", &cluster.address])).len(), 1);
+}
+
+#[test]
+fn a_killed_client_is_noticed_and_its_tensors_are_freed() {
+    let mut cluster = Cluster::start(1);
+    let mut client = Process::start(DIGITS, &["--epochs", "100000", "--connect", &cluster.address]);
+    client.until("epoch");
+    client.kill();
+    cluster.server.until("closed");
+    losses(run(DIGITS, &["--json", "--epochs", "1", "--connect", &cluster.address]));
+}
+
+#[test]
+fn no_server_is_said_soon_and_by_address() {
+    // Port 1 belongs to nobody here; the address of the second is nobody's at all.
+    let start = std::time::SystemTime::now();
+    for (program, words) in [
+        (DIGITS, vec!["--connect", "127.0.0.1:1"]),
+        ("gt-cli", vec!["worker", "--connect", "127.0.0.1:1"]),
+    ] {
+        let (status, said) = run(program, &words).bad();
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("no server at 127.0.0.1:1"), "{said}");
+    }
+    assert!(start.elapsed().unwrap().as_secs() < 10);
+}
+
+#[test]
+fn a_server_does_not_expose_itself_unasked() {
+    let (status, said) = run("gt-cli", &["server", "-p", "0", "--host", "0.0.0.0"]).bad();
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("--insecure"), "{said}");
+}
+
+#[test]
+fn memory_stays_flat_over_many_steps() {
+    let mut client = Process::start(DIGITS, &["--epochs", "100000"]);
+    let wait = |client: &mut Process, n_epochs| (0..n_epochs).for_each(|_| drop(client.until("epoch")));
+    wait(&mut client, 10);
+    let before = client.resident_kib();
+    wait(&mut client, 60);
+    let after = client.resident_kib();
+    assert!(after < before + 8 * 1024, "{before} KiB after 440 steps, {after} KiB after 3,080");
+    client.interrupt();
+    assert_eq!(client.finish().status.code(), Some(130));
+}

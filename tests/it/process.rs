@@ -1,0 +1,224 @@
+//! Running the project's own programs as a user would: start, read what they say, interrupt, wait.
+//!
+//! No wait is without an end: a program that does not say what is expected, or does not end, fails the test with all
+//! that it had said. Programs that a test leaves behind are killed.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One of the project's programs, built if need be.
+pub(crate) fn program(path: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(build).join(path)
+}
+
+/// Builds the binaries and examples beside this test, the way this test was built; nothing to do when they are there already.
+fn build() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.ancestors().nth(2).unwrap();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"]).arg(folder.parent().unwrap());
+    if folder.file_name().unwrap() == "release" {
+        cargo.arg("--release");
+    }
+    assert!(cargo.current_dir(root()).status().unwrap().success(), "the programs do not build");
+    folder.to_path_buf()
+}
+
+/// The repository's root.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder of its own for a test, removed in the end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(test: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("gt-it-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn path(&self, file: &str) -> String {
+        self.0.join(file).to_str().unwrap().to_string()
+    }
+
+    pub(crate) fn write(&self, file: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(file), content).unwrap();
+        self.path(file)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a finished program left.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Its standard output, once it is sure that it went well.
+    #[track_caller]
+    pub(crate) fn good(self) -> String {
+        assert!(self.status.success(), "{self:#?}");
+        self.stdout
+    }
+
+    /// Its exit status and standard error, once it is sure that it failed.
+    #[track_caller]
+    pub(crate) fn bad(self) -> (Option<i32>, String) {
+        assert!(!self.status.success(), "{self:#?}");
+        (self.status.code(), self.stderr)
+    }
+}
+
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// A running program.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    lines: Receiver<(Stream, String)>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Process {
+    /// Starts `program` with `words` as its arguments, in a plain environment.
+    pub(crate) fn start(path: &str, words: &[&str]) -> Process {
+        Process::start_with(path, words, &[])
+    }
+
+    pub(crate) fn start_with(path: &str, words: &[&str], env: &[(&str, &str)]) -> Process {
+        let mut command = Command::new(program(path));
+        for name in ["GT_CONNECT", "GT_INSTRUCTION_LOG", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command.args(words).envs(env.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (send, lines) = channel();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let also = send.clone();
+        std::thread::spawn(move || each_line(stdout, |line| drop(send.send((Stream::Stdout, line)))));
+        std::thread::spawn(move || each_line(stderr, |line| drop(also.send((Stream::Stderr, line)))));
+        let name = format!("{path} {}", words.join(" "));
+        Process { name, child, lines, stdout: String::new(), stderr: String::new() }
+    }
+
+    /// Waits until it says a line with `words` in it, and returns that line.
+    #[track_caller]
+    pub(crate) fn until(&mut self, words: &str) -> String {
+        loop {
+            match self.next_line() {
+                Some(line) if line.contains(words) => return line,
+                Some(_) => {}
+                None => panic!("{} ended without saying `{words}`:\n{}\n{}", self.name, self.stdout, self.stderr),
+            }
+        }
+    }
+
+    /// Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    /// Ends it as a crash would, with no chance to say goodbye.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Finished {
+        while self.next_line().is_some() {}
+        let status = self.child.wait().unwrap();
+        Finished { status, stdout: std::mem::take(&mut self.stdout), stderr: std::mem::take(&mut self.stderr) }
+    }
+
+    /// Its memory in KiB, as the system counts it.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// The next line of either stream; none at the end of both.
+    #[track_caller]
+    fn next_line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok((stream, line)) => {
+                let text = if matches!(stream, Stream::Stdout) { &mut self.stdout } else { &mut self.stderr };
+                text.push_str(&line);
+                text.push('\n');
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("{} says nothing and does not end:\n{}\n{}", self.name, self.stdout, self.stderr)
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn each_line(stream: impl Read, each: impl Fn(String)) {
+    BufReader::new(stream).lines().map_while(Result::ok).for_each(each);
+}
+
+/// Runs a program to its end.
+#[track_caller]
+pub(crate) fn run(path: &str, words: &[&str]) -> Finished {
+    Process::start(path, words).finish()
+}
+
+/// A server and its workers, each a process.
+pub(crate) struct Cluster {
+    pub(crate) server: Process,
+    pub(crate) workers: Vec<Process>,
+    pub(crate) address: String,
+}
+
+impl Cluster {
+    pub(crate) fn start(n_workers: usize) -> Cluster {
+        let mut server = Process::start("gt-cli", &["server", "-p", "0"]);
+        let line = server.until("listening at ");
+        let address = line.split("listening at ").nth(1).unwrap().split_whitespace().next().unwrap().to_string();
+        let workers = (0..n_workers).map(|i| {
+            let name = format!("test-worker-{i}");
+            let mut worker = Process::start("gt-cli", &["worker", "--connect", &address, "--name", &name]);
+            worker.until("connected");
+            worker
+        });
+        let workers = workers.collect();
+        Cluster { server, workers, address }
+    }
+}
