@@ -8,8 +8,9 @@ pub use crate::nn::{
 pub use crate::no_grad::no_grad;
 pub use crate::optim::{AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig};
 pub use crate::typed::{
-    Bool, Dim, Dyn, Float, Int, Kind, N, One, Shape, StaticDim, StaticShape, Tensor, cat, stack,
+    Bool, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape, Tensor, cat,
+    stack,
 };
-pub use crate::{T, dims, functional, seq, shape};
+pub use crate::{T, dims, functional, shape};
 pub use gt_ir::DType;
-pub use gt_macros::Module;
+pub use gt_macros::{Module, seq};

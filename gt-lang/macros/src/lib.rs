@@ -1,10 +1,11 @@
-//! The macros of GT's language: `#[derive(Module)]`.
+//! The macros of GT's language: `#[derive(Module)]` and `seq!`.
 //!
 //! Guarantees: the struct stays as written, no second type appears; what is generated refers to the language as `::gt`; a mistake in
 //! the input is reported at the offending token, all mistakes of one struct at once.
 //! It knows nothing of tensors or shapes: it walks fields, the traits of `gt::nn` do the rest.
 
 mod module;
+mod seq;
 
 use proc_macro::TokenStream;
 
@@ -16,4 +17,13 @@ use proc_macro::TokenStream;
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     module::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Passes a tensor through layers from left to right: `seq!(x => self.fc1, Relu, self.fc2)`.
+///
+/// A step is anything with a `forward(&x)`: a layer, a model, or an activation value such as `Relu`. The sequence is an expression, not
+/// a type: it is nested calls, and an error points at the step that does not fit.
+#[proc_macro]
+pub fn seq(input: TokenStream) -> TokenStream {
+    seq::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

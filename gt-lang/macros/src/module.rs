@@ -114,7 +114,7 @@ fn module_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let visits = parts.iter().map(|f| {
         let (field, text) = (f.name, bare(f.name));
         // An error about the field's type points at that type.
-        quote_spanned! { f.ty.span() => visitor.child(#text, &self.#field); }
+        quote_spanned! { f.ty.span() => ::gt::nn::Module::visit_as(&self.#field, #text, visitor); }
     });
     let modes = parts.iter().map(|f| {
         let field = f.name;
@@ -122,6 +122,7 @@ fn module_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     });
     let title = name.to_string();
     quote! {
+        #[diagnostic::do_not_recommend]
         impl #generics ::gt::nn::Module for #name #args #bounds {
             fn describe(&self) -> ::std::string::String {
                 ::std::string::String::from(#title)
@@ -150,13 +151,13 @@ fn init_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
         let (field, ty) = (f.name, f.ty);
         match &f.options.init {
             Some(expr) => quote! { #field: #expr },
-            None => quote! { #field: <#ty as ::gt::nn::Init>::new() },
+            None => quote! { #field: <#ty as ::gt::nn::Init>::init() },
         }
     });
     let (generics, args, bounds) = generics.split_for_impl();
     quote! {
         impl #generics ::gt::nn::Init for #name #args #bounds {
-            fn new() -> Self {
+            fn init() -> Self {
                 #name { #(#values),* }
             }
         }

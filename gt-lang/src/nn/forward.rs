@@ -1,4 +1,4 @@
-//! Composition: `Forward` is what [`seq!`](crate::seq) and lists of layers call; activations are values that have it.
+//! Composition: `Forward` is what [`seq!`](gt_macros::seq) and lists of layers call; activations are values that have it.
 //!
 //! A sequence is an expression, not a type: `seq!(x => self.fc1, Relu, self.fc2)` is three nested calls, and an error points at the
 //! layer that does not fit.
@@ -26,16 +26,6 @@ impl<X, Y, F: Fn(&X) -> Y> Forward<X> for F {
     }
 }
 
-/// Passes a tensor through layers from left to right: `seq!(x => self.fc1, Relu, self.fc2)`.
-///
-/// A step is anything with a `forward`: a layer, a model, an activation value such as [`Relu`](crate::nn::Relu), or a closure.
-#[macro_export]
-macro_rules! seq {
-    ($x:expr => $first:expr $(, $rest:expr)* $(,)?) => { $crate::seq!(@ $first.forward(&$x); $($rest),*) };
-    (@ $x:expr;) => { $x };
-    (@ $x:expr; $first:expr $(, $rest:expr)*) => { $crate::seq!(@ $first.forward(&$x); $($rest),*) };
-}
-
 macro_rules! activations {
     ($($(#[$doc:meta])+ $name:ident $method:ident;)+) => { $(
         $(#[$doc])+
@@ -48,14 +38,16 @@ macro_rules! activations {
                 Tensor::<S, Float>::$method(x)
             }
         }
+        #[diagnostic::do_not_recommend]
         impl Module for $name {
             fn describe(&self) -> String {
                 stringify!($name).into()
             }
             fn visit(&self, _: &mut Visitor<'_>) {}
         }
+        #[diagnostic::do_not_recommend]
         impl super::init::Init for $name {
-            fn new() -> Self {
+            fn init() -> Self {
                 $name
             }
         }

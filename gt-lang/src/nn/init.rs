@@ -9,28 +9,28 @@
     note = "say how with `#[module(init = ..)]` on the field"
 )]
 pub trait Init: Sized {
-    /// Builds it.
+    /// Builds it; what [`Module::new`](super::Module::new) calls.
     #[must_use]
-    fn new() -> Self;
+    fn init() -> Self;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: Init, const COUNT: usize> Init for [M; COUNT] {
-    fn new() -> Self {
-        std::array::from_fn(|_| M::new())
+    fn init() -> Self {
+        std::array::from_fn(|_| M::init())
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: Init> Init for Box<M> {
-    fn new() -> Self {
-        Box::new(M::new())
+    fn init() -> Self {
+        Box::new(M::init())
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: ?Sized> Init for std::marker::PhantomData<T> {
-    fn new() -> Self {
+    fn init() -> Self {
         std::marker::PhantomData
     }
 }
@@ -38,5 +38,5 @@ impl<T: ?Sized> Init for std::marker::PhantomData<T> {
 /// A list of `count` parts, each initialized on its own: `#[module(init = repeat(12))] blocks: Vec<Block>`.
 #[must_use]
 pub fn repeat<M: Init>(count: usize) -> Vec<M> {
-    (0..count).map(|_| M::new()).collect()
+    (0..count).map(|_| M::init()).collect()
 }

@@ -5,7 +5,7 @@
 use super::forward::Forward;
 use super::init::Init;
 use super::module::{Module, Visitor};
-use crate::typed::{Append, Dim, Int, Project, Shape, StaticDim, Tensor};
+use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension.
 #[derive(Debug)]
@@ -67,12 +67,14 @@ fn uniform<S: Shape>(sizes: &[usize], fan_in: usize) -> Tensor<S> {
     Tensor::wrap((unit * (2.0 * bound) - bound).into_dyn().detach()).requires_grad()
 }
 
+#[diagnostic::do_not_recommend]
 impl<I: StaticDim, O: StaticDim> Init for Linear<I, O> {
-    fn new() -> Self {
+    fn init() -> Self {
         Linear { weight: uniform(&[], I::SIZE), bias: Some(uniform(&[], I::SIZE)) }
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<I: Dim, O: Dim> Module for Linear<I, O> {
     fn describe(&self) -> String {
         let (sizes, bias) =
@@ -118,12 +120,14 @@ impl<V: Dim, D: Dim> Embedding<V, D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V: StaticDim, D: StaticDim> Init for Embedding<V, D> {
-    fn new() -> Self {
+    fn init() -> Self {
         Embedding::from_tensor(Tensor::randn())
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V: Dim, D: Dim> Module for Embedding<V, D> {
     fn describe(&self) -> String {
         match self.weight.sizes()[..] {
@@ -164,8 +168,9 @@ impl<D: Dim> LayerNorm<D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<D: StaticDim> Init for LayerNorm<D> {
-    fn new() -> Self {
+    fn init() -> Self {
         LayerNorm {
             weight: Tensor::ones().requires_grad(),
             bias: Tensor::zeros().requires_grad(),
@@ -174,6 +179,7 @@ impl<D: StaticDim> Init for LayerNorm<D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<D: Dim> Module for LayerNorm<D> {
     fn describe(&self) -> String {
         format!("LayerNorm({})", self.weight.numel())

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use super::init::Init;
 use crate::core::DynTensor;
 use crate::typed::{Kind, Shape, Tensor};
 
@@ -22,7 +23,7 @@ pub enum Mode {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a part of a model",
     label = "not a `Module`",
-    note = "derive it with `#[derive(Module)]`, or keep the field out of the model with `#[module(skip)]`"
+    note = "keep the field out of the model with `#[module(skip)]`"
 )]
 pub trait Module {
     /// What this part calls itself in a summary: `Linear(784 -> 256)`.
@@ -30,6 +31,20 @@ pub trait Module {
 
     /// Shows the parts to a visitor, in order.
     fn visit(&self, visitor: &mut Visitor<'_>);
+
+    /// Builds the model with the default initialization of all its parts.
+    #[must_use]
+    fn new() -> Self
+    where
+        Self: Init,
+    {
+        Self::init()
+    }
+
+    /// Shows this part to a visitor under a name.
+    fn visit_as(&self, name: &str, visitor: &mut Visitor<'_>) {
+        visitor.child(name, self);
+    }
 
     /// Switches between training and evaluation.
     fn set_mode(&mut self, _mode: Mode) {}
@@ -60,7 +75,7 @@ pub trait Module {
     fn named_tensors(&self) -> Vec<(String, DynTensor)> {
         let mut tensors = Vec::new();
         walk(self, &mut |event| {
-            if let Event::Tensor { path, tensor } = event {
+            if let Event::Leaf { path, tensor } = event {
                 tensors.push((path.to_string(), tensor.clone()));
             }
         });
@@ -90,7 +105,7 @@ pub trait Module {
                 });
                 open.push(rows.len() - 1);
             }
-            Event::Tensor { tensor, .. } => {
+            Event::Leaf { tensor, .. } => {
                 let counted = if tensor.is_leaf() { tensor.numel() } else { 0 };
                 open.iter().for_each(|&row| rows[row].n_parameters += counted);
             }
@@ -112,7 +127,7 @@ pub enum Event<'a> {
         module: String,
     },
     /// A tensor.
-    Tensor {
+    Leaf {
         /// Its dotted name.
         path: &'a str,
         /// The tensor.
@@ -149,7 +164,7 @@ impl Visitor<'_> {
 
     /// Shows the tensor this part is.
     pub fn tensor(&mut self, tensor: &DynTensor) {
-        (self.sink)(Event::Tensor { path: &self.path, tensor });
+        (self.sink)(Event::Leaf { path: &self.path, tensor });
     }
 }
 
@@ -201,6 +216,7 @@ fn grouped(number: usize) -> String {
     out
 }
 
+#[diagnostic::do_not_recommend]
 impl<S: Shape, K: Kind> Module for Tensor<S, K> {
     /// Empty: a tensor is a leaf, its name says what it is.
     fn describe(&self) -> String {
@@ -211,6 +227,7 @@ impl<S: Shape, K: Kind> Module for Tensor<S, K> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Module for DynTensor {
     fn describe(&self) -> String {
         String::new()
@@ -220,6 +237,7 @@ impl Module for DynTensor {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: Module> Module for Vec<M> {
     fn describe(&self) -> String {
         format!("list of {}", self.len())
@@ -232,6 +250,7 @@ impl<M: Module> Module for Vec<M> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: Module, const COUNT: usize> Module for [M; COUNT] {
     fn describe(&self) -> String {
         format!("list of {COUNT}")
@@ -245,6 +264,7 @@ impl<M: Module, const COUNT: usize> Module for [M; COUNT] {
 }
 
 /// A part that may be missing; what is there stands under the field's own name.
+#[diagnostic::do_not_recommend]
 impl<M: Module> Module for Option<M> {
     fn describe(&self) -> String {
         self.as_ref().map_or_else(String::new, Module::describe)
@@ -259,6 +279,7 @@ impl<M: Module> Module for Option<M> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: Module + ?Sized> Module for Box<M> {
     fn describe(&self) -> String {
         (**self).describe()
@@ -271,6 +292,7 @@ impl<M: Module + ?Sized> Module for Box<M> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: ?Sized> Module for std::marker::PhantomData<T> {
     fn describe(&self) -> String {
         String::new()

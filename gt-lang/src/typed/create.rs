@@ -30,30 +30,17 @@ elements! {
     Bool: bool;
 }
 
-/// A pair of creation functions: sizes from the type alone, and with the run-time ones given. `$make` is the call that records,
-/// spelled out in the function itself so that it records the caller's line.
+/// Creation functions with run-time sizes. `$make` is the call that records, spelled out in the function itself so that it records
+/// the caller's line.
 macro_rules! creation {
-    ($($(#[$doc:meta])+ $name:ident $with:ident($($arg:ident: $ty:ty),*) = |$shape:ident| $make:expr;)+) => { $(
-        $(#[$doc])+
-        #[must_use]
-        #[track_caller]
-        pub fn $name($($arg: $ty),*) -> Self
-        where
-            S: StaticShape,
-        {
-            match shape_with(stringify!($name), S::DIMS, &[]) {
-                Ok($shape) => Tensor::wrap($make),
-                Err(error) => failed(error),
-            }
-        }
-
+    ($($(#[$doc:meta])+ $with:ident($($arg:ident: $ty:ty),*) = |$shape:ident| $make:expr;)+) => { $(
         $(#[$doc])+
         ///
         /// `sizes` are those of the named and run-time dimensions, outermost first.
         #[must_use]
         #[track_caller]
         pub fn $with($($arg: $ty,)* sizes: impl AsRef<[usize]>) -> Self {
-            match shape_with(stringify!($name), S::DIMS, sizes.as_ref()) {
+            match shape_with(stringify!($with), S::DIMS, sizes.as_ref()) {
                 Ok($shape) => Tensor::wrap($make),
                 Err(error) => failed(error),
             }
@@ -61,12 +48,73 @@ macro_rules! creation {
     )+ };
 }
 
+/// Creation where the type is the whole description: `let w: T![784, 10] = Tensor::randn();`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has a dimension whose size is only known at run time",
+    label = "use the `.._with([sizes])` form, which takes the sizes of those dimensions"
+)]
+pub trait Create: Sized {
+    /// All zeros: `f32`, `i64` or `bool` by kind.
+    #[must_use]
+    fn zeros() -> Self;
+    /// All ones: `f32`, `i64` or `bool` by kind.
+    #[must_use]
+    fn ones() -> Self;
+    /// All `value`.
+    #[must_use]
+    fn full(value: f64) -> Self;
+}
+
+/// Random floats where the type is the whole description.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not of floats, or has a dimension whose size is only known at run time",
+    label = "use the `.._with([sizes])` form, which takes the sizes of those dimensions"
+)]
+pub trait Random: Sized {
+    /// Uniform in `[0, 1)`, as `f32`; the bits follow from the seed alone.
+    #[must_use]
+    fn rand() -> Self;
+    /// Normal with mean 0 and standard deviation 1, as `f32`; the bits follow from the seed alone.
+    #[must_use]
+    fn randn() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: StaticShape, K: Kind> Create for Tensor<S, K> {
+    #[track_caller]
+    fn zeros() -> Self {
+        Tensor::zeros_with([])
+    }
+    #[track_caller]
+    fn ones() -> Self {
+        Tensor::ones_with([])
+    }
+    #[track_caller]
+    fn full(value: f64) -> Self {
+        Tensor::full_with(value, [])
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: StaticShape> Random for Tensor<S, Float> {
+    #[track_caller]
+    fn rand() -> Self {
+        Tensor::rand_with([])
+    }
+    #[track_caller]
+    fn randn() -> Self {
+        Tensor::randn_with([])
+    }
+}
+
 impl<S: Shape, K: Kind> Tensor<S, K> {
     creation! {
         /// All zeros: `f32`, `i64` or `bool` by kind.
-        zeros zeros_with() = |shape| DynTensor::zeros(shape, K::DEFAULT);
+        zeros_with() = |shape| DynTensor::zeros(shape, K::DEFAULT);
         /// All ones: `f32`, `i64` or `bool` by kind.
-        ones ones_with() = |shape| DynTensor::ones(shape, K::DEFAULT);
+        ones_with() = |shape| DynTensor::ones(shape, K::DEFAULT);
+        /// All `value`.
+        full_with(value: f64) = |shape| DynTensor::full(shape, value, K::DEFAULT);
     }
 
     /// A tensor of these elements in row-major order; the vector is not copied. One named or run-time size is inferred.
@@ -106,19 +154,17 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
 
 impl<S: Shape> Tensor<S, Float> {
     creation! {
-        /// All `value`, as `f32`.
-        full full_with(value: f64) = |shape| DynTensor::full(shape, value, DType::F32);
         /// Uniform in `[0, 1)`, as `f32`; the bits follow from the seed alone.
-        rand rand_with() = |shape| DynTensor::rand(shape, DType::F32);
+        rand_with() = |shape| DynTensor::rand(shape, DType::F32);
         /// Normal with mean 0 and standard deviation 1, as `f32`; the bits follow from the seed alone.
-        randn randn_with() = |shape| DynTensor::randn(shape, DType::F32);
+        randn_with() = |shape| DynTensor::randn(shape, DType::F32);
     }
 }
 
 impl<S: Shape> Tensor<S, Int> {
     creation! {
         /// Uniform integers in `[low, high)`, as `i64`.
-        randint randint_with(low: i64, high: i64) = |shape| DynTensor::randint(low, high, shape, DType::I64);
+        randint_with(low: i64, high: i64) = |shape| DynTensor::randint(low, high, shape, DType::I64);
     }
 }
 

@@ -12,7 +12,7 @@ pub enum DimSpec {
     /// The size is known at run time; every dimension of this name in an operation must agree.
     Named(&'static str),
     /// The size is known at run time and has no name.
-    Dyn,
+    Open,
 }
 
 /// Two dimensions that must be equal. `Dyn` equals anything; the result is whichever side knows more.
@@ -81,7 +81,7 @@ impl<const V: usize> Dim for N<V> {
     const SPEC: DimSpec = DimSpec::Static(V);
 }
 impl Dim for Dyn {
-    const SPEC: DimSpec = DimSpec::Dyn;
+    const SPEC: DimSpec = DimSpec::Open;
 }
 impl Dim for One {
     const SPEC: DimSpec = DimSpec::Static(1);

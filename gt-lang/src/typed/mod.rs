@@ -22,7 +22,7 @@ mod relation;
 mod shape;
 mod tensor;
 
-pub use create::ElementOf;
+pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};
 pub use kind::{Bool, Float, Int, Kind, Promote};
 pub use movement::{cat, stack};

@@ -107,7 +107,7 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
             DimSpec::Named(name) => {
                 found.dims().find(|d| d.name.as_str() == *name).map_or(-1, |d| d.size as i64)
             }
-            DimSpec::Dyn => {
+            DimSpec::Open => {
                 if R::DIMS.len() - axis <= found.rank() {
                     -1
                 } else {
@@ -246,7 +246,7 @@ fn reshape_target<S: Shape, R: Shape>(found: &RecordedShape) -> Result<RecordedS
     let known = |dim: &DimSpec| match dim {
         DimSpec::Static(size) => Some(*size),
         DimSpec::Named(name) => size_of(name),
-        DimSpec::Dyn => None,
+        DimSpec::Open => None,
     };
     let fail = |why: &str| {
         OpError::new(format!("reshape: shape {found} does not become {}{why}", spell(R::DIMS)))

@@ -1,4 +1,4 @@
-//! Element by element: functions of floats, powers, comparisons, logic, selection, and changes of dtype and kind.
+//! Element by element: functions (of integers as floats, as in PyTorch), powers, comparisons, logic, selection, and changes of dtype and kind.
 
 use gt_ir::DType;
 
@@ -9,11 +9,11 @@ use super::tensor::Tensor;
 use crate::core::Arg;
 
 macro_rules! unary {
-    ($($(#[$doc:meta])+ $name:ident;)+) => { $(
+    ($kind:ty: $($(#[$doc:meta])+ $name:ident;)+) => { $(
         $(#[$doc])+
         #[must_use]
         #[track_caller]
-        pub fn $name(&self) -> Self {
+        pub fn $name(&self) -> Tensor<S, $kind> {
             Tensor::wrap(self.as_dyn().$name())
         }
     )+ };
@@ -32,8 +32,8 @@ macro_rules! binary {
     )+ };
 }
 
-impl<S: Shape> Tensor<S, Float> {
-    unary! {
+impl<S: Shape, K: Kind> Tensor<S, K> {
+    unary! { Float:
         /// e to the power of each element.
         exp;
         /// The natural logarithm.
@@ -55,10 +55,7 @@ impl<S: Shape> Tensor<S, Float> {
         /// The Gaussian error linear unit, exact (`x * Phi(x)`).
         gelu;
     }
-}
-
-impl<S: Shape, K: Kind> Tensor<S, K> {
-    unary! {
+    unary! { K:
         /// The absolute value.
         abs;
         /// `max(x, 0)`.

@@ -31,7 +31,7 @@ const fn numel(dims: &[DimSpec]) -> Option<usize> {
     while axis < dims.len() {
         match dims[axis] {
             DimSpec::Static(size) => product *= size,
-            DimSpec::Named(_) | DimSpec::Dyn => return None,
+            DimSpec::Named(_) | DimSpec::Open => return None,
         }
         axis += 1;
     }

@@ -278,7 +278,7 @@ pub(crate) fn named_shape(
 fn name_of(dim: &DimSpec) -> DimName {
     match dim {
         DimSpec::Static(_) => DimName::NONE,
-        DimSpec::Dyn => DimName::DYN,
+        DimSpec::Open => DimName::DYN,
         DimSpec::Named(name) => DimName::new(name).unwrap_or(DimName::DYN),
     }
 }
@@ -288,7 +288,7 @@ pub(crate) fn spell(dims: &[DimSpec]) -> String {
     let words = dims.iter().map(|dim| match dim {
         DimSpec::Static(size) => size.to_string(),
         DimSpec::Named(name) => (*name).to_string(),
-        DimSpec::Dyn => "?".to_string(),
+        DimSpec::Open => "?".to_string(),
     });
     format!("[{}]", words.collect::<Vec<_>>().join(","))
 }
