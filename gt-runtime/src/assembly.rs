@@ -4,10 +4,10 @@
 //! so each byte is copied once. Pieces come in order (the links see to that); one that was seen before is dropped, and one that
 //! fits nowhere ends the assembly with a reason. Nothing is reserved beyond what the first piece's type and total agree on.
 
-use gt_ir::data::HostTensor;
-use gt_ir::shape::Type;
+use bytes::Bytes;
+use gt_ir::{HostTensor, Type};
 
-use crate::wire::{Chunk, MAX_CHUNK};
+use crate::wire::Chunk;
 
 /// A tensor on its way.
 #[derive(Debug)]
@@ -34,10 +34,13 @@ impl Assembly {
             return Assembly::Broken(format!("{total} bytes cannot be a {ty}"));
         }
         if chunk.offset != 0 {
-            return Assembly::Broken(format!("the first piece of a {ty} begins at byte {}", chunk.offset));
+            return Assembly::Broken(format!(
+                "the first piece of a {ty} begins at byte {}",
+                chunk.offset
+            ));
         }
         if chunk.is_last() {
-            return Assembly::Whole(HostTensor { ty, bytes: chunk.bytes });
+            return Assembly::end(ty, chunk.bytes);
         }
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(ty.bytes()).is_err() {
@@ -56,14 +59,21 @@ impl Assembly {
             return; // Seen before.
         }
         let end = chunk.offset + chunk.bytes.len() as u64;
-        if chunk.offset > have || chunk.ty != *ty || end > ty.bytes() as u64 {
-            *self = Assembly::Broken(format!("a piece of a {} at byte {} does not follow the {have} bytes before it", chunk.ty, chunk.offset));
+        if chunk.offset > have || !chunk.ty.same_layout(ty) || end > ty.bytes() as u64 {
+            *self = Assembly::Broken(format!(
+                "a piece of a {} at byte {} does not follow the {have} bytes before it",
+                chunk.ty, chunk.offset
+            ));
             return;
         }
         bytes.extend_from_slice(&chunk.bytes);
         if bytes.len() == ty.bytes() {
-            *self = Assembly::Whole(HostTensor { ty: *ty, bytes: std::mem::take(bytes).into() });
+            *self = Assembly::end(*ty, std::mem::take(bytes).into());
         }
+    }
+
+    fn end(ty: Type, bytes: Bytes) -> Assembly {
+        HostTensor::new(ty, bytes).map_or_else(|e| Assembly::Broken(e.to_string()), Assembly::Whole)
     }
 
     /// Whether nothing more will change it.
@@ -73,16 +83,20 @@ impl Assembly {
     }
 }
 
-/// A chunk cut into pieces that the wire takes. The bytes are shared, not copied.
-pub fn pieces(whole: Chunk) -> impl Iterator<Item = Chunk> {
+/// A chunk cut into pieces of at most `max` bytes. The bytes are shared, not copied.
+pub fn pieces(whole: Chunk, max: usize) -> impl Iterator<Item = Chunk> {
     let (len, mut at, mut first) = (whole.bytes.len(), 0, true);
     std::iter::from_fn(move || {
         if at == len && !std::mem::take(&mut first) {
             return None;
         }
         first = false;
-        let end = (at + MAX_CHUNK).min(len);
-        let piece = Chunk { offset: whole.offset + at as u64, bytes: whole.bytes.slice(at..end), ..whole.clone() };
+        let end = at.saturating_add(max).min(len);
+        let piece = Chunk {
+            offset: whole.offset + at as u64,
+            bytes: whole.bytes.slice(at..end),
+            ..whole.clone()
+        };
         at = end;
         Some(piece)
     })
@@ -90,27 +104,32 @@ pub fn pieces(whole: Chunk) -> impl Iterator<Item = Chunk> {
 
 /// A tensor as one chunk.
 #[must_use]
-pub fn whole(value: gt_ir::tape::ValueId, data: HostTensor) -> Chunk {
-    Chunk { value, ty: data.ty, offset: 0, total: data.ty.bytes() as u64, bytes: data.bytes }
+pub fn whole(value: gt_ir::ValueId, data: HostTensor) -> Chunk {
+    Chunk {
+        value,
+        ty: *data.ty(),
+        offset: 0,
+        total: data.ty().bytes() as u64,
+        bytes: data.into_bytes(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gt_ir::dtype::DType;
-    use gt_ir::shape::Shape;
-    use gt_ir::tape::ValueId;
+    use crate::wire::MAX_CHUNK;
+    use gt_ir::{Shape, ValueId};
 
     fn tensor(n: usize) -> HostTensor {
         let bytes: Vec<u8> = (0..n).map(|i| (i % 251) as u8).collect();
-        HostTensor { ty: Type { dtype: DType::U8, shape: Shape::new(&[n]).unwrap() }, bytes: bytes.into() }
+        HostTensor::from_vec(bytes, Shape::new(&[n]).unwrap()).unwrap()
     }
 
     #[test]
     fn pieces_make_the_whole_again() {
         for n in [0, 1, MAX_CHUNK, MAX_CHUNK + 1, 3 * MAX_CHUNK, 3 * MAX_CHUNK + 7] {
             let data = tensor(n);
-            let mut cut = pieces(whole(ValueId(1), data.clone()));
+            let mut cut = pieces(whole(ValueId(1), data.clone()), MAX_CHUNK);
             let mut assembly = Assembly::begin(cut.next().unwrap());
             for piece in cut {
                 assert!(!assembly.is_over());
@@ -118,27 +137,32 @@ mod tests {
                 assembly.add(piece); // A duplicate changes nothing.
             }
             let Assembly::Whole(got) = assembly else { panic!("{n}: {assembly:?}") };
-            assert_eq!(got.bytes, data.bytes, "{n}");
+            assert_eq!(got, data, "{n}");
         }
     }
 
     #[test]
     fn a_single_piece_is_not_copied() {
         let data = tensor(100);
-        let Assembly::Whole(got) = Assembly::begin(whole(ValueId(1), data.clone())) else { panic!() };
-        assert_eq!(got.bytes.as_ptr(), data.bytes.as_ptr());
+        let Assembly::Whole(got) = Assembly::begin(whole(ValueId(1), data.clone())) else {
+            panic!()
+        };
+        assert_eq!(got.bytes().as_ptr(), data.bytes().as_ptr());
     }
 
     #[test]
     fn pieces_that_do_not_fit_break_it() {
-        let cut: Vec<Chunk> = pieces(whole(ValueId(1), tensor(3 * MAX_CHUNK))).collect();
+        let cut: Vec<Chunk> = pieces(whole(ValueId(1), tensor(3 * MAX_CHUNK)), MAX_CHUNK).collect();
         assert!(matches!(Assembly::begin(cut[1].clone()), Assembly::Broken(_)));
         let mut gap = Assembly::begin(cut[0].clone());
         gap.add(cut[2].clone());
         assert!(matches!(gap, Assembly::Broken(_)));
         let mut other = Assembly::begin(cut[0].clone());
-        other.add(Chunk { ty: tensor(5).ty, ..cut[1].clone() });
+        other.add(Chunk { ty: *tensor(5).ty(), ..cut[1].clone() });
         assert!(matches!(other, Assembly::Broken(_)));
-        assert!(matches!(Assembly::begin(Chunk { total: 9, ..cut[0].clone() }), Assembly::Broken(_)));
+        assert!(matches!(
+            Assembly::begin(Chunk { total: 9, ..cut[0].clone() }),
+            Assembly::Broken(_)
+        ));
     }
 }

@@ -19,6 +19,14 @@ pub fn now() -> Time {
     now.saturating_duration_since(*START.get_or_init(|| now))
 }
 
+/// Nanoseconds since 1970 by the machine's clock: to tell a later life of a peer from an earlier one, never to measure.
+#[must_use]
+pub fn wall_nanos() -> u64 {
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -3,10 +3,20 @@
 //! Pure state machines ([`link`], [`connection`], [`dispatcher`]) take the time and packets as arguments and hand back
 //! packets; thin shells around them own sockets, threads and the clock. The same machines run embedded and remote.
 
+pub mod assembly;
+pub mod client;
 pub mod clock;
 pub mod connection;
 pub mod dispatcher;
+pub mod embedded;
 pub mod ids;
 pub mod link;
 pub mod log;
+pub mod server;
+mod shutdown;
+pub mod slot;
 pub mod wire;
+pub mod worker;
+pub mod zmq;
+
+pub use shutdown::Shutdown;

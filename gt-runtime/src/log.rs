@@ -15,7 +15,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use gt_ir::{Instr, Tape};
+
 use crate::clock::{self, Time};
+use crate::dispatcher::{Note, Party, Way};
+use crate::wire::{Chunk, FromClient, FromWorker, Message, ToClient, ToWorker};
 
 /// The variable that names the file.
 pub const VARIABLE: &str = "GT_INSTRUCTION_LOG";
@@ -105,11 +109,18 @@ impl Log {
     pub fn to_file(path: &Path) -> std::io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(HEADER.as_bytes())?;
-        Ok(Log(Some(Arc::new(Mutex::new(Open { file: Some(file), sequence: 0, text: String::new() })))))
+        Ok(Log(Some(Arc::new(Mutex::new(Open {
+            file: Some(file),
+            sequence: 0,
+            text: String::new(),
+        })))))
     }
 
     /// The log that `GT_INSTRUCTION_LOG` asks for, one for the whole process.
-    #[expect(clippy::print_stderr, reason = "a log that cannot be opened must not fail the program, nor pass in silence")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "a log that cannot be opened must not fail the program, nor pass in silence"
+    )]
     pub fn from_environment() -> Self {
         static LOG: OnceLock<Log> = OnceLock::new();
         LOG.get_or_init(|| match std::env::var_os(VARIABLE) {
@@ -122,6 +133,48 @@ impl Log {
         .clone()
     }
 
+    /// Whether anything is kept.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A message the dispatcher took or gave.
+    pub fn note(&self, note: &Note) {
+        let Some(mut entry) = self.entry() else { return };
+        let (command, size, details) = describe(&note.message);
+        match (note.party, note.way) {
+            (Party::Session(id), Way::In) => entry.line(
+                What::Recv,
+                Source::Client(&id),
+                command,
+                size,
+                format_args!("{details}"),
+            ),
+            (Party::Session(id), Way::Out) => entry.line(
+                What::Send,
+                Source::Client(&id),
+                command,
+                size,
+                format_args!("{details}"),
+            ),
+            (Party::Worker(id), Way::In) => entry.line(
+                What::WorkerRecv,
+                Source::Worker(&id),
+                command,
+                size,
+                format_args!("{details}"),
+            ),
+            (Party::Worker(id), Way::Out) => entry.line(
+                What::WorkerSend,
+                Source::Worker(&id),
+                command,
+                size,
+                format_args!("{details}"),
+            ),
+        }
+    }
+
     /// Starts an entry of several lines, which reach the file together when it is dropped. None when the log is off.
     #[inline]
     #[must_use]
@@ -132,7 +185,14 @@ impl Log {
 
     /// One line.
     #[inline]
-    pub fn line(&self, what: What, source: Source<'_>, command: &str, size: u64, details: fmt::Arguments<'_>) {
+    pub fn line(
+        &self,
+        what: What,
+        source: Source<'_>,
+        command: &str,
+        size: u64,
+        details: fmt::Arguments<'_>,
+    ) {
         if let Some(mut entry) = self.entry() {
             entry.line(what, source, command, size, details);
         }
@@ -155,13 +215,24 @@ pub struct Entry<'a> {
 
 impl Entry<'_> {
     /// Adds a line. `size` is in bytes; 0 is left out. Line ends within `details` become ` / `.
-    pub fn line(&mut self, what: What, source: Source<'_>, command: &str, size: u64, details: fmt::Arguments<'_>) {
+    pub fn line(
+        &mut self,
+        what: What,
+        source: Source<'_>,
+        command: &str,
+        size: u64,
+        details: fmt::Arguments<'_>,
+    ) {
         let (now, open) = (self.now.as_secs_f64(), &mut *self.open);
         open.sequence += 1;
         let head = (what.name(), open.sequence, size_text(size));
         let start = open.text.len();
         // Writing to a String cannot fail.
-        let _ = write!(open.text, "{now:7.3}s | #{:04} | {:12} | {source} | {command:15} | {:>10} | {details}", head.1, head.0, head.2);
+        let _ = write!(
+            open.text,
+            "{now:7.3}s | #{:04} | {:12} | {source} | {command:15} | {:>10} | {details}",
+            head.1, head.0, head.2
+        );
         if open.text[start..].contains('\n') {
             let flat = open.text[start..].replace('\n', " / ");
             open.text.truncate(start);
@@ -171,8 +242,34 @@ impl Entry<'_> {
     }
 }
 
+impl Entry<'_> {
+    /// Adds a line for an instruction, in the words of the tape, with the user's line. `more` follows.
+    pub fn instruction(
+        &mut self,
+        what: What,
+        source: Source<'_>,
+        instr: &Instr,
+        size: u64,
+        more: &str,
+    ) {
+        let operands: Vec<String> = instr.inputs.iter().map(ToString::to_string).collect();
+        let Instr { out, op, loc, .. } = instr;
+        let operands = operands.join(", ");
+        self.line(
+            what,
+            source,
+            op.kind().spec().name,
+            size,
+            format_args!("{out} = {op} {operands} ({loc}){more}"),
+        );
+    }
+}
+
 impl Drop for Entry<'_> {
-    #[expect(clippy::print_stderr, reason = "a full disk must not fail the program, nor pass in silence")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "a full disk must not fail the program, nor pass in silence"
+    )]
     fn drop(&mut self) {
         let open = &mut *self.open;
         if let Some(file) = &mut open.file
@@ -184,6 +281,78 @@ impl Drop for Entry<'_> {
         open.text.clear();
         open.text.shrink_to(1 << 20);
     }
+}
+
+/// Command, size and details of a message.
+fn describe(message: &Message) -> (&'static str, u64, String) {
+    let chunk = |chunk: &Chunk| {
+        format!(
+            "{}: {} bytes from {} of {}",
+            chunk.value,
+            chunk.bytes.len(),
+            chunk.offset,
+            chunk.total
+        )
+    };
+    let size = message.chunk().map_or(0, |chunk| chunk.bytes.len() as u64);
+    let (command, details) = match message {
+        Message::FromClient(FromClient::Tape(tape)) => ("Tape", entries(tape)),
+        Message::FromClient(FromClient::Chunk(piece)) => ("Chunk", chunk(piece)),
+        Message::FromClient(FromClient::Fetch { request, value }) => {
+            ("Fetch", format!("{request} {value}"))
+        }
+        Message::FromClient(FromClient::Stats { request }) => ("Stats", request.to_string()),
+        Message::FromClient(FromClient::Close) => ("Close", String::new()),
+        Message::ToClient(ToClient::Chunk { request, chunk: piece }) => {
+            ("Chunk", format!("{request} {}", chunk(piece)))
+        }
+        Message::ToClient(ToClient::Failed { request, error }) => {
+            ("Failed", format!("{request} {error}"))
+        }
+        Message::ToClient(ToClient::Stats { request, .. }) => ("Stats", request.to_string()),
+        Message::ToWorker(ToWorker::Run { session, seq, attempt, tape }) => {
+            ("Run", format!("{session} segment {seq} attempt {attempt}: {}", entries(tape)))
+        }
+        Message::ToWorker(ToWorker::Chunk { session, chunk: piece }) => {
+            ("Chunk", format!("{session} {}", chunk(piece)))
+        }
+        Message::ToWorker(ToWorker::Fetch { session, request, value }) => {
+            ("Fetch", format!("{session} {request} {value}"))
+        }
+        Message::ToWorker(ToWorker::Stats { session, request }) => {
+            ("Stats", format!("{session} {request}"))
+        }
+        Message::ToWorker(ToWorker::EndSession { session }) => ("EndSession", session.to_string()),
+        Message::FromWorker(FromWorker::Register(capacity)) => {
+            ("Register", format!("{} with {} threads", capacity.engine, capacity.threads))
+        }
+        Message::FromWorker(FromWorker::Done { session, seq, attempt, counts }) => {
+            let (n, us) = (counts.instructions, counts.nanos / 1000);
+            (
+                "Done",
+                format!("{session} segment {seq} attempt {attempt}: {n} instructions in {us} us"),
+            )
+        }
+        Message::FromWorker(FromWorker::Chunk { session, request, chunk: piece }) => {
+            ("Chunk", format!("{session} {request} {}", chunk(piece)))
+        }
+        Message::FromWorker(FromWorker::Failed { session, request, error }) => {
+            ("Failed", format!("{session} {request} {error}"))
+        }
+        Message::FromWorker(FromWorker::Stats { session, request, .. }) => {
+            ("Stats", format!("{session} {request}"))
+        }
+    };
+    (command, size, details)
+}
+
+/// How much a tape holds, and where in the user's program it begins.
+fn entries(tape: &Tape) -> String {
+    let n = tape.entries.len();
+    tape.instrs().next().map_or_else(
+        || format!("[{n} entries]"),
+        |first| format!("[{n} entries from {} at {}]", first.out, first.loc),
+    )
 }
 
 fn size_text(bytes: u64) -> String {
@@ -205,7 +374,13 @@ mod tests {
     fn lines_have_the_columns() {
         let path = std::env::temp_dir().join(format!("gt-log-{}.log", std::process::id()));
         let log = Log::to_file(&path).unwrap();
-        log.line(What::Recv, Source::Client(&"c1"), "Submit", 2048, format_args!("%5 = add %3, 2.0\nat x.rs:1:2"));
+        log.line(
+            What::Recv,
+            Source::Client(&"c1"),
+            "Submit",
+            2048,
+            format_args!("%5 = add %3, 2.0\nat x.rs:1:2"),
+        );
         log.line(What::WorkerSend, Source::Worker(&"w0"), "Run", 0, format_args!("segment 3"));
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -213,9 +388,18 @@ mod tests {
         let columns: Vec<&str> = lines[0].split(" | ").collect();
         assert_eq!(columns[1..3], ["#0001", "RECV        "]);
         assert_eq!(columns[3], "CLIENT c1                  ");
-        assert_eq!(columns[4..], ["Submit         ", "    2.0 KB", "%5 = add %3, 2.0 / at x.rs:1:2"]);
+        assert_eq!(
+            columns[4..],
+            ["Submit         ", "    2.0 KB", "%5 = add %3, 2.0 / at x.rs:1:2"]
+        );
         assert!(columns[0].ends_with('s') && columns[0].len() == 8, "{:?}", columns[0]);
-        assert!(lines[1].ends_with("| WORKER w0                   | Run             |            | segment 3"), "{}", lines[1]);
+        assert!(
+            lines[1].ends_with(
+                "| WORKER w0                   | Run             |            | segment 3"
+            ),
+            "{}",
+            lines[1]
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! Workers: a pure core that orders work, an executor that computes.
+//! Workers: a pure core that orders work, an executor that computes, and the shell that serves a dispatcher over sockets.
 
 pub mod core;
 pub mod executor;
+pub mod queue;
+pub(crate) mod serve;
 
 pub use self::core::{Core, Job};
 pub use executor::Executor;
+pub use serve::{End, Worker, WorkerConfig, WorkerError};

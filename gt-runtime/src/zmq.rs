@@ -8,16 +8,18 @@
 //! It promises nothing about delivery (libzmq loses what is in flight when a connection breaks) and decodes nothing.
 
 mod address;
+pub mod uplink;
 mod wake;
 
 pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
-pub use wake::{Waker, wake_pair, Wakeups};
+pub use uplink::{Uplink, UplinkError};
+pub use wake::{Waker, Wakeups, wake_pair};
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
 use ::zmq::{Context, DONTWAIT, Message, SNDMORE, Socket as Raw, SocketType};
+use bytes::Bytes;
 
 /// The largest frame any peer may send: a connection that announces more is cut before anything is allocated.
 pub const MAX_FRAME: i64 = 64 << 20;
@@ -103,7 +105,11 @@ pub fn context() -> Context {
 impl Socket {
     /// A ROUTER listening at `address` over tcp, and over a socket file too when the address is this machine's own. Port 0
     /// takes a free port. Returns the address with the port it has.
-    pub fn listen(ctx: &Context, address: &Address, exposure: Exposure) -> Result<(Socket, Address), SocketError> {
+    pub fn listen(
+        ctx: &Context,
+        address: &Address,
+        exposure: Exposure,
+    ) -> Result<(Socket, Address), SocketError> {
         if !address.is_loopback() && exposure == Exposure::Loopback {
             return Err(SocketError::Exposed(address.clone()));
         }
@@ -114,7 +120,8 @@ impl Socket {
         let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), bind_reason(e));
         // tcp first: libzmq would silently take the socket file away from a server that is still running.
         raw.bind(&address.tcp_endpoint()).map_err(refuse)?;
-        let bound = bound_port(&raw).map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
+        let bound = bound_port(&raw)
+            .map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
         let held = if address.is_loopback() { ipc_path(bound.port)? } else { None };
         if let Some(path) = &held {
             raw.bind(&ipc_endpoint(path)).map_err(refuse)?;
@@ -135,25 +142,28 @@ impl Socket {
         Ok(Socket { raw, role: Role::Dealer, held: None })
     }
 
-    /// Sends without ever waiting. `to` is ignored by a DEALER.
-    pub fn send(&self, to: &[u8], frames: &[Bytes]) -> Result<Sent, SocketError> {
-        let mut flags = DONTWAIT | SNDMORE;
-        if self.role == Role::Router {
-            match self.raw.send(to, flags) {
-                Ok(()) => {}
-                Err(e) => return not_sent(e),
+    /// Sends a message of one frame, or two, without ever waiting. `to` is ignored by a DEALER.
+    pub fn send(
+        &self,
+        to: &[u8],
+        head: Vec<u8>,
+        payload: Option<&[u8]>,
+    ) -> Result<Sent, SocketError> {
+        // libzmq looks for room before the first frame of a message; the others follow it whatever the room.
+        let more = DONTWAIT | SNDMORE;
+        let named = if self.role == Role::Router { self.raw.send(to, more) } else { Ok(()) };
+        let sent = named.and_then(|()| match payload {
+            None => self.raw.send(head, DONTWAIT),
+            Some(payload) => {
+                self.raw.send(head, more).and_then(|()| self.raw.send(payload, DONTWAIT))
             }
+        });
+        match sent {
+            Ok(()) => Ok(Sent::Queued),
+            Err(::zmq::Error::EAGAIN | ::zmq::Error::EINTR) => Ok(Sent::Full),
+            Err(::zmq::Error::EHOSTUNREACH) => Ok(Sent::NoPeer),
+            Err(other) => Err(other.into()),
         }
-        for (i, frame) in frames.iter().enumerate() {
-            if i + 1 == frames.len() {
-                flags = DONTWAIT;
-            }
-            match self.raw.send(&frame[..], flags) {
-                Ok(()) => {}
-                Err(e) => return not_sent(e),
-            }
-        }
-        Ok(Sent::Queued)
     }
 
     /// Takes the next message, or None when there is none. One with too many frames is dropped whole.
@@ -212,12 +222,18 @@ impl Drop for Socket {
 }
 
 /// Waits until a socket has something to read, a wake-up came, or `timeout` passed.
-pub fn wait(sockets: &[&Socket], wakeups: &Wakeups, timeout: Option<Duration>) -> Result<(), SocketError> {
+pub fn wait(
+    sockets: &[&Socket],
+    wakeups: &Wakeups,
+    timeout: Option<Duration>,
+) -> Result<(), SocketError> {
     use std::os::fd::AsRawFd as _;
-    let mut items: smallvec::SmallVec<[::zmq::PollItem<'_>; 4]> = sockets.iter().map(|s| s.raw.as_poll_item(::zmq::POLLIN)).collect();
+    let mut items: smallvec::SmallVec<[::zmq::PollItem<'_>; 4]> =
+        sockets.iter().map(|s| s.raw.as_poll_item(::zmq::POLLIN)).collect();
     items.push(::zmq::PollItem::from_fd(wakeups.as_raw_fd(), ::zmq::POLLIN));
     // Rounded up, so that a deadline has passed when its wait ends.
-    let timeout = timeout.map_or(-1, |t| i64::try_from(t.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
+    let timeout =
+        timeout.map_or(-1, |t| i64::try_from(t.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
     match ::zmq::poll(&mut items, timeout) {
         Ok(_) | Err(::zmq::Error::EINTR) => {}
         Err(e) => return Err(e.into()),
@@ -239,14 +255,6 @@ fn common_options(raw: &Raw) -> Result<(), SocketError> {
     raw.set_tcp_keepalive(1)?;
     raw.set_ipv6(true)?;
     Ok(())
-}
-
-fn not_sent(error: ::zmq::Error) -> Result<Sent, SocketError> {
-    match error {
-        ::zmq::Error::EAGAIN | ::zmq::Error::EINTR => Ok(Sent::Full),
-        ::zmq::Error::EHOSTUNREACH => Ok(Sent::NoPeer),
-        other => Err(other.into()),
-    }
 }
 
 fn bind_reason(error: ::zmq::Error) -> String {
@@ -271,7 +279,11 @@ fn own(frame: Message) -> Bytes {
             &self.0
         }
     }
-    if frame.len() <= 16 << 10 { Bytes::copy_from_slice(&frame) } else { Bytes::from_owner(Owner(frame)) }
+    if frame.len() <= 16 << 10 {
+        Bytes::copy_from_slice(&frame)
+    } else {
+        Bytes::from_owner(Owner(frame))
+    }
 }
 
 #[cfg(test)]
@@ -290,10 +302,10 @@ mod tests {
     }
 
     /// DEALERs refuse to send before they are connected.
-    fn send(socket: &Socket, frames: &[Bytes]) {
+    fn send(socket: &Socket, head: &[u8], payload: Option<&[u8]>) {
         let (_waker, wakeups) = wake_pair().unwrap();
         for _ in 0..500 {
-            if socket.send(&[], frames).unwrap() == Sent::Queued {
+            if socket.send(&[], head.to_vec(), payload).unwrap() == Sent::Queued {
                 return;
             }
             wait(&[], &wakeups, Some(Duration::from_millis(10))).unwrap();
@@ -304,39 +316,47 @@ mod tests {
     #[test]
     fn messages_go_both_ways_over_tcp_and_ipc() {
         let ctx = context();
-        let (router, address) = Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let (router, address) =
+            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
         let ipc = address.reachable_endpoint(Duration::from_secs(1)).unwrap();
         assert!(ipc.starts_with("ipc://"), "{ipc}");
         for (i, endpoint) in [ipc, address.tcp_endpoint()].iter().enumerate() {
             let name = [1, i as u8];
             let dealer = Socket::connect(&ctx, endpoint, &name).unwrap();
             let large = Bytes::from(vec![7; 1 << 20]);
-            send(&dealer, &[Bytes::from_static(b"head"), large.clone()]);
+            send(&dealer, b"head", Some(&large));
             let got = patient(&[&router], &router);
             assert_eq!((&got.from[..], &got.frames[0][..]), (&name[..], &b"head"[..]));
             assert_eq!(got.frames[1], large);
-            assert_eq!(router.send(&got.from, &[Bytes::from_static(b"back")]).unwrap(), Sent::Queued);
+            assert_eq!(router.send(&got.from, b"back".to_vec(), None).unwrap(), Sent::Queued);
             assert_eq!(patient(&[&dealer], &dealer).frames, [Bytes::from_static(b"back")]);
         }
-        assert_eq!(router.send(b"nobody", &[Bytes::from_static(b"x")]).unwrap(), Sent::NoPeer);
+        assert_eq!(router.send(b"nobody", b"x".to_vec(), None).unwrap(), Sent::NoPeer);
     }
 
     #[test]
     fn too_many_frames_are_dropped_whole() {
         let ctx = context();
-        let (router, address) = Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let (router, address) =
+            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
         let dealer = Socket::connect(&ctx, &address.tcp_endpoint(), b"x").unwrap();
-        send(&dealer, &vec![Bytes::from_static(b"many"); 1000]);
-        send(&dealer, &[Bytes::from_static(b"few")]);
+        send(&dealer, b"first", None);
+        dealer.raw.send_multipart(vec![&b"many"[..]; 1000], 0).unwrap();
+        send(&dealer, b"few", None);
+        assert_eq!(patient(&[&router], &router).frames, [Bytes::from_static(b"first")]);
         assert_eq!(patient(&[&router], &router).frames, [Bytes::from_static(b"few")]);
     }
 
     #[test]
     fn a_taken_port_and_an_open_one_are_refused() {
         let ctx = context();
-        let (_held, address) = Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let (_held, address) =
+            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
         let again = Socket::listen(&ctx, &address, Exposure::Loopback).err().unwrap().to_string();
-        assert!(again.starts_with(&format!("cannot listen at {address}: the port is in use")), "{again}");
+        assert!(
+            again.starts_with(&format!("cannot listen at {address}: the port is in use")),
+            "{again}"
+        );
         let open = "0.0.0.0:0".parse().unwrap();
         let exposed = Socket::listen(&ctx, &open, Exposure::Loopback).err().unwrap().to_string();
         assert!(exposed.starts_with("refusing to listen at 0.0.0.0:0"), "{exposed}");

@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 use gt_compiler::engine::{Arg, Engine, EngineError, Value};
 use gt_ir::backend::{ErrorKind, RunError, Stats, WorkerStats};
-use gt_ir::data::HostTensor;
-use gt_ir::intern::Loc;
-use gt_ir::op::Operand;
-use gt_ir::tape::{Entry, Instr, Tape, ValueId};
+use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
 use smallvec::SmallVec;
 
 use super::core::Job;
@@ -67,21 +64,34 @@ impl Executor {
     /// Does one job. Gives what is to be told to the dispatcher; a tensor is one chunk, however large.
     pub fn run(&mut self, job: Job) -> Option<FromWorker> {
         match job {
-            Job::Run { session, seq, attempt, tape, inputs } => {
+            Job::Run { session, seq, attempt, tape, inputs, .. } => {
                 let began = clock::now();
                 let instructions = self.segment(session, &tape, inputs);
                 let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
-                Some(FromWorker::Done { session, seq, attempt, counts: Counts { instructions, nanos } })
+                Some(FromWorker::Done {
+                    session,
+                    seq,
+                    attempt,
+                    counts: Counts { instructions, nanos },
+                })
             }
             Job::Fetch { session, request, value } => Some(match self.fetch(session, value) {
                 Ok(data) => FromWorker::Chunk { session, request, chunk: whole(value, data) },
                 Err(error) => FromWorker::Failed { session, request, error },
             }),
-            Job::Stats { session, request } => Some(FromWorker::Stats { session, request, stats: Box::new(self.stats(session)) }),
+            Job::Stats { session, request } => {
+                Some(FromWorker::Stats { session, request, stats: Box::new(self.stats(session)) })
+            }
             Job::End { session } => {
                 let freed = self.sessions.remove(&session).map_or(0, |table| table.values.len());
                 let name = Source::Worker(&self.name);
-                self.log.line(What::Execute, name, "EndSession", 0, format_args!("{session}: {freed} values freed"));
+                self.log.line(
+                    What::Execute,
+                    name,
+                    "EndSession",
+                    0,
+                    format_args!("{session}: {freed} values freed"),
+                );
                 None
             }
         }
@@ -106,9 +116,16 @@ impl Executor {
                     table.values.remove(value);
                 }
                 Entry::Input { out, ty, .. } => {
-                    let given = inputs.remove(out).unwrap_or_else(|| Err("its data never came".into()));
+                    let given =
+                        inputs.remove(out).unwrap_or_else(|| Err("its data never came".into()));
                     if let Some(log) = &mut log {
-                        log.line(What::Execute, Source::Worker(name), "Upload", ty.bytes() as u64, format_args!("{out}: {ty}"));
+                        log.line(
+                            What::Execute,
+                            Source::Worker(&name),
+                            "Upload",
+                            ty.bytes() as u64,
+                            format_args!("{out}: {ty}"),
+                        );
                     }
                     let slot = table.upload(engine.as_mut(), *out, given, name);
                     table.values.insert(*out, slot);
@@ -127,26 +144,37 @@ impl Executor {
             Some(Slot::Ready(held)) => held,
             Some(Slot::Failed(error)) => return Err(error.clone()),
             None => {
-                let message = format!("{value} is not here: it was never computed, or freed before it was read");
+                let message = format!(
+                    "{value} is not here: it was never computed, or freed before it was read"
+                );
                 return Err(error(ErrorKind::Internal, message, value, Loc::NONE, &self.name));
             }
         };
-        let data = self.engine.download(held).map_err(|e| error(kind(&e), e.to_string(), value, Loc::NONE, &self.name))?;
-        table.bytes_out += data.bytes.len() as u64;
+        let data = self
+            .engine
+            .download(held)
+            .map_err(|e| error(kind(&e), e.to_string(), value, Loc::NONE, &self.name))?;
+        table.bytes_out += data.bytes().len() as u64;
         let name = Source::Worker(&self.name);
-        self.log.line(What::Execute, name, "Download", data.bytes.len() as u64, format_args!("{value}: {}", data.ty));
+        self.log.line(
+            What::Execute,
+            name,
+            "Download",
+            data.bytes().len() as u64,
+            format_args!("{value}: {}", data.ty()),
+        );
         Ok(data)
     }
 
     fn stats(&self, session: SessionId) -> Stats {
         let engine = self.engine.stats();
-        let mut worker = WorkerStats { name: self.name.clone(), kernels_compiled: engine.kernels_compiled, live_bytes: engine.live_bytes as u64, ..WorkerStats::default() };
-        if let Some(table) = self.sessions.get(&session) {
-            worker.instructions = table.instructions;
-            worker.segments = table.segments;
-            worker.bytes_in = table.bytes_in;
-            worker.bytes_out = table.bytes_out;
-        }
+        let worker = WorkerStats {
+            name: self.name.clone(),
+            engine: self.engine.info().name,
+            kernels_compiled: engine.kernels_compiled,
+            compile_ns: u64::try_from(engine.compile_time.as_nanos()).unwrap_or(u64::MAX),
+            ..self.sessions.get(&session).map(Table::stats).unwrap_or_default()
+        };
         Stats { workers: vec![worker] }
     }
 }
@@ -154,6 +182,19 @@ impl Executor {
 type Inputs = BTreeMap<ValueId, Result<HostTensor, String>>;
 
 impl Table {
+    fn stats(&self) -> WorkerStats {
+        let bytes =
+            |slot: &Slot| if let Slot::Ready(value) = slot { value.bytes() as u64 } else { 0 };
+        WorkerStats {
+            instructions: self.instructions,
+            segments: self.segments,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            live_bytes: self.values.values().map(bytes).sum(),
+            ..WorkerStats::default()
+        }
+    }
+
     fn execute(&self, engine: &mut dyn Engine, instr: &Instr, worker: &str) -> Slot {
         let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
         for input in &instr.inputs {
@@ -164,33 +205,53 @@ impl Table {
                     Some(Slot::Failed(first)) => return Slot::Failed(first.clone()),
                     None => {
                         let message = format!("{}: its operand {value} is not here", instr.op);
-                        return Slot::Failed(error(ErrorKind::Internal, message, instr.out, instr.loc, worker));
+                        return Slot::Failed(error(
+                            ErrorKind::Internal,
+                            message,
+                            instr.out,
+                            instr.loc,
+                            worker,
+                        ));
                     }
                 },
             }
         }
         match engine.execute(&instr.op, &args) {
             Ok(value) => Slot::Ready(value),
-            Err(e) => Slot::Failed(error(kind(&e), describe(&e, instr, &args), instr.out, instr.loc, worker)),
+            Err(e) => Slot::Failed(error(
+                kind(&e),
+                describe(&e, instr, &args),
+                instr.out,
+                instr.loc,
+                worker,
+            )),
         }
     }
 
-    fn upload(&mut self, engine: &mut dyn Engine, out: ValueId, given: Result<HostTensor, String>, worker: &str) -> Slot {
+    fn upload(
+        &mut self,
+        engine: &mut dyn Engine,
+        out: ValueId,
+        given: Result<HostTensor, String>,
+        worker: &str,
+    ) -> Slot {
         let uploaded = given.map_err(|why| (ErrorKind::Internal, why)).and_then(|data| {
-            self.bytes_in += data.bytes.len() as u64;
+            self.bytes_in += data.bytes().len() as u64;
             engine.upload(&data).map_err(|e| (kind(&e), e.to_string()))
         });
         match uploaded {
             Ok(value) => Slot::Ready(value),
-            Err((kind, why)) => Slot::Failed(error(kind, format!("upload of {out}: {why}"), out, Loc::NONE, worker)),
+            Err((kind, why)) => {
+                Slot::Failed(error(kind, format!("upload of {out}: {why}"), out, Loc::NONE, worker))
+            }
         }
     }
 }
 
 fn kind(error: &EngineError) -> ErrorKind {
     match error {
-        EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::User,
-        EngineError::OutOfMemory { .. } => ErrorKind::Environment,
+        EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::Instruction,
+        EngineError::OutOfMemory { .. } => ErrorKind::Resource,
         EngineError::Call(_) | EngineError::Codegen(_) => ErrorKind::Internal,
     }
 }
@@ -210,20 +271,34 @@ fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> String {
     format!("{} of {}: {error}", instr.op, operands.join(", "))
 }
 
-fn error(kind: ErrorKind, message: String, value: ValueId, loc: Loc, worker: &str) -> Arc<RunError> {
-    Arc::new(RunError { kind, message: cut(message), value: Some(value), loc, worker: Some(worker.to_owned()) })
+fn error(
+    kind: ErrorKind,
+    message: String,
+    value: ValueId,
+    loc: Loc,
+    worker: &str,
+) -> Arc<RunError> {
+    Arc::new(RunError {
+        kind,
+        message: cut(message),
+        value: Some(value),
+        loc,
+        worker: Some(worker.to_owned()),
+    })
 }
 
 fn log_instruction(log: &mut LogEntry<'_>, worker: &str, instr: &Instr, slot: &Slot) {
-    let operands: Vec<String> = instr.inputs.iter().map(ToString::to_string).collect();
-    let (operands, source) = (operands.join(", "), Source::Worker(&worker));
-    let Instr { out, op, loc, .. } = instr;
+    let source = Source::Worker(&worker);
     match slot {
-        Slot::Ready(value) => {
-            log.line(What::Execute, source, op.kind().spec().name, value.bytes() as u64, format_args!("{out} = {op} {operands} : {} ({loc})", value.ty));
-        }
+        Slot::Ready(value) => log.instruction(
+            What::Execute,
+            source,
+            instr,
+            value.bytes() as u64,
+            &format!(" : {}", value.ty),
+        ),
         Slot::Failed(error) => {
-            log.line(What::Error, source, op.kind().spec().name, 0, format_args!("{out} = {op} {operands} ({loc}): {}", error.message));
+            log.instruction(What::Error, source, instr, 0, &format!(": {}", error.message))
         }
     }
 }

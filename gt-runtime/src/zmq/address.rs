@@ -24,13 +24,17 @@ pub enum AddressError {
     #[error("`{1}` in `{0}` is not a port\nhint: a port is a number from 0 to 65535")]
     BadPort(String, String),
     /// Nothing, or something that can be no host name, before the colon.
-    #[error("`{1}` in `{0}` is not a host\nhint: a host is a name, an IPv4 address, or an IPv6 address in brackets")]
+    #[error(
+        "`{1}` in `{0}` is not a host\nhint: a host is a name, an IPv4 address, or an IPv6 address in brackets"
+    )]
     BadHost(String, String),
     /// The host name has no address.
     #[error("cannot find the host `{0}`: {1}")]
     Unknown(String, String),
     /// The folder for socket files cannot be trusted.
-    #[error("{0} cannot hold the socket files: {1}\nhint: remove it, or set TMPDIR to a folder of your own")]
+    #[error(
+        "{0} cannot hold the socket files: {1}\nhint: remove it, or set TMPDIR to a folder of your own"
+    )]
     Folder(PathBuf, String),
     /// Nobody accepts connections there.
     #[error("no server at {0}: {1}\nhint: start one with `gt-cli server -p {port}`", port = .0.port)]
@@ -56,14 +60,20 @@ impl Address {
     /// Whether the host can only mean this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        self.host.eq_ignore_ascii_case("localhost") || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        self.host.eq_ignore_ascii_case("localhost")
+            || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
     /// `tcp://HOST:PORT`. The loopback name is spelled as an address, since ZeroMQ binds to addresses only.
     #[must_use]
     pub fn tcp_endpoint(&self) -> String {
-        let host = if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
-        if host.contains(':') { format!("tcp://[{host}]:{}", self.port) } else { format!("tcp://{host}:{}", self.port) }
+        let host =
+            if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
+        if host.contains(':') {
+            format!("tcp://[{host}]:{}", self.port)
+        } else {
+            format!("tcp://{host}:{}", self.port)
+        }
     }
 
     /// The endpoint a peer should connect to: the socket file when a server of this user answers there, else tcp when
@@ -79,7 +89,8 @@ impl Address {
     }
 
     fn probe_tcp(&self, patience: Duration) -> Result<(), AddressError> {
-        let name = if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
+        let name =
+            if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
         let found = (name, self.port)
             .to_socket_addrs()
             .map_err(|e| AddressError::Unknown(self.host.clone(), e.to_string()))?;
@@ -96,7 +107,11 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') { write!(f, "[{}]:{}", self.host, self.port) } else { write!(f, "{}:{}", self.host, self.port) }
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
     }
 }
 
@@ -104,12 +119,19 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let (host, port) = text.trim().rsplit_once(':').ok_or_else(|| AddressError::NoPort(text.into()))?;
+        let (host, port) =
+            text.trim().rsplit_once(':').ok_or_else(|| AddressError::NoPort(text.into()))?;
         let port = port.parse().map_err(|_| AddressError::BadPort(text.into(), port.into()))?;
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         let good = match bare {
             Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => !host.is_empty() && host.len() <= 253 && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')),
+            None => {
+                !host.is_empty()
+                    && host.len() <= 253
+                    && host
+                        .chars()
+                        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+            }
         };
         if !good {
             return Err(AddressError::BadHost(text.into(), host.into()));
@@ -149,7 +171,9 @@ pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
 /// The user this process runs as: the owner of its entry in /proc, or of its home folder where there is no /proc.
 fn user_id() -> u32 {
     let owner = |path: &Path| std::fs::metadata(path).ok().map(|m| m.uid());
-    owner(Path::new("/proc/self")).or_else(|| std::env::home_dir().and_then(|home| owner(&home))).unwrap_or(u32::MAX)
+    owner(Path::new("/proc/self"))
+        .or_else(|| std::env::home_dir().and_then(|home| owner(&home)))
+        .unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -158,7 +182,11 @@ mod tests {
 
     fn check(text: &str, expect: &str) {
         let got = match text.parse::<Address>() {
-            Ok(a) => format!("{a} {} {}", a.tcp_endpoint(), if a.is_loopback() { "local" } else { "remote" }),
+            Ok(a) => format!(
+                "{a} {} {}",
+                a.tcp_endpoint(),
+                if a.is_loopback() { "local" } else { "remote" }
+            ),
             Err(e) => e.to_string().lines().next().unwrap().to_owned(),
         };
         assert_eq!(got, expect, "{text}");
@@ -183,8 +211,14 @@ mod tests {
     #[test]
     fn nobody_home_is_named() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let error = Address::local(free).reachable_endpoint(Duration::from_secs(1)).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("no server at 127.0.0.1:{free}: connection refused")), "{error}");
+        let error = Address::local(free)
+            .reachable_endpoint(Duration::from_secs(1))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(&format!("no server at 127.0.0.1:{free}: connection refused")),
+            "{error}"
+        );
         assert!(error.contains(&format!("gt-cli server -p {free}")), "{error}");
     }
 

@@ -1,0 +1,359 @@
+//! Clients: the session as a program's side of it sees it, the same embedded and remote.
+//!
+//! [`Session`] turns calls into messages of a connection and its deliveries into answers. It is passive: whoever holds it (the
+//! embedded system, or the thread that owns the sockets) feeds it what arrived and transmits what it queued. Each question
+//! gets exactly one answer; when the connection ends, every open question is answered with the reason, and so is every later one.
+
+mod remote;
+
+pub use remote::{connect, connect_to};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gt_ir::backend::{ErrorKind, RunError, Stats};
+use gt_ir::{Entry, HostTensor, Tape, ValueId};
+
+use crate::assembly::{Assembly, pieces, whole};
+use crate::clock::Time;
+use crate::connection::{Connection, Ending, Incoming};
+use crate::ids::{Identity, RequestId};
+use crate::log::{Log, Source, What};
+use crate::slot::Slot;
+use crate::wire::codec::WireError;
+use crate::wire::{FromClient, MAX_CHUNK, Message, Packet, Stream, ToClient, Weight};
+use smallvec::SmallVec;
+
+/// The answer to a read.
+pub(crate) type Fetched = Slot<Result<HostTensor, RunError>>;
+/// The answer to a question what ran.
+pub(crate) type Answered = Slot<Result<Stats, RunError>>;
+
+/// Weight a client may have queued before [`Session::is_full`]: what a submit or an upload waits for.
+const MAX_QUEUED: u64 = 64 << 20;
+/// Entries of one tape on the wire; longer ones are cut into several segments.
+const SEGMENT: usize = 1 << 14;
+
+/// One session, from the client's side.
+pub(crate) struct Session {
+    pub(crate) connection: Connection,
+    /// What the system is called in errors: `the server at localhost:12345`.
+    system: String,
+    /// What the dispatcher calls this session.
+    name: String,
+    log: Log,
+    /// The most bytes a chunk may have.
+    max_chunk: usize,
+    open: BTreeMap<RequestId, Question>,
+    next: u64,
+    over: Option<RunError>,
+    closed: bool,
+}
+
+enum Question {
+    Fetch { value: ValueId, assembly: Option<Assembly>, slot: Fetched },
+    Stats(Answered),
+}
+
+/// How a session's tensors travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Travel {
+    /// As they are, within one process.
+    Whole,
+    /// In pieces the wire takes.
+    Pieces,
+}
+
+impl Session {
+    pub(crate) fn new(connection: Connection, system: String, travel: Travel, log: Log) -> Self {
+        let max_chunk = if travel == Travel::Whole { usize::MAX } else { MAX_CHUNK };
+        let open = BTreeMap::new();
+        Session {
+            connection,
+            system,
+            name: "new".into(),
+            log,
+            max_chunk,
+            open,
+            next: 0,
+            over: None,
+            closed: false,
+        }
+    }
+
+    /// Whether a submit or an upload is to wait until some of what is queued has gone.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.is_over()
+            && [Stream::Control, Stream::Bulk]
+                .iter()
+                .any(|&s| self.connection.link(s).queued() > MAX_QUEUED)
+    }
+
+    /// Whether nothing more will come of it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// Whether everything queued has been taken by the other side.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        [Stream::Control, Stream::Bulk].iter().all(|&s| self.connection.link(s).queued() == 0)
+    }
+
+    pub(crate) fn submit(&mut self, now: Time, mut segment: Tape) {
+        self.log_segment(&segment);
+        while segment.entries.len() > SEGMENT {
+            let rest = segment.entries.split_off(SEGMENT);
+            self.send(now, FromClient::Tape(Arc::new(segment)));
+            segment = Tape { entries: rest };
+        }
+        self.send(now, FromClient::Tape(Arc::new(segment)));
+    }
+
+    pub(crate) fn upload(&mut self, now: Time, value: ValueId, data: HostTensor) {
+        self.log_line(
+            What::ClientSend,
+            "Upload",
+            data.bytes().len(),
+            format_args!("{value}: {}", data.ty()),
+        );
+        for piece in pieces(whole(value, data), self.max_chunk) {
+            self.send(now, FromClient::Chunk(piece));
+        }
+    }
+
+    pub(crate) fn fetch(&mut self, now: Time, value: ValueId) -> Fetched {
+        let slot = Fetched::new();
+        if let Some(why) = &self.over {
+            slot.put(Err(why.clone()));
+            return slot;
+        }
+        let request = self.ask(Question::Fetch { value, assembly: None, slot: slot.clone() });
+        self.log_line(What::ClientSend, "Fetch", 0, format_args!("{request} {value}"));
+        self.send(now, FromClient::Fetch { request, value });
+        slot
+    }
+
+    pub(crate) fn stats(&mut self, now: Time) -> Answered {
+        let slot = Answered::new();
+        if let Some(why) = &self.over {
+            slot.put(Err(why.clone()));
+            return slot;
+        }
+        let request = self.ask(Question::Stats(slot.clone()));
+        self.log_line(What::ClientSend, "Stats", 0, format_args!("{request}"));
+        self.send(now, FromClient::Stats { request });
+        slot
+    }
+
+    /// Ends the session from this side: what it holds is freed, and every open question is answered.
+    pub(crate) fn close(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.log_line(What::ClientSend, "Close", 0, format_args!(""));
+            self.send(now, FromClient::Close);
+            self.fail(ErrorKind::Connection, "the session was closed".into());
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Takes a packet of the dispatcher.
+    pub(crate) fn receive(&mut self, now: Time, packet: Packet) {
+        let mut arrived: SmallVec<[Incoming; 4]> = SmallVec::new();
+        self.connection.receive(now, packet, &mut |incoming| arrived.push(incoming));
+        arrived.into_iter().for_each(|incoming| self.take(incoming));
+    }
+
+    /// Hands out what is to be sent now.
+    pub(crate) fn transmit(&mut self, now: Time, out: &mut impl FnMut(Packet)) {
+        let mut ended = None;
+        self.connection.transmit(now, out, &mut |incoming| ended = Some(incoming));
+        if let Some(ended) = ended {
+            self.take(ended);
+        }
+    }
+
+    /// Something came that is no packet of this build. Before the connection is open it explains why it never will be.
+    pub(crate) fn misunderstood(&mut self, error: &WireError) {
+        self.log_line(What::Error, "Damaged", 0, format_args!("{error}"));
+        if !self.connection.is_open()
+            && matches!(error, WireError::Magic(_) | WireError::Version { .. })
+        {
+            self.fail(
+                ErrorKind::Connection,
+                format!("{} does not speak this program's protocol: {error}", self.system),
+            );
+        }
+    }
+
+    /// Takes what the connection delivered.
+    fn take(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Opened(welcome) => {
+                self.name = welcome.name;
+                self.log_line(What::Connect, "Welcome", 0, format_args!("{}", self.system));
+            }
+            Incoming::Message(stream, message) => {
+                self.connection.release(stream, message.weight());
+                if let Message::ToClient(message) = message {
+                    self.answer(message);
+                }
+            }
+            Incoming::Ended(ending) => self.end(&ending),
+        }
+    }
+
+    /// The connection is over: everybody who waits is told.
+    pub(crate) fn end(&mut self, ending: &Ending) {
+        self.log_line(What::Disconnect, "Ended", 0, format_args!("{ending}"));
+        let message = match ending {
+            Ending::Bye(reason) => format!("{} ended the session: {reason}", self.system),
+            Ending::Refused(refusal) => format!("{} refused: {refusal}", self.system),
+            Ending::Silent(_) | Ending::Stuck(_) | Ending::NoAnswer(_) => {
+                format!("{} is lost: {ending}", self.system)
+            }
+        };
+        self.fail(ErrorKind::Connection, message);
+    }
+
+    /// Answers every question, open or yet to come, with an error; the first reason stays.
+    pub(crate) fn fail(&mut self, kind: ErrorKind, message: String) {
+        let why = self.over.get_or_insert(RunError::new(kind, message)).clone();
+        for question in std::mem::take(&mut self.open).into_values() {
+            question.fail(why.clone());
+        }
+    }
+
+    /// Why nothing more will come of it.
+    pub(crate) fn over(&self) -> Option<&RunError> {
+        self.over.as_ref()
+    }
+
+    fn ask(&mut self, question: Question) -> RequestId {
+        let request = RequestId(self.next);
+        self.next += 1;
+        self.open.insert(request, question);
+        request
+    }
+
+    fn send(&mut self, now: Time, message: FromClient) {
+        if !self.is_over() {
+            let message = Message::FromClient(message);
+            self.connection.send(now, message.stream(), message);
+        }
+    }
+
+    fn answer(&mut self, message: ToClient) {
+        match message {
+            ToClient::Failed { request, error } => {
+                self.log_line(
+                    What::ClientRecv,
+                    "Failed",
+                    0,
+                    format_args!("{request} {}", error.message),
+                );
+                if let Some(question) = self.open.remove(&request) {
+                    question.fail(RunError::clone(&error));
+                }
+            }
+            ToClient::Stats { request, stats } => {
+                self.log_line(What::ClientRecv, "Stats", 0, format_args!("{request}"));
+                if let Some(Question::Stats(slot)) = self.open.remove(&request) {
+                    slot.put(Ok(*stats));
+                }
+            }
+            ToClient::Chunk { request, chunk } => {
+                self.log_line(
+                    What::ClientRecv,
+                    "Chunk",
+                    chunk.bytes.len(),
+                    format_args!("{request} {} at {}", chunk.value, chunk.offset),
+                );
+                let Some(Question::Fetch { assembly, .. }) = self.open.get_mut(&request) else {
+                    return;
+                };
+                match assembly {
+                    Some(assembly) => assembly.add(chunk),
+                    None => *assembly = Some(Assembly::begin(chunk)),
+                }
+                if assembly.as_ref().is_some_and(Assembly::is_over)
+                    && let Some(question) = self.open.remove(&request)
+                {
+                    question.finish();
+                }
+            }
+        }
+    }
+
+    fn log_line(&self, what: What, command: &str, size: usize, details: std::fmt::Arguments<'_>) {
+        self.log.line(what, Source::Client(&self.name), command, size as u64, details);
+    }
+
+    fn log_segment(&self, segment: &Tape) {
+        let Some(mut log) = self.log.entry() else { return };
+        for entry in &segment.entries {
+            let source = Source::Client(&self.name);
+            match entry {
+                Entry::Instr(instr) => log.instruction(What::ClientSend, source, instr, 0, ""),
+                Entry::Free(value) => {
+                    log.line(What::ClientSend, source, "free", 0, format_args!("{value}"))
+                }
+                Entry::Input { out, ty, .. } => {
+                    log.line(What::ClientSend, source, "input", 0, format_args!("{out}: {ty}"))
+                }
+                Entry::Output { value, .. } => {
+                    log.line(What::ClientSend, source, "output", 0, format_args!("{value}"))
+                }
+                Entry::Enter(name) => {
+                    log.line(What::ClientSend, source, "enter", 0, format_args!("{name}"))
+                }
+                Entry::Exit(name) => {
+                    log.line(What::ClientSend, source, "exit", 0, format_args!("{name}"))
+                }
+            }
+        }
+    }
+}
+
+impl Question {
+    fn fail(self, why: RunError) {
+        match self {
+            Question::Fetch { value, slot, .. } => {
+                slot.put(Err(RunError { value: why.value.or(Some(value)), ..why }))
+            }
+            Question::Stats(slot) => slot.put(Err(why)),
+        }
+    }
+
+    fn finish(self) {
+        let Question::Fetch { value, assembly: Some(assembly), slot } = self else { return };
+        slot.put(match assembly {
+            Assembly::Whole(data) => Ok(data),
+            Assembly::Broken(why) => Err(internal(value, why)),
+            Assembly::Partial { .. } => Err(internal(value, "it came in part only".into())),
+        });
+    }
+}
+
+fn internal(value: ValueId, why: String) -> RunError {
+    RunError {
+        value: Some(value),
+        ..RunError::new(ErrorKind::Internal, format!("reading {value}: {why}"))
+    }
+}
+
+/// Who this process is, for the errors and logs of others.
+pub(crate) fn identity(name: String) -> Identity {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|h| h.trim().to_owned())
+        .unwrap_or_else(|_| "localhost".into());
+    Identity { name, host, pid: std::process::id() }
+}
+
+/// The name of this program.
+pub(crate) fn program() -> String {
+    let path = std::env::current_exe().ok();
+    path.and_then(|p| Some(p.file_stem()?.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "program".into())
+}

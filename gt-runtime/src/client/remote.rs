@@ -1,0 +1,242 @@
+//! A session with a server in another process.
+//!
+//! One thread owns the sockets. Threads that record, submit and read lock the [`Session`], queue what they have to say and wake
+//! that thread; answers come through slots. A server that cannot be reached gives an error within two seconds; one that is lost
+//! later answers every read with the reason.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::{HostTensor, Tape, ValueId};
+
+use super::{Session, Travel, identity, program};
+use crate::clock;
+use crate::connection::{Connection, ConnectionConfig};
+use crate::ids::Incarnation;
+use crate::log::Log;
+use crate::slot::Slot;
+use crate::wire::{Hello, Role};
+use crate::zmq::{Address, SocketError, Uplink, UplinkError, Waker, Wakeups, context, wake_pair};
+
+/// How long a server may take to answer the first time, connection and handshake together.
+const PATIENCE: Duration = Duration::from_millis(1_900);
+/// How long an orderly end may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Packets taken from the sockets before what is queued is sent.
+const BATCH: usize = 64;
+
+/// Connects to the server at `HOST:PORT`, with a new session.
+///
+/// # Errors
+/// The address is none, nobody answers there within two seconds, or the server refuses.
+pub fn connect(address: &str) -> Result<Arc<dyn Backend>, RunError> {
+    let address: Address = address.parse().map_err(|e: crate::zmq::AddressError| {
+        RunError::new(ErrorKind::Connection, e.to_string())
+    })?;
+    connect_to(&address, ConnectionConfig::remote())
+}
+
+/// As [`connect`], with a configuration.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_to(
+    address: &Address,
+    config: ConnectionConfig,
+) -> Result<Arc<dyn Backend>, RunError> {
+    let began = clock::now();
+    let session_error = |e: SocketError| RunError::new(ErrorKind::Connection, e.to_string());
+    let ctx = context();
+    let uplink = Uplink::open(&ctx, address, PATIENCE).map_err(session_error)?;
+    let (waker, wakeups) = wake_pair().map_err(|e| session_error(e.into()))?;
+    let left = PATIENCE.saturating_sub(clock::now() - began).max(Duration::from_millis(100));
+    let config = ConnectionConfig {
+        answer: Some(config.answer.map_or(left, |answer| answer.min(left))),
+        ..config
+    };
+    let hello = Hello::new(Role::Client, identity(program()));
+    let connection =
+        Connection::dial(clock::now(), Incarnation(clock::wall_nanos()), hello, config);
+    let session = Session::new(
+        connection,
+        format!("the server at {address}"),
+        Travel::Pieces,
+        Log::from_environment(),
+    );
+    let shared = Arc::new(Shared {
+        session: Mutex::new(session),
+        moved: Condvar::new(),
+        waker,
+        opened: Slot::new(),
+        gone: Slot::new(),
+    });
+    let other = shared.clone();
+    let thread = std::thread::Builder::new()
+        .name("gt-client".into())
+        .spawn(move || other.run(&uplink, &wakeups))
+        .map_err(|e| session_error(e.into()))?;
+    let remote = Remote { shared, thread: Mutex::new(Some(thread)) };
+    match remote.shared.opened.wait() {
+        Some(Ok(())) => Ok(Arc::new(remote)),
+        Some(Err(why)) => Err(why),
+        None => Err(RunError::new(ErrorKind::Internal, "the connection was never opened")),
+    }
+}
+
+struct Remote {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    session: Mutex<Session>,
+    /// Signalled when the session has room again, or is over.
+    moved: Condvar,
+    waker: Waker,
+    opened: Slot<Result<(), RunError>>,
+    /// Filled when the thread that owns the sockets ends.
+    gone: Slot<()>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Session> {
+        // A panic between two of its steps leaves a session consistent enough to fail the questions of others.
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the session has room, does something with it, and wakes the thread that owns the sockets.
+    fn when_roomy(&self, act: impl FnOnce(&mut Session)) {
+        let mut session = self
+            .moved
+            .wait_while(self.lock(), |s| s.is_full())
+            .unwrap_or_else(PoisonError::into_inner);
+        act(&mut session);
+        drop(session);
+        self.waker.wake();
+    }
+
+    /// The thread that owns the sockets.
+    fn run(&self, uplink: &Uplink, wakeups: &Wakeups) {
+        let _leaving = Leaving(self);
+        if let Err(error) = self.exchange(uplink, wakeups) {
+            self.lock().fail(ErrorKind::Internal, format!("the sockets failed: {error}"));
+        }
+        // Lets a last good-bye leave; the sockets close when the caller's uplink drops.
+        let _ = uplink.set_linger(Duration::from_millis(200));
+    }
+
+    fn exchange(&self, uplink: &Uplink, wakeups: &Wakeups) -> Result<(), UplinkError> {
+        let mut closing = None;
+        loop {
+            let mut packets = Vec::new();
+            let more = self.receive(uplink)?;
+            let mut session = self.lock();
+            let now = clock::now();
+            session.transmit(now, &mut |packet| packets.push(packet));
+            if session.is_closed() {
+                let end = *closing.get_or_insert(now + FAREWELL);
+                if session.connection.is_ended() || session.has_sent_all() || now >= end {
+                    packets.push(session.connection.close("the client closed its session".into()));
+                }
+            }
+            let over = session.connection.is_ended() || session.is_over() && !session.is_closed();
+            let deadline = session.connection.next_deadline();
+            if !session.is_full() {
+                self.moved.notify_all();
+            }
+            if session.connection.is_open() {
+                self.opened.put(Ok(()));
+            } else if let Some(why) = session.over() {
+                self.opened.put(Err(why.clone()));
+            }
+            drop(session);
+            for packet in &packets {
+                uplink.send(packet)?;
+            }
+            if over {
+                return Ok(());
+            }
+            if !more {
+                let deadline = deadline.into_iter().chain(closing).min();
+                uplink.wait(wakeups, deadline.map(|at| at.saturating_sub(clock::now())))?;
+            }
+        }
+    }
+
+    /// Takes what came, a batch at most; says whether more may be there.
+    fn receive(&self, uplink: &Uplink) -> Result<bool, UplinkError> {
+        for _ in 0..BATCH {
+            match uplink.receive() {
+                Ok(None) => return Ok(false),
+                Ok(Some(packet)) => self.lock().receive(clock::now(), packet),
+                // Not from a server of this build: said once, when it is the first thing that came.
+                Err(UplinkError::Wire(error)) => self.lock().misunderstood(&error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whatever ends the thread, nobody waits for it in vain.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut session = self.0.lock();
+        session.fail(ErrorKind::Internal, "the thread that owns the sockets ended".into());
+        let why = session.over().cloned();
+        drop(session);
+        if let Some(why) = why {
+            self.0.opened.put(Err(why));
+        }
+        self.0.moved.notify_all();
+        self.0.gone.put(());
+    }
+}
+
+impl Backend for Remote {
+    fn submit(&self, segment: Tape) {
+        self.shared.when_roomy(|session| session.submit(clock::now(), segment));
+    }
+
+    fn upload(&self, value: ValueId, data: HostTensor) {
+        self.shared.when_roomy(|session| session.upload(clock::now(), value, data));
+    }
+
+    fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let slot = self.shared.lock().fetch(clock::now(), value);
+        self.shared.waker.wake();
+        slot.wait().unwrap_or_else(|| {
+            Err(RunError::new(ErrorKind::Internal, "the answer was taken twice"))
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, RunError> {
+        let slot = self.shared.lock().stats(clock::now());
+        self.shared.waker.wake();
+        slot.wait().unwrap_or_else(|| {
+            Err(RunError::new(ErrorKind::Internal, "the answer was taken twice"))
+        })
+    }
+
+    fn close(&self) {
+        self.shared.lock().close(clock::now());
+        self.shared.waker.wake();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && self.shared.gone.wait_for(FAREWELL * 2).is_some()
+        {
+            // It has said that it is done, so this does not wait; a panic there was told to whoever read.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

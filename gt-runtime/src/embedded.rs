@@ -1,0 +1,440 @@
+//! The whole system inside one process: no sockets, no ports, no thread for the dispatcher.
+//!
+//! Dispatcher, connections and worker cores are passive state in one lock; whoever brings an event (a thread that submits or
+//! reads, an executor that reports) carries its consequences through to the last packet. Only the executors, one a worker, are threads.
+//! Packets travel as they are; tensors are never copied on the way. A worker whose engine panics is lost like any other, with an
+//! error for those who read from it, and is replaced.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use gt_compiler::engine::Engine;
+use gt_compiler::{Native, NativeConfig};
+use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::{HostTensor, Tape, ValueId};
+
+use crate::client::{self, Session, Travel, identity, program};
+use crate::clock;
+use crate::connection::{Connection, ConnectionConfig, Incoming};
+use crate::dispatcher::{Action, Config, Dispatcher, Event};
+use crate::ids::{Incarnation, PeerId};
+use crate::log::{Log, Source, What};
+use crate::wire::{Capacity, FromWorker, Hello, Message, Packet, Role, Stream, Weight};
+use crate::worker::queue::Queue;
+use crate::worker::serve::panic_text;
+use crate::worker::{Core, Executor, Job};
+
+/// The variable that names a server to use instead.
+pub const CONNECT: &str = "GT_CONNECT";
+/// The variable that says how many workers there are.
+pub const WORKERS: &str = "GT_WORKERS";
+/// The most workers one process may have.
+const MAX_WORKERS: usize = 256;
+
+/// Makes the engine of the n-th worker.
+pub type MakeEngine = Box<dyn Fn(usize) -> Box<dyn Engine> + Send + Sync>;
+
+/// A running system. It ends with its last handle and the last of its sessions.
+#[derive(Clone)]
+pub struct System(Arc<Handle>);
+
+/// What the sessions hold, but the executors do not: when it drops, they end.
+struct Handle(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when a session may have room again.
+    moved: Condvar,
+    engine: MakeEngine,
+    log: Log,
+}
+
+struct State {
+    dispatcher: Dispatcher,
+    sessions: BTreeMap<PeerId, Session>,
+    workers: BTreeMap<PeerId, Worker>,
+    next_peer: u64,
+    /// Peers whose connection may have something to send.
+    stirred: VecDeque<PeerId>,
+    actions: Vec<Action>,
+    packets: Vec<Packet>,
+    jobs: Vec<Job>,
+    log: Log,
+}
+
+struct Worker {
+    connection: Connection,
+    core: Core,
+    queue: Arc<Queue<Job>>,
+    name: String,
+}
+
+impl System {
+    /// A system with native engines that share the machine's cores.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let config =
+            NativeConfig { threads: (cores / workers.max(1)).max(1), ..NativeConfig::default() };
+        System::with_engines(workers, Box::new(move |_| Box::new(Native::new(config.clone()))), log)
+    }
+
+    /// A system with engines of the caller's.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn with_engines(workers: usize, engine: MakeEngine, log: Log) -> Result<System, RunError> {
+        let state = State {
+            dispatcher: Dispatcher::new(Config { notes: log.is_on(), ..Config::embedded() }),
+            sessions: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            next_peer: 0,
+            stirred: VecDeque::new(),
+            actions: Vec::new(),
+            packets: Vec::new(),
+            jobs: Vec::new(),
+            log: log.clone(),
+        };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), moved: Condvar::new(), engine, log });
+        let handle = Handle(shared.clone());
+        for n in 0..workers.clamp(1, MAX_WORKERS) {
+            shared.clone().start_worker(n).map_err(|e| {
+                RunError::new(ErrorKind::Resource, format!("cannot start a worker: {e}"))
+            })?;
+        }
+        Ok(System(Arc::new(handle)))
+    }
+
+    /// A new session.
+    #[must_use]
+    pub fn session(&self) -> Arc<dyn Backend> {
+        let shared = &self.0.0;
+        let mut state = shared.lock();
+        let peer = state.new_peer();
+        let session = Session::new(
+            dial(Role::Client, program()),
+            "the embedded system".into(),
+            Travel::Whole,
+            shared.log.clone(),
+        );
+        state.sessions.insert(peer, session);
+        state.settle(peer);
+        Arc::new(Embedded { handle: self.0.clone(), peer })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().workers.values().for_each(|worker| worker.queue.close());
+    }
+}
+
+fn dial(role: Role, name: String) -> Connection {
+    let hello = Hello::new(role, identity(name));
+    Connection::dial(
+        clock::now(),
+        Incarnation(clock::wall_nanos()),
+        hello,
+        ConnectionConfig::embedded(),
+    )
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic inside is a bug of the state machines; what they still can do for the other sessions is done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with a session's side and carries it through.
+    fn with<T>(&self, peer: PeerId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let mut state = self.lock();
+        let result = act(state.sessions.get_mut(&peer)?);
+        state.settle(peer);
+        Some(result)
+    }
+
+    /// As [`with`](Shared::with), when the session has room.
+    fn when_roomy(&self, peer: PeerId, act: impl FnOnce(&mut Session)) {
+        let full = |state: &mut State| state.sessions.get(&peer).is_some_and(Session::is_full);
+        let mut state =
+            self.moved.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = state.sessions.get_mut(&peer) {
+            act(session);
+            state.settle(peer);
+        }
+    }
+
+    fn start_worker(self: Arc<Self>, n: usize) -> std::io::Result<()> {
+        let engine = (self.engine)(n);
+        let (peer, executor, queue) = self.join(engine);
+        let shared = self.clone();
+        let work = move || {
+            if let Err(panic) =
+                catch_unwind(AssertUnwindSafe(|| shared.work(peer, executor, &queue)))
+            {
+                shared.lose(peer, &panic_text(&*panic));
+                // Without a thread the sessions find no worker and say so.
+                let _ = shared.start_worker(n);
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("gt-worker-{n}"))
+            .spawn(work)
+            .map(drop)
+            .inspect_err(|e| self.lose(peer, &e.to_string()))
+    }
+
+    /// Registers a worker with the dispatcher.
+    fn join(&self, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Queue<Job>>) {
+        let info = engine.info();
+        let threads = u32::try_from(info.threads).unwrap_or(u32::MAX);
+        let capacity =
+            Capacity { engine: info.name.clone(), threads, memory: info.memory_limit as u64 };
+        let mut state = self.lock();
+        let (peer, queue) = (state.new_peer(), Arc::new(Queue::new()));
+        let mut connection = dial(Role::Worker, info.name);
+        connection.send(
+            clock::now(),
+            Stream::Control,
+            Message::FromWorker(FromWorker::Register(capacity)),
+        );
+        let worker =
+            Worker { connection, core: Core::new(), queue: queue.clone(), name: "worker".into() };
+        state.workers.insert(peer, worker);
+        state.settle(peer);
+        let name = state.workers.get(&peer).map_or_else(String::new, |worker| worker.name.clone());
+        (peer, Executor::new(engine, name, self.log.clone()), queue)
+    }
+
+    /// An executor's thread.
+    fn work(&self, peer: PeerId, mut executor: Executor, queue: &Queue<Job>) {
+        while let Some(job) = queue.pop() {
+            let owed = if let Job::Run { owed, .. } = &job { *owed } else { 0 };
+            let report = executor.run(job);
+            if report.is_none() && owed == 0 {
+                continue;
+            }
+            let mut state = self.lock();
+            if let Some(worker) = state.workers.get_mut(&peer) {
+                worker.connection.release(Stream::Control, owed);
+                if let Some(report) = report.map(Message::FromWorker) {
+                    worker.connection.send(clock::now(), report.stream(), report);
+                }
+                state.settle(peer);
+            }
+            drop(state);
+            self.moved.notify_all();
+        }
+    }
+
+    /// A worker is gone; the dispatcher hears why.
+    fn lose(&self, peer: PeerId, why: &str) {
+        let mut state = self.lock();
+        if let Some(mut worker) = state.workers.remove(&peer) {
+            let bye = worker.connection.close(format!("its engine panicked: {why}"));
+            state.bring(Event::Packet(peer, bye));
+            state.settle(peer);
+        }
+        drop(state);
+        self.moved.notify_all();
+    }
+}
+
+impl State {
+    fn new_peer(&mut self) -> PeerId {
+        self.next_peer += 1;
+        PeerId(self.next_peer)
+    }
+
+    /// Carries what a peer has to say, and all that follows from it, through to the end.
+    fn settle(&mut self, peer: PeerId) {
+        self.stirred.push_back(peer);
+        while let Some(peer) = self.stirred.pop_front() {
+            let mut packets = std::mem::take(&mut self.packets);
+            self.transmit(peer, &mut packets);
+            for packet in packets.drain(..) {
+                self.bring(Event::Packet(peer, packet));
+            }
+            self.packets = packets;
+        }
+    }
+
+    fn transmit(&mut self, peer: PeerId, packets: &mut Vec<Packet>) {
+        let (now, mut say) = (clock::now(), |packet| packets.push(packet));
+        if let Some(session) = self.sessions.get_mut(&peer) {
+            session.transmit(now, &mut say);
+        } else if let Some(worker) = self.workers.get_mut(&peer) {
+            worker.connection.transmit(now, &mut say, &mut |_| ());
+        }
+    }
+
+    /// Brings an event to the dispatcher and does what it wants done.
+    fn bring(&mut self, event: Event) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.dispatcher.handle(clock::now(), event, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Send(peer, packet) => self.deliver(peer, packet),
+                Action::Note(note) => self.log.note(&note),
+                Action::Report(report) => self.log.line(
+                    What::Connect,
+                    Source::Dispatcher,
+                    "Report",
+                    0,
+                    format_args!("{}", crate::server::describe(&report)),
+                ),
+                Action::Forget(_) => {}
+            }
+        }
+        self.actions = actions;
+    }
+
+    fn deliver(&mut self, peer: PeerId, packet: Packet) {
+        let now = clock::now();
+        if let Some(session) = self.sessions.get_mut(&peer) {
+            session.receive(now, packet);
+        } else if let Some(worker) = self.workers.get_mut(&peer) {
+            worker.receive(packet, &mut self.jobs);
+            self.jobs.drain(..).for_each(|job| worker.queue.push(job));
+        }
+        if self.stirred.back() != Some(&peer) {
+            self.stirred.push_back(peer);
+        }
+    }
+}
+
+impl Worker {
+    fn receive(&mut self, packet: Packet, jobs: &mut Vec<Job>) {
+        let mut arrived: smallvec::SmallVec<[Incoming; 2]> = smallvec::SmallVec::new();
+        self.connection.receive(clock::now(), packet, &mut |incoming| arrived.push(incoming));
+        for incoming in arrived {
+            match incoming {
+                Incoming::Opened(welcome) => self.name = welcome.name,
+                Incoming::Message(stream, message) => {
+                    let weight = message.weight();
+                    let free = match message {
+                        Message::ToWorker(message) => {
+                            self.core.handle(stream, message, weight, jobs)
+                        }
+                        Message::FromClient(_) | Message::ToClient(_) | Message::FromWorker(_) => {
+                            weight
+                        }
+                    };
+                    self.connection.release(stream, free);
+                }
+                Incoming::Ended(_) => self.queue.close(),
+            }
+        }
+    }
+}
+
+/// One session of a system.
+struct Embedded {
+    handle: Arc<Handle>,
+    peer: PeerId,
+}
+
+impl Embedded {
+    fn shared(&self) -> &Shared {
+        &self.handle.0
+    }
+}
+
+impl Backend for Embedded {
+    fn submit(&self, segment: Tape) {
+        self.shared().when_roomy(self.peer, |session| session.submit(clock::now(), segment));
+    }
+
+    fn upload(&self, value: ValueId, data: HostTensor) {
+        self.shared().when_roomy(self.peer, |session| session.upload(clock::now(), value, data));
+    }
+
+    fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
+        slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
+    }
+
+    fn stats(&self) -> Result<Stats, RunError> {
+        let slot = self.shared().with(self.peer, |session| session.stats(clock::now()));
+        slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
+    }
+
+    fn close(&self) {
+        self.shared().with(self.peer, |session| session.close(clock::now()));
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.close();
+        self.shared().lock().sessions.remove(&self.peer);
+    }
+}
+
+fn gone() -> RunError {
+    RunError::new(ErrorKind::Internal, "the session is gone")
+}
+
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+static SYSTEM: OnceLock<Result<System, RunError>> = OnceLock::new();
+
+/// Chooses how many workers the process's own system has. To be called before the first operation; `GT_WORKERS` does the same.
+///
+/// # Errors
+/// The system runs already, or the number is none.
+pub fn workers(n: usize) -> Result<(), RunError> {
+    if n == 0 || n > MAX_WORKERS {
+        return Err(RunError::new(
+            ErrorKind::Resource,
+            format!("{n} workers were asked for, but there can be 1 to {MAX_WORKERS}"),
+        ));
+    }
+    if SYSTEM.get().is_some() {
+        let hint = "hint: choose their number before the first operation";
+        return Err(RunError::new(ErrorKind::Resource, format!("the workers run already\n{hint}")));
+    }
+    CHOSEN.store(n, Ordering::Relaxed);
+    Ok(())
+}
+
+fn chosen_workers() -> Result<usize, RunError> {
+    match (CHOSEN.load(Ordering::Relaxed), std::env::var(WORKERS)) {
+        (0, Err(_)) => Ok(1),
+        (0, Ok(text)) => match text.trim().parse() {
+            Ok(n) if (1..=MAX_WORKERS).contains(&n) => Ok(n),
+            _ => Err(RunError::new(
+                ErrorKind::Resource,
+                format!("{WORKERS}={text} is not a number of workers from 1 to {MAX_WORKERS}"),
+            )),
+        },
+        (n, _) => Ok(n),
+    }
+}
+
+/// A new session with the system programs use when they name none: the server that `GT_CONNECT` names, or the process's own.
+///
+/// # Errors
+/// The server cannot be reached, or the system cannot be started.
+pub fn backend() -> Result<Arc<dyn Backend>, RunError> {
+    if let Some(address) = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty())
+    {
+        return client::connect(&address);
+    }
+    let system = SYSTEM.get_or_init(|| System::start(chosen_workers()?, Log::from_environment()));
+    system.as_ref().map(System::session).map_err(Clone::clone)
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the one symbol by which a front end that knows no runtime finds it: see gt_ir::backend::DefaultBackend"
+)]
+// SAFETY: no other item of the program has this name, and gt-lang declares it with this very signature.
+#[unsafe(no_mangle)]
+fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+    backend()
+}

@@ -1,0 +1,276 @@
+//! The dispatcher behind sockets: decodes, calls `handle`, encodes. It decides nothing.
+//!
+//! One thread owns the ROUTER and the dispatcher. Bytes that are no packet are counted, told to whoever watches (once a second at
+//! most) and dropped; a packet of another version is answered, so that its sender can say what is wrong.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zmq::Context;
+
+use crate::clock::{self, Time};
+use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
+use crate::ids::{Incarnation, PeerId};
+use crate::log::Log;
+use crate::shutdown::Shutdown;
+use crate::wire::codec::{Frames, WireError, encode};
+use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
+use crate::zmq::uplink::{self, Key};
+use crate::zmq::{Address, Exposure, Incoming, Sent, Socket, SocketError, Wakeups, context, wait};
+
+/// Messages taken before time and deadlines are looked at again.
+const BATCH: usize = 256;
+/// How long an orderly end waits for the good-byes to leave.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// How often bytes that are no packet are told of.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
+
+/// Where and how a server listens.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where; port 0 takes a free one.
+    pub address: Address,
+    /// Whether other machines may reach it.
+    pub exposure: Exposure,
+    /// How its dispatcher works.
+    pub dispatcher: Config,
+    /// Where its events are written.
+    pub log: Log,
+}
+
+impl ServerConfig {
+    /// A server for this machine alone, at `port`.
+    #[must_use]
+    pub fn local(port: u16) -> Self {
+        ServerConfig {
+            address: Address::local(port),
+            exposure: Exposure::Loopback,
+            dispatcher: Config::remote(),
+            log: Log::from_environment(),
+        }
+    }
+}
+
+/// A dispatcher that listens.
+pub struct Server {
+    // Dropped before the context, which waits for it.
+    socket: Socket,
+    _ctx: Context,
+    address: Address,
+    shutdown: Shutdown,
+    wakeups: Wakeups,
+    dispatcher: Dispatcher,
+    peers: Peers,
+    log: Log,
+    complaints: Complaints,
+    actions: Vec<Action>,
+    /// Peers found gone while sending.
+    gone: Vec<PeerId>,
+}
+
+impl Server {
+    /// Listens. Nothing is answered before [`run`](Server::run).
+    ///
+    /// # Errors
+    /// The address cannot be listened at, or must not be.
+    pub fn bind(config: ServerConfig) -> Result<Server, SocketError> {
+        let ctx = context();
+        let (socket, address) = Socket::listen(&ctx, &config.address, config.exposure)?;
+        let (shutdown, wakeups) = Shutdown::new()?;
+        let notes = config.log.is_on();
+        let dispatcher = Dispatcher::new(Config {
+            notes,
+            address: Some(address.to_string()),
+            ..config.dispatcher
+        });
+        let (peers, complaints) = (Peers::default(), Complaints::default());
+        Ok(Server {
+            socket,
+            _ctx: ctx,
+            address,
+            shutdown,
+            wakeups,
+            dispatcher,
+            peers,
+            log: config.log,
+            complaints,
+            actions: Vec::new(),
+            gone: Vec::new(),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// What ends it.
+    #[must_use]
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// Serves until told to end. `watch` is given lines for people.
+    ///
+    /// # Errors
+    /// The sockets failed.
+    pub fn run(mut self, mut watch: impl FnMut(&str)) -> Result<(), SocketError> {
+        loop {
+            let more = self.receive(&mut watch)?;
+            if let Some(reason) = self.shutdown.reason() {
+                self.handle(Event::Shutdown { reason }, &mut watch)?;
+                return self.socket.set_linger(FAREWELL);
+            }
+            let due = self.dispatcher.next_deadline().map(|at| at.saturating_sub(clock::now()));
+            if due.is_some_and(|left| left.is_zero()) {
+                self.handle(Event::Tick, &mut watch)?;
+            } else if !more {
+                wait(&[&self.socket], &self.wakeups, due)?;
+            }
+        }
+    }
+
+    /// Takes what came, a batch at most; says whether more may be there.
+    fn receive(&mut self, watch: &mut impl FnMut(&str)) -> Result<bool, SocketError> {
+        for _ in 0..BATCH {
+            let Some(incoming) = self.socket.receive()? else { return Ok(false) };
+            match self.decode(incoming) {
+                Ok(event) => self.handle(event, watch)?,
+                Err(error) => self.complaints.add(clock::now(), &error, watch),
+            }
+        }
+        Ok(true)
+    }
+
+    fn decode(&mut self, incoming: Incoming) -> Result<Event, WireError> {
+        let from = incoming.from.clone();
+        let key = uplink::key(&from)
+            .ok_or_else(|| WireError::Damaged("its sender has no name".into()))?;
+        let packet = uplink::packet(incoming).inspect_err(|error| {
+            if let WireError::Version { theirs, .. } = error {
+                self.refuse_version(&from, *theirs);
+            }
+        })?;
+        Ok(Event::Packet(self.peers.id(key), packet))
+    }
+
+    /// Its sender cannot read this either, but finds the version in its first bytes.
+    fn refuse_version(&self, to: &[u8], theirs: u32) {
+        let body = Body::Refused(Refusal::Protocol { ours: PROTOCOL, theirs });
+        let packet = Packet { stream: Stream::Control, incarnation: Incarnation(0), body };
+        if let Ok(Frames { head, .. }) = encode(&packet) {
+            // Nothing is owed to it.
+            let _ = self.socket.send(to, head, None);
+        }
+    }
+
+    fn handle(&mut self, event: Event, watch: &mut impl FnMut(&str)) -> Result<(), SocketError> {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.dispatcher.handle(clock::now(), event, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Send(peer, packet) => self.send(peer, &packet, watch)?,
+                Action::Forget(peer) => self.peers.forget(peer),
+                Action::Report(report) => watch(&describe(&report)),
+                Action::Note(note) => self.log.note(&note),
+            }
+        }
+        self.actions = actions;
+        match self.gone.pop() {
+            Some(peer) => self.handle(Event::Unreachable(peer), watch),
+            None => Ok(()),
+        }
+    }
+
+    fn send(
+        &mut self,
+        peer: PeerId,
+        packet: &Packet,
+        watch: &mut impl FnMut(&str),
+    ) -> Result<(), SocketError> {
+        let Some(key) = self.peers.key(peer) else { return Ok(()) };
+        match encode(packet) {
+            Ok(Frames { head, payload }) => match self.socket.send(
+                &uplink::name(packet.stream, &key),
+                head,
+                payload.as_deref(),
+            )? {
+                // What a full queue drops is sent again by the link.
+                Sent::Queued | Sent::Full => {}
+                Sent::NoPeer => self.gone.push(peer),
+            },
+            Err(error) => watch(&format!("a packet to {peer} could not be sent: {error}")),
+        }
+        Ok(())
+    }
+}
+
+/// A report as a line for people.
+#[must_use]
+pub fn describe(report: &Report) -> String {
+    match report {
+        Report::SessionOpened(session, who) => {
+            format!("session {session} opened by {} ({who})", who.name)
+        }
+        Report::SessionClosed(session, who, why) => {
+            format!("session {session} of {} ({who}) closed: {why}", who.name)
+        }
+        Report::WorkerJoined(worker, who, capacity) => {
+            format!(
+                "worker {worker} joined: {} with {} threads ({who})",
+                capacity.engine, capacity.threads
+            )
+        }
+        Report::WorkerLost(worker, who, why) => format!("worker {worker} ({who}) lost: {why}"),
+        Report::Refused(peer, why) => format!("{peer} refused: {why}"),
+    }
+}
+
+/// Which peer a connection belongs to.
+#[derive(Default)]
+struct Peers {
+    ids: BTreeMap<Key, PeerId>,
+    keys: BTreeMap<PeerId, Key>,
+    next: u64,
+}
+
+impl Peers {
+    fn id(&mut self, key: Key) -> PeerId {
+        if let Some(&id) = self.ids.get(&key) {
+            return id;
+        }
+        self.next += 1;
+        let id = PeerId(self.next);
+        self.ids.insert(key, id);
+        self.keys.insert(id, key);
+        id
+    }
+
+    fn key(&self, id: PeerId) -> Option<Key> {
+        self.keys.get(&id).copied()
+    }
+
+    fn forget(&mut self, id: PeerId) {
+        if let Some(key) = self.keys.remove(&id) {
+            self.ids.remove(&key);
+        }
+    }
+}
+
+/// Tells of damaged packets without letting them fill a screen.
+#[derive(Default)]
+struct Complaints {
+    n_held: u64,
+    last: Option<Time>,
+}
+
+impl Complaints {
+    fn add(&mut self, now: Time, error: &WireError, watch: &mut impl FnMut(&str)) {
+        self.n_held += 1;
+        if self.last.is_none_or(|last| last + COMPLAIN_EVERY <= now) {
+            watch(&format!("{} message(s) dropped; the last: {error}", self.n_held));
+            (self.n_held, self.last) = (0, Some(now));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A place for one answer: somebody waits, somebody else puts it there.
+//!
+//! The waiter spins for a moment before it sleeps, since waking a sleeper costs more than most answers take. The answer is put
+//! at most once; later ones are dropped. Waiting cannot be forgotten: whoever holds the other end is to put an error there
+//! when it gives up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock;
+
+/// How long a waiter spins before it sleeps: about what waking it would cost twice over.
+pub const SPIN: Duration = Duration::from_micros(60);
+
+/// The place. Clones are the same place.
+#[derive(Debug)]
+pub struct Slot<T>(Arc<Inner<T>>);
+
+#[derive(Debug)]
+struct Inner<T> {
+    there: AtomicBool,
+    held: Mutex<Held<T>>,
+    arrived: Condvar,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    value: Option<T>,
+    sleeping: bool,
+}
+
+impl<T> Slot<T> {
+    /// An empty place.
+    #[must_use]
+    pub fn new() -> Self {
+        Slot(Arc::new(Inner {
+            there: AtomicBool::new(false),
+            held: Mutex::new(Held { value: None, sleeping: false }),
+            arrived: Condvar::new(),
+        }))
+    }
+
+    /// Puts the answer there, unless there was one before.
+    pub fn put(&self, value: T) {
+        let mut held = self.lock();
+        if !self.0.there.load(Ordering::Relaxed) {
+            held.value = Some(value);
+            self.0.there.store(true, Ordering::Release);
+            let sleeping = held.sleeping;
+            drop(held);
+            if sleeping {
+                self.0.arrived.notify_all();
+            }
+        }
+    }
+
+    /// Waits for the answer and takes it; None when it was taken before.
+    #[must_use]
+    pub fn wait(&self) -> Option<T> {
+        spin_until(|| self.0.there.load(Ordering::Acquire));
+        let mut held = self.lock();
+        while !self.0.there.load(Ordering::Relaxed) {
+            held.sleeping = true;
+            held = self.0.arrived.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        held.value.take()
+    }
+
+    /// As [`wait`](Slot::wait), for `patience` at most.
+    #[must_use]
+    pub fn wait_for(&self, patience: Duration) -> Option<T> {
+        let mut held = self.lock();
+        held.sleeping = true;
+        let absent = |_: &mut Held<T>| !self.0.there.load(Ordering::Relaxed);
+        let waited = self.0.arrived.wait_timeout_while(held, patience, absent);
+        waited.unwrap_or_else(PoisonError::into_inner).0.value.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held<T>> {
+        // Nothing between lock and unlock can panic half-way.
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Self {
+        Slot(self.0.clone())
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Spins until something is so, or [`SPIN`] has passed. Says whether it became so.
+pub fn spin_until(so: impl Fn() -> bool) -> bool {
+    let mut end = None;
+    loop {
+        for _ in 0..64 {
+            if so() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let now = clock::now();
+        if now >= *end.get_or_insert(now + SPIN) {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_answer_is_the_one() {
+        let slot = Slot::new();
+        let other = slot.clone();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            other.put(1);
+            other.put(2);
+        });
+        assert_eq!(slot.wait(), Some(1));
+        thread.join().unwrap();
+        assert_eq!(slot.wait(), None);
+    }
+
+    #[test]
+    fn patience_ends() {
+        assert_eq!(Slot::<()>::new().wait_for(Duration::from_millis(1)), None);
+    }
+}

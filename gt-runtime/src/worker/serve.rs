@@ -1,0 +1,417 @@
+//! A worker in a process of its own: registers with a server and does its work until told to end.
+//!
+//! The calling thread owns the sockets, the connection and the core; one more thread owns the engine. A server that is lost is
+//! looked for again, with a new registration and nothing left of the old one's sessions, until patience ends.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gt_compiler::engine::{Engine, EngineInfo};
+use zmq::Context;
+
+use super::core::{Core, Job};
+use super::executor::Executor;
+use super::queue::Queue;
+use crate::assembly::pieces;
+use crate::client::identity;
+use crate::clock::{self, Time};
+use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
+use crate::ids::Incarnation;
+use crate::log::Log;
+use crate::shutdown::Shutdown;
+use crate::wire::{Capacity, FromWorker, Hello, MAX_CHUNK, Message, Refusal, Role, Stream, Weight};
+use crate::zmq::{Address, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
+
+/// Packets and reports taken before what is queued is sent.
+const BATCH: usize = 256;
+/// How long one attempt to reach a server may take.
+const PATIENCE: Duration = Duration::from_millis(1_900);
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// The server.
+    pub address: Address,
+    /// How patient its connection is.
+    pub connection: ConnectionConfig,
+    /// How long it looks for a server it has lost.
+    pub reconnect: Duration,
+    /// Where its events are written.
+    pub log: Log,
+}
+
+impl WorkerConfig {
+    /// A worker for the server at `address`.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        let reconnect = Duration::from_secs(60);
+        WorkerConfig {
+            address,
+            connection: ConnectionConfig::remote(),
+            reconnect,
+            log: Log::from_environment(),
+        }
+    }
+}
+
+/// Why a worker ended in good order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It was told to, here; the reason given.
+    ShutDown(String),
+    /// The server ended; the reason it gave.
+    Server(String),
+}
+
+/// Why a worker could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The server cannot be reached.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// What came was no packet of this protocol.
+    #[error("the server at {0} does not speak this program's protocol: {1}")]
+    Protocol(Address, crate::wire::codec::WireError),
+    /// The server does not want it.
+    #[error("the server at {0} refused: {1}")]
+    Refused(Address, Refusal),
+    /// The server was lost, and did not come back.
+    #[error("the server at {0} is lost: {1}")]
+    Lost(Address, String),
+    /// The engine failed in a way it must not.
+    #[error("the engine panicked: {0}")]
+    Panic(String),
+}
+
+/// A worker, not yet at work.
+pub struct Worker {
+    config: WorkerConfig,
+    shutdown: Shutdown,
+    wakeups: Wakeups,
+}
+
+/// What the thread that owns the engine is told.
+enum Order {
+    Name(String),
+    /// A job of this life of the worker.
+    Do(u64, Job),
+}
+
+/// What it tells.
+enum Told {
+    Report(u64, Option<FromWorker>, u64),
+    Panic(String),
+}
+
+impl Worker {
+    /// A worker of this configuration.
+    ///
+    /// # Errors
+    /// The operating system has no more sockets.
+    pub fn new(config: WorkerConfig) -> Result<Worker, SocketError> {
+        let (shutdown, wakeups) = Shutdown::new()?;
+        Ok(Worker { config, shutdown, wakeups })
+    }
+
+    /// What ends it.
+    #[must_use]
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// Serves until told to end, here or by the server. `watch` is given lines for people.
+    ///
+    /// # Errors
+    /// There is no server, it refuses, it is lost for too long, or the engine panicked.
+    pub fn serve(
+        self,
+        engine: Box<dyn Engine>,
+        mut watch: impl FnMut(&str),
+    ) -> Result<End, WorkerError> {
+        let info = engine.info();
+        let executor = Executor::new(engine, "worker".into(), self.config.log.clone());
+        let (orders, told) = (Arc::new(Queue::new()), Arc::new(Queue::new()));
+        let thread = spawn(executor, orders.clone(), told.clone(), self.shutdown.waker().clone())
+            .map_err(SocketError::from)?;
+        let mut life =
+            Life { worker: &self, orders: &orders, told: &told, capacity: capacity(&info), n: 0 };
+        let end = life.until_the_end(&mut watch);
+        orders.close();
+        // A job under way ends first; a panic there has been told.
+        let _ = thread.join();
+        end
+    }
+}
+
+fn capacity(info: &EngineInfo) -> Capacity {
+    let threads = u32::try_from(info.threads).unwrap_or(u32::MAX);
+    Capacity { engine: info.name.clone(), threads, memory: info.memory_limit as u64 }
+}
+
+/// The thread that owns the engine.
+fn spawn(
+    mut executor: Executor,
+    orders: Arc<Queue<Order>>,
+    told: Arc<Queue<Told>>,
+    waker: Waker,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("gt-worker".into()).spawn(move || {
+        let work = || {
+            while let Some(order) = orders.pop() {
+                match order {
+                    Order::Name(name) => executor.set_name(name),
+                    Order::Do(life, job) => {
+                        let owed = if let Job::Run { owed, .. } = &job { *owed } else { 0 };
+                        told.push(Told::Report(life, executor.run(job), owed));
+                        waker.wake();
+                    }
+                }
+            }
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            told.push(Told::Panic(panic_text(&*panic)));
+            waker.wake();
+        }
+    })
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no reason given".into())
+}
+
+/// How one connection ended.
+enum Broken {
+    Over(End),
+    Lost(String),
+}
+
+struct Life<'a> {
+    worker: &'a Worker,
+    orders: &'a Queue<Order>,
+    told: &'a Queue<Told>,
+    capacity: Capacity,
+    /// Which life this is: reports of an earlier one are dropped.
+    n: u64,
+}
+
+impl Life<'_> {
+    fn until_the_end(&mut self, watch: &mut impl FnMut(&str)) -> Result<End, WorkerError> {
+        let address = &self.worker.config.address;
+        let ctx = context();
+        let mut lost: Option<(String, Time)> = None;
+        loop {
+            if let Some(reason) = self.worker.shutdown.reason() {
+                return Ok(End::ShutDown(reason));
+            }
+            match self.once(&ctx, watch) {
+                Ok(Broken::Over(end)) => return Ok(end),
+                Ok(Broken::Lost(why)) => {
+                    watch(&format!("the server at {address} is lost: {why}; looking for it"));
+                    lost = Some((why, clock::now()));
+                }
+                // A server that was there may come back; one that never was is told at once.
+                Err(error @ (WorkerError::Socket(_) | WorkerError::Lost(..))) => match &lost {
+                    None => return Err(error),
+                    Some((why, since)) if clock::now() > *since + self.worker.config.reconnect => {
+                        return Err(WorkerError::Lost(address.clone(), why.clone()));
+                    }
+                    Some(_) => {}
+                },
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One registration, from the first word to the last.
+    fn once(&mut self, ctx: &Context, watch: &mut impl FnMut(&str)) -> Result<Broken, WorkerError> {
+        let config = &self.worker.config;
+        let uplink = Uplink::open(ctx, &config.address, PATIENCE)?;
+        self.n += 1;
+        let hello = Hello::new(Role::Worker, identity(self.capacity.engine.clone()));
+        let connection = Connection::dial(
+            clock::now(),
+            Incarnation(clock::wall_nanos()),
+            hello,
+            config.connection,
+        );
+        let mut registration = Registration {
+            life: self,
+            connection,
+            core: Core::new(),
+            jobs: Vec::new(),
+            opened: false,
+            ending: None,
+        };
+        let broken = registration.exchange(&uplink, watch);
+        // Values of the sessions of this registration are of no use to anybody.
+        registration.core.end_all(&mut registration.jobs);
+        registration.hand_over();
+        uplink.set_linger(Duration::from_millis(200))?;
+        broken
+    }
+}
+
+struct Registration<'a, 'b> {
+    life: &'a mut Life<'b>,
+    connection: Connection,
+    core: Core,
+    jobs: Vec<Job>,
+    opened: bool,
+    ending: Option<Ending>,
+}
+
+impl Registration<'_, '_> {
+    fn exchange(
+        &mut self,
+        uplink: &Uplink,
+        watch: &mut impl FnMut(&str),
+    ) -> Result<Broken, WorkerError> {
+        loop {
+            let more = self.receive(uplink, watch)? | self.report(uplink)?;
+            let now = clock::now();
+            if let Some(reason) = self.life.worker.shutdown.reason() {
+                send(uplink, &self.connection.close(reason.clone()))?;
+                return Ok(Broken::Over(End::ShutDown(reason)));
+            }
+            let (mut packets, mut ended) = (Vec::new(), None);
+            self.connection.transmit(now, &mut |packet| packets.push(packet), &mut |incoming| {
+                ended = Some(incoming)
+            });
+            for packet in &packets {
+                send(uplink, packet)?;
+            }
+            if let Some(incoming) = ended {
+                self.take(incoming, watch);
+            }
+            if let Some(ending) = self.ending.take() {
+                return self.ended(ending);
+            }
+            if !more {
+                let due = self.connection.next_deadline().map(|at| at.saturating_sub(now));
+                uplink.wait(&self.life.worker.wakeups, due)?;
+            }
+        }
+    }
+
+    /// Takes what came from the server, a batch at most; says whether more may be there.
+    fn receive(
+        &mut self,
+        uplink: &Uplink,
+        watch: &mut impl FnMut(&str),
+    ) -> Result<bool, WorkerError> {
+        for _ in 0..BATCH {
+            let packet = match uplink.receive() {
+                Ok(None) => return Ok(false),
+                Ok(Some(packet)) => packet,
+                Err(UplinkError::Wire(error)) if self.opened => {
+                    watch(&format!("a message was dropped: {error}"));
+                    continue;
+                }
+                Err(UplinkError::Wire(error)) => {
+                    return Err(WorkerError::Protocol(
+                        self.life.worker.config.address.clone(),
+                        error,
+                    ));
+                }
+                Err(UplinkError::Socket(error)) => return Err(error.into()),
+            };
+            let mut arrived: smallvec::SmallVec<[Incoming; 4]> = smallvec::SmallVec::new();
+            self.connection.receive(clock::now(), packet, &mut |incoming| arrived.push(incoming));
+            for incoming in arrived {
+                self.take(incoming, watch);
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, incoming: Incoming, watch: &mut impl FnMut(&str)) {
+        match incoming {
+            Incoming::Opened(welcome) => {
+                watch(&format!(
+                    "registered with the server at {} as {}",
+                    self.life.worker.config.address, welcome.name
+                ));
+                self.opened = true;
+                let who = identity(String::new());
+                self.life.orders.push(Order::Name(format!("{} ({who})", welcome.name)));
+                self.say(FromWorker::Register(self.life.capacity.clone()));
+            }
+            Incoming::Message(stream, message) => {
+                let weight = message.weight();
+                let free = match message {
+                    Message::ToWorker(message) => {
+                        self.core.handle(stream, message, weight, &mut self.jobs)
+                    }
+                    Message::FromClient(_) | Message::ToClient(_) | Message::FromWorker(_) => {
+                        weight
+                    }
+                };
+                self.connection.release(stream, free);
+                self.hand_over();
+            }
+            Incoming::Ended(ending) => self.ending = Some(ending),
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let life = self.life.n;
+        self.jobs.drain(..).for_each(|job| self.life.orders.push(Order::Do(life, job)));
+    }
+
+    /// Passes on what the executor tells, a batch at most; says whether more may be there.
+    fn report(&mut self, uplink: &Uplink) -> Result<bool, WorkerError> {
+        for _ in 0..BATCH {
+            match self.life.told.try_pop() {
+                None => return Ok(false),
+                Some(Told::Panic(why)) => {
+                    send(uplink, &self.connection.close(format!("its engine panicked: {why}")))?;
+                    return Err(WorkerError::Panic(why));
+                }
+                Some(Told::Report(life, report, owed)) if life == self.life.n => {
+                    self.connection.release(Stream::Control, owed);
+                    report.into_iter().for_each(|report| self.say(report));
+                }
+                Some(Told::Report(..)) => {} // Of a registration that is over.
+            }
+        }
+        Ok(true)
+    }
+
+    fn say(&mut self, report: FromWorker) {
+        let now = clock::now();
+        if let FromWorker::Chunk { session, request, chunk } = report {
+            for chunk in pieces(chunk, MAX_CHUNK) {
+                let message = Message::FromWorker(FromWorker::Chunk { session, request, chunk });
+                self.connection.send(now, Stream::Bulk, message);
+            }
+        } else {
+            self.connection.send(now, Stream::Control, Message::FromWorker(report));
+        }
+    }
+
+    fn ended(&self, ending: Ending) -> Result<Broken, WorkerError> {
+        let address = || self.life.worker.config.address.clone();
+        match ending {
+            Ending::Bye(reason) => Ok(Broken::Over(End::Server(reason))),
+            Ending::Refused(
+                refusal @ (Refusal::Protocol { .. } | Refusal::Ops | Refusal::Full { .. }),
+            ) => Err(WorkerError::Refused(address(), refusal)),
+            ending if self.opened => Ok(Broken::Lost(ending.to_string())),
+            ending => Err(WorkerError::Lost(address(), ending.to_string())),
+        }
+    }
+}
+
+fn send(uplink: &Uplink, packet: &crate::wire::Packet) -> Result<(), WorkerError> {
+    match uplink.send(packet) {
+        Ok(_) => Ok(()), // What does not go now is sent again by its link.
+        Err(UplinkError::Socket(error)) => Err(error.into()),
+        Err(UplinkError::Wire(error)) => {
+            Err(WorkerError::Panic(format!("a report is no packet: {error}")))
+        }
+    }
+}
