@@ -57,7 +57,8 @@ impl Reference {
 
 impl State {
     fn get(&self, value: ValueId) -> Result<HostTensor, RunError> {
-        let missing = || RunError::new(ErrorKind::Internal, format!("{value} does not exist or was freed"));
+        let missing =
+            || RunError::new(ErrorKind::Internal, format!("{value} does not exist or was freed"));
         self.values.get(&value).cloned().unwrap_or_else(|| Err(missing()))
     }
 
@@ -88,19 +89,26 @@ impl State {
                 Operand::Scalar(_) => None,
             });
         }
-        let args = values.iter().zip(&instr.inputs).map(|(value, operand)| match (value, operand) {
-            (Some(value), _) => Arg::Tensor(value),
-            (None, Operand::Scalar(scalar)) => Arg::Scalar(*scalar),
-            (None, Operand::Value(_)) => Arg::Scalar(gt_ir::Scalar::I64(0)), // Values were all found above.
-        });
+        let args =
+            values.iter().zip(&instr.inputs).map(|(value, operand)| match (value, operand) {
+                (Some(value), _) => Arg::Tensor(value),
+                (None, Operand::Scalar(scalar)) => Arg::Scalar(*scalar),
+                (None, Operand::Value(_)) => Arg::Scalar(gt_ir::Scalar::I64(0)), // Values were all found above.
+            });
         eval(&instr.op, &args.collect::<Vec<_>>()).map_err(|error| {
             let shapes: Vec<String> = values
                 .iter()
                 .zip(&instr.inputs)
-                .map(|(value, operand)| value.as_ref().map_or(operand.to_string(), |v| v.ty().to_string()))
+                .map(|(value, operand)| {
+                    value.as_ref().map_or(operand.to_string(), |v| v.ty().to_string())
+                })
                 .collect();
             let message = format!("{} {}: {error}", instr.op, shapes.join(", "));
-            RunError { value: Some(instr.out), loc: instr.loc, ..RunError::new(ErrorKind::Instruction, message) }
+            RunError {
+                value: Some(instr.out),
+                loc: instr.loc,
+                ..RunError::new(ErrorKind::Instruction, message)
+            }
         })
     }
 }
@@ -144,7 +152,10 @@ impl Backend for Reference {
 mod embedded {
     use super::*;
 
-    #[expect(unsafe_code, reason = "the symbol the session looks for; gt-runtime defines it in a whole program")]
+    #[expect(
+        unsafe_code,
+        reason = "the symbol the session looks for; gt-runtime defines it in a whole program"
+    )]
     // SAFETY: no other definition is linked into the tests of this crate, and the signature is the declared one.
     #[unsafe(no_mangle)]
     fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {

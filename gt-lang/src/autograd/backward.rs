@@ -61,7 +61,8 @@ impl Walk<'_> {
         let mut state = node.lock();
         let Some(saved) = state.as_ref() else { return Err(self.freed(node)) };
         let gradients = gradients(self.session, node, saved, grad)?;
-        let edges: SmallVec<[Option<Edge>; 3]> = saved.inputs.iter().map(|input| input.edge.clone()).collect();
+        let edges: SmallVec<[Option<Edge>; 3]> =
+            saved.inputs.iter().map(|input| input.edge.clone()).collect();
         let freed = match self.retain {
             Retain::Free => state.take(),
             Retain::Graph => None,
@@ -82,7 +83,8 @@ impl Walk<'_> {
             node.op.name(),
             node.loc
         );
-        let hint = "keep it with `backward_with(Retain::Graph)` the first time, or compute the loss again";
+        let hint =
+            "keep it with `backward_with(Retain::Graph)` the first time, or compute the loss again";
         Error::new(ErrorKind::Gradient, message, self.session.loc(self.place)).hint(hint)
     }
 
@@ -116,7 +118,9 @@ impl Walk<'_> {
         for (leaf, grad) in self.leaves.into_values() {
             let before = leaf.grad();
             let grad = match before.as_ref().map(|b| b.0.hold()) {
-                Some(before) if before.place().is_ok_and(|(session, _)| session.is(self.session)) => {
+                Some(before)
+                    if before.place().is_ok_and(|(session, _)| session.is(self.session)) =>
+                {
                     add(self.session, &before, &grad, loc)?
                 }
                 // A gradient that carries an error keeps it.
@@ -132,7 +136,8 @@ impl Walk<'_> {
 fn add(session: &Session, a: &Arc<Value>, b: &Arc<Value>, loc: Loc) -> Result<Arc<Value>> {
     let name = |v: &Arc<Value>| v.place().map(|(_, id)| Operand::Value(id)).map_err(Error::clone);
     let types = [OperandType::Tensor(a.ty), OperandType::Tensor(b.ty)];
-    record_plain(session, Op::Add, &[name(a)?, name(b)?], &types, loc).map_err(|e| Error::from_op(e, loc))
+    record_plain(session, Op::Add, &[name(a)?, name(b)?], &types, loc)
+        .map_err(|e| Error::from_op(e, loc))
 }
 
 /// The gradients of a node's operands.
@@ -143,7 +148,8 @@ fn gradients(
     grad: Arc<Value>,
 ) -> Result<SmallVec<[Option<Arc<Value>>; 3]>> {
     let (_, grad_id) = grad.place().map_err(Error::clone)?;
-    let mut emit = Recording { session, loc: node.loc, known: Vec::with_capacity(saved.inputs.len() + 16) };
+    let mut emit =
+        Recording { session, loc: node.loc, known: Vec::with_capacity(saved.inputs.len() + 16) };
     for input in &saved.inputs {
         if let (Operand::Value(id), OperandType::Tensor(ty)) = (input.operand, input.ty) {
             emit.known.push((id, ty, input.value.clone()));
@@ -152,13 +158,22 @@ fn gradients(
     emit.known.push((node.output, node.ty, saved.output.clone()));
     emit.known.push((grad_id, node.ty, Some(grad)));
     let operands: SmallVec<[Operand; 3]> = saved.inputs.iter().map(|input| input.operand).collect();
-    let wanted: SmallVec<[bool; 3]> = saved.inputs.iter().map(|input| input.edge.is_some()).collect();
-    let rule =
-        Vjp { e: &mut emit, op: &node.op, inputs: &operands, output: node.output, grad: grad_id, wanted: &wanted };
+    let wanted: SmallVec<[bool; 3]> =
+        saved.inputs.iter().map(|input| input.edge.is_some()).collect();
+    let rule = Vjp {
+        e: &mut emit,
+        op: &node.op,
+        inputs: &operands,
+        output: node.output,
+        grad: grad_id,
+        wanted: &wanted,
+    };
     let grads = vjp(rule).map_err(|e| Error::from_op(e, node.loc))?;
     grads
         .into_iter()
-        .map(|g| g.map(|id| emit.alive(id).cloned().map_err(|e| Error::from_op(e, node.loc))).transpose())
+        .map(|g| {
+            g.map(|id| emit.alive(id).cloned().map_err(|e| Error::from_op(e, node.loc))).transpose()
+        })
         .collect()
 }
 
@@ -173,8 +188,16 @@ impl Recording<'_> {
     /// A value that may be used: one the node saved or the rule made.
     fn alive(&self, id: ValueId) -> Result<&Arc<Value>, OpError> {
         // The same value may stand twice among the operands, saved only once.
-        let found = self.known.iter().rev().find_map(|(known, _, value)| value.as_ref().filter(|_| *known == id));
-        found.ok_or_else(|| OpError::new(format!("the gradient rule reads {id}, which was not kept; this is a defect of GT")))
+        let found = self
+            .known
+            .iter()
+            .rev()
+            .find_map(|(known, _, value)| value.as_ref().filter(|_| *known == id));
+        found.ok_or_else(|| {
+            OpError::new(format!(
+                "the gradient rule reads {id}, which was not kept; this is a defect of GT"
+            ))
+        })
     }
 }
 
@@ -194,6 +217,10 @@ impl Emit for Recording<'_> {
     }
 
     fn ty(&self, value: ValueId) -> Type {
-        self.known.iter().rev().find(|(known, ..)| *known == value).map_or(NO_TYPE, |(_, ty, _)| *ty)
+        self.known
+            .iter()
+            .rev()
+            .find(|(known, ..)| *known == value)
+            .map_or(NO_TYPE, |(_, ty, _)| *ty)
     }
 }

@@ -9,6 +9,8 @@
 mod backward;
 mod node;
 mod saved;
+#[cfg(test)]
+mod tests;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
@@ -38,11 +40,17 @@ impl DynTensor {
     pub fn requires_grad(&self) -> DynTensor {
         let Repr::Plain(value) = &self.0 else { return self.clone() };
         if value.place().is_ok() && !value.ty.dtype.is_float() {
-            let message = format!("requires_grad: only floats have gradients, but the tensor is {}", value.ty);
+            let message = format!(
+                "requires_grad: only floats have gradients, but the tensor is {}",
+                value.ty
+            );
             let error = Error::new(ErrorKind::Gradient, message, Location::caller());
             return DynTensor::failed(error.hint("convert it first with `to_dtype`"), value.ty);
         }
-        DynTensor(Repr::Variable(Arc::new(Variable { current: Mutex::new(value.clone()), leaf: Leaf::new() })))
+        DynTensor(Repr::Variable(Arc::new(Variable {
+            current: Mutex::new(value.clone()),
+            leaf: Leaf::new(),
+        })))
     }
 
     /// Whether gradients flow into this tensor.
@@ -98,7 +106,10 @@ impl DynTensor {
         let at = Location::caller();
         let fail = |message: String| Error::new(ErrorKind::Gradient, message, at);
         let Repr::Variable(variable) = &self.0 else {
-            let error = fail(format!("assign: only a leaf can be given another value, but this {} is none", self.ty()));
+            let error = fail(format!(
+                "assign: only a leaf can be given another value, but this {} is none",
+                self.ty()
+            ));
             return Err(error.hint("make a leaf with `.requires_grad()`"));
         };
         let (old, new) = (variable.get(), value.value());
@@ -107,7 +118,10 @@ impl DynTensor {
                 return Err(fail("assign: the value belongs to another session".to_owned()));
             }
             if old.ty.dtype != new.ty.dtype || !old.ty.shape.same_sizes(&new.ty.shape) {
-                return Err(fail(format!("assign: the leaf is {}, but the value is {}", old.ty, new.ty)));
+                return Err(fail(format!(
+                    "assign: the leaf is {}, but the value is {}",
+                    old.ty, new.ty
+                )));
             }
         }
         variable.set(new);

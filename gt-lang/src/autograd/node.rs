@@ -126,9 +126,11 @@ impl Drop for Node {
         let mut pending: Vec<Arc<Node>> = Vec::new();
         let unlink = |node: &mut Node, pending: &mut Vec<Arc<Node>>| {
             let state = node.state.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            pending.extend(state.into_iter().flat_map(|s| s.inputs).filter_map(|input| match input.edge {
-                Some(Edge::Node(node)) => Some(node),
-                Some(Edge::Leaf(_)) | None => None,
+            pending.extend(state.into_iter().flat_map(|s| s.inputs).filter_map(|input| {
+                match input.edge {
+                    Some(Edge::Node(node)) => Some(node),
+                    Some(Edge::Leaf(_)) | None => None,
+                }
             }));
         };
         unlink(self, &mut pending);

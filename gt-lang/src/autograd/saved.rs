@@ -19,7 +19,8 @@ const KEYS: usize = 1 << (2 * MAX_INPUTS);
 const KNOWN: u8 = 1 << 7;
 const OUTPUT: u8 = 1 << 6;
 
-static MEMORY: [AtomicU8; OpKind::ALL.len() * KEYS] = [const { AtomicU8::new(0) }; OpKind::ALL.len() * KEYS];
+static MEMORY: [AtomicU8; OpKind::ALL.len() * KEYS] =
+    [const { AtomicU8::new(0) }; OpKind::ALL.len() * KEYS];
 
 /// The values a rule reads.
 pub(crate) enum Needs {
@@ -90,8 +91,14 @@ fn probe(op: &Op, inputs: &[Input], output: Type) -> (Vec<bool>, bool) {
         })
         .collect();
     let wanted: SmallVec<[bool; 4]> = inputs.iter().map(|input| input.edge.is_some()).collect();
-    let result =
-        vjp(Vjp { e: &mut probe, op, inputs: &operands, output: name(n), grad: name(n + 1), wanted: &wanted });
+    let result = vjp(Vjp {
+        e: &mut probe,
+        op,
+        inputs: &operands,
+        output: name(n),
+        grad: name(n + 1),
+        wanted: &wanted,
+    });
     let Ok(grads) = result else { return (vec![true; n], true) };
     // A rule may also hand back an operand or the result as a gradient.
     grads.into_iter().flatten().for_each(|grad| probe.mark(grad));
@@ -114,7 +121,8 @@ impl Probe {
 
 impl Emit for Probe {
     fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
-        let types: SmallVec<[OperandType; 4]> = inputs.iter().map(|&o| self.operand_type(o)).collect();
+        let types: SmallVec<[OperandType; 4]> =
+            inputs.iter().map(|&o| self.operand_type(o)).collect();
         let ty = infer(&op, &types)?;
         for input in inputs {
             if let Operand::Value(value) = input {

@@ -116,7 +116,11 @@ pub(crate) fn resolve_among(op: &str, axis: i64, ty: &Type, rank: usize) -> Resu
     let found = if axis < 0 { axis.checked_add(n) } else { Some(axis) };
     found.filter(|a| (0..n).contains(a)).map(|a| a as usize).ok_or_else(|| {
         let error = OpError::new(format!("{op}: axis {axis} is out of range for {ty}"));
-        if n == 0 { error.hint("it has no axes") } else { error.hint(format!("axes run from {} to {}", -n, n - 1)) }
+        if n == 0 {
+            error.hint("it has no axes")
+        } else {
+            error.hint(format!("axes run from {} to {}", -n, n - 1))
+        }
     })
 }
 
@@ -130,7 +134,9 @@ impl Axes {
             Some(list) => {
                 for &axis in list {
                     if !axes.insert(resolve_axis(op, axis, ty)?) {
-                        return Err(OpError::new(format!("{op}: axis {axis} is listed twice for {ty}")));
+                        return Err(OpError::new(format!(
+                            "{op}: axis {axis} is listed twice for {ty}"
+                        )));
                     }
                 }
             }
@@ -163,7 +169,8 @@ impl Sizes {
                 },
             });
         }
-        Shape::from_dims(&dims).map_err(|e| OpError { message: format!("{op}: {}", e.message), ..e })
+        Shape::from_dims(&dims)
+            .map_err(|e| OpError { message: format!("{op}: {}", e.message), ..e })
     }
 }
 

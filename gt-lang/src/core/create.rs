@@ -14,21 +14,27 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn zeros(sizes: impl Into<Sizes>, dtype: DType) -> DynTensor {
-        make("zeros", &sizes.into(), dtype, Location::caller(), |_, ty| (Op::Full(ty), vec![one_of(dtype, 0)]))
+        make("zeros", &sizes.into(), dtype, Location::caller(), |_, ty| {
+            (Op::Full(ty), vec![one_of(dtype, 0)])
+        })
     }
 
     /// All ones.
     #[must_use]
     #[track_caller]
     pub fn ones(sizes: impl Into<Sizes>, dtype: DType) -> DynTensor {
-        make("ones", &sizes.into(), dtype, Location::caller(), |_, ty| (Op::Full(ty), vec![one_of(dtype, 1)]))
+        make("ones", &sizes.into(), dtype, Location::caller(), |_, ty| {
+            (Op::Full(ty), vec![one_of(dtype, 1)])
+        })
     }
 
     /// All `value`.
     #[must_use]
     #[track_caller]
     pub fn full(sizes: impl Into<Sizes>, value: impl Into<Scalar>, dtype: DType) -> DynTensor {
-        make("full", &sizes.into(), dtype, Location::caller(), |_, ty| (Op::Full(ty), vec![value.into()]))
+        make("full", &sizes.into(), dtype, Location::caller(), |_, ty| {
+            (Op::Full(ty), vec![value.into()])
+        })
     }
 
     /// Zeros of this tensor's shape and dtype, in its session.
@@ -70,7 +76,9 @@ impl DynTensor {
         let ty = count(start, stop, step)
             .and_then(|n| Ok(Type { dtype, shape: Shape::from_dims(&[Dim::new(n)])? }));
         match ty {
-            Ok(ty) => with_session(NO_TYPE, |session| record_in(session, Op::Arange(ty), &[start, step], at)),
+            Ok(ty) => with_session(NO_TYPE, |session| {
+                record_in(session, Op::Arange(ty), &[start, step], at)
+            }),
             Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
         }
     }
@@ -79,14 +87,18 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn rand(sizes: impl Into<Sizes>, dtype: DType) -> DynTensor {
-        make("rand", &sizes.into(), dtype, Location::caller(), |s, ty| (Op::Rand(ty), vec![seed(s)]))
+        make("rand", &sizes.into(), dtype, Location::caller(), |s, ty| {
+            (Op::Rand(ty), vec![seed(s)])
+        })
     }
 
     /// Normal with mean 0 and standard deviation 1.
     #[must_use]
     #[track_caller]
     pub fn randn(sizes: impl Into<Sizes>, dtype: DType) -> DynTensor {
-        make("randn", &sizes.into(), dtype, Location::caller(), |s, ty| (Op::Randn(ty), vec![seed(s)]))
+        make("randn", &sizes.into(), dtype, Location::caller(), |s, ty| {
+            (Op::Randn(ty), vec![seed(s)])
+        })
     }
 
     /// Uniform integers in `[low, high)`.
@@ -94,7 +106,9 @@ impl DynTensor {
     #[track_caller]
     pub fn randint(low: i64, high: i64, sizes: impl Into<Sizes>, dtype: DType) -> DynTensor {
         let args = |s: &Session| vec![Scalar::I64(low), Scalar::I64(high), seed(s)];
-        make("randint", &sizes.into(), dtype, Location::caller(), |s, ty| (Op::Randint(ty), args(s)))
+        make("randint", &sizes.into(), dtype, Location::caller(), |s, ty| {
+            (Op::Randint(ty), args(s))
+        })
     }
 }
 
@@ -143,8 +157,13 @@ fn count(start: Scalar, stop: Scalar, step: Scalar) -> Result<usize, OpError> {
         if s == 0 {
             return Err(OpError::new(format!("{} never ends", what())));
         }
-        let n = if (b - a).signum() == s.signum() { ((b - a).abs() + s.abs() - 1) / s.abs() } else { 0 };
-        return usize::try_from(n).map_err(|_| OpError::new(format!("{} has too many elements", what())));
+        let n = if (b - a).signum() == s.signum() {
+            ((b - a).abs() + s.abs() - 1) / s.abs()
+        } else {
+            0
+        };
+        return usize::try_from(n)
+            .map_err(|_| OpError::new(format!("{} has too many elements", what())));
     }
     let n = ((stop.as_f64() - start.as_f64()) / step.as_f64()).ceil();
     if n.is_nan() || n > gt_ir::shape::MAX_NUMEL as f64 {

@@ -15,7 +15,8 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, sizes: impl Into<Sizes>) -> DynTensor {
-        let host = sizes.into().resolve("from_vec").and_then(|shape| HostTensor::from_vec(data, shape));
+        let host =
+            sizes.into().resolve("from_vec").and_then(|shape| HostTensor::from_vec(data, shape));
         upload(host, T::DTYPE, Location::caller())
     }
 
@@ -65,7 +66,8 @@ impl DynTensor {
             && ty.dtype != T::DTYPE
         {
             let message = format!("to_vec: the tensor is {ty}, but {} was asked for", T::DTYPE);
-            return Err(Error::new(ErrorKind::Data, message, at).hint(format!("read it as {}, or cast it first", ty.dtype)));
+            return Err(Error::new(ErrorKind::Data, message, at)
+                .hint(format!("read it as {}, or cast it first", ty.dtype)));
         }
         self.to_host()?.to_vec().map_err(|e| Error::from_op(e, at))
     }
@@ -81,19 +83,30 @@ impl DynTensor {
             && ty.shape.numel() != 1
         {
             let message = format!("item: needs exactly one element, but the tensor is {ty}");
-            return Err(Error::new(ErrorKind::Data, message, at).hint("use `to_vec` to read them all"));
+            return Err(
+                Error::new(ErrorKind::Data, message, at).hint("use `to_vec` to read them all")
+            );
         }
         let host = self.to_host()?;
         let one = host.to_f64().first().copied();
-        one.ok_or_else(|| Error::new(ErrorKind::Data, format!("item: got no element of {}", host.ty()), at))
+        one.ok_or_else(|| {
+            Error::new(ErrorKind::Data, format!("item: got no element of {}", host.ty()), at)
+        })
     }
 }
 
-fn upload(host: Result<HostTensor, OpError>, dtype: DType, at: &'static Location<'static>) -> DynTensor {
+fn upload(
+    host: Result<HostTensor, OpError>,
+    dtype: DType,
+    at: &'static Location<'static>,
+) -> DynTensor {
     let host = match host {
         Ok(host) => host,
         Err(error) => {
-            let error = OpError { message: format!("from_vec: {}", error.message.trim_start_matches("from_vec: ")), ..error };
+            let error = OpError {
+                message: format!("from_vec: {}", error.message.trim_start_matches("from_vec: ")),
+                ..error
+            };
             return DynTensor::failed(Error::from_op(error, at), Type { dtype, ..NO_TYPE });
         }
     };

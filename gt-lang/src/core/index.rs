@@ -153,7 +153,9 @@ impl Plan {
         let named = list.iter().filter(|i| matches!(i, Index::At(_) | Index::Range { .. })).count();
         let ellipses = list.iter().filter(|i| matches!(i, Index::Ellipsis)).count();
         if named > rank {
-            return Err(OpError::new(format!("slice: {named} indices for {ty}, which has {rank} axes")));
+            return Err(OpError::new(format!(
+                "slice: {named} indices for {ty}, which has {rank} axes"
+            )));
         }
         if ellipses > 1 {
             return Err(OpError::new(format!("slice: more than one ellipsis for {ty}")));
@@ -190,7 +192,9 @@ fn pick(at: i64, axis: usize, ty: &Type) -> Result<Op, OpError> {
     let from = if at < 0 { at.checked_add(size as i64) } else { Some(at) };
     match from.and_then(|f| usize::try_from(f).ok()).filter(|&f| f < size) {
         Some(from) => Ok(slice_op(axis, from, from + 1, 1)),
-        None => Err(OpError::new(format!("slice: index {at} is out of range for axis {axis} of {ty}"))),
+        None => {
+            Err(OpError::new(format!("slice: index {at} is out of range for axis {axis} of {ty}")))
+        }
     }
 }
 
@@ -204,10 +208,13 @@ fn cut(
 ) -> Result<(Option<Op>, usize), OpError> {
     let size = ty.shape.sizes()[axis];
     let Some(step) = usize::try_from(step).ok().filter(|&s| s > 0) else {
-        let error = OpError::new(format!("slice: step {step} for axis {axis} of {ty} is not positive"));
+        let error =
+            OpError::new(format!("slice: step {step} for axis {axis} of {ty} is not positive"));
         return Err(error.hint("steps are 1 or more, as in PyTorch"));
     };
-    let clip = |p: i64| (if p < 0 { p.saturating_add(size as i64) } else { p }).clamp(0, size as i64) as usize;
+    let clip = |p: i64| {
+        (if p < 0 { p.saturating_add(size as i64) } else { p }).clamp(0, size as i64) as usize
+    };
     let start = start.map_or(0, clip);
     let stop = stop.map_or(size, clip).max(start);
     let left = (stop - start).div_ceil(step);

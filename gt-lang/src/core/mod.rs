@@ -20,5 +20,6 @@ pub(crate) mod tensor;
 
 pub use arg::{Arg, Axes, Size, Sizes, keepdim};
 pub use gt_ir::attr::Keep;
+pub use operators::Number;
 pub use index::{Index, IndexList, step};
 pub use tensor::DynTensor;

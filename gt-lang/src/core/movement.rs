@@ -21,9 +21,12 @@ impl DynTensor {
     #[track_caller]
     pub fn flatten(&self, start: i64, end: i64) -> DynTensor {
         self.record_with(|ty| {
-            let (start, end) = (resolve_axis("flatten", start, ty)?, resolve_axis("flatten", end, ty)?);
+            let (start, end) =
+                (resolve_axis("flatten", start, ty)?, resolve_axis("flatten", end, ty)?);
             if start > end {
-                return Err(OpError::new(format!("flatten: axis {start} lies behind axis {end} of {ty}")));
+                return Err(OpError::new(format!(
+                    "flatten: axis {start} lies behind axis {end} of {ty}"
+                )));
             }
             let mut dims: SmallVec<[Dim; 8]> = ty.shape.dims().collect();
             let size = dims.drain(start..=end).map(|d| d.size).product();
@@ -63,7 +66,12 @@ impl DynTensor {
     #[track_caller]
     pub fn permute(&self, axes: impl AsRef<[i64]>) -> DynTensor {
         self.record_with(|ty| {
-            let bad = || OpError::new(format!("permute: {:?} is not an order of the axes of {ty}", axes.as_ref()));
+            let bad = || {
+                OpError::new(format!(
+                    "permute: {:?} is not an order of the axes of {ty}",
+                    axes.as_ref()
+                ))
+            };
             let order = axes.as_ref().iter().map(|&a| resolve_axis("permute", a, ty));
             let order = order.collect::<Result<SmallVec<[usize; 8]>, _>>()?;
             let perm = Perm::new(&order).filter(|p| p.rank() == ty.shape.rank()).ok_or_else(bad)?;
@@ -98,8 +106,10 @@ impl DynTensor {
             let kept = |i: usize, given: i64| {
                 let old = i.checked_sub(new_axes).filter(|&a| given == -1 && a < ty.shape.rank());
                 old.map(|a| ty.shape.dim(a)).ok_or_else(|| {
-                    OpError::new(format!("expand: size {given} at position {i} names no axis of {ty}"))
-                        .hint("-1 keeps the size of an axis that is there")
+                    OpError::new(format!(
+                        "expand: size {given} at position {i} names no axis of {ty}"
+                    ))
+                    .hint("-1 keeps the size of an axis that is there")
                 })
             };
             sizes.resolve_with("expand", kept).map(Op::Expand)
@@ -115,9 +125,9 @@ impl DynTensor {
         match tensors.first() {
             // The type rule says that one is needed.
             None => DynTensor::record(Op::Cat(Axis(0)), &[]),
-            Some(first) => {
-                first.record_with_args(&args, |ty| Ok(Op::Cat(Axis(resolve_axis("cat", axis, ty)? as u8))))
-            }
+            Some(first) => first.record_with_args(&args, |ty| {
+                Ok(Op::Cat(Axis(resolve_axis("cat", axis, ty)? as u8)))
+            }),
         }
     }
 
@@ -140,7 +150,9 @@ impl DynTensor {
             let axis = resolve_axis("narrow", axis, ty)?;
             let size = ty.shape.sizes()[axis];
             let from = if start < 0 { start.checked_add(size as i64) } else { Some(start) };
-            let range = from.and_then(|f| usize::try_from(f).ok()).and_then(|f| Some((f, f.checked_add(length)?)));
+            let range = from
+                .and_then(|f| usize::try_from(f).ok())
+                .and_then(|f| Some((f, f.checked_add(length)?)));
             match range {
                 Some((start, stop)) if stop <= size => Ok(slice_op(axis, start, stop, 1)),
                 _ => Err(OpError::new(format!(
@@ -156,7 +168,9 @@ impl DynTensor {
     pub fn split(&self, size: usize, axis: i64) -> Vec<DynTensor> {
         let ty = self.ty();
         let at = match resolve_axis("split", axis, &ty) {
-            Ok(_) if size == 0 => Err(OpError::new(format!("split: pieces of {ty} cannot have size 0"))),
+            Ok(_) if size == 0 => {
+                Err(OpError::new(format!("split: pieces of {ty} cannot have size 0")))
+            }
             other => other,
         };
         let axis = match at {
@@ -191,7 +205,9 @@ impl DynTensor {
     #[track_caller]
     pub fn gather(&self, axis: i64, index: &DynTensor) -> DynTensor {
         let args = [Arg::Tensor(self), Arg::Tensor(index)];
-        self.record_with_args(&args, |ty| Ok(Op::Gather(Axis(resolve_axis("gather", axis, ty)? as u8))))
+        self.record_with_args(&args, |ty| {
+            Ok(Op::Gather(Axis(resolve_axis("gather", axis, ty)? as u8)))
+        })
     }
 
     /// This tensor with `src` added at the positions `index` names along `axis`: PyTorch's `scatter_add`.
@@ -199,7 +215,9 @@ impl DynTensor {
     #[track_caller]
     pub fn scatter_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
         let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
-        self.record_with_args(&args, |ty| Ok(Op::ScatterAdd(Axis(resolve_axis("scatter_add", axis, ty)? as u8))))
+        self.record_with_args(&args, |ty| {
+            Ok(Op::ScatterAdd(Axis(resolve_axis("scatter_add", axis, ty)? as u8)))
+        })
     }
 
     /// The slices of `axis` that `index` (of any rank) names; its shape stands in place of `axis`.
@@ -207,7 +225,9 @@ impl DynTensor {
     #[track_caller]
     pub fn index_select(&self, axis: i64, index: &DynTensor) -> DynTensor {
         let args = [Arg::Tensor(self), Arg::Tensor(index)];
-        self.record_with_args(&args, |ty| Ok(Op::IndexSelect(Axis(resolve_axis("index_select", axis, ty)? as u8))))
+        self.record_with_args(&args, |ty| {
+            Ok(Op::IndexSelect(Axis(resolve_axis("index_select", axis, ty)? as u8)))
+        })
     }
 
     /// This tensor with the slices of `src` added at the positions of `axis` that `index` names: PyTorch's `index_add`.
@@ -215,7 +235,9 @@ impl DynTensor {
     #[track_caller]
     pub fn index_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
         let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
-        self.record_with_args(&args, |ty| Ok(Op::IndexAdd(Axis(resolve_axis("index_add", axis, ty)? as u8))))
+        self.record_with_args(&args, |ty| {
+            Ok(Op::IndexAdd(Axis(resolve_axis("index_add", axis, ty)? as u8)))
+        })
     }
 
     /// The rows of this table that `index` names: `index_select` along axis 0.
@@ -244,12 +266,21 @@ fn reshaped(sizes: &Sizes, ty: &Type) -> Result<Shape, OpError> {
     let shape = sizes.resolve_with("reshape", |i, given| match given {
         -1 if unknown.replace(i).is_none() => Ok(Dim::new(1)),
         -1 => Err(OpError::new(format!("reshape: only one size of the shape for {ty} can be -1"))),
-        other => Err(OpError::new(format!("reshape: {other} is not a size")).hint("sizes are 0 or more, one may be -1")),
+        other => Err(OpError::new(format!("reshape: {other} is not a size"))
+            .hint("sizes are 0 or more, one may be -1")),
     })?;
     let Some(unknown) = unknown else { return Ok(shape) };
     let known = shape.numel();
-    let missing = ty.shape.numel().checked_div(known).filter(|m| m * known == ty.shape.numel()).ok_or_else(|| {
-        OpError::new(format!("reshape: no size in place of -1 makes the {} elements of {ty} fit", ty.shape.numel()))
-    })?;
-    Shape::collect(shape.dims().enumerate().map(|(i, d)| if i == unknown { Dim::new(missing) } else { d }))
+    let missing =
+        ty.shape.numel().checked_div(known).filter(|m| m * known == ty.shape.numel()).ok_or_else(
+            || {
+                OpError::new(format!(
+                    "reshape: no size in place of -1 makes the {} elements of {ty} fit",
+                    ty.shape.numel()
+                ))
+            },
+        )?;
+    Shape::collect(
+        shape.dims().enumerate().map(|(i, d)| if i == unknown { Dim::new(missing) } else { d }),
+    )
 }

@@ -1,46 +1,56 @@
 //! `+ - * /` and unary `-`, between tensors (owned or borrowed) and numbers on either side.
+//!
+//! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32` or `i32` too.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use gt_ir::Op;
+use gt_ir::{Op, Scalar};
 
 use super::{Arg, DynTensor};
 
+/// A plain number that stands on the right of an operator.
+pub trait Number: Copy + Into<Scalar> {}
+impl Number for f32 {}
+impl Number for f64 {}
+impl Number for i32 {}
+impl Number for i64 {}
+
 macro_rules! operator {
-    ($($trait:ident $method:ident $op:ident),+) => {$(
-        operator!(@tensors $trait $method $op: &DynTensor, &DynTensor; &DynTensor, DynTensor; DynTensor, &DynTensor; DynTensor, DynTensor);
-        operator!(@numbers $trait $method $op: f32, f64, i32, i64);
+    ($($trait:ident $method:ident),+) => {$(
+        operator!(@tensors $trait $method: &DynTensor, &DynTensor; &DynTensor, DynTensor; DynTensor, &DynTensor; DynTensor, DynTensor);
+        operator!(@right $trait $method: DynTensor, &DynTensor);
+        // One float and one integer type on the left, so that `(2.0 * x).exp()` needs no annotation.
+        operator!(@left $trait $method: f64, DynTensor; f64, &DynTensor; i64, DynTensor; i64, &DynTensor);
     )+};
-    (@tensors $trait:ident $method:ident $op:ident: $($l:ty, $r:ty);+) => {$(
+    (@tensors $trait:ident $method:ident: $($l:ty, $r:ty);+) => {$(
         impl $trait<$r> for $l {
             type Output = DynTensor;
             #[track_caller]
             fn $method(self, rhs: $r) -> DynTensor {
-                DynTensor::record(Op::$op, &[self.arg(), rhs.arg()])
+                DynTensor::record(Op::$trait, &[self.arg(), rhs.arg()])
             }
         }
     )+};
-    (@numbers $trait:ident $method:ident $op:ident: $($n:ty),+) => {$(
-        operator!(@number $trait $method $op $n: DynTensor, &DynTensor);
-    )+};
-    (@number $trait:ident $method:ident $op:ident $n:ty: $($t:ty),+) => {$(
-        impl $trait<$n> for $t {
+    (@right $trait:ident $method:ident: $($t:ty),+) => {$(
+        impl<N: Number> $trait<N> for $t {
             type Output = DynTensor;
             #[track_caller]
-            fn $method(self, rhs: $n) -> DynTensor {
-                DynTensor::record(Op::$op, &[self.arg(), rhs.into()])
+            fn $method(self, rhs: N) -> DynTensor {
+                DynTensor::record(Op::$trait, &[self.arg(), Arg::Scalar(rhs.into())])
             }
         }
+    )+};
+    (@left $trait:ident $method:ident: $($n:ty, $t:ty);+) => {$(
         impl $trait<$t> for $n {
             type Output = DynTensor;
             #[track_caller]
             fn $method(self, rhs: $t) -> DynTensor {
-                DynTensor::record(Op::$op, &[self.into(), rhs.arg()])
+                DynTensor::record(Op::$trait, &[self.into(), rhs.arg()])
             }
         }
     )+};
 }
-operator!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
+operator!(Add add, Sub sub, Mul mul, Div div);
 
 impl Neg for &DynTensor {
     type Output = DynTensor;

@@ -79,7 +79,9 @@ impl DynTensor {
             let sizes: Vec<String> = ty.shape.sizes().iter().map(usize::to_string).collect();
             suffixes.push(format!("size=({})", sizes.join(", ")));
         }
-        if !matches!(ty.dtype, DType::F32 | DType::I64 | DType::Bool) || (ty.shape.numel() == 0 && ty.dtype != DType::F32) {
+        if !matches!(ty.dtype, DType::F32 | DType::I64 | DType::Bool)
+            || (ty.shape.numel() == 0 && ty.dtype != DType::F32)
+        {
             suffixes.push(format!("dtype={}", ty.dtype));
         }
         match &self.0 {
@@ -105,7 +107,10 @@ fn nest(out: &mut String, cells: &[String], sizes: &[usize], cut: &[bool], inden
     if inner.is_empty() {
         row(out, cells, cut[0], indent);
     } else {
-        let (step, gap) = (cells.len() / size.max(1), format!(",{}{}", "\n".repeat(inner.len()), " ".repeat(indent + 1)));
+        let (step, gap) = (
+            cells.len() / size.max(1),
+            format!(",{}{}", "\n".repeat(inner.len()), " ".repeat(indent + 1)),
+        );
         for i in 0..size {
             if i > 0 {
                 out.push_str(&gap);
@@ -137,9 +142,15 @@ fn cells(shown: &HostTensor) -> Vec<String> {
     match shown.ty().dtype {
         DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => floats(&shown.to_f64()),
         // 64-bit integers do not all fit a float; the others do.
-        DType::I64 => shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect(),
+        DType::I64 => {
+            shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect()
+        }
         DType::I32 | DType::U8 => shown.to_f64().iter().map(f64::to_string).collect(),
-        DType::Bool => shown.to_f64().iter().map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned()).collect(),
+        DType::Bool => shown
+            .to_f64()
+            .iter()
+            .map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned())
+            .collect(),
     }
 }
 

@@ -69,7 +69,11 @@ impl DynTensor {
     ) -> DynTensor {
         let at = Location::caller();
         let value = self.0.hold();
-        match value.place().map_err(Error::clone).and_then(|_| op(&value.ty).map_err(|e| Error::from_op(e, at))) {
+        match value
+            .place()
+            .map_err(Error::clone)
+            .and_then(|_| op(&value.ty).map_err(|e| Error::from_op(e, at)))
+        {
             Ok(op) => record_at(op, args, at),
             Err(error) => DynTensor::failed(error, value.ty),
         }
@@ -89,7 +93,11 @@ fn record_at(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTen
     }
 }
 
-fn try_record(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> Result<DynTensor, Error> {
+fn try_record(
+    op: Op,
+    args: &[Arg<'_>],
+    at: &'static Location<'static>,
+) -> Result<DynTensor, Error> {
     let mut held: SmallVec<[Option<Held<'_>>; 3]> = SmallVec::new();
     let mut operands = Operands::new();
     let mut types: SmallVec<[OperandType; 3]> = SmallVec::new();
@@ -121,7 +129,12 @@ fn try_record(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> Resul
 }
 
 /// Records an instruction whose operands are all literals in a given session.
-pub(crate) fn record_in(session: &Session, op: Op, args: &[Scalar], at: &'static Location<'static>) -> DynTensor {
+pub(crate) fn record_in(
+    session: &Session,
+    op: Op,
+    args: &[Scalar],
+    at: &'static Location<'static>,
+) -> DynTensor {
     let operands: SmallVec<[Operand; 3]> = args.iter().map(|&s| Operand::Scalar(s)).collect();
     let types: SmallVec<[OperandType; 3]> = args.iter().map(|&s| OperandType::Scalar(s)).collect();
     match infer(&op, &types) {
@@ -134,8 +147,13 @@ pub(crate) fn record_in(session: &Session, op: Op, args: &[Scalar], at: &'static
 }
 
 /// The session of all operands; the current one when there is none.
-fn one_session(op: &Op, held: &[Option<Held<'_>>], at: &'static Location<'static>) -> Result<Session, Error> {
-    let mut sessions = held.iter().flatten().filter_map(|v| v.place().ok().map(|(session, _)| session));
+fn one_session(
+    op: &Op,
+    held: &[Option<Held<'_>>],
+    at: &'static Location<'static>,
+) -> Result<Session, Error> {
+    let mut sessions =
+        held.iter().flatten().filter_map(|v| v.place().ok().map(|(session, _)| session));
     let Some(first) = sessions.next() else { return Session::current() };
     if sessions.all(|s| s.is(first)) {
         return Ok(first.clone());
@@ -151,7 +169,10 @@ fn tracks(op: &Op, args: &[Arg<'_>], ty: Type) -> bool {
         Arg::Tensor(tensor) => !matches!(tensor.0, Repr::Plain(_)),
         Arg::Scalar(_) => false,
     };
-    args.iter().any(wanted) && ty.dtype.is_float() && is_grad_enabled() && !matches!(op.spec().grad, Grad::Zero)
+    args.iter().any(wanted)
+        && ty.dtype.is_float()
+        && is_grad_enabled()
+        && !matches!(op.spec().grad, Grad::Zero)
 }
 
 /// Records an untracked instruction on given values: what `backward` does.
