@@ -34,13 +34,17 @@ pub enum DecodeError {
     #[error("not a binary tape: it does not begin with {MAGIC:?}")]
     NotATape,
     /// Another version of GT wrote it.
-    #[error("binary tape format {found}, but this program reads format {VERSION}\nhint: convert it to text with the program that wrote it")]
+    #[error(
+        "binary tape format {found}, but this program reads format {VERSION}\nhint: convert it to text with the program that wrote it"
+    )]
     Version {
         /// The version found.
         found: u16,
     },
     /// A program with another op table wrote it.
-    #[error("written with another op table ({found:016x}, here {FINGERPRINT:016x})\nhint: convert it to text with the program that wrote it")]
+    #[error(
+        "written with another op table ({found:016x}, here {FINGERPRINT:016x})\nhint: convert it to text with the program that wrote it"
+    )]
     Table {
         /// The fingerprint found.
         found: u64,
@@ -78,7 +82,8 @@ pub fn encode(tape: &Tape) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend(FINGERPRINT.to_le_bytes());
-    postcard::to_extend(tape, bytes).expect("a tape holds no sequence of unknown length, and memory is the only sink")
+    postcard::to_extend(tape, bytes)
+        .expect("a tape holds no sequence of unknown length, and memory is the only sink")
 }
 
 /// Reads the file form of a tape.
@@ -192,20 +197,24 @@ impl<'de> Deserialize<'de> for Tape {
             entries: List<Wire, MAX_ENTRIES>,
         }
         let form = Form::deserialize(deserializer)?;
-        let places = form.places.0.iter().map(|(file, line, col)| match form.files.0.get(*file as usize) {
-            Some(file) if file.len() <= MAX_FILE_LEN => Ok(Loc::new(file, *line, *col)),
-            Some(_) => Err(de::Error::custom("file name too long")),
-            None => Err(de::Error::custom("place in an unknown file")),
-        });
+        let places =
+            form.places.0.iter().map(|(file, line, col)| match form.files.0.get(*file as usize) {
+                Some(file) if file.len() <= MAX_FILE_LEN => Ok(Loc::new(file, *line, *col)),
+                Some(_) => Err(de::Error::custom("file name too long")),
+                None => Err(de::Error::custom("place in an unknown file")),
+            });
         let places = places.collect::<Result<Vec<Loc>, D::Error>>()?;
-        let entries = form.entries.0.into_iter().map(|wire| entry(wire, &places).map_err(de::Error::custom));
+        let entries =
+            form.entries.0.into_iter().map(|wire| entry(wire, &places).map_err(de::Error::custom));
         Ok(Tape { entries: entries.collect::<Result<_, D::Error>>()? })
     }
 }
 
 fn entry(wire: Wire, places: &[Loc]) -> Result<Entry, &'static str> {
     Ok(match wire {
-        Wire::Input { out, ty, name } => Entry::Input { out, ty, name: name.map(short).transpose()? },
+        Wire::Input { out, ty, name } => {
+            Entry::Input { out, ty, name: name.map(short).transpose()? }
+        }
         Wire::Instr { out, op, inputs, place } => {
             if inputs.len() > MAX_OPERANDS {
                 return Err("too many operands");

@@ -8,7 +8,9 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
+use annotate_snippets::{
+    Annotation, AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle,
+};
 
 /// The most diagnostics that [`render`] draws; the rest are counted in a last line.
 pub const MAX_SHOWN: usize = 20;
@@ -48,7 +50,14 @@ impl Diagnostic {
     /// An error about the text as a whole.
     pub fn whole(message: impl Into<String>) -> Diagnostic {
         let message = message.into();
-        Diagnostic { message, span: None, label: String::new(), related: Vec::new(), notes: Vec::new(), hint: None }
+        Diagnostic {
+            message,
+            span: None,
+            label: String::new(),
+            related: Vec::new(),
+            notes: Vec::new(),
+            hint: None,
+        }
     }
 
     /// The same with words beside the carets.
@@ -96,12 +105,19 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, color: Color) 
 }
 
 fn group<'a>(diagnostic: &'a Diagnostic, name: &'a str, text: &'a str) -> Group<'a> {
-    let mut group = Level::ERROR.primary_title(diagnostic.message.as_str()).elements([] as [Snippet<'a, Annotation<'a>>; 0]);
+    let mut group = Level::ERROR
+        .primary_title(diagnostic.message.as_str())
+        .elements([] as [Snippet<'a, Annotation<'a>>; 0]);
     let mut spans: Vec<(Span, AnnotationKind, &str)> = Vec::new();
     if let Some(span) = &diagnostic.span {
         spans.push((span.clone(), AnnotationKind::Primary, &diagnostic.label));
     }
-    spans.extend(diagnostic.related.iter().map(|(s, label)| (s.clone(), AnnotationKind::Context, label.as_str())));
+    spans.extend(
+        diagnostic
+            .related
+            .iter()
+            .map(|(s, label)| (s.clone(), AnnotationKind::Context, label.as_str())),
+    );
     for snippet in snippets(spans, name, text) {
         group = group.element(snippet);
     }
@@ -117,11 +133,16 @@ fn group<'a>(diagnostic: &'a Diagnostic, name: &'a str, text: &'a str) -> Group<
 /// One snippet when all spans lie within a few lines of each other, one for each otherwise: a text may be large, and
 /// only its neighborhood of the spans is handed to the drawing.
 fn snippets<'a>(
-    spans: Vec<(Span, AnnotationKind, &'a str)>, name: &'a str, text: &'a str,
+    spans: Vec<(Span, AnnotationKind, &'a str)>,
+    name: &'a str,
+    text: &'a str,
 ) -> Vec<Snippet<'a, Annotation<'a>>> {
     let windows: Vec<Window> = spans.iter().map(|(span, ..)| Window::around(text, span)).collect();
     let Some(first) = windows.first() else { return Vec::new() };
-    let whole = windows.iter().fold(first.clone(), |a, b| Window { bytes: a.bytes.start.min(b.bytes.start)..a.bytes.end.max(b.bytes.end), ..a });
+    let whole = windows.iter().fold(first.clone(), |a, b| Window {
+        bytes: a.bytes.start.min(b.bytes.start)..a.bytes.end.max(b.bytes.end),
+        ..a
+    });
     if windows.len() > 1 && whole.bytes.len() <= MAX_LINE * 8 && windows.iter().all(|w| !w.cut) {
         return vec![snippet(&whole, &spans, name, text)];
     }
@@ -129,13 +150,18 @@ fn snippets<'a>(
 }
 
 fn snippet<'a>(
-    window: &Window, spans: &[(Span, AnnotationKind, &'a str)], name: &'a str, text: &'a str,
+    window: &Window,
+    spans: &[(Span, AnnotationKind, &'a str)],
+    name: &'a str,
+    text: &'a str,
 ) -> Snippet<'a, Annotation<'a>> {
     let source = text.get(window.bytes.clone()).unwrap_or_default();
     let line = 1 + count_lines(text.get(..window.bytes.start).unwrap_or_default());
     let annotations = spans.iter().map(|(span, kind, label)| {
-        let start = floor(text, span.start).clamp(window.bytes.start, window.bytes.end) - window.bytes.start;
-        let end = floor(text, span.end).clamp(window.bytes.start, window.bytes.end) - window.bytes.start;
+        let start = floor(text, span.start).clamp(window.bytes.start, window.bytes.end)
+            - window.bytes.start;
+        let end =
+            floor(text, span.end).clamp(window.bytes.start, window.bytes.end) - window.bytes.start;
         let annotation = kind.span(start..end.max(start));
         if label.is_empty() { annotation } else { annotation.label(*label) }
     });
@@ -204,13 +230,16 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbors cost one each.
 fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
         let mut row = vec![i];
         for j in 1..=b.len() {
-            let mut best = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + usize::from(a[i - 1] != b[j - 1]));
+            let mut best = (last[j] + 1)
+                .min(row[j - 1] + 1)
+                .min(last[j - 1] + usize::from(a[i - 1] != b[j - 1]));
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                 best = best.min(before[j - 2] + 1);
             }
@@ -230,7 +259,9 @@ mod tests {
         let text = "gt tape 1\n%0 = input : f32[2]\nfree %0\n%1 = exp %0\noutput %1\n";
         let at = text.find("exp %0").unwrap() + 4;
         let freed = text.find("free %0").unwrap();
-        let mut diagnostic = Diagnostic::at(at..at + 2, "use of %0 after it was freed").label("used here").hint("move the free down");
+        let mut diagnostic = Diagnostic::at(at..at + 2, "use of %0 after it was freed")
+            .label("used here")
+            .hint("move the free down");
         diagnostic.related.push((freed..freed + 7, "freed here".into()));
         let drawn = render(&[diagnostic], "a.gt", text, Color::Never);
         let expected = "\
@@ -248,7 +279,8 @@ error: use of %0 after it was freed
 
     #[test]
     fn any_span_can_be_drawn() {
-        let texts = ["", "\n", "äöü", "gt tape 1\n", "a\r\nb\n\n", &"é".repeat(2000), &"x\n".repeat(300)];
+        let texts =
+            ["", "\n", "äöü", "gt tape 1\n", "a\r\nb\n\n", &"é".repeat(2000), &"x\n".repeat(300)];
         for text in texts {
             for start in [0, 1, 2, 5, 399, 5000, usize::MAX] {
                 for end in [0, 1, 3, 700, usize::MAX] {

@@ -163,7 +163,12 @@ impl Verifier {
     }
 
     /// As [`Verifier::entry`], with all faults, and with the type written beside an instruction.
-    fn check(&mut self, entry: &Entry, declared: Option<Type>, report: &mut dyn FnMut(Fault)) -> Option<Type> {
+    fn check(
+        &mut self,
+        entry: &Entry,
+        declared: Option<Type>,
+        report: &mut dyn FnMut(Fault),
+    ) -> Option<Type> {
         let at = self.seen;
         self.seen += 1;
         match entry {
@@ -178,13 +183,24 @@ impl Verifier {
             }
             Entry::Free(value) => {
                 if self.live.remove(&value.0).is_none() {
-                    report(Fault::new(at, FaultKind::NotLive, format!("free of {value}, which is not alive")).value(*value));
+                    report(
+                        Fault::new(
+                            at,
+                            FaultKind::NotLive,
+                            format!("free of {value}, which is not alive"),
+                        )
+                        .value(*value),
+                    );
                 }
                 None
             }
             Entry::Enter(name) => {
                 if self.scopes.len() >= MAX_SCOPES {
-                    report(Fault::new(at, FaultKind::Limit, format!("signal scopes nest deeper than {MAX_SCOPES}")));
+                    report(Fault::new(
+                        at,
+                        FaultKind::Limit,
+                        format!("signal scopes nest deeper than {MAX_SCOPES}"),
+                    ));
                 } else {
                     self.scopes.push(Arc::clone(name));
                 }
@@ -203,9 +219,19 @@ impl Verifier {
         }
     }
 
-    fn define(&mut self, at: usize, value: ValueId, ty: Option<Type>, loc: Loc, report: &mut dyn FnMut(Fault)) {
+    fn define(
+        &mut self,
+        at: usize,
+        value: ValueId,
+        ty: Option<Type>,
+        loc: Loc,
+        report: &mut dyn FnMut(Fault),
+    ) {
         if self.live.len() >= MAX_LIVE {
-            report(Fault::new(at, FaultKind::Limit, format!("more than {MAX_LIVE} values are alive")).loc(loc));
+            report(
+                Fault::new(at, FaultKind::Limit, format!("more than {MAX_LIVE} values are alive"))
+                    .loc(loc),
+            );
             return;
         }
         if self.live.insert(value.0, ty).is_some() {
@@ -214,7 +240,13 @@ impl Verifier {
         }
     }
 
-    fn instr(&self, at: usize, instr: &Instr, declared: Option<Type>, report: &mut dyn FnMut(Fault)) -> Option<Type> {
+    fn instr(
+        &self,
+        at: usize,
+        instr: &Instr,
+        declared: Option<Type>,
+        report: &mut dyn FnMut(Fault),
+    ) -> Option<Type> {
         let mut types: SmallVec<[OperandType; 3]> = SmallVec::new();
         for (i, operand) in instr.inputs.iter().enumerate() {
             match operand {
@@ -222,7 +254,10 @@ impl Verifier {
                 Operand::Value(value) => match self.live.get(&value.0) {
                     Some(Some(ty)) => types.push(OperandType::Tensor(*ty)),
                     Some(None) => {}
-                    None => report(Fault { operand: Some(i), ..not_live(at, *value, instr.op.name(), instr.loc) }),
+                    None => report(Fault {
+                        operand: Some(i),
+                        ..not_live(at, *value, instr.op.name(), instr.loc)
+                    }),
                 },
             }
         }
@@ -231,8 +266,13 @@ impl Verifier {
         }
         match (infer(&instr.op, &types), declared) {
             (Ok(inferred), Some(declared)) if !agrees(&declared, &inferred) => {
-                let message = format!("{}: the result is {inferred}, not {declared} as written", instr.op.name());
-                report(Fault::new(at, FaultKind::Declared, message).value(instr.out).loc(instr.loc));
+                let message = format!(
+                    "{}: the result is {inferred}, not {declared} as written",
+                    instr.op.name()
+                );
+                report(
+                    Fault::new(at, FaultKind::Declared, message).value(instr.out).loc(instr.loc),
+                );
                 Some(inferred)
             }
             (Ok(inferred), _) => Some(inferred),
@@ -242,7 +282,11 @@ impl Verifier {
                     Arity::Variadic => !instr.inputs.is_empty(),
                 };
                 let kind = if fits { FaultKind::Type } else { FaultKind::Arity };
-                report(Fault { hint: error.hint, ..Fault::new(at, kind, error.message).loc(instr.loc) });
+                let name = instr.op.name();
+                let named = error.message.starts_with(name);
+                let message =
+                    if named { error.message } else { format!("{name}: {}", error.message) };
+                report(Fault { hint: error.hint, ..Fault::new(at, kind, message).loc(instr.loc) });
                 declared
             }
         }
@@ -254,9 +298,16 @@ impl Verifier {
             Some(_) => {
                 let inner = self.scopes.last().map_or("", |s| s.as_ref());
                 let message = format!("exit of signal {name:?} while {inner:?} inside it is open");
-                report(Fault { hint: Some(format!("exit {inner:?} first")), ..Fault::new(at, FaultKind::Signal, message) });
+                report(Fault {
+                    hint: Some(format!("exit {inner:?} first")),
+                    ..Fault::new(at, FaultKind::Signal, message)
+                });
             }
-            None => report(Fault::new(at, FaultKind::Signal, format!("exit of signal {name:?}, which is not open"))),
+            None => report(Fault::new(
+                at,
+                FaultKind::Signal,
+                format!("exit of signal {name:?}, which is not open"),
+            )),
         }
         if let Some(depth) = self.scopes.iter().rposition(|open| open == name) {
             self.scopes.truncate(depth);
@@ -267,7 +318,8 @@ impl Verifier {
 /// A written type may leave names out, since they are inferred.
 fn agrees(declared: &Type, inferred: &Type) -> bool {
     let names = || declared.shape.dims().zip(inferred.shape.dims());
-    declared.same_layout(inferred) && names().all(|(d, i)| d.name == DimName::NONE || d.name == i.name)
+    declared.same_layout(inferred)
+        && names().all(|(d, i)| d.name == DimName::NONE || d.name == i.name)
 }
 
 /// Checks a whole tape.
@@ -282,7 +334,10 @@ pub fn verify(tape: &Tape) -> Result<Verified, Vec<Fault>> {
 ///
 /// # Errors
 /// As [`verify`].
-pub fn verify_declared(tape: &Tape, declared: impl Fn(usize) -> Option<Type>) -> Result<Verified, Vec<Fault>> {
+pub fn verify_declared(
+    tape: &Tape,
+    declared: impl Fn(usize) -> Option<Type>,
+) -> Result<Verified, Vec<Fault>> {
     let mut whole = Whole::new(tape);
     for (at, entry) in tape.entries.iter().enumerate() {
         whole.entry(at, entry, declared(at));
@@ -339,7 +394,12 @@ impl<'a> Whole<'a> {
         });
         if let Some(value) = entry.defines() {
             if !redefined && self.defined_at.get(&value).is_some_and(|first| *first < at) {
-                let fault = Fault::new(at, FaultKind::Redefinition, format!("second definition of {value}")).value(value);
+                let fault = Fault::new(
+                    at,
+                    FaultKind::Redefinition,
+                    format!("second definition of {value}"),
+                )
+                .value(value);
                 let fault = self.explain(fault);
                 self.faults.push(fault);
             }
@@ -380,7 +440,8 @@ impl<'a> Whole<'a> {
             (FaultKind::NotLive, None, Some(later)) if self.needs(later, fault.entry) => Fault {
                 kind: FaultKind::Cycle,
                 message: format!("cycle: {value} depends on itself"),
-                related: (later != fault.entry).then_some((later, "which is computed from this one here")),
+                related: (later != fault.entry)
+                    .then_some((later, "which is computed from this one here")),
                 hint: None,
                 ..fault
             },
@@ -431,7 +492,10 @@ impl<'a> Whole<'a> {
             }
             self.dims_reported.push((dim.name, dim.size));
             let message = format!("dimension {} is {} here and {size} before", dim.name, dim.size);
-            let hint = Some("a named dimension has one size throughout a tape; write `?` for one that varies".into());
+            let hint = Some(
+                "a named dimension has one size throughout a tape; write `?` for one that varies"
+                    .into(),
+            );
             let fault = Fault::new(at, FaultKind::DimSize, message);
             self.faults.push(Fault { hint, related: Some((first, "first sized here")), ..fault });
         }
@@ -440,7 +504,8 @@ impl<'a> Whole<'a> {
     fn finish(mut self) -> Result<Verified, Vec<Fault>> {
         if self.faults.len() < MAX_FAULTS {
             for (at, name) in self.opened_at.iter().zip(&self.verifier.scopes) {
-                let fault = Fault::new(*at, FaultKind::Signal, format!("signal {name:?} is never exited"));
+                let fault =
+                    Fault::new(*at, FaultKind::Signal, format!("signal {name:?} is never exited"));
                 self.faults.push(Fault { hint: Some(format!("add `exit {name:?}`")), ..fault });
             }
         }
@@ -457,7 +522,16 @@ fn not_live(at: usize, value: ValueId, user: &str, loc: Loc) -> Fault {
 
 impl Fault {
     fn new(entry: usize, kind: FaultKind, message: String) -> Fault {
-        Fault { entry, kind, message, hint: None, operand: None, value: None, related: None, loc: Loc::NONE }
+        Fault {
+            entry,
+            kind,
+            message,
+            hint: None,
+            operand: None,
+            value: None,
+            related: None,
+            loc: Loc::NONE,
+        }
     }
 
     fn value(self, value: ValueId) -> Fault {
@@ -475,7 +549,9 @@ impl Fault {
         diagnostic.span = map.entry(self.entry).map(|spans| match (self.kind, self.operand) {
             (_, Some(i)) => spans.operands.get(i).unwrap_or(&spans.call).clone(),
             (FaultKind::Redefinition, None) => spans.out.as_ref().unwrap_or(&spans.whole).clone(),
-            (FaultKind::Declared | FaultKind::DimSize, None) => spans.ty.as_ref().unwrap_or(&spans.call).clone(),
+            (FaultKind::Declared | FaultKind::DimSize, None) => {
+                spans.ty.as_ref().unwrap_or(&spans.call).clone()
+            }
             (_, None) => spans.call.clone(),
         });
         if let Some((entry, label)) = self.related

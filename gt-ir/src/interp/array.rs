@@ -61,15 +61,27 @@ impl Array {
     }
 
     pub(super) fn floats(&self) -> Result<&[f64], EvalError> {
-        if let Data::Float(v) = &self.data { Ok(v) } else { Err(EvalError::Kind { wanted: "floats", found: self.ty }) }
+        if let Data::Float(v) = &self.data {
+            Ok(v)
+        } else {
+            Err(EvalError::Kind { wanted: "floats", found: self.ty })
+        }
     }
 
     pub(super) fn ints(&self) -> Result<&[i64], EvalError> {
-        if let Data::Int(v) = &self.data { Ok(v) } else { Err(EvalError::Kind { wanted: "integers", found: self.ty }) }
+        if let Data::Int(v) = &self.data {
+            Ok(v)
+        } else {
+            Err(EvalError::Kind { wanted: "integers", found: self.ty })
+        }
     }
 
     pub(super) fn bools(&self) -> Result<&[bool], EvalError> {
-        if let Data::Bool(v) = &self.data { Ok(v) } else { Err(EvalError::Kind { wanted: "bools", found: self.ty }) }
+        if let Data::Bool(v) = &self.data {
+            Ok(v)
+        } else {
+            Err(EvalError::Kind { wanted: "bools", found: self.ty })
+        }
     }
 
     /// Reads a host tensor.
@@ -113,7 +125,11 @@ impl Array {
 
 /// Refuses a value too large for the interpreter.
 pub(super) fn check_size(ty: &Type) -> Result<(), EvalError> {
-    if ty.shape.numel() > MAX_ELEMENTS { Err(EvalError::TooLarge { ty: *ty, limit: MAX_ELEMENTS }) } else { Ok(()) }
+    if ty.shape.numel() > MAX_ELEMENTS {
+        Err(EvalError::TooLarge { ty: *ty, limit: MAX_ELEMENTS })
+    } else {
+        Ok(())
+    }
 }
 
 fn words<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {

@@ -17,7 +17,9 @@ use crate::{
 /// dtype, matrices of equal rank and batch.
 #[expect(clippy::too_many_lines, reason = "an exhaustive match over the op table")]
 pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, EvalError> {
-    let arg = |i: usize| args.get(i).copied().ok_or(EvalError::Kind { wanted: "one more operand", found: out });
+    let arg = |i: usize| {
+        args.get(i).copied().ok_or(EvalError::Kind { wanted: "one more operand", found: out })
+    };
     match op {
         Op::Neg => number(out, arg(0)?, |x| -x, i64::wrapping_neg),
         Op::Abs => number(out, arg(0)?, f64::abs, i64::wrapping_abs),
@@ -46,7 +48,9 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         Op::Sum(r) => Ok(reduce::sum(out, arg(0)?, &axes(r.axes))),
         Op::Max(r) => Ok(reduce::max(out, arg(0)?, &axes(r.axes))),
         Op::Min(r) => Ok(reduce::min(out, arg(0)?, &axes(r.axes))),
-        Op::Argmax(ReduceOne { axis, .. }) => Ok(reduce::argmax(out, arg(0)?, &[usize::from(*axis)])),
+        Op::Argmax(ReduceOne { axis, .. }) => {
+            Ok(reduce::argmax(out, arg(0)?, &[usize::from(*axis)]))
+        }
         Op::MatMul => reduce::matmul(out, arg(0)?, arg(1)?),
         Op::Reshape(_) => Ok(movement::reshape(out, arg(0)?)),
         Op::Permute(perm) => Ok(movement::permute(out, arg(0)?, &perm.axes().collect::<Vec<_>>())),
@@ -55,13 +59,22 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
             Ok(movement::slice(out, arg(0)?, usize::from(*axis), *start as usize, *step as usize))
         }
         Op::Cat(axis) => movement::cat(out, args, usize::from(axis.0)),
-        Op::Pad(Pad { axis, lo, interior, .. }) => {
-            movement::pad(out, arg(0)?, arg(1)?, usize::from(*axis), *lo as usize, *interior as usize)
-        }
+        Op::Pad(Pad { axis, lo, interior, .. }) => movement::pad(
+            out,
+            arg(0)?,
+            arg(1)?,
+            usize::from(*axis),
+            *lo as usize,
+            *interior as usize,
+        ),
         Op::Gather(axis) => gather::gather(out, arg(0)?, arg(1)?, usize::from(axis.0)),
-        Op::ScatterAdd(axis) => gather::scatter_add(out, arg(0)?, arg(1)?, arg(2)?, usize::from(axis.0)),
+        Op::ScatterAdd(axis) => {
+            gather::scatter_add(out, arg(0)?, arg(1)?, arg(2)?, usize::from(axis.0))
+        }
         Op::IndexSelect(axis) => gather::index_select(out, arg(0)?, arg(1)?, usize::from(axis.0)),
-        Op::IndexAdd(axis) => gather::index_add(out, arg(0)?, arg(1)?, arg(2)?, usize::from(axis.0)),
+        Op::IndexAdd(axis) => {
+            gather::index_add(out, arg(0)?, arg(1)?, arg(2)?, usize::from(axis.0))
+        }
         Op::Iota(_) => Ok(source::iota(out)),
         Op::Rand(_) => source::rand(out, arg(0)?),
         Op::Randn(_) => source::randn(out, arg(0)?),
@@ -82,7 +95,9 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         | Op::LogSoftmax(_)
         | Op::LayerNorm(_)
         | Op::Transpose(_)
-        | Op::OneHot(_) => Err(EvalError::Kind { wanted: "a primitive op, not a derived one", found: out }),
+        | Op::OneHot(_) => {
+            Err(EvalError::Kind { wanted: "a primitive op, not a derived one", found: out })
+        }
     }
 }
 

@@ -111,19 +111,28 @@ pub fn eval(op: &Op, args: &[Arg<'_>]) -> Result<HostTensor, EvalError> {
 ///
 /// # Errors
 /// The first entry that fails.
-pub fn run(tape: &Tape, inputs: &BTreeMap<ValueId, HostTensor>) -> Result<BTreeMap<ValueId, HostTensor>, RunFault> {
+pub fn run(
+    tape: &Tape,
+    inputs: &BTreeMap<ValueId, HostTensor>,
+) -> Result<BTreeMap<ValueId, HostTensor>, RunFault> {
     let (mut values, mut outputs) = (BTreeMap::new(), BTreeMap::new());
     for (entry, at) in tape.entries.iter().zip(0..) {
         let fault = |context: String, loc, error| RunFault { entry: at, context, loc, error };
-        let missing = |value: ValueId| fault(value.to_string(), Loc::NONE, EvalError::Missing(value));
+        let missing =
+            |value: ValueId| fault(value.to_string(), Loc::NONE, EvalError::Missing(value));
         match entry {
             Entry::Input { out, ty, name: _ } => {
-                let data = inputs.get(out).filter(|data| data.ty().same_layout(ty)).ok_or_else(|| missing(*out))?;
-                let array = Array::from_host(data).map_err(|error| fault(out.to_string(), Loc::NONE, error))?;
+                let data = inputs
+                    .get(out)
+                    .filter(|data| data.ty().same_layout(ty))
+                    .ok_or_else(|| missing(*out))?;
+                let array = Array::from_host(data)
+                    .map_err(|error| fault(out.to_string(), Loc::NONE, error))?;
                 values.insert(*out, Value::Array(Array { ty: *ty, ..array }));
             }
             Entry::Instr(instr) => {
-                let result = step(instr, &values).map_err(|error| fault(context(instr, &values), instr.loc, error))?;
+                let result = step(instr, &values)
+                    .map_err(|error| fault(context(instr, &values), instr.loc, error))?;
                 values.insert(instr.out, Value::Array(result));
             }
             Entry::Free(value) => {
@@ -131,7 +140,9 @@ pub fn run(tape: &Tape, inputs: &BTreeMap<ValueId, HostTensor>) -> Result<BTreeM
             }
             Entry::Output { value, name: _ } => match values.get(value) {
                 Some(Value::Array(array)) => {
-                    let data = array.to_host().map_err(|error| fault(value.to_string(), Loc::NONE, error))?;
+                    let data = array
+                        .to_host()
+                        .map_err(|error| fault(value.to_string(), Loc::NONE, error))?;
                     outputs.insert(*value, data);
                 }
                 Some(Value::Scalar(_)) | None => return Err(missing(*value)),
@@ -146,7 +157,11 @@ pub fn run(tape: &Tape, inputs: &BTreeMap<ValueId, HostTensor>) -> Result<BTreeM
 ///
 /// # Errors
 /// A slot without data, or one of the run-time errors.
-pub fn run_graph(graph: &Graph, inputs: &[HostTensor], scalars: &[Scalar]) -> Result<Vec<HostTensor>, EvalError> {
+pub fn run_graph(
+    graph: &Graph,
+    inputs: &[HostTensor],
+    scalars: &[Scalar],
+) -> Result<Vec<HostTensor>, EvalError> {
     let inputs = inputs.iter().map(Array::from_host).collect::<Result<Vec<_>, _>>()?;
     let values = nodes(graph, &inputs.iter().collect::<Vec<_>>(), scalars)?;
     graph.outputs().iter().map(|id| value_of(&values, *id)?.to_host()).collect()
@@ -209,7 +224,11 @@ fn apply(op: &Op, args: &[&Value]) -> Result<Array, EvalError> {
     output.ok_or_else(|| OpError::new(format!("{}: its expansion has no result", op.name())).into())
 }
 
-fn nodes(graph: &Graph, inputs: &[&Array], scalars: &[Scalar]) -> Result<Vec<Option<Array>>, EvalError> {
+fn nodes(
+    graph: &Graph,
+    inputs: &[&Array],
+    scalars: &[Scalar],
+) -> Result<Vec<Option<Array>>, EvalError> {
     let mut values: Vec<Option<Array>> = Vec::new();
     for id in graph.ids() {
         let node = graph.node(id);
@@ -219,14 +238,23 @@ fn nodes(graph: &Graph, inputs: &[&Array], scalars: &[Scalar]) -> Result<Vec<Opt
             NodeKind::Input(i) => {
                 let array = inputs.get(*i as usize).ok_or_else(|| slot("input", *i))?;
                 if !array.ty.same_layout(&node.ty) {
-                    return Err(EvalError::Kind { wanted: "the type of the input", found: array.ty });
+                    return Err(EvalError::Kind {
+                        wanted: "the type of the input",
+                        found: array.ty,
+                    });
                 }
                 Array { ty: node.ty, data: array.data.clone() }
             }
-            NodeKind::Scalar(i) => literal(node.ty, *scalars.get(*i as usize).ok_or_else(|| slot("scalar", *i))?),
+            NodeKind::Scalar(i) => {
+                literal(node.ty, *scalars.get(*i as usize).ok_or_else(|| slot("scalar", *i))?)
+            }
             NodeKind::Const(scalar) => literal(node.ty, *scalar),
             NodeKind::Op(op) => {
-                let args = graph.operands(id).iter().map(|arg| value_of(&values, *arg)).collect::<Result<Vec<_>, _>>()?;
+                let args = graph
+                    .operands(id)
+                    .iter()
+                    .map(|arg| value_of(&values, *arg))
+                    .collect::<Result<Vec<_>, _>>()?;
                 kernels::primitive(op, &args, node.ty)?
             }
         };

@@ -24,9 +24,12 @@ pub(super) fn expand(out: Type, x: &Array) -> Array {
     let sizes = out.shape.sizes();
     let new = sizes.len() - x.sizes().len();
     let own = row_major(x.sizes());
-    let strides: Strides = (0..sizes.len())
-        .map(|i| if i < new || (x.sizes()[i - new] == 1 && sizes[i] != 1) { 0 } else { own[i - new] })
-        .collect();
+    let strides: Strides =
+        (0..sizes.len())
+            .map(|i| {
+                if i < new || (x.sizes()[i - new] == 1 && sizes[i] != 1) { 0 } else { own[i - new] }
+            })
+            .collect();
     Array::pick(out, x, Walk::new(sizes, &strides, 0))
 }
 
@@ -52,7 +55,12 @@ pub(super) fn cat(out: Type, parts: &[&Array], axis: usize) -> Result<Array, Eva
 
 /// `low` copies of `value` before, `interior` between neighbors along `axis`, and as many behind as `out` has room for.
 pub(super) fn pad(
-    out: Type, x: &Array, value: &Array, axis: usize, low: usize, interior: usize,
+    out: Type,
+    x: &Array,
+    value: &Array,
+    axis: usize,
+    low: usize,
+    interior: usize,
 ) -> Result<Array, EvalError> {
     let mut strides = row_major(out.shape.sizes());
     let first = strides[axis].wrapping_mul(low as isize);

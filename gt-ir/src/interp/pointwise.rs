@@ -13,7 +13,10 @@ pub(super) fn float(out: Type, x: &Array, f: impl Fn(f64) -> f64) -> Result<Arra
 
 /// A function of one number, given for both categories.
 pub(super) fn number(
-    out: Type, x: &Array, float: impl Fn(f64) -> f64, int: impl Fn(i64) -> i64,
+    out: Type,
+    x: &Array,
+    float: impl Fn(f64) -> f64,
+    int: impl Fn(i64) -> i64,
 ) -> Result<Array, EvalError> {
     let data = match &x.data {
         Data::Float(v) => Data::Float(v.iter().map(|x| float(*x)).collect()),
@@ -29,13 +32,22 @@ pub(super) fn not(out: Type, x: &Array) -> Result<Array, EvalError> {
 }
 
 /// A function of two floats.
-pub(super) fn float2(out: Type, x: &Array, y: &Array, f: impl Fn(f64, f64) -> f64) -> Result<Array, EvalError> {
+pub(super) fn float2(
+    out: Type,
+    x: &Array,
+    y: &Array,
+    f: impl Fn(f64, f64) -> f64,
+) -> Result<Array, EvalError> {
     Ok(Array::new(out, Data::Float(zip(x.floats()?, y.floats()?, f))))
 }
 
 /// A function of two numbers, given for both categories.
 pub(super) fn number2(
-    out: Type, x: &Array, y: &Array, float: impl Fn(f64, f64) -> f64, int: impl Fn(i64, i64) -> i64,
+    out: Type,
+    x: &Array,
+    y: &Array,
+    float: impl Fn(f64, f64) -> f64,
+    int: impl Fn(i64, i64) -> i64,
 ) -> Result<Array, EvalError> {
     let data = match &x.data {
         Data::Float(v) => Data::Float(zip(v, y.floats()?, float)),
@@ -47,7 +59,11 @@ pub(super) fn number2(
 
 /// A function of two elements of any category into the same one.
 pub(super) fn any2(
-    out: Type, x: &Array, y: &Array, float: impl Fn(f64, f64) -> f64, int: impl Fn(i64, i64) -> i64,
+    out: Type,
+    x: &Array,
+    y: &Array,
+    float: impl Fn(f64, f64) -> f64,
+    int: impl Fn(i64, i64) -> i64,
     bool: impl Fn(bool, bool) -> bool,
 ) -> Result<Array, EvalError> {
     match &x.data {
@@ -57,13 +73,22 @@ pub(super) fn any2(
 }
 
 /// A function of two bools.
-pub(super) fn logic(out: Type, x: &Array, y: &Array, f: impl Fn(bool, bool) -> bool) -> Result<Array, EvalError> {
+pub(super) fn logic(
+    out: Type,
+    x: &Array,
+    y: &Array,
+    f: impl Fn(bool, bool) -> bool,
+) -> Result<Array, EvalError> {
     Ok(Array::new(out, Data::Bool(zip(x.bools()?, y.bools()?, f))))
 }
 
 /// A comparison.
 pub(super) fn compare(
-    out: Type, x: &Array, y: &Array, float: impl Fn(f64, f64) -> bool, int: impl Fn(i64, i64) -> bool,
+    out: Type,
+    x: &Array,
+    y: &Array,
+    float: impl Fn(f64, f64) -> bool,
+    int: impl Fn(i64, i64) -> bool,
 ) -> Result<Array, EvalError> {
     let data = match &x.data {
         Data::Float(v) => zip(v, y.floats()?, float),
@@ -74,7 +99,12 @@ pub(super) fn compare(
 }
 
 /// Elements of `yes` where `condition` holds, of `no` elsewhere.
-pub(super) fn select(out: Type, condition: &Array, yes: &Array, no: &Array) -> Result<Array, EvalError> {
+pub(super) fn select(
+    out: Type,
+    condition: &Array,
+    yes: &Array,
+    no: &Array,
+) -> Result<Array, EvalError> {
     let c = condition.bools()?;
     let data = match &yes.data {
         Data::Float(v) => Data::Float(choose(c, v, no.floats()?)),

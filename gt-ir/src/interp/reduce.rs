@@ -49,7 +49,9 @@ pub(super) fn argmax(out: Type, x: &Array, axes: &[usize]) -> Array {
     let positions = Walk::new(x.sizes(), &position_strides(x.sizes(), axes), 0);
     let places = places(x, axes);
     let data = match &x.data {
-        Data::Float(v) => best(v, positions, places, out, |new, old| new > old || (new.is_nan() && !old.is_nan())),
+        Data::Float(v) => {
+            best(v, positions, places, out, |new, old| new > old || (new.is_nan() && !old.is_nan()))
+        }
         Data::Int(v) => best(v, positions, places, out, |new, old| new > old),
         Data::Bool(v) => best(v, positions, places, out, |new, old| new & !old),
     };
@@ -64,16 +66,24 @@ pub(super) fn matmul(out: Type, a: &Array, b: &Array) -> Result<Array, EvalError
     let batches = out.shape.numel().checked_div(m * n).unwrap_or(0);
     let sizes = [batches, m, k, n];
     let data = match &a.data {
-        Data::Float(v) => Data::Float(products(v, b.floats()?, sizes, 0.0, |acc, x, y| acc + x * y)),
-        Data::Int(v) => {
-            Data::Int(products(v, b.ints()?, sizes, 0, |acc: i64, x, y| acc.wrapping_add(x.wrapping_mul(y))))
+        Data::Float(v) => {
+            Data::Float(products(v, b.floats()?, sizes, 0.0, |acc, x, y| acc + x * y))
         }
+        Data::Int(v) => Data::Int(products(v, b.ints()?, sizes, 0, |acc: i64, x, y| {
+            acc.wrapping_add(x.wrapping_mul(y))
+        })),
         Data::Bool(_) => return Err(EvalError::Kind { wanted: "numbers", found: a.ty }),
     };
     Ok(Array::new(out, data))
 }
 
-fn products<T: Copy>(a: &[T], b: &[T], [batches, m, k, n]: [usize; 4], zero: T, mul_add: impl Fn(T, T, T) -> T) -> Vec<T> {
+fn products<T: Copy>(
+    a: &[T],
+    b: &[T],
+    [batches, m, k, n]: [usize; 4],
+    zero: T,
+    mul_add: impl Fn(T, T, T) -> T,
+) -> Vec<T> {
     let mut out = vec![zero; batches * m * n];
     for (row, out) in out.chunks_exact_mut(n.max(1)).enumerate() {
         let b = &b[row / m * k * n..][..k * n];
@@ -88,7 +98,8 @@ fn products<T: Copy>(a: &[T], b: &[T], [batches, m, k, n]: [usize; 4], zero: T, 
 
 /// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride there.
 fn places(x: &Array, axes: &[usize]) -> Walk {
-    let kept: Vec<usize> = x.sizes().iter().enumerate().map(|(i, s)| if axes.contains(&i) { 1 } else { *s }).collect();
+    let kept: Vec<usize> =
+        x.sizes().iter().enumerate().map(|(i, s)| if axes.contains(&i) { 1 } else { *s }).collect();
     let mut strides = row_major(&kept);
     axes.iter().for_each(|axis| strides[*axis] = 0);
     Walk::new(x.sizes(), &strides, 0)
@@ -96,7 +107,8 @@ fn places(x: &Array, axes: &[usize]) -> Walk {
 
 /// Strides that count along `axes` and stand still along the others.
 fn position_strides(sizes: &[usize], axes: &[usize]) -> Strides {
-    let reduced: Vec<usize> = sizes.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 1 }).collect();
+    let reduced: Vec<usize> =
+        sizes.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 1 }).collect();
     let strides = row_major(&reduced);
     strides.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 0 }).collect()
 }
@@ -109,7 +121,13 @@ fn fold<T: Copy>(v: &[T], places: Walk, out: Type, first: T, f: impl Fn(T, T) ->
     result
 }
 
-fn best<T: Copy>(v: &[T], positions: Walk, places: Walk, out: Type, better: impl Fn(T, T) -> bool) -> Vec<i64> {
+fn best<T: Copy>(
+    v: &[T],
+    positions: Walk,
+    places: Walk,
+    out: Type,
+    better: impl Fn(T, T) -> bool,
+) -> Vec<i64> {
     debug_assert_eq!(out.dtype, DType::I64, "positions are i64");
     let mut found: Vec<Option<(T, usize)>> = vec![None; out.shape.numel()];
     for ((x, position), place) in v.iter().zip(positions).zip(places) {

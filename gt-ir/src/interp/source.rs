@@ -25,7 +25,12 @@ pub(super) fn randn(out: Type, seed: &Array) -> Result<Array, EvalError> {
 }
 
 /// Uniform integers in [low, high).
-pub(super) fn randint(out: Type, low: &Array, high: &Array, seed: &Array) -> Result<Array, EvalError> {
+pub(super) fn randint(
+    out: Type,
+    low: &Array,
+    high: &Array,
+    seed: &Array,
+) -> Result<Array, EvalError> {
     drawn(out, Distribution::Integers { low: number(low)?, high: number(high)? }, number(seed)?)
 }
 

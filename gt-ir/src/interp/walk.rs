@@ -58,7 +58,9 @@ impl Iterator for Walk {
                 break;
             }
             self.index[axis] = 0;
-            self.offset = self.offset.wrapping_sub(self.strides[axis].wrapping_mul(self.sizes[axis] as isize));
+            self.offset = self
+                .offset
+                .wrapping_sub(self.strides[axis].wrapping_mul(self.sizes[axis] as isize));
         }
         Some(here as usize)
     }

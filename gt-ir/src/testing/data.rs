@@ -16,7 +16,11 @@ use crate::{
 pub fn inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId, HostTensor> {
     let inputs = tape.entries.iter().filter_map(|entry| match entry {
         Entry::Input { out, ty, name: _ } => Some((*out, *ty)),
-        Entry::Instr(_) | Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => None,
+        Entry::Instr(_)
+        | Entry::Free(_)
+        | Entry::Enter(_)
+        | Entry::Exit(_)
+        | Entry::Output { .. } => None,
     });
     inputs.map(|(id, ty)| (id, tensor(ty, source))).collect()
 }
@@ -49,7 +53,8 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
         return Some(format!("types {ty} and {other}"));
     }
     if !ty.dtype.is_float() {
-        return (a.bytes() != b.bytes()).then(|| format!("{ty}: {:?} and {:?}", a.to_f64(), b.to_f64()));
+        return (a.bytes() != b.bytes())
+            .then(|| format!("{ty}: {:?} and {:?}", a.to_f64(), b.to_f64()));
     }
     let unit = match ty.dtype {
         DType::F64 => 1e-14,
@@ -58,7 +63,8 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
         DType::F32 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => 1e-6,
     };
     let (a, b) = (a.to_f64(), b.to_f64());
-    let largest = a.iter().chain(&b).filter(|x| x.is_finite()).fold(1.0, |m: f64, x| m.max(x.abs()));
+    let largest =
+        a.iter().chain(&b).filter(|x| x.is_finite()).fold(1.0, |m: f64, x| m.max(x.abs()));
     let near = |x: f64, y: f64| {
         x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= unit * tolerance * largest
     };

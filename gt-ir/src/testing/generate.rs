@@ -55,7 +55,14 @@ pub(super) struct Generator<'s, 'a> {
 
 impl<'s, 'a> Generator<'s, 'a> {
     pub(super) fn new(source: &'s mut Source<'a>, config: &'s Config) -> Generator<'s, 'a> {
-        Generator { source, config, tape: Tape::default(), live: Vec::new(), scopes: Vec::new(), next: 0 }
+        Generator {
+            source,
+            config,
+            tape: Tape::default(),
+            live: Vec::new(),
+            scopes: Vec::new(),
+            next: 0,
+        }
     }
 
     /// Tries an instruction of this kind; false when no operands fit.
@@ -67,7 +74,8 @@ impl<'s, 'a> Generator<'s, 'a> {
 
     /// Adds an instruction when its type rule and the limits allow it.
     pub(super) fn emit(&mut self, op: Op, inputs: &[Operand]) -> Option<ValueId> {
-        let types: SmallVec<[OperandType; 4]> = inputs.iter().map(|input| self.operand_type(*input)).collect();
+        let types: SmallVec<[OperandType; 4]> =
+            inputs.iter().map(|input| self.operand_type(*input)).collect();
         let ty = infer(&op, &types).ok().filter(|ty| ty.shape.numel() <= self.config.max_numel)?;
         let known = inputs.iter().all(|input| self.is_exact(*input));
         if jumps(&op, &types) && !known && !self.config.jumps {
@@ -77,7 +85,11 @@ impl<'s, 'a> Generator<'s, 'a> {
         let id = self.fresh();
         let loc = match self.below(4) {
             0 => Loc::NONE,
-            line => Loc::new(["model.rs", "a \"quoted\" path.rs"][self.below(2)], line as u32, 1 + self.below(80) as u32),
+            line => Loc::new(
+                ["model.rs", "a \"quoted\" path.rs"][self.below(2)],
+                line as u32,
+                1 + self.below(80) as u32,
+            ),
         };
         self.tape.entries.push(Entry::Instr(Instr { out: id, op, inputs: inputs.into(), loc }));
         self.live.push(Known { id, ty, exact });
@@ -103,7 +115,9 @@ impl<'s, 'a> Generator<'s, 'a> {
 
     /// The shape of as many of the leading dims as stay within the limits.
     pub(super) fn fit(&self, dims: &[Dim]) -> Shape {
-        let fits = |n: &usize| dims[..*n].iter().map(|d| d.size.max(1)).product::<usize>() <= self.config.max_numel;
+        let fits = |n: &usize| {
+            dims[..*n].iter().map(|d| d.size.max(1)).product::<usize>() <= self.config.max_numel
+        };
         let n = (0..=dims.len().min(crate::shape::MAX_RANK)).rev().find(fits).unwrap_or(0);
         Shape::from_dims(&dims[..n]).unwrap_or(Shape::SCALAR)
     }
@@ -113,7 +127,11 @@ impl<'s, 'a> Generator<'s, 'a> {
         match self.below(8) {
             0 | 1 => {
                 let (name, size) = NAMED[self.below(NAMED.len())];
-                if size <= self.config.max_size { Dim { size, name: name_of(name) } } else { Dim::new(1) }
+                if size <= self.config.max_size {
+                    Dim { size, name: name_of(name) }
+                } else {
+                    Dim::new(1)
+                }
             }
             2 => Dim { size: 1 + self.below(self.config.max_size), name: DimName::DYN },
             3 if self.config.empty && self.chance(1, 4) => Dim::new(0),
@@ -128,7 +146,8 @@ impl<'s, 'a> Generator<'s, 'a> {
 
     /// A float dtype of the configuration, if it has one.
     pub(super) fn float(&mut self) -> Option<DType> {
-        let floats: Vec<DType> = self.config.dtypes.iter().copied().filter(|dtype| dtype.is_float()).collect();
+        let floats: Vec<DType> =
+            self.config.dtypes.iter().copied().filter(|dtype| dtype.is_float()).collect();
         self.source.pick(&floats).copied()
     }
 
@@ -215,13 +234,22 @@ fn name_of(name: &str) -> DimName {
 /// Whether a small change of a float operand can change the result a lot.
 fn jumps(op: &Op, types: &[OperandType]) -> bool {
     let float = types.iter().any(|ty| matches!(ty, OperandType::Tensor(t) if t.dtype.is_float()));
-    float && match op.kind() {
-        OpKind::Eq | OpKind::Lt | OpKind::Ne | OpKind::Gt | OpKind::Ge | OpKind::Le | OpKind::Argmax => true,
-        OpKind::LogicalAnd | OpKind::LogicalOr | OpKind::LogicalXor | OpKind::LogicalNot => true,
-        OpKind::Pow | OpKind::Div | OpKind::Log | OpKind::Sqrt | OpKind::Rsqrt => true, // A zero or a sign decides.
-        OpKind::Cast => matches!(op, Op::Cast(to) if !to.is_float()),
-        _ => false,
-    }
+    float
+        && match op.kind() {
+            OpKind::Eq
+            | OpKind::Lt
+            | OpKind::Ne
+            | OpKind::Gt
+            | OpKind::Ge
+            | OpKind::Le
+            | OpKind::Argmax => true,
+            OpKind::LogicalAnd | OpKind::LogicalOr | OpKind::LogicalXor | OpKind::LogicalNot => {
+                true
+            }
+            OpKind::Pow | OpKind::Div | OpKind::Log | OpKind::Sqrt | OpKind::Rsqrt => true, // A zero or a sign decides.
+            OpKind::Cast => matches!(op, Op::Cast(to) if !to.is_float()),
+            _ => false,
+        }
 }
 
 /// Whether the result of exact operands is exact: nothing is rounded that engines could round differently.
@@ -230,7 +258,9 @@ fn keeps_exact(op: &Op) -> bool {
     match op.spec().class {
         Class::Move => true,
         Class::Gather => matches!(op, Op::Gather(_) | Op::IndexSelect(_)),
-        Class::Pointwise => matches!(op, Op::Neg | Op::Abs | Op::Maximum | Op::Minimum | Op::Where | Op::Relu),
+        Class::Pointwise => {
+            matches!(op, Op::Neg | Op::Abs | Op::Maximum | Op::Minimum | Op::Where | Op::Relu)
+        }
         Class::Reduce => matches!(op, Op::Max(_) | Op::Min(_)),
         Class::Contract => false,
         Class::Source => matches!(op, Op::Full(_)),

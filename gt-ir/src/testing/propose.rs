@@ -96,7 +96,12 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         }
         OpKind::Pad => {
             let (x, axis) = axis(g)?;
-            let pad = Pad { axis, lo: g.below(3) as u64, hi: g.below(3) as u64, interior: g.below(3) as u64 };
+            let pad = Pad {
+                axis,
+                lo: g.below(3) as u64,
+                hi: g.below(3) as u64,
+                interior: g.below(3) as u64,
+            };
             Some((Op::Pad(pad), smallvec![x.id.into(), g.scalar().into()]))
         }
         OpKind::Cat => cat(g),
@@ -124,7 +129,8 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let shape = g.find(|known| known.id == index)?.ty.shape;
             let (before, after) = (x.ty.shape.dims().take(at), x.ty.shape.dims().skip(at + 1));
             let dims: Vec<Dim> = before.chain(shape.dims()).chain(after).collect();
-            let src = Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+            let src =
+                Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
             let src = like(g, Type::new(x.ty.dtype, src));
             Some((Op::IndexAdd(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
         }
@@ -152,7 +158,10 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let low = g.below(10) as i64;
             let high = low + 1 + g.below(90) as i64;
             let seed = g.seed();
-            Some((Op::Randint(ty), smallvec![Scalar::I64(low).into(), Scalar::I64(high).into(), seed.into()]))
+            Some((
+                Op::Randint(ty),
+                smallvec![Scalar::I64(low).into(), Scalar::I64(high).into(), seed.into()],
+            ))
         }
         OpKind::Softmax => axis(g).map(|(x, axis)| (Op::Softmax(Axis(axis)), one(x))),
         OpKind::LogSoftmax => axis(g).map(|(x, axis)| (Op::LogSoftmax(Axis(axis)), one(x))),
@@ -190,7 +199,10 @@ fn select(g: &mut Generator<'_, '_>) -> Proposal {
     let condition = partner(g, &x.ty.shape, Some(DType::Bool));
     let y = partner(g, &x.ty.shape, None);
     let x = Operand::Value(x.id);
-    Some((Op::Where, if g.chance(1, 2) { smallvec![condition, x, y] } else { smallvec![condition, y, x] }))
+    Some((
+        Op::Where,
+        if g.chance(1, 2) { smallvec![condition, x, y] } else { smallvec![condition, y, x] },
+    ))
 }
 
 /// Something that broadcasts with `shape`: a literal (unless a dtype is asked for), a live value, or a new input.
@@ -198,7 +210,9 @@ fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Op
     if dtype.is_none() && g.chance(1, 4) {
         return g.scalar().into();
     }
-    let fits = |known: &Known| dtype.is_none_or(|d| d == known.ty.dtype) && known.ty.shape.broadcast(shape).is_some();
+    let fits = |known: &Known| {
+        dtype.is_none_or(|d| d == known.ty.dtype) && known.ty.shape.broadcast(shape).is_some()
+    };
     if g.chance(3, 4)
         && let Some(known) = g.find(fits)
     {
@@ -206,7 +220,8 @@ fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Op
     }
     let skipped = g.below(shape.rank() + 1).min(g.below(shape.rank() + 1));
     let dims: Vec<Dim> = shape.dims().skip(skipped).collect();
-    let dims: Vec<Dim> = dims.into_iter().map(|dim| if g.chance(1, 4) { Dim::new(1) } else { dim }).collect();
+    let dims: Vec<Dim> =
+        dims.into_iter().map(|dim| if g.chance(1, 4) { Dim::new(1) } else { dim }).collect();
     let dtype = dtype.unwrap_or_else(|| g.dtype());
     let shape = g.fit(&dims);
     g.input(Type::new(dtype, shape)).into()
@@ -245,7 +260,8 @@ fn matmul(g: &mut Generator<'_, '_>) -> Proposal {
     } else {
         other = vec![inner];
     }
-    let shape = Shape::from_dims(&other).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+    let shape =
+        Shape::from_dims(&other).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
     let y = like(g, Type::new(x.ty.dtype, shape));
     Some((Op::MatMul, smallvec![x.id.into(), y.into()]))
 }
@@ -264,7 +280,9 @@ fn reshaped(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
                 let joined = dims.remove(at).size * dims[at].size;
                 dims[at] = Dim::new(joined);
             }
-            3 if dims.len() < g.config.max_rank && dims.get(at).is_some_and(|dim| dim.size > 2 && dim.size % 2 == 0) => {
+            3 if dims.len() < g.config.max_rank
+                && dims.get(at).is_some_and(|dim| dim.size > 2 && dim.size % 2 == 0) =>
+            {
                 let half = dims[at].size / 2;
                 dims[at] = Dim::new(2);
                 dims.insert(at + 1, Dim::new(half));
@@ -276,7 +294,10 @@ fn reshaped(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
 }
 
 fn expanded(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
-    let mut dims: Vec<Dim> = shape.dims().map(|dim| if dim.size == 1 && g.chance(2, 3) { g.dim() } else { dim }).collect();
+    let mut dims: Vec<Dim> = shape
+        .dims()
+        .map(|dim| if dim.size == 1 && g.chance(2, 3) { g.dim() } else { dim })
+        .collect();
     if dims.len() < g.config.max_rank && g.chance(1, 2) {
         dims.insert(0, g.dim());
     }
@@ -290,7 +311,8 @@ fn cat(g: &mut Generator<'_, '_>) -> Proposal {
         let mut dims: Vec<Dim> = x.ty.shape.dims().collect();
         dims[usize::from(axis)] = g.dim();
         let dtype = if g.chance(1, 4) { g.dtype() } else { x.ty.dtype };
-        let shape = Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+        let shape =
+            Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
         inputs.push(like(g, Type::new(dtype, shape)).into());
     }
     Some((Op::Cat(Axis(axis)), inputs))
@@ -315,7 +337,11 @@ fn index_within(g: &mut Generator<'_, '_>, shape: &Shape, axis: u8) -> Option<Va
 /// An index tensor of these dims (random ones when there are none), of numbers below `size`.
 fn index(g: &mut Generator<'_, '_>, dims: &[Dim], size: usize) -> Option<ValueId> {
     let dtype = [DType::I64, DType::I64, DType::I32][g.below(3)];
-    let ty = if dims.is_empty() { g.ty(Some(dtype)) } else { Type::new(dtype, Shape::from_dims(dims).ok()?) };
+    let ty = if dims.is_empty() {
+        g.ty(Some(dtype))
+    } else {
+        Type::new(dtype, Shape::from_dims(dims).ok()?)
+    };
     if ty.shape.numel() > g.config.max_numel || (size == 0 && ty.shape.numel() > 0) {
         return None;
     }
@@ -340,5 +366,8 @@ fn layer_norm(g: &mut Generator<'_, '_>) -> Proposal {
     let ty = Type::new(x.ty.dtype, Shape::from_dims(&dims).ok()?);
     let (weight, bias) = (like(g, ty), like(g, ty));
     let eps = Scalar::F64(0.01);
-    Some((Op::LayerNorm(Trailing(n as u8)), smallvec![x.id.into(), weight.into(), bias.into(), eps.into()]))
+    Some((
+        Op::LayerNorm(Trailing(n as u8)),
+        smallvec![x.id.into(), weight.into(), bias.into(), eps.into()],
+    ))
 }

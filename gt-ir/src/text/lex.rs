@@ -117,7 +117,9 @@ pub(super) fn escape(string: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}') => {
+            c if c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}') =>
+            {
                 out.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
             }
             c => out.push(c),
@@ -133,7 +135,9 @@ fn skip(bytes: &[u8], from: usize, accept: impl Fn(u8) -> bool) -> usize {
 fn value(text: &str, span: Span) -> Result<u64, Diagnostic> {
     let digits = text.get(span.start + 1..span.end).unwrap_or_default();
     if digits.is_empty() {
-        return Err(Diagnostic::at(span, "`%` without a number").hint("values are written `%0`, `%1`, ..."));
+        return Err(
+            Diagnostic::at(span, "`%` without a number").hint("values are written `%0`, `%1`, ...")
+        );
     }
     digits.parse().map_err(|_| Diagnostic::at(span, "value number above 2^64 - 1"))
 }
@@ -148,7 +152,8 @@ fn string_end(text: &str, span: Span) -> Result<usize, Diagnostic> {
             _ => at += 1,
         }
     }
-    Err(Diagnostic::at(span, "string without its closing quote").hint("strings end on the line they start on"))
+    Err(Diagnostic::at(span, "string without its closing quote")
+        .hint("strings end on the line they start on"))
 }
 
 fn bracket_end(text: &str, span: Span) -> Result<usize, Diagnostic> {
@@ -228,7 +233,9 @@ mod tests {
 
     #[test]
     fn escapes_come_back() {
-        for s in ["", "plain", "a\"b\\c", "line\nfeed\ttab\r", "\u{0}\u{7f}\u{202e}", "äß→🦀", "\\u{41}"] {
+        for s in
+            ["", "plain", "a\"b\\c", "line\nfeed\ttab\r", "\u{0}\u{7f}\u{202e}", "äß→🦀", "\\u{41}"]
+        {
             let mut quoted = String::new();
             escape(s, &mut quoted);
             assert_eq!(unescape(&quoted).as_deref(), Some(s));

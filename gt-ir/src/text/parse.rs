@@ -27,7 +27,10 @@ const WORDS: [&str; 4] = ["free", "enter", "exit", "output"];
 /// Every mistake found, in order, [`MAX_ERRORS`] at most.
 pub fn parse(text: &str) -> Result<(Tape, SourceMap), Vec<Diagnostic>> {
     if text.len() > MAX_BYTES {
-        return Err(vec![Diagnostic::whole(format!("a text of {} bytes is above the limit of {MAX_BYTES}", text.len()))]);
+        return Err(vec![Diagnostic::whole(format!(
+            "a text of {} bytes is above the limit of {MAX_BYTES}",
+            text.len()
+        ))]);
     }
     let (mut tape, mut map, mut errors) = (Tape::default(), SourceMap::default(), Vec::new());
     let mut tokens = Vec::new();
@@ -37,7 +40,8 @@ pub fn parse(text: &str) -> Result<(Tape, SourceMap), Vec<Diagnostic>> {
             if tokens.is_empty() {
                 return Ok(None);
             }
-            let mut line = Line { text, tokens: &tokens, at: 0, end: span.end, spans: EntrySpans::default() };
+            let mut line =
+                Line { text, tokens: &tokens, at: 0, end: span.end, spans: EntrySpans::default() };
             if header == Header::Missing {
                 header = Header::Seen;
                 return line.header().map(|()| None);
@@ -75,7 +79,8 @@ enum Header {
 }
 
 fn no_header(span: Span) -> Diagnostic {
-    Diagnostic::at(span, "no header").hint(format!("the first line of a tape is `gt tape {VERSION}`"))
+    Diagnostic::at(span, "no header")
+        .hint(format!("the first line of a tape is `gt tape {VERSION}`"))
 }
 
 /// The spans of the lines, line feeds excluded.
@@ -103,8 +108,11 @@ impl<'a> Line<'a> {
         let words: Vec<&str> = self.tokens.iter().map(|t| &self.text[t.span.clone()]).collect();
         match words.as_slice() {
             ["gt", "tape", version] if *version == VERSION.to_string() => Ok(()),
-            ["gt", "tape", version] => Err(Diagnostic::at(self.tokens[2].span.clone(), format!("unknown tape format {version}"))
-                .hint(format!("this program reads format {VERSION}"))),
+            ["gt", "tape", version] => Err(Diagnostic::at(
+                self.tokens[2].span.clone(),
+                format!("unknown tape format {version}"),
+            )
+            .hint(format!("this program reads format {VERSION}"))),
             _ => Err(no_header(self.tokens[0].span.start..self.end)),
         }
     }
@@ -134,8 +142,11 @@ impl<'a> Line<'a> {
             "exit" => Entry::Exit(self.string("the name of the signal")?),
             "output" => Entry::Output { value: self.value()?, name: self.optional_string()? },
             _ if op_kind(word).is_some() || word == "input" => {
-                return Err(Diagnostic::at(span, format!("`{word}` defines a value, but none is named"))
-                    .hint(format!("write `%N = {word} ...`")));
+                return Err(Diagnostic::at(
+                    span,
+                    format!("`{word}` defines a value, but none is named"),
+                )
+                .hint(format!("write `%N = {word} ...`")));
             }
             _ => {
                 let error = Diagnostic::at(span, format!("unknown entry `{}`", head(word)));
@@ -177,7 +188,10 @@ impl<'a> Line<'a> {
         }
         loop {
             if operands.len() >= MAX_OPERANDS {
-                return Err(Diagnostic::at(self.here(), format!("more than {MAX_OPERANDS} operands")));
+                return Err(Diagnostic::at(
+                    self.here(),
+                    format!("more than {MAX_OPERANDS} operands"),
+                ));
             }
             let span = self.here();
             operands.push(self.operand()?);
@@ -198,7 +212,10 @@ impl<'a> Line<'a> {
             Some(TokenKind::Number | TokenKind::Atom) => {
                 let word = self.next_text();
                 let scalar = word.parse::<Scalar>().map(Operand::Scalar);
-                scalar.map_err(|()| Diagnostic::at(span, format!("`{word}` is not an operand")).hint(scalar_hint(word)))
+                scalar.map_err(|()| {
+                    Diagnostic::at(span, format!("`{word}` is not an operand"))
+                        .hint(scalar_hint(word))
+                })
             }
             _ => Err(self.expected("an operand (`%3`, `1.5`, `2`, `true`)")),
         }
@@ -211,11 +228,17 @@ impl<'a> Line<'a> {
         }
         let word = self.next_text();
         self.spans.ty = Some(span.clone());
-        let missing = || Diagnostic::at(span.clone(), format!("type `{word}` without a shape")).hint(format!("a single number is `{word}[]`"));
+        let missing = || {
+            Diagnostic::at(span.clone(), format!("type `{word}` without a shape"))
+                .hint(format!("a single number is `{word}[]`"))
+        };
         if !word.contains('[') {
             return Err(missing());
         }
-        word.parse().map_err(|error: OpError| Diagnostic { hint: error.hint, ..Diagnostic::at(span.clone(), error.message) })
+        word.parse().map_err(|error: OpError| Diagnostic {
+            hint: error.hint,
+            ..Diagnostic::at(span.clone(), error.message)
+        })
     }
 
     fn loc(&mut self) -> Parsed<Loc> {
@@ -255,10 +278,14 @@ impl<'a> Line<'a> {
         }
         let quoted = self.next_text();
         let string = unescape(quoted).ok_or_else(|| {
-            Diagnostic::at(span.clone(), "unknown escape in a string").hint(r#"escapes are \n \t \r \" \\ \u{1f600}"#)
+            Diagnostic::at(span.clone(), "unknown escape in a string")
+                .hint(r#"escapes are \n \t \r \" \\ \u{1f600}"#)
         })?;
         if string.len() > MAX_STRING {
-            return Err(Diagnostic::at(span, format!("a string of {} bytes is above the limit of {MAX_STRING}", string.len())));
+            return Err(Diagnostic::at(
+                span,
+                format!("a string of {} bytes is above the limit of {MAX_STRING}", string.len()),
+            ));
         }
         Ok(string.into())
     }
@@ -266,8 +293,11 @@ impl<'a> Line<'a> {
     fn finish(&self) -> Parsed<()> {
         match self.tokens.get(self.at) {
             None => Ok(()),
-            Some(token) => Err(Diagnostic::at(token.span.start..self.last_of_line(), "unexpected text after the entry")
-                .hint("one entry a line; operands are separated by `,`")),
+            Some(token) => Err(Diagnostic::at(
+                token.span.start..self.last_of_line(),
+                "unexpected text after the entry",
+            )
+            .hint("one entry a line; operands are separated by `,`")),
         }
     }
 
@@ -276,7 +306,10 @@ impl<'a> Line<'a> {
     }
 
     fn last_end(&self) -> usize {
-        self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(self.end, |token| token.span.end)
+        self.at
+            .checked_sub(1)
+            .and_then(|at| self.tokens.get(at))
+            .map_or(self.end, |token| token.span.end)
     }
 
     fn peek(&self) -> Option<TokenKind> {
@@ -307,7 +340,11 @@ impl<'a> Line<'a> {
 
     fn expected(&self, what: &str) -> Diagnostic {
         let span = self.here();
-        let found = if span.is_empty() { "the end of the line".to_owned() } else { format!("`{}`", &self.text[span.clone()]) };
+        let found = if span.is_empty() {
+            "the end of the line".to_owned()
+        } else {
+            format!("`{}`", &self.text[span.clone()])
+        };
         Diagnostic::at(span, format!("expected {what}, found {found}"))
     }
 }
@@ -321,7 +358,11 @@ fn op_kind(atom: &str) -> Option<OpKind> {
     OpKind::ALL.iter().copied().find(|kind| kind.name() == head(atom))
 }
 
-fn suggest<'a>(error: Diagnostic, word: &str, candidates: impl Iterator<Item = &'a str>) -> Diagnostic {
+fn suggest<'a>(
+    error: Diagnostic,
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Diagnostic {
     match nearest(word, candidates) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
@@ -335,14 +376,19 @@ fn bad_op(atom: &str, span: Span, error: ParseOpError) -> Diagnostic {
     };
     let name = kind.name();
     match error {
-        ParseOpError::Attribute("") => Diagnostic::at(span, format!("`{name}` takes no attribute")).hint(format!("write `{name}`")),
+        ParseOpError::Attribute("") => Diagnostic::at(span, format!("`{name}` takes no attribute"))
+            .hint(format!("write `{name}`")),
         ParseOpError::Attribute(_) | ParseOpError::Unknown if !atom.contains('[') => {
-            Diagnostic::at(span, format!("`{name}` needs an attribute")).hint(format!("write `{name}[{}]`", kind.spec().attr))
+            Diagnostic::at(span, format!("`{name}` needs an attribute"))
+                .hint(format!("write `{name}[{}]`", kind.spec().attr))
         }
         ParseOpError::Attribute(_) | ParseOpError::Unknown => {
             let body = atom.get(name.len() + 1..atom.len() - 1).unwrap_or_default();
             let cause = if kind.spec().attr == "type" { body.parse::<Type>().err() } else { None };
-            let message = cause.map_or_else(|| format!("bad attribute in `{atom}`"), |error| format!("{name}: {}", error.message));
+            let message = cause.map_or_else(
+                || format!("bad attribute in `{atom}`"),
+                |error| format!("{name}: {}", error.message),
+            );
             Diagnostic::at(span, message).hint(format!("write `{name}[{}]`", kind.spec().attr))
         }
     }
@@ -353,5 +399,9 @@ fn scalar_hint(word: &str) -> String {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return "operands are values (`%3`) and numbers (`1.5`, `2`, `true`, `inf`, `nan`)".into();
     }
-    if word.starts_with('+') { format!("write `{digits}`") } else { "integers have 64 bits; write a float with a point".into() }
+    if word.starts_with('+') {
+        format!("write `{digits}`")
+    } else {
+        "integers have 64 bits; write a float with a point".into()
+    }
 }

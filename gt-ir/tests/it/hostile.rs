@@ -25,7 +25,8 @@ fn mutated(mut bytes: Vec<u8>, source: &mut Source<'_>) -> Vec<u8> {
             }
             _ => {
                 if let Some(byte) = bytes.get_mut(at) {
-                    *byte = [b'%', b'[', b',', b'"', 0, 0xff, b'9', source.bits() as u8][source.below(8)];
+                    *byte = [b'%', b'[', b',', b'"', 0, 0xff, b'9', source.bits() as u8]
+                        [source.below(8)];
                 }
             }
         }
@@ -51,11 +52,19 @@ fn any_text_is_read_or_refused_with_a_place() {
         match text::load(&text) {
             Ok(loaded) => {
                 let printed = text::print(&loaded.tape);
-                assert_eq!(text::load(&printed).expect("what was printed parses").tape, loaded.tape);
+                assert_eq!(
+                    text::load(&printed).expect("what was printed parses").tape,
+                    loaded.tape
+                );
             }
             Err(errors) => {
                 assert!(!errors.is_empty());
-                assert!(errors.iter().all(|e| e.span.as_ref().is_none_or(|s| text.get(s.clone()).is_some())), "{errors:?}");
+                assert!(
+                    errors
+                        .iter()
+                        .all(|e| e.span.as_ref().is_none_or(|s| text.get(s.clone()).is_some())),
+                    "{errors:?}"
+                );
                 assert!(render(&errors, "file", &text, Color::Never).starts_with("error: "));
             }
         }
@@ -95,7 +104,8 @@ fn every_truncation_and_every_addition_is_noticed() {
     let encoded = binary::encode(&tape);
     for len in 0..encoded.len() {
         let error = binary::decode(&encoded[..len]).expect_err("a part is no tape");
-        let expected = if len == 0 { DecodeError::NotATape } else { DecodeError::Truncated { len } };
+        let expected =
+            if len == 0 { DecodeError::NotATape } else { DecodeError::Truncated { len } };
         assert_eq!(error, expected);
     }
     let longer = [encoded.as_slice(), &[0; 3]].concat();

@@ -31,10 +31,12 @@ fn for_tapes(check: impl Fn(&Tape, &Config, &mut Source<'_>)) {
 #[test]
 fn random_tapes_verify_entry_by_entry_and_whole() {
     for_tapes(|tape, _, _| {
-        let verified = verify(tape).unwrap_or_else(|faults| panic!("{}\n{faults:#?}", text::print(tape)));
+        let verified =
+            verify(tape).unwrap_or_else(|faults| panic!("{}\n{faults:#?}", text::print(tape)));
         let mut verifier = Verifier::new();
         for entry in &tape.entries {
-            let ty = verifier.entry(entry).expect("a whole tape without faults has no faulty entry");
+            let ty =
+                verifier.entry(entry).expect("a whole tape without faults has no faulty entry");
             assert_eq!(ty, entry.defines().and_then(|value| verified.ty(value)));
         }
     });
@@ -48,7 +50,10 @@ fn printing_then_parsing_gives_an_equal_tape() {
         assert_eq!(&loaded.tape, tape, "{printed}");
         for at in 0..tape.entries.len() {
             let (a, b) = (map.entry(at), loaded.map.entry(at));
-            assert_eq!(a.map(|s| (&s.out, &s.call, &s.operands)), b.map(|s| (&s.out, &s.call, &s.operands)));
+            assert_eq!(
+                a.map(|s| (&s.out, &s.call, &s.operands)),
+                b.map(|s| (&s.out, &s.call, &s.operands))
+            );
         }
     });
 }
@@ -66,7 +71,12 @@ fn verified_tapes_run_and_agree_with_their_graph() {
         let data = inputs(tape, source);
         let outputs = match interp::run(tape, &data) {
             Ok(outputs) => outputs,
-            Err(fault) if config.wild_indices && matches!(fault.error, interp::EvalError::Index { .. }) => return,
+            Err(fault)
+                if config.wild_indices
+                    && matches!(fault.error, interp::EvalError::Index { .. }) =>
+            {
+                return;
+            }
             Err(fault) => panic!("{}\n{fault}", text::print(tape)),
         };
         let graph = lower(tape).and_then(|graph| {
@@ -105,7 +115,8 @@ fn tapes_from_bytes_end_and_verify() {
     for seed in 0..CASES {
         let mut bits = Source::from_seed(seed);
         let bytes: Vec<u8> = (0..bits.below(200)).map(|_| bits.bits() as u8).collect();
-        let tape = tape(&mut Source::from_bytes(&bytes), &Config { instrs: 10_000, ..Config::default() });
+        let tape =
+            tape(&mut Source::from_bytes(&bytes), &Config { instrs: 10_000, ..Config::default() });
         assert!(verify(&tape).is_ok(), "{}", text::print(&tape));
         assert!(tape.entries.len() < 2_000);
     }
