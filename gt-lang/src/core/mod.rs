@@ -17,6 +17,8 @@ mod print;
 pub(crate) mod record;
 mod reduce;
 pub(crate) mod tensor;
+#[cfg(test)]
+mod tests;
 
 pub use arg::{Arg, Axes, Size, Sizes, keepdim};
 pub use gt_ir::attr::Keep;

@@ -57,8 +57,7 @@ impl DynTensor {
         if ty.shape.numel() == 0 {
             out.push_str("[]");
         } else {
-            let cells = cells(shown);
-            let width = cells.iter().map(String::len).max().unwrap_or(0);
+            let (cells, width) = cells(shown);
             let cells: Vec<String> = cells.into_iter().map(|c| format!("{c:>width$}")).collect();
             let cut: Vec<bool> = ty.shape.sizes().iter().map(|&s| is_cut(&ty, s)).collect();
             nest(&mut out, &cells, shown.ty().shape.sizes(), &cut, 7);
@@ -137,29 +136,26 @@ fn row(out: &mut String, cells: &[String], cut: bool, indent: usize) {
     out.push_str(&lines.join(&format!(",\n{}", " ".repeat(indent + 1))));
 }
 
-/// Each element as text, all in one style.
-fn cells(shown: &HostTensor) -> Vec<String> {
-    match shown.ty().dtype {
-        DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => floats(&shown.to_f64()),
+/// Each element as text, all in one style, and the width of a column.
+fn cells(shown: &HostTensor) -> (Vec<String>, usize) {
+    let cells: Vec<String> = match shown.ty().dtype {
+        DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => return floats(&shown.to_f64()),
         // 64-bit integers do not all fit a float; the others do.
-        DType::I64 => {
-            shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect()
-        }
+        DType::I64 => shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect(),
         DType::I32 | DType::U8 => shown.to_f64().iter().map(f64::to_string).collect(),
-        DType::Bool => shown
-            .to_f64()
-            .iter()
-            .map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned())
-            .collect(),
-    }
+        DType::Bool => shown.to_f64().iter().map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned()).collect(),
+    };
+    let width = cells.iter().map(String::len).max().unwrap_or(0);
+    (cells, width)
 }
 
 /// Floats as PyTorch prints them: whole numbers as `1.`, a wide range of sizes as `1.0000e+00`, else four digits.
-fn floats(values: &[f64]) -> Vec<String> {
-    let sized = || values.iter().copied().filter(|v| v.is_finite() && *v != 0.0);
+/// Zeros, infinities and NaN have no say in style and width.
+fn floats(values: &[f64]) -> (Vec<String>, usize) {
+    let telling = |v: &f64| v.is_finite() && *v != 0.0;
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
-    sized().for_each(|v| (low, high) = (low.min(v.abs()), high.max(v.abs())));
-    let whole = sized().all(|v| v == v.ceil());
+    values.iter().filter(|v| telling(v)).for_each(|v| (low, high) = (low.min(v.abs()), high.max(v.abs())));
+    let whole = values.iter().filter(|v| telling(v)).all(|v| *v == v.ceil());
     let wide = high > 0.0 && (high / low > 1000.0 || high > 1e8 || (!whole && low < 1e-4));
     let format = |v: f64| match v {
         v if v.is_nan() => "nan".to_owned(),
@@ -168,7 +164,9 @@ fn floats(values: &[f64]) -> Vec<String> {
         v if whole => format!("{v:.0}."),
         v => format!("{v:.DIGITS$}"),
     };
-    values.iter().copied().map(format).collect()
+    let cells: Vec<String> = values.iter().copied().map(format).collect();
+    let width = cells.iter().zip(values).filter(|(_, v)| telling(v)).map(|(c, _)| c.len()).max().unwrap_or(1);
+    (cells, width)
 }
 
 /// `1.2346e+02`: at least two digits of exponent, always with a sign.

@@ -6,6 +6,8 @@
 
 mod adamw;
 mod sgd;
+#[cfg(test)]
+mod tests;
 
 use std::panic::Location;
 
@@ -53,7 +55,10 @@ fn distinct(params: impl IntoIterator<Item = DynTensor>) -> Vec<DynTensor> {
 #[track_caller]
 fn gradient(op: &str, param: &DynTensor) -> Result<Option<DynTensor>> {
     if !param.is_leaf() {
-        let message = format!("{op}: the parameter {} is not a leaf, so its value cannot be replaced", param.ty());
+        let message = format!(
+            "{op}: the parameter {} is not a leaf, so its value cannot be replaced",
+            param.ty()
+        );
         let error = Error::new(ErrorKind::Gradient, message, Location::caller());
         return Err(error.hint("make it one with `.requires_grad()` and compute from that"));
     }

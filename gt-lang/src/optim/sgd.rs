@@ -32,7 +32,13 @@ pub enum Nesterov {
 
 impl Default for SgdConfig {
     fn default() -> Self {
-        SgdConfig { lr: 1e-3, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: Nesterov::Off }
+        SgdConfig {
+            lr: 1e-3,
+            momentum: 0.0,
+            dampening: 0.0,
+            weight_decay: 0.0,
+            nesterov: Nesterov::Off,
+        }
     }
 }
 
@@ -57,7 +63,12 @@ impl Sgd {
 
     /// The direction to go, and the momentum after it.
     #[track_caller]
-    fn direction(&self, param: &DynTensor, grad: DynTensor, before: Option<&DynTensor>) -> (DynTensor, Option<DynTensor>) {
+    fn direction(
+        &self,
+        param: &DynTensor,
+        grad: DynTensor,
+        before: Option<&DynTensor>,
+    ) -> (DynTensor, Option<DynTensor>) {
         let SgdConfig { momentum, dampening, weight_decay, nesterov, .. } = self.config;
         let grad = if weight_decay == 0.0 { grad } else { grad.add(&param.mul(weight_decay)) };
         if momentum == 0.0 {

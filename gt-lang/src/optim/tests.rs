@@ -1,0 +1,143 @@
+//! Optimizers and losses against PyTorch's formulae, worked out on plain numbers.
+
+use gt_ir::DType;
+
+use super::*;
+use crate::functional;
+use crate::reference::Reference;
+
+/// The gradient of the test's loss, `sum(x^4 / 4 + x)`.
+fn slope(x: f64) -> f64 {
+    x * x * x + 1.0
+}
+
+fn run(optimizer: &mut dyn Optimizer, steps: usize) -> Vec<f64> {
+    let x = optimizer.parameters()[0].clone();
+    for _ in 0..steps {
+        optimizer.zero_grad();
+        (x.pow(4) / 4.0 + &x).sum(..).backward().unwrap();
+        optimizer.step().unwrap();
+    }
+    x.to_vec().unwrap()
+}
+
+fn start() -> [f64; 3] {
+    [0.7, -1.2, 0.0]
+}
+
+fn leaf() -> DynTensor {
+    DynTensor::from_slice(&start(), [3]).requires_grad()
+}
+
+fn close(got: &[f64], want: &[f64]) {
+    let near = got.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-12);
+    assert!(near && got.len() == want.len(), "{got:?} is not {want:?}");
+}
+
+#[test]
+fn sgd_is_pytorchs() {
+    for (momentum, dampening, weight_decay, nesterov) in [
+        (0.0, 0.0, 0.0, Nesterov::Off),
+        (0.9, 0.0, 0.0, Nesterov::Off),
+        (0.9, 0.3, 0.1, Nesterov::Off),
+        (0.5, 0.0, 0.01, Nesterov::On),
+    ] {
+        let config = SgdConfig { lr: 0.05, momentum, dampening, weight_decay, nesterov };
+        let want = start().map(|mut x| {
+            let mut velocity = None;
+            for _ in 0..5 {
+                let mut g = slope(x) + weight_decay * x;
+                if momentum != 0.0 {
+                    let v = velocity.map_or(g, |v: f64| momentum * v + (1.0 - dampening) * g);
+                    velocity = Some(v);
+                    g = if nesterov == Nesterov::On { g + momentum * v } else { v };
+                }
+                x -= config.lr * g;
+            }
+            x
+        });
+        close(&run(&mut Sgd::new([leaf()], config), 5), &want);
+    }
+}
+
+#[test]
+fn adamw_is_pytorchs() {
+    let config = AdamWConfig { lr: 0.1, betas: (0.8, 0.95), eps: 1e-6, weight_decay: 0.2 };
+    let want = start().map(|mut x| {
+        let (mut m, mut v) = (0.0, 0.0);
+        for t in 1..=6 {
+            let g = slope(x);
+            x *= 1.0 - config.lr * config.weight_decay;
+            m = config.betas.0 * m + (1.0 - config.betas.0) * g;
+            v = config.betas.1 * v + (1.0 - config.betas.1) * g * g;
+            let (c1, c2) = (1.0 - config.betas.0.powi(t), 1.0 - config.betas.1.powi(t));
+            x -= config.lr / c1 * m / (v.sqrt() / c2.sqrt() + config.eps);
+        }
+        x
+    });
+    close(&run(&mut AdamW::new([leaf()], config), 6), &want);
+    // The first step of a parameter is its learning rate, whatever the gradient, after decay.
+    let defaults = run(&mut AdamW::new([leaf()], AdamWConfig::default()), 1);
+    assert!((defaults[0] - (0.7 * (1.0 - 1e-5) - 1e-3)).abs() < 1e-9, "{defaults:?}");
+}
+
+#[test]
+fn parameters_once_and_only_those_with_a_gradient() {
+    let (x, unused) = (leaf(), leaf());
+    let mut sgd = Sgd::new([x.clone(), x.clone(), unused.clone()], SgdConfig { lr: 1.0, ..SgdConfig::default() });
+    assert_eq!((sgd.parameters().len(), sgd.lr()), (2, 1.0));
+    x.sum(..).backward().unwrap();
+    sgd.set_lr(0.5);
+    sgd.step().unwrap();
+    close(&x.to_vec().unwrap(), &start().map(|v| v - 0.5));
+    close(&unused.to_vec().unwrap(), &start());
+    sgd.zero_grad();
+    assert!(x.grad().is_none());
+    let error = Sgd::new([x.detach()], SgdConfig::default()).step().unwrap_err();
+    assert_eq!(error.message(), "sgd: the parameter f64[3] is not a leaf, so its value cannot be replaced");
+}
+
+#[test]
+fn steps_leak_nothing_and_record_the_same_each_time() {
+    let (session, system) = Reference::session();
+    let _entered = session.enter();
+    let w = DynTensor::ones([4], DType::F32).requires_grad();
+    let mut adamw = AdamW::new([w.clone()], AdamWConfig::default());
+    let mut shapes = Vec::new();
+    for _ in 0..6 {
+        session.start_trace();
+        adamw.zero_grad();
+        w.square().mean(..).backward().unwrap();
+        adamw.step().unwrap();
+        shapes.push(session.stop_trace().instrs().map(|i| i.op.to_string()).collect::<Vec<_>>());
+        session.flush();
+        assert_eq!(system.live(), 4, "the parameter, its gradient and two moments");
+    }
+    assert!(shapes[1..].windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn an_error_in_a_gradient_reaches_the_parameter() {
+    let w = leaf();
+    w.set_grad(Some(leaf().sum(5)));
+    Sgd::new([w.clone()], SgdConfig::default()).step().unwrap();
+    assert!(w.to_vec::<f64>().unwrap_err().message().starts_with("sum: axis 5"));
+}
+
+#[test]
+fn losses_are_pytorchs() {
+    let check = |loss: DynTensor, want: f64| assert!((loss.item().unwrap() - want).abs() < 1e-6, "{loss} is not {want}");
+    let f = |v: &[f32]| DynTensor::from_slice(v, [v.len()]);
+    check(functional::mse_loss(&f(&[1.0, 2.0]), &f(&[3.0, 5.0])), 6.5);
+    check(functional::l1_loss(&f(&[1.0, 2.0]), &f(&[3.0, 5.0])), 2.5);
+    let logits = DynTensor::from_slice(&[1.0_f32, 2.0, 3.0, 1.0, 2.0, 3.0], [2, 3]);
+    let classes = DynTensor::from_slice(&[2_i64, 0], [2]);
+    check(functional::cross_entropy(&logits, &classes), 1.407_605_964_4);
+    let deep = logits.reshape([1, 2, 3]);
+    check(functional::cross_entropy(&deep, &classes.reshape([1, 2])), 1.407_605_964_4);
+    let (p, y) = (f(&[0.5, 0.9]), f(&[1.0, 0.0]));
+    check(functional::binary_cross_entropy(&p, &y), 1.497_866_136_8);
+    check(functional::binary_cross_entropy(&f(&[1.0, 0.0]), &f(&[0.0, 1.0])), 100.0);
+    check(functional::binary_cross_entropy_with_logits(&f(&[0.0, 2.0]), &y), 1.410_037_595_8);
+    check(functional::binary_cross_entropy_with_logits(&f(&[1000.0]), &f(&[0.0])), 1000.0);
+}
