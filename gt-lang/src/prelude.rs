@@ -7,9 +7,10 @@ pub use crate::nn::{
 };
 pub use crate::no_grad::no_grad;
 pub use crate::optim::{AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig};
+pub use crate::session::{Session, manual_seed};
 pub use crate::typed::{
-    Bool, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape, Tensor, cat,
-    stack,
+    Bool, Create, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape,
+    Tensor, cat, stack,
 };
 pub use crate::{T, dims, functional, shape};
 pub use gt_ir::DType;
