@@ -66,7 +66,7 @@ impl ConnectionConfig {
 /// What a connection delivers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Incoming<M = Message> {
-    /// The dispatcher answered: messages flow. Once, dialing side only.
+    /// The dispatcher answered: messages flow. Dialing side only, once for each [`Connection::dial`] and [`Connection::redial`].
     Opened(Welcome),
     /// A message, in order on its stream. [`Connection::release`] its weight when it is dealt with.
     Message(Stream, M),
@@ -143,6 +143,13 @@ impl<M: Clone + Weight> Connection<M> {
             heard: now,
             spoke: now,
             unreachable: None,
+        }
+    }
+
+    /// Says hello again, from another address, as the same life: what is under way goes on once the dispatcher has answered.
+    pub fn redial(&mut self, now: Time, hello: Hello) {
+        if !self.is_ended() {
+            self.phase = Phase::Dialing { hello: Box::new(hello), since: now, next: now };
         }
     }
 

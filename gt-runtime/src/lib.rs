@@ -14,6 +14,8 @@ pub mod link;
 pub mod log;
 pub mod server;
 mod shutdown;
+#[cfg(test)]
+mod sim;
 pub mod slot;
 pub mod wire;
 pub mod worker;

@@ -74,6 +74,7 @@ pub(super) struct Request {
 pub(super) struct Upload {
     ty: Type,
     received: u64,
+    whole: bool,
     declared: bool,
     /// Its worker was lost: the rest is dropped.
     lost: bool,
@@ -81,7 +82,7 @@ pub(super) struct Upload {
 
 impl Upload {
     fn is_over(&self) -> bool {
-        self.declared && self.received == self.ty.bytes() as u64
+        self.declared && self.whole
     }
 }
 
@@ -150,6 +151,7 @@ impl Session {
         let upload = self.uploads.entry(value).or_insert(Upload {
             ty,
             received: 0,
+            whole: false,
             declared: true,
             lost: false,
         });
@@ -230,7 +232,7 @@ impl Session {
             self.early_bytes = self.early_bytes.saturating_add(chunk.ty.bytes() as u64);
             self.uploads.insert(
                 chunk.value,
-                Upload { ty: chunk.ty, received: 0, declared: false, lost: false },
+                Upload { ty: chunk.ty, received: 0, whole: false, declared: false, lost: false },
             );
             if self.uploads.len() > MAX_EARLY_UPLOADS {
                 return refuse(format!("more than {MAX_EARLY_UPLOADS} uploads are under way"));
@@ -251,6 +253,7 @@ impl Session {
             ));
         }
         upload.received += chunk.bytes.len() as u64;
+        upload.whole = chunk.is_last();
         let wanted = !upload.lost;
         if upload.is_over() {
             self.uploads.remove(&chunk.value);
@@ -289,7 +292,8 @@ impl Session {
         for upload in self.uploads.values_mut() {
             upload.lost = true;
         }
-        let gone = self.verifier.live().into_iter().chain(self.uploads.keys().copied());
+        let early = self.uploads.iter().filter(|(_, upload)| !upload.declared).map(|(&value, _)| value);
+        let gone = self.verifier.live().into_iter().chain(early);
         for value in gone {
             self.lost.entry(value).or_insert_with(|| Arc::clone(cause));
         }

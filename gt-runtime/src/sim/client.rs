@@ -1,0 +1,243 @@
+//! A client of a simulation: records random tapes on integers, and compares what it reads with the interpreter.
+
+use super::Random;
+use crate::assembly;
+use crate::clock::Time;
+use crate::connection::{Connection, ConnectionConfig, Incoming};
+use crate::ids::{Identity, Incarnation, PeerId, RequestId};
+use crate::wire::{FromClient, Hello, Message, Packet, Role, Stream, ToClient, Weight};
+use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::interp::{self, Arg};
+use gt_ir::tape::{Entry, Instr, Tape, ValueId};
+use gt_ir::{HostTensor, Loc, Op, Operand, Scalar, Shape};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) struct Client {
+    pub(super) connection: Connection,
+    identity: Identity,
+    /// When it next does something of its own.
+    pub(super) next_act: Time,
+    n_values: u64,
+    n_requests: u64,
+    n_elements: usize,
+    segment: Vec<Entry>,
+    /// What each live value is.
+    live: BTreeMap<ValueId, HostTensor>,
+    reads: BTreeMap<RequestId, Read>,
+    pub(super) session: Option<String>,
+    pub(super) n_submitted: u64,
+    pub(super) n_read: u64,
+    pub(super) errors: Vec<Arc<RunError>>,
+}
+
+struct Read {
+    expected: Option<HostTensor>,
+    got: Vec<u8>,
+    since: Time,
+}
+
+impl Client {
+    pub(super) fn new(now: Time, peer: PeerId, incarnation: Incarnation, config: ConnectionConfig, n_elements: usize) -> Client {
+        let identity = Identity { name: "simulated".into(), host: "here".into(), pid: peer.0 as u32 };
+        let connection = Connection::dial(now, incarnation, Hello::new(Role::Client, identity.clone()), config);
+        Client {
+            connection,
+            identity,
+            next_act: now,
+            n_values: 0,
+            n_requests: 0,
+            n_elements,
+            segment: Vec::new(),
+            live: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            session: None,
+            n_submitted: 0,
+            n_read: 0,
+            errors: Vec::new(),
+        }
+    }
+
+    /// The same life goes on from another address.
+    pub(super) fn move_away(&mut self, now: Time) {
+        self.connection.redial(now, Hello::new(Role::Client, self.identity.clone()));
+    }
+
+    pub(super) fn n_waiting(&self) -> usize {
+        self.reads.len()
+    }
+
+    pub(super) fn oldest_read(&self) -> Option<Time> {
+        self.reads.values().map(|read| read.since).min()
+    }
+
+    fn say(&mut self, now: Time, message: FromClient) {
+        let message = Message::FromClient(message);
+        self.connection.send(now, message.stream(), message);
+    }
+
+    fn value(&mut self) -> ValueId {
+        self.n_values += 1;
+        ValueId(self.n_values)
+    }
+
+    fn pick(&self, random: &mut Random) -> Option<ValueId> {
+        self.live.keys().nth(random.below(self.live.len() as u64) as usize).copied()
+    }
+
+    /// Does one random thing.
+    pub(super) fn act(&mut self, now: Time, random: &mut Random) {
+        self.next_act = now + Duration::from_micros(random.below(400_000));
+        if self.connection.link(Stream::Control).queued() > 1 << 16 {
+            return;
+        }
+        match random.below(10) {
+            0 | 1 => self.input(now, random),
+            2..=5 => (0..=random.below(6)).for_each(|_| self.instruction(random)),
+            6 => self.free(random),
+            7 => self.submit(now),
+            8 => {
+                let read = self.pick(random);
+                read.into_iter().for_each(|value| self.read(now, value));
+            }
+            _ if random.percent(20) => self.ask_stats(now),
+            _ => (),
+        }
+    }
+
+    fn input(&mut self, now: Time, random: &mut Random) {
+        let out = self.value();
+        let data: Vec<i64> = (0..self.n_elements).map(|_| random.below(u64::MAX) as i64 - random.below(1 << 40) as i64).collect();
+        let shape = Shape::new(&[self.n_elements]).expect("a small shape");
+        let data = HostTensor::from_vec(data, shape).expect("as many elements");
+        self.live.insert(out, data.clone());
+        self.segment.push(Entry::Input { out, ty: *data.ty(), name: None });
+        // The data may come before its segment or after.
+        if random.percent(20) {
+            self.submit(now);
+        }
+        let size = 1 + random.below(24) as usize;
+        for chunk in assembly::pieces(assembly::whole(out, data), size) {
+            self.say(now, FromClient::Chunk(chunk));
+        }
+    }
+
+    fn instruction(&mut self, random: &mut Random) {
+        let (Some(a), Some(b)) = (self.pick(random), self.pick(random)) else { return };
+        let (op, inputs): (Op, Vec<Operand>) = match random.below(5) {
+            0 => (Op::Neg, vec![Operand::Value(a)]),
+            1 => (Op::Sub, vec![Operand::Value(a), Operand::Value(b)]),
+            2 => (Op::Mul, vec![Operand::Value(a), Operand::Value(b)]),
+            3 => (Op::Add, vec![Operand::Value(a), Operand::Scalar(Scalar::I64(random.below(1000) as i64))]),
+            _ => (Op::Add, vec![Operand::Value(a), Operand::Value(b)]),
+        };
+        let args: Vec<Arg<'_>> = inputs
+            .iter()
+            .map(|operand| match operand {
+                Operand::Value(value) => Arg::Tensor(&self.live[value]),
+                Operand::Scalar(scalar) => Arg::Scalar(*scalar),
+            })
+            .collect();
+        let result = interp::eval(&op, &args).expect("integers of one shape");
+        let out = self.value();
+        self.live.insert(out, result);
+        self.segment.push(Entry::Instr(Instr { out, op, inputs: inputs.into_iter().collect(), loc: Loc::NONE }));
+    }
+
+    fn free(&mut self, random: &mut Random) {
+        if let Some(value) = self.pick(random) {
+            self.live.remove(&value);
+            self.segment.push(Entry::Free(value));
+        }
+    }
+
+    fn submit(&mut self, now: Time) {
+        if !self.segment.is_empty() {
+            self.n_submitted += 1;
+            let tape = Tape { entries: std::mem::take(&mut self.segment) };
+            self.say(now, FromClient::Tape(Arc::new(tape)));
+        }
+    }
+
+    fn ask(&mut self, now: Time, expected: Option<HostTensor>) -> RequestId {
+        self.n_requests += 1;
+        self.reads.insert(RequestId(self.n_requests), Read { expected, got: Vec::new(), since: now });
+        RequestId(self.n_requests)
+    }
+
+    fn read(&mut self, now: Time, value: ValueId) {
+        self.segment.push(Entry::Output { value, name: None });
+        self.submit(now);
+        let request = self.ask(now, Some(self.live[&value].clone()));
+        self.say(now, FromClient::Fetch { request, value });
+    }
+
+    fn ask_stats(&mut self, now: Time) {
+        let request = self.ask(now, None);
+        self.say(now, FromClient::Stats { request });
+    }
+
+    /// Fresh work, and a read that must succeed.
+    pub(super) fn last_work(&mut self, now: Time, random: &mut Random) {
+        self.input(now, random);
+        let fresh = ValueId(self.n_values);
+        self.live.retain(|value, _| *value == fresh);
+        (0..3).for_each(|_| self.instruction(random));
+        self.read(now, ValueId(self.n_values));
+        self.read(now, fresh);
+        self.ask_stats(now);
+        self.next_act = Time::MAX;
+    }
+
+    pub(super) fn receive(&mut self, now: Time, packet: Packet) -> Option<String> {
+        let mut incoming = Vec::new();
+        self.connection.receive(now, packet, &mut |what| incoming.push(what));
+        incoming.into_iter().find_map(|what| self.incoming(what))
+    }
+
+    /// Gives the reason when the connection is over.
+    pub(super) fn incoming(&mut self, incoming: Incoming) -> Option<String> {
+        match incoming {
+            Incoming::Opened(welcome) => self.session = Some(welcome.name),
+            Incoming::Ended(ending) => return Some(ending.to_string()),
+            Incoming::Message(stream, message) => {
+                self.connection.release(stream, message.weight());
+                let Message::ToClient(message) = message else { panic!("a client was sent {message:?}") };
+                self.answer(message);
+            }
+        }
+        None
+    }
+
+    fn answer(&mut self, message: ToClient) {
+        match message {
+            ToClient::Chunk { request, chunk } => {
+                let read = self.reads.get_mut(&request).expect("only open reads are answered");
+                assert_eq!(chunk.offset, read.got.len() as u64, "a piece out of order");
+                read.got.extend_from_slice(&chunk.bytes);
+                if chunk.is_last() {
+                    let expected = read.expected.as_ref().map(|data| data.bytes().to_vec());
+                    assert_eq!(Some(&read.got), expected.as_ref(), "{} of {request} is wrong", chunk.value);
+                    self.n_read += 1;
+                    self.reads.remove(&request);
+                }
+            }
+            ToClient::Failed { request, error } => {
+                self.reads.remove(&request).expect("only open reads are answered");
+                if error.kind == ErrorKind::WorkerLost {
+                    assert!(error.worker.as_deref().is_some_and(|name| error.message.contains(name)), "{error:?}");
+                }
+                self.errors.push(error);
+            }
+            ToClient::Stats { request, .. } => {
+                let read = self.reads.remove(&request).expect("only open questions are answered");
+                assert!(read.expected.is_none(), "a read was answered with statistics");
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Time) {
+        self.say(now, FromClient::Close);
+    }
+}

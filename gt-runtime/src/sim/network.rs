@@ -1,0 +1,82 @@
+//! The network of a simulation: packets under way, in order of their arrival.
+
+use super::Random;
+use crate::clock::Time;
+use crate::ids::PeerId;
+use crate::wire::{Packet, codec};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Which way a packet goes; the peer is the other end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Way {
+    ToDispatcher,
+    FromDispatcher,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weather {
+    /// Packets lost, in a hundred.
+    pub(super) lost: u64,
+    /// Packets repeated, in a hundred.
+    pub(super) repeated: u64,
+    /// Microseconds a packet may take.
+    pub(super) delay: u64,
+    /// Whether packets of one route stay in order, and none is lost or repeated.
+    pub(super) reliable: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) weather: Weather,
+    flight: BTreeMap<(Time, u64), (Way, PeerId, Packet)>,
+    last: BTreeMap<(Way, PeerId), Time>,
+    n_packets: u64,
+}
+
+impl Network {
+    pub(super) fn new(weather: Weather) -> Network {
+        Network { weather, flight: BTreeMap::new(), last: BTreeMap::new(), n_packets: 0 }
+    }
+
+    pub(super) fn send(&mut self, now: Time, random: &mut Random, way: Way, peer: PeerId, packet: Packet) {
+        let weather = self.weather;
+        if weather.reliable {
+            let earliest = self.last.get(&(way, peer)).copied().unwrap_or_default().max(now);
+            let at = earliest + Duration::from_micros(random.below(weather.delay));
+            self.last.insert((way, peer), at);
+            return self.put(at, way, peer, packet);
+        }
+        let n_copies = if random.percent(weather.lost) { 0 } else { 1 + u64::from(random.percent(weather.repeated)) };
+        for _ in 0..n_copies {
+            // Most are quick, some very late: those find another state than they were sent for.
+            let late = if random.percent(3) { 40 } else { 1 };
+            let at = now + Duration::from_micros(50 + random.below(weather.delay * late));
+            // What travels is bytes: a packet that does not survive its own encoding is a bug too.
+            let frames = codec::encode(&packet).expect("whoever sends keeps to the limits");
+            let copy = codec::decode(&frames.head, frames.payload).expect("what was encoded decodes");
+            assert_eq!(copy, packet);
+            self.put(at, way, peer, copy);
+        }
+    }
+
+    fn put(&mut self, at: Time, way: Way, peer: PeerId, packet: Packet) {
+        self.n_packets += 1;
+        self.flight.insert((at, self.n_packets), (way, peer, packet));
+    }
+
+    pub(super) fn next_arrival(&self) -> Option<Time> {
+        self.flight.first_key_value().map(|(&(at, _), _)| at)
+    }
+
+    pub(super) fn take_arrived(&mut self, now: Time) -> Option<(Way, PeerId, Packet)> {
+        let first = self.flight.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    /// A process is gone, and with it what was under way within it.
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.flight.retain(|_, (_, other, _)| *other != peer);
+    }
+}

@@ -1,0 +1,87 @@
+//! A client that says whatever comes to its mind, well formed or not: it may harm only itself.
+
+use super::Random;
+use crate::ids::{Identity, Incarnation, RequestId};
+use crate::wire::{Body, Chunk, FromClient, FromWorker, Hello, Message, Packet, Role, Stream};
+use bytes::Bytes;
+use gt_ir::tape::{Entry, Instr, Tape, ValueId};
+use gt_ir::{DType, Loc, Op, Operand, Shape, Type};
+use std::sync::Arc;
+
+pub(super) struct Rogue {
+    incarnation: Incarnation,
+    seqs: [u64; 2],
+}
+
+impl Rogue {
+    pub(super) fn new() -> Rogue {
+        Rogue { incarnation: Incarnation(1), seqs: [0; 2] }
+    }
+
+    /// The next nonsense.
+    pub(super) fn say(&mut self, random: &mut Random) -> Packet {
+        let mut stream = Stream::Control;
+        let body = match random.below(12) {
+            0 | 1 => {
+                self.incarnation = Incarnation(self.incarnation.0 + random.below(2));
+                self.seqs = [0; 2];
+                let fingerprint = if random.percent(80) { gt_ir::op::FINGERPRINT } else { 7 };
+                let role = if random.percent(80) { Role::Client } else { Role::Worker };
+                Body::Hello(Hello { fingerprint, ..Hello::new(role, Identity::default()) })
+            }
+            2 => Body::Ping,
+            3 => Body::Ack { upto: random.below(9), seen: random.below(1 << 40), credit: random.below(1 << 60) },
+            4 if random.percent(10) => Body::Bye { reason: "no reason".into() },
+            _ => {
+                let message = message(random);
+                stream = message.stream();
+                let next = &mut self.seqs[stream as usize];
+                let seq = if random.percent(90) { *next } else { random.below(u64::MAX) };
+                *next = seq.wrapping_add(1);
+                Body::Data { seq, ack: random.below(5), message }
+            }
+        };
+        Packet { stream, incarnation: self.incarnation, body }
+    }
+}
+
+fn message(random: &mut Random) -> Message {
+    let (value, request) = (ValueId(random.below(6)), RequestId(random.below(6)));
+    Message::FromClient(match random.below(8) {
+        0..=2 => FromClient::Tape(Arc::new(Tape { entries: (0..random.below(6)).map(|_| entry(random)).collect() })),
+        3 => {
+            let ty = ty(random);
+            let total = ty.bytes() as u64;
+            let offset = if random.percent(50) { 0 } else { random.below(total.max(1)) };
+            let len = random.below((total - offset).min(64) + 1) as usize;
+            FromClient::Chunk(Chunk { value, ty, offset, total, bytes: Bytes::from(vec![0; len]) })
+        }
+        4 | 5 => FromClient::Fetch { request, value },
+        6 => FromClient::Stats { request },
+        _ if random.percent(10) => FromClient::Close,
+        _ => {
+            let other = FromWorker::Done { session: crate::ids::SessionId(1), seq: 0, attempt: 0, counts: Default::default() };
+            return Message::FromWorker(other);
+        }
+    })
+}
+
+fn ty(random: &mut Random) -> Type {
+    let size = if random.percent(90) { random.below(5) } else { 1 << 40 };
+    Type { dtype: DType::I64, shape: Shape::new(&[size as usize]).expect("below the limit") }
+}
+
+fn entry(random: &mut Random) -> Entry {
+    let value = ValueId(random.below(6));
+    match random.below(6) {
+        0 => Entry::Free(value),
+        1 => Entry::Input { out: value, ty: ty(random), name: None },
+        2 => Entry::Exit("nowhere".into()),
+        3 => Entry::Output { value, name: None },
+        _ => {
+            let op = if random.percent(70) { Op::Add } else { Op::MatMul };
+            let inputs = (0..1 + random.below(3)).map(|_| Operand::Value(ValueId(random.below(6)))).collect();
+            Entry::Instr(Instr { out: value, op, inputs, loc: Loc::NONE })
+        }
+    }
+}
