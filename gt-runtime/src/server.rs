@@ -12,7 +12,7 @@ use crate::clock::{self, Time};
 use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Ended, Shutdown};
 use crate::wire::codec::{Frames, WireError, encode};
 use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
 use crate::zmq::uplink::{self, Key};
@@ -118,9 +118,13 @@ impl Server {
     pub fn run(mut self, mut watch: impl FnMut(&str)) -> Result<(), SocketError> {
         loop {
             let more = self.receive(&mut watch)?;
-            if let Some(reason) = self.shutdown.reason() {
-                self.handle(Event::Shutdown { reason }, &mut watch)?;
-                return self.socket.set_linger(FAREWELL);
+            match self.shutdown.asked() {
+                Some(Ended::Silently) => return Ok(()),
+                Some(Ended::Politely(reason)) => {
+                    self.handle(Event::Shutdown { reason }, &mut watch)?;
+                    return self.socket.set_linger(FAREWELL);
+                }
+                None => {}
             }
             let due = self.dispatcher.next_deadline().map(|at| at.saturating_sub(clock::now()));
             if due.is_some_and(|left| left.is_zero()) {

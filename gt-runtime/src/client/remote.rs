@@ -18,7 +18,9 @@ use crate::ids::Incarnation;
 use crate::log::Log;
 use crate::slot::Slot;
 use crate::wire::{Hello, Role};
-use crate::zmq::{Address, SocketError, Uplink, UplinkError, Waker, Wakeups, context, wake_pair};
+use crate::zmq::{
+    Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context, wake_pair,
+};
 
 /// How long a server may take to answer the first time, connection and handshake together.
 const PATIENCE: Duration = Duration::from_millis(1_900);
@@ -152,8 +154,13 @@ impl Shared {
                 self.opened.put(Err(why.clone()));
             }
             drop(session);
+            let mut stuck = false;
             for packet in &packets {
-                uplink.send(packet)?;
+                stuck |= uplink.send(packet)? != Sent::Queued;
+            }
+            if stuck {
+                // No connection, or a server that takes nothing: either way it has a grace to be heard of.
+                self.lock().connection.unreachable(now);
             }
             if over {
                 return Ok(());

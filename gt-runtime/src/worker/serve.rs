@@ -19,9 +19,9 @@ use crate::clock::{self, Time};
 use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
 use crate::ids::Incarnation;
 use crate::log::Log;
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Ended, Shutdown};
 use crate::wire::{Capacity, FromWorker, Hello, MAX_CHUNK, Message, Refusal, Role, Stream, Weight};
-use crate::zmq::{Address, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
+use crate::zmq::{Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
 
 /// Packets and reports taken before what is queued is sent.
 const BATCH: usize = 256;
@@ -204,8 +204,8 @@ impl Life<'_> {
         let ctx = context();
         let mut lost: Option<(String, Time)> = None;
         loop {
-            if let Some(reason) = self.worker.shutdown.reason() {
-                return Ok(End::ShutDown(reason));
+            if let Some(asked) = self.worker.shutdown.asked() {
+                return Ok(End::ShutDown(asked.reason()));
             }
             match self.once(&ctx, watch) {
                 Ok(Broken::Over(end)) => return Ok(end),
@@ -273,16 +273,21 @@ impl Registration<'_, '_> {
         loop {
             let more = self.receive(uplink, watch)? | self.report(uplink)?;
             let now = clock::now();
-            if let Some(reason) = self.life.worker.shutdown.reason() {
-                send(uplink, &self.connection.close(reason.clone()))?;
-                return Ok(Broken::Over(End::ShutDown(reason)));
+            if let Some(asked) = self.life.worker.shutdown.asked() {
+                if let Ended::Politely(reason) = &asked {
+                    send(uplink, &self.connection.close(reason.clone()))?;
+                }
+                return Ok(Broken::Over(End::ShutDown(asked.reason())));
             }
             let (mut packets, mut ended) = (Vec::new(), None);
             self.connection.transmit(now, &mut |packet| packets.push(packet), &mut |incoming| {
                 ended = Some(incoming)
             });
             for packet in &packets {
-                send(uplink, packet)?;
+                if send(uplink, packet)? != Sent::Queued {
+                    // No connection, or a server that takes nothing: either way it has a grace to be heard of.
+                    self.connection.unreachable(now);
+                }
             }
             if let Some(incoming) = ended {
                 self.take(incoming, watch);
@@ -406,9 +411,9 @@ impl Registration<'_, '_> {
     }
 }
 
-fn send(uplink: &Uplink, packet: &crate::wire::Packet) -> Result<(), WorkerError> {
+fn send(uplink: &Uplink, packet: &crate::wire::Packet) -> Result<Sent, WorkerError> {
     match uplink.send(packet) {
-        Ok(_) => Ok(()), // What does not go now is sent again by its link.
+        Ok(sent) => Ok(sent), // What does not go now is sent again by its link.
         Err(UplinkError::Socket(error)) => Err(error.into()),
         Err(UplinkError::Wire(error)) => {
             Err(WorkerError::Panic(format!("a report is no packet: {error}")))

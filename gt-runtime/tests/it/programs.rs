@@ -1,0 +1,116 @@
+//! Small tapes, and an engine that misbehaves on request.
+
+use std::time::Duration;
+
+use gt_compiler::engine::{Arg, Engine, EngineError, EngineInfo, EngineStats, Value};
+use gt_compiler::{Native, NativeConfig, Program};
+use gt_ir::backend::{Backend, RunError};
+use gt_ir::{
+    Entry, Graph, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, Type, ValueId,
+};
+
+pub(crate) fn id(n: u64) -> ValueId {
+    ValueId(n)
+}
+
+pub(crate) fn tensor(data: Vec<f32>) -> HostTensor {
+    let shape = Shape::new(&[data.len()]).unwrap();
+    HostTensor::from_vec(data, shape).unwrap()
+}
+
+pub(crate) fn input(out: u64, ty: Type) -> Entry {
+    Entry::Input { out: id(out), ty, name: None }
+}
+
+#[track_caller]
+pub(crate) fn instr(out: u64, op: Op, inputs: &[Operand]) -> Entry {
+    let loc = Loc::from(std::panic::Location::caller());
+    Entry::Instr(Instr { out: id(out), op, inputs: inputs.iter().copied().collect(), loc })
+}
+
+#[track_caller]
+pub(crate) fn add(out: u64, a: u64, b: u64) -> Entry {
+    instr(out, Op::Add, &[Operand::Value(id(a)), Operand::Value(id(b))])
+}
+
+#[track_caller]
+pub(crate) fn add_scalar(out: u64, a: u64, b: f64) -> Entry {
+    instr(out, Op::Add, &[Operand::Value(id(a)), Operand::Scalar(Scalar::F64(b))])
+}
+
+pub(crate) fn free(value: u64) -> Entry {
+    Entry::Free(id(value))
+}
+
+pub(crate) fn output(value: u64) -> Entry {
+    Entry::Output { value: id(value), name: None }
+}
+
+pub(crate) fn tape(entries: Vec<Entry>) -> Tape {
+    Tape { entries }
+}
+
+/// Uploads a tensor as a value.
+pub(crate) fn give(session: &dyn Backend, value: u64, data: HostTensor) {
+    let ty = *data.ty();
+    session.upload(id(value), data);
+    session.submit(tape(vec![input(value, ty)]));
+}
+
+/// Reads a value.
+pub(crate) fn read(session: &dyn Backend, value: u64) -> Result<Vec<f32>, RunError> {
+    session.submit(tape(vec![output(value)]));
+    session.fetch(id(value)).map(|data| data.to_vec().unwrap())
+}
+
+/// An engine that fails at `neg`, panics at `exp`, and takes its time at `sqrt`.
+pub(crate) struct Moody(Native);
+
+impl Moody {
+    pub(crate) fn boxed() -> Box<dyn Engine> {
+        Box::new(Moody(Native::new(NativeConfig::default())))
+    }
+}
+
+impl Engine for Moody {
+    fn info(&self) -> EngineInfo {
+        EngineInfo { name: "moody".into(), ..self.0.info() }
+    }
+    fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError> {
+        self.0.upload(data)
+    }
+    fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
+        match op {
+            Op::Neg => Err(EngineError::OutOfMemory { asked: 1 << 40, live: 7, limit: 8 }),
+            Op::Exp => panic!("exp is too much"),
+            Op::Sqrt => {
+                std::thread::sleep(Duration::from_millis(50));
+                self.0.execute(op, args)
+            }
+            _ => self.0.execute(op, args),
+        }
+    }
+    fn compile(&mut self, region: &Graph) -> Result<Program, EngineError> {
+        self.0.compile(region)
+    }
+    fn run(
+        &mut self,
+        program: &Program,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Result<Vec<Value>, EngineError> {
+        self.0.run(program, inputs, scalars)
+    }
+    fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
+        self.0.download(value)
+    }
+    fn stats(&self) -> EngineStats {
+        self.0.stats()
+    }
+}
+
+/// A unary op on a value.
+#[track_caller]
+pub(crate) fn unary(out: u64, op: Op, a: u64) -> Entry {
+    instr(out, op, &[Operand::Value(id(a))])
+}
