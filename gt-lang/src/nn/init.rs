@@ -5,8 +5,7 @@
 /// A part of a model with a default initialization: `Mlp::new()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no default initialization",
-    label = "`new` cannot build this",
-    note = "say how with `#[module(init = ..)]` on the field"
+    label = "`new` cannot build this: the field needs `#[module(init = ..)]`"
 )]
 pub trait Init: Sized {
     /// Builds it; what [`Module::new`](super::Module::new) calls.

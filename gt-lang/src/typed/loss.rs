@@ -1,28 +1,25 @@
 //! Losses: the mean over all examples, as a scalar to call `backward` on.
 
-use super::dim::Dim;
 use super::kind::{Float, Int};
-use super::relation::Broadcast;
+use super::relation::{Broadcast, Classify};
 use super::shape::Shape;
 use super::tensor::Tensor;
 use crate::core::Arg;
 use crate::functional;
 
-impl<B: Dim, C: Dim> Tensor<(B, C), Float> {
-    /// The mean cross entropy of these logits against the right classes, given as indices.
+impl<S: Shape> Tensor<S, Float> {
+    /// The mean cross entropy of these logits (classes last) against the right classes, given as indices.
     #[must_use]
     #[track_caller]
-    pub fn cross_entropy(&self, classes: &Tensor<(B,), Int>) -> Tensor<()> {
+    pub fn cross_entropy<R: Shape>(&self, classes: &Tensor<R, Int>) -> Tensor<S::Loss>
+    where
+        S: Classify<R>,
+    {
         let (logits, classes) = (self.as_dyn(), classes.as_dyn());
-        Tensor::joined(
-            "cross_entropy",
-            functional::cross_entropy(logits, classes),
-            &[Arg::Tensor(logits), Arg::Tensor(classes)],
-        )
+        let loss = functional::cross_entropy(logits, classes);
+        Tensor::joined("cross_entropy", loss, &[Arg::Tensor(logits), Arg::Tensor(classes)])
     }
-}
 
-impl<S: Shape> Tensor<S, Float> {
     /// The mean of the squared differences.
     #[must_use]
     #[track_caller]

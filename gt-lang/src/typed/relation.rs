@@ -155,6 +155,25 @@ macro_rules! last {
 }
 last! { () (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) }
 
+/// Logits of this shape can be compared with classes of shape `Rhs`: all but the last dimension agree.
+#[diagnostic::on_unimplemented(
+    message = "logits of shape `{Self}` do not go with classes of shape `{Rhs}`",
+    label = "expected the shape of the logits without its last dimension"
+)]
+pub trait Classify<Rhs> {
+    /// The shape of the loss, a scalar.
+    type Loss: Shape;
+}
+macro_rules! classify {
+    ($(($($a:ident $b:ident),*))*) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<$($a: Dim + SameDim<$b>, $b: Dim,)* C: Dim> Classify<($($b,)*)> for ($($a,)* C,) {
+            type Loss = ();
+        }
+    )* };
+}
+classify! { () (A0 B0) (A0 B0, A1 B1) (A0 B0, A1 B1, A2 B2) (A0 B0, A1 B1, A2 B2, A3 B3) (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4) }
+
 /// A shape of rank two or more with its last two dimensions swapped.
 #[diagnostic::on_unimplemented(
     message = "shape `{Self}` has no two dimensions to transpose",
