@@ -3,3 +3,4 @@
 mod filetests;
 mod hostile;
 mod properties;
+mod recorded;
