@@ -159,10 +159,9 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     /// `out[i][j] = self[index[i][j]][j]` for `A = 0`, and so on: PyTorch's `gather`.
     #[must_use]
     #[track_caller]
-    pub fn gather<const A: usize, R: Shape>(&self, index: &Tensor<R, Int>) -> Tensor<R, K>
+    pub fn gather<const A: usize, R: Shape + Axis<A>>(&self, index: &Tensor<R, Int>) -> Tensor<R, K>
     where
         S: Axis<A>,
-        R: Axis<A>,
     {
         Tensor::conform("gather", self.as_dyn().gather(A as i64, index.as_dyn()))
     }

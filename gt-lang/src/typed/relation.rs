@@ -76,9 +76,17 @@ impl<M: Dim, K: Dim + SameDim<K2>, K2: Dim> MatMul<(K2,)> for (M, K) {
 impl<M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<(K2, C)> for (M, K) {
     type Out = (M, C);
 }
-/// Batches of matrices against one matrix, either side, and against an equal number of batch dimensions.
+/// Batches of matrices against one vector or matrix, either side, and against an equal number of batch dimensions.
 macro_rules! batched_matmul {
     ($(($($a:ident $b:ident),+))*) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<$($a: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim> MatMul<(K2,)> for ($($a,)+ M, K) {
+            type Out = ($($a,)+ M,);
+        }
+        #[diagnostic::do_not_recommend]
+        impl<$($a: Dim,)+ K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<($($a,)+ K2, C)> for (K,) {
+            type Out = ($($a,)+ C,);
+        }
         #[diagnostic::do_not_recommend]
         impl<$($a: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<(K2, C)> for ($($a,)+ M, K) {
             type Out = ($($a,)+ M, C);

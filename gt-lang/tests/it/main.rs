@@ -5,3 +5,24 @@ extern crate gt_lang as gt;
 mod models;
 mod typed;
 mod ui;
+
+use std::sync::Arc;
+
+use gt::reference::Reference;
+use gt_ir::backend::{Backend, RunError};
+
+/// What the process falls back to: no runtime is linked here.
+#[expect(unsafe_code, reason = "the symbol the session looks for; gt-runtime defines it in a whole program")]
+// SAFETY: no other definition is linked into this test, and the signature is the declared one.
+#[unsafe(no_mangle)]
+fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+    Ok(Reference::new())
+}
+
+/// Runs a program in a session of its own, seeded with 0.
+fn run<R>(program: impl FnOnce() -> R) -> R {
+    let (session, _system) = Reference::session();
+    session.manual_seed(0);
+    let _current = session.enter();
+    program()
+}
