@@ -1,0 +1,287 @@
+//! Memory of values: 64-byte aligned blocks, pooled by size class, accounted against a limit.
+//!
+//! Guarantees: every byte of a block is initialized (fresh memory is zeroed by the system, recycled memory was written before); a request
+//! beyond the limit, or one the system refuses, is an error and never an abort; pooled memory is bounded by [`POOL_FLOOR`] or the live
+//! bytes, whichever is larger, and is given up before a request fails. It does not move or share memory between engines.
+#![expect(unsafe_code, reason = "blocks are raw memory shared with compiled code")]
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    ptr::NonNull,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+
+use crate::engine::EngineError;
+
+/// Alignment of every block, a cache line.
+pub(crate) const ALIGN: usize = 64;
+/// The pool keeps at least this many bytes for reuse before it gives memory back.
+const POOL_FLOOR: usize = 256 << 20;
+/// Classes: four to each power of two, from 64 bytes up.
+const CLASSES: usize = 4 * 58;
+
+/// Where the elements of a value lie.
+pub(crate) struct Storage {
+    ptr: NonNull<u8>,
+    len: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    Pool { class: u16, pool: Arc<Pool> },
+    Host(#[expect(dead_code, reason = "held so that the bytes stay alive")] Bytes),
+}
+
+// SAFETY: a storage is plain memory; it is written only by the engine before it is shared and read-only afterwards.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// Host bytes as they are; the caller has checked the alignment.
+    pub(crate) fn host(bytes: Bytes) -> Storage {
+        let ptr = NonNull::new(bytes.as_ptr().cast_mut()).unwrap_or(NonNull::dangling());
+        Storage { ptr, len: bytes.len(), owner: Owner::Host(bytes) }
+    }
+
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: `ptr` is valid for `len` initialized bytes as long as `self` lives, and nobody writes them any more.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+
+    /// The elements for writing, while nobody else holds this storage.
+    pub(crate) fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        match self.owner {
+            // SAFETY: pool memory is exclusively this storage's, which is borrowed mutably.
+            Owner::Pool { .. } => {
+                Some(unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) })
+            }
+            Owner::Host(_) => None,
+        }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Owner::Pool { class, pool } = &self.owner {
+            pool.put(*class, self.ptr, self.len);
+        }
+    }
+}
+
+/// An owner of storage for `Bytes::from_owner`: what a download hands out.
+pub(crate) struct Shared(pub(crate) Arc<Storage>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+/// Free blocks by class, and the account.
+pub(crate) struct Pool {
+    free: Mutex<Free>,
+    limit: usize,
+    live: AtomicUsize,
+    peak: AtomicUsize,
+    pooled: AtomicUsize,
+}
+
+struct Free {
+    lists: Vec<Vec<Block>>,
+}
+
+struct Block(NonNull<u8>);
+
+// SAFETY: a free block is memory nobody refers to.
+unsafe impl Send for Block {}
+
+impl Pool {
+    pub(crate) fn new(limit: usize) -> Arc<Pool> {
+        Arc::new(Pool {
+            free: Mutex::new(Free { lists: (0..CLASSES).map(|_| Vec::new()).collect() }),
+            limit,
+            live: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            pooled: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Relaxed)
+    }
+
+    pub(crate) fn peak(&self) -> usize {
+        self.peak.load(Relaxed)
+    }
+
+    pub(crate) fn pooled(&self) -> usize {
+        self.pooled.load(Relaxed)
+    }
+
+    /// A block of at least `len` bytes, owned by nobody else.
+    pub(crate) fn alloc(self: &Arc<Self>, len: usize) -> Result<Storage, EngineError> {
+        let refused =
+            || EngineError::OutOfMemory { asked: len, live: self.live(), limit: self.limit };
+        let (class, size) = class_of(len).ok_or_else(refused)?;
+        let live = self.live.fetch_add(len, Relaxed) + len;
+        if live > self.limit {
+            self.live.fetch_sub(len, Relaxed);
+            return Err(refused());
+        }
+        let reused = self.lock().lists.get_mut(usize::from(class)).and_then(Vec::pop);
+        let ptr = match reused {
+            Some(Block(ptr)) => {
+                self.pooled.fetch_sub(size, Relaxed);
+                Some(ptr)
+            }
+            None => self.fresh(live, size),
+        };
+        let Some(ptr) = ptr else {
+            self.live.fetch_sub(len, Relaxed);
+            return Err(refused());
+        };
+        self.peak.fetch_max(live, Relaxed);
+        Ok(Storage { ptr, len, owner: Owner::Pool { class, pool: self.clone() } })
+    }
+
+    /// New memory from the system; gives up pooled blocks when they stand in the way.
+    fn fresh(&self, live: usize, size: usize) -> Option<NonNull<u8>> {
+        if live.saturating_add(self.pooled()) > self.limit {
+            self.trim(0);
+        }
+        allocate(size).or_else(|| {
+            self.trim(0);
+            allocate(size)
+        })
+    }
+
+    fn put(&self, class: u16, ptr: NonNull<u8>, len: usize) {
+        let live = self.live.fetch_sub(len, Relaxed) - len;
+        let size = class_size(class);
+        let pooled = self.pooled.fetch_add(size, Relaxed) + size;
+        self.lock().lists[usize::from(class)].push(Block(ptr));
+        let keep = POOL_FLOOR.max(live);
+        if pooled > keep {
+            self.trim(keep);
+        }
+    }
+
+    /// Gives blocks back to the system, the largest first, until at most `keep` bytes are pooled.
+    fn trim(&self, keep: usize) {
+        let mut free = self.lock();
+        for (class, list) in free.lists.iter_mut().enumerate().rev() {
+            let size = class_size(class as u16);
+            while self.pooled() > keep {
+                let Some(Block(ptr)) = list.pop() else { break };
+                self.pooled.fetch_sub(size, Relaxed);
+                // SAFETY: the block came from `allocate(size)` and left the free list, so nobody refers to it.
+                unsafe { release(ptr, size) };
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.trim(0);
+    }
+}
+
+/// Zeroed memory whose start is a cache line. The system's `calloc` gives untouched pages for large blocks, but only at small alignments, so
+/// the block is aligned here and its true start kept in the word before it.
+fn allocate(size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the size is not zero.
+    let base = NonNull::new(unsafe { alloc_zeroed(layout(size)) })?;
+    let padding = ALIGN - base.as_ptr() as usize % ALIGN; // 16..=64, as `base` is aligned to 16
+    // SAFETY: the layout has ALIGN bytes more than `size`.
+    let start = unsafe { base.add(padding) };
+    // SAFETY: `padding` is at least 16, so the word before `start` lies inside the block.
+    let word = unsafe { start.cast::<NonNull<u8>>().sub(1) };
+    // SAFETY: as above, and aligned, as `start` is.
+    unsafe { word.write(base) };
+    Some(start)
+}
+
+/// # Safety
+/// `start` came from `allocate(size)` and nobody refers to the block.
+unsafe fn release(start: NonNull<u8>, size: usize) {
+    // SAFETY: `allocate` put the block's true start into the word before it.
+    let word = unsafe { start.cast::<NonNull<u8>>().sub(1) };
+    // SAFETY: as above.
+    let base = unsafe { word.read() };
+    // SAFETY: `base` was allocated with this layout.
+    unsafe { dealloc(base.as_ptr(), layout(size)) };
+}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size + ALIGN, 16)
+        .expect("class sizes are far below isize::MAX, as class_of made sure")
+}
+
+/// The smallest class that holds `len` bytes, and its size.
+fn class_of(len: usize) -> Option<(u16, usize)> {
+    if len > isize::MAX as usize / 2 {
+        return None;
+    }
+    let len = len.max(64);
+    let power = (usize::BITS - 1 - (len - 1).max(32).leading_zeros()) as usize; // 2^power < len <= 2^(power+1)
+    let quarter = ((len - 1) >> (power - 2)) & 3;
+    let class = (power - 5) * 4 + quarter;
+    Some((class as u16, class_size(class as u16)))
+}
+
+fn class_size(class: u16) -> usize {
+    let (power, quarter) = (usize::from(class) / 4 + 5, usize::from(class) % 4);
+    ((1usize << power) + ((quarter + 1) << (power - 2))).next_multiple_of(ALIGN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_what_they_promise() {
+        let mut last = 0;
+        for len in (0..5000).chain((10..46).flat_map(|p| [(1usize << p) - 1, 1 << p, (1 << p) + 1]))
+        {
+            let (class, size) = class_of(len).unwrap();
+            assert!(size >= len && size % ALIGN == 0, "{len} {size}");
+            assert!(len < 256 || size <= len + len / 4 + 64, "{len} wastes {size}");
+            assert_eq!(size, class_size(class));
+            assert!(usize::from(class) < CLASSES);
+            assert!(class >= last || len < 5000, "larger blocks have larger classes");
+            last = class;
+        }
+        assert!(class_of(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn memory_is_reused_accounted_and_limited() {
+        let pool = Pool::new(1 << 20);
+        let a = pool.alloc(1000).unwrap();
+        let address = a.ptr();
+        assert_eq!((pool.live(), a.ptr() as usize % ALIGN), (1000, 0));
+        drop(a);
+        assert_eq!((pool.live(), pool.peak()), (0, 1000));
+        assert_eq!(pool.alloc(990).unwrap().ptr(), address);
+        let error = pool.alloc(2 << 20).map(|_| ()).unwrap_err();
+        assert_eq!(error, EngineError::OutOfMemory { asked: 2 << 20, live: 0, limit: 1 << 20 });
+        let huge = Pool::new(usize::MAX);
+        assert!(huge.alloc(1 << 60).is_err());
+        assert!(huge.alloc(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! The face of an engine: one device that holds values and runs instructions or compiled regions on them.
+//!
+//! Guarantees: an engine never panics on verified input, whatever the data; a failed call leaves every value as it was. Values are immutable
+//! and cheap to clone; the memory of the last clone goes back to the engine's pool, from whichever thread drops it.
+//! An engine does not order, batch or retry anything: that is the worker's business.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
+
+use crate::{buffer::Storage, native::Program};
+
+/// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may travel.
+pub trait Engine: Send {
+    /// What this device is.
+    fn info(&self) -> EngineInfo;
+
+    /// Brings host data to the device; on the CPU without a copy when the bytes are aligned.
+    fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError>;
+
+    /// Runs one instruction: a region of size one, compiled once per (op, operand types) and cached.
+    fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError>;
+
+    /// Compiles a region. Ops that are not primitives are expanded first.
+    fn compile(&mut self, region: &Graph) -> Result<Program, EngineError>;
+
+    /// Runs a compiled region: one value for each graph input, one scalar for each slot; gives one value for each graph output.
+    fn run(
+        &mut self,
+        program: &Program,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Result<Vec<Value>, EngineError>;
+
+    /// Brings a value to the host; on the CPU without a copy.
+    fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError>;
+
+    /// What this engine has done and holds.
+    fn stats(&self) -> EngineStats;
+}
+
+/// A tensor on a device: contiguous, row-major, immutable.
+#[derive(Clone)]
+pub struct Value {
+    /// Its type.
+    pub ty: Type,
+    pub(crate) storage: Arc<Storage>,
+}
+
+impl Value {
+    /// Bytes of the elements.
+    pub fn bytes(&self) -> usize {
+        self.ty.bytes()
+    }
+
+    /// The same elements under another type of equal layout size (named dims, a reshape): shares the memory.
+    pub fn retyped(&self, ty: Type) -> Option<Value> {
+        (ty.bytes() == self.ty.bytes() && ty.dtype == self.ty.dtype)
+            .then(|| Value { ty, storage: self.storage.clone() })
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value({})", self.ty)
+    }
+}
+
+/// An operand of [`Engine::execute`].
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// A tensor.
+    Value(&'a Value),
+    /// A literal; its value never enters a cache key.
+    Scalar(Scalar),
+}
+
+/// What an engine is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// The engine and its device: `native`.
+    pub name: String,
+    /// Threads a kernel may use.
+    pub threads: usize,
+    /// The vector features the code generator uses, as the ISA names them.
+    pub simd: String,
+    /// Bytes of memory the host has.
+    pub host_memory: usize,
+    /// Bytes of memory the values of this engine may take.
+    pub memory_limit: usize,
+}
+
+/// What an engine has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Instructions executed one by one.
+    pub instructions: u64,
+    /// Compiled regions run by `run`.
+    pub programs_run: u64,
+    /// Loop nests compiled by Cranelift.
+    pub kernels_compiled: u64,
+    /// Time spent compiling.
+    pub compile_time: Duration,
+    /// `execute` calls served from the cache.
+    pub cache_hits: u64,
+    /// `execute` calls that compiled.
+    pub cache_misses: u64,
+    /// Programs dropped from the cache to keep it bounded.
+    pub cache_evictions: u64,
+    /// Programs in the cache now.
+    pub cache_len: usize,
+    /// Bytes of values alive.
+    pub live_bytes: usize,
+    /// The highest `live_bytes` so far.
+    pub peak_bytes: usize,
+    /// Bytes kept in the pool for reuse.
+    pub pooled_bytes: usize,
+}
+
+/// Why an engine could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The instruction does not type-check: the user's fault.
+    #[error(transparent)]
+    Op(#[from] OpError),
+    /// An index in the data points outside the axis: the user's fault.
+    #[error("{op}: index {index} is out of range for axis {axis} of size {size}")]
+    Index {
+        /// The op, as the text form spells it.
+        op: String,
+        /// The first offending index.
+        index: i64,
+        /// The axis it indexes.
+        axis: usize,
+        /// The size of that axis.
+        size: usize,
+    },
+    /// The memory limit of the engine, or of the machine, is reached: the environment's.
+    #[error(
+        "out of memory: {asked} bytes asked, {live} bytes live, limit {limit} bytes\nhint: free values earlier, use smaller batches or raise the memory limit"
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        asked: usize,
+        /// Bytes held by live values.
+        live: usize,
+        /// Bytes the engine may hold.
+        limit: usize,
+    },
+    /// The call does not fit the program or the data: the caller's fault.
+    #[error("{0}")]
+    Call(String),
+    /// The code generator refused: GT's fault.
+    #[error("internal error in the code generator: {0}")]
+    Codegen(String),
+}

@@ -1,0 +1,16 @@
+//! What turns programs into running kernels: the engines, and (as they arrive) the passes in front of them.
+//!
+//! The central structure is [`Native`], the CPU engine: it schedules a [`gt_ir::Graph`] of primitives into a [`Program`] of steps (fused loop
+//! nests compiled by Cranelift, matrix products by the `gemm` crate, a few plain routines) and runs it. [`Engine`] is the face all engines
+//! show to the worker that owns them.
+//!
+//! This crate knows nothing of sessions, sockets or the user-facing tensor types. A verified graph never makes an engine panic.
+
+mod buffer;
+pub mod engine;
+mod kernel;
+mod native;
+mod threads;
+
+pub use engine::{Arg, Engine, EngineError, EngineInfo, EngineStats, Value};
+pub use native::{Native, NativeConfig, Program};

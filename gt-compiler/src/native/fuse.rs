@@ -1,0 +1,294 @@
+//! Builds one kernel: pulls a node's computation, through pointwise ops and views, down to materialized values and scalars.
+//!
+//! A node reached twice by the same index map is computed once. A view that is not affine in the kernel's loops is cut: what it looks at is
+//! materialized first. Recursion is bounded by the size limits of `schedule`.
+
+use std::collections::HashMap;
+
+use gt_ir::{DType, NodeId, NodeKind};
+use smallvec::SmallVec;
+
+use super::{
+    index::{self, Map},
+    plan::{BufferId, KernelStep, Partials, ScalarArg, Work},
+    schedule::{Action, Scheduler, action},
+};
+use crate::{
+    engine::EngineError,
+    kernel::{Access, Binary, Expr, ExprId, KernelSpec, Loop, Nest, Node, Store, Unary},
+};
+
+/// Elements of work worth a task of its own: 64 KiB of `f32`.
+const GRAIN: usize = 16 << 10;
+/// Additions one accumulator makes before its result is folded in `f64`.
+const MAX_CHAIN: usize = 512;
+
+pub(super) struct Fuse<'s, 'g> {
+    scheduler: &'s mut Scheduler<'g>,
+    spec: KernelSpec,
+    buffers: SmallVec<[BufferId; 4]>,
+    scalars: SmallVec<[ScalarArg; 2]>,
+    /// Scalar node of each slot.
+    slots: Vec<NodeId>,
+    /// Equal expressions are one node.
+    known: HashMap<Node, ExprId>,
+    pulled: HashMap<(NodeId, Map), ExprId>,
+    /// The node this kernel is for, which is computed even when it is to be materialized.
+    root: NodeId,
+}
+
+impl<'s, 'g> Fuse<'s, 'g> {
+    pub(super) fn new(
+        scheduler: &'s mut Scheduler<'g>,
+        loops: SmallVec<[Loop; 8]>,
+        root: NodeId,
+    ) -> Self {
+        Fuse {
+            scheduler,
+            spec: KernelSpec { loops, ..KernelSpec::default() },
+            buffers: SmallVec::new(),
+            scalars: SmallVec::new(),
+            slots: Vec::new(),
+            known: HashMap::new(),
+            pulled: HashMap::new(),
+            root,
+        }
+    }
+
+    /// The node's element where its dimension `d` is at the index of loop `loops[d]`.
+    pub(super) fn pull_along(
+        &mut self,
+        id: NodeId,
+        loops: &[usize],
+    ) -> Result<ExprId, EngineError> {
+        let map = index::along(loops, self.spec.loops.len());
+        self.pull(id, map)
+    }
+
+    /// A node as an access to a materialized buffer: through its views where they are affine, else by materializing them.
+    pub(super) fn view(
+        &mut self,
+        id: NodeId,
+        loops: &[usize],
+    ) -> Result<(BufferId, Access), EngineError> {
+        let (mut at, mut map) = (id, index::along(loops, self.spec.loops.len()));
+        while self.scheduler.place[at.index()].is_none() {
+            let NodeKind::Op(op) = self.scheduler.graph.node(at).kind else { break };
+            if !matches!(action(&op), Action::View | Action::Reshape) {
+                break;
+            }
+            let from = self.scheduler.graph.operands(at)[0];
+            let shapes = (self.scheduler.ty(from).shape, self.scheduler.ty(at).shape);
+            let Some(next) = index::through(&op, &map, &shapes.0, &shapes.1, &self.spec.loops)
+            else {
+                break;
+            };
+            (at, map) = (from, next);
+        }
+        let buffer = self.scheduler.materialize(at)?;
+        let shape = self.scheduler.ty(at).shape;
+        Ok((buffer, index::linear(&map, &shape, self.spec.loops.len())))
+    }
+
+    fn pull(&mut self, id: NodeId, map: Map) -> Result<ExprId, EngineError> {
+        if let Some(&known) = self.pulled.get(&(id, map.clone())) {
+            return Ok(known);
+        }
+        let expr = self.pull_new(id, &map)?;
+        self.pulled.insert((id, map), expr);
+        Ok(expr)
+    }
+
+    fn pull_new(&mut self, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
+        let dtype = self.scheduler.ty(id).dtype;
+        let is_stored = self.scheduler.place[id.index()].is_some()
+            || self.scheduler.roots[id.index()] && id != self.root;
+        if is_stored {
+            return self.load(id, map);
+        }
+        let NodeKind::Op(op) = self.scheduler.graph.node(id).kind else { return self.scalar(id) };
+        let operands = self.scheduler.graph.operands(id);
+        let expr = match action(&op) {
+            Action::Unary(unary) => {
+                Expr::Unary(unary, self.logical(unary == Unary::Not, operands[0], map)?)
+            }
+            Action::Binary(binary) => {
+                let logical = matches!(binary, Binary::And | Binary::Or | Binary::Xor);
+                Expr::Binary(
+                    binary,
+                    self.logical(logical, operands[0], map)?,
+                    self.logical(logical, operands[1], map)?,
+                )
+            }
+            Action::Where => {
+                let condition = self.logical(true, operands[0], map)?;
+                Expr::Select(
+                    condition,
+                    self.pull(operands[1], map.clone())?,
+                    self.pull(operands[2], map.clone())?,
+                )
+            }
+            Action::Cast => Expr::Cast(self.pull(operands[0], map.clone())?),
+            Action::Iota => {
+                let shape = self.scheduler.ty(id).shape;
+                let position = Expr::Index(index::linear(map, &shape, self.spec.loops.len()));
+                let position = self.node(position, DType::I64);
+                if dtype == DType::I64 {
+                    return Ok(position);
+                }
+                Expr::Cast(position)
+            }
+            Action::View | Action::Reshape => return self.pull_view(id, operands[0], map),
+            Action::Reduce(..)
+            | Action::MatMul
+            | Action::Cat(_)
+            | Action::Pad(_)
+            | Action::Routine
+            | Action::Derived => {
+                return self.load(id, map);
+            }
+        };
+        Ok(self.node(expr, dtype))
+    }
+
+    /// An operand, as a `bool` if `logical`.
+    fn logical(&mut self, logical: bool, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
+        let value = self.pull(id, map.clone())?;
+        Ok(if logical { self.cast(value, DType::Bool) } else { value })
+    }
+
+    fn cast(&mut self, value: ExprId, dtype: DType) -> ExprId {
+        if self.spec.node(value).dtype == dtype {
+            value
+        } else {
+            self.node(Expr::Cast(value), dtype)
+        }
+    }
+
+    fn pull_view(&mut self, id: NodeId, from: NodeId, map: &Map) -> Result<ExprId, EngineError> {
+        let NodeKind::Op(op) = self.scheduler.graph.node(id).kind else {
+            return self.load(id, map);
+        };
+        let (from_shape, to_shape) = (self.scheduler.ty(from).shape, self.scheduler.ty(id).shape);
+        match index::through(&op, map, &from_shape, &to_shape, &self.spec.loops) {
+            Some(next) => self.pull(from, next),
+            None => self.load(id, map),
+        }
+    }
+
+    fn load(&mut self, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
+        let shape = self.scheduler.ty(id).shape;
+        let access = index::linear(map, &shape, self.spec.loops.len());
+        self.load_linear(id, access)
+    }
+
+    fn load_linear(&mut self, id: NodeId, access: Access) -> Result<ExprId, EngineError> {
+        let dtype = self.scheduler.ty(id).dtype;
+        let buffer = self.scheduler.materialize(id)?;
+        let buffer = self.argument(buffer, dtype);
+        Ok(self.node(Expr::Load { buffer, access }, dtype))
+    }
+
+    fn argument(&mut self, buffer: BufferId, dtype: DType) -> u16 {
+        let found = self
+            .buffers
+            .iter()
+            .zip(&self.spec.buffers)
+            .position(|(b, d)| *b == buffer && *d == dtype);
+        let position = found.unwrap_or_else(|| {
+            self.buffers.push(buffer);
+            self.spec.buffers.push(dtype);
+            self.buffers.len() - 1
+        });
+        position as u16 // a kernel has at most MAX_FUSED loads
+    }
+
+    fn scalar(&mut self, id: NodeId) -> Result<ExprId, EngineError> {
+        let dtype = self.scheduler.ty(id).dtype;
+        let slot = match self.slots.iter().position(|s| *s == id) {
+            Some(slot) => slot,
+            None => {
+                self.scalars.push(self.scheduler.scalar(id)?);
+                self.spec.scalars.push(dtype);
+                self.slots.push(id);
+                self.slots.len() - 1
+            }
+        };
+        Ok(self.node(Expr::Scalar(slot as u16), dtype))
+    }
+
+    fn node(&mut self, expr: Expr, dtype: DType) -> ExprId {
+        let node = Node { expr, dtype };
+        if let Some(&id) = self.known.get(&node) {
+            return id;
+        }
+        let id = ExprId(self.spec.nodes.len() as u32);
+        self.spec.nodes.push(node.clone());
+        self.known.insert(node, id);
+        id
+    }
+
+    /// Ends the kernel: `value`, combined by `reduce` if there is one, goes to `out`.
+    pub(super) fn finish(
+        mut self,
+        value: ExprId,
+        out: BufferId,
+        out_dtype: DType,
+        to: Access,
+        reduce: Option<Binary>,
+    ) -> Result<(), EngineError> {
+        let value = if reduce.is_some() && !out_dtype.is_float() {
+            self.cast(value, out_dtype)
+        } else {
+            value
+        };
+        self.spec.reduce = reduce;
+        let buffer = self.buffers.len() as u16;
+        self.spec.buffers.push(out_dtype);
+        self.buffers.push(out);
+        self.spec.stores.push(Store { buffer, access: to, value });
+        let mut nest = Nest::new(self.spec);
+        let partials = reduce.and_then(|op| partials(&nest, op, out_dtype, out));
+        if let Some(partials) = &partials {
+            nest.spec.buffers[usize::from(buffer)] = partials.dtype;
+            let bytes = partials.n_chunks * nest.spec.parallel_len() * partials.dtype.size();
+            self.buffers[usize::from(buffer)] = self.scheduler.buffer_of(bytes);
+        }
+        let parallel_chunk = parallel_chunk(&nest);
+        let (buffers, scalars) = (self.buffers, self.scalars);
+        let step = KernelStep { nest, kernel: None, buffers, scalars, parallel_chunk, partials };
+        self.scheduler.push(Work::Kernel(Box::new(step)));
+        Ok(())
+    }
+}
+
+/// Iterations of the split parallel loop that make a task.
+fn parallel_chunk(nest: &Nest) -> usize {
+    let extent = nest.split_extent(nest.split_parallel).max(1);
+    let weight = 1 + nest.spec.nodes.len() / 8;
+    let per_iteration =
+        (nest.spec.parallel_len() / extent).max(1) * nest.spec.reduce_len().max(1) * weight;
+    let chunk = (GRAIN / per_iteration.max(1)).max(1).max(extent / 64);
+    // Whole blocks of vectors, so that only the last task has single elements left.
+    let is_vector = nest.vector.map(|v| nest.order[v]) == nest.split_parallel;
+    if is_vector { chunk.next_multiple_of(64) } else { chunk }
+}
+
+/// How a long reduction is cut; by shape alone, so that the result is the same everywhere.
+fn partials(nest: &Nest, op: Binary, out_dtype: DType, out: BufferId) -> Option<Partials> {
+    let split = nest.split_reduce?;
+    let vector_reduces = nest.vector.is_some_and(|v| nest.spec.loops[nest.order[v]].reduce);
+    let lanes = if vector_reduces { nest.lanes * nest.unroll } else { 1 };
+    let target = MAX_CHAIN * lanes;
+    let (extent, len) = (nest.spec.loops[split].extent, nest.spec.reduce_len());
+    if len <= 2 * target {
+        return None;
+    }
+    let chunk = (target / (len / extent).max(1)).max(1);
+    let dtype = match out_dtype {
+        DType::Bf16 | DType::F16 => DType::F32,
+        other => other,
+    };
+    let n_chunks = extent.div_ceil(chunk);
+    (n_chunks > 1).then_some(Partials { chunk, n_chunks, op, dtype, out_dtype, out })
+}

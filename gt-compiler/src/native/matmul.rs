@@ -1,0 +1,230 @@
+//! Matrix products by the `gemm` crate, on strided operands as they lie.
+//!
+//! `f32`, `f64` and `f16` go straight through; `bf16` is widened to `f32` first; integers, which the crate does not know, take a plain loop.
+//! Work is cut by rows and batches; an element's sum is formed within one task.
+#![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
+
+use bytemuck::Pod;
+use gt_ir::DType;
+use half::{bf16, f16};
+
+use super::{
+    plan::{MatMul, Matrix},
+    run::{Buffers, Context, Target},
+};
+use crate::engine::EngineError;
+
+/// Multiply-adds worth a task of their own.
+const GRAIN: usize = 1 << 18;
+
+/// Row and column strides of an operand at one batch index.
+#[derive(Clone, Copy)]
+struct View {
+    offset: i64,
+    row: i64,
+    column: i64,
+}
+
+pub(super) fn run(
+    context: &Context<'_>,
+    work: &MatMul,
+    buffers: &mut Buffers<'_>,
+) -> Result<(), EngineError> {
+    let mut out = buffers.take(work.out)?;
+    let (lhs, rhs) = (buffers.bytes(work.lhs.buffer), buffers.bytes(work.rhs.buffer));
+    let Some(bytes) = out.as_mut_slice() else {
+        return Err(EngineError::Codegen("an output is not writable".into()));
+    };
+    match work.dtype {
+        DType::F32 => floats::<f32>(context, work, lhs, rhs, bytes, 1.0),
+        DType::F64 => floats::<f64>(context, work, lhs, rhs, bytes, 1.0),
+        DType::F16 => floats::<f16>(context, work, lhs, rhs, bytes, f16::ONE),
+        DType::Bf16 => widened(context, work, lhs, rhs, bytes)?,
+        DType::I64 => {
+            integers::<i64>(context, work, lhs, rhs, bytes, i64::wrapping_mul, i64::wrapping_add)
+        }
+        DType::I32 => {
+            integers::<i32>(context, work, lhs, rhs, bytes, i32::wrapping_mul, i32::wrapping_add)
+        }
+        DType::U8 => {
+            integers::<u8>(context, work, lhs, rhs, bytes, u8::wrapping_mul, u8::wrapping_add)
+        }
+        DType::Bool => integers::<u8>(context, work, lhs, rhs, bytes, |a, b| a & b, |a, b| a | b),
+    }
+    buffers.put(work.out, out);
+    Ok(())
+}
+
+/// The operand's matrix of batch `b`.
+fn view(matrix: &Matrix, batch: &[usize], mut b: usize) -> View {
+    let strides = &matrix.access.strides;
+    let mut offset = matrix.access.offset;
+    for (d, &size) in batch.iter().enumerate().rev() {
+        offset += (b % size) as i64 * strides[d];
+        b /= size;
+    }
+    View { offset, row: strides[batch.len()], column: strides[batch.len() + 1] }
+}
+
+/// Cuts a product into (batch, rows) tasks: `f(batch, first row, end row)`.
+fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(usize, usize, usize) + Sync)) {
+    let batches: usize = work.batch.iter().product();
+    let flops = work.m * work.n * work.k.max(1);
+    // A product cut by rows packs its right side once a task: no more tasks than threads.
+    let per_batch = if batches >= 2 * context.threads.count() {
+        1
+    } else {
+        (flops / GRAIN).clamp(1, context.threads.count())
+    };
+    let rows = work.m.div_ceil(per_batch).next_multiple_of(16).max(1);
+    let per_batch = work.m.div_ceil(rows).max(1);
+    if flops * batches < GRAIN {
+        return (0..batches).for_each(|b| f(b, 0, work.m));
+    }
+    // Small matrices go several to a task.
+    let group = if per_batch == 1 { (GRAIN / flops.max(1)).clamp(1, batches.max(1)) } else { 1 };
+    context.threads.run(batches.div_ceil(group) * per_batch, &|i| {
+        let (first, part) = ((i / per_batch) * group, i % per_batch);
+        for b in first..(first + group).min(batches) {
+            f(b, part * rows, ((part + 1) * rows).min(work.m));
+        }
+    });
+}
+
+fn floats<T: Pod + Send + Sync>(
+    context: &Context<'_>,
+    work: &MatMul,
+    lhs: &[u8],
+    rhs: &[u8],
+    out: &mut [u8],
+    one: T,
+) {
+    if work.k == 0 || out.is_empty() {
+        return out.fill(0);
+    }
+    let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
+    let target = Target(out.as_mut_ptr());
+    cut(context, work, &|batch, start, end| {
+        let target = target;
+        let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
+        let at = (batch * work.m + start) * work.n;
+        // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes rows `start..end` of this batch.
+        unsafe {
+            gemm::gemm(
+                end - start,
+                work.n,
+                work.k,
+                target.0.cast::<T>().wrapping_add(at),
+                1,
+                work.n as isize,
+                false,
+                a.as_ptr().wrapping_offset((l.offset + start as i64 * l.row) as isize),
+                l.column as isize,
+                l.row as isize,
+                b.as_ptr().wrapping_offset(r.offset as isize),
+                r.column as isize,
+                r.row as isize,
+                T::zeroed(),
+                one,
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
+            );
+        }
+    });
+}
+
+/// `bf16` by way of contiguous `f32` copies, rounded once at the end.
+fn widened(
+    context: &Context<'_>,
+    work: &MatMul,
+    lhs: &[u8],
+    rhs: &[u8],
+    out: &mut [u8],
+) -> Result<(), EngineError> {
+    let batches: usize = work.batch.iter().product();
+    let a = widen(context, &work.lhs, &work.batch, work.m, work.k, lhs)?;
+    let b = widen(context, &work.rhs, &work.batch, work.k, work.n, rhs)?;
+    let dense = |rows: usize, columns: usize, buffer| {
+        let mut strides: smallvec::SmallVec<[i64; 8]> = smallvec::SmallVec::new();
+        let mut step = (rows * columns) as i64;
+        for &size in work.batch.iter().rev() {
+            strides.insert(0, step);
+            step *= size as i64;
+        }
+        strides.extend([columns as i64, 1]);
+        Matrix { buffer, access: crate::kernel::Access { offset: 0, strides } }
+    };
+    let plain = MatMul {
+        dtype: DType::F32,
+        batch: work.batch.clone(),
+        lhs: dense(work.m, work.k, work.lhs.buffer),
+        rhs: dense(work.k, work.n, work.rhs.buffer),
+        ..*work
+    };
+    let mut product = context.pool.alloc(batches * work.m * work.n * 4)?;
+    let Some(bytes) = product.as_mut_slice() else { return Ok(()) };
+    floats::<f32>(context, &plain, a.as_slice(), b.as_slice(), bytes, 1.0);
+    let wide: &[f32] = bytemuck::cast_slice(bytes);
+    let narrow: &mut [bf16] = bytemuck::cast_slice_mut(out);
+    narrow.iter_mut().zip(wide).for_each(|(to, from)| *to = bf16::from_f32(*from));
+    Ok(())
+}
+
+fn widen(
+    context: &Context<'_>,
+    matrix: &Matrix,
+    batch: &[usize],
+    rows: usize,
+    columns: usize,
+    from: &[u8],
+) -> Result<crate::buffer::Storage, EngineError> {
+    let batches: usize = batch.iter().product();
+    let mut storage = context.pool.alloc(batches * rows * columns * 4)?;
+    let from: &[bf16] = bytemuck::cast_slice(from);
+    if let Some(bytes) = storage.as_mut_slice() {
+        let to: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+        for (b, block) in to.chunks_exact_mut((rows * columns).max(1)).enumerate() {
+            let v = view(matrix, batch, b);
+            for (i, element) in block.iter_mut().enumerate() {
+                let at = v.offset + (i / columns) as i64 * v.row + (i % columns) as i64 * v.column;
+                *element = from[at as usize].to_f32();
+            }
+        }
+    }
+    Ok(storage)
+}
+
+fn integers<T: Pod + Send + Sync>(
+    context: &Context<'_>,
+    work: &MatMul,
+    lhs: &[u8],
+    rhs: &[u8],
+    out: &mut [u8],
+    mul: fn(T, T) -> T,
+    add: fn(T, T) -> T,
+) {
+    out.fill(0);
+    let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
+    let target = Target(out.as_mut_ptr());
+    cut(context, work, &|batch, start, end| {
+        let target = target;
+        let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
+        for i in start..end {
+            let at = (batch * work.m + i) * work.n;
+            let row = target.0.cast::<T>().wrapping_add(at);
+            // SAFETY: this task alone touches row `i` of this batch, which has `n` elements.
+            let row = unsafe { std::slice::from_raw_parts_mut(row, work.n) };
+            for p in 0..work.k {
+                let x = a[(l.offset + i as i64 * l.row + p as i64 * l.column) as usize];
+                for (j, y) in row.iter_mut().enumerate() {
+                    *y = add(
+                        *y,
+                        mul(x, b[(r.offset + p as i64 * r.row + j as i64 * r.column) as usize]),
+                    );
+                }
+            }
+        }
+    });
+}

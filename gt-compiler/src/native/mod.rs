@@ -1,0 +1,201 @@
+//! The native CPU engine.
+//!
+//! `schedule` turns a graph of primitives into a [`Plan`] of steps, `fuse` builds the kernels among them, `run` executes a plan, and
+//! `routines`, `matmul` and `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
+//! threads; kernels and routines never read or write outside their buffers; scalars are run-time arguments.
+
+mod cache;
+mod fuse;
+mod index;
+mod matmul;
+mod plan;
+mod routines;
+mod run;
+mod schedule;
+
+use std::{sync::Arc, time::Duration};
+
+use gt_ir::{Graph, HostTensor, Op, OperandType, Scalar};
+use smallvec::SmallVec;
+
+pub use plan::Program;
+
+use crate::{
+    buffer::{Pool, Shared, Storage},
+    engine::{Arg, Engine, EngineError, EngineInfo, EngineStats, Value},
+    kernel::Compiler,
+    threads::Threads,
+};
+use cache::Cache;
+
+/// How a [`Native`] engine is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeConfig {
+    /// Threads a kernel may use, the caller's included.
+    pub threads: usize,
+    /// Bytes of memory values may take.
+    pub memory_limit: usize,
+    /// Programs kept by `execute`.
+    pub cache_capacity: usize,
+}
+
+impl NativeConfig {
+    /// All cores of this host (at most 16) and nine tenths of its memory.
+    pub fn host() -> NativeConfig {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
+        NativeConfig { threads, memory_limit: host_memory() / 10 * 9, cache_capacity: 4096 }
+    }
+}
+
+/// The CPU as an engine.
+pub struct Native {
+    config: NativeConfig,
+    compiler: Compiler,
+    threads: Threads,
+    pool: Arc<Pool>,
+    cache: Cache,
+    stats: EngineStats,
+}
+
+impl Native {
+    /// An engine on this host.
+    ///
+    /// # Errors
+    /// The code generator does not know this processor.
+    pub fn new(config: NativeConfig) -> Result<Native, EngineError> {
+        Ok(Native {
+            config,
+            compiler: Compiler::new()?,
+            threads: Threads::new(config.threads),
+            pool: Pool::new(config.memory_limit),
+            cache: Cache::new(config.cache_capacity),
+            stats: EngineStats::default(),
+        })
+    }
+
+    fn build(&mut self, primitives: &Graph) -> Result<Program, EngineError> {
+        let start = now();
+        let scheduled = schedule::schedule(primitives)?;
+        let nests: Vec<_> = scheduled.nests().collect();
+        let kernels = self.compiler.compile(&nests)?;
+        self.stats.kernels_compiled += kernels.len() as u64;
+        self.stats.compile_time += start.elapsed();
+        Ok(Program::new(scheduled, kernels))
+    }
+
+    fn context(&self) -> run::Context<'_> {
+        run::Context { threads: &self.threads, pool: &self.pool }
+    }
+
+    fn compile_instruction(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
+        let types: SmallVec<[OperandType; 3]> = args
+            .iter()
+            .map(|a| match a {
+                Arg::Value(v) => OperandType::Tensor(v.ty),
+                Arg::Scalar(s) => OperandType::Scalar(*s),
+            })
+            .collect();
+        let graph = gt_ir::expand(op, &types)?;
+        self.build(&graph)
+    }
+}
+
+impl Engine for Native {
+    fn info(&self) -> EngineInfo {
+        EngineInfo {
+            name: "native".into(),
+            threads: self.threads.count(),
+            simd: self.compiler.simd(),
+            host_memory: host_memory(),
+            memory_limit: self.config.memory_limit,
+        }
+    }
+
+    fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError> {
+        let (ty, bytes) = (*data.ty(), data.bytes());
+        if (bytes.as_ptr() as usize).is_multiple_of(ty.dtype.size()) && bytes.len() >= 1024 {
+            return Ok(Value { ty, storage: Arc::new(Storage::host(bytes.clone())) });
+        }
+        let mut storage = self.pool.alloc(bytes.len())?;
+        if let Some(to) = storage.as_mut_slice() {
+            to.copy_from_slice(bytes);
+        }
+        Ok(Value { ty, storage: Arc::new(storage) })
+    }
+
+    fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
+        self.stats.instructions += 1;
+        let hash = cache::hash(op, args);
+        let program = match self.cache.find(hash, op, args) {
+            Some(program) => {
+                self.stats.cache_hits += 1;
+                program
+            }
+            None => {
+                self.stats.cache_misses += 1;
+                let program = self.compile_instruction(op, args)?;
+                self.stats.cache_evictions += self.cache.insert(hash, op, args, program.clone());
+                program
+            }
+        };
+        let inputs =
+            args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None });
+        let scalars =
+            args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
+        let inputs: SmallVec<[&Value; 4]> = inputs.collect();
+        let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
+        let mut values = run::run(&self.context(), program.plan(), &inputs, &scalars)?;
+        values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
+    }
+
+    fn compile(&mut self, region: &Graph) -> Result<Program, EngineError> {
+        self.build(&region.expanded()?)
+    }
+
+    fn run(
+        &mut self,
+        program: &Program,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Result<Vec<Value>, EngineError> {
+        program.plan().check(inputs, scalars)?;
+        self.stats.programs_run += 1;
+        Ok(run::run(&self.context(), program.plan(), inputs, scalars)?.into_vec())
+    }
+
+    fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
+        let owner = bytes::Bytes::from_owner(Shared(value.storage.clone()));
+        Ok(HostTensor::new(value.ty, owner)?)
+    }
+
+    fn stats(&self) -> EngineStats {
+        EngineStats {
+            cache_len: self.cache.len(),
+            live_bytes: self.pool.live(),
+            peak_bytes: self.pool.peak(),
+            pooled_bytes: self.pool.pooled(),
+            ..self.stats
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "measures compile time, which decides nothing")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// Bytes of memory this host has; a guess where the system does not say.
+fn host_memory() -> usize {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let kib: Option<usize> = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse().ok());
+    kib.map_or(8 << 30, |k| k << 10)
+}
+
+const _: () = {
+    const fn sendable<T: Send>() {}
+    sendable::<Native>();
+    sendable::<Program>();
+    sendable::<Value>();
+    let _ = Duration::ZERO;
+};

@@ -1,0 +1,536 @@
+//! From a graph of primitives to a plan.
+//!
+//! A node is either materialized (it has a buffer) or computed inside the kernels that use it. Inputs, outputs, results of reductions,
+//! products and routines, and what those need as operands are materialized; so are values used by several kernels when computing them again
+//! would cost more than reading them. Everything else fuses. The result depends on the graph alone.
+
+use gt_ir::{DType, Graph, NodeId, NodeKind, Op, Scalar, Type, attr};
+use smallvec::SmallVec;
+
+use super::{
+    fuse::Fuse,
+    plan::{BufferId, MatMul, Matrix, Plan, Routine, ScalarArg, Step, Work},
+};
+use crate::{
+    engine::EngineError,
+    kernel::{Access, Binary, Loop, Unary},
+};
+
+/// Most operations fused into one value before it is materialized.
+const MAX_FUSED: u32 = 96;
+/// A shared value up to this cost is computed again by each kernel that uses it.
+const CHEAP: u32 = 4;
+
+/// How the engine computes a primitive. The one place that lists them.
+pub(super) enum Action {
+    Unary(Unary),
+    Binary(Binary),
+    Where,
+    Cast,
+    View,
+    Reshape,
+    Iota,
+    Reduce(Binary, attr::Reduce),
+    MatMul,
+    Cat(attr::Axis),
+    Pad(attr::Pad),
+    Routine,
+    Derived,
+}
+
+pub(super) fn action(op: &Op) -> Action {
+    match *op {
+        Op::Neg => Action::Unary(Unary::Neg),
+        Op::Abs => Action::Unary(Unary::Abs),
+        Op::Exp => Action::Unary(Unary::Exp),
+        Op::Log => Action::Unary(Unary::Log),
+        Op::Sqrt => Action::Unary(Unary::Sqrt),
+        Op::Sin => Action::Unary(Unary::Sin),
+        Op::Cos => Action::Unary(Unary::Cos),
+        Op::Tanh => Action::Unary(Unary::Tanh),
+        Op::Erf => Action::Unary(Unary::Erf),
+        Op::LogicalNot => Action::Unary(Unary::Not),
+        Op::Add => Action::Binary(Binary::Add),
+        Op::Sub => Action::Binary(Binary::Sub),
+        Op::Mul => Action::Binary(Binary::Mul),
+        Op::Div => Action::Binary(Binary::Div),
+        Op::Pow => Action::Binary(Binary::Pow),
+        Op::Maximum => Action::Binary(Binary::Max),
+        Op::Minimum => Action::Binary(Binary::Min),
+        Op::Eq => Action::Binary(Binary::Eq),
+        Op::Lt => Action::Binary(Binary::Lt),
+        Op::LogicalAnd => Action::Binary(Binary::And),
+        Op::LogicalOr => Action::Binary(Binary::Or),
+        Op::LogicalXor => Action::Binary(Binary::Xor),
+        Op::Where => Action::Where,
+        Op::Cast(_) => Action::Cast,
+        Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => Action::View,
+        Op::Reshape(_) => Action::Reshape,
+        Op::Iota(_) => Action::Iota,
+        Op::Sum(reduce) => Action::Reduce(Binary::Add, reduce),
+        Op::Max(reduce) => Action::Reduce(Binary::Max, reduce),
+        Op::Min(reduce) => Action::Reduce(Binary::Min, reduce),
+        Op::MatMul => Action::MatMul,
+        Op::Cat(axis) => Action::Cat(axis),
+        Op::Pad(pad) => Action::Pad(pad),
+        Op::Argmax(_)
+        | Op::Gather(_)
+        | Op::ScatterAdd(_)
+        | Op::IndexSelect(_)
+        | Op::IndexAdd(_) => Action::Routine,
+        Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => Action::Routine,
+        Op::Full(_)
+        | Op::Arange(_)
+        | Op::Ne
+        | Op::Gt
+        | Op::Ge
+        | Op::Le
+        | Op::Rsqrt
+        | Op::Sigmoid
+        | Op::Relu => Action::Derived,
+        Op::Gelu
+        | Op::GeluTanh
+        | Op::Mean(_)
+        | Op::Softmax(_)
+        | Op::LogSoftmax(_)
+        | Op::LayerNorm(_) => Action::Derived,
+        Op::Transpose(_) | Op::OneHot(_) => Action::Derived,
+    }
+}
+
+/// Schedules a graph of primitives.
+pub(super) fn schedule(graph: &Graph) -> Result<Plan, EngineError> {
+    let mut s = Scheduler {
+        graph,
+        plan: Plan::default(),
+        place: vec![None; graph.len()],
+        roots: roots(graph),
+    };
+    s.plan.n_scalars = graph.slots().len();
+    for &id in graph.inputs() {
+        let ty = graph.node(id).ty;
+        s.plan.inputs.push(ty);
+        s.place[id.index()] = Some(s.buffer(&ty));
+    }
+    for id in graph.ids().filter(|id| s.roots[id.index()]).collect::<Vec<_>>() {
+        s.materialize(id)?;
+    }
+    for &id in graph.outputs() {
+        let buffer = s.materialize(id)?;
+        s.plan.outputs.push((buffer, graph.node(id).ty));
+    }
+    mark_frees(&mut s.plan);
+    Ok(s.plan)
+}
+
+/// Lets every buffer go after its last use.
+fn mark_frees(plan: &mut Plan) {
+    let mut needed = vec![false; plan.buffers.len()];
+    plan.outputs.iter().for_each(|(b, _)| needed[b.0 as usize] = true);
+    for step in plan.steps.iter_mut().rev() {
+        let mut used: SmallVec<[BufferId; 6]> = SmallVec::new();
+        match &step.work {
+            Work::Kernel(k) => {
+                used.extend(k.buffers.iter().copied());
+                used.extend(k.partials.iter().map(|p| p.out));
+            }
+            Work::MatMul(m) => used.extend([m.lhs.buffer, m.rhs.buffer, m.out]),
+            Work::Routine(r) => used.extend(r.inputs.iter().map(|(b, _)| *b).chain([r.out])),
+        }
+        for b in used {
+            if !std::mem::replace(&mut needed[b.0 as usize], true) {
+                step.frees.push(b);
+            }
+        }
+    }
+}
+
+/// Which nodes are materialized.
+fn roots(graph: &Graph) -> Vec<bool> {
+    let mut roots = vec![false; graph.len()];
+    graph.outputs().iter().for_each(|id| roots[id.index()] = true);
+    for id in graph.ids() {
+        let NodeKind::Op(op) = graph.node(id).kind else {
+            roots[id.index()] |= matches!(graph.node(id).kind, NodeKind::Input(_));
+            continue;
+        };
+        match action(&op) {
+            Action::Reduce(..) | Action::Cat(_) | Action::Pad(_) => roots[id.index()] = true,
+            Action::MatMul | Action::Routine => {
+                roots[id.index()] = true;
+                let is_product = matches!(action(&op), Action::MatMul);
+                for operand in graph.operands(id) {
+                    roots[if is_product { base(graph, operand) } else { operand }.index()] = true;
+                }
+            }
+            Action::Unary(_)
+            | Action::Binary(_)
+            | Action::Where
+            | Action::Cast
+            | Action::View
+            | Action::Reshape
+            | Action::Iota
+            | Action::Derived => (),
+        }
+    }
+    let costs = costs(graph, &mut roots);
+    shared_roots(graph, &costs, &mut roots);
+    roots
+}
+
+/// What a chain of views looks at.
+fn base(graph: &Graph, mut id: NodeId) -> NodeId {
+    while is_view(&graph.node(id).kind) {
+        id = graph.operands(id)[0];
+    }
+    id
+}
+
+fn is_view(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Op(op) if matches!(action(op), Action::View | Action::Reshape))
+}
+
+/// Operations it takes to compute an element of each node from materialized ones; breaks chains that grow too large.
+fn costs(graph: &Graph, roots: &mut [bool]) -> Vec<u32> {
+    let mut costs: Vec<u32> = Vec::with_capacity(graph.len());
+    let mut sizes: Vec<u32> = Vec::with_capacity(graph.len());
+    for id in graph.ids() {
+        let operands = graph.operands(id);
+        let sum = |of: &[u32]| {
+            operands.iter().filter(|o| !roots[o.index()]).map(|o| of[o.index()]).sum::<u32>()
+        };
+        let (cost, size) = (own_cost(&graph.node(id).kind) + sum(&costs), 1 + sum(&sizes));
+        if size > MAX_FUSED {
+            roots[id.index()] = true;
+        }
+        if let (NodeKind::Op(Op::Expand(to)), Some(from)) = (graph.node(id).kind, operands.first())
+        {
+            // Computing it for every repetition would cost more than a buffer of the smaller size.
+            let n = graph.node(*from).ty.shape.numel();
+            let repeats = n > 1 && to.numel() >= 4 * n && costs[from.index()] > CHEAP;
+            let at = base(graph, *from);
+            roots[at.index()] |=
+                repeats && !matches!(graph.node(at).kind, NodeKind::Scalar(_) | NodeKind::Const(_));
+        }
+        costs.push(cost);
+        sizes.push(size);
+    }
+    costs
+}
+
+fn own_cost(kind: &NodeKind) -> u32 {
+    let NodeKind::Op(op) = kind else { return 0 };
+    match action(op) {
+        Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => 1,
+        Action::Unary(Unary::Sqrt) | Action::Binary(Binary::Div) => 3,
+        Action::Unary(_) | Action::Binary(Binary::Pow) => 10,
+        Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => 1,
+        Action::View
+        | Action::Reshape
+        | Action::Reduce(..)
+        | Action::MatMul
+        | Action::Cat(_)
+        | Action::Pad(_)
+        | Action::Routine
+        | Action::Derived => 0,
+    }
+}
+
+/// Materializes what several kernels use, where that is cheaper than computing it in each.
+fn shared_roots(graph: &Graph, costs: &[u32], roots: &mut [bool]) {
+    // The kernel a lazy node ends up in, by the root it is for; `None` when it is in several.
+    let mut home: Vec<Option<NodeId>> = vec![None; graph.len()];
+    for id in graph.ids().rev() {
+        let users = graph.users(id);
+        let home_of = |u: &NodeId| if roots[u.index()] { Some(*u) } else { home[u.index()] };
+        let first = users.first().and_then(home_of);
+        let one = first.is_some() && users.iter().all(|u| home_of(u) == first);
+        if roots[id.index()] {
+            continue;
+        }
+        home[id.index()] = if one { first } else { None };
+        // One element is never worth a buffer, and of a view it is the operand that gets one.
+        if !one
+            && costs[id.index()] > CHEAP
+            && graph.node(id).ty.shape.numel() > 1
+            && !is_view(&graph.node(id).kind)
+        {
+            roots[id.index()] = true;
+        }
+    }
+}
+
+pub(super) struct Scheduler<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) plan: Plan,
+    /// The buffer of each materialized node.
+    pub(super) place: Vec<Option<BufferId>>,
+    pub(super) roots: Vec<bool>,
+}
+
+impl Scheduler<'_> {
+    pub(super) fn ty(&self, id: NodeId) -> Type {
+        self.graph.node(id).ty
+    }
+
+    fn buffer(&mut self, ty: &Type) -> BufferId {
+        self.buffer_of(ty.bytes())
+    }
+
+    pub(super) fn buffer_of(&mut self, bytes: usize) -> BufferId {
+        self.plan.buffers.push(bytes);
+        BufferId(self.plan.buffers.len() as u32 - 1)
+    }
+
+    pub(super) fn push(&mut self, work: Work) {
+        self.plan.steps.push(Step { work, frees: SmallVec::new() });
+    }
+
+    /// The buffer of a node, computed now if it was not before.
+    pub(super) fn materialize(&mut self, id: NodeId) -> Result<BufferId, EngineError> {
+        if let Some(buffer) = self.place[id.index()] {
+            return Ok(buffer);
+        }
+        let (kind, ty) = (self.graph.node(id).kind, self.ty(id));
+        let NodeKind::Op(op) = kind else {
+            let buffer = self.buffer(&ty);
+            self.pointwise_kernel(id, buffer)?;
+            return Ok(self.placed(id, buffer));
+        };
+        let operands = self.graph.operands(id);
+        if let Action::Reshape = action(&op) {
+            let buffer = self.materialize(operands[0])?;
+            return Ok(self.placed(id, buffer));
+        }
+        let buffer = self.buffer(&ty);
+        match action(&op) {
+            Action::Reduce(combine, reduce) => {
+                self.reduce_kernel(combine, &reduce, operands[0], buffer, &ty)?
+            }
+            Action::MatMul => self.matmul(operands[0], operands[1], buffer, &ty)?,
+            Action::Cat(axis) => self.cat(usize::from(axis.0), &operands, buffer, &ty)?,
+            Action::Pad(pad) => self.pad(&pad, operands[0], operands[1], buffer, &ty)?,
+            Action::Routine => self.routine(op, &operands, buffer, ty)?,
+            Action::Unary(_)
+            | Action::Binary(_)
+            | Action::Where
+            | Action::Cast
+            | Action::View
+            | Action::Iota
+            | Action::Reshape => self.pointwise_kernel(id, buffer)?,
+            Action::Derived => {
+                return Err(EngineError::Codegen(format!("{op} is not a primitive")));
+            }
+        }
+        Ok(self.placed(id, buffer))
+    }
+
+    fn placed(&mut self, id: NodeId, buffer: BufferId) -> BufferId {
+        self.place[id.index()] = Some(buffer);
+        buffer
+    }
+
+    /// A kernel that computes a node at every position and stores it contiguously.
+    fn pointwise_kernel(&mut self, id: NodeId, out: BufferId) -> Result<(), EngineError> {
+        let ty = self.ty(id);
+        let contiguous =
+            access(0, ty.shape.strides().iter().take(ty.shape.rank()).map(|&s| s as i64));
+        self.store_kernel(id, out, contiguous)
+    }
+
+    /// A kernel that stores a node's elements by an access over its dimensions.
+    fn store_kernel(&mut self, id: NodeId, out: BufferId, to: Access) -> Result<(), EngineError> {
+        let ty = self.ty(id);
+        if ty.shape.numel() == 0 {
+            return Ok(());
+        }
+        let loops = ty.shape.sizes().iter().map(|&extent| Loop { extent, reduce: false }).collect();
+        let mut fuse = Fuse::new(self, loops, id);
+        let all: SmallVec<[usize; 8]> = (0..ty.shape.rank()).collect();
+        let value = fuse.pull_along(id, &all)?;
+        fuse.finish(value, out, ty.dtype, to, None)
+    }
+
+    fn reduce_kernel(
+        &mut self,
+        op: Binary,
+        reduce: &attr::Reduce,
+        x: NodeId,
+        out: BufferId,
+        out_ty: &Type,
+    ) -> Result<(), EngineError> {
+        if out_ty.shape.numel() == 0 {
+            return Ok(());
+        }
+        let shape = self.ty(x).shape;
+        let kept: SmallVec<[usize; 8]> =
+            (0..shape.rank()).filter(|&d| !reduce.axes.contains(d)).collect();
+        let order: SmallVec<[usize; 8]> = kept.iter().copied().chain(reduce.axes.iter()).collect();
+        let loops = order
+            .iter()
+            .map(|&d| Loop { extent: shape.sizes()[d], reduce: reduce.axes.contains(d) })
+            .collect();
+        // Dimension d walks along the loop that stands for it.
+        let mut loop_of: SmallVec<[usize; 8]> = SmallVec::from_elem(0, shape.rank());
+        order.iter().enumerate().for_each(|(l, &d)| loop_of[d] = l);
+        let mut strides: SmallVec<[i64; 8]> = SmallVec::from_elem(0, order.len());
+        let mut step = 1;
+        for (l, &d) in kept.iter().enumerate().rev() {
+            strides[l] = step;
+            step *= shape.sizes()[d] as i64;
+        }
+        let op = if order.len() > kept.len() { Some(op) } else { None };
+        let mut fuse = Fuse::new(self, loops, x);
+        let value = fuse.pull_along(x, &loop_of)?;
+        fuse.finish(value, out, out_ty.dtype, access(0, strides), op)
+    }
+
+    fn cat(
+        &mut self,
+        axis: usize,
+        operands: &[NodeId],
+        out: BufferId,
+        ty: &Type,
+    ) -> Result<(), EngineError> {
+        let strides = ty.shape.strides();
+        let mut start = 0;
+        for &operand in operands {
+            let to = access(
+                start * strides[axis] as i64,
+                strides[..ty.shape.rank()].iter().map(|&s| s as i64),
+            );
+            self.store_kernel(operand, out, to)?;
+            start += self.ty(operand).shape.sizes()[axis] as i64;
+        }
+        Ok(())
+    }
+
+    /// The padding everywhere, then the operand over it.
+    fn pad(
+        &mut self,
+        pad: &attr::Pad,
+        x: NodeId,
+        value: NodeId,
+        out: BufferId,
+        ty: &Type,
+    ) -> Result<(), EngineError> {
+        if ty.shape.numel() == 0 {
+            return Ok(());
+        }
+        let axis = usize::from(pad.axis);
+        let strides = ty.shape.strides();
+        if pad.lo + pad.hi + pad.interior > 0 {
+            let mut fuse = Fuse::new(
+                self,
+                SmallVec::from_elem(Loop { extent: ty.shape.numel(), reduce: false }, 1),
+                value,
+            );
+            let filler = fuse.pull_along(value, &[])?;
+            fuse.finish(filler, out, ty.dtype, access(0, [1]), None)?;
+        }
+        let mut to = access(
+            pad.lo as i64 * strides[axis] as i64,
+            strides[..ty.shape.rank()].iter().map(|&s| s as i64),
+        );
+        to.strides[axis] *= pad.interior as i64 + 1;
+        self.store_kernel(x, out, to)
+    }
+
+    fn matmul(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        out: BufferId,
+        ty: &Type,
+    ) -> Result<(), EngineError> {
+        let rank = ty.shape.rank();
+        let sizes = ty.shape.sizes();
+        let work = MatMul {
+            dtype: ty.dtype,
+            batch: sizes[..rank - 2].iter().copied().collect(),
+            m: sizes[rank - 2],
+            n: sizes[rank - 1],
+            k: self.ty(a).shape.sizes()[rank - 1],
+            lhs: self.matrix(a)?,
+            rhs: self.matrix(b)?,
+            out,
+        };
+        self.push(Work::MatMul(work));
+        Ok(())
+    }
+
+    /// An operand of a product as strides over what is materialized.
+    fn matrix(&mut self, id: NodeId) -> Result<Matrix, EngineError> {
+        let shape = self.ty(id).shape;
+        let loops: SmallVec<[Loop; 8]> =
+            shape.sizes().iter().map(|&extent| Loop { extent, reduce: false }).collect();
+        let all: SmallVec<[usize; 8]> = (0..shape.rank()).collect();
+        let (buffer, access) = Fuse::new(self, loops, id).view(id, &all)?;
+        Ok(Matrix { buffer, access })
+    }
+
+    fn routine(
+        &mut self,
+        op: Op,
+        operands: &[NodeId],
+        out: BufferId,
+        out_ty: Type,
+    ) -> Result<(), EngineError> {
+        let (mut inputs, mut scalars) = (SmallVec::new(), SmallVec::new());
+        let is_random = matches!(op, Op::Rand(_) | Op::Randn(_) | Op::Randint(_));
+        for &operand in operands {
+            if is_random {
+                scalars.push(self.scalar(operand)?);
+            } else {
+                inputs.push((self.materialize(operand)?, self.ty(operand)));
+            }
+        }
+        self.push(Work::Routine(Routine { op, inputs, scalars, out, out_ty }));
+        Ok(())
+    }
+
+    /// A scalar node as an argument.
+    pub(super) fn scalar(&self, id: NodeId) -> Result<ScalarArg, EngineError> {
+        let node = self.graph.node(id);
+        match node.kind {
+            NodeKind::Scalar(k) => Ok(ScalarArg::Slot(k, node.ty.dtype)),
+            NodeKind::Const(s) => Ok(ScalarArg::Bits(scalar_bits(s, node.ty.dtype))),
+            NodeKind::Input(_) | NodeKind::Op(_) => {
+                Err(EngineError::Codegen("a literal operand is computed".into()))
+            }
+        }
+    }
+}
+
+pub(super) fn access(offset: i64, strides: impl IntoIterator<Item = i64>) -> Access {
+    Access { offset, strides: strides.into_iter().collect() }
+}
+
+/// A scalar as kernels take it: the element in its register form, in the low bytes.
+pub(super) fn scalar_bits(s: Scalar, dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 => s.as_f64().to_bits(),
+        DType::F32 => u64::from((s.as_f64() as f32).to_bits()),
+        DType::Bf16 => u64::from(half::bf16::from_f64(s.as_f64()).to_f32().to_bits()),
+        DType::F16 => u64::from(half::f16::from_f64(s.as_f64()).to_f32().to_bits()),
+        DType::I64 => s.as_i64() as u64,
+        DType::I32 => u64::from(integer(s) as i32 as u32),
+        DType::U8 => u64::from(integer_u8(s)),
+        DType::Bool => u64::from(s.as_f64() != 0.0),
+    }
+}
+
+/// Floats saturate to `i32`, integers wrap, as `cast` does.
+fn integer(s: Scalar) -> i64 {
+    match s {
+        Scalar::F64(v) => i64::from(v as i32),
+        Scalar::I64(_) | Scalar::Bool(_) => s.as_i64(),
+    }
+}
+
+fn integer_u8(s: Scalar) -> u8 {
+    match s {
+        Scalar::F64(v) => v as u8,
+        Scalar::I64(_) | Scalar::Bool(_) => s.as_i64() as u8,
+    }
+}

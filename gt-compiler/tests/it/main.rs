@@ -1,0 +1,3 @@
+//! The native engine against the reference interpreter.
+
+mod random;

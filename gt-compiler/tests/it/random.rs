@@ -1,0 +1,117 @@
+//! Random tapes, run instruction by instruction and as one fused region, give what the interpreter gives.
+
+use std::collections::BTreeMap;
+
+use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Value};
+use gt_ir::{
+    Entry, HostTensor, Operand, Tape, ValueId, interp, lower,
+    testing::{Config, Source, difference, inputs, tape},
+};
+
+pub(crate) fn native(threads: usize) -> Native {
+    Native::new(NativeConfig { threads, memory_limit: 1 << 30, cache_capacity: 4096 }).unwrap()
+}
+
+/// One instruction at a time.
+fn eager(
+    engine: &mut Native,
+    tape: &Tape,
+    data: &BTreeMap<ValueId, HostTensor>,
+) -> Result<BTreeMap<ValueId, HostTensor>, EngineError> {
+    let (mut values, mut outputs) = (BTreeMap::<ValueId, Value>::new(), BTreeMap::new());
+    for entry in &tape.entries {
+        match entry {
+            Entry::Input { out, .. } => {
+                let value = engine.upload(&data[out])?;
+                values.insert(*out, value);
+            }
+            Entry::Instr(i) => {
+                let args: Vec<Arg<'_>> = i
+                    .inputs
+                    .iter()
+                    .map(|o| match o {
+                        Operand::Value(v) => Arg::Value(&values[v]),
+                        Operand::Scalar(s) => Arg::Scalar(*s),
+                    })
+                    .collect();
+                let value = engine.execute(&i.op, &args)?;
+                values.insert(i.out, value);
+            }
+            Entry::Output { value, .. } => {
+                outputs.insert(*value, engine.download(&values[value])?);
+            }
+            Entry::Free(v) => drop(values.remove(v)),
+            Entry::Enter(_) | Entry::Exit(_) => (),
+        }
+    }
+    Ok(outputs)
+}
+
+/// The whole tape as one region.
+fn fused(
+    engine: &mut Native,
+    tape: &Tape,
+    data: &BTreeMap<ValueId, HostTensor>,
+) -> Result<BTreeMap<ValueId, HostTensor>, EngineError> {
+    let graph = lower(tape).unwrap();
+    let program = engine.compile(&graph)?;
+    let ids = tape
+        .entries
+        .iter()
+        .filter_map(|e| if let Entry::Input { out, .. } = e { Some(out) } else { None });
+    let values: Vec<Value> = ids.map(|id| engine.upload(&data[id])).collect::<Result<_, _>>()?;
+    let results = engine.run(&program, &values.iter().collect::<Vec<_>>(), graph.slots())?;
+    let names = tape
+        .entries
+        .iter()
+        .filter_map(|e| if let Entry::Output { value, .. } = e { Some(*value) } else { None });
+    names.zip(results).map(|(name, v)| Ok((name, engine.download(&v)?))).collect()
+}
+
+fn compare(
+    what: &str,
+    tape: &Tape,
+    data: &BTreeMap<ValueId, HostTensor>,
+    got: Result<BTreeMap<ValueId, HostTensor>, EngineError>,
+) {
+    let want = interp::run(tape, data);
+    match (want, got) {
+        (Ok(want), Ok(got)) => {
+            for (id, want) in &want {
+                if let Some(difference) = difference(want, &got[id], 8.0) {
+                    panic!("{what}: {id}: {difference}\n{}", gt_ir::text::print(tape));
+                }
+            }
+        }
+        (Err(_), Err(_)) => (),
+        (want, got) => panic!(
+            "{what}: interpreter {:?}, engine {:?}\n{}",
+            want.err(),
+            got.err(),
+            gt_ir::text::print(tape)
+        ),
+    }
+}
+
+fn check(config: &Config, seeds: std::ops::Range<u64>) {
+    let mut engine = native(2);
+    for seed in seeds {
+        let mut source = Source::from_seed(seed);
+        let tape = tape(&mut source, config);
+        let data = inputs(&tape, &mut source);
+        let eager = eager(&mut engine, &tape, &data);
+        compare(&format!("seed {seed}, eager"), &tape, &data, eager);
+        let fused = fused(&mut engine, &tape, &data);
+        compare(&format!("seed {seed}, fused"), &tape, &data, fused);
+    }
+}
+
+#[test]
+fn any_tape() {
+    check(&Config::default(), 0..150);
+}
+
+#[test]
+fn integer_tapes() {
+    check(&Config::integers(), 1000..1150);
+}
