@@ -3,6 +3,7 @@
 extern crate gt_lang as gt;
 
 mod models;
+mod tour;
 mod typed;
 mod ui;
 
@@ -25,4 +26,9 @@ fn run<R>(program: impl FnOnce() -> R) -> R {
     session.manual_seed(0);
     let _current = session.enter();
     program()
+}
+
+#[test]
+fn the_front_page_runs() {
+    run(tour::main).expect("the front page is right");
 }
