@@ -52,13 +52,25 @@ pub enum ErrorKind {
 impl Error {
     /// An error at a place of the user's program.
     pub fn new(kind: ErrorKind, message: impl Into<String>, loc: impl Into<Loc>) -> Error {
-        Error(Arc::new(Cause { kind, message: message.into(), loc: loc.into(), hint: None, worker: None }))
+        Error(Arc::new(Cause {
+            kind,
+            message: message.into(),
+            loc: loc.into(),
+            hint: None,
+            worker: None,
+        }))
     }
 
     /// The error of an op that does not take its operands.
     pub fn from_op(error: OpError, loc: impl Into<Loc>) -> Error {
         let OpError { message, hint } = error;
-        Error(Arc::new(Cause { kind: ErrorKind::Operation, message, loc: loc.into(), hint, worker: None }))
+        Error(Arc::new(Cause {
+            kind: ErrorKind::Operation,
+            message,
+            loc: loc.into(),
+            hint,
+            worker: None,
+        }))
     }
 
     /// The error of the running system; `at` is the line that asked, used when the system knows no better one.

@@ -51,7 +51,8 @@ mod tests {
             no_grad(|| assert!(!is_grad_enabled()));
             assert!(!is_grad_enabled());
         });
-        let caught = std::panic::catch_unwind(|| no_grad(|| std::panic::resume_unwind(Box::new(()))));
+        let caught =
+            std::panic::catch_unwind(|| no_grad(|| std::panic::resume_unwind(Box::new(()))));
         assert!(caught.is_err());
         assert!(is_grad_enabled());
     }

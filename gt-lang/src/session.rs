@@ -23,7 +23,10 @@ use recorder::Recorder;
 
 // The system that runs inside the process. Defined in gt-runtime; declared here so that this crate, and with it the
 // user's edit loop, stays free of the runtime's dependencies.
-#[expect(unsafe_code, reason = "an extern declaration; gt-runtime defines the symbol with this very signature")]
+#[expect(
+    unsafe_code,
+    reason = "an extern declaration; gt-runtime defines the symbol with this very signature"
+)]
 // SAFETY: the definition in gt-runtime has this signature and is a safe function.
 unsafe extern "Rust" {
     safe fn __gt_embedded_backend() -> std::result::Result<Arc<dyn Backend>, RunError>;
@@ -76,8 +79,11 @@ impl Session {
     }
 
     fn process_default() -> Result<Session> {
-        let open =
-            || __gt_embedded_backend().map(Session::with_backend).map_err(|e| Error::from_run(e, Loc::NONE));
+        let open = || {
+            __gt_embedded_backend()
+                .map(Session::with_backend)
+                .map_err(|e| Error::from_run(e, Loc::NONE))
+        };
         DEFAULT.get_or_init(open).clone()
     }
 
@@ -157,11 +163,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn instr(&self, op: Op, inputs: Operands, place: Place) -> ValueId {
+    pub(crate) fn instr(&self, op: &Op, inputs: Operands, place: Place) -> (ValueId, Loc) {
         let mut recorder = self.lock();
-        let id = recorder.instr(op, inputs, place);
+        let recorded = recorder.instr(op, inputs, place);
         self.submit_if_full(&mut recorder);
-        id
+        recorded
     }
 
     /// Hands data to the backend, ahead of the segment that declares it.
@@ -194,7 +200,11 @@ impl Session {
     fn check_open(&self, place: Place) -> Result<()> {
         let mut recorder = self.lock();
         if recorder.is_closed() {
-            return Err(Error::new(ErrorKind::Session, "the session is closed", recorder.loc(place)));
+            return Err(Error::new(
+                ErrorKind::Session,
+                "the session is closed",
+                recorder.loc(place),
+            ));
         }
         Ok(())
     }

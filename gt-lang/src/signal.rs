@@ -84,9 +84,9 @@ pub fn exit(name: &str) -> Result<()> {
     let fail = |message: String| Err(Error::new(ErrorKind::Signal, message, at));
     match current() {
         None => fail(format!("signal::exit: no signal scope is open, but `{name}` was to end")),
-        Some(open) if &*open != name => {
-            fail(format!("signal::exit: the innermost signal scope is `{open}`, but `{name}` was to end"))
-        }
+        Some(open) if &*open != name => fail(format!(
+            "signal::exit: the innermost signal scope is `{open}`, but `{name}` was to end"
+        )),
         Some(_) => {
             change(|open| open.pop());
             Ok(())

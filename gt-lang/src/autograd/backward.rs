@@ -22,7 +22,8 @@ use crate::session::{Place, Session};
 pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> {
     let value = loss.0.hold();
     let (session, _) = value.place().map_err(Error::clone)?;
-    let fail = |message: String| Error::new(ErrorKind::Gradient, message, session.loc(place));
+    let loc = session.loc(place);
+    let fail = |message: String| Error::new(ErrorKind::Gradient, message, loc);
     if value.ty.shape.numel() != 1 {
         let message = format!("backward: needs a single number, but the tensor is {}", value.ty);
         return Err(fail(message).hint("reduce it first, with `.mean(..)` or `.sum(..)`"));
@@ -37,9 +38,11 @@ pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> 
     };
     let one = [Operand::Scalar(Scalar::F64(1.0))];
     let types = [OperandType::Scalar(Scalar::F64(1.0))];
-    let seed = record_plain(session, Op::Full(value.ty), &one, &types, session.loc(place))
-        .map_err(|e| Error::from_op(e, place))?;
-    let mut walk = Walk { session, retain, place, nodes: BTreeMap::new(), leaves: BTreeMap::new() };
+    let seed = record_plain(session, &Op::Full(value.ty), &one, &types, loc)
+        .map_err(|e| Error::from_op(e, loc))?;
+    let emit = Recording { session, loc, known: Vec::new() };
+    let mut walk =
+        Walk { session, retain, loc, emit, nodes: BTreeMap::new(), leaves: BTreeMap::new() };
     walk.deliver(edge, seed)?;
     while let Some((_, (node, grad))) = walk.nodes.pop_last() {
         walk.visit(&node, grad)?;
@@ -47,10 +50,14 @@ pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> 
     walk.finish()
 }
 
+type Gradients = SmallVec<[Option<Arc<Value>>; 3]>;
+
 struct Walk<'a> {
     session: &'a Session,
     retain: Retain,
-    place: Place,
+    /// Where `backward` was called.
+    loc: Loc,
+    emit: Recording<'a>,
     /// Nodes to visit, by the name of their result, with the gradient gathered so far.
     nodes: BTreeMap<ValueId, (Arc<Node>, Arc<Value>)>,
     leaves: BTreeMap<u64, (Arc<Leaf>, Arc<Value>)>,
@@ -60,7 +67,7 @@ impl Walk<'_> {
     fn visit(&mut self, node: &Arc<Node>, grad: Arc<Value>) -> Result<()> {
         let mut state = node.lock();
         let Some(saved) = state.as_ref() else { return Err(self.freed(node)) };
-        let gradients = gradients(self.session, node, saved, grad)?;
+        let gradients = self.emit.gradients(node, saved, grad)?;
         let edges: SmallVec<[Option<Edge>; 3]> =
             saved.inputs.iter().map(|input| input.edge.clone()).collect();
         let freed = match self.retain {
@@ -85,28 +92,25 @@ impl Walk<'_> {
         );
         let hint =
             "keep it with `backward_with(Retain::Graph)` the first time, or compute the loss again";
-        Error::new(ErrorKind::Gradient, message, self.session.loc(self.place)).hint(hint)
+        Error::new(ErrorKind::Gradient, message, self.loc).hint(hint)
     }
 
     /// Adds a gradient to what an edge leads to.
     fn deliver(&mut self, edge: Edge, grad: Arc<Value>) -> Result<()> {
         match edge {
             Edge::Node(node) => {
-                let (key, loc) = (node.output, node.loc);
-                let sum = match self.nodes.remove(&key) {
-                    Some((_, before)) => add(self.session, &before, &grad, loc)?,
+                let sum = match self.nodes.remove(&node.output) {
+                    Some((_, before)) => add(self.session, &before, &grad, node.loc)?,
                     None => grad,
                 };
-                self.nodes.insert(key, (node, sum));
+                self.nodes.insert(node.output, (node, sum));
             }
             Edge::Leaf(leaf) => {
-                let loc = self.session.loc(self.place);
-                let key = leaf.order;
-                let sum = match self.leaves.remove(&key) {
-                    Some((_, before)) => add(self.session, &before, &grad, loc)?,
+                let sum = match self.leaves.remove(&leaf.order) {
+                    Some((_, before)) => add(self.session, &before, &grad, self.loc)?,
                     None => grad,
                 };
-                self.leaves.insert(key, (leaf, sum));
+                self.leaves.insert(leaf.order, (leaf, sum));
             }
         }
         Ok(())
@@ -114,14 +118,13 @@ impl Walk<'_> {
 
     /// Hands the leaves what they gathered, on top of what earlier calls left there.
     fn finish(self) -> Result<()> {
-        let loc = self.session.loc(self.place);
         for (leaf, grad) in self.leaves.into_values() {
             let before = leaf.grad();
             let grad = match before.as_ref().map(|b| b.0.hold()) {
                 Some(before)
                     if before.place().is_ok_and(|(session, _)| session.is(self.session)) =>
                 {
-                    add(self.session, &before, &grad, loc)?
+                    add(self.session, &before, &grad, self.loc)?
                 }
                 // A gradient that carries an error keeps it.
                 Some(before) if before.place().is_err() => Arc::clone(&before),
@@ -136,55 +139,46 @@ impl Walk<'_> {
 fn add(session: &Session, a: &Arc<Value>, b: &Arc<Value>, loc: Loc) -> Result<Arc<Value>> {
     let name = |v: &Arc<Value>| v.place().map(|(_, id)| Operand::Value(id)).map_err(Error::clone);
     let types = [OperandType::Tensor(a.ty), OperandType::Tensor(b.ty)];
-    record_plain(session, Op::Add, &[name(a)?, name(b)?], &types, loc)
+    record_plain(session, &Op::Add, &[name(a)?, name(b)?], &types, loc)
         .map_err(|e| Error::from_op(e, loc))
-}
-
-/// The gradients of a node's operands.
-fn gradients(
-    session: &Session,
-    node: &Node,
-    saved: &Saved,
-    grad: Arc<Value>,
-) -> Result<SmallVec<[Option<Arc<Value>>; 3]>> {
-    let (_, grad_id) = grad.place().map_err(Error::clone)?;
-    let mut emit =
-        Recording { session, loc: node.loc, known: Vec::with_capacity(saved.inputs.len() + 16) };
-    for input in &saved.inputs {
-        if let (Operand::Value(id), OperandType::Tensor(ty)) = (input.operand, input.ty) {
-            emit.known.push((id, ty, input.value.clone()));
-        }
-    }
-    emit.known.push((node.output, node.ty, saved.output.clone()));
-    emit.known.push((grad_id, node.ty, Some(grad)));
-    let operands: SmallVec<[Operand; 3]> = saved.inputs.iter().map(|input| input.operand).collect();
-    let wanted: SmallVec<[bool; 3]> =
-        saved.inputs.iter().map(|input| input.edge.is_some()).collect();
-    let rule = Vjp {
-        e: &mut emit,
-        op: &node.op,
-        inputs: &operands,
-        output: node.output,
-        grad: grad_id,
-        wanted: &wanted,
-    };
-    let grads = vjp(rule).map_err(|e| Error::from_op(e, node.loc))?;
-    grads
-        .into_iter()
-        .map(|g| {
-            g.map(|id| emit.alive(id).cloned().map_err(|e| Error::from_op(e, node.loc))).transpose()
-        })
-        .collect()
 }
 
 /// Records what a gradient rule emits; its values live until the rule is done unless they are results.
 struct Recording<'a> {
     session: &'a Session,
+    /// Where the instruction being differentiated was written.
     loc: Loc,
     known: Vec<(ValueId, Type, Option<Arc<Value>>)>,
 }
 
 impl Recording<'_> {
+    /// The gradients of a node's operands.
+    fn gradients(&mut self, node: &Node, saved: &Saved, grad: Arc<Value>) -> Result<Gradients> {
+        let (_, grad_id) = grad.place().map_err(Error::clone)?;
+        self.loc = node.loc;
+        for input in &saved.inputs {
+            if let Operand::Value(id) = input.operand {
+                self.known.push((id, input.ty, input.value.clone()));
+            }
+        }
+        self.known.push((node.output, node.ty, saved.output.clone()));
+        self.known.push((grad_id, node.ty, Some(grad)));
+        let inputs: SmallVec<[Operand; 3]> =
+            saved.inputs.iter().map(|input| input.operand).collect();
+        let wanted: SmallVec<[bool; 3]> =
+            saved.inputs.iter().map(|input| input.edge.is_some()).collect();
+        let (op, output) = (&node.op, node.output);
+        let rule = Vjp { e: self, op, inputs: &inputs, output, grad: grad_id, wanted: &wanted };
+        let gradients = vjp(rule).and_then(|grads| {
+            grads
+                .into_iter()
+                .map(|g| g.map(|id| self.alive(id).cloned()).transpose())
+                .collect::<Result<Gradients, _>>()
+        });
+        self.known.clear();
+        gradients.map_err(|e| Error::from_op(e, node.loc))
+    }
+
     /// A value that may be used: one the node saved or the rule made.
     fn alive(&self, id: ValueId) -> Result<&Arc<Value>, OpError> {
         // The same value may stand twice among the operands, saved only once.
@@ -210,7 +204,7 @@ impl Emit for Recording<'_> {
                 Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
             });
         }
-        let value = record_plain(self.session, op, inputs, &types, self.loc)?;
+        let value = record_plain(self.session, &op, inputs, &types, self.loc)?;
         let id = value.place().map_or(ValueId(u64::MAX), |(_, id)| id);
         self.known.push((id, value.ty, Some(value)));
         Ok(id)

@@ -6,12 +6,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gt_ir::tape::Operands;
-use gt_ir::{Loc, Op, Operand, OperandType, Type, ValueId};
+use gt_ir::{Loc, Op, Operand, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::saved;
-use crate::core::record::Held;
+use crate::core::record::{Held, NO_TYPE};
 use crate::core::tensor::{Repr, Value};
 use crate::core::{Arg, DynTensor};
 
@@ -28,15 +27,19 @@ pub(crate) struct Node {
 
 /// What the gradient rule of a node needs.
 pub(crate) struct Saved {
-    pub(crate) inputs: SmallVec<[Input; 3]>,
+    pub(crate) inputs: Inputs,
     /// The result, when the rule reads it.
     pub(crate) output: Option<Arc<Value>>,
 }
 
+/// The operands of a node; two fit without allocating.
+pub(crate) type Inputs = SmallVec<[Input; 2]>;
+
 /// One operand of a node.
 pub(crate) struct Input {
     pub(crate) operand: Operand,
-    pub(crate) ty: OperandType,
+    /// The type of a value; meaningless for a literal.
+    pub(crate) ty: Type,
     /// The operand's value, when the rule reads it.
     pub(crate) value: Option<Arc<Value>>,
     pub(crate) edge: Option<Edge>,
@@ -80,31 +83,31 @@ impl Leaf {
 impl Node {
     /// The node of an instruction just recorded.
     pub(crate) fn new(
-        op: Op,
+        op: &Op,
         loc: Loc,
         args: &[Arg<'_>],
         held: &[Option<Held<'_>>],
-        operands: &Operands,
+        id: ValueId,
         output: &Arc<Value>,
     ) -> Arc<Node> {
-        let mut inputs: SmallVec<[Input; 3]> = SmallVec::new();
-        for ((arg, held), operand) in args.iter().zip(held).zip(operands) {
-            let ty = match (held, operand) {
-                (Some(value), _) => OperandType::Tensor(value.ty),
-                (None, Operand::Scalar(scalar)) => OperandType::Scalar(*scalar),
-                (None, Operand::Value(_)) => continue, // A value is always held.
-            };
-            inputs.push(Input { operand: *operand, ty, value: None, edge: edge(arg) });
+        let needs = saved::needs(op, args, held, output.ty);
+        let mut inputs: Inputs = SmallVec::new();
+        for (i, (arg, held)) in args.iter().zip(held).enumerate() {
+            inputs.push(match (arg, held) {
+                (Arg::Scalar(scalar), _) => Input::literal(*scalar),
+                (Arg::Tensor(_), None) => continue, // The values of tensors are always held.
+                (Arg::Tensor(tensor), Some(held)) => Input {
+                    operand: held
+                        .place()
+                        .map_or(Operand::Value(ValueId(u64::MAX)), |(_, id)| Operand::Value(id)),
+                    ty: held.ty,
+                    value: needs.input(i).then(|| Arc::clone(held)),
+                    edge: edge(tensor),
+                },
+            });
         }
-        let needs = saved::needs(&op, &inputs, output.ty);
-        for (i, (input, held)) in inputs.iter_mut().zip(held).enumerate() {
-            if needs.input(i) {
-                input.value = held.as_ref().map(|v| Arc::clone(v));
-            }
-        }
-        let id = output.place().map_or(ValueId(0), |(_, id)| id);
         let saved = Saved { inputs, output: needs.output().then(|| output.clone()) };
-        Arc::new(Node { output: id, ty: output.ty, op, loc, state: Mutex::new(Some(saved)) })
+        Arc::new(Node { output: id, ty: output.ty, op: *op, loc, state: Mutex::new(Some(saved)) })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Saved>> {
@@ -112,8 +115,14 @@ impl Node {
     }
 }
 
-fn edge(arg: &Arg<'_>) -> Option<Edge> {
-    let Arg::Tensor(tensor) = arg else { return None };
+impl Input {
+    fn literal(scalar: Scalar) -> Input {
+        Input { operand: Operand::Scalar(scalar), ty: NO_TYPE, value: None, edge: None }
+    }
+}
+
+/// Where the gradient of a tensor goes, if it has one.
+fn edge(tensor: &DynTensor) -> Option<Edge> {
     match &tensor.0 {
         Repr::Plain(_) => None,
         Repr::Tracked(_, node) => Some(Edge::Node(node.clone())),
@@ -121,23 +130,26 @@ fn edge(arg: &Arg<'_>) -> Option<Edge> {
     }
 }
 
+impl Node {
+    /// Moves the nodes this one leads to into `pending`, leaving it without edges.
+    fn unlink(&mut self, pending: &mut SmallVec<[Arc<Node>; 4]>) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for input in state.iter_mut().flat_map(|saved| &mut saved.inputs) {
+            if let Some(Edge::Node(node)) = input.edge.take() {
+                pending.push(node);
+            }
+        }
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut pending: Vec<Arc<Node>> = Vec::new();
-        let unlink = |node: &mut Node, pending: &mut Vec<Arc<Node>>| {
-            let state = node.state.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            pending.extend(state.into_iter().flat_map(|s| s.inputs).filter_map(|input| {
-                match input.edge {
-                    Some(Edge::Node(node)) => Some(node),
-                    Some(Edge::Leaf(_)) | None => None,
-                }
-            }));
-        };
-        unlink(self, &mut pending);
+        let mut pending = SmallVec::new();
+        self.unlink(&mut pending);
         while let Some(node) = pending.pop() {
             // The last owner unlinks a node before it drops, so this never recurses.
             if let Some(mut node) = Arc::into_inner(node) {
-                unlink(&mut node, &mut pending);
+                node.unlink(&mut pending);
             }
         }
     }

@@ -10,8 +10,8 @@ use gt_ir::grad::{Vjp, vjp};
 use gt_ir::{Emit, Op, OpError, OpKind, Operand, OperandType, Type, ValueId, infer};
 use smallvec::SmallVec;
 
-use super::node::Input;
-use crate::core::record::NO_TYPE;
+use crate::core::Arg;
+use crate::core::record::{Held, NO_TYPE};
 
 /// Operands the memory covers; an op with more is looked at each time.
 const MAX_INPUTS: usize = 4;
@@ -48,23 +48,25 @@ impl Needs {
     }
 }
 
-/// What the rule of `op` reads when the gradients of the operands with an edge are wanted.
-pub(crate) fn needs(op: &Op, inputs: &[Input], output: Type) -> Needs {
-    if inputs.len() > MAX_INPUTS {
-        let (inputs, output) = probe(op, inputs, output);
+/// What the rule of `op` reads when the gradients of the tracked operands are wanted.
+pub(crate) fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> Needs {
+    if args.len() > MAX_INPUTS {
+        let (inputs, output) = probe(op, args, held, output);
         return Needs::Many { inputs, output };
     }
-    let bits = |f: &dyn Fn(&Input) -> bool| {
-        inputs.iter().enumerate().fold(0, |bits, (i, input)| bits | usize::from(f(input)) << i)
-    };
-    let wanted = bits(&|input| input.edge.is_some());
-    let literal = bits(&|input| matches!(input.operand, Operand::Scalar(_)));
-    let memory = &MEMORY[op.kind() as usize * KEYS + (wanted << MAX_INPUTS | literal)];
+    let mut key = 0;
+    for (i, arg) in args.iter().enumerate() {
+        key |= match arg {
+            Arg::Scalar(_) => 1 << i,
+            Arg::Tensor(tensor) => usize::from(tensor.is_tracked()) << (MAX_INPUTS + i),
+        };
+    }
+    let memory = &MEMORY[op.kind() as usize * KEYS + key];
     let known = memory.load(Ordering::Relaxed);
     if known & KNOWN != 0 {
         return Needs::Few(known & !KNOWN);
     }
-    let (read, reads_output) = probe(op, inputs, output);
+    let (read, reads_output) = probe(op, args, held, output);
     let found = read.iter().enumerate().fold(0, |bits, (i, &read)| bits | u8::from(read) << i);
     let found = found | if reads_output { OUTPUT } else { 0 };
     memory.store(found | KNOWN, Ordering::Relaxed);
@@ -72,25 +74,20 @@ pub(crate) fn needs(op: &Op, inputs: &[Input], output: Type) -> Needs {
 }
 
 /// Runs the rule on types and notes the operands it uses. A rule that fails reads everything: `backward` will report why.
-fn probe(op: &Op, inputs: &[Input], output: Type) -> (Vec<bool>, bool) {
-    let n = inputs.len();
+fn probe(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> (Vec<bool>, bool) {
+    let n = args.len();
     // Names: operands 0..n (equal operands count as different ones), the result n, its gradient n + 1.
     let mut probe = Probe { types: Vec::with_capacity(n + 16), read: vec![false; n + 2] };
-    probe.types.extend(inputs.iter().map(|input| match input.ty {
-        OperandType::Tensor(ty) => ty,
-        OperandType::Scalar(_) => NO_TYPE,
-    }));
+    probe.types.extend(held.iter().map(|held| held.as_ref().map_or(NO_TYPE, |value| value.ty)));
     probe.types.extend([output, output]);
     let name = |i: usize| ValueId(i as u64);
-    let operands: SmallVec<[Operand; 4]> = inputs
-        .iter()
-        .enumerate()
-        .map(|(i, input)| match input.operand {
-            Operand::Value(_) => Operand::Value(name(i)),
-            scalar @ Operand::Scalar(_) => scalar,
-        })
-        .collect();
-    let wanted: SmallVec<[bool; 4]> = inputs.iter().map(|input| input.edge.is_some()).collect();
+    let operand = |(i, arg): (usize, &Arg<'_>)| match arg {
+        Arg::Tensor(_) => Operand::Value(name(i)),
+        Arg::Scalar(scalar) => Operand::Scalar(*scalar),
+    };
+    let operands: SmallVec<[Operand; 4]> = args.iter().enumerate().map(operand).collect();
+    let wanted: SmallVec<[bool; 4]> =
+        args.iter().map(|arg| matches!(arg, Arg::Tensor(tensor) if tensor.is_tracked())).collect();
     let result = vjp(Vjp {
         e: &mut probe,
         op,

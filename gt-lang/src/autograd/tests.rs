@@ -78,7 +78,10 @@ fn case(
     inputs: &[(&[usize], Domain)],
     f: impl Fn(&[DynTensor]) -> DynTensor + 'static,
 ) -> Case {
-    let inputs = inputs.iter().map(|(shape, domain)| Input { shape: shape.to_vec(), domain: *domain }).collect();
+    let inputs = inputs
+        .iter()
+        .map(|(shape, domain)| Input { shape: shape.to_vec(), domain: *domain })
+        .collect();
     Case { name: name.into(), inputs, f: Box::new(f), eps: 1e-5, tolerance: 1e-6 }
 }
 
@@ -164,7 +167,9 @@ fn reductions() -> Vec<Case> {
     for shape in [&[2_usize, 5][..], &[2, 2, 4]] {
         let width = shape[shape.len() - 1];
         let inputs: [(&[usize], Domain); 3] = [(shape, Any), (&[width], Any), (&[width], Any)];
-        cases.push(case(format!("layer_norm {shape:?}"), &inputs, |x| x[0].layer_norm(&x[1], &x[2], 1e-5)));
+        cases.push(case(format!("layer_norm {shape:?}"), &inputs, |x| {
+            x[0].layer_norm(&x[1], &x[2], 1e-5)
+        }));
     }
     let two: [(&[usize], Domain); 3] = [(&[2, 2, 3], Any), (&[2, 3], Any), (&[2, 3], Any)];
     cases.push(case("layer_norm over two axes", &two, |x| x[0].layer_norm(&x[1], &x[2], 1e-3)));
@@ -180,7 +185,9 @@ fn reductions() -> Vec<Case> {
         (&[3], &[2, 3, 2]),
     ];
     for &(a, b) in products {
-        cases.push(case(format!("matmul {a:?} {b:?}"), &[(a, Any), (b, Any)], |x| x[0].matmul(&x[1])));
+        cases.push(case(format!("matmul {a:?} {b:?}"), &[(a, Any), (b, Any)], |x| {
+            x[0].matmul(&x[1])
+        }));
     }
     cases
 }
@@ -202,7 +209,12 @@ fn movements(rng: &mut Rng) -> Vec<Case> {
         ("split", |x| &x.split(3, 2)[1] * 2.0),
         ("cat", |x| DynTensor::cat([x, &(x * 2.0), x], 1)),
         ("stack", |x| DynTensor::stack([x, x], -1)),
-        ("pad", |x| DynTensor::record(Op::Pad(Pad { axis: 1, lo: 1, hi: 2, interior: 1 }), &[Arg::Tensor(x), Arg::from(0)])),
+        ("pad", |x| {
+            DynTensor::record(
+                Op::Pad(Pad { axis: 1, lo: 1, hi: 2, interior: 1 }),
+                &[Arg::Tensor(x), Arg::from(0)],
+            )
+        }),
     ];
     let mut cases: Vec<Case> =
         each.iter().map(|&(name, f)| case(name, &[(&[2, 3, 4], Any)], move |x| f(&x[0]))).collect();
@@ -215,7 +227,10 @@ fn movements(rng: &mut Rng) -> Vec<Case> {
     let index = rng.index(3, &[4, 2]);
     let two: [(&[usize], Domain); 2] = [(&[3, 2], Any), (&[4, 2], Any)];
     cases.push(case("scatter_add", &two, move |x| {
-        DynTensor::record(Op::ScatterAdd(Axis(0)), &[Arg::Tensor(&x[0]), Arg::Tensor(&index), Arg::Tensor(&x[1])])
+        DynTensor::record(
+            Op::ScatterAdd(Axis(0)),
+            &[Arg::Tensor(&x[0]), Arg::Tensor(&index), Arg::Tensor(&x[1])],
+        )
     }));
     let index = rng.index(3, &[4]);
     cases.push(case("index_add", &two, move |x| x[0].index_add(0, &index, &x[1])));
@@ -223,7 +238,9 @@ fn movements(rng: &mut Rng) -> Vec<Case> {
     cases.push(case("cat of two", &two, |x| DynTensor::cat([&x[0], &x[1]], -1)));
     let logits: [(&[usize], Domain); 1] = [(&[3, 4], Any)];
     let classes = rng.index(4, &[3]);
-    cases.push(case("cross_entropy", &logits, move |x| crate::functional::cross_entropy(&x[0], &classes)));
+    cases.push(case("cross_entropy", &logits, move |x| {
+        crate::functional::cross_entropy(&x[0], &classes)
+    }));
     // Through a narrower float only coarse differences are visible.
     let cast = case("cast", &logits, |x| (x[0].to_dtype(DType::F32) * 3.0).to_dtype(DType::F64));
     cases.push(Case { eps: 0.1, tolerance: 1e-4, ..cast });
@@ -241,14 +258,24 @@ fn check(case: &Case, rng: &mut Rng) {
     let mut points: Vec<Vec<f64>> = Vec::new();
     for input in &case.inputs {
         let n: usize = input.shape.iter().product();
-        points.push((0..n).map(|_| match input.domain {
-            Domain::Any => rng.uniform(-1.5, 1.5),
-            Domain::Positive => rng.uniform(0.3, 2.0),
-            Domain::NotZero => rng.uniform(0.2, 1.5) * if rng.below(2) == 0 { 1.0 } else { -1.0 },
-        }).collect());
+        points.push(
+            (0..n)
+                .map(|_| match input.domain {
+                    Domain::Any => rng.uniform(-1.5, 1.5),
+                    Domain::Positive => rng.uniform(0.3, 2.0),
+                    Domain::NotZero => {
+                        rng.uniform(0.2, 1.5) * if rng.below(2) == 0 { 1.0 } else { -1.0 }
+                    }
+                })
+                .collect(),
+        );
     }
     let tensors = |points: &[Vec<f64>]| -> Vec<DynTensor> {
-        points.iter().zip(&case.inputs).map(|(p, input)| DynTensor::from_vec(p.clone(), input.shape.as_slice())).collect()
+        points
+            .iter()
+            .zip(&case.inputs)
+            .map(|(p, input)| DynTensor::from_vec(p.clone(), input.shape.as_slice()))
+            .collect()
     };
     let leaves: Vec<DynTensor> = tensors(&points).iter().map(DynTensor::requires_grad).collect();
     let loss = weighted(&(case.f)(&leaves));
@@ -265,7 +292,11 @@ fn check(case: &Case, rng: &mut Rng) {
             };
             let want = (at(case.eps) - at(-case.eps)) / (2.0 * case.eps);
             let close = (grad[j] - want).abs() <= case.tolerance * (1.0 + want.abs());
-            assert!(close, "{}: input {i} element {j}: {} but differences say {want}", case.name, grad[j]);
+            assert!(
+                close,
+                "{}: input {i} element {j}: {} but differences say {want}",
+                case.name, grad[j]
+            );
         }
     }
 }
@@ -302,7 +333,8 @@ fn every_differentiable_op_is_checked() {
     }
     let seen: BTreeSet<OpKind> = session.stop_trace().instrs().map(|i| i.op.kind()).collect();
     let differentiable = OpKind::ALL.iter().filter(|k| matches!(k.spec().grad, Grad::Rule(_)));
-    let missing: Vec<&str> = differentiable.filter(|k| !seen.contains(k)).map(|k| k.name()).collect();
+    let missing: Vec<&str> =
+        differentiable.filter(|k| !seen.contains(k)).map(|k| k.name()).collect();
     assert_eq!(missing, Vec::<&str>::new(), "no gradient case");
 }
 
@@ -373,9 +405,15 @@ fn what_backward_cannot_take_is_said() {
     assert_eq!(error.message(), "backward: needs a single number, but the tensor is f64[2]");
     assert_eq!(error.cure(), Some("reduce it first, with `.mean(..)` or `.sum(..)`"));
     let plain = DynTensor::ones((), DType::F32);
-    assert_eq!(plain.backward().unwrap_err().message(), "backward: the tensor requires no gradient");
+    assert_eq!(
+        plain.backward().unwrap_err().message(),
+        "backward: the tensor requires no gradient"
+    );
     let ints = DynTensor::ones([2], DType::I64).requires_grad();
-    assert_eq!(ints.error().unwrap().message(), "requires_grad: only floats have gradients, but the tensor is i64[2]");
+    assert_eq!(
+        ints.error().unwrap().message(),
+        "requires_grad: only floats have gradients, but the tensor is i64[2]"
+    );
     let bad = (&x + DynTensor::ones([3], DType::F64)).sum(..);
     assert!(bad.backward().unwrap_err().message().starts_with("add: "));
 }
@@ -394,7 +432,10 @@ fn assigning_changes_every_clone_and_frees_the_old_value() {
     let error = x.assign(&DynTensor::ones([3], DType::F64)).unwrap_err();
     assert_eq!(error.message(), "assign: the leaf is f64[2], but the value is f64[3]");
     let error = x.detach().assign(&x).unwrap_err();
-    assert_eq!(error.message(), "assign: only a leaf can be given another value, but this f64[2] is none");
+    assert_eq!(
+        error.message(),
+        "assign: only a leaf can be given another value, but this f64[2] is none"
+    );
 }
 
 #[test]

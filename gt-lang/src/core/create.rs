@@ -58,7 +58,7 @@ impl DynTensor {
         let (value, at) = (self.value(), (value.into(), Location::caller()));
         match value.place() {
             Err(error) => DynTensor::failed(error.clone(), value.ty),
-            Ok((session, _)) => record_in(session, Op::Full(value.ty), &[at.0], at.1),
+            Ok((session, _)) => record_in(session, &Op::Full(value.ty), &[at.0], at.1),
         }
     }
 
@@ -77,7 +77,7 @@ impl DynTensor {
             .and_then(|n| Ok(Type { dtype, shape: Shape::from_dims(&[Dim::new(n)])? }));
         match ty {
             Ok(ty) => with_session(NO_TYPE, |session| {
-                record_in(session, Op::Arange(ty), &[start, step], at)
+                record_in(session, &Op::Arange(ty), &[start, step], at)
             }),
             Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
         }
@@ -144,7 +144,7 @@ fn make(
         Err(error) => DynTensor::failed(Error::from_op(error, at), Type { dtype, ..NO_TYPE }),
         Ok(shape) => with_session(Type { dtype, shape }, |session| {
             let (op, args) = op(session, Type { dtype, shape });
-            record_in(session, op, &args, at)
+            record_in(session, &op, &args, at)
         }),
     }
 }

@@ -141,9 +141,15 @@ fn cells(shown: &HostTensor) -> (Vec<String>, usize) {
     let cells: Vec<String> = match shown.ty().dtype {
         DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => return floats(&shown.to_f64()),
         // 64-bit integers do not all fit a float; the others do.
-        DType::I64 => shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect(),
+        DType::I64 => {
+            shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect()
+        }
         DType::I32 | DType::U8 => shown.to_f64().iter().map(f64::to_string).collect(),
-        DType::Bool => shown.to_f64().iter().map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned()).collect(),
+        DType::Bool => shown
+            .to_f64()
+            .iter()
+            .map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned())
+            .collect(),
     };
     let width = cells.iter().map(String::len).max().unwrap_or(0);
     (cells, width)
@@ -154,7 +160,10 @@ fn cells(shown: &HostTensor) -> (Vec<String>, usize) {
 fn floats(values: &[f64]) -> (Vec<String>, usize) {
     let telling = |v: &f64| v.is_finite() && *v != 0.0;
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
-    values.iter().filter(|v| telling(v)).for_each(|v| (low, high) = (low.min(v.abs()), high.max(v.abs())));
+    values
+        .iter()
+        .filter(|v| telling(v))
+        .for_each(|v| (low, high) = (low.min(v.abs()), high.max(v.abs())));
     let whole = values.iter().filter(|v| telling(v)).all(|v| *v == v.ceil());
     let wide = high > 0.0 && (high / low > 1000.0 || high > 1e8 || (!whole && low < 1e-4));
     let format = |v: f64| match v {
@@ -165,7 +174,13 @@ fn floats(values: &[f64]) -> (Vec<String>, usize) {
         v => format!("{v:.DIGITS$}"),
     };
     let cells: Vec<String> = values.iter().copied().map(format).collect();
-    let width = cells.iter().zip(values).filter(|(_, v)| telling(v)).map(|(c, _)| c.len()).max().unwrap_or(1);
+    let width = cells
+        .iter()
+        .zip(values)
+        .filter(|(_, v)| telling(v))
+        .map(|(c, _)| c.len())
+        .max()
+        .unwrap_or(1);
     (cells, width)
 }
 

@@ -51,7 +51,7 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn record(op: Op, args: &[Arg<'_>]) -> DynTensor {
-        record_at(op, args, Location::caller())
+        record_at(&op, args, Location::caller())
     }
 
     /// Records an op whose attribute depends on this tensor's type.
@@ -74,13 +74,13 @@ impl DynTensor {
             .map_err(Error::clone)
             .and_then(|_| op(&value.ty).map_err(|e| Error::from_op(e, at)))
         {
-            Ok(op) => record_at(op, args, at),
+            Ok(op) => record_at(&op, args, at),
             Err(error) => DynTensor::failed(error, value.ty),
         }
     }
 }
 
-fn record_at(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
+fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
     match try_record(op, args, at) {
         Ok(tensor) => tensor,
         Err(error) => {
@@ -94,7 +94,7 @@ fn record_at(op: Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTen
 }
 
 fn try_record(
-    op: Op,
+    op: &Op,
     args: &[Arg<'_>],
     at: &'static Location<'static>,
 ) -> Result<DynTensor, Error> {
@@ -115,31 +115,29 @@ fn try_record(
         operands.push(operand);
         types.push(ty);
     }
-    let session = one_session(&op, &held, at)?;
-    let ty = infer(&op, &types).map_err(|e| Error::from_op(e, at))?;
-    if !tracks(&op, args, ty) {
-        let id = session.instr(op, operands, Place::Caller(at));
-        return Ok(DynTensor::plain(Value::live(session, id, ty)));
-    }
-    let id = session.instr(op, operands.clone(), Place::Caller(at));
-    let loc = session.loc(Place::Caller(at));
+    let session = one_session(op, &held, at)?;
+    let ty = infer(op, &types).map_err(|e| Error::from_op(e, at))?;
+    let (id, loc) = session.instr(op, operands, Place::Caller(at));
     let value = Value::live(session, id, ty);
-    let node = Node::new(op, loc, args, &held, &operands, &value);
+    if !tracks(op, args, ty) {
+        return Ok(DynTensor::plain(value));
+    }
+    let node = Node::new(op, loc, args, &held, id, &value);
     Ok(DynTensor(Repr::Tracked(value, node)))
 }
 
 /// Records an instruction whose operands are all literals in a given session.
 pub(crate) fn record_in(
     session: &Session,
-    op: Op,
+    op: &Op,
     args: &[Scalar],
     at: &'static Location<'static>,
 ) -> DynTensor {
     let operands: SmallVec<[Operand; 3]> = args.iter().map(|&s| Operand::Scalar(s)).collect();
     let types: SmallVec<[OperandType; 3]> = args.iter().map(|&s| OperandType::Scalar(s)).collect();
-    match infer(&op, &types) {
+    match infer(op, &types) {
         Ok(ty) => {
-            let id = session.instr(op, operands, Place::Caller(at));
+            let (id, _) = session.instr(op, operands, Place::Caller(at));
             DynTensor::plain(Value::live(session.clone(), id, ty))
         }
         Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
@@ -178,12 +176,12 @@ fn tracks(op: &Op, args: &[Arg<'_>], ty: Type) -> bool {
 /// Records an untracked instruction on given values: what `backward` does.
 pub(crate) fn record_plain(
     session: &Session,
-    op: Op,
+    op: &Op,
     operands: &[Operand],
     types: &[OperandType],
     loc: Loc,
 ) -> Result<Arc<Value>, OpError> {
-    let ty = infer(&op, types)?;
-    let id = session.instr(op, operands.into(), Place::Known(loc));
+    let ty = infer(op, types)?;
+    let (id, _) = session.instr(op, operands.into(), Place::Known(loc));
     Ok(Value::live(session.clone(), id, ty))
 }

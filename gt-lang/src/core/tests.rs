@@ -67,7 +67,11 @@ fn reductions_take_axes_in_many_spellings() {
 fn shapes_move_as_in_pytorch() {
     let x = numbers(24, &[2, 3, 4]);
     assert_eq!(sizes(&x.reshape([4, -1])), [4, 6]);
-    assert_eq!(sizes(&x.reshape([5, 5])), [2, 3, 4], "a mistake has the shape of what it was made from");
+    assert_eq!(
+        sizes(&x.reshape([5, 5])),
+        [2, 3, 4],
+        "a mistake has the shape of what it was made from"
+    );
     assert_eq!(sizes(&x.sum(..).reshape([0_usize; 0])), [0_usize; 0]);
     assert_eq!(sizes(&x.flatten(0, 1)), [6, 4]);
     assert_eq!(sizes(&x.permute([2, 0, 1])), [4, 2, 3]);
@@ -79,7 +83,9 @@ fn shapes_move_as_in_pytorch() {
     assert_eq!(sizes(&DynTensor::stack([&x, &x], 1)), [2, 2, 3, 4]);
     assert_eq!(x.split(3, 2).iter().map(sizes).collect::<Vec<_>>(), [[2, 3, 3], [2, 3, 1]]);
     assert_eq!(x.chunk(2, 1).iter().map(sizes).collect::<Vec<_>>(), [[2, 2, 4], [2, 1, 4]]);
-    let named = Shape::from_dims(&[Dim { size: 6, name: DimName::new("Batch").unwrap() }, Dim::new(4)]).unwrap();
+    let named =
+        Shape::from_dims(&[Dim { size: 6, name: DimName::new("Batch").unwrap() }, Dim::new(4)])
+            .unwrap();
     assert_eq!(x.reshape(named).shape().to_string(), "[Batch=6,4]");
 }
 
@@ -147,7 +153,8 @@ fn creation() {
 fn seeds_make_random_numbers_repeat() {
     let (session, _) = Reference::session();
     let _entered = session.enter();
-    let draw = || (values(&DynTensor::randn([8], DType::F32)), values(&DynTensor::rand([8], DType::F32)));
+    let draw =
+        || (values(&DynTensor::randn([8], DType::F32)), values(&DynTensor::rand([8], DType::F32)));
     manual_seed(1);
     let first = draw();
     let second = draw();
@@ -165,7 +172,9 @@ fn seeds_make_random_numbers_repeat() {
 /// The error as it is printed, its place shortened to `file:column`.
 fn printed(error: &Error) -> String {
     assert!(error.loc().file().ends_with("core/tests.rs"), "{error}");
-    error.to_string().replace(&format!("{}:{}:{}", file!(), error.loc().line(), error.loc().col()), "HERE")
+    error
+        .to_string()
+        .replace(&format!("{}:{}:{}", file!(), error.loc().line(), error.loc().col()), "HERE")
 }
 
 #[test]
@@ -176,17 +185,35 @@ fn mistakes_name_op_shapes_line_and_cure() {
         assert_eq!(printed(&(bad + 1.0).exp().item().unwrap_err()), want, "it goes along");
     };
     let broadcast = "\n  at HERE\n  hint: shapes align from the right; sizes must be equal or 1";
-    check(&x + numbers(4, &[4]), &format!("add: shapes of f32[2,3] and f32[4] do not broadcast{broadcast}"));
-    check(x.sum(2), "sum: axis 2 is out of range for f32[2,3]\n  at HERE\n  hint: axes run from -2 to 1");
+    check(
+        &x + numbers(4, &[4]),
+        &format!("add: shapes of f32[2,3] and f32[4] do not broadcast{broadcast}"),
+    );
+    check(
+        x.sum(2),
+        "sum: axis 2 is out of range for f32[2,3]\n  at HERE\n  hint: axes run from -2 to 1",
+    );
     check(x.sum([0, -2]), "sum: axis -2 is listed twice for f32[2,3]\n  at HERE");
-    check(x.reshape([4, -1]), "reshape: no size in place of -1 makes the 6 elements of f32[2,3] fit\n  at HERE");
-    check(x.reshape([-1, -1]), "reshape: only one size of the shape for f32[2,3] can be -1\n  at HERE");
+    check(
+        x.reshape([4, -1]),
+        "reshape: no size in place of -1 makes the 6 elements of f32[2,3] fit\n  at HERE",
+    );
+    check(
+        x.reshape([-1, -1]),
+        "reshape: only one size of the shape for f32[2,3] can be -1\n  at HERE",
+    );
     check(x.slice((0, 3)), "slice: index 3 is out of range for axis 1 of f32[2,3]\n  at HERE");
     check(x.slice((0, 0, 0)), "slice: 3 indices for f32[2,3], which has 2 axes\n  at HERE");
     let positive = "\n  at HERE\n  hint: steps are 1 or more, as in PyTorch";
-    check(x.slice(step(.., -1)), &format!("slice: step -1 for axis 0 of f32[2,3] is not positive{positive}"));
+    check(
+        x.slice(step(.., -1)),
+        &format!("slice: step -1 for axis 0 of f32[2,3] is not positive{positive}"),
+    );
     check(x.permute([0, 0]), "permute: [0, 0] is not an order of the axes of f32[2,3]\n  at HERE");
-    check(DynTensor::zeros([2, -3], DType::F32), "zeros: -3 is not a size\n  at HERE\n  hint: sizes are 0 or more");
+    check(
+        DynTensor::zeros([2, -3], DType::F32),
+        "zeros: -3 is not a size\n  at HERE\n  hint: sizes are 0 or more",
+    );
     check(x.split(0, 1).remove(0), "split: pieces of f32[2,3] cannot have size 0\n  at HERE");
     check(
         DynTensor::from_vec(vec![1.0_f32; 3], [2, 2]),
@@ -246,11 +273,15 @@ fn reads_say_what_does_not_fit() {
     let hint = "\n  at HERE\n  hint: ";
     assert_eq!(
         printed(&x.item().unwrap_err()),
-        format!("item: needs exactly one element, but the tensor is f32[2,3]{hint}use `to_vec` to read them all")
+        format!(
+            "item: needs exactly one element, but the tensor is f32[2,3]{hint}use `to_vec` to read them all"
+        )
     );
     assert_eq!(
         printed(&x.to_vec::<i64>().unwrap_err()),
-        format!("to_vec: the tensor is f32[2,3], but i64 was asked for{hint}read it as f32, or cast it first")
+        format!(
+            "to_vec: the tensor is f32[2,3], but i64 was asked for{hint}read it as f32, or cast it first"
+        )
     );
 }
 
@@ -271,7 +302,10 @@ fn sessions_do_not_mix_and_close() {
     assert!((&y + 1.0).session().unwrap().is(&b), "whatever is current now");
     let error = (&x + &y).item().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Session);
-    assert!(error.message().starts_with("add: the operands belong to different sessions"), "{error}");
+    assert!(
+        error.message().starts_with("add: the operands belong to different sessions"),
+        "{error}"
+    );
     b.close();
     assert_eq!(y.item().unwrap_err().kind(), ErrorKind::Data);
     assert_eq!((&y + 1.0).sum(..).item().unwrap_err().message(), "the session is closed");
@@ -364,7 +398,10 @@ fn threads_share_a_session() {
 fn any_op_of_the_table_can_be_recorded() {
     let x = numbers(2, &[2]);
     assert_eq!(values(&DynTensor::record(Op::Add, &[Arg::from(1), Arg::from(&x)])), [1.0, 2.0]);
-    assert_eq!(DynTensor::record(Op::Add, &[Arg::from(&x)]).error().unwrap().message(), "add: takes 2 operands, but got 1");
+    assert_eq!(
+        DynTensor::record(Op::Add, &[Arg::from(&x)]).error().unwrap().message(),
+        "add: takes 2 operands, but got 1"
+    );
 }
 
 #[test]
@@ -377,13 +414,19 @@ fn printing_is_pytorchs() {
     check(DynTensor::scalar(7_i64), "tensor(7)");
     check(DynTensor::from_slice(&[1_i32, -10], [2]), "tensor([  1, -10], dtype=i32)");
     check(DynTensor::from_slice(&[true, false], [2]), "tensor([ True, False])");
-    check(DynTensor::from_slice(&[1.0_f64, f64::NAN, f64::NEG_INFINITY], [3]), "tensor([1., nan, -inf], dtype=f64)");
+    check(
+        DynTensor::from_slice(&[1.0_f64, f64::NAN, f64::NEG_INFINITY], [3]),
+        "tensor([1., nan, -inf], dtype=f64)",
+    );
     check(DynTensor::from_slice(&[1e-5_f32, 1.0], [2]), "tensor([1.0000e-05, 1.0000e+00])");
     check(DynTensor::from_slice(&[1.5_f32, 123_456.0], [2]), "tensor([1.5000e+00, 1.2346e+05])");
     check(DynTensor::zeros([0, 3], DType::F32), "tensor([], size=(0, 3))");
     check(DynTensor::zeros([0], DType::I64), "tensor([], dtype=i64)");
     check(DynTensor::ones([2], DType::F32).requires_grad(), "tensor([1., 1.], requires_grad=true)");
-    check(DynTensor::ones([2], DType::F32).requires_grad() * 2.0, "tensor([2., 2.], grad_fn=<mul>)");
+    check(
+        DynTensor::ones([2], DType::F32).requires_grad() * 2.0,
+        "tensor([2., 2.], grad_fn=<mul>)",
+    );
     check(numbers(4, &[2, 1, 2]), "tensor([[[0., 1.]],\n\n        [[2., 3.]]])");
     check(
         DynTensor::arange(0, 2000, 1, DType::I64),

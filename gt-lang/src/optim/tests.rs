@@ -84,7 +84,10 @@ fn adamw_is_pytorchs() {
 #[test]
 fn parameters_once_and_only_those_with_a_gradient() {
     let (x, unused) = (leaf(), leaf());
-    let mut sgd = Sgd::new([x.clone(), x.clone(), unused.clone()], SgdConfig { lr: 1.0, ..SgdConfig::default() });
+    let mut sgd = Sgd::new(
+        [x.clone(), x.clone(), unused.clone()],
+        SgdConfig { lr: 1.0, ..SgdConfig::default() },
+    );
     assert_eq!((sgd.parameters().len(), sgd.lr()), (2, 1.0));
     x.sum(..).backward().unwrap();
     sgd.set_lr(0.5);
@@ -94,7 +97,10 @@ fn parameters_once_and_only_those_with_a_gradient() {
     sgd.zero_grad();
     assert!(x.grad().is_none());
     let error = Sgd::new([x.detach()], SgdConfig::default()).step().unwrap_err();
-    assert_eq!(error.message(), "sgd: the parameter f64[3] is not a leaf, so its value cannot be replaced");
+    assert_eq!(
+        error.message(),
+        "sgd: the parameter f64[3] is not a leaf, so its value cannot be replaced"
+    );
 }
 
 #[test]
@@ -126,7 +132,9 @@ fn an_error_in_a_gradient_reaches_the_parameter() {
 
 #[test]
 fn losses_are_pytorchs() {
-    let check = |loss: DynTensor, want: f64| assert!((loss.item().unwrap() - want).abs() < 1e-6, "{loss} is not {want}");
+    let check = |loss: DynTensor, want: f64| {
+        assert!((loss.item().unwrap() - want).abs() < 1e-6, "{loss} is not {want}")
+    };
     let f = |v: &[f32]| DynTensor::from_slice(v, [v.len()]);
     check(functional::mse_loss(&f(&[1.0, 2.0]), &f(&[3.0, 5.0])), 6.5);
     check(functional::l1_loss(&f(&[1.0, 2.0]), &f(&[3.0, 5.0])), 2.5);

@@ -76,12 +76,12 @@ impl Recorder {
         id
     }
 
-    pub(super) fn instr(&mut self, op: Op, inputs: Operands, place: Place) -> ValueId {
+    pub(super) fn instr(&mut self, op: &Op, inputs: Operands, place: Place) -> (ValueId, Loc) {
         self.follow_scopes();
         let out = self.new_value();
         let loc = self.loc(place);
-        self.push(Entry::Instr(Instr { out, op, inputs, loc }));
-        out
+        self.push(Entry::Instr(Instr { out, op: *op, inputs, loc }));
+        (out, loc)
     }
 
     pub(super) fn input(&mut self, ty: Type) -> ValueId {
@@ -145,7 +145,8 @@ impl Recorder {
         if self.entries.is_empty() {
             return None;
         }
-        let entries = std::mem::replace(&mut self.entries, Vec::with_capacity(SEGMENT_ENTRIES + 16));
+        let entries =
+            std::mem::replace(&mut self.entries, Vec::with_capacity(SEGMENT_ENTRIES + 16));
         if let Some(trace) = &mut self.trace {
             trace.extend(entries.iter().cloned());
         }
@@ -174,7 +175,8 @@ impl Recorder {
     /// that neighbouring seeds and neighbouring tensors are unrelated.
     pub(super) fn next_seed(&mut self) -> i64 {
         self.seeds_drawn += 1;
-        let mut z = mix(self.seed).wrapping_add(self.seeds_drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut z =
+            mix(self.seed).wrapping_add(self.seeds_drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = mix(z);
         z.cast_signed()
     }
