@@ -3,6 +3,7 @@
 extern crate gt_lang as gt;
 
 mod models;
+mod relations;
 mod tour;
 mod typed;
 mod ui;

@@ -127,18 +127,43 @@ fn check(root: &Path) -> BTreeMap<String, String> {
     errors
 }
 
-/// An error without what differs from one checkout to the next, or with every line added to the language.
+/// An error without what differs from one checkout to the next, or with every line added to the language: rustc's quotations of
+/// the language's source are cut, and the margin is made two digits wide.
 fn portable(rendered: &str) -> String {
+    let sections =
+        rendered.split_inclusive('\n').fold(Vec::<String>::new(), |mut sections, line| {
+            match sections.last_mut() {
+                Some(section) if !line.starts_with("note: ") && !line.starts_with("help: ") => {
+                    section.push_str(line)
+                }
+                _ => sections.push(line.to_string()),
+            }
+            sections
+        });
+    let margin =
+        rendered.find("--> ").map_or(2, |at| at - rendered[..at].rfind('\n').map_or(0, |n| n + 1));
     let mut out = String::new();
-    for line in rendered.lines() {
-        let place =
-            line.trim_start().strip_prefix("--> /").and_then(|p| p.split_once("gt-lang/src/"));
-        match place.and_then(|(_, file)| file.split(':').next()) {
-            Some(file) => out.push_str(&format!("  --> $GT/{file}\n")),
-            None => out.push_str(&format!("{}\n", line.trim_end())),
+    for section in sections {
+        let quotes_the_language = section.lines().any(|l| l.trim_start().starts_with("--> /"));
+        let n_kept = if quotes_the_language { 1 } else { usize::MAX };
+        for line in section.lines().take(n_kept) {
+            out.push_str(with_margin(line, margin).trim_end());
+            out.push('\n');
         }
     }
+    out.truncate(out.trim_end().len());
+    out.push_str("\n\n");
     out
+}
+
+/// A line of a diagnostic whose line numbers are `margin` wide, with room for two digits.
+fn with_margin(line: &str, margin: usize) -> String {
+    let in_margin = line.starts_with([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+    match margin.checked_sub(2) {
+        _ if !in_margin => line.to_string(),
+        None => format!(" {line}"),
+        Some(excess) => line.strip_prefix(&" ".repeat(excess)).unwrap_or(line).to_string(),
+    }
 }
 
 /// Lines with something to read: not bare gutters, and not rustc's pointers at the definition of what was called, which come last.
