@@ -77,7 +77,22 @@ impl Error {
     pub(crate) fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
         let RunError { message, loc, worker, .. } = error;
         let loc = if loc == Loc::NONE { at.into() } else { loc };
-        Error(Arc::new(Cause { kind: ErrorKind::Run, message, loc, hint: None, worker }))
+        let (message, hint) = match message.split_once("\nhint: ") {
+            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
+            None => (message, None),
+        };
+        Error(Arc::new(Cause { kind: ErrorKind::Run, message, loc, hint, worker }))
+    }
+
+    /// The same error, at this place if it has none.
+    #[must_use]
+    pub(crate) fn or_at(self, at: impl Into<Loc>) -> Error {
+        if self.0.loc != Loc::NONE {
+            return self;
+        }
+        let Cause { kind, message, hint, worker, .. } = &*self.0;
+        let (message, hint, worker) = (message.clone(), hint.clone(), worker.clone());
+        Error(Arc::new(Cause { kind: *kind, message, loc: at.into(), hint, worker }))
     }
 
     /// The same error with a hint.

@@ -23,7 +23,7 @@ pub mod typed;
 // The name macros use for this crate, here as elsewhere.
 extern crate self as gt;
 
-pub use crate::core::{DynTensor, keepdim, step};
+pub use crate::core::{DynTensor, keepdim, range, step};
 pub use error::{Error, ErrorKind, Result};
 pub use no_grad::{NoGrad, is_grad_enabled, no_grad};
 pub use session::{Session, manual_seed};

@@ -1,13 +1,15 @@
 //! A backend that runs everything on the reference interpreter, inside the calling thread. For tests: slow, obviously right.
 //!
 //! Guarantees: a failed instruction poisons its result, and reads of anything derived from it report the first cause, as
-//! a running system does; values are freed when the tape says so, and [`Reference::live`] counts the rest.
+//! a running system does; values are freed when the tape says so, and [`Reference::live`] counts the rest. Every entry
+//! is verified first: after a fault of the tape no read succeeds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats, WorkerStats};
 use gt_ir::interp::{Arg, eval};
+use gt_ir::verify::{Fault, Verifier};
 use gt_ir::{Entry, HostTensor, Instr, Operand, Tape, ValueId};
 
 use crate::session::Session;
@@ -24,6 +26,9 @@ struct State {
     /// Data of inputs whose declaration has not been submitted.
     uploads: BTreeMap<ValueId, HostTensor>,
     segments: Vec<usize>,
+    verifier: Verifier,
+    /// The first entry that breaks a rule of tapes.
+    fault: Option<Fault>,
     stats: WorkerStats,
     closed: bool,
 }
@@ -63,6 +68,9 @@ impl State {
     }
 
     fn step(&mut self, entry: Entry) {
+        if let Err(fault) = self.verifier.entry(&entry) {
+            self.fault.get_or_insert(fault);
+        }
         match entry {
             Entry::Input { out, ty: _, name: _ } => {
                 let missing = || RunError::new(ErrorKind::Internal, format!("no data for {out}"));
@@ -131,6 +139,10 @@ impl Backend for Reference {
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
         let mut state = self.lock();
+        if let Some(fault) = &state.fault {
+            let message = format!("the tape is faulty at entry {}: {}", fault.entry, fault.message);
+            return Err(RunError { loc: fault.loc, ..RunError::new(ErrorKind::Internal, message) });
+        }
         let data = state.get(value)?;
         state.stats.bytes_out += data.bytes().len() as u64;
         Ok(data)

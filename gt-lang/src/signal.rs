@@ -11,6 +11,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gt_ir::text::MAX_STRING;
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// One open scope.
@@ -68,8 +70,9 @@ impl Drop for Scope {
     }
 }
 
-/// Opens a scope that [`exit`] ends.
+/// Opens a scope that [`exit`] ends. Of a name beyond [`MAX_STRING`] bytes the beginning counts.
 pub fn enter(name: &str) {
+    let name = &name[..name.floor_char_boundary(MAX_STRING)];
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     change(|open| open.push(Open { id, name: Arc::from(name) }));
 }

@@ -64,10 +64,12 @@ struct Input {
     domain: Domain,
 }
 
+type Function = dyn Fn(&[DynTensor]) -> DynTensor;
+
 struct Case {
     name: String,
     inputs: Vec<Input>,
-    f: Box<dyn Fn(&[DynTensor]) -> DynTensor>,
+    f: Box<Function>,
     /// Distance of the finite difference, and the error allowed.
     eps: f64,
     tolerance: f64,

@@ -76,7 +76,7 @@ impl DynTensor {
         let ty = count(start, stop, step)
             .and_then(|n| Ok(Type { dtype, shape: Shape::from_dims(&[Dim::new(n)])? }));
         match ty {
-            Ok(ty) => with_session(NO_TYPE, |session| {
+            Ok(ty) => with_session(NO_TYPE, at, |session| {
                 record_in(session, &Op::Arange(ty), &[start, step], at)
             }),
             Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
@@ -126,10 +126,14 @@ fn one_of(dtype: DType, n: i64) -> Scalar {
 }
 
 /// Runs in the current session; without one the tensor says why.
-fn with_session(like: Type, make: impl FnOnce(&Session) -> DynTensor) -> DynTensor {
+fn with_session(
+    like: Type,
+    at: &'static Location<'static>,
+    make: impl FnOnce(&Session) -> DynTensor,
+) -> DynTensor {
     match Session::current() {
         Ok(session) => make(&session),
-        Err(error) => DynTensor::failed(error, like),
+        Err(error) => DynTensor::failed(error.or_at(at), like),
     }
 }
 
@@ -142,7 +146,7 @@ fn make(
 ) -> DynTensor {
     match sizes.resolve(name) {
         Err(error) => DynTensor::failed(Error::from_op(error, at), Type { dtype, ..NO_TYPE }),
-        Ok(shape) => with_session(Type { dtype, shape }, |session| {
+        Ok(shape) => with_session(Type { dtype, shape }, at, |session| {
             let (op, args) = op(session, Type { dtype, shape });
             record_in(session, &op, &args, at)
         }),

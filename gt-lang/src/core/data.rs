@@ -116,6 +116,6 @@ fn upload(
             let id = session.upload(host);
             DynTensor::plain(Value::live(session, id, ty))
         }
-        Err(error) => DynTensor::failed(error, ty),
+        Err(error) => DynTensor::failed(error.or_at(at), ty),
     }
 }

@@ -30,6 +30,12 @@ pub enum Index {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexList(pub(crate) Vec<Index>);
 
+/// From `start` (included) to `stop` (excluded). Says what the range `start..stop` says, and reads better than `1..-1`,
+/// which lints take for an empty range.
+pub fn range(start: i64, stop: i64) -> Index {
+    Index::Range { start: Some(start), stop: Some(stop), step: 1 }
+}
+
 /// Every `step`-th position of a range: `step(0..10, 2)`, `step(.., 3)`.
 pub fn step(range: impl Into<Index>, step: i64) -> Index {
     match range.into() {

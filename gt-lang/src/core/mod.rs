@@ -22,6 +22,6 @@ mod tests;
 
 pub use arg::{Arg, Axes, Size, Sizes, keepdim};
 pub use gt_ir::attr::Keep;
-pub use index::{Index, IndexList, step};
+pub use index::{Index, IndexList, range, step};
 pub use operators::Number;
 pub use tensor::DynTensor;

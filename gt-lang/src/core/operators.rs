@@ -1,12 +1,15 @@
-//! `+ - * /` and unary `-`, between tensors (owned or borrowed) and numbers on either side.
+//! `+ - * /`, their assigning forms, and unary `-`, between tensors (owned or borrowed) and numbers on either side.
 //!
 //! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32` or `i32` too.
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::panic::Location;
 
 use gt_ir::{Op, Scalar};
 
 use super::{Arg, DynTensor};
+use crate::error::{Error, ErrorKind};
+use crate::no_grad::is_grad_enabled;
 
 /// A plain number that stands on the right of an operator.
 pub trait Number: Copy + Into<Scalar> {}
@@ -51,6 +54,56 @@ macro_rules! operator {
     )+};
 }
 operator!(Add add, Sub sub, Mul mul, Div div);
+
+macro_rules! assign {
+    ($($trait:ident $method:ident $op:ident),+) => {$(
+        impl $trait<&DynTensor> for DynTensor {
+            #[track_caller]
+            fn $method(&mut self, rhs: &DynTensor) {
+                self.update(stringify!($method), Op::$op, rhs.arg());
+            }
+        }
+        impl $trait<DynTensor> for DynTensor {
+            #[track_caller]
+            fn $method(&mut self, rhs: DynTensor) {
+                self.update(stringify!($method), Op::$op, rhs.arg());
+            }
+        }
+        impl<N: Number> $trait<N> for DynTensor {
+            #[track_caller]
+            fn $method(&mut self, rhs: N) {
+                self.update(stringify!($method), Op::$op, Arg::Scalar(rhs.into()));
+            }
+        }
+    )+};
+}
+assign!(AddAssign add_assign Add, SubAssign sub_assign Sub, MulAssign mul_assign Mul, DivAssign div_assign Div);
+
+impl DynTensor {
+    /// `x op= y`: a leaf changes its value, for all its clones and only where nothing is tracked, as in PyTorch;
+    /// any other tensor becomes the result.
+    #[track_caller]
+    fn update(&mut self, name: &str, op: Op, rhs: Arg<'_>) {
+        let at = Location::caller();
+        let result = DynTensor::record(op, &[self.arg(), rhs]);
+        if !self.is_leaf() {
+            *self = result;
+            return;
+        }
+        let outcome = if is_grad_enabled() {
+            let message = format!(
+                "{name}: a leaf that requires a gradient cannot be changed while operations are tracked"
+            );
+            Err(Error::new(ErrorKind::Gradient, message, at)
+                .hint("update it inside `no_grad(|| ..)`"))
+        } else {
+            self.assign(&result)
+        };
+        if let Err(error) = outcome {
+            *self = DynTensor::failed(error, self.ty());
+        }
+    }
+}
 
 impl Neg for &DynTensor {
     type Output = DynTensor;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use gt_ir::op::Grad;
 use gt_ir::tape::Operands;
+use gt_ir::text::MAX_OPERANDS;
 use gt_ir::{DType, Loc, Op, OpError, Operand, OperandType, Scalar, Shape, Type, infer};
 use smallvec::SmallVec;
 
@@ -98,6 +99,14 @@ fn try_record(
     args: &[Arg<'_>],
     at: &'static Location<'static>,
 ) -> Result<DynTensor, Error> {
+    if args.len() > MAX_OPERANDS {
+        let message = format!(
+            "{}: {} operands are more than the {MAX_OPERANDS} an instruction takes",
+            op.name(),
+            args.len()
+        );
+        return Err(Error::new(ErrorKind::Operation, message, at));
+    }
     let mut held: SmallVec<[Option<Held<'_>>; 3]> = SmallVec::new();
     let mut operands = Operands::new();
     let mut types: SmallVec<[OperandType; 3]> = SmallVec::new();
@@ -152,7 +161,7 @@ fn one_session(
 ) -> Result<Session, Error> {
     let mut sessions =
         held.iter().flatten().filter_map(|v| v.place().ok().map(|(session, _)| session));
-    let Some(first) = sessions.next() else { return Session::current() };
+    let Some(first) = sessions.next() else { return Session::current().map_err(|e| e.or_at(at)) };
     if sessions.all(|s| s.is(first)) {
         return Ok(first.clone());
     }

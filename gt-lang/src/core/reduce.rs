@@ -45,13 +45,25 @@ impl DynTensor {
         })
     }
 
-    /// The variance over `axes`, divided by `n` (not `n - 1`).
+    /// The variance over `axes`, divided by `n - 1` as PyTorch's `var` is by default; of a single element it is NaN.
     #[must_use]
     #[track_caller]
     pub fn var(&self, axes: impl Into<Axes>) -> DynTensor {
         let axes = axes.into();
-        let centered = self.sub(&self.mean(super::keepdim(axes.clone())));
-        centered.square().mean(axes)
+        let squares = self.sub(&self.mean(super::keepdim(axes.clone()))).square();
+        let ty = self.ty();
+        // Axes that are not there are reported by the mean.
+        let n = axes.resolve("var", &ty).map_or(1, |reduced| {
+            reduced.axes.iter().map(|axis| ty.shape.sizes()[axis]).product::<usize>()
+        });
+        squares.sum(axes).div(n as f64 - 1.0)
+    }
+
+    /// The square root of [`DynTensor::var`].
+    #[must_use]
+    #[track_caller]
+    pub fn std(&self, axes: impl Into<Axes>) -> DynTensor {
+        self.var(axes).sqrt()
     }
 
     /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.

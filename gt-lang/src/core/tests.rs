@@ -5,8 +5,7 @@ use gt_ir::{DType, Dim, DimName, Entry, Op, Shape};
 use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::reference::Reference;
-use crate::session::Session;
-use crate::{functional, manual_seed, signal};
+use crate::{functional, manual_seed, no_grad, signal};
 
 fn numbers(n: usize, sizes: &[usize]) -> DynTensor {
     DynTensor::from_vec((0..n).map(|i| i as f32).collect::<Vec<_>>(), sizes)
@@ -37,6 +36,31 @@ fn operators_take_numbers_on_either_side() {
 }
 
 #[test]
+fn assigning_operators_make_new_values_or_update_leaves() {
+    let mut x = numbers(2, &[2]);
+    let before = x.clone();
+    x += 1;
+    x *= &before;
+    x -= before.clone();
+    x /= 0.5;
+    assert_eq!(values(&x), [0.0, 2.0]);
+    assert_eq!(values(&before), [0.0, 1.0]);
+    let mut w = before.requires_grad();
+    let seen_elsewhere = w.clone();
+    no_grad(|| w -= 1.0);
+    assert!(w.is_leaf() && w.is(&seen_elsewhere));
+    assert_eq!(values(&seen_elsewhere), [-1.0, 0.0]);
+    w += 1.0;
+    let error = w.error().unwrap();
+    assert!(error.message().starts_with("add_assign: a leaf that requires a gradient"), "{error}");
+    assert_eq!(
+        (error.cure(), error.loc().file()),
+        (Some("update it inside `no_grad(|| ..)`"), file!())
+    );
+    assert_eq!(values(&seen_elsewhere), [-1.0, 0.0]);
+}
+
+#[test]
 fn comparisons_and_logic_give_bools() {
     let x = numbers(4, &[4]);
     let even = DynTensor::from_slice(&[true, false, true, false], [4]);
@@ -59,6 +83,10 @@ fn reductions_take_axes_in_many_spellings() {
     assert_eq!(sizes(&x.max((vec![0_usize, 1].as_slice(), Keep::Yes))), [1, 1]);
     assert_eq!(values(&x.min([0, 1])), [0.0]);
     assert_eq!(values(&x.argmax(1)), [2.0, 2.0]);
+    assert_eq!(values(&x.var(0)), [4.5, 4.5, 4.5]);
+    assert!(
+        values(&x.slice(0).std(0))[0] == 1.0 && values(&x.slice((0, 0..1)).var(..))[0].is_nan()
+    );
     assert_eq!(x.to_dtype(DType::Bool).sum(..).dtype(), DType::I64);
     assert_eq!(sizes(&x.sum(&[] as &[i64])), [0_usize; 0]);
 }
@@ -118,7 +146,7 @@ fn slices_are_pythons() {
         }
     }
     let x = numbers(24, &[2, 3, 4]);
-    assert_eq!(values(&x.slice((1, -1, 1..3))), [21.0, 22.0]);
+    assert_eq!(values(&x.slice((1, -1, range(1, -1)))), [21.0, 22.0]);
     assert_eq!(values(&x.slice((.., 0, step(.., 3)))), [0.0, 3.0, 12.0, 15.0]);
     assert_eq!(sizes(&x.slice((Index::Ellipsis, Index::NewAxis, 0))), [2, 3, 1]);
     assert_eq!(sizes(&x.slice(..)), [2, 3, 4]);
@@ -222,6 +250,9 @@ fn mistakes_name_op_shapes_line_and_cure() {
     let matmul = x.matmul(&x).error().unwrap();
     assert!(matmul.message().contains("f32[2,3] by f32[2,3]"), "{matmul}");
     assert_eq!((matmul.kind(), matmul.loc().line() > 0), (ErrorKind::Operation, true));
+    let many = vec![&x; 5000];
+    let many = DynTensor::cat(many, 0).error().unwrap();
+    assert_eq!(many.message(), "cat: 5000 operands are more than the 4096 an instruction takes");
     assert!(DynTensor::cat([], 0).error().is_some());
     assert!(DynTensor::arange(0, 5, 0, DType::I64).error().is_some());
     assert!(DynTensor::arange(0.0, f64::NAN, 1.0, DType::F32).error().is_some());
@@ -374,6 +405,16 @@ fn scopes_stand_on_the_tape_around_what_is_recorded() {
         .collect();
     let want = "+outer add +inner exp -inner -outer +outer exp -outer log";
     assert_eq!(text.join(" "), want, "scopes close with their segment and open again in the next");
+}
+
+#[test]
+fn absurd_scopes_are_harmless() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let _outer = signal::scope(&"é".repeat(1 << 16));
+    (0..3000).for_each(|i| signal::enter(&i.to_string()));
+    assert_eq!(numbers(3, &[3]).sum(..).item().unwrap(), 3.0);
+    assert_eq!(numbers(3, &[3]).exp().sum(..).log().shape().rank(), 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use gt_ir::tape::Operands;
+use gt_ir::verify::MAX_SCOPES;
 use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
 
 use crate::signal;
@@ -123,6 +124,8 @@ impl Recorder {
             return;
         }
         signal::with_open(|open| {
+            // Scopes deeper than a tape may have are left out: names are hints.
+            let open = &open[..open.len().min(MAX_SCOPES)];
             let shared = self.scopes.iter().zip(open).take_while(|(a, b)| a.id == b.id).count();
             self.close_scopes(shared);
             for scope in &open[shared..] {
