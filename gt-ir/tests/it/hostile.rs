@@ -1,10 +1,11 @@
 //! Input that is not what it should be: refused with a reason, never a panic, never a hang.
 
 use gt_ir::{
-    Tape, binary,
+    Entry, Instr, Tape, binary,
     binary::DecodeError,
     diagnostic::{Color, render},
-    testing::{Config, Source, tape},
+    interp,
+    testing::{Config, Source, inputs, tape},
     text,
     verify::verify,
 };
@@ -38,6 +39,15 @@ fn some_tape(source: &mut Source<'_>) -> Tape {
     tape(source, &Config::default())
 }
 
+/// Runs what verifies, unless it is large: it may fail, and that is all it may do.
+fn run_if_verified(tape: &Tape, source: &mut Source<'_>) {
+    let Ok(verified) = verify(tape) else { return };
+    let mut values = tape.entries.iter().filter_map(|entry| verified.ty(entry.defines()?));
+    if values.all(|ty| ty.shape.numel() < 10_000) {
+        let _ = interp::run(tape, &inputs(tape, source));
+    }
+}
+
 #[test]
 fn any_text_is_read_or_refused_with_a_place() {
     for seed in 0..3000 {
@@ -51,6 +61,7 @@ fn any_text_is_read_or_refused_with_a_place() {
         let text = String::from_utf8_lossy(&bytes);
         match text::load(&text) {
             Ok(loaded) => {
+                run_if_verified(&loaded.tape, &mut source);
                 let printed = text::print(&loaded.tape);
                 assert_eq!(
                     text::load(&printed).expect("what was printed parses").tape,
@@ -77,6 +88,34 @@ fn any_text_is_read_or_refused_with_a_place() {
     }
 }
 
+/// Ops and operands exchanged between the instructions of a valid tape: much of it still verifies, in ways that the
+/// generator does not think of.
+#[test]
+fn shuffled_tapes_are_refused_or_run() {
+    let (mut refused, mut ran) = (0, 0);
+    for seed in 0..3000 {
+        let mut source = Source::from_seed(seed);
+        let mut tape = some_tape(&mut source);
+        let instrs: Vec<Instr> = tape.instrs().cloned().collect();
+        for entry in &mut tape.entries {
+            let (Entry::Instr(instr), true) = (entry, source.chance(1, 6)) else { continue };
+            let other = source.pick(&instrs).cloned().unwrap_or_else(|| instr.clone());
+            match source.below(3) {
+                0 => instr.op = other.op,
+                1 => instr.inputs = other.inputs,
+                _ => instr.inputs.extend(other.inputs.first().copied()),
+            }
+        }
+        if verify(&tape).is_ok() {
+            ran += 1;
+        } else {
+            refused += 1;
+        }
+        run_if_verified(&tape, &mut source);
+    }
+    assert!(ran > 300 && refused > 300, "{ran} ran, {refused} were refused");
+}
+
 #[test]
 fn any_bytes_are_decoded_or_refused() {
     for seed in 0..3000 {
@@ -92,8 +131,8 @@ fn any_bytes_are_decoded_or_refused() {
         };
         if let Ok(tape) = binary::decode(&bytes) {
             assert_eq!(binary::decode(&binary::encode(&tape)).as_ref(), Ok(&tape));
-            let _ = verify(&tape);
             let _ = text::print(&tape);
+            run_if_verified(&tape, &mut source);
         }
     }
 }
