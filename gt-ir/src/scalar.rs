@@ -12,7 +12,7 @@ use crate::dtype::DType;
 
 /// A literal operand. Its type is weak: it takes the dtype of the tensors beside it, as a Python number does in PyTorch.
 ///
-/// Equality and hashing go by bits, so `nan` equals itself and `0.0` differs from `-0.0`.
+/// Equality and hashing go by bits, so `0.0` differs from `-0.0`, except that every `nan` is the same.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Scalar {
     /// A floating-point literal.
@@ -53,6 +53,7 @@ impl Scalar {
 
     fn bits(self) -> (u8, u64) {
         match self {
+            Scalar::F64(v) if v.is_nan() => (0, f64::NAN.to_bits()), // The text form has one spelling.
             Scalar::F64(v) => (0, v.to_bits()),
             Scalar::I64(v) => (1, v as u64),
             Scalar::Bool(v) => (2, v as u64),

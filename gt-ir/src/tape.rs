@@ -85,6 +85,15 @@ impl Tape {
 }
 
 impl Entry {
+    /// The name it gives to a value or a signal scope, if any.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Entry::Input { name, .. } | Entry::Output { name, .. } => name.as_deref(),
+            Entry::Enter(name) | Entry::Exit(name) => Some(name),
+            Entry::Instr(_) | Entry::Free(_) => None,
+        }
+    }
+
     /// The value this entry defines, if any.
     pub fn defines(&self) -> Option<ValueId> {
         match self {

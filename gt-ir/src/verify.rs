@@ -3,7 +3,8 @@
 //! **Values.** Each is defined once, before its uses; uses and outputs come before its free; it is freed at most once.
 //! **Types.** Each instruction has the arity of its op, and its rule ([`infer`]) accepts the operands; a type written
 //! beside an instruction is the inferred one. **Names.** A named dimension has one size throughout a tape.
-//! **Signals.** Scopes nest, close in order, and are all closed at the end of a whole tape.
+//! **Signals.** Scopes nest, close in order, and are all closed at the end of a whole tape. **Limits.** Names and operand
+//! lists are no longer than the [text](crate::text) and binary forms carry.
 //!
 //! A verified tape never makes the interpreter or an engine panic. It may still fail when run: indices are data, and so
 //! is the memory at hand. A fault is always the producer's: the user's for a tape file, the client's on the wire.
@@ -29,6 +30,7 @@ use crate::{
     op::{Arity, Operand, OperandType, infer},
     shape::Type,
     tape::{Entry, Instr, ValueId},
+    text::{MAX_OPERANDS, MAX_STRING},
 };
 
 /// The most values alive at once.
@@ -120,6 +122,11 @@ impl Verifier {
     ) -> Option<Type> {
         let at = self.seen;
         self.seen += 1;
+        if let Some(name) = entry.name().filter(|name| name.len() > MAX_STRING) {
+            let message =
+                format!("a name of {} bytes is above the limit of {MAX_STRING}", name.len());
+            report(Fault::new(at, FaultKind::Limit, message));
+        }
         match entry {
             Entry::Input { out, ty, name: _ } => {
                 self.define(at, *out, Some(*ty), Loc::NONE, report);
@@ -196,6 +203,11 @@ impl Verifier {
         declared: Option<Type>,
         report: &mut dyn FnMut(Fault),
     ) -> Option<Type> {
+        if instr.inputs.len() > MAX_OPERANDS {
+            let message = format!("{}: more than {MAX_OPERANDS} operands", instr.op.name());
+            report(Fault::new(at, FaultKind::Limit, message).loc(instr.loc));
+            return declared;
+        }
         let mut types: SmallVec<[OperandType; 3]> = SmallVec::new();
         for (i, operand) in instr.inputs.iter().enumerate() {
             match operand {

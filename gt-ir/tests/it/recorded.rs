@@ -124,6 +124,23 @@ fn the_faults_of_a_tape_are_bounded() {
     assert!(faults.iter().all(|fault| fault.kind == FaultKind::Unknown));
 }
 
+/// What the verifier accepts must reach the other side.
+#[test]
+fn what_no_form_carries_is_a_fault() {
+    let name = "x".repeat(text::MAX_STRING + 1);
+    let inputs = vec![Operand::Value(ValueId(0)); text::MAX_OPERANDS + 1];
+    let out = ValueId(1);
+    let wide = Instr { out, op: "cat[0]".parse().unwrap(), inputs: inputs.into(), loc: Loc::NONE };
+    let entries = vec![
+        entry("%0 = input : f32[2]"),
+        Entry::Enter(name.as_str().into()),
+        Entry::Exit(name.as_str().into()),
+        Entry::Instr(wide),
+    ];
+    let faults = verify(&Tape { entries }).expect_err("three faults");
+    assert_eq!(faults.iter().map(|fault| fault.kind).collect::<Vec<_>>(), [FaultKind::Limit; 3]);
+}
+
 /// A long chain of instructions, each using the next: the search for a cycle must not recurse.
 #[test]
 fn a_long_cycle_is_found_without_deep_recursion() {
