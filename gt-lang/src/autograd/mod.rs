@@ -10,7 +10,7 @@ mod backward;
 mod node;
 mod saved;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};

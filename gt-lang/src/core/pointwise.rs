@@ -1,6 +1,6 @@
 //! Element by element: arithmetic, functions, comparisons, logic, selection, casts.
 
-use gt_ir::{DType, Op};
+use gt_ir::{DType, Op, Scalar};
 
 use super::{Arg, DynTensor};
 
@@ -106,6 +106,13 @@ impl DynTensor {
     #[track_caller]
     pub fn where_<'a>(&'a self, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> DynTensor {
         DynTensor::record(Op::Where, &[Arg::Tensor(self), a.into(), b.into()])
+    }
+
+    /// `value` where `mask` (a `bool` tensor) is true, this tensor elsewhere.
+    #[must_use]
+    #[track_caller]
+    pub fn masked_fill(&self, mask: &DynTensor, value: impl Into<Scalar>) -> DynTensor {
+        mask.where_(value.into(), self)
     }
 
     /// The same elements as another dtype. Floats are cut towards zero, `bool` is "not zero".

@@ -14,8 +14,11 @@ use std::panic::Location;
 pub use adamw::{AdamW, AdamWConfig};
 pub use sgd::{Nesterov, Sgd, SgdConfig};
 
+use gt_ir::DType;
+
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
+use crate::no_grad::NoGrad;
 
 /// What all optimizers do.
 pub trait Optimizer {
@@ -38,6 +41,29 @@ pub trait Optimizer {
     fn zero_grad(&self) {
         self.parameters().iter().for_each(DynTensor::zero_grad);
     }
+}
+
+/// Scales the gradients of these leaves so that their common Euclidean norm is at most `max_norm`; returns the norm
+/// before. PyTorch's `clip_grad_norm_`.
+#[track_caller]
+pub fn clip_grad_norm<'a>(
+    params: impl IntoIterator<Item = &'a DynTensor>,
+    max_norm: f64,
+) -> DynTensor {
+    let _guard = NoGrad::enter();
+    let with_grad: Vec<(&DynTensor, DynTensor)> =
+        params.into_iter().filter_map(|p| p.grad().map(|g| (p, g))).collect();
+    let mut total: Option<DynTensor> = None;
+    for (_, grad) in &with_grad {
+        let squares = grad.square().sum(..);
+        total = Some(total.map_or(squares.clone(), |t| t + squares));
+    }
+    let Some(norm) = total.map(|t| t.sqrt()) else { return DynTensor::zeros((), DType::F32) };
+    let scale = norm.add(1e-6).pow(-1).mul(max_norm).minimum(1.0);
+    for (param, grad) in with_grad {
+        param.set_grad(Some(grad.mul(&scale)));
+    }
+    norm
 }
 
 /// The parameters, each once.

@@ -123,6 +123,21 @@ fn steps_leak_nothing_and_record_the_same_each_time() {
 }
 
 #[test]
+fn clipping_scales_all_gradients_by_one_number() {
+    let (x, y, unused) = (leaf(), leaf(), leaf());
+    (x.sum(..) * 3.0 + y.slice(0) * -3.0).backward().unwrap();
+    let all = [x.clone(), y.clone(), unused.clone()];
+    assert_eq!(clip_grad_norm(&all, 100.0).item().unwrap(), 6.0);
+    close(&x.grad().unwrap().to_vec().unwrap(), &[3.0; 3]);
+    assert_eq!(clip_grad_norm(&all, 0.6).item().unwrap(), 6.0);
+    let (x, y): (Vec<f64>, Vec<f64>) =
+        (x.grad().unwrap().to_vec().unwrap(), y.grad().unwrap().to_vec().unwrap());
+    assert!(x.iter().all(|g| (g - 0.3).abs() < 1e-6) && (y[0] + 0.3).abs() < 1e-6);
+    assert!(unused.grad().is_none());
+    assert_eq!(clip_grad_norm(&[unused], 1.0).item().unwrap(), 0.0);
+}
+
+#[test]
 fn an_error_in_a_gradient_reaches_the_parameter() {
     let w = leaf();
     w.set_grad(Some(leaf().sum(5)));
