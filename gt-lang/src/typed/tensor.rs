@@ -32,8 +32,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     /// Types the result of operands that met: each name has one size among them, and static sizes are what the type says.
     #[track_caller]
     pub(crate) fn joined(op: &str, out: DynTensor, operands: &[Arg<'_>]) -> Self {
-        let checked =
-            one_size_a_name(op, operands).and_then(|()| static_sizes(op, S::DIMS, &out.shape()));
+        let checked = one_size_a_name(op, operands)
+            .and_then(|()| out.with_value(|v| static_sizes(op, S::DIMS, &v.ty.shape)));
         match checked {
             Err(error) if out.error().is_none() => Tensor::wrap(poison(&out, error)),
             Ok(()) | Err(_) => Tensor::wrap(out),
@@ -182,26 +182,27 @@ fn poison(like: &DynTensor, error: OpError) -> DynTensor {
 
 /// Within one operation a name has one size.
 fn one_size_a_name(op: &str, operands: &[Arg<'_>]) -> Result<(), OpError> {
-    let mut bound: [(DimName, usize); 3 * gt_ir::MAX_RANK] =
-        [(DimName::NONE, 0); 3 * gt_ir::MAX_RANK];
-    let mut n_bound = 0;
-    for operand in operands.iter().take(3) {
-        let Arg::Tensor(tensor) = operand else { continue };
-        let shape = tensor.shape();
-        for dim in shape.dims().filter(|d| d.name.is_named()) {
-            match bound[..n_bound].iter().find(|(name, _)| *name == dim.name) {
-                Some(&(_, size)) if size != dim.size => {
-                    return Err(two_sizes(op, dim, size, operands));
-                }
-                Some(_) => {}
-                None => {
-                    bound[n_bound] = (dim.name, dim.size);
-                    n_bound += 1;
-                }
+    for (position, operand) in operands.iter().enumerate() {
+        let Arg::Tensor(later) = operand else { continue };
+        for earlier in &operands[..position] {
+            let Arg::Tensor(earlier) = earlier else { continue };
+            let clash =
+                later.with_value(|l| earlier.with_value(|e| clash(&e.ty.shape, &l.ty.shape)));
+            if let Some((dim, size)) = clash {
+                return Err(two_sizes(op, dim, size, operands));
             }
         }
     }
     Ok(())
+}
+
+/// A dimension of `later` whose name has another size in `earlier`, and that size.
+fn clash(earlier: &RecordedShape, later: &RecordedShape) -> Option<(RecordedDim, usize)> {
+    let mut named = later.dims().filter(|d| d.name.is_named());
+    named.find_map(|d| {
+        let mut before = earlier.dims();
+        before.find(|e| e.name == d.name && e.size != d.size).map(|e| (d, e.size))
+    })
 }
 
 fn two_sizes(op: &str, dim: RecordedDim, before: usize, operands: &[Arg<'_>]) -> OpError {

@@ -85,282 +85,107 @@ fn inserts<S: StaticShape + InsertAxis<X, One> + InsertAxis<X, Dyn>, const X: us
     agrees("stack", &stack::<X, _, _>([&x, &x]));
 }
 
+/// One call for each list of types and axes.
+macro_rules! all {
+    ($check:ident: $($($arg:tt),+;)*) => { $($check::<$($arg),+>();)* };
+}
+
 #[test]
 fn broadcasting_of_every_pair_of_ranks() {
     run(|| {
-        broadcasts::<(), ()>();
-        broadcasts::<(), (F,)>();
-        broadcasts::<(), (E, F)>();
-        broadcasts::<(), (D, E, F)>();
-        broadcasts::<(), (C, D, E, F)>();
-        broadcasts::<(), (B, C, D, E, F)>();
-        broadcasts::<(), (A, B, C, D, E, F)>();
-        broadcasts::<(F,), ()>();
-        broadcasts::<(F,), (F,)>();
-        broadcasts::<(One,), (F,)>();
-        broadcasts::<(F,), (E, F)>();
-        broadcasts::<(One,), (E, F)>();
-        broadcasts::<(F,), (D, E, F)>();
-        broadcasts::<(One,), (One, E, F)>();
-        broadcasts::<(F,), (C, D, E, F)>();
-        broadcasts::<(One,), (C, One, E, F)>();
-        broadcasts::<(F,), (B, C, D, E, F)>();
-        broadcasts::<(One,), (B, C, One, E, F)>();
-        broadcasts::<(F,), (A, B, C, D, E, F)>();
-        broadcasts::<(One,), (One, B, C, One, E, F)>();
-        broadcasts::<(E, F), ()>();
-        broadcasts::<(E, F), (F,)>();
-        broadcasts::<(One, F), (F,)>();
-        broadcasts::<(E, F), (E, F)>();
-        broadcasts::<(One, F), (E, F)>();
-        broadcasts::<(E, F), (D, E, F)>();
-        broadcasts::<(One, F), (One, E, F)>();
-        broadcasts::<(E, F), (C, D, E, F)>();
-        broadcasts::<(One, F), (C, One, E, F)>();
-        broadcasts::<(E, F), (B, C, D, E, F)>();
-        broadcasts::<(One, F), (B, C, One, E, F)>();
-        broadcasts::<(E, F), (A, B, C, D, E, F)>();
-        broadcasts::<(One, F), (One, B, C, One, E, F)>();
-        broadcasts::<(D, E, F), ()>();
-        broadcasts::<(D, E, F), (F,)>();
-        broadcasts::<(One, E, One), (F,)>();
-        broadcasts::<(D, E, F), (E, F)>();
-        broadcasts::<(One, E, One), (E, F)>();
-        broadcasts::<(D, E, F), (D, E, F)>();
-        broadcasts::<(One, E, One), (One, E, F)>();
-        broadcasts::<(D, E, F), (C, D, E, F)>();
-        broadcasts::<(One, E, One), (C, One, E, F)>();
-        broadcasts::<(D, E, F), (B, C, D, E, F)>();
-        broadcasts::<(One, E, One), (B, C, One, E, F)>();
-        broadcasts::<(D, E, F), (A, B, C, D, E, F)>();
-        broadcasts::<(One, E, One), (One, B, C, One, E, F)>();
-        broadcasts::<(C, D, E, F), ()>();
-        broadcasts::<(C, D, E, F), (F,)>();
-        broadcasts::<(One, D, One, F), (F,)>();
-        broadcasts::<(C, D, E, F), (E, F)>();
-        broadcasts::<(One, D, One, F), (E, F)>();
-        broadcasts::<(C, D, E, F), (D, E, F)>();
-        broadcasts::<(One, D, One, F), (One, E, F)>();
-        broadcasts::<(C, D, E, F), (C, D, E, F)>();
-        broadcasts::<(One, D, One, F), (C, One, E, F)>();
-        broadcasts::<(C, D, E, F), (B, C, D, E, F)>();
-        broadcasts::<(One, D, One, F), (B, C, One, E, F)>();
-        broadcasts::<(C, D, E, F), (A, B, C, D, E, F)>();
-        broadcasts::<(One, D, One, F), (One, B, C, One, E, F)>();
-        broadcasts::<(B, C, D, E, F), ()>();
-        broadcasts::<(B, C, D, E, F), (F,)>();
-        broadcasts::<(One, C, One, E, One), (F,)>();
-        broadcasts::<(B, C, D, E, F), (E, F)>();
-        broadcasts::<(One, C, One, E, One), (E, F)>();
-        broadcasts::<(B, C, D, E, F), (D, E, F)>();
-        broadcasts::<(One, C, One, E, One), (One, E, F)>();
-        broadcasts::<(B, C, D, E, F), (C, D, E, F)>();
-        broadcasts::<(One, C, One, E, One), (C, One, E, F)>();
-        broadcasts::<(B, C, D, E, F), (B, C, D, E, F)>();
-        broadcasts::<(One, C, One, E, One), (B, C, One, E, F)>();
-        broadcasts::<(B, C, D, E, F), (A, B, C, D, E, F)>();
-        broadcasts::<(One, C, One, E, One), (One, B, C, One, E, F)>();
-        broadcasts::<(A, B, C, D, E, F), ()>();
-        broadcasts::<(A, B, C, D, E, F), (F,)>();
-        broadcasts::<(One, B, One, D, One, F), (F,)>();
-        broadcasts::<(A, B, C, D, E, F), (E, F)>();
-        broadcasts::<(One, B, One, D, One, F), (E, F)>();
-        broadcasts::<(A, B, C, D, E, F), (D, E, F)>();
-        broadcasts::<(One, B, One, D, One, F), (One, E, F)>();
-        broadcasts::<(A, B, C, D, E, F), (C, D, E, F)>();
-        broadcasts::<(One, B, One, D, One, F), (C, One, E, F)>();
-        broadcasts::<(A, B, C, D, E, F), (B, C, D, E, F)>();
-        broadcasts::<(One, B, One, D, One, F), (B, C, One, E, F)>();
-        broadcasts::<(A, B, C, D, E, F), (A, B, C, D, E, F)>();
-        broadcasts::<(One, B, One, D, One, F), (One, B, C, One, E, F)>();
+        all! { broadcasts:
+            (), (); (), (F,); (), (E, F); (), (D, E, F); (), (C, D, E, F); (), (B, C, D, E, F); (), (A, B, C, D, E, F);
+            (F,), (); (F,), (F,); (One,), (F,); (F,), (E, F); (One,), (E, F); (F,), (D, E, F); (One,), (One, E, F);
+            (F,), (C, D, E, F); (One,), (C, One, E, F); (F,), (B, C, D, E, F); (One,), (B, C, One, E, F);
+            (F,), (A, B, C, D, E, F); (One,), (One, B, C, One, E, F); (E, F), (); (E, F), (F,); (One, F), (F,);
+            (E, F), (E, F); (One, F), (E, F); (E, F), (D, E, F); (One, F), (One, E, F); (E, F), (C, D, E, F);
+            (One, F), (C, One, E, F); (E, F), (B, C, D, E, F); (One, F), (B, C, One, E, F); (E, F), (A, B, C, D, E, F);
+            (One, F), (One, B, C, One, E, F); (D, E, F), (); (D, E, F), (F,); (One, E, One), (F,); (D, E, F), (E, F);
+            (One, E, One), (E, F); (D, E, F), (D, E, F); (One, E, One), (One, E, F); (D, E, F), (C, D, E, F);
+            (One, E, One), (C, One, E, F); (D, E, F), (B, C, D, E, F); (One, E, One), (B, C, One, E, F);
+            (D, E, F), (A, B, C, D, E, F); (One, E, One), (One, B, C, One, E, F); (C, D, E, F), (); (C, D, E, F), (F,);
+            (One, D, One, F), (F,); (C, D, E, F), (E, F); (One, D, One, F), (E, F); (C, D, E, F), (D, E, F);
+            (One, D, One, F), (One, E, F); (C, D, E, F), (C, D, E, F); (One, D, One, F), (C, One, E, F);
+            (C, D, E, F), (B, C, D, E, F); (One, D, One, F), (B, C, One, E, F); (C, D, E, F), (A, B, C, D, E, F);
+            (One, D, One, F), (One, B, C, One, E, F); (B, C, D, E, F), (); (B, C, D, E, F), (F,);
+            (One, C, One, E, One), (F,); (B, C, D, E, F), (E, F); (One, C, One, E, One), (E, F);
+            (B, C, D, E, F), (D, E, F); (One, C, One, E, One), (One, E, F); (B, C, D, E, F), (C, D, E, F);
+            (One, C, One, E, One), (C, One, E, F); (B, C, D, E, F), (B, C, D, E, F);
+            (One, C, One, E, One), (B, C, One, E, F); (B, C, D, E, F), (A, B, C, D, E, F);
+            (One, C, One, E, One), (One, B, C, One, E, F); (A, B, C, D, E, F), (); (A, B, C, D, E, F), (F,);
+            (One, B, One, D, One, F), (F,); (A, B, C, D, E, F), (E, F); (One, B, One, D, One, F), (E, F);
+            (A, B, C, D, E, F), (D, E, F); (One, B, One, D, One, F), (One, E, F); (A, B, C, D, E, F), (C, D, E, F);
+            (One, B, One, D, One, F), (C, One, E, F); (A, B, C, D, E, F), (B, C, D, E, F);
+            (One, B, One, D, One, F), (B, C, One, E, F); (A, B, C, D, E, F), (A, B, C, D, E, F);
+            (One, B, One, D, One, F), (One, B, C, One, E, F);
+        }
     });
 }
 
 #[test]
 fn products_of_every_pair_of_ranks() {
     run(|| {
-        multiplies::<(E,), (E,)>();
-        multiplies::<(E,), (E, F)>();
-        multiplies::<(D, E), (E,)>();
-        multiplies::<(D, E), (E, F)>();
-        multiplies::<(D, D, E), (E,)>();
-        multiplies::<(E,), (D, E, F)>();
-        multiplies::<(D, D, E), (E, F)>();
-        multiplies::<(D, E), (D, E, F)>();
-        multiplies::<(D, D, E), (D, E, F)>();
-        multiplies::<(One, D, E), (D, E, F)>();
-        multiplies::<(C, D, D, E), (E,)>();
-        multiplies::<(E,), (C, D, E, F)>();
-        multiplies::<(C, D, D, E), (E, F)>();
-        multiplies::<(D, E), (C, D, E, F)>();
-        multiplies::<(C, D, D, E), (C, D, E, F)>();
-        multiplies::<(One, One, D, E), (C, D, E, F)>();
-        multiplies::<(B, C, D, D, E), (E,)>();
-        multiplies::<(E,), (B, C, D, E, F)>();
-        multiplies::<(B, C, D, D, E), (E, F)>();
-        multiplies::<(D, E), (B, C, D, E, F)>();
-        multiplies::<(B, C, D, D, E), (B, C, D, E, F)>();
-        multiplies::<(One, One, One, D, E), (B, C, D, E, F)>();
-        multiplies::<(A, B, C, D, D, E), (E,)>();
-        multiplies::<(E,), (A, B, C, D, E, F)>();
-        multiplies::<(A, B, C, D, D, E), (E, F)>();
-        multiplies::<(D, E), (A, B, C, D, E, F)>();
-        multiplies::<(A, B, C, D, D, E), (A, B, C, D, E, F)>();
-        multiplies::<(One, One, One, One, D, E), (A, B, C, D, E, F)>();
+        all! { multiplies:
+            (E,), (E,); (E,), (E, F); (D, E), (E,); (D, E), (E, F); (D, D, E), (E,); (E,), (D, E, F); (D, D, E), (E, F);
+            (D, E), (D, E, F); (D, D, E), (D, E, F); (One, D, E), (D, E, F); (C, D, D, E), (E,); (E,), (C, D, E, F);
+            (C, D, D, E), (E, F); (D, E), (C, D, E, F); (C, D, D, E), (C, D, E, F); (One, One, D, E), (C, D, E, F);
+            (B, C, D, D, E), (E,); (E,), (B, C, D, E, F); (B, C, D, D, E), (E, F); (D, E), (B, C, D, E, F);
+            (B, C, D, D, E), (B, C, D, E, F); (One, One, One, D, E), (B, C, D, E, F); (A, B, C, D, D, E), (E,);
+            (E,), (A, B, C, D, E, F); (A, B, C, D, D, E), (E, F); (D, E), (A, B, C, D, E, F);
+            (A, B, C, D, D, E), (A, B, C, D, E, F); (One, One, One, One, D, E), (A, B, C, D, E, F);
+        }
     });
 }
 
 #[test]
 fn axes_of_every_rank() {
     run(|| {
-        has_axis::<(F,), 0>();
-        has_axis::<(E, F), 0>();
-        has_axis::<(E, F), 1>();
-        has_axis::<(D, E, F), 0>();
-        has_axis::<(D, E, F), 1>();
-        has_axis::<(D, E, F), 2>();
-        has_axis::<(C, D, E, F), 0>();
-        has_axis::<(C, D, E, F), 1>();
-        has_axis::<(C, D, E, F), 2>();
-        has_axis::<(C, D, E, F), 3>();
-        has_axis::<(B, C, D, E, F), 0>();
-        has_axis::<(B, C, D, E, F), 1>();
-        has_axis::<(B, C, D, E, F), 2>();
-        has_axis::<(B, C, D, E, F), 3>();
-        has_axis::<(B, C, D, E, F), 4>();
-        has_axis::<(A, B, C, D, E, F), 0>();
-        has_axis::<(A, B, C, D, E, F), 1>();
-        has_axis::<(A, B, C, D, E, F), 2>();
-        has_axis::<(A, B, C, D, E, F), 3>();
-        has_axis::<(A, B, C, D, E, F), 4>();
-        has_axis::<(A, B, C, D, E, F), 5>();
-        has_last::<(F,)>();
-        has_last::<(E, F)>();
-        has_last::<(D, E, F)>();
-        has_last::<(C, D, E, F)>();
-        has_last::<(B, C, D, E, F)>();
+        all! { has_axis:
+            (F,), 0; (E, F), 0; (E, F), 1; (D, E, F), 0; (D, E, F), 1; (D, E, F), 2; (C, D, E, F), 0; (C, D, E, F), 1;
+            (C, D, E, F), 2; (C, D, E, F), 3; (B, C, D, E, F), 0; (B, C, D, E, F), 1; (B, C, D, E, F), 2;
+            (B, C, D, E, F), 3; (B, C, D, E, F), 4; (A, B, C, D, E, F), 0; (A, B, C, D, E, F), 1; (A, B, C, D, E, F), 2;
+            (A, B, C, D, E, F), 3; (A, B, C, D, E, F), 4; (A, B, C, D, E, F), 5;
+        }
+        all! { has_last:
+            (F,); (E, F); (D, E, F); (C, D, E, F); (B, C, D, E, F);
+        }
     });
 }
 
 #[test]
 fn swaps_and_new_axes_of_every_rank() {
     run(|| {
-        swaps::<(F,), 0, 0>();
-        swaps::<(E, F), 0, 0>();
-        swaps::<(E, F), 0, 1>();
-        swaps::<(E, F), 1, 0>();
-        swaps::<(E, F), 1, 1>();
-        swaps::<(D, E, F), 0, 0>();
-        swaps::<(D, E, F), 0, 1>();
-        swaps::<(D, E, F), 0, 2>();
-        swaps::<(D, E, F), 1, 0>();
-        swaps::<(D, E, F), 1, 1>();
-        swaps::<(D, E, F), 1, 2>();
-        swaps::<(D, E, F), 2, 0>();
-        swaps::<(D, E, F), 2, 1>();
-        swaps::<(D, E, F), 2, 2>();
-        swaps::<(C, D, E, F), 0, 0>();
-        swaps::<(C, D, E, F), 0, 1>();
-        swaps::<(C, D, E, F), 0, 2>();
-        swaps::<(C, D, E, F), 0, 3>();
-        swaps::<(C, D, E, F), 1, 0>();
-        swaps::<(C, D, E, F), 1, 1>();
-        swaps::<(C, D, E, F), 1, 2>();
-        swaps::<(C, D, E, F), 1, 3>();
-        swaps::<(C, D, E, F), 2, 0>();
-        swaps::<(C, D, E, F), 2, 1>();
-        swaps::<(C, D, E, F), 2, 2>();
-        swaps::<(C, D, E, F), 2, 3>();
-        swaps::<(C, D, E, F), 3, 0>();
-        swaps::<(C, D, E, F), 3, 1>();
-        swaps::<(C, D, E, F), 3, 2>();
-        swaps::<(C, D, E, F), 3, 3>();
-        swaps::<(B, C, D, E, F), 0, 0>();
-        swaps::<(B, C, D, E, F), 0, 1>();
-        swaps::<(B, C, D, E, F), 0, 2>();
-        swaps::<(B, C, D, E, F), 0, 3>();
-        swaps::<(B, C, D, E, F), 0, 4>();
-        swaps::<(B, C, D, E, F), 1, 0>();
-        swaps::<(B, C, D, E, F), 1, 1>();
-        swaps::<(B, C, D, E, F), 1, 2>();
-        swaps::<(B, C, D, E, F), 1, 3>();
-        swaps::<(B, C, D, E, F), 1, 4>();
-        swaps::<(B, C, D, E, F), 2, 0>();
-        swaps::<(B, C, D, E, F), 2, 1>();
-        swaps::<(B, C, D, E, F), 2, 2>();
-        swaps::<(B, C, D, E, F), 2, 3>();
-        swaps::<(B, C, D, E, F), 2, 4>();
-        swaps::<(B, C, D, E, F), 3, 0>();
-        swaps::<(B, C, D, E, F), 3, 1>();
-        swaps::<(B, C, D, E, F), 3, 2>();
-        swaps::<(B, C, D, E, F), 3, 3>();
-        swaps::<(B, C, D, E, F), 3, 4>();
-        swaps::<(B, C, D, E, F), 4, 0>();
-        swaps::<(B, C, D, E, F), 4, 1>();
-        swaps::<(B, C, D, E, F), 4, 2>();
-        swaps::<(B, C, D, E, F), 4, 3>();
-        swaps::<(B, C, D, E, F), 4, 4>();
-        swaps::<(A, B, C, D, E, F), 0, 0>();
-        swaps::<(A, B, C, D, E, F), 0, 1>();
-        swaps::<(A, B, C, D, E, F), 0, 2>();
-        swaps::<(A, B, C, D, E, F), 0, 3>();
-        swaps::<(A, B, C, D, E, F), 0, 4>();
-        swaps::<(A, B, C, D, E, F), 0, 5>();
-        swaps::<(A, B, C, D, E, F), 1, 0>();
-        swaps::<(A, B, C, D, E, F), 1, 1>();
-        swaps::<(A, B, C, D, E, F), 1, 2>();
-        swaps::<(A, B, C, D, E, F), 1, 3>();
-        swaps::<(A, B, C, D, E, F), 1, 4>();
-        swaps::<(A, B, C, D, E, F), 1, 5>();
-        swaps::<(A, B, C, D, E, F), 2, 0>();
-        swaps::<(A, B, C, D, E, F), 2, 1>();
-        swaps::<(A, B, C, D, E, F), 2, 2>();
-        swaps::<(A, B, C, D, E, F), 2, 3>();
-        swaps::<(A, B, C, D, E, F), 2, 4>();
-        swaps::<(A, B, C, D, E, F), 2, 5>();
-        swaps::<(A, B, C, D, E, F), 3, 0>();
-        swaps::<(A, B, C, D, E, F), 3, 1>();
-        swaps::<(A, B, C, D, E, F), 3, 2>();
-        swaps::<(A, B, C, D, E, F), 3, 3>();
-        swaps::<(A, B, C, D, E, F), 3, 4>();
-        swaps::<(A, B, C, D, E, F), 3, 5>();
-        swaps::<(A, B, C, D, E, F), 4, 0>();
-        swaps::<(A, B, C, D, E, F), 4, 1>();
-        swaps::<(A, B, C, D, E, F), 4, 2>();
-        swaps::<(A, B, C, D, E, F), 4, 3>();
-        swaps::<(A, B, C, D, E, F), 4, 4>();
-        swaps::<(A, B, C, D, E, F), 4, 5>();
-        swaps::<(A, B, C, D, E, F), 5, 0>();
-        swaps::<(A, B, C, D, E, F), 5, 1>();
-        swaps::<(A, B, C, D, E, F), 5, 2>();
-        swaps::<(A, B, C, D, E, F), 5, 3>();
-        swaps::<(A, B, C, D, E, F), 5, 4>();
-        swaps::<(A, B, C, D, E, F), 5, 5>();
-        transposes::<(E, F)>();
-        transposes::<(D, E, F)>();
-        transposes::<(C, D, E, F)>();
-        transposes::<(B, C, D, E, F)>();
-        transposes::<(A, B, C, D, E, F)>();
-        inserts::<(), 0>();
-        inserts::<(F,), 0>();
-        inserts::<(F,), 1>();
-        inserts::<(E, F), 0>();
-        inserts::<(E, F), 1>();
-        inserts::<(E, F), 2>();
-        inserts::<(D, E, F), 0>();
-        inserts::<(D, E, F), 1>();
-        inserts::<(D, E, F), 2>();
-        inserts::<(D, E, F), 3>();
-        inserts::<(C, D, E, F), 0>();
-        inserts::<(C, D, E, F), 1>();
-        inserts::<(C, D, E, F), 2>();
-        inserts::<(C, D, E, F), 3>();
-        inserts::<(C, D, E, F), 4>();
-        inserts::<(B, C, D, E, F), 0>();
-        inserts::<(B, C, D, E, F), 1>();
-        inserts::<(B, C, D, E, F), 2>();
-        inserts::<(B, C, D, E, F), 3>();
-        inserts::<(B, C, D, E, F), 4>();
-        inserts::<(B, C, D, E, F), 5>();
+        all! { swaps:
+            (F,), 0, 0; (E, F), 0, 0; (E, F), 0, 1; (E, F), 1, 0; (E, F), 1, 1; (D, E, F), 0, 0; (D, E, F), 0, 1;
+            (D, E, F), 0, 2; (D, E, F), 1, 0; (D, E, F), 1, 1; (D, E, F), 1, 2; (D, E, F), 2, 0; (D, E, F), 2, 1;
+            (D, E, F), 2, 2; (C, D, E, F), 0, 0; (C, D, E, F), 0, 1; (C, D, E, F), 0, 2; (C, D, E, F), 0, 3;
+            (C, D, E, F), 1, 0; (C, D, E, F), 1, 1; (C, D, E, F), 1, 2; (C, D, E, F), 1, 3; (C, D, E, F), 2, 0;
+            (C, D, E, F), 2, 1; (C, D, E, F), 2, 2; (C, D, E, F), 2, 3; (C, D, E, F), 3, 0; (C, D, E, F), 3, 1;
+            (C, D, E, F), 3, 2; (C, D, E, F), 3, 3; (B, C, D, E, F), 0, 0; (B, C, D, E, F), 0, 1; (B, C, D, E, F), 0, 2;
+            (B, C, D, E, F), 0, 3; (B, C, D, E, F), 0, 4; (B, C, D, E, F), 1, 0; (B, C, D, E, F), 1, 1;
+            (B, C, D, E, F), 1, 2; (B, C, D, E, F), 1, 3; (B, C, D, E, F), 1, 4; (B, C, D, E, F), 2, 0;
+            (B, C, D, E, F), 2, 1; (B, C, D, E, F), 2, 2; (B, C, D, E, F), 2, 3; (B, C, D, E, F), 2, 4;
+            (B, C, D, E, F), 3, 0; (B, C, D, E, F), 3, 1; (B, C, D, E, F), 3, 2; (B, C, D, E, F), 3, 3;
+            (B, C, D, E, F), 3, 4; (B, C, D, E, F), 4, 0; (B, C, D, E, F), 4, 1; (B, C, D, E, F), 4, 2;
+            (B, C, D, E, F), 4, 3; (B, C, D, E, F), 4, 4; (A, B, C, D, E, F), 0, 0; (A, B, C, D, E, F), 0, 1;
+            (A, B, C, D, E, F), 0, 2; (A, B, C, D, E, F), 0, 3; (A, B, C, D, E, F), 0, 4; (A, B, C, D, E, F), 0, 5;
+            (A, B, C, D, E, F), 1, 0; (A, B, C, D, E, F), 1, 1; (A, B, C, D, E, F), 1, 2; (A, B, C, D, E, F), 1, 3;
+            (A, B, C, D, E, F), 1, 4; (A, B, C, D, E, F), 1, 5; (A, B, C, D, E, F), 2, 0; (A, B, C, D, E, F), 2, 1;
+            (A, B, C, D, E, F), 2, 2; (A, B, C, D, E, F), 2, 3; (A, B, C, D, E, F), 2, 4; (A, B, C, D, E, F), 2, 5;
+            (A, B, C, D, E, F), 3, 0; (A, B, C, D, E, F), 3, 1; (A, B, C, D, E, F), 3, 2; (A, B, C, D, E, F), 3, 3;
+            (A, B, C, D, E, F), 3, 4; (A, B, C, D, E, F), 3, 5; (A, B, C, D, E, F), 4, 0; (A, B, C, D, E, F), 4, 1;
+            (A, B, C, D, E, F), 4, 2; (A, B, C, D, E, F), 4, 3; (A, B, C, D, E, F), 4, 4; (A, B, C, D, E, F), 4, 5;
+            (A, B, C, D, E, F), 5, 0; (A, B, C, D, E, F), 5, 1; (A, B, C, D, E, F), 5, 2; (A, B, C, D, E, F), 5, 3;
+            (A, B, C, D, E, F), 5, 4; (A, B, C, D, E, F), 5, 5;
+        }
+        all! { transposes:
+            (E, F); (D, E, F); (C, D, E, F); (B, C, D, E, F); (A, B, C, D, E, F);
+        }
+        all! { inserts:
+            (), 0; (F,), 0; (F,), 1; (E, F), 0; (E, F), 1; (E, F), 2; (D, E, F), 0; (D, E, F), 1; (D, E, F), 2;
+            (D, E, F), 3; (C, D, E, F), 0; (C, D, E, F), 1; (C, D, E, F), 2; (C, D, E, F), 3; (C, D, E, F), 4;
+            (B, C, D, E, F), 0; (B, C, D, E, F), 1; (B, C, D, E, F), 2; (B, C, D, E, F), 3; (B, C, D, E, F), 4;
+            (B, C, D, E, F), 5;
+        }
     });
 }
