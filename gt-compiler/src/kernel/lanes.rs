@@ -378,9 +378,13 @@ impl Lanes<'_, '_> {
     pub(super) fn store(&mut self, dtype: DType, v: Value, at: Value, offset: i32) {
         match (dtype, self.lanes) {
             (DType::F32 | DType::F64 | DType::I64 | DType::I32, _) | (DType::Bool, 1) => {
-                drop(self.b.ins().store(MEMORY, v, at, offset))
+                {
+                self.b.ins().store(MEMORY, v, at, offset);
             }
-            (DType::U8, 1) => drop(self.b.ins().istore8(MEMORY, v, at, offset)),
+            }
+            (DType::U8, 1) => {
+                self.b.ins().istore8(MEMORY, v, at, offset);
+            },
             (DType::Bf16 | DType::F16, 1) => {
                 let v = self.narrow_half(dtype, v);
                 self.b.ins().istore16(MEMORY, v, at, offset);

@@ -29,6 +29,9 @@ impl Nest {
     pub(crate) fn new(mut spec: KernelSpec) -> Nest {
         drop_unit_loops(&mut spec);
         merge_loops(&mut spec);
+        if spec.loops.iter().all(|l| !l.reduce) {
+            spec.reduce = None; // one element each is its own sum
+        }
         let (order, vector) = arrange(&spec);
         let lanes = vector.map_or(1, |v| lanes(&spec, order[v]));
         let unroll = vector.map_or(1, |v| unroll(&spec, spec.loops[order[v]].extent / lanes));
@@ -99,7 +102,8 @@ fn arrange(spec: &KernelSpec) -> (PerLoop<usize>, Option<usize>) {
 fn lanes(spec: &KernelSpec, l: usize) -> usize {
     let varying = varying(spec, l);
     let (mut wide, mut narrow) = (false, false);
-    for (node, _) in spec.nodes.iter().zip(&varying).filter(|(_, v)| **v) {
+    let computed = spec.nodes.iter().zip(&varying).filter(|(_, v)| **v).map(|(node, _)| node);
+    for node in computed.chain(spec.stores.iter().map(|s| spec.node(s.value))) {
         match node.dtype {
             DType::F64 | DType::I64 => wide = true,
             DType::F32 | DType::I32 | DType::Bf16 | DType::F16 | DType::U8 => narrow = true,
