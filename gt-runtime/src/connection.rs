@@ -18,7 +18,7 @@ pub struct ConnectionConfig {
     pub control: LinkConfig,
     /// The link of tensor data.
     pub bulk: LinkConfig,
-    /// Silence of our own after which the other side is asked for a sign of life.
+    /// Silence of our own after which the other side is given a sign of life.
     pub heartbeat: Duration,
     /// Silence of the other side after which it is given up. Over a reliable transport nobody is.
     pub lease: Duration,
@@ -100,6 +100,9 @@ pub struct Connection<M = Message> {
     incarnation: Incarnation,
     config: ConnectionConfig,
     phase: Phase,
+    /// What the dispatcher called us: another name later means that it began anew.
+    name: Option<String>,
+    n_moves: u32,
     control: Link<M>,
     bulk: Link<M>,
     /// When something was last heard from, and last said to, the other side.
@@ -138,6 +141,8 @@ impl<M: Clone + Weight> Connection<M> {
             incarnation,
             config,
             phase: Phase::Open,
+            name: None,
+            n_moves: 0,
             control: Link::new(config.control),
             bulk: Link::new(config.bulk),
             heard: now,
@@ -149,6 +154,8 @@ impl<M: Clone + Weight> Connection<M> {
     /// Says hello again, from another address, as the same life: what is under way goes on once the dispatcher has answered.
     pub fn redial(&mut self, now: Time, hello: Hello) {
         if !self.is_ended() {
+            self.n_moves += 1;
+            let hello = Hello { move_number: self.n_moves, resumes: self.name.is_some(), ..hello };
             self.phase = Phase::Dialing { hello: Box::new(hello), since: now, next: now };
         }
     }
@@ -214,12 +221,7 @@ impl<M: Clone + Weight> Connection<M> {
         let stream = packet.stream;
         match packet.body {
             Body::Hello(_) => (), // A repeated one: the owner answers it.
-            Body::Welcome(welcome) => {
-                if matches!(self.phase, Phase::Dialing { .. }) {
-                    self.phase = Phase::Open;
-                    out(Incoming::Opened(welcome));
-                }
-            }
+            Body::Welcome(welcome) => self.welcomed(welcome, out),
             Body::Refused(refusal) => self.end(Ending::Refused(refusal), out),
             Body::Bye { reason } => self.end(Ending::Bye(reason), out),
             Body::Ping => self.link_mut(stream).pinged(now),
@@ -234,6 +236,16 @@ impl<M: Clone + Weight> Connection<M> {
             Body::Ack { upto, seen, credit } => {
                 self.link_mut(stream).credited(now, upto, seen, credit)
             }
+        }
+    }
+
+    fn welcomed(&mut self, welcome: Welcome, out: &mut impl FnMut(Incoming<M>)) {
+        let name = self.name.get_or_insert_with(|| welcome.name.clone());
+        if *name != welcome.name {
+            self.end(Ending::Refused(Refusal::Unknown), out);
+        } else if matches!(self.phase, Phase::Dialing { .. }) {
+            self.phase = Phase::Open;
+            out(Incoming::Opened(welcome));
         }
     }
 
@@ -267,16 +279,16 @@ impl<M: Clone + Weight> Connection<M> {
                 }
             }
             Phase::Open => {
+                if !self.config.is_reliable() && self.spoke + self.config.heartbeat <= now {
+                    // A heartbeat repeats both acknowledgements, which may have got lost.
+                    self.control.pinged(now);
+                    self.bulk.pinged(now);
+                }
                 self.control.transmit(now, &mut |body| say(Stream::Control, body));
                 self.bulk.transmit(now, &mut |body| say(Stream::Bulk, body));
                 let (lease, ending) = self.lease();
                 if lease.is_some_and(|until| until <= now) {
                     return self.end(ending, ended);
-                }
-                if !self.config.is_reliable() && !spoke && self.spoke + self.config.heartbeat <= now
-                {
-                    spoke = true;
-                    out(Packet { stream: Stream::Control, incarnation, body: Body::Ping });
                 }
             }
         }

@@ -72,7 +72,7 @@ pub enum Body<M = Message> {
         /// The sender may send while the total weight it has sent is below this.
         credit: u64,
     },
-    /// Asks for an acknowledgement: a sign of life, and of credit that may have got lost.
+    /// Asks for an acknowledgement, since one that gave credit may have got lost.
     Ping,
     /// The sender is gone when this arrives; the reason is for people.
     Bye {
@@ -92,13 +92,17 @@ pub struct Hello {
     pub role: Role,
     /// Who the sender is.
     pub identity: Identity,
+    /// How many hellos from other addresses came before it in this life: an earlier one, late, moves nothing back.
+    pub move_number: u32,
+    /// Whether this life was welcomed before.
+    pub resumes: bool,
 }
 
 impl Hello {
     /// The hello of this build.
     #[must_use]
     pub fn new(role: Role, identity: Identity) -> Hello {
-        Hello { protocol: PROTOCOL, fingerprint: gt_ir::op::FINGERPRINT, role, identity }
+        Hello { protocol: PROTOCOL, fingerprint: gt_ir::op::FINGERPRINT, role, identity, move_number: 0, resumes: false }
     }
 }
 
@@ -217,7 +221,8 @@ pub enum FromClient {
 /// Dispatcher to client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ToClient {
-    /// A piece of a fetched value (bulk), in order.
+    /// A piece of a fetched value (bulk), in order. When the rest is lost a failure follows, which may overtake pieces: those
+    /// of a question that is answered are to be dropped.
     Chunk {
         /// The fetch it answers.
         request: RequestId,

@@ -29,8 +29,13 @@ pub struct Dispatcher {
     n_workers: u64,
     /// Peers whose connection has something to send.
     dirty: BTreeSet<PeerId>,
+    /// The lives that ended last, so that a late hello does not begin one again.
+    ended: VecDeque<(Incarnation, u32)>,
     over: bool,
 }
+
+/// Lives remembered after their end.
+const MAX_ENDED: usize = 1024;
 
 /// Somebody connected.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub(super) struct Peer {
     pub(super) connection: Connection,
     pub(super) party: Party,
     pub(super) identity: Identity,
+    /// Of the hello that brought it to its address.
+    move_number: u32,
     /// For each queued message of the two streams, whom its credit goes back to.
     pub(super) owed: [VecDeque<Owed>; 2],
 }
@@ -68,6 +75,7 @@ impl Dispatcher {
             n_sessions: 0,
             n_workers: 0,
             dirty: BTreeSet::new(),
+            ended: VecDeque::new(),
             over: false,
         }
     }
@@ -201,6 +209,7 @@ impl Dispatcher {
                 return; // Of an earlier life, late.
             }
             if incarnation == current {
+                self.peers.entry(peer).and_modify(|known| known.move_number = known.move_number.max(hello.move_number));
                 return self.welcome(peer);
             }
             self.lose(peer, "it was started again");
@@ -212,8 +221,15 @@ impl Dispatcher {
         if hello.fingerprint != gt_ir::op::FINGERPRINT {
             return self.refuse(peer, incarnation, Refusal::Ops);
         }
-        if let Some(old) = self.same_life(incarnation, &hello) {
-            return self.attach(old, peer);
+        let before = self.same_life(incarnation, &hello).map(|old| (old, self.peers[&old].move_number));
+        match before {
+            Some((old, number)) if hello.move_number > number => return self.attach(old, peer, hello.move_number),
+            Some((_, 1..)) => return, // Of where it was before, late: it moves nothing back.
+            Some(_) | None => (),
+        }
+        // What this life held is gone; it must not take an empty session for it.
+        if hello.resumes || self.ended.contains(&(incarnation, hello.identity.pid)) {
+            return self.refuse(peer, incarnation, Refusal::Unknown);
         }
         if self.peers.len() >= self.config.max_peers {
             return self.refuse(peer, incarnation, Refusal::Full { limit: self.config.max_peers });
@@ -240,7 +256,7 @@ impl Dispatcher {
         let connection = Connection::accept(self.now, incarnation, config);
         self.peers.insert(
             peer,
-            Peer { connection, party, identity: hello.identity, owed: Default::default() },
+            Peer { connection, party, move_number: hello.move_number, identity: hello.identity, owed: Default::default() },
         );
         self.welcome(peer);
     }
@@ -276,8 +292,9 @@ impl Dispatcher {
     }
 
     /// The same life comes from another address: everything it holds moves there.
-    fn attach(&mut self, old: PeerId, new: PeerId) {
-        let Some(peer) = self.peers.remove(&old) else { return };
+    fn attach(&mut self, old: PeerId, new: PeerId, move_number: u32) {
+        let Some(mut peer) = self.peers.remove(&old) else { return };
+        peer.move_number = move_number;
         match peer.party {
             Party::Session(session) => {
                 self.sessions.get_mut(&session).into_iter().for_each(|session| session.peer = new)
@@ -328,6 +345,8 @@ impl Dispatcher {
         let Some(gone) = self.peers.remove(&peer) else { return };
         self.dirty.remove(&peer);
         self.out.push(Action::Forget(peer));
+        self.ended.truncate(MAX_ENDED - 1);
+        self.ended.push_front((gone.connection.incarnation(), gone.identity.pid));
         let [control, bulk] = gone.owed;
         for (stream, owed) in [(Stream::Control, control), (Stream::Bulk, bulk)] {
             owed.into_iter().for_each(|owed| self.pay(stream, owed));

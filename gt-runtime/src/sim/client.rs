@@ -10,7 +10,7 @@ use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::interp::{self, Arg};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{HostTensor, Loc, Op, Operand, Scalar, Shape};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ pub(super) struct Client {
     /// What each live value is.
     live: BTreeMap<ValueId, HostTensor>,
     reads: BTreeMap<RequestId, Read>,
+    failed: BTreeSet<RequestId>,
     pub(super) session: Option<String>,
     pub(super) n_submitted: u64,
     pub(super) n_read: u64,
@@ -52,6 +53,7 @@ impl Client {
             segment: Vec::new(),
             live: BTreeMap::new(),
             reads: BTreeMap::new(),
+            failed: BTreeSet::new(),
             session: None,
             n_submitted: 0,
             n_read: 0,
@@ -213,6 +215,9 @@ impl Client {
     fn answer(&mut self, message: ToClient) {
         match message {
             ToClient::Chunk { request, chunk } => {
+                if self.failed.contains(&request) {
+                    return; // The failure overtook it.
+                }
                 let read = self.reads.get_mut(&request).expect("only open reads are answered");
                 assert_eq!(chunk.offset, read.got.len() as u64, "a piece out of order");
                 read.got.extend_from_slice(&chunk.bytes);
@@ -225,6 +230,7 @@ impl Client {
             }
             ToClient::Failed { request, error } => {
                 self.reads.remove(&request).expect("only open reads are answered");
+                self.failed.insert(request);
                 if error.kind == ErrorKind::WorkerLost {
                     assert!(error.worker.as_deref().is_some_and(|name| error.message.contains(name)), "{error:?}");
                 }

@@ -94,7 +94,8 @@ impl Profile {
     fn connection(&self) -> ConnectionConfig {
         let transport = if self.weather.reliable { Transport::Reliable } else { Transport::Lossy(Timing::default()) };
         let link = LinkConfig { transport, window: self.window };
-        ConnectionConfig { control: link, bulk: link, answer: None, ..ConnectionConfig::remote() }
+        let grace = Duration::from_secs(4);
+        ConnectionConfig { control: link, bulk: link, answer: None, grace, ..ConnectionConfig::remote() }
     }
 
     fn dispatcher(&self) -> Config {
@@ -185,6 +186,7 @@ impl World {
         while self.now < lull {
             self.step();
         }
+        (self.network.weather.lost, self.network.weather.repeated) = (0, 0);
         let (now, mut fresh) = (self.now, BTreeMap::new());
         for i in 0..self.nodes.len() {
             if let Node::Client(client) = &mut self.nodes[i] {
@@ -251,7 +253,7 @@ impl World {
             Node::Down { back } => *back,
         });
         let next = nodes.chain(self.network.next_arrival()).chain(self.dispatcher.next_deadline()).min();
-        let slice = self.now + Duration::from_millis(100);
+        let slice = self.now + Duration::from_millis(if self.quiet { 2000 } else { 100 });
         self.now = self.now.max(next.unwrap_or(slice).min(slice));
         while let Some((way, peer, packet)) = self.network.take_arrived(self.now) {
             self.arrive(way, peer, packet);
@@ -303,7 +305,7 @@ impl World {
             if let Action::Send(peer, packet) = action {
                 let down = matches!(self.nodes[(peer.0 / APART) as usize], Node::Down { .. });
                 // The hint may be wrong; in bad weather a wrong one alone would look like an end.
-                let wrong = u64::from(self.profile.weather.lost < 3);
+                let wrong = u64::from(self.profile.weather.lost == 0);
                 if !self.profile.weather.reliable && self.random.percent(if down { 50 } else { wrong }) {
                     unreachable.push(peer);
                 }
