@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use gt_compiler::engine::Engine;
+use gt_compiler::engine::{Engine, EngineError};
 use gt_compiler::{Native, NativeConfig};
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
 use gt_ir::{HostTensor, Tape, ValueId};
@@ -34,7 +34,7 @@ pub const WORKERS: &str = "GT_WORKERS";
 const MAX_WORKERS: usize = 256;
 
 /// Makes the engine of the n-th worker.
-pub type MakeEngine = Box<dyn Fn(usize) -> Box<dyn Engine> + Send + Sync>;
+pub type MakeEngine = Box<dyn Fn(usize) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
 
 /// A running system. It ends with its last handle and the last of its sessions.
 #[derive(Clone)]
@@ -77,10 +77,14 @@ impl System {
     /// # Errors
     /// No thread can be started.
     pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let config =
-            NativeConfig { threads: (cores / workers.max(1)).max(1), ..NativeConfig::default() };
-        System::with_engines(workers, Box::new(move |_| Box::new(Native::new(config.clone()))), log)
+        let host = NativeConfig::host();
+        let config = NativeConfig {
+            threads: (host.threads / workers.max(1)).max(1),
+            memory_limit: host.memory_limit / workers.max(1),
+            ..host
+        };
+        let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
+        System::with_engines(workers, Box::new(engine), log)
     }
 
     /// A system with engines of the caller's.
@@ -103,9 +107,7 @@ impl System {
             Arc::new(Shared { state: Mutex::new(state), moved: Condvar::new(), engine, log });
         let handle = Handle(shared.clone());
         for n in 0..workers.clamp(1, MAX_WORKERS) {
-            shared.clone().start_worker(n).map_err(|e| {
-                RunError::new(ErrorKind::Resource, format!("cannot start a worker: {e}"))
-            })?;
+            shared.clone().start_worker(n)?;
         }
         Ok(System(Arc::new(handle)))
     }
@@ -169,24 +171,27 @@ impl Shared {
         }
     }
 
-    fn start_worker(self: Arc<Self>, n: usize) -> std::io::Result<()> {
-        let engine = (self.engine)(n);
+    fn start_worker(self: Arc<Self>, n: usize) -> Result<(), RunError> {
+        let cannot = |why: String| {
+            RunError::new(ErrorKind::Resource, format!("cannot start a worker: {why}"))
+        };
+        let engine = (self.engine)(n).map_err(|e| cannot(e.to_string()))?;
         let (peer, executor, queue) = self.join(engine);
         let shared = self.clone();
         let work = move || {
             if let Err(panic) =
                 catch_unwind(AssertUnwindSafe(|| shared.work(peer, executor, &queue)))
             {
-                shared.lose(peer, &panic_text(&*panic));
-                // Without a thread the sessions find no worker and say so.
+                shared.lose(peer, &format!("its engine panicked: {}", panic_text(&*panic)));
+                // Without a new one the sessions find no worker and say so.
                 let _ = shared.start_worker(n);
             }
         };
-        std::thread::Builder::new()
-            .name(format!("gt-worker-{n}"))
-            .spawn(work)
-            .map(drop)
-            .inspect_err(|e| self.lose(peer, &e.to_string()))
+        let thread = std::thread::Builder::new().name(format!("gt-worker-{n}")).spawn(work);
+        thread.map(drop).map_err(|e| {
+            self.lose(peer, &e.to_string());
+            cannot(e.to_string())
+        })
     }
 
     /// Registers a worker with the dispatcher.
@@ -236,7 +241,7 @@ impl Shared {
     fn lose(&self, peer: PeerId, why: &str) {
         let mut state = self.lock();
         if let Some(mut worker) = state.workers.remove(&peer) {
-            let bye = worker.connection.close(format!("its engine panicked: {why}"));
+            let bye = worker.connection.close(why.to_owned());
             state.bring(Event::Packet(peer, bye));
             state.settle(peer);
         }

@@ -17,7 +17,7 @@ fn system() -> System {
 }
 
 fn moody(workers: usize) -> System {
-    System::with_engines(workers, Box::new(|_| Moody::boxed()), Log::off()).unwrap()
+    System::with_engines(workers, Box::new(|_| Ok(Moody::boxed())), Log::off()).unwrap()
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(crate) struct Moody(Native);
 
 impl Moody {
     pub(crate) fn boxed() -> Box<dyn Engine> {
-        Box::new(Moody(Native::new(NativeConfig::default())))
+        Box::new(Moody(Native::new(NativeConfig::host()).unwrap()))
     }
 }
 

@@ -78,7 +78,7 @@ fn worker(
 ) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
     let worker = Worker::new(WorkerConfig { log, ..WorkerConfig::new(address.clone()) }).unwrap();
     let shutdown = worker.shutdown();
-    let engine = || Box::new(Native::new(NativeConfig::default()));
+    let engine = || Box::new(Native::new(NativeConfig::host()).unwrap());
     let thread =
         thread::spawn(move || worker.serve(engine(), |line| say.send(line.into()).unwrap_or(())));
     (shutdown, thread)
