@@ -1,6 +1,6 @@
 //! Everything a program needs: `use gt::prelude::*;`.
 
-pub use crate::core::{DynTensor, keepdim, step};
+pub use crate::core::{DynTensor, keepdim, range, step};
 pub use crate::error::{Error, Result};
 pub use crate::nn::{
     Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode, Module, Relu, Sigmoid, Tanh, repeat,

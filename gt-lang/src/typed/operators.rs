@@ -1,7 +1,7 @@
 //! `+ - * /`, their assigning forms and unary `-`, between typed tensors (owned or borrowed) and numbers on either side.
 //!
-//! Shapes broadcast as the types say; names and run-time sizes are checked when recorded. `x += y` makes a new value and
-//! lets `x` stand for it: recorded values never change.
+//! Shapes broadcast as the types say; names and run-time sizes are checked when recorded. `x += y` lets `x` stand for the result; of
+//! a leaf it changes the value, for all its clones, where nothing is tracked, as in PyTorch. Either way the type stays.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -43,7 +43,7 @@ macro_rules! with_number {
     )+ };
 }
 macro_rules! operator {
-    ($trait:ident $method:ident $assign:ident $assign_method:ident: $kind:ty, $with_int:ty) => {
+    ($trait:ident $method:ident: $kind:ty, $with_int:ty) => {
         between_tensors! { $trait $method:
             &Tensor<S, K>, &Tensor<R, K2> => $kind;
             &Tensor<S, K>, Tensor<R, K2> => $kind;
@@ -52,21 +52,50 @@ macro_rules! operator {
         }
         with_number! { $trait $method f64 => Float: &Tensor<S, K>, Tensor<S, K> }
         with_number! { $trait $method i64 => $with_int: &Tensor<S, K>, Tensor<S, K> }
-        impl<S: Shape, Rhs> $assign<Rhs> for Tensor<S, Float>
+    };
+}
+/// One assigning operator, for the operands that leave shape and kind as they are.
+macro_rules! assigning {
+    ($trait:ident $method:ident: $($r:ty),+) => { $(
+        impl<S, R: Shape, K: Kind + Promote<K2, Out = K>, K2: Kind> $trait<$r> for Tensor<S, K>
         where
-            for<'a> &'a Tensor<S, Float>: $trait<Rhs, Output = Tensor<S, Float>>,
+            S: Shape + Broadcast<R, Out = S>,
         {
             #[track_caller]
-            fn $assign_method(&mut self, rhs: Rhs) {
-                *self = $trait::$method(&*self, rhs);
+            fn $method(&mut self, rhs: $r) {
+                let mut out = self.as_dyn().clone();
+                $trait::$method(&mut out, rhs.as_dyn());
+                *self = Tensor::joined(stringify!($method), out, &[Arg::Tensor(self.as_dyn()), Arg::Tensor(rhs.as_dyn())]);
+            }
+        }
+    )+ };
+    ($trait:ident $method:ident by $number:ty: [$($g:tt)*] $kind:ty) => {
+        impl<S: Shape, $($g)*> $trait<$number> for Tensor<S, $kind> {
+            #[track_caller]
+            fn $method(&mut self, rhs: $number) {
+                let mut out = self.as_dyn().clone();
+                $trait::$method(&mut out, rhs);
+                *self = Tensor::wrap(out);
             }
         }
     };
 }
-operator!(Add add AddAssign add_assign: <K as Promote<K2>>::Out, K::WithInt);
-operator!(Sub sub SubAssign sub_assign: <K as Promote<K2>>::Out, K::WithInt);
-operator!(Mul mul MulAssign mul_assign: <K as Promote<K2>>::Out, K::WithInt);
-operator!(Div div DivAssign div_assign: Float, Float);
+operator!(Add add: <K as Promote<K2>>::Out, K::WithInt);
+operator!(Sub sub: <K as Promote<K2>>::Out, K::WithInt);
+operator!(Mul mul: <K as Promote<K2>>::Out, K::WithInt);
+operator!(Div div: Float, Float);
+
+assigning!(AddAssign add_assign: &Tensor<R, K2>, Tensor<R, K2>);
+assigning!(SubAssign sub_assign: &Tensor<R, K2>, Tensor<R, K2>);
+assigning!(MulAssign mul_assign: &Tensor<R, K2>, Tensor<R, K2>);
+assigning!(DivAssign div_assign: &Tensor<R, K2>, Tensor<R, K2>);
+assigning!(AddAssign add_assign by f64: [] Float);
+assigning!(SubAssign sub_assign by f64: [] Float);
+assigning!(MulAssign mul_assign by f64: [] Float);
+assigning!(DivAssign div_assign by f64: [] Float);
+assigning!(AddAssign add_assign by i64: [K: Kind<WithInt = K>] K);
+assigning!(SubAssign sub_assign by i64: [K: Kind<WithInt = K>] K);
+assigning!(MulAssign mul_assign by i64: [K: Kind<WithInt = K>] K);
 
 impl<S: Shape, K: Kind> Neg for &Tensor<S, K> {
     type Output = Tensor<S, K>;

@@ -4,6 +4,7 @@ use gt_ir::DType;
 
 use super::kind::{Bool, Float, Int, Kind};
 use super::operand::Operand;
+use super::relation::Broadcast;
 use super::shape::Shape;
 use super::tensor::Tensor;
 use crate::core::Arg;
@@ -89,6 +90,21 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     #[track_caller]
     pub fn clamp(&self, min: f64, max: f64) -> Tensor<S, Float> {
         Tensor::wrap(self.as_dyn().clamp(min, max))
+    }
+
+    /// `value` where the mask is true, this tensor elsewhere; the mask broadcasts.
+    #[must_use]
+    #[track_caller]
+    pub fn masked_fill<R: Shape>(&self, mask: &Tensor<R, Bool>, value: f64) -> Self
+    where
+        S: Broadcast<R, Out = S>,
+    {
+        let (x, mask) = (self.as_dyn(), mask.as_dyn());
+        Tensor::joined(
+            "masked_fill",
+            x.masked_fill(mask, value),
+            &[Arg::Tensor(x), Arg::Tensor(mask)],
+        )
     }
 
     /// The elements as `f32`.

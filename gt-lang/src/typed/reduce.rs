@@ -93,8 +93,10 @@ impl<S: Shape> Tensor<S, Float> {
     reductions! {
         /// The mean.
         mean mean mean_axis mean_keep mean_last -> Float;
-        /// The variance, divided by `n` (not `n - 1`).
+        /// The variance, divided by `n - 1`.
         var var var_axis var_keep var_last -> Float;
+        /// The square root of the variance.
+        std std std_axis std_keep std_last -> Float;
     }
 
     /// `exp(x) / sum(exp(x))` along axis `A`.

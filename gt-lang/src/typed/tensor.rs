@@ -145,6 +145,15 @@ impl<S: Shape> Tensor<S, Float> {
         self.inner.grad().map(Tensor::wrap)
     }
 
+    /// Replaces the value of a leaf: every clone sees the new one.
+    ///
+    /// # Errors
+    /// This is not a leaf, either tensor carries an error, or the sizes or dtypes differ.
+    #[track_caller]
+    pub fn assign(&self, value: &Self) -> Result<()> {
+        self.inner.assign(&value.inner)
+    }
+
     /// Forgets the gradient gathered so far.
     pub fn zero_grad(&self) {
         self.inner.zero_grad();

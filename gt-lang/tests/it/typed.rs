@@ -13,6 +13,10 @@ fn counting<S: Shape>(sizes: &[usize]) -> Tensor<S> {
     Tensor::from_vec_with((0..numel).map(|i| i as f32).collect(), sizes)
 }
 
+fn b_is_one() -> T![3; Bool] {
+    counting::<shape![3]>(&[]).eq(1.0)
+}
+
 /// The error a read of the tensor raises, without the place.
 fn error<S: Shape, K: Kind>(tensor: &Tensor<S, K>) -> String {
     let error = tensor.as_dyn().to_host().expect_err("the tensor carries an error");
@@ -42,6 +46,10 @@ fn operators_take_tensors_and_numbers_on_either_side() {
         y -= 1.0;
         y /= &(&b + 1.0);
         check(y, [-1., 1.5, 7. / 3., 5., 4.5, 13. / 3.]);
+        let mut n: T![3; Int] = Tensor::arange();
+        n += 1;
+        n *= n.clone();
+        assert_eq!(n.to_vec::<i64>(), Ok(vec![1, 4, 9]));
     });
 }
 
@@ -95,6 +103,10 @@ fn reductions_drop_or_keep_the_axis() {
         assert!(
             p.sum_last().to_vec::<f32>().is_ok_and(|s| s.iter().all(|v| (v - 1.0).abs() < 1e-6))
         );
+        let deviation: T![Batch] = x.std_last();
+        assert_eq!(deviation.to_vec::<f32>(), Ok(vec![1., 1.]));
+        let masked: T![Batch, 3] = x.masked_fill(&b_is_one(), -1.0);
+        assert_eq!(masked.to_vec::<f32>(), Ok(vec![0., -1., 2., 3., -1., 5.]));
         let q: T![Batch, 3] = x.log_softmax::<1>().exp() - &p;
         assert!(q.abs().max().item().is_ok_and(|d| d < 1e-6));
     });
@@ -270,6 +282,11 @@ fn gradients_flow_through_typed_code() {
         x.mse_loss(&target).backward().expect_err("nothing requires a gradient");
         w.zero_grad();
         assert!(w.grad().is_none());
+        let mut leaf = w.clone();
+        no_grad(|| leaf -= 1.0);
+        assert_eq!(w.to_vec::<f32>(), Ok(vec![0., 1., 2.]));
+        w.assign(&Tensor::ones()).expect("w is a leaf of this shape");
+        assert_eq!(leaf.to_vec::<f32>(), Ok(vec![1.; 3]));
     });
 }
 
