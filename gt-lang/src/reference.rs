@@ -26,6 +26,7 @@ struct State {
     /// Data of inputs whose declaration has not been submitted.
     uploads: BTreeMap<ValueId, HostTensor>,
     segments: Vec<usize>,
+    peak: usize,
     verifier: Verifier,
     /// The first entry that breaks a rule of tapes.
     fault: Option<Fault>,
@@ -50,6 +51,11 @@ impl Reference {
         self.lock().values.len()
     }
 
+    /// The most values that were ever alive at once.
+    pub fn peak(&self) -> usize {
+        self.lock().peak
+    }
+
     /// The number of entries of each segment submitted so far.
     pub fn segments(&self) -> Vec<usize> {
         self.lock().segments.clone()
@@ -68,6 +74,7 @@ impl State {
     }
 
     fn step(&mut self, entry: Entry) {
+        self.peak = self.peak.max(self.values.len());
         if let Err(fault) = self.verifier.entry(&entry) {
             self.fault.get_or_insert(fault);
         }

@@ -518,6 +518,23 @@ fn backward_is_not_tracked_and_leaves_no_values_behind() {
 }
 
 #[test]
+fn backward_frees_as_it_goes() {
+    let (session, system) = Reference::session();
+    let _entered = session.enter();
+    let x = DynTensor::ones([1], DType::F64).requires_grad();
+    let y = (0..300).fold(x.clone(), |y, _| y.tanh());
+    let loss = y.sum(..);
+    drop(y);
+    session.flush();
+    let before = system.live();
+    assert!((300..310).contains(&before), "one result for each instruction: {before}");
+    loss.backward().unwrap();
+    session.flush();
+    assert!(system.peak() < before + 10, "{} at most, {before} before", system.peak());
+    assert_eq!(system.live(), 3, "the leaf, its gradient and the loss");
+}
+
+#[test]
 fn sessions_of_several_threads_do_not_meet() {
     let work = |seed: f64| {
         let (session, _) = Reference::session();

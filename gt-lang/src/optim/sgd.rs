@@ -61,6 +61,11 @@ impl Sgd {
         &self.config
     }
 
+    /// The momentum of each parameter that has one.
+    pub fn state(&self) -> impl Iterator<Item = &DynTensor> {
+        self.momentum.iter().flatten()
+    }
+
     /// The direction to go, and the momentum after it.
     #[track_caller]
     fn direction(

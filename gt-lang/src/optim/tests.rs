@@ -123,6 +123,20 @@ fn steps_leak_nothing_and_record_the_same_each_time() {
 }
 
 #[test]
+fn the_state_of_an_optimizer_has_no_history() {
+    let w = leaf();
+    let config = SgdConfig { momentum: 0.9, weight_decay: 0.1, ..SgdConfig::default() };
+    let mut sgd = Sgd::new([w.clone()], config);
+    for _ in 0..3 {
+        sgd.zero_grad();
+        w.square().sum(..).backward().unwrap();
+        sgd.step().unwrap();
+    }
+    assert!(sgd.state().all(|velocity| !velocity.is_tracked()));
+    assert_eq!(sgd.state().count(), 1);
+}
+
+#[test]
 fn clipping_scales_all_gradients_by_one_number() {
     let (x, y, unused) = (leaf(), leaf(), leaf());
     (x.sum(..) * 3.0 + y.slice(0) * -3.0).backward().unwrap();
