@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gt_ir::{Instr, Tape};
 
-use crate::clock::{self, Time};
+use crate::clock;
 use crate::dispatcher::{Note, Party, Way};
 use crate::wire::{Chunk, FromClient, FromWorker, Message, ToClient, ToWorker};
 
@@ -180,7 +180,7 @@ impl Log {
     #[must_use]
     pub fn entry(&self) -> Option<Entry<'_>> {
         let open = self.0.as_deref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Entry { open, now: clock::now() })
+        Some(Entry { open })
     }
 
     /// One line.
@@ -210,7 +210,6 @@ elapsed  | sequence | event | source | command | size | details
 #[derive(Debug)]
 pub struct Entry<'a> {
     open: std::sync::MutexGuard<'a, Open>,
-    now: Time,
 }
 
 impl Entry<'_> {
@@ -223,7 +222,7 @@ impl Entry<'_> {
         size: u64,
         details: fmt::Arguments<'_>,
     ) {
-        let (now, open) = (self.now.as_secs_f64(), &mut *self.open);
+        let (now, open) = (clock::now().as_secs_f64(), &mut *self.open);
         open.sequence += 1;
         let head = (what.name(), open.sequence, size_text(size));
         let start = open.text.len();

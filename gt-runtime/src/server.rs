@@ -66,6 +66,8 @@ pub struct Server {
     actions: Vec<Action>,
     /// Peers found gone while sending.
     gone: Vec<PeerId>,
+    /// Who was welcomed last.
+    welcomed: Option<PeerId>,
 }
 
 impl Server {
@@ -96,6 +98,7 @@ impl Server {
             complaints,
             actions: Vec::new(),
             gone: Vec::new(),
+            welcomed: None,
         })
     }
 
@@ -140,14 +143,29 @@ impl Server {
         for _ in 0..BATCH {
             let Some(incoming) = self.socket.receive()? else { return Ok(false) };
             match self.decode(incoming) {
-                Ok(event) => self.handle(event, watch)?,
+                Ok((key, packet)) => self.packet(key, packet, watch)?,
                 Err(error) => self.complaints.add(clock::now(), &error, watch),
             }
         }
         Ok(true)
     }
 
-    fn decode(&mut self, incoming: Incoming) -> Result<Event, WireError> {
+    /// Hands a packet over. A newcomer whom it brings no welcome is not remembered: anybody can send packets.
+    fn packet(
+        &mut self,
+        key: Key,
+        packet: Packet,
+        watch: &mut impl FnMut(&str),
+    ) -> Result<(), SocketError> {
+        let (peer, new) = self.peers.id(key);
+        self.handle(Event::Packet(peer, packet), watch)?;
+        if new && self.welcomed != Some(peer) {
+            self.peers.forget(peer);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, incoming: Incoming) -> Result<(Key, Packet), WireError> {
         let from = incoming.from.clone();
         let key = uplink::key(&from)
             .ok_or_else(|| WireError::Damaged("its sender has no name".into()))?;
@@ -156,7 +174,7 @@ impl Server {
                 self.refuse_version(&from, *theirs);
             }
         })?;
-        Ok(Event::Packet(self.peers.id(key), packet))
+        Ok((key, packet))
     }
 
     /// Its sender cannot read this either, but finds the version in its first bytes.
@@ -194,6 +212,9 @@ impl Server {
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
         let Some(key) = self.peers.key(peer) else { return Ok(()) };
+        if matches!(packet.body, Body::Welcome(_)) {
+            self.welcomed = Some(peer);
+        }
         match encode(packet) {
             Ok(Frames { head, payload }) => match self.socket.send(
                 &uplink::name(packet.stream, &key),
@@ -240,15 +261,16 @@ struct Peers {
 }
 
 impl Peers {
-    fn id(&mut self, key: Key) -> PeerId {
+    /// The peer of this key, and whether it is a new one.
+    fn id(&mut self, key: Key) -> (PeerId, bool) {
         if let Some(&id) = self.ids.get(&key) {
-            return id;
+            return (id, false);
         }
         self.next += 1;
         let id = PeerId(self.next);
         self.ids.insert(key, id);
         self.keys.insert(id, key);
-        id
+        (id, true)
     }
 
     fn key(&self, id: PeerId) -> Option<Key> {

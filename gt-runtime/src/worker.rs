@@ -3,7 +3,7 @@
 pub mod core;
 pub mod executor;
 pub mod queue;
-pub(crate) mod serve;
+pub mod serve;
 
 pub use self::core::{Core, Job};
 pub use executor::Executor;
