@@ -202,7 +202,7 @@ impl<'s, 'a> Generator<'s, 'a> {
         }
     }
 
-    /// Frees, scopes and early outputs between instructions.
+    /// Frees and scopes between instructions.
     fn between(&mut self) {
         match self.below(12) {
             0 | 1 if self.live.len() > 2 => {
