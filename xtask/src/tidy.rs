@@ -33,6 +33,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-lang/examples/record_cost.rs",
     "gt-lang/src/reference.rs",
     "gt-lang/src/session.rs",
+    "gt-lang/tests/it/main.rs",
     "gt-runtime/src/embedded.rs",
 ];
 
