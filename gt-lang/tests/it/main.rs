@@ -14,7 +14,10 @@ use gt::reference::Reference;
 use gt_ir::backend::{Backend, RunError};
 
 /// What the process falls back to: no runtime is linked here.
-#[expect(unsafe_code, reason = "the symbol the session looks for; gt-runtime defines it in a whole program")]
+#[expect(
+    unsafe_code,
+    reason = "the symbol the session looks for; gt-runtime defines it in a whole program"
+)]
 // SAFETY: no other definition is linked into this test, and the signature is the declared one.
 #[unsafe(no_mangle)]
 fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {

@@ -60,7 +60,8 @@ impl Gpt {
 pub(crate) fn main() -> Result<()> {
     manual_seed(0);
     let net = Mlp::new();
-    let mut optimizer = AdamW::new(net.parameters(), AdamWConfig { lr: 1e-2, ..AdamWConfig::default() });
+    let mut optimizer =
+        AdamW::new(net.parameters(), AdamWConfig { lr: 1e-2, ..AdamWConfig::default() });
     let x: T![Batch, 64] = Tensor::randn_with([32]); // The sizes of run-time dimensions are given at run time.
     let classes: T![Batch; Int] = Tensor::randint_with(0, 10, [32]);
     for _ in 0..5 {
