@@ -191,10 +191,14 @@ pub(crate) fn matmul(op: &Op, ins: &[OperandType]) -> Result<Type> {
         ));
     }
     let batch = |s: &Shape| Shape::collect(s.dims().take(s.rank().saturating_sub(2)));
-    let batch = batch(&a.shape)?
-        .broadcast(&batch(&b.shape)?)
-        .ok_or_else(|| mismatch("leading dimensions must broadcast"))?;
-    let mut dims: Dims = batch.dims().collect();
+    let mut dims = Dims::new();
+    // The common case, on the way of every recorded instruction, has no leading dimensions.
+    if ra > 2 || rb > 2 {
+        let batch = batch(&a.shape)?
+            .broadcast(&batch(&b.shape)?)
+            .ok_or_else(|| mismatch("leading dimensions must broadcast"))?;
+        dims.extend(batch.dims());
+    }
     dims.extend((ra > 1).then(|| a.shape.dim(ra - 2)));
     dims.extend((rb > 1).then(|| b.shape.dim(rb - 1)));
     Ok(Type::new(dtype, Shape::from_dims(&dims)?))
