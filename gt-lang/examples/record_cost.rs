@@ -78,6 +78,8 @@ fn main() {
     measure("exp", 1, || drop(black_box(x.exp())));
     measure("sum over an axis", 1, || drop(black_box(x.sum(-1))));
     measure("reshape", 1, || drop(black_box(x.reshape([64, -1]))));
+    let v = w.detach();
+    measure("matmul", 1, || drop(black_box(x.matmul(&v))));
     measure("matmul with a leaf, tracked", 1, || drop(black_box(x.matmul(&w))));
     measure("relu of a tracked tensor", 1, || drop(black_box(tracked.relu())));
     let mut chain = x.clone();

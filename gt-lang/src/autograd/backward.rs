@@ -161,8 +161,9 @@ impl Recording<'_> {
                 self.known.push((id, input.ty, input.value.clone()));
             }
         }
-        self.known.push((node.output, node.ty, saved.output.clone()));
-        self.known.push((grad_id, node.ty, Some(grad)));
+        // The gradient has the type of the result.
+        self.known.push((node.output, grad.ty, saved.output.clone()));
+        self.known.push((grad_id, grad.ty, Some(grad)));
         let inputs: SmallVec<[Operand; 3]> =
             saved.inputs.iter().map(|input| input.operand).collect();
         let wanted: SmallVec<[bool; 3]> =

@@ -18,7 +18,6 @@ use crate::core::{Arg, DynTensor};
 pub(crate) struct Node {
     /// The value it computed. Later instructions have larger names, which orders the walk.
     pub(crate) output: ValueId,
-    pub(crate) ty: Type,
     pub(crate) op: Op,
     pub(crate) loc: Loc,
     /// `None` once `backward` has freed it.
@@ -107,7 +106,7 @@ impl Node {
             });
         }
         let saved = Saved { inputs, output: needs.output().then(|| output.clone()) };
-        Arc::new(Node { output: id, ty: output.ty, op: *op, loc, state: Mutex::new(Some(saved)) })
+        Arc::new(Node { output: id, op: *op, loc, state: Mutex::new(Some(saved)) })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Saved>> {
