@@ -1,6 +1,6 @@
 //! What expansions and gradient rules are written against: something that takes instructions and knows the types of values.
 //!
-//! The graph builder and the client's recorder implement [`Emit`]; [`Build`] gives every implementor the ops by name.
+//! The graph builder and the client's recorder implement [`Emit`]; `Build` gives every implementor the ops by name.
 
 use crate::{
     attr::{Axis, AxisSet, Keep, Pad, Perm, Reduce, Slice},

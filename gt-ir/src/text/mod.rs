@@ -1,4 +1,4 @@
-//! The text form of a tape: one entry a line, read by [`parse`], written by [`print`].
+//! The text form of a tape: one entry a line, read by [`parse`], written by [`print()`].
 //!
 //! ```text
 //! gt tape 1

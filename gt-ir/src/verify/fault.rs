@@ -5,7 +5,7 @@ use crate::{diagnostic::Diagnostic, intern::Loc, tape::ValueId, text::SourceMap}
 /// What kind of rule an entry breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
-    /// A value that is not alive here; [`verify`] tells the next four apart.
+    /// A value that is not alive here; [`verify`](super::verify()) tells the next four apart.
     NotLive,
     /// A value that no entry defines.
     Unknown,
