@@ -74,7 +74,7 @@ impl Error {
     }
 
     /// The error of the running system; `at` is the line that asked, used when the system knows no better one.
-    pub(crate) fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
+    pub fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
         let RunError { message, loc, worker, .. } = error;
         let loc = if loc == Loc::NONE { at.into() } else { loc };
         let (message, hint) = match message.split_once("\nhint: ") {
