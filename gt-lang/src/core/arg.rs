@@ -46,8 +46,10 @@ number_args!(f32 => F64 as f64, f64 => F64 as f64, i32 => I64 as i64, i64 => I64
 /// `..` is all of them; one axis is a number, several are an array; negative axes count from the end. [`keepdim`] keeps
 /// the reduced axes.
 ///
-/// ```ignore
-/// x.sum(..);  x.sum(-1);  x.mean([0, 2]);  x.max(keepdim(-1));
+/// ```no_run
+/// # use gt_lang::{DynTensor, keepdim};
+/// # let x: DynTensor = todo!();
+/// let (all, last, several, kept) = (x.sum(..), x.sum(-1), x.mean([0, 2]), x.max(keepdim(-1)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
