@@ -322,7 +322,8 @@ impl Lanes<'_, '_> {
         let quadrant = if which == Trig::Cos { self.b.ins().iadd(quadrant, one) } else { quadrant };
         let s = self.b.ins().fmul(r, r);
         let sin = self.poly(s, &[2.865_679_6e-6, -1.985_599_2e-4, 8.333_386e-3, -0.166_666_67]);
-        let cube = self.b.ins().fmul(r, s);
+        let nothing = self.f32(0.0);
+        let cube = self.fma(r, s, nothing); // +0 for both zeros, so that the sign of r survives below
         let sin = self.fma(sin, cube, r);
         let cos = self.poly(s, &[2.446_770_7e-5, -1.388_773e-3, 4.166_665_7e-2, -0.5, 1.0]);
         let odd = self.b.ins().band(quadrant, one);

@@ -1,3 +1,6 @@
 //! The native engine against the reference interpreter.
 
+mod limits;
+mod math;
+mod ops;
 mod random;
