@@ -3,12 +3,21 @@
 //! Each row is repeated and printed as its median with the smallest and largest, beside the bar it is held to and the commit it was
 //! measured at. Rows that need a fresh process run this program again.
 
+#![expect(clippy::disallowed_methods, reason = "benches read the clock")]
+#![expect(
+    unreachable_pub,
+    dead_code,
+    reason = "the example's modules are included as they are, and not used up"
+)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "what they measure is printed")]
+
 #[path = "../examples/digits/data.rs"]
 mod data;
 #[path = "../examples/digits/model.rs"]
 mod model;
 
 use gt::prelude::*;
+use gt_compiler::{Engine, Native, NativeConfig};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -53,12 +62,18 @@ fn table(words: &[String]) -> Outcome<()> {
     let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
     let commit = commit();
     if !json {
-        println!("{:<22} {:>10} {:>22}  {:<15} {:<16} at {commit}", "row", "median", "smallest .. largest", "unit", "bar");
+        println!(
+            "{:<22} {:>10} {:>22}  {:<15} {:<16} at {commit}",
+            "row", "median", "smallest .. largest", "unit", "bar"
+        );
     }
-    for row in ROWS.iter().filter(|row| wanted.is_empty() || wanted.iter().any(|name| *name == row.name)) {
+    for row in
+        ROWS.iter().filter(|row| wanted.is_empty() || wanted.iter().any(|name| *name == row.name))
+    {
         let mut samples = (row.measure)()?;
         samples.sort_by(f64::total_cmp);
-        let (low, median, high) = (samples[0], samples[samples.len() / 2], samples[samples.len() - 1]);
+        let (low, median, high) =
+            (samples[0], samples[samples.len() / 2], samples[samples.len() - 1]);
         let Row { name, unit, bar, .. } = row;
         if json {
             println!(
@@ -66,17 +81,28 @@ fn table(words: &[String]) -> Outcome<()> {
                 samples.len()
             );
         } else {
-            println!("{name:<22} {median:>10.2} {:>22}  {unit:<15} {bar}", format!("{low:.2} .. {high:.2}"));
+            println!(
+                "{name:<22} {median:>10.2} {:>22}  {unit:<15} {bar}",
+                format!("{low:.2} .. {high:.2}")
+            );
         }
     }
     Ok(())
 }
 
 fn commit() -> String {
-    let git = |words: &[&str]| Command::new("git").args(words).output().ok().filter(|output| output.status.success());
-    let head = git(&["rev-parse", "--short", "HEAD"]).map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
-    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|output| !output.stdout.is_empty());
-    format!("{}{}", head.unwrap_or_else(|| "unknown".into()), if dirty { " with changes" } else { "" })
+    let git = |words: &[&str]| {
+        Command::new("git").args(words).output().ok().filter(|output| output.status.success())
+    };
+    let head = git(&["rev-parse", "--short", "HEAD"])
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+    let dirty = git(&["status", "--porcelain", "--untracked-files=no"])
+        .is_some_and(|output| !output.stdout.is_empty());
+    format!(
+        "{}{}",
+        head.unwrap_or_else(|| "unknown".into()),
+        if dirty { " with changes" } else { "" }
+    )
 }
 
 /// `n` samples of what `measure` gives, after one that does not count.
@@ -108,7 +134,8 @@ fn child_start() -> Outcome<()> {
 }
 
 fn child(mode: &str) -> Outcome<f64> {
-    let output = Command::new(std::env::current_exe()?).arg(mode).stderr(Stdio::inherit()).output()?;
+    let output =
+        Command::new(std::env::current_exe()?).arg(mode).stderr(Stdio::inherit()).output()?;
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
@@ -149,12 +176,13 @@ fn dispatch2000() -> Outcome<Vec<f64>> {
 // One training step of the digits example with its loss read.
 
 fn digits_step_embedded() -> Outcome<Vec<f64>> {
-    digits_step(&gt::embedded(gt::EmbeddedConfig::default())?)
+    digits_step(&gt::embedded(1)?)
 }
 
 fn digits_step_ipc() -> Outcome<Vec<f64>> {
     let (_server, address) = started(&["server", "-p", "0"], "listening at ")?;
-    let (_worker, _) = started(&["worker", "--connect", &address], "connected to ")?;
+    let (_worker, _) =
+        started(&["worker", "--connect", &address], "registered with the server at ")?;
     digits_step(&gt::connect(&address)?)
 }
 
@@ -164,7 +192,8 @@ fn digits_step(session: &Session) -> Outcome<Vec<f64>> {
     let (training, _) = data::load();
     let batch: Vec<usize> = (0..32).collect();
     let net = model::Mlp::new();
-    let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.01, momentum: 0.9, ..Default::default() });
+    let mut optimizer =
+        Sgd::new(net.parameters(), SgdConfig { lr: 0.01, momentum: 0.9, ..Default::default() });
     samples(20, || {
         let time = seconds(|| {
             for _ in 0..N {
@@ -190,7 +219,8 @@ impl Drop for Running {
 fn started(words: &[&str], mark: &str) -> Outcome<(Running, String)> {
     let this = std::env::current_exe()?;
     let program = this.ancestors().nth(2).ok_or("no folder")?.join("gt-cli");
-    let mut child = Command::new(&program).args(words).stderr(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    let mut child =
+        Command::new(&program).args(words).stderr(Stdio::piped()).stdout(Stdio::null()).spawn()?;
     let says = child.stderr.take().ok_or("no output")?;
     let running = Running(child);
     let mut lines = BufReader::new(says).lines();
@@ -202,4 +232,95 @@ fn started(words: &[&str], mark: &str) -> Outcome<(Running, String)> {
         }
     }
     Err(format!("{} ended at once", program.display()).into())
+}
+
+// How fast two threads copy memory: 16 M floats from one place to another, read and written bytes counted.
+
+const N_ELEMENTS: usize = 1 << 24;
+
+fn copy_16m() -> Outcome<Vec<f64>> {
+    let from = vec![1.0_f32; N_ELEMENTS];
+    let mut to = vec![0.0_f32; N_ELEMENTS];
+    samples(15, || {
+        let time = seconds(|| {
+            std::thread::scope(|scope| {
+                let halves = from.chunks(N_ELEMENTS / 2).zip(to.chunks_mut(N_ELEMENTS / 2));
+                halves.for_each(|(from, to)| drop(scope.spawn(|| to.copy_from_slice(from))));
+            });
+            Ok(())
+        })?;
+        Ok(gigabytes_per_second(time))
+    })
+}
+
+/// One array of `N_ELEMENTS` floats read and one written.
+fn gigabytes_per_second(time: f64) -> f64 {
+    (2 * N_ELEMENTS * size_of::<f32>()) as f64 / time / 1e9
+}
+
+// Eight pointwise operations on 16 M floats as one region: one kernel, one pass over memory.
+
+const CHAIN: &str = "\
+gt tape 1
+%0 = input : f32[16777216]
+%1 = mul %0, 1.5
+%2 = add %1, 0.25
+%3 = maximum %2, 0.0
+%4 = mul %3, %0
+%5 = sub %4, 0.5
+%6 = abs %5
+%7 = minimum %6, 4.0
+%8 = add %7, %0
+output %8
+";
+
+fn chain_16m() -> Outcome<Vec<f64>> {
+    let (tape, _) = gt::ir::text::parse(CHAIN).map_err(|found| format!("{found:?}"))?;
+    let graph = gt::ir::lower(&tape)?;
+    let mut engine = Native::new(NativeConfig::host())?;
+    let program = engine.compile(&graph)?;
+    let shape = gt::ir::Shape::new(&[N_ELEMENTS])?;
+    let x = engine.upload(&gt::ir::HostTensor::from_vec(vec![0.5_f32; N_ELEMENTS], shape)?)?;
+    let mut last = engine.run(&program, &[&x], graph.slots())?;
+    samples(15, || {
+        // The result before the last one is given back, so that memory comes from the pool.
+        let start = Instant::now();
+        let results = engine.run(&program, &[&x], graph.slots())?;
+        let time = start.elapsed().as_secs_f64();
+        last = results;
+        Ok(gigabytes_per_second(time))
+    })
+}
+
+// What the process grows by between step 1,000 and step 100,000.
+
+fn memory_growth() -> Outcome<Vec<f64>> {
+    Ok(vec![child("--child-memory")?])
+}
+
+fn child_memory() -> Outcome<()> {
+    let (training, _) = data::load();
+    let batch: Vec<usize> = (0..32).collect();
+    let net = model::Mlp::new();
+    let mut optimizer =
+        Sgd::new(net.parameters(), SgdConfig { lr: 0.01, momentum: 0.9, ..Default::default() });
+    let mut before = 0;
+    for n_steps in 1..=100_000 {
+        let loss = model::step(&net, &mut optimizer, training.pick(&batch))?;
+        if n_steps % 100 == 0 {
+            loss.item()?;
+        }
+        if n_steps == 1_000 {
+            before = resident_kib()?;
+        }
+    }
+    println!("{}", resident_kib()? as i64 - before as i64);
+    Ok(())
+}
+
+/// The memory of this process, as the system counts it.
+fn resident_kib() -> Outcome<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
 }

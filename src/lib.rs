@@ -1,36 +1,12 @@
 //! GT: eager-looking tensor programs in Rust that run through compiled kernels, in this process or on a cluster.
 //!
-//! ```
-//! use gt::prelude::*;
-//!
-//! dims! { Batch }
-//!
-//! #[derive(Module)]
-//! struct Mlp { fc1: Linear<N<4>, N<16>>, fc2: Linear<N<16>, N<1>> }
-//!
-//! impl Mlp {
-//!     fn forward(&self, x: &T![Batch, 4]) -> T![Batch, 1] {
-//!         self.fc2.forward(&self.fc1.forward(x).relu())
-//!     }
-//! }
-//!
-//! # fn main() -> gt::Result<()> {
-//! let net = Mlp::new();
-//! let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.05, ..Default::default() });
-//! let x: T![Batch, 4] = Tensor::randn_with([32]);
-//! let y = x.sum_keep::<1>();
-//! for _ in 0..100 {
-//!     let loss = (net.forward(&x) - &y).square().mean();
-//!     optimizer.zero_grad();
-//!     loss.backward()?;
-//!     optimizer.step();
-//! }
-//! println!("{:.3}", (net.forward(&x) - y).square().mean().item()?);
-//! # Ok(()) }
-//! ```
-//!
 //! The first operation starts a dispatcher and a worker inside the process. With `GT_CONNECT=HOST:PORT` in the environment, or with
 //! [`connect`], the same program runs on a server's workers. This crate re-exports the others; it has no logic of its own.
+
+/// The code of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use gt_ir as ir;
 pub use gt_lang::*;
@@ -51,10 +27,13 @@ pub fn connect(address: &str) -> Result<Session> {
 /// # Errors
 /// No thread can be started.
 pub fn embedded(n_workers: usize) -> Result<Session> {
-    let system = gt_runtime::embedded::System::start(n_workers, gt_runtime::log::Log::from_environment());
+    let system =
+        gt_runtime::embedded::System::start(n_workers, gt_runtime::log::Log::from_environment());
     opened(system.map(|system| system.session()))
 }
 
-fn opened(backend: std::result::Result<Arc<dyn ir::backend::Backend>, ir::backend::RunError>) -> Result<Session> {
+fn opened(
+    backend: std::result::Result<Arc<dyn ir::backend::Backend>, ir::backend::RunError>,
+) -> Result<Session> {
     backend.map(Session::with_backend).map_err(|error| Error::from_run(error, ir::Loc::NONE))
 }

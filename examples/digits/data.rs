@@ -4,8 +4,6 @@
 
 /// Pixels of an image.
 pub const PIXELS: usize = 64;
-/// Kinds of digits.
-pub const CLASSES: usize = 10;
 
 /// Images and what they show.
 #[derive(Default)]

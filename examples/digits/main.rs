@@ -3,6 +3,10 @@
 //! It runs in this process, with nothing else installed, or on a cluster (`--connect HOST:PORT`, or `GT_CONNECT`), with
 //! bit-identical losses for the same seed.
 
+#![expect(clippy::disallowed_methods, reason = "examples read the clock")]
+#![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
+#![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
+
 mod data;
 mod model;
 mod progress;
@@ -11,6 +15,7 @@ mod tape;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use data::{Digits, Shuffler};
+use gt::ir::backend::Stats;
 use gt::prelude::*;
 use model::Mlp;
 use progress::{Epoch, Progress, bytes, thousands};
@@ -21,7 +26,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 const BATCH: usize = 32;
-const OPTIMIZER: SgdConfig = SgdConfig { lr: 0.1, momentum: 0.9, dampening: 0.0, weight_decay: 0.0, nesterov: false };
+
+fn optimizer_config() -> SgdConfig {
+    SgdConfig { lr: 0.1, momentum: 0.9, ..Default::default() }
+}
 
 /// Train a classifier of handwritten digits, embedded or on a cluster
 #[derive(Parser)]
@@ -36,7 +44,7 @@ struct Args {
     /// Workers inside this process [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "connect", value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
-    /// Write the tape of one training step to this file, in text form (`-`: standard output)
+    /// Write the tape of one training step to this file, in text form, and end (`-`: standard output)
     #[arg(long, value_name = "FILE")]
     emit_tape: Option<PathBuf>,
     /// Run on this server rather than in this process (as GT_CONNECT does)
@@ -60,22 +68,29 @@ fn main() {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("interrupted after {0} epochs")]
+#[error("interrupted after epoch {0}")]
 struct Interrupted(u32);
 
 fn train(args: &Args) -> Result<()> {
     let interrupt = watch_for_interrupt()?;
     let session = open(args)?;
+    let done = train_in(&session, args, &interrupt);
+    // A server hears of the end at once, rather than when it misses this process.
+    session.close();
+    done
+}
+
+fn train_in(session: &Session, args: &Args, interrupt: &AtomicBool) -> Result<()> {
     let _current = session.enter();
     session.manual_seed(args.seed);
 
     let (training, test) = data::load();
     if let Some(file) = &args.emit_tape {
-        return emit_tape(&session, file, &training);
+        return emit_tape(session, file, &training);
     }
     let (test_images, test_labels) = model::upload(test);
     let net = Mlp::new();
-    let mut optimizer = Sgd::new(net.parameters(), OPTIMIZER);
+    let mut optimizer = Sgd::new(net.parameters(), optimizer_config());
 
     let mut order: Vec<usize> = (0..training.len()).collect();
     let mut shuffler = Shuffler::new(args.seed);
@@ -102,14 +117,14 @@ fn train(args: &Args) -> Result<()> {
         progress.epoch(Epoch { number, loss, accuracy, samples_per_second })?;
     }
     progress.finish();
-    report(&session, args, accuracy)
+    report(session, args, accuracy)
 }
 
 /// A session where the arguments say: in this process, or on a server.
 fn open(args: &Args) -> Result<Session> {
     let session = match (&args.connect, args.workers) {
         (Some(address), _) => gt::connect(address)?,
-        (None, Some(n_workers)) => gt::embedded(gt::EmbeddedConfig { workers: n_workers.into(), ..Default::default() })?,
+        (None, Some(n_workers)) => gt::embedded(n_workers.into())?,
         (None, None) => Session::current()?,
     };
     Ok(session)
@@ -130,9 +145,11 @@ fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
 /// Writes what one step of training records.
 fn emit_tape(session: &Session, file: &Path, training: &Digits) -> Result<()> {
     let batch = training.pick(&(0..BATCH).collect::<Vec<_>>());
-    let text = gt::ir::text::print(&tape::of_a_step(session, OPTIMIZER, &batch)?);
+    let text = gt::ir::text::print(&tape::of_a_step(session, optimizer_config(), &batch)?);
     if file == Path::new("-") {
-        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output");
+        return std::io::stdout()
+            .write_all(text.as_bytes())
+            .context("cannot write to standard output");
     }
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
@@ -143,7 +160,8 @@ fn report(session: &Session, args: &Args, accuracy: f32) -> Result<()> {
     let total = stats.total();
     let mut out = std::io::stdout().lock();
     if args.json {
-        let (instructions, segments, kernels) = (total.instructions, total.segments, total.kernels_compiled);
+        let (instructions, segments, kernels) =
+            (total.instructions, total.segments, total.kernels_compiled);
         let (bytes_in, bytes_out, workers) = (total.bytes_in, total.bytes_out, stats.workers.len());
         writeln!(
             out,

@@ -43,6 +43,6 @@ pub fn step(net: &Mlp, optimizer: &mut impl Optimizer, batch: Digits) -> Result<
     let loss = net.loss(&images, &labels);
     optimizer.zero_grad();
     loss.backward()?;
-    optimizer.step();
+    optimizer.step()?;
     Ok(loss.detach())
 }

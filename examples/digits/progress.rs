@@ -23,12 +23,15 @@ impl Progress {
     pub fn new(n_epochs: u32, n_steps: usize, json: bool) -> Progress {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let bar = (!json && !dumb && std::io::stderr().is_terminal() && std::io::stdout().is_terminal()).then(|| {
-            let colors = if set("NO_COLOR") { "{bar:30}" } else { "{bar:30.cyan/blue}" };
-            let template = format!("{{elapsed}} {colors} {{pos}}/{{len}} steps  {{msg}}");
-            let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::new(u64::from(n_epochs) * n_steps as u64).with_style(style)
-        });
+        let bar =
+            (!json && !dumb && std::io::stderr().is_terminal() && std::io::stdout().is_terminal())
+                .then(|| {
+                    let colors = if set("NO_COLOR") { "{bar:30}" } else { "{bar:30.cyan/blue}" };
+                    let template = format!("{{elapsed}} {colors} {{pos}}/{{len}} steps  {{msg}}");
+                    let style = ProgressStyle::with_template(&template)
+                        .unwrap_or_else(|_| ProgressStyle::default_bar());
+                    ProgressBar::new(u64::from(n_epochs) * n_steps as u64).with_style(style)
+                });
         Progress { n_epochs, json, bar }
     }
 
@@ -39,17 +42,26 @@ impl Progress {
     pub fn epoch(&self, epoch: Epoch) -> std::io::Result<()> {
         let Epoch { number, loss, accuracy, samples_per_second: speed } = epoch;
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("loss {loss:.4}  accuracy {accuracy:.4}  {} samples/s", thousands(speed as u64)));
+            bar.set_message(format!(
+                "loss {loss:.4}  accuracy {accuracy:.4}  {} samples/s",
+                thousands(speed as u64)
+            ));
             return Ok(());
         }
         // `{loss}` prints as many digits as it takes to tell this number from its neighbours.
         let mut out = std::io::stdout().lock();
         if self.json {
-            writeln!(out, r#"{{"epoch":{number},"loss":{loss},"accuracy":{accuracy},"samples_per_second":{speed:.0}}}"#)
+            writeln!(
+                out,
+                r#"{{"epoch":{number},"loss":{loss},"accuracy":{accuracy},"samples_per_second":{speed:.0}}}"#
+            )
         } else {
             let n_epochs = self.n_epochs;
             let speed = thousands(speed as u64);
-            writeln!(out, "epoch {number:>2}/{n_epochs}  loss {loss:<12}  accuracy {accuracy:.4}  {speed} samples/s")
+            writeln!(
+                out,
+                "epoch {number:>2}/{n_epochs}  loss {loss:<12}  accuracy {accuracy:.4}  {speed} samples/s"
+            )
         }
     }
 

@@ -66,9 +66,6 @@ pub(crate) struct WorkerArgs {
     /// Threads that compute [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// The name that errors and statistics call it by [default: host name and process]
-    #[arg(long)]
-    pub(crate) name: Option<String>,
     /// What computes
     #[arg(long, value_enum, default_value_t = EngineName::Native)]
     pub(crate) engine: EngineName,

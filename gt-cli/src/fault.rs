@@ -63,10 +63,10 @@ fn place(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The user asked for the end before the work was done.
+/// The user asked for the end; what that meant.
 #[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub(crate) struct Interrupted;
+#[error("{0}")]
+pub(crate) struct Interrupted(pub(crate) &'static str);
 
 /// What a running system says about a failure: the message, the line that recorded it where there is one, the worker.
 pub(crate) fn run_error(error: RunError) -> anyhow::Error {
@@ -89,6 +89,8 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
     } else if let Some(diagnosed) = diagnosed {
         eprintln!("{}", diagnosed.drawn());
         eprintln!("\nerror: {diagnosed}");
+    } else if error.is::<Interrupted>() {
+        eprintln!("{error}");
     } else {
         eprintln!("error: {error:#}");
     }

@@ -9,6 +9,7 @@ mod compile;
 mod fault;
 mod files;
 mod run;
+mod serve;
 mod signals;
 mod system;
 mod tensors;
@@ -19,8 +20,8 @@ use clap::Parser;
 fn main() {
     let cli = Cli::parse();
     let done = match &cli.command {
-        Command::Server(_args) => Ok(()),
-        Command::Worker(_args) => Ok(()),
+        Command::Server(args) => serve::server(args, cli.json),
+        Command::Worker(args) => serve::worker(args, cli.json),
         Command::Compile(args) => compile::compile(args, cli.json),
         Command::Run(args) => run::run(args, cli.json),
     };

@@ -16,12 +16,18 @@ output %2 \"doubled\"
 const BAD: &[(&str, &str)] = &[
     ("unknown_op", "gt tape 1\n%0 = input : f32[2]\n%1 = mathmul %0, %0\n"),
     ("arity", "gt tape 1\n%0 = input : f32[2]\n%1 = add %0\n"),
-    ("shapes", "gt tape 1\n%0 = input : f32[2,3]\n%1 = input : f32[4,5]\n%2 = matmul %0, %1\noutput %2\n"),
+    (
+        "shapes",
+        "gt tape 1\n%0 = input : f32[2,3]\n%1 = input : f32[4,5]\n%2 = matmul %0, %1\noutput %2\n",
+    ),
     ("dtypes", "gt tape 1\n%0 = input : i64[2]\n%1 = mean[0] %0\noutput %1\n"),
     ("declared_type", "gt tape 1\n%0 = input : f32[2,3]\n%1 = sum[0] %0 : f32[2]\noutput %1\n"),
     ("cycle", "gt tape 1\n%0 = exp %1\n%1 = exp %0\noutput %1\n"),
     ("use_after_free", "gt tape 1\n%0 = input : f32[2]\nfree %0\n%1 = exp %0\noutput %1\n"),
-    ("huge_dimension", "gt tape 1\n%0 = input : f32[99999999999999999999]\n%1 = input : f32[4294967296,4294967296]\n"),
+    (
+        "huge_dimension",
+        "gt tape 1\n%0 = input : f32[99999999999999999999]\n%1 = input : f32[4294967296,4294967296]\n",
+    ),
     ("negative_dimension", "gt tape 1\n%0 = input : f32[-2]\n"),
     ("truncated", "gt tape 1\n%0 = input : f32[2]\n%1 = add %0,"),
     ("not_a_tape", "hello\n"),
@@ -40,7 +46,10 @@ fn every_bad_tape_is_shown_at_its_place() {
         let (status, said) = run("gt-cli", &["--json", "run", &file]).bad();
         assert_eq!(status, Some(1), "{name}: {said}");
         let json: serde_json::Value = serde_json::from_str(&said).unwrap();
-        assert!(json["faults"].as_array().is_some_and(|faults| !faults.is_empty()), "{name}: {said}");
+        assert!(
+            json["faults"].as_array().is_some_and(|faults| !faults.is_empty()),
+            "{name}: {said}"
+        );
     }
 }
 
@@ -78,7 +87,8 @@ fn a_tape_is_printed_as_tape_graph_and_dot() {
 fn a_tape_runs_on_tensors_from_a_file() {
     let folder = Folder::new("run");
     let tape = folder.write("good.gt", GOOD);
-    let inputs = folder.write("in.safetensors", safetensors(&[("x", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]));
+    let inputs = folder
+        .write("in.safetensors", safetensors(&[("x", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]));
     let outputs = folder.path("out.safetensors");
     run("gt-cli", &["run", &tape, "--inputs", &inputs, "--outputs", &outputs]).good();
     let file = std::fs::read(&outputs).unwrap();
@@ -100,20 +110,35 @@ fn what_is_missing_or_does_not_fit_is_named() {
     let wrong = folder.write("wrong.safetensors", safetensors(&[("x", &[2], &[1.0, 2.0])]));
     let cases = [
         (vec!["run", &tape], "no tensor for input `x` (f32[Batch=2,3]); no tensors are given"),
-        (vec!["run", &tape, "--inputs", &other], "no tensor for input `x` (f32[Batch=2,3]); given are: y"),
-        (vec!["run", &tape, "--inputs", &wrong], "input `x` is f32[Batch=2,3] on the tape, but f32[2] in the file"),
+        (
+            vec!["run", &tape, "--inputs", &other],
+            "no tensor for input `x` (f32[Batch=2,3]); given are: y",
+        ),
+        (
+            vec!["run", &tape, "--inputs", &wrong],
+            "input `x` is f32[Batch=2,3] on the tape, but f32[2] in the file",
+        ),
         (vec!["run", &tape, "--inputs", &tape], "not a safetensors file"),
         (vec!["run", "no such file.gt"], "cannot read no such file.gt"),
     ];
     for (words, expected) in cases {
         let (status, said) = run("gt-cli", &words).bad();
-        assert!(status == Some(1) && said.starts_with("error: ") && said.contains(expected), "{words:?}: {said}");
+        assert!(
+            status == Some(1) && said.starts_with("error: ") && said.contains(expected),
+            "{words:?}: {said}"
+        );
     }
 }
 
 #[test]
 fn a_wrong_command_line_is_a_usage_error() {
-    for words in [&["frobnicate"][..], &["run"], &["server", "-p", "99999"], &["compile", "a.gt", "--emit", "pdf"], &[]] {
+    for words in [
+        &["frobnicate"][..],
+        &["run"],
+        &["server", "-p", "99999"],
+        &["compile", "a.gt", "--emit", "pdf"],
+        &[],
+    ] {
         let (status, said) = run("gt-cli", words).bad();
         assert!(status == Some(2) && said.contains("Usage"), "{words:?}: {said}");
     }
@@ -122,9 +147,14 @@ fn a_wrong_command_line_is_a_usage_error() {
 
 /// A file of `f32` tensors.
 fn safetensors(tensors: &[(&str, &[usize], &[f32])]) -> Vec<u8> {
-    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(_, _, data)| data.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
+    let bytes: Vec<Vec<u8>> = tensors
+        .iter()
+        .map(|(_, _, data)| data.iter().flat_map(|v| v.to_le_bytes()).collect())
+        .collect();
     let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
-        let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), bytes).unwrap();
+        let view =
+            safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), bytes)
+                .unwrap();
         (name.to_string(), view)
     });
     safetensors::serialize(views.collect::<Vec<_>>(), None).unwrap()

@@ -24,7 +24,9 @@ fn build() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(2).unwrap();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"]).arg(folder.parent().unwrap());
+    cargo
+        .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"])
+        .arg(folder.parent().unwrap());
     if folder.file_name().unwrap() == "release" {
         cargo.arg("--release");
     }
@@ -118,8 +120,12 @@ impl Process {
         let (send, lines) = channel();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let also = send.clone();
-        std::thread::spawn(move || each_line(stdout, |line| drop(send.send((Stream::Stdout, line)))));
-        std::thread::spawn(move || each_line(stderr, |line| drop(also.send((Stream::Stderr, line)))));
+        std::thread::spawn(move || {
+            each_line(stdout, |line| drop(send.send((Stream::Stdout, line))))
+        });
+        std::thread::spawn(move || {
+            each_line(stderr, |line| drop(also.send((Stream::Stderr, line))))
+        });
         let name = format!("{path} {}", words.join(" "));
         Process { name, child, lines, stdout: String::new(), stderr: String::new() }
     }
@@ -131,7 +137,10 @@ impl Process {
             match self.next_line() {
                 Some(line) if line.contains(words) => return line,
                 Some(_) => {}
-                None => panic!("{} ended without saying `{words}`:\n{}\n{}", self.name, self.stdout, self.stderr),
+                None => panic!(
+                    "{} ended without saying `{words}`:\n{}\n{}",
+                    self.name, self.stdout, self.stderr
+                ),
             }
         }
     }
@@ -147,7 +156,13 @@ impl Process {
     }
 
     pub(crate) fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &self.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// Waits for its end.
@@ -155,7 +170,11 @@ impl Process {
     pub(crate) fn finish(mut self) -> Finished {
         while self.next_line().is_some() {}
         let status = self.child.wait().unwrap();
-        Finished { status, stdout: std::mem::take(&mut self.stdout), stderr: std::mem::take(&mut self.stderr) }
+        Finished {
+            status,
+            stdout: std::mem::take(&mut self.stdout),
+            stderr: std::mem::take(&mut self.stderr),
+        }
     }
 
     /// Its memory in KiB, as the system counts it.
@@ -170,14 +189,21 @@ impl Process {
     fn next_line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok((stream, line)) => {
-                let text = if matches!(stream, Stream::Stdout) { &mut self.stdout } else { &mut self.stderr };
+                let text = if matches!(stream, Stream::Stdout) {
+                    &mut self.stdout
+                } else {
+                    &mut self.stderr
+                };
                 text.push_str(&line);
                 text.push('\n');
                 Some(line)
             }
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("{} says nothing and does not end:\n{}\n{}", self.name, self.stdout, self.stderr)
+                panic!(
+                    "{} says nothing and does not end:\n{}\n{}",
+                    self.name, self.stdout, self.stderr
+                )
             }
         }
     }
@@ -211,11 +237,18 @@ impl Cluster {
     pub(crate) fn start(n_workers: usize) -> Cluster {
         let mut server = Process::start("gt-cli", &["server", "-p", "0"]);
         let line = server.until("listening at ");
-        let address = line.split("listening at ").nth(1).unwrap().split_whitespace().next().unwrap().to_string();
+        let address = line
+            .split("listening at ")
+            .nth(1)
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .to_string();
         let workers = (0..n_workers).map(|i| {
-            let name = format!("test-worker-{i}");
-            let mut worker = Process::start("gt-cli", &["worker", "--connect", &address, "--name", &name]);
-            worker.until("connected");
+            let mut worker = Process::start("gt-cli", &["worker", "--connect", &address]);
+            let line = worker.until("registered with the server at");
+            assert!(line.ends_with(&format!(" as w{i}")), "{line}");
             worker
         });
         let workers = workers.collect();

@@ -1,4 +1,6 @@
 //! Dumps that a reviewer reads: a change in them is a change in what GT records or builds.
+#![expect(unreachable_pub, reason = "the example's modules are included as they are")]
+#![expect(dead_code, reason = "not all of the example is used here")]
 
 #[path = "../../examples/digits/data.rs"]
 mod data;
@@ -34,12 +36,15 @@ fn check_recorded(name: &str, mut tape: Tape) {
 
 #[test]
 fn a_digits_step() {
-    let session = gt::embedded(gt::EmbeddedConfig::default()).unwrap();
+    let session = gt::embedded(1).unwrap();
     let _current = session.enter();
     session.manual_seed(0);
     let (training, _) = data::load();
     let config = SgdConfig { lr: 0.1, momentum: 0.9, ..Default::default() };
-    check_recorded("digits_step", tape::of_a_step(&session, config, &training.pick(&[0, 1, 2, 3])).unwrap());
+    check_recorded(
+        "digits_step",
+        tape::of_a_step(&session, config, &training.pick(&[0, 1, 2, 3])).unwrap(),
+    );
 }
 
 dims! { Seq }
@@ -55,9 +60,10 @@ struct Attention {
 
 impl Attention {
     fn forward(&self, x: &T![Seq, 16]) -> T![Seq, 16] {
-        let _scope = signal("attention");
+        let _scope = gt::signal::scope("attention");
         let normed = self.norm.forward(x);
-        let (q, k, v) = (self.query.forward(&normed), self.key.forward(&normed), self.value.forward(&normed));
+        let (q, k, v) =
+            (self.query.forward(&normed), self.key.forward(&normed), self.value.forward(&normed));
         let scores = (q.matmul(&k.t()) * 0.25).softmax_last();
         x + scores.matmul(&v)
     }
@@ -65,7 +71,7 @@ impl Attention {
 
 #[test]
 fn an_attention_block() {
-    let session = gt::embedded(gt::EmbeddedConfig::default()).unwrap();
+    let session = gt::embedded(1).unwrap();
     let _current = session.enter();
     session.manual_seed(0);
     session.start_trace();
@@ -76,5 +82,8 @@ fn an_attention_block() {
     let y = net.forward(&x);
     y.square().mean().backward().unwrap();
     y.to_vec::<f32>().unwrap();
-    check_recorded("attention", tape::standalone(&before, session.stop_trace(), &BTreeMap::new()));
+    check_recorded(
+        "attention",
+        tape::standalone(&before, session.stop_trace(), &BTreeMap::new(), &BTreeMap::new()),
+    );
 }

@@ -1,0 +1,94 @@
+//! `gt-cli server` and `gt-cli worker`: the runtime's shells with a terminal and signals.
+//!
+//! News goes to standard error as lines, or with `--json` to standard output as objects.
+
+use crate::args::{ServerArgs, WorkerArgs};
+use crate::fault::Interrupted;
+use crate::signals::Interrupt;
+use anyhow::{Context, Result, bail};
+use gt_compiler::{Native, NativeConfig};
+use gt_runtime::log::Log;
+use gt_runtime::server::{Server, ServerConfig};
+use gt_runtime::worker::serve::{End, Worker, WorkerConfig};
+use gt_runtime::zmq::{Address, Exposure};
+use serde_json::json;
+use std::io::Write;
+use std::path::Path;
+
+/// Why the others are told that this process ends.
+const STOPPED: &str = "it was stopped by a signal";
+
+pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
+    let config = ServerConfig {
+        address: Address { host: args.host.clone(), port: args.port },
+        exposure: if args.insecure { Exposure::Insecure } else { Exposure::Loopback },
+        log: log(args.log_file.as_deref())?,
+        ..ServerConfig::local(args.port)
+    };
+    let server = Server::bind(config)?;
+    let shutdown = server.shutdown();
+    let interrupt = Interrupt::watch(move || shutdown.shut_down(STOPPED))?;
+    let address = server.address().clone();
+    if json {
+        news(json, &json!({ "event": "listening", "address": address.to_string() }).to_string());
+    } else {
+        news(
+            json,
+            &format!(
+                "listening at {address}\nworkers join with: gt-cli worker --connect {address}"
+            ),
+        );
+    }
+    server.run(|line| tell(json, line))?;
+    if interrupt.asked() {
+        Err(Interrupted("the server was stopped; its clients and workers were told").into())
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn worker(args: &WorkerArgs, json: bool) -> Result<()> {
+    let address: Address = args.connect.parse()?;
+    let log = log(args.log_file.as_deref())?;
+    let host = NativeConfig::host();
+    let threads = args.threads.map_or(host.threads, usize::from);
+    let engine =
+        Native::new(NativeConfig { threads, ..host }).context("cannot start the native engine")?;
+    let worker = Worker::new(WorkerConfig { log, ..WorkerConfig::new(address.clone()) })?;
+    let shutdown = worker.shutdown();
+    let _interrupt = Interrupt::watch(move || shutdown.shut_down(STOPPED))?;
+    match worker.serve(Box::new(engine), |line| tell(json, line))? {
+        End::ShutDown(_) => bail!(Interrupted("the worker was stopped; the server was told")),
+        End::Server(reason) => {
+            tell(json, &format!("the server at {address} ended: {reason}"));
+            Ok(())
+        }
+    }
+}
+
+/// The instruction log of the file that is named, or else the one that the environment asks for.
+fn log(file: Option<&Path>) -> Result<Log> {
+    match file {
+        Some(file) => {
+            Log::to_file(file).with_context(|| format!("cannot write {}", file.display()))
+        }
+        None => Ok(Log::from_environment()),
+    }
+}
+
+fn tell(json: bool, line: &str) {
+    if json {
+        news(json, &json!({ "event": "news", "text": line }).to_string());
+    } else {
+        news(json, line);
+    }
+}
+
+/// Says it, and goes on when nobody listens any more: a server does not end because a terminal did.
+fn news(json: bool, text: &str) {
+    let _ = if json {
+        writeln!(std::io::stdout(), "{text}")
+    } else {
+        writeln!(std::io::stderr(), "{text}")
+    };
+}
