@@ -72,8 +72,8 @@ pub(crate) struct Interrupted(pub(crate) &'static str);
 pub(crate) fn run_error(error: RunError) -> anyhow::Error {
     let place =
         if error.loc == Loc::NONE { String::new() } else { format!("\n  at {}", error.loc) };
-    let worker =
-        error.worker.as_ref().map(|name| format!(" (on worker {name})")).unwrap_or_default();
+    let unsaid = error.worker.filter(|name| !error.message.contains(name));
+    let worker = unsaid.map(|name| format!(" (on worker {name})")).unwrap_or_default();
     anyhow::anyhow!("{}{worker}{place}", error.message)
 }
 
