@@ -133,7 +133,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cause = &*self.0;
         f.write_str(&cause.message)?;
-        if let Some(worker) = cause.worker.as_ref().filter(|worker| !cause.message.contains(*worker)) {
+        if let Some(worker) =
+            cause.worker.as_ref().filter(|worker| !cause.message.contains(*worker))
+        {
             write!(f, " (on worker {worker})")?;
         }
         if cause.loc != Loc::NONE {
