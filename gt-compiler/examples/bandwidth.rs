@@ -5,7 +5,9 @@
 use std::time::Instant;
 
 use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Value};
-use gt_ir::{Graph, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, ValueId, attr, tape::Entry};
+use gt_ir::{
+    Graph, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, ValueId, attr, tape::Entry,
+};
 
 const N: usize = 1 << 24;
 
@@ -32,7 +34,12 @@ impl Recorder {
 
     fn op(&mut self, op: Op, inputs: &[Operand]) -> Operand {
         let out = self.id();
-        self.tape.entries.push(Entry::Instr(Instr { out, op, inputs: inputs.into(), loc: Loc::NONE }));
+        self.tape.entries.push(Entry::Instr(Instr {
+            out,
+            op,
+            inputs: inputs.into(),
+            loc: Loc::NONE,
+        }));
         Operand::Value(out)
     }
 
@@ -62,6 +69,15 @@ fn median(n: usize, mut f: impl FnMut() -> Result<(), EngineError>) -> Outcome<f
     Ok(times[times.len() / 2])
 }
 
+/// Seconds of processor time all threads of this process have used; steadier than the clock on a busy machine.
+fn processor_time() -> f64 {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanoseconds = |path: std::path::PathBuf| -> Option<f64> {
+        std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+    };
+    threads.filter_map(|t| nanoseconds(t.path())).sum::<f64>() * 1e-9
+}
+
 /// Bytes read and written a second when two threads copy 64 MiB with the standard library.
 fn copy_bandwidth() -> Outcome<f64> {
     let (from, mut to) = (vec![1u8; 4 * N], vec![2u8; 4 * N]);
@@ -76,15 +92,39 @@ fn copy_bandwidth() -> Outcome<f64> {
     Ok(8.0 * N as f64 / seconds)
 }
 
-fn chain(engine: &mut Native, name: &str, bytes: usize, copy: f64, graph: &Graph, inputs: &[&Value]) -> Outcome<()> {
+/// As a kernel does it on one thread: what the processor time of a chain is to be compared with.
+fn copy_processor_time() -> f64 {
+    let (from, mut to) = (vec![1u8; 4 * N], vec![2u8; 4 * N]);
+    let mut copy = |n: usize| {
+        (0..n).for_each(|_| {
+            std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from))
+        })
+    };
+    copy(2);
+    let before = processor_time();
+    copy(10);
+    (processor_time() - before) / 10.0
+}
+
+fn chain(
+    engine: &mut Native,
+    name: &str,
+    bytes: usize,
+    copy: f64,
+    graph: &Graph,
+    inputs: &[&Value],
+) -> Outcome<()> {
     let start = Instant::now();
     let program = engine.compile(graph)?;
     let compile = start.elapsed().as_secs_f64();
+    let before = processor_time();
     let seconds = median(9, || engine.run(&program, inputs, graph.slots()).map(drop))?;
+    let processor = (processor_time() - before) / 11.0;
     let rate = bytes as f64 / seconds;
     println!(
-        "{name}: {:.2} ms, {:.1} GB/s, {:.0} % of the copy; {} steps compiled in {:.2} ms",
+        "{name}: {:.2} ms ({:.2} ms of processor), {:.1} GB/s, {:.0} % of the copy; {} steps compiled in {:.2} ms",
         seconds * 1e3,
+        processor * 1e3,
         rate / 1e9,
         100.0 * rate / copy,
         program.n_steps(),
@@ -97,7 +137,11 @@ fn main() -> Outcome<()> {
     let mut engine = Native::new(NativeConfig { threads: 2, ..NativeConfig::host() })?;
     println!("{:?}", engine.info());
     let copy = copy_bandwidth()?;
-    println!("copy, 2 threads: {:.1} GB/s", copy / 1e9);
+    println!(
+        "copy, 2 threads: {:.1} GB/s ({:.2} ms of processor)",
+        copy / 1e9,
+        copy_processor_time() * 1e3
+    );
 
     let data: Vec<f32> = (0..N).map(|i| (i % 1000) as f32 * 0.004 - 2.0).collect();
     let host = HostTensor::from_vec(data, Shape::new(&[N])?)?;
@@ -125,15 +169,26 @@ fn main() -> Outcome<()> {
         let product = r.op(Op::Mul, &[t, s]);
         let mut y = r.op(Op::Add, &[product, v]);
         if sum {
-            y = r.op(Op::Sum(attr::Reduce { axes: [0].into_iter().collect(), keep: attr::Keep::No }), &[y]);
+            y = r.op(
+                Op::Sum(attr::Reduce { axes: [0].into_iter().collect(), keep: attr::Keep::No }),
+                &[y],
+            );
         }
         r.graph(y)
     };
     chain(&mut engine, "tanh(1.5x+b)*sigmoid(x)+x", 8 * N, copy, &tanh_chain(false)?, &[&x, &b])?;
-    chain(&mut engine, "sum(tanh(1.5x+b)*sigmoid(x)+x)", 4 * N, copy, &tanh_chain(true)?, &[&x, &b])?;
+    chain(
+        &mut engine,
+        "sum(tanh(1.5x+b)*sigmoid(x)+x)",
+        4 * N,
+        copy,
+        &tanh_chain(true)?,
+        &[&x, &b],
+    )?;
     let mut r = Recorder::default();
     let v = r.input(&host);
-    let y = r.op(Op::Sum(attr::Reduce { axes: [0].into_iter().collect(), keep: attr::Keep::No }), &[v]);
+    let y =
+        r.op(Op::Sum(attr::Reduce { axes: [0].into_iter().collect(), keep: attr::Keep::No }), &[v]);
     chain(&mut engine, "sum(x)", 4 * N, copy, &r.graph(y)?, &[&x])?;
 
     let small = HostTensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], Shape::new(&[4])?)?;
@@ -148,9 +203,14 @@ fn main() -> Outcome<()> {
     println!("execute(add) on 4 elements: {:.0} ns", seconds * 1e6);
     let side = HostTensor::from_vec(vec![0.5f32; 1 << 20], Shape::new(&[1024, 1024])?)?;
     let m = engine.upload(&side)?;
-    let seconds = median(9, || engine.execute(&Op::MatMul, &[Arg::Value(&m), Arg::Value(&m)]).map(drop))?;
+    let seconds =
+        median(9, || engine.execute(&Op::MatMul, &[Arg::Value(&m), Arg::Value(&m)]).map(drop))?;
     println!("matmul 1024: {:.2} ms", seconds * 1e3);
     let stats = engine.stats();
-    println!("{} kernels, {:.2} ms each", stats.kernels_compiled, stats.compile_time.as_secs_f64() * 1e3 / stats.kernels_compiled.max(1) as f64);
+    println!(
+        "{} kernels, {:.2} ms each",
+        stats.kernels_compiled,
+        stats.compile_time.as_secs_f64() * 1e3 / stats.kernels_compiled.max(1) as f64
+    );
     Ok(())
 }

@@ -60,13 +60,9 @@ impl Storage {
 
     /// The elements for writing, while nobody else holds this storage.
     pub(crate) fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
-        match self.owner {
-            // SAFETY: pool memory is exclusively this storage's, which is borrowed mutably.
-            Owner::Pool { .. } => {
-                Some(unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) })
-            }
-            Owner::Host(_) => None,
-        }
+        let Owner::Pool { .. } = self.owner else { return None };
+        // SAFETY: pool memory is exclusively this storage's, which is borrowed mutably.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) })
     }
 }
 

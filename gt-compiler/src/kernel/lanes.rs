@@ -82,12 +82,12 @@ impl Lanes<'_, '_> {
         self.b.ins().bitcast(ty, flags, v)
     }
 
-    pub(super) fn to_int_bits(&mut self, v: Value) -> Value {
+    pub(super) fn as_int(&mut self, v: Value) -> Value {
         let ty = if self.lanes == 1 { types::I32 } else { types::I32X4 };
         self.bits(ty, v)
     }
 
-    pub(super) fn to_f32_bits(&mut self, v: Value) -> Value {
+    pub(super) fn as_f32(&mut self, v: Value) -> Value {
         let ty = self.reg(DType::F32);
         self.bits(ty, v)
     }
@@ -222,7 +222,7 @@ impl Lanes<'_, '_> {
     }
 
     fn round_bf16(&mut self, v: Value) -> Value {
-        let bits = self.to_int_bits(v);
+        let bits = self.as_int(v);
         let (one, half, keep, quiet) = (
             self.i32(1),
             self.i32(0x7fff),
@@ -237,11 +237,11 @@ impl Lanes<'_, '_> {
         let is_nan = self.is_nan(v);
         let out = self.select(is_nan, nan, sum);
         let out = self.b.ins().band(out, keep);
-        self.to_f32_bits(out)
+        self.as_f32(out)
     }
 
     fn round_f16(&mut self, v: Value) -> Value {
-        let bits = self.to_int_bits(v);
+        let bits = self.as_int(v);
         let sign_mask = self.i32(i32::MIN);
         let sign = self.b.ins().band(bits, sign_mask);
         let magnitude = self.b.ins().bxor(bits, sign);
@@ -253,11 +253,11 @@ impl Lanes<'_, '_> {
         let normal = self.b.ins().iadd(normal, odd);
         let normal = self.b.ins().band(normal, keep);
         // Subnormal results: adding 0.5 leaves multiples of 2^-24.
-        let float = self.to_f32_bits(magnitude);
+        let float = self.as_f32(magnitude);
         let shift = self.f32(0.5);
         let subnormal = self.b.ins().fadd(float, shift);
         let subnormal = self.b.ins().fsub(subnormal, shift);
-        let subnormal = self.to_int_bits(subnormal);
+        let subnormal = self.as_int(subnormal);
         let (smallest, overflow, infinity) =
             (self.i32(0x3880_0000), self.i32(0x477f_f000), self.i32(0x7f80_0000));
         let tiny = self.b.ins().icmp(IntCC::SignedLessThan, magnitude, smallest);
@@ -268,7 +268,7 @@ impl Lanes<'_, '_> {
         let quiet = self.i32(0x7fc0_0000);
         let out = self.select(is_nan, quiet, out);
         let out = self.b.ins().bor(out, sign);
-        self.to_f32_bits(out)
+        self.as_f32(out)
     }
 
     /// The bits of an `f16` (in an `i32`) as an `f32`.
@@ -279,29 +279,29 @@ impl Lanes<'_, '_> {
         let sign = self.shl(sign, 16);
         let magnitude = self.b.ins().band(h, magnitude_mask);
         let magnitude = self.shl(magnitude, 13);
-        let small = self.to_f32_bits(magnitude);
+        let small = self.as_f32(magnitude);
         let scale = self.f32(f32::from_bits(0x7780_0000)); // 2^112, the distance of the exponent biases
         let scaled = self.b.ins().fmul(small, scale);
-        let scaled = self.to_int_bits(scaled);
+        let scaled = self.as_int(scaled);
         let infinity = self.i32(0x7f80_0000);
         let special = self.b.ins().bor(magnitude, infinity);
         let is_special = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, magnitude, top);
         let out = self.select(is_special, special, scaled);
         let out = self.b.ins().bor(out, sign);
-        self.to_f32_bits(out)
+        self.as_f32(out)
     }
 
     /// An `f32` that is exactly an `f16`, as its bits in an `i32`.
     fn f32_to_f16(&mut self, v: Value) -> Value {
-        let bits = self.to_int_bits(v);
+        let bits = self.as_int(v);
         let (sign_mask, infinity) = (self.i32(i32::MIN), self.i32(0x7f80_0000));
         let sign = self.b.ins().band(bits, sign_mask);
         let magnitude = self.b.ins().bxor(bits, sign);
         let sign = self.shr(sign, 16);
-        let float = self.to_f32_bits(magnitude);
+        let float = self.as_f32(magnitude);
         let scale = self.f32(f32::from_bits(0x0780_0000)); // 2^-112
         let small = self.b.ins().fmul(float, scale);
-        let small = self.to_int_bits(small);
+        let small = self.as_int(small);
         let small = self.shr(small, 13);
         let (half_infinity, half_quiet) = (self.i32(0x7c00), self.i32(0x7e00));
         let is_infinite = self.b.ins().icmp(IntCC::Equal, magnitude, infinity);
@@ -363,14 +363,14 @@ impl Lanes<'_, '_> {
             return self.f16_to_f32(v);
         }
         let v = self.shl(v, 16);
-        self.to_f32_bits(v)
+        self.as_f32(v)
     }
 
     fn narrow_half(&mut self, dtype: DType, v: Value) -> Value {
         if dtype == DType::F16 {
             return self.f32_to_f16(v);
         }
-        let v = self.to_int_bits(v);
+        let v = self.as_int(v);
         self.shr(v, 16)
     }
 
@@ -378,13 +378,11 @@ impl Lanes<'_, '_> {
     pub(super) fn store(&mut self, dtype: DType, v: Value, at: Value, offset: i32) {
         match (dtype, self.lanes) {
             (DType::F32 | DType::F64 | DType::I64 | DType::I32, _) | (DType::Bool, 1) => {
-                {
                 self.b.ins().store(MEMORY, v, at, offset);
-            }
             }
             (DType::U8, 1) => {
                 self.b.ins().istore8(MEMORY, v, at, offset);
-            },
+            }
             (DType::Bf16 | DType::F16, 1) => {
                 let v = self.narrow_half(dtype, v);
                 self.b.ins().istore16(MEMORY, v, at, offset);
@@ -423,7 +421,7 @@ impl Lanes<'_, '_> {
             return self.per_lane(from, to, [v], |l, [v]| l.cast(from, to, v));
         }
         if to == DType::Bool {
-            return self.to_bool(from, v);
+            return self.nonzero(from, v);
         }
         let out = match (scalar_type(from), scalar_type(to)) {
             (types::I8, _) => self.from_bool(to, v),
@@ -446,7 +444,7 @@ impl Lanes<'_, '_> {
         self.normalize(to, out)
     }
 
-    fn to_bool(&mut self, from: DType, v: Value) -> Value {
+    fn nonzero(&mut self, from: DType, v: Value) -> Value {
         if from.is_float() {
             let c = if from == DType::F64 {
                 self.b.ins().f64const(0.0)

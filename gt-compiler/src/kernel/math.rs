@@ -103,7 +103,7 @@ impl Lanes<'_, '_> {
     fn clamp(&mut self, x: Value, low: f32, high: f32) -> Value {
         let (low, high) = (self.f32(low), self.f32(high));
         // In this order of operands the comparisons keep NaN.
-        let above = self.b.ins().fcmp(FloatCC::GreaterThan, x, high);
+        let above = self.b.ins().fcmp(FloatCC::LessThan, high, x);
         let x = self.select(above, high, x);
         let below = self.b.ins().fcmp(FloatCC::LessThan, x, low);
         self.select(below, low, x)
@@ -114,7 +114,7 @@ impl Lanes<'_, '_> {
         let (scale, round) = (self.f32(scale), self.f32(ROUND));
         let shifted = self.fma(x, scale, round);
         let n = self.b.ins().fsub(shifted, round);
-        let (bits, base) = (self.to_int_bits(shifted), self.i32(ROUND.to_bits() as i32));
+        let (bits, base) = (self.as_int(shifted), self.i32(ROUND.to_bits() as i32));
         let int = self.b.ins().isub(bits, base);
         (int, n)
     }
@@ -131,7 +131,7 @@ impl Lanes<'_, '_> {
         let bias = self.i32(127);
         let e = self.b.ins().iadd(n, bias);
         let bits = self.shl(e, 23);
-        self.to_f32_bits(bits)
+        self.as_f32(bits)
     }
 
     fn exp(&mut self, x: Value) -> Value {
@@ -163,13 +163,13 @@ impl Lanes<'_, '_> {
         let (zero, less) = (self.f32(0.0), self.f32(-23.0));
         let e_base = self.select(is_tiny, less, zero);
 
-        let bits = self.to_int_bits(normal);
+        let bits = self.as_int(normal);
         let root_half = self.i32(0x3f35_04f3);
         let relative = self.b.ins().isub(bits, root_half);
         let e = self.sar(relative, 23);
         let e_bits = self.shl(e, 23);
         let m_bits = self.b.ins().isub(bits, e_bits);
-        let m = self.to_f32_bits(m_bits);
+        let m = self.as_f32(m_bits);
         let float = self.reg(DType::F32);
         let e = self.b.ins().fcvt_from_sint(float, e);
         let e = self.b.ins().fadd(e, e_base);
@@ -234,11 +234,11 @@ impl Lanes<'_, '_> {
     /// The magnitude of `v` with the sign of `x`; NaN stays NaN.
     fn with_sign_of(&mut self, v: Value, x: Value) -> Value {
         let (bits, x_bits, mask, rest) =
-            (self.to_int_bits(v), self.to_int_bits(x), self.i32(i32::MIN), self.i32(i32::MAX));
+            (self.as_int(v), self.as_int(x), self.i32(i32::MIN), self.i32(i32::MAX));
         let sign = self.b.ins().band(x_bits, mask);
         let magnitude = self.b.ins().band(bits, rest);
         let out = self.b.ins().bor(magnitude, sign);
-        self.to_f32_bits(out)
+        self.as_f32(out)
     }
 
     /// A polynomial near 0, `1 - exp(polynomial)` elsewhere.
@@ -272,7 +272,7 @@ impl Lanes<'_, '_> {
                 -2.676_813_5e-2,
                 0.112_819_925,
                 -0.376_125_34,
-                0.128_379_166,
+                0.128_379_17,
             ],
         );
         let near = self.fma(near, x, x);
@@ -316,7 +316,8 @@ impl Lanes<'_, '_> {
 
     fn trig_reduced(&mut self, which: Trig, x: Value) -> Value {
         let (quadrant, n) = self.nearest_multiple(x, std::f32::consts::FRAC_2_PI);
-        let parts = [self.f32(-1.570_796), self.f32(-3.139_164_7e-7), self.f32(-5.390_302_5e-15)];
+        let parts =
+            [0xbfc9_0fd8, 0xb4a8_885a, 0xa7c2_34c4].map(|bits| self.f32(f32::from_bits(bits)));
         let r = parts.into_iter().fold(x, |r, part| self.fma(n, part, r));
         let one = self.i32(1);
         let quadrant = if which == Trig::Cos { self.b.ins().iadd(quadrant, one) } else { quadrant };
@@ -333,9 +334,9 @@ impl Lanes<'_, '_> {
         let two = self.i32(2);
         let flip = self.b.ins().band(quadrant, two);
         let flip = self.shl(flip, 30);
-        let out = self.to_int_bits(out);
+        let out = self.as_int(out);
         let out = self.b.ins().bxor(out, flip);
-        self.to_f32_bits(out)
+        self.as_f32(out)
     }
 }
 

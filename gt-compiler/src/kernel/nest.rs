@@ -5,7 +5,7 @@
 
 use gt_ir::DType;
 
-use super::spec::{Access, KernelSpec, Loop, PerLoop};
+use super::spec::{Access, Binary, Expr, KernelSpec, Loop, Node, PerLoop, Unary};
 
 /// A spec with its loops brought into shape.
 #[derive(Clone, Debug)]
@@ -123,9 +123,7 @@ fn varying(spec: &KernelSpec, l: usize) -> Vec<bool> {
     let mut varying: Vec<bool> = Vec::with_capacity(spec.nodes.len());
     for node in &spec.nodes {
         let own = match &node.expr {
-            super::spec::Expr::Load { access, .. } | super::spec::Expr::Index(access) => {
-                access.strides[l] != 0
-            }
+            Expr::Load { access, .. } | Expr::Index(access) => access.strides[l] != 0,
             other => other.operands().iter().any(|o| varying[o.0 as usize]),
         };
         varying.push(own);
@@ -135,7 +133,25 @@ fn varying(spec: &KernelSpec, l: usize) -> Vec<bool> {
 
 /// How many vectors to handle together: enough to hide latency, few enough to keep short loops and large bodies small.
 fn unroll(spec: &KernelSpec, vectors: usize) -> usize {
-    let most = if spec.nodes.len() > 24 { 2 } else { 4 };
+    let weight = |n: &Node| match n.expr {
+        Expr::Unary(
+            Unary::Exp | Unary::Log | Unary::Sin | Unary::Cos | Unary::Tanh | Unary::Erf,
+            _,
+        )
+        | Expr::Binary(Binary::Pow, ..) => 12,
+        Expr::Load { .. }
+        | Expr::Scalar(_)
+        | Expr::Index(_)
+        | Expr::Unary(..)
+        | Expr::Binary(..)
+        | Expr::Select(..)
+        | Expr::Cast(_) => 1,
+    };
+    let most = match spec.nodes.iter().map(weight).sum::<usize>() {
+        0..24 => 4,
+        24..64 => 2,
+        _ => 1,
+    };
     match vectors {
         0..4 => 1,
         4..8 => most.min(2),

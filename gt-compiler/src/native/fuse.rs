@@ -12,6 +12,7 @@ use super::{
     index::{self, Map},
     plan::{BufferId, KernelStep, Partials, ScalarArg, Work},
     schedule::{Action, Scheduler, action},
+    stream,
 };
 use crate::{
     engine::EngineError,
@@ -20,6 +21,8 @@ use crate::{
 
 /// Elements of work worth a task of its own: 64 KiB of `f32`.
 const GRAIN: usize = 16 << 10;
+/// Results of so many bytes are out of the caches before anybody reads them.
+const STREAM: usize = 16 << 20;
 /// Additions one accumulator makes before its result is folded in `f64`.
 const MAX_CHAIN: usize = 512;
 
@@ -255,8 +258,12 @@ impl<'s, 'g> Fuse<'s, 'g> {
             self.buffers[usize::from(buffer)] = self.scheduler.buffer_of(bytes);
         }
         let parallel_chunk = parallel_chunk(&nest);
+        let streams = reduce.is_none()
+            && out_dtype.size() * nest.spec.parallel_len() >= STREAM
+            && stream::fits(&nest);
         let (buffers, scalars) = (self.buffers, self.scalars);
-        let step = KernelStep { nest, kernel: None, buffers, scalars, parallel_chunk, partials };
+        let step =
+            KernelStep { nest, kernel: None, buffers, scalars, parallel_chunk, streams, partials };
         self.scheduler.push(Work::Kernel(Box::new(step)));
         Ok(())
     }

@@ -105,7 +105,6 @@ fn floats<T: Pod + Send + Sync>(
     let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
     cut(context, work, &|batch, start, end| {
-        let target = target;
         let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
         let at = (batch * work.m + start) * work.n;
         // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes rows `start..end` of this batch.
@@ -114,7 +113,7 @@ fn floats<T: Pod + Send + Sync>(
                 end - start,
                 work.n,
                 work.k,
-                target.0.cast::<T>().wrapping_add(at),
+                target.address().cast::<T>().wrapping_add(at),
                 1,
                 work.n as isize,
                 false,
@@ -209,11 +208,10 @@ fn integers<T: Pod + Send + Sync>(
     let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
     cut(context, work, &|batch, start, end| {
-        let target = target;
         let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
         for i in start..end {
             let at = (batch * work.m + i) * work.n;
-            let row = target.0.cast::<T>().wrapping_add(at);
+            let row = target.address().cast::<T>().wrapping_add(at);
             // SAFETY: this task alone touches row `i` of this batch, which has `n` elements.
             let row = unsafe { std::slice::from_raw_parts_mut(row, work.n) };
             for p in 0..work.k {

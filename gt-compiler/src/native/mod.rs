@@ -12,6 +12,7 @@ mod plan;
 mod routines;
 mod run;
 mod schedule;
+mod stream;
 
 use std::{sync::Arc, time::Duration};
 

@@ -79,8 +79,8 @@ pub(super) enum ScalarArg {
 /// What a step does.
 pub(super) enum Work {
     Kernel(Box<KernelStep>),
-    MatMul(MatMul),
-    Routine(Routine),
+    MatMul(Box<MatMul>),
+    Routine(Box<Routine>),
 }
 
 /// One run of a kernel.
@@ -92,6 +92,8 @@ pub(super) struct KernelStep {
     pub(super) scalars: SmallVec<[ScalarArg; 2]>,
     /// Iterations of the split parallel loop in one task.
     pub(super) parallel_chunk: usize,
+    /// Whether the result is larger than caches and goes past them.
+    pub(super) streams: bool,
     /// Iterations of the split reduce loop in one task, when the reduction is done in pieces.
     pub(super) partials: Option<Partials>,
 }

@@ -116,11 +116,11 @@ fn parallel_chunks(
 ) {
     let (target, len) = (Target(out.as_mut_ptr()), out.len());
     context.threads.run(len.div_ceil(grain.max(1)), &|i| {
-        let target = target;
         let (start, end) = (i * grain, ((i + 1) * grain).min(len));
         // SAFETY: pieces are disjoint and inside `out`, which is borrowed mutably meanwhile.
-        let chunk =
-            unsafe { std::slice::from_raw_parts_mut(target.0.wrapping_add(start), end - start) };
+        let chunk = unsafe {
+            std::slice::from_raw_parts_mut(target.address().wrapping_add(start), end - start)
+        };
         f(i, chunk);
     });
 }

@@ -13,6 +13,7 @@ use super::{
     plan::{BufferId, KernelStep, Plan, ScalarArg, Work},
     routines,
     schedule::scalar_bits,
+    stream,
 };
 use crate::{
     buffer::{Pool, Storage},
@@ -67,6 +68,12 @@ impl Buffers<'_> {
 /// An address tasks on several threads write disjoint parts behind.
 #[derive(Clone, Copy)]
 pub(super) struct Target(pub(super) *mut u8);
+
+impl Target {
+    pub(super) fn address(self) -> *mut u8 {
+        self.0
+    }
+}
 
 // SAFETY: tasks write disjoint ranges, which each use states.
 unsafe impl Send for Target {}
@@ -143,6 +150,9 @@ fn kernel(
             end: ((p + 1) * step.parallel_chunk).min(parallel),
         };
         let r_range = Range { start: r * reduce_chunk, end: ((r + 1) * reduce_chunk).min(reduce) };
+        if step.streams {
+            return stream::run(kernel, step, &args, p_range);
+        }
         if piece == 0 {
             // SAFETY: the plan sized every buffer for the spec's accesses; tasks have disjoint parallel ranges, so disjoint stores.
             unsafe { kernel.call(&args, p_range, r_range) };

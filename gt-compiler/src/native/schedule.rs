@@ -455,7 +455,7 @@ impl Scheduler<'_> {
             rhs: self.matrix(b)?,
             out,
         };
-        self.push(Work::MatMul(work));
+        self.push(Work::MatMul(Box::new(work)));
         Ok(())
     }
 
@@ -485,7 +485,7 @@ impl Scheduler<'_> {
                 inputs.push((self.materialize(operand)?, self.ty(operand)));
             }
         }
-        self.push(Work::Routine(Routine { op, inputs, scalars, out, out_ty }));
+        self.push(Work::Routine(Box::new(Routine { op, inputs, scalars, out, out_ty })));
         Ok(())
     }
 

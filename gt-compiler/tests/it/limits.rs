@@ -11,7 +11,9 @@ fn shape(sizes: &[usize]) -> Shape {
 
 #[test]
 fn memory_is_limited_and_given_back() {
-    let mut engine = Native::new(NativeConfig { threads: 1, memory_limit: 1 << 20, cache_capacity: 16 }).unwrap();
+    let mut engine =
+        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 20, cache_capacity: 16 })
+            .unwrap();
     let full = |n: usize| Op::Full(Type::new(DType::F32, shape(&[n])));
     let one = [Arg::Scalar(Scalar::F64(1.0))];
     let held = engine.execute(&full(1 << 17), &one).unwrap();
@@ -27,7 +29,9 @@ fn memory_is_limited_and_given_back() {
 
 #[test]
 fn what_no_machine_has_is_an_error() {
-    let mut engine = Native::new(NativeConfig { threads: 1, memory_limit: usize::MAX, cache_capacity: 16 }).unwrap();
+    let mut engine =
+        Native::new(NativeConfig { threads: 1, memory_limit: usize::MAX, cache_capacity: 16 })
+            .unwrap();
     let op = Op::Full(Type::new(DType::F64, shape(&[1 << 24, 1 << 24])));
     let error = engine.execute(&op, &[Arg::Scalar(Scalar::F64(1.0))]).unwrap_err();
     assert!(matches!(error, EngineError::OutOfMemory { .. }), "{error}");
@@ -35,10 +39,13 @@ fn what_no_machine_has_is_an_error() {
 
 #[test]
 fn the_cache_is_bounded_and_scalars_are_no_part_of_the_key() {
-    let mut engine = Native::new(NativeConfig { threads: 1, memory_limit: 1 << 24, cache_capacity: 8 }).unwrap();
+    let mut engine =
+        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 24, cache_capacity: 8 }).unwrap();
     for round in 0..3 {
         for n in 1..=20 {
-            let x = engine.upload(&HostTensor::from_vec(vec![2.0f32; n], shape(&[n])).unwrap()).unwrap();
+            let x = engine
+                .upload(&HostTensor::from_vec(vec![2.0f32; n], shape(&[n])).unwrap())
+                .unwrap();
             let factor = Scalar::F64(f64::from(round) + 0.5);
             let y = engine.execute(&Op::Mul, &[Arg::Value(&x), Arg::Scalar(factor)]).unwrap();
             assert_eq!(engine.download(&y).unwrap().to_f64(), vec![2.0 * factor.as_f64(); n]);
@@ -49,7 +56,9 @@ fn the_cache_is_bounded_and_scalars_are_no_part_of_the_key() {
     let x = engine.upload(&HostTensor::scalar(1.0f32)).unwrap();
     let before = engine.stats().kernels_compiled;
     for i in 0..100 {
-        let y = engine.execute(&Op::Add, &[Arg::Value(&x), Arg::Scalar(Scalar::F64(f64::from(i)))]).unwrap();
+        let y = engine
+            .execute(&Op::Add, &[Arg::Value(&x), Arg::Scalar(Scalar::F64(f64::from(i)))])
+            .unwrap();
         assert_eq!(engine.download(&y).unwrap().to_f64(), [1.0 + f64::from(i)]);
     }
     assert_eq!(engine.stats().kernels_compiled, before + 1);
@@ -58,11 +67,18 @@ fn the_cache_is_bounded_and_scalars_are_no_part_of_the_key() {
 #[test]
 fn an_index_outside_its_axis_is_named() {
     let mut engine = native(1);
-    let x = engine.upload(&HostTensor::from_vec(vec![1.0f32; 12], shape(&[4, 3])).unwrap()).unwrap();
+    let x =
+        engine.upload(&HostTensor::from_vec(vec![1.0f32; 12], shape(&[4, 3])).unwrap()).unwrap();
     for bad in [3i64, -1, i64::MAX] {
-        let index = engine.upload(&HostTensor::from_vec(vec![0, bad], shape(&[2, 1])).unwrap()).unwrap();
-        let error = engine.execute(&Op::Gather(Axis(1)), &[Arg::Value(&x), Arg::Value(&index)]).unwrap_err();
-        assert_eq!(error, EngineError::Index { op: "gather[1]".into(), index: bad, axis: 1, size: 3 });
+        let index =
+            engine.upload(&HostTensor::from_vec(vec![0, bad], shape(&[2, 1])).unwrap()).unwrap();
+        let error = engine
+            .execute(&Op::Gather(Axis(1)), &[Arg::Value(&x), Arg::Value(&index)])
+            .unwrap_err();
+        assert_eq!(
+            error,
+            EngineError::Index { op: "gather[1]".into(), index: bad, axis: 1, size: 3 }
+        );
     }
 }
 
@@ -84,7 +100,8 @@ fn a_call_that_does_not_fit_its_program_is_refused() {
     let mut engine = native(1);
     let ty = Type::new(DType::F32, shape(&[4]));
     let program = engine.compile(&expand(&Op::Exp, &[OperandType::Tensor(ty)]).unwrap()).unwrap();
-    let wrong = engine.upload(&HostTensor::from_vec(vec![1.0f32; 5], shape(&[5])).unwrap()).unwrap();
+    let wrong =
+        engine.upload(&HostTensor::from_vec(vec![1.0f32; 5], shape(&[5])).unwrap()).unwrap();
     assert!(engine.run(&program, &[&wrong], &[]).is_err());
     assert!(engine.run(&program, &[], &[]).is_err());
 }
@@ -92,28 +109,40 @@ fn a_call_that_does_not_fit_its_program_is_refused() {
 #[test]
 fn threads_change_no_bit() {
     let mut engines = [native(1), native(2), native(3)];
-    let data: Vec<f32> = (0..600_000u64).map(|i| ((i * 7919) % 10_007) as f32 * 1e-3 - 5.0).collect();
+    let data: Vec<f32> =
+        (0..600_000u64).map(|i| ((i * 7919) % 10_007) as f32 * 1e-3 - 5.0).collect();
     let x = HostTensor::from_vec(data, shape(&[600, 1000])).unwrap();
-    let small = HostTensor::from_vec(x.to_vec::<f32>().unwrap()[..257_000].to_vec(), shape(&[257, 1000])).unwrap();
+    let small =
+        HostTensor::from_vec(x.to_vec::<f32>().unwrap()[..257_000].to_vec(), shape(&[257, 1000]))
+            .unwrap();
     let seed = [Arg::Scalar(Scalar::I64(7))];
     let mut first: Option<Vec<bytes::Bytes>> = None;
     for engine in &mut engines {
         let v = engine.upload(&x).unwrap();
         let w = engine.upload(&small).unwrap();
-        let wt = engine.execute(&Op::Transpose(gt_ir::attr::Swap(0, 1)), &[Arg::Value(&w)]).unwrap();
+        let wt =
+            engine.execute(&Op::Transpose(gt_ir::attr::Swap(0, 1)), &[Arg::Value(&w)]).unwrap();
         let mut results = vec![
             engine.execute(&Op::Softmax(Axis(1)), &[Arg::Value(&v)]).unwrap(),
             engine.execute(&Op::MatMul, &[Arg::Value(&v), Arg::Value(&wt)]).unwrap(),
             engine.execute(&Op::Randn(*x.ty()), &seed).unwrap(),
         ];
         for axes in [&[0][..], &[1], &[0, 1]] {
-            let reduce = gt_ir::attr::Reduce { axes: axes.iter().copied().collect(), keep: gt_ir::attr::Keep::No };
+            let reduce = gt_ir::attr::Reduce {
+                axes: axes.iter().copied().collect(),
+                keep: gt_ir::attr::Keep::No,
+            };
             results.push(engine.execute(&Op::Sum(reduce), &[Arg::Value(&v)]).unwrap());
         }
-        let bytes: Vec<bytes::Bytes> = results.iter().map(|r| engine.download(r).unwrap().into_bytes()).collect();
+        let bytes: Vec<bytes::Bytes> =
+            results.iter().map(|r| engine.download(r).unwrap().into_bytes()).collect();
         match &first {
             None => first = Some(bytes),
-            Some(first) => first.iter().zip(&bytes).enumerate().for_each(|(i, (a, b))| assert!(a == b, "result {i}")),
+            Some(first) => first
+                .iter()
+                .zip(&bytes)
+                .enumerate()
+                .for_each(|(i, (a, b))| assert!(a == b, "result {i}")),
         }
     }
 }

@@ -1,4 +1,5 @@
 //! The native engine against the reference interpreter.
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 mod limits;
 mod math;

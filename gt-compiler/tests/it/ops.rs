@@ -16,20 +16,46 @@ fn shape(sizes: &[usize]) -> Shape {
 /// Values that break things: zeros of both signs, infinities, NaN, subnormals, extremes, and ordinary ones.
 fn edgy(ty: Type, seed: usize) -> HostTensor {
     const FLOATS: [f64; 16] = [
-        0.0, -0.0, 1.0, -1.0, 0.5, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, -3e-39, 88.0, -90.0, 1e30, 65504.0, 3.0,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -2.5,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1e-40,
+        -3e-39,
+        88.0,
+        -90.0,
+        1e30,
+        65504.0,
+        3.0,
     ];
-    const INTS: [i64; 12] = [0, 1, -1, 2, 255, 256, i64::MIN, i64::MAX, i32::MIN as i64, i32::MAX as i64, 7, -13];
+    const INTS: [i64; 12] =
+        [0, 1, -1, 2, 255, 256, i64::MIN, i64::MAX, i32::MIN as i64, i32::MAX as i64, 7, -13];
     let float = |i: usize| FLOATS[(i * 7 + seed * 5 + i / 16) % 16];
     let int = |i: usize| INTS[(i * 5 + seed * 7 + i / 12) % 12];
     let n = ty.shape.numel();
     let tensor = |bytes: Vec<u8>| HostTensor::new(ty, bytes.into()).unwrap();
     match ty.dtype {
-        DType::F32 => HostTensor::from_vec((0..n).map(|i| float(i) as f32).collect(), ty.shape).unwrap(),
+        DType::F32 => {
+            HostTensor::from_vec((0..n).map(|i| float(i) as f32).collect(), ty.shape).unwrap()
+        }
         DType::F64 => HostTensor::from_vec((0..n).map(float).collect(), ty.shape).unwrap(),
-        DType::Bf16 => HostTensor::from_vec((0..n).map(|i| half::bf16::from_f64(float(i))).collect(), ty.shape).unwrap(),
-        DType::F16 => HostTensor::from_vec((0..n).map(|i| half::f16::from_f64(float(i))).collect(), ty.shape).unwrap(),
+        DType::Bf16 => {
+            HostTensor::from_vec((0..n).map(|i| half::bf16::from_f64(float(i))).collect(), ty.shape)
+                .unwrap()
+        }
+        DType::F16 => {
+            HostTensor::from_vec((0..n).map(|i| half::f16::from_f64(float(i))).collect(), ty.shape)
+                .unwrap()
+        }
         DType::I64 => HostTensor::from_vec((0..n).map(int).collect(), ty.shape).unwrap(),
-        DType::I32 => HostTensor::from_vec((0..n).map(|i| int(i) as i32).collect(), ty.shape).unwrap(),
+        DType::I32 => {
+            HostTensor::from_vec((0..n).map(|i| int(i) as i32).collect(), ty.shape).unwrap()
+        }
         DType::U8 => tensor((0..n).map(|i| int(i) as u8).collect()),
         DType::Bool => tensor((0..n).map(|i| int(i) as u8 & 1).collect()),
     }
@@ -51,11 +77,15 @@ fn agree(what: &str, want: &HostTensor, got: &HostTensor, units: f64) {
         DType::F64 => f64::EPSILON,
         DType::Bf16 => 1.0 / 128.0,
         DType::F16 => 1.0 / 1024.0,
-        DType::I64 | DType::I32 | DType::U8 | DType::Bool => return assert_eq!(want.bytes(), got.bytes(), "{what}"),
+        DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+            return assert_eq!(want.bytes(), got.bytes(), "{what}");
+        }
     };
     let smallest = if want.ty().dtype == DType::F16 { 6e-8 } else { 1e-44 };
     for (i, (w, g)) in want.to_f64().into_iter().zip(got.to_f64()).enumerate() {
-        let close = w == g || w.is_nan() && g.is_nan() || (w - g).abs() <= units * epsilon * w.abs() + units * smallest;
+        let close = w == g
+            || w.is_nan() && g.is_nan()
+            || (w - g).abs() <= units * epsilon * w.abs() + units * smallest;
         assert!(close, "{what}: element {i} is {g}, the interpreter says {w}");
     }
 }
@@ -66,7 +96,8 @@ fn check(engine: &mut Native, op: Op, args: &[&HostTensor], units: f64) {
         return;
     }
     let what = format!("{op} {:?}", args.iter().map(|a| a.ty().to_string()).collect::<Vec<_>>());
-    let want = interp::eval(&op, &args.iter().map(|a| interp::Arg::Tensor(a)).collect::<Vec<_>>()).unwrap();
+    let want = interp::eval(&op, &args.iter().map(|a| interp::Arg::Tensor(a)).collect::<Vec<_>>())
+        .unwrap();
     let values: Vec<_> = args.iter().map(|a| engine.upload(a).unwrap()).collect();
     let got = engine.execute(&op, &values.iter().map(Arg::Value).collect::<Vec<_>>()).unwrap();
     agree(&what, &want, &engine.download(&got).unwrap(), units);
@@ -96,11 +127,17 @@ fn pointwise_ops_at_the_edges() {
             }
             for other in DType::ALL {
                 for [a, b] in &pairs {
-                    check(&mut engine, op, &[&edgy(Type::new(dtype, *a), 1), &edgy(Type::new(other, *b), 2)], 4.0);
+                    check(
+                        &mut engine,
+                        op,
+                        &[&edgy(Type::new(dtype, *a), 1), &edgy(Type::new(other, *b), 2)],
+                        4.0,
+                    );
                 }
             }
             let condition = edgy(Type::new(DType::Bool, shape(&[67])), 3);
-            let (x, y) = (edgy(Type::new(dtype, shape(&[67])), 1), edgy(Type::new(dtype, shape(&[1])), 2));
+            let (x, y) =
+                (edgy(Type::new(dtype, shape(&[67])), 1), edgy(Type::new(dtype, shape(&[1])), 2));
             check(&mut engine, op, &[&condition, &x, &y], 4.0);
         }
     }
@@ -119,7 +156,14 @@ fn casts_between_all_dtypes() {
 #[test]
 fn reductions_over_any_axes() {
     let mut engine = native(2);
-    let shapes = [shape(&[3, 40, 5]), shape(&[70]), shape(&[17, 64]), shape(&[2, 1, 9]), shape(&[4, 0]), shape(&[])];
+    let shapes = [
+        shape(&[3, 40, 5]),
+        shape(&[70]),
+        shape(&[17, 64]),
+        shape(&[2, 1, 9]),
+        shape(&[4, 0]),
+        shape(&[]),
+    ];
     for (dtype, s) in DType::ALL.into_iter().flat_map(|d| shapes.iter().map(move |s| (d, *s))) {
         for mask in 0..1usize << s.rank() {
             let axes: AxisSet = (0..s.rank()).filter(|a| mask >> a & 1 == 1).collect();
@@ -134,7 +178,12 @@ fn reductions_over_any_axes() {
             }
         }
         for axis in 0..s.rank() {
-            check(&mut engine, Op::Argmax(ReduceOne { axis: axis as u8, keep: Keep::No }), &[&edgy(Type::new(dtype, s), 2)], 0.0);
+            check(
+                &mut engine,
+                Op::Argmax(ReduceOne { axis: axis as u8, keep: Keep::No }),
+                &[&edgy(Type::new(dtype, s), 2)],
+                0.0,
+            );
         }
     }
 }
@@ -168,6 +217,22 @@ fn a_sum_of_millions_keeps_its_precision() {
     assert!(((got - want) / want).abs() < 1e-6, "{got} {want}");
 }
 
+/// Results beyond the caches take another way to memory.
+#[test]
+fn results_larger_than_the_caches() {
+    let mut engine = native(2);
+    let n = (4 << 20) + 1237;
+    let data: Vec<i32> = (0..n).collect();
+    let x = engine.upload(&HostTensor::from_vec(data, shape(&[n as usize])).unwrap()).unwrap();
+    let y = engine.execute(&Op::Mul, &[Arg::Value(&x), Arg::Scalar(Scalar::I64(3))]).unwrap();
+    let y: Vec<i32> = engine.download(&y).unwrap().to_vec().unwrap();
+    assert!(y.iter().enumerate().all(|(i, v)| *v == 3 * i as i32));
+    let row = engine.upload(&HostTensor::from_vec(vec![1u8, 2, 3], shape(&[3])).unwrap()).unwrap();
+    let wide = engine.execute(&Op::Expand(shape(&[6 << 20, 3])), &[Arg::Value(&row)]).unwrap();
+    let wide: Vec<u8> = engine.download(&wide).unwrap().to_vec().unwrap();
+    assert!(wide.iter().enumerate().all(|(i, v)| usize::from(*v) == i % 3 + 1));
+}
+
 #[test]
 fn movement() {
     let mut engine = native(2);
@@ -185,7 +250,12 @@ fn movement() {
         for axis in 0..3 {
             let mut sizes = [6, 5, 14];
             sizes[axis] = 3;
-            check(&mut engine, Op::Cat(Axis(axis as u8)), &[&x, &edgy(Type::new(dtype, shape(&sizes)), 4), &x], 0.0);
+            check(
+                &mut engine,
+                Op::Cat(Axis(axis as u8)),
+                &[&x, &edgy(Type::new(dtype, shape(&sizes)), 4), &x],
+                0.0,
+            );
             for (lo, hi, interior) in [(1, 2, 0), (0, 0, 2), (0, 0, 0), (3, 0, 1)] {
                 pad(&mut engine, Pad { axis: axis as u8, lo, hi, interior }, &x);
             }
@@ -196,7 +266,9 @@ fn movement() {
 fn pad(engine: &mut Native, pad: Pad, x: &HostTensor) {
     let op = Op::Pad(pad);
     let filler = Scalar::I64(3);
-    let Ok(want) = interp::eval(&op, &[interp::Arg::Tensor(x), interp::Arg::Scalar(filler)]) else { return };
+    let Ok(want) = interp::eval(&op, &[interp::Arg::Tensor(x), interp::Arg::Scalar(filler)]) else {
+        return;
+    };
     let value = engine.upload(x).unwrap();
     let got = engine.execute(&op, &[Arg::Value(&value), Arg::Scalar(filler)]).unwrap();
     agree(&format!("{op} {}", x.ty()), &want, &engine.download(&got).unwrap(), 0.0);
@@ -218,7 +290,12 @@ fn products() {
     ];
     for dtype in DType::ALL {
         for (a, b) in pairs {
-            check(&mut engine, Op::MatMul, &[&plain(Type::new(dtype, shape(a)), 1), &plain(Type::new(dtype, shape(b)), 2)], 32.0);
+            check(
+                &mut engine,
+                Op::MatMul,
+                &[&plain(Type::new(dtype, shape(a)), 1), &plain(Type::new(dtype, shape(b)), 2)],
+                32.0,
+            );
         }
     }
 }
@@ -228,7 +305,8 @@ fn gathers_and_scatters() {
     let mut engine = native(2);
     let index = |sizes: &[usize], bound: i64| {
         let s = shape(sizes);
-        HostTensor::from_vec((0..s.numel() as i64).map(|i| (i * 7 + 3) % bound).collect(), s).unwrap()
+        HostTensor::from_vec((0..s.numel() as i64).map(|i| (i * 7 + 3) % bound).collect(), s)
+            .unwrap()
     };
     for dtype in DType::ALL {
         let x = plain(Type::new(dtype, shape(&[4, 6, 5])), 1);
