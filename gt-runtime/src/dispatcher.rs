@@ -10,6 +10,8 @@ mod check;
 mod core;
 pub mod event;
 pub mod placement;
+#[cfg(test)]
+mod scripts;
 mod session;
 mod sessions;
 mod workers;

@@ -430,20 +430,33 @@ mod tests {
                 }
                 ends[side].transmit(now, &mut |body| {
                     n_packets += 1;
-                    let copies = if random.below(100) < faults.drop { 0 } else { 1 + u64::from(random.below(100) < faults.twice) };
+                    let copies = if random.below(100) < faults.drop {
+                        0
+                    } else {
+                        1 + u64::from(random.below(100) < faults.twice)
+                    };
                     for copy in 0..copies {
                         let arrival = now + Duration::from_micros(100 + random.below(faults.delay));
                         flight.insert((arrival, n_packets, copy), (1 - side, body.clone()));
                     }
                 });
                 acked[side] += ends[side].take_acked();
-                assert!(ends[side].held() <= window.max(FIRST_CREDIT) + 2000, "seed {seed}: the window was overrun");
+                assert!(
+                    ends[side].held() <= window.max(FIRST_CREDIT) + 2000,
+                    "seed {seed}: the window was overrun"
+                );
             }
             let arrival = flight.first_key_value().map(|(&(at, ..), _)| at);
             let timer = ends.iter().filter_map(Link::next_deadline).min();
-            let next = arrival.into_iter().chain(timer).min().unwrap_or(now + Duration::from_millis(1));
+            let next =
+                arrival.into_iter().chain(timer).min().unwrap_or(now + Duration::from_millis(1));
             now = now.max(next.min(now + Duration::from_millis(5)));
-            assert!(now < Duration::from_secs(3600), "seed {seed}: no end, {} and {} of {n}", got[0].len(), got[1].len());
+            assert!(
+                now < Duration::from_secs(3600),
+                "seed {seed}: no end, {} and {} of {n}",
+                got[0].len(),
+                got[1].len()
+            );
             while let Some(entry) = flight.first_entry().filter(|entry| entry.key().0 <= now) {
                 let (side, body) = entry.remove();
                 let got = &mut got[side];
@@ -452,7 +465,9 @@ mod tests {
                         ends[side].acknowledged(now, ack);
                         ends[side].receive(now, seq, message, &mut |item| got.push(item));
                     }
-                    Body::Ack { upto, seen, credit } => ends[side].credited(now, upto, seen, credit),
+                    Body::Ack { upto, seen, credit } => {
+                        ends[side].credited(now, upto, seen, credit)
+                    }
                     _ => ends[side].pinged(now),
                 }
             }
@@ -479,7 +494,9 @@ mod tests {
         let (mut a, mut b) = (Link::<Item>::new(lossy(1 << 20)), Link::<Item>::new(lossy(1 << 20)));
         let mut first_ack = Vec::new();
         b.transmit(Time::ZERO, &mut |body| first_ack.push(body));
-        let Some(Body::Ack { upto, seen, credit }) = first_ack.pop() else { panic!("the window is announced at once") };
+        let Some(Body::Ack { upto, seen, credit }) = first_ack.pop() else {
+            panic!("the window is announced at once")
+        };
         a.credited(Time::ZERO, upto, seen, credit);
         (0..1000).for_each(|i| a.send(Time::ZERO, Item(i, 64)));
         let mut packets = Vec::new();
@@ -505,6 +522,50 @@ mod tests {
         assert_eq!(got, (0..=1000).collect::<Vec<_>>());
     }
 
+    /// The only message that gave more credit got lost, and the other side has nothing to say.
+    #[test]
+    fn lost_credit_is_asked_for() {
+        let (mut a, mut b) = (Link::<Item>::new(lossy(1 << 14)), Link::<Item>::new(lossy(1 << 14)));
+        (0..2).for_each(|i| a.send(Time::ZERO, Item(i, FIRST_CREDIT)));
+        b.transmit(Time::ZERO, &mut drop);
+        a.transmit(Time::ZERO, &mut |body| {
+            if let Body::Data { seq, message, .. } = body {
+                b.receive(Time::ZERO, seq, message, &mut drop);
+            }
+        });
+        a.acknowledged(Time::ZERO, 1);
+        a.transmit(Time::ZERO, &mut |body| panic!("sent beyond its credit: {body:?}"));
+        b.release(FIRST_CREDIT);
+        b.transmit(Time::ZERO, &mut drop);
+        let mut now = Time::ZERO;
+        let mut n_rounds = 0;
+        while b.n_received() < 2 {
+            now = a
+                .next_deadline()
+                .into_iter()
+                .chain(b.next_deadline())
+                .min()
+                .unwrap_or(now)
+                .max(now);
+            n_rounds += 1;
+            assert!(now < Duration::from_secs(5) && n_rounds < 9, "it waits for ever");
+            let (mut there, mut back) = (Vec::new(), Vec::new());
+            a.transmit(now, &mut |body| there.push(body));
+            for body in there {
+                match body {
+                    Body::Data { seq, message, .. } => b.receive(now, seq, message, &mut drop),
+                    _ => b.pinged(now),
+                }
+            }
+            b.transmit(now, &mut |body| back.push(body));
+            for body in back {
+                if let Body::Ack { upto, seen, credit } = body {
+                    a.credited(now, upto, seen, credit);
+                }
+            }
+        }
+    }
+
     #[test]
     fn nonsense_changes_nothing() {
         let mut link = Link::<Item>::new(lossy(1 << 14));
@@ -516,7 +577,8 @@ mod tests {
         assert_eq!((link.n_queued(), link.n_received(), link.held()), (1, 0, 0));
         // More than was allowed is not taken, so that what is held stays bounded.
         let mut taken = 0;
-        (0..1000).for_each(|seq| link.receive(Time::ZERO, seq, Item(seq, 1 << 10), &mut |_| taken += 1));
+        (0..1000)
+            .for_each(|seq| link.receive(Time::ZERO, seq, Item(seq, 1 << 10), &mut |_| taken += 1));
         assert_eq!(taken, 4);
     }
 

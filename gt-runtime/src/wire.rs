@@ -102,7 +102,14 @@ impl Hello {
     /// The hello of this build.
     #[must_use]
     pub fn new(role: Role, identity: Identity) -> Hello {
-        Hello { protocol: PROTOCOL, fingerprint: gt_ir::op::FINGERPRINT, role, identity, move_number: 0, resumes: false }
+        Hello {
+            protocol: PROTOCOL,
+            fingerprint: gt_ir::op::FINGERPRINT,
+            role,
+            identity,
+            move_number: 0,
+            resumes: false,
+        }
     }
 }
 

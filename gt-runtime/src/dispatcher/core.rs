@@ -209,7 +209,9 @@ impl Dispatcher {
                 return; // Of an earlier life, late.
             }
             if incarnation == current {
-                self.peers.entry(peer).and_modify(|known| known.move_number = known.move_number.max(hello.move_number));
+                self.peers.entry(peer).and_modify(|known| {
+                    known.move_number = known.move_number.max(hello.move_number)
+                });
                 return self.welcome(peer);
             }
             self.lose(peer, "it was started again");
@@ -221,9 +223,12 @@ impl Dispatcher {
         if hello.fingerprint != gt_ir::op::FINGERPRINT {
             return self.refuse(peer, incarnation, Refusal::Ops);
         }
-        let before = self.same_life(incarnation, &hello).map(|old| (old, self.peers[&old].move_number));
+        let before =
+            self.same_life(incarnation, &hello).map(|old| (old, self.peers[&old].move_number));
         match before {
-            Some((old, number)) if hello.move_number > number => return self.attach(old, peer, hello.move_number),
+            Some((old, number)) if hello.move_number > number => {
+                return self.attach(old, peer, hello.move_number);
+            }
             Some((_, 1..)) => return, // Of where it was before, late: it moves nothing back.
             Some(_) | None => (),
         }
@@ -256,7 +261,13 @@ impl Dispatcher {
         let connection = Connection::accept(self.now, incarnation, config);
         self.peers.insert(
             peer,
-            Peer { connection, party, move_number: hello.move_number, identity: hello.identity, owed: Default::default() },
+            Peer {
+                connection,
+                party,
+                move_number: hello.move_number,
+                identity: hello.identity,
+                owed: Default::default(),
+            },
         );
         self.welcome(peer);
     }

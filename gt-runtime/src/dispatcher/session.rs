@@ -292,7 +292,8 @@ impl Session {
         for upload in self.uploads.values_mut() {
             upload.lost = true;
         }
-        let early = self.uploads.iter().filter(|(_, upload)| !upload.declared).map(|(&value, _)| value);
+        let early =
+            self.uploads.iter().filter(|(_, upload)| !upload.declared).map(|(&value, _)| value);
         let gone = self.verifier.live().into_iter().chain(early);
         for value in gone {
             self.lost.entry(value).or_insert_with(|| Arc::clone(cause));

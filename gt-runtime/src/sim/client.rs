@@ -40,9 +40,17 @@ struct Read {
 }
 
 impl Client {
-    pub(super) fn new(now: Time, peer: PeerId, incarnation: Incarnation, config: ConnectionConfig, n_elements: usize) -> Client {
-        let identity = Identity { name: "simulated".into(), host: "here".into(), pid: peer.0 as u32 };
-        let connection = Connection::dial(now, incarnation, Hello::new(Role::Client, identity.clone()), config);
+    pub(super) fn new(
+        now: Time,
+        peer: PeerId,
+        incarnation: Incarnation,
+        config: ConnectionConfig,
+        n_elements: usize,
+    ) -> Client {
+        let identity =
+            Identity { name: "simulated".into(), host: "here".into(), pid: peer.0 as u32 };
+        let connection =
+            Connection::dial(now, incarnation, Hello::new(Role::Client, identity.clone()), config);
         Client {
             connection,
             identity,
@@ -110,7 +118,9 @@ impl Client {
 
     fn input(&mut self, now: Time, random: &mut Random) {
         let out = self.value();
-        let data: Vec<i64> = (0..self.n_elements).map(|_| random.below(u64::MAX) as i64 - random.below(1 << 40) as i64).collect();
+        let data: Vec<i64> = (0..self.n_elements)
+            .map(|_| random.below(u64::MAX) as i64 - random.below(1 << 40) as i64)
+            .collect();
         let shape = Shape::new(&[self.n_elements]).expect("a small shape");
         let data = HostTensor::from_vec(data, shape).expect("as many elements");
         self.live.insert(out, data.clone());
@@ -131,7 +141,10 @@ impl Client {
             0 => (Op::Neg, vec![Operand::Value(a)]),
             1 => (Op::Sub, vec![Operand::Value(a), Operand::Value(b)]),
             2 => (Op::Mul, vec![Operand::Value(a), Operand::Value(b)]),
-            3 => (Op::Add, vec![Operand::Value(a), Operand::Scalar(Scalar::I64(random.below(1000) as i64))]),
+            3 => (
+                Op::Add,
+                vec![Operand::Value(a), Operand::Scalar(Scalar::I64(random.below(1000) as i64))],
+            ),
             _ => (Op::Add, vec![Operand::Value(a), Operand::Value(b)]),
         };
         let args: Vec<Arg<'_>> = inputs
@@ -144,7 +157,12 @@ impl Client {
         let result = interp::eval(&op, &args).expect("integers of one shape");
         let out = self.value();
         self.live.insert(out, result);
-        self.segment.push(Entry::Instr(Instr { out, op, inputs: inputs.into_iter().collect(), loc: Loc::NONE }));
+        self.segment.push(Entry::Instr(Instr {
+            out,
+            op,
+            inputs: inputs.into_iter().collect(),
+            loc: Loc::NONE,
+        }));
     }
 
     fn free(&mut self, random: &mut Random) {
@@ -164,7 +182,8 @@ impl Client {
 
     fn ask(&mut self, now: Time, expected: Option<HostTensor>) -> RequestId {
         self.n_requests += 1;
-        self.reads.insert(RequestId(self.n_requests), Read { expected, got: Vec::new(), since: now });
+        self.reads
+            .insert(RequestId(self.n_requests), Read { expected, got: Vec::new(), since: now });
         RequestId(self.n_requests)
     }
 
@@ -205,7 +224,9 @@ impl Client {
             Incoming::Ended(ending) => return Some(ending.to_string()),
             Incoming::Message(stream, message) => {
                 self.connection.release(stream, message.weight());
-                let Message::ToClient(message) = message else { panic!("a client was sent {message:?}") };
+                let Message::ToClient(message) = message else {
+                    panic!("a client was sent {message:?}")
+                };
                 self.answer(message);
             }
         }
@@ -223,7 +244,12 @@ impl Client {
                 read.got.extend_from_slice(&chunk.bytes);
                 if chunk.is_last() {
                     let expected = read.expected.as_ref().map(|data| data.bytes().to_vec());
-                    assert_eq!(Some(&read.got), expected.as_ref(), "{} of {request} is wrong", chunk.value);
+                    assert_eq!(
+                        Some(&read.got),
+                        expected.as_ref(),
+                        "{} of {request} is wrong",
+                        chunk.value
+                    );
                     self.n_read += 1;
                     self.reads.remove(&request);
                 }
@@ -232,7 +258,10 @@ impl Client {
                 self.reads.remove(&request).expect("only open reads are answered");
                 self.failed.insert(request);
                 if error.kind == ErrorKind::WorkerLost {
-                    assert!(error.worker.as_deref().is_some_and(|name| error.message.contains(name)), "{error:?}");
+                    assert!(
+                        error.worker.as_deref().is_some_and(|name| error.message.contains(name)),
+                        "{error:?}"
+                    );
                 }
                 self.errors.push(error);
             }

@@ -40,7 +40,14 @@ impl Network {
         Network { weather, flight: BTreeMap::new(), last: BTreeMap::new(), n_packets: 0 }
     }
 
-    pub(super) fn send(&mut self, now: Time, random: &mut Random, way: Way, peer: PeerId, packet: Packet) {
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        random: &mut Random,
+        way: Way,
+        peer: PeerId,
+        packet: Packet,
+    ) {
         let weather = self.weather;
         if weather.reliable {
             let earliest = self.last.get(&(way, peer)).copied().unwrap_or_default().max(now);
@@ -48,14 +55,19 @@ impl Network {
             self.last.insert((way, peer), at);
             return self.put(at, way, peer, packet);
         }
-        let n_copies = if random.percent(weather.lost) { 0 } else { 1 + u64::from(random.percent(weather.repeated)) };
+        let n_copies = if random.percent(weather.lost) {
+            0
+        } else {
+            1 + u64::from(random.percent(weather.repeated))
+        };
         for _ in 0..n_copies {
             // Most are quick, some very late: those find another state than they were sent for.
             let late = if random.percent(3) { 40 } else { 1 };
             let at = now + Duration::from_micros(50 + random.below(weather.delay * late));
             // What travels is bytes: a packet that does not survive its own encoding is a bug too.
             let frames = codec::encode(&packet).expect("whoever sends keeps to the limits");
-            let copy = codec::decode(&frames.head, frames.payload).expect("what was encoded decodes");
+            let copy =
+                codec::decode(&frames.head, frames.payload).expect("what was encoded decodes");
             assert_eq!(copy, packet);
             self.put(at, way, peer, copy);
         }

@@ -30,7 +30,11 @@ impl Rogue {
                 Body::Hello(Hello { fingerprint, ..Hello::new(role, Identity::default()) })
             }
             2 => Body::Ping,
-            3 => Body::Ack { upto: random.below(9), seen: random.below(1 << 40), credit: random.below(1 << 60) },
+            3 => Body::Ack {
+                upto: random.below(9),
+                seen: random.below(1 << 40),
+                credit: random.below(1 << 60),
+            },
             4 if random.percent(10) => Body::Bye { reason: "no reason".into() },
             _ => {
                 let message = message(random);
@@ -48,7 +52,9 @@ impl Rogue {
 fn message(random: &mut Random) -> Message {
     let (value, request) = (ValueId(random.below(6)), RequestId(random.below(6)));
     Message::FromClient(match random.below(8) {
-        0..=2 => FromClient::Tape(Arc::new(Tape { entries: (0..random.below(6)).map(|_| entry(random)).collect() })),
+        0..=2 => FromClient::Tape(Arc::new(Tape {
+            entries: (0..random.below(6)).map(|_| entry(random)).collect(),
+        })),
         3 => {
             let ty = ty(random);
             let total = ty.bytes() as u64;
@@ -60,7 +66,12 @@ fn message(random: &mut Random) -> Message {
         6 => FromClient::Stats { request },
         _ if random.percent(10) => FromClient::Close,
         _ => {
-            let other = FromWorker::Done { session: crate::ids::SessionId(1), seq: 0, attempt: 0, counts: Default::default() };
+            let other = FromWorker::Done {
+                session: crate::ids::SessionId(1),
+                seq: 0,
+                attempt: 0,
+                counts: Default::default(),
+            };
             return Message::FromWorker(other);
         }
     })
@@ -80,7 +91,9 @@ fn entry(random: &mut Random) -> Entry {
         3 => Entry::Output { value, name: None },
         _ => {
             let op = if random.percent(70) { Op::Add } else { Op::MatMul };
-            let inputs = (0..1 + random.below(3)).map(|_| Operand::Value(ValueId(random.below(6)))).collect();
+            let inputs = (0..1 + random.below(3))
+                .map(|_| Operand::Value(ValueId(random.below(6))))
+                .collect();
             Entry::Instr(Instr { out: value, op, inputs, loc: Loc::NONE })
         }
     }

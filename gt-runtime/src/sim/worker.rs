@@ -5,7 +5,9 @@ use crate::assembly;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
 use crate::ids::{Identity, Incarnation, PeerId, SessionId};
-use crate::wire::{Capacity, Counts, FromWorker, Hello, Message, Packet, Role, Stream, Weight};
+use crate::wire::{
+    Capacity, Counts, FromWorker, Hello, Message, Packet, Role, Stream, ToWorker, Weight,
+};
 use crate::worker::core::{Core, Job};
 use gt_ir::backend::Stats;
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
@@ -17,6 +19,8 @@ pub(super) struct Worker {
     pub(super) connection: Connection,
     core: Core,
     jobs: VecDeque<Job>,
+    /// Bytes of each upload that came.
+    uploads: BTreeMap<(SessionId, ValueId), u64>,
     pub(super) next_job: Time,
     /// The values of each session.
     pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Vec<i64>>>,
@@ -26,28 +30,62 @@ pub(super) struct Worker {
 pub(super) type Ran = (SessionId, u32, u64);
 
 impl Worker {
-    pub(super) fn new(now: Time, peer: PeerId, incarnation: Incarnation, config: ConnectionConfig) -> Worker {
+    pub(super) fn new(
+        now: Time,
+        peer: PeerId,
+        incarnation: Incarnation,
+        config: ConnectionConfig,
+    ) -> Worker {
         let identity = Identity { name: "model".into(), host: "there".into(), pid: peer.0 as u32 };
-        let mut connection = Connection::dial(now, incarnation, Hello::new(Role::Worker, identity), config);
+        let mut connection =
+            Connection::dial(now, incarnation, Hello::new(Role::Worker, identity), config);
         let capacity = Capacity { engine: "model".into(), threads: 1, memory: 0 };
         connection.send(now, Stream::Control, Message::FromWorker(FromWorker::Register(capacity)));
-        Worker { connection, core: Core::new(), jobs: VecDeque::new(), next_job: Time::MAX, held: BTreeMap::new() }
+        Worker {
+            connection,
+            core: Core::new(),
+            jobs: VecDeque::new(),
+            uploads: BTreeMap::new(),
+            next_job: Time::MAX,
+            held: BTreeMap::new(),
+        }
     }
 
-    pub(super) fn receive(&mut self, now: Time, random: &mut Random, packet: Packet) -> Option<String> {
+    pub(super) fn receive(
+        &mut self,
+        now: Time,
+        random: &mut Random,
+        packet: Packet,
+    ) -> Option<String> {
         let mut incoming = Vec::new();
         self.connection.receive(now, packet, &mut |what| incoming.push(what));
         incoming.into_iter().find_map(|what| self.incoming(now, random, what))
     }
 
     /// Gives the reason when the connection is over.
-    pub(super) fn incoming(&mut self, now: Time, random: &mut Random, incoming: Incoming) -> Option<String> {
+    pub(super) fn incoming(
+        &mut self,
+        now: Time,
+        random: &mut Random,
+        incoming: Incoming,
+    ) -> Option<String> {
         match incoming {
             Incoming::Opened(_) => (),
             Incoming::Ended(ending) => return Some(ending.to_string()),
             Incoming::Message(stream, message) => {
                 let weight = message.weight();
-                let Message::ToWorker(message) = message else { panic!("a worker was sent {message:?}") };
+                let Message::ToWorker(message) = message else {
+                    panic!("a worker was sent {message:?}")
+                };
+                if let ToWorker::Chunk { session, chunk } = &message {
+                    let have = self.uploads.entry((*session, chunk.value)).or_default();
+                    assert_eq!(
+                        chunk.offset, *have,
+                        "a piece of {} that begins or goes on elsewhere",
+                        chunk.value
+                    );
+                    *have += chunk.bytes.len() as u64;
+                }
                 let mut jobs = Vec::new();
                 let released = self.core.handle(stream, message, weight, &mut jobs);
                 self.connection.release(stream, released);
@@ -64,7 +102,11 @@ impl Worker {
     pub(super) fn work(&mut self, now: Time, random: &mut Random) -> Option<Ran> {
         let job = self.jobs.pop_front();
         let slow = if random.percent(2) { 100 } else { 1 };
-        self.next_job = if self.jobs.is_empty() { Time::MAX } else { now + Duration::from_micros(random.below(10_000 * slow)) };
+        self.next_job = if self.jobs.is_empty() {
+            Time::MAX
+        } else {
+            now + Duration::from_micros(random.below(10_000 * slow))
+        };
         match job? {
             Job::Run { session, seq, attempt, tape, inputs, owed } => {
                 let instructions = self.run(session, &tape, inputs);
@@ -75,7 +117,11 @@ impl Worker {
             }
             Job::Fetch { session, request, value } => {
                 let data = self.held.get(&session).and_then(|held| held.get(&value));
-                let data = data.unwrap_or_else(|| panic!("{session} reads {value}, which this worker does not have")).clone();
+                let data = data
+                    .unwrap_or_else(|| {
+                        panic!("{session} reads {value}, which this worker does not have")
+                    })
+                    .clone();
                 let shape = Shape::new(&[data.len()]).expect("a small shape");
                 let data = HostTensor::from_vec(data, shape).expect("as many elements");
                 let size = 1 + random.below(24) as usize;
@@ -84,9 +130,15 @@ impl Worker {
                 }
             }
             Job::Stats { session, request } => {
-                self.say(now, FromWorker::Stats { session, request, stats: Box::new(Stats::default()) });
+                self.say(
+                    now,
+                    FromWorker::Stats { session, request, stats: Box::new(Stats::default()) },
+                );
             }
-            Job::End { session } => drop(self.held.remove(&session)),
+            Job::End { session } => {
+                self.held.remove(&session);
+                self.uploads.retain(|(of, _), _| *of != session);
+            }
         }
         None
     }
@@ -96,13 +148,21 @@ impl Worker {
         self.connection.send(now, message.stream(), message);
     }
 
-    fn run(&mut self, session: SessionId, tape: &Tape, mut inputs: BTreeMap<ValueId, Result<HostTensor, String>>) -> u64 {
+    fn run(
+        &mut self,
+        session: SessionId,
+        tape: &Tape,
+        mut inputs: BTreeMap<ValueId, Result<HostTensor, String>>,
+    ) -> u64 {
         let held = self.held.entry(session).or_default();
         let mut n_run = 0;
         for entry in &tape.entries {
             match entry {
                 Entry::Input { out, .. } => {
-                    let data = inputs.remove(out).expect("a segment runs when its data is there").expect("whole data");
+                    let data = inputs
+                        .remove(out)
+                        .expect("a segment runs when its data is there")
+                        .expect("whole data");
                     held.insert(*out, data.to_vec().expect("integers"));
                 }
                 Entry::Instr(instr) => {
@@ -111,9 +171,13 @@ impl Worker {
                     n_run += 1;
                 }
                 Entry::Free(value) => {
-                    held.remove(value).unwrap_or_else(|| panic!("{session} frees {value}, which this worker does not have"));
+                    held.remove(value).unwrap_or_else(|| {
+                        panic!("{session} frees {value}, which this worker does not have")
+                    });
                 }
-                Entry::Output { value, .. } => assert!(held.contains_key(value), "{session} has no {value}"),
+                Entry::Output { value, .. } => {
+                    assert!(held.contains_key(value), "{session} has no {value}")
+                }
                 Entry::Enter(_) | Entry::Exit(_) => (),
             }
         }
@@ -127,7 +191,9 @@ impl Worker {
 
 fn compute(instr: &Instr, held: &BTreeMap<ValueId, Vec<i64>>) -> Vec<i64> {
     let tensor = |operand: &Operand| match operand {
-        Operand::Value(value) => held.get(value).unwrap_or_else(|| panic!("this worker has no {value}")).clone(),
+        Operand::Value(value) => {
+            held.get(value).unwrap_or_else(|| panic!("this worker has no {value}")).clone()
+        }
         Operand::Scalar(_) => panic!("the first operand is a tensor"),
     };
     let a = tensor(&instr.inputs[0]);

@@ -62,7 +62,13 @@ impl Profile {
 
     pub(super) fn clients(seed: u64) -> Profile {
         let base = Profile::base(seed);
-        Profile { client_crash: 80, client_move: 20, n_clients: base.n_clients + 1, n_rogues: (seed % 3) as usize, ..base }
+        Profile {
+            client_crash: 80,
+            client_move: 20,
+            n_clients: base.n_clients + 1,
+            n_rogues: (seed % 3) as usize,
+            ..base
+        }
     }
 
     pub(super) fn everything(seed: u64) -> Profile {
@@ -92,10 +98,20 @@ impl Profile {
     }
 
     fn connection(&self) -> ConnectionConfig {
-        let transport = if self.weather.reliable { Transport::Reliable } else { Transport::Lossy(Timing::default()) };
+        let transport = if self.weather.reliable {
+            Transport::Reliable
+        } else {
+            Transport::Lossy(Timing::default())
+        };
         let link = LinkConfig { transport, window: self.window };
         let grace = Duration::from_secs(4);
-        ConnectionConfig { control: link, bulk: link, answer: None, grace, ..ConnectionConfig::remote() }
+        ConnectionConfig {
+            control: link,
+            bulk: link,
+            answer: None,
+            grace,
+            ..ConnectionConfig::remote()
+        }
     }
 
     fn dispatcher(&self) -> Config {
@@ -190,18 +206,30 @@ impl World {
         let (now, mut fresh) = (self.now, BTreeMap::new());
         for i in 0..self.nodes.len() {
             if let Node::Client(client) = &mut self.nodes[i] {
-                assert_eq!(client.n_waiting(), 0, "seed {}: a read of {:?} is not answered at {now:?}", self.seed, client.oldest_read());
+                assert_eq!(
+                    client.n_waiting(),
+                    0,
+                    "seed {}: a read of {:?} is not answered at {now:?}",
+                    self.seed,
+                    client.oldest_read()
+                );
                 fresh.insert(i, client.errors.len());
                 client.last_work(now, &mut self.random);
             }
         }
         let bound = now + Duration::from_secs(30);
-        while self.nodes.iter().any(|node| matches!(node, Node::Client(client) if client.n_waiting() > 0)) {
+        while self
+            .nodes
+            .iter()
+            .any(|node| matches!(node, Node::Client(client) if client.n_waiting() > 0))
+        {
             assert!(self.now < bound, "seed {}: fresh reads are not answered", self.seed);
             self.step();
         }
         for (i, n_errors) in fresh {
-            let Node::Client(client) = &self.nodes[i] else { panic!("seed {}: a client ended in fine weather", self.seed) };
+            let Node::Client(client) = &self.nodes[i] else {
+                panic!("seed {}: a client ended in fine weather", self.seed)
+            };
             assert_eq!(client.errors.get(n_errors), None, "seed {}: fresh work failed", self.seed);
         }
     }
@@ -214,10 +242,18 @@ impl World {
                 continue;
             }
             assert_eq!(client.errors, [], "seed {}", self.seed);
-            let session = client.session.as_deref().and_then(|name| name.strip_prefix('s')).and_then(|id| id.parse().ok());
+            let session = client
+                .session
+                .as_deref()
+                .and_then(|name| name.strip_prefix('s'))
+                .and_then(|id| id.parse().ok());
             let session = SessionId(session.expect("a session's name"));
             let n_ran = self.ran.get(&session).map_or(0, |(_, seqs)| seqs.len() as u64);
-            assert_eq!(n_ran, client.n_submitted, "seed {}: segments of {session} that ran", self.seed);
+            assert_eq!(
+                n_ran, client.n_submitted,
+                "seed {}: segments of {session} that ran",
+                self.seed
+            );
         }
     }
 
@@ -234,10 +270,20 @@ impl World {
         while self.now < end {
             self.step();
         }
-        assert_eq!(self.dispatcher.n_sessions(), 0, "seed {}: a session outlives its client", self.seed);
+        assert_eq!(
+            self.dispatcher.n_sessions(),
+            0,
+            "seed {}: a session outlives its client",
+            self.seed
+        );
         for node in &self.nodes {
             if let Node::Worker(worker) = node {
-                assert!(worker.is_idle() && worker.held.is_empty(), "seed {}: {:?} outlive their clients", self.seed, worker.held);
+                assert!(
+                    worker.is_idle() && worker.held.is_empty(),
+                    "seed {}: {:?} outlive their clients",
+                    self.seed,
+                    worker.held
+                );
             }
         }
     }
@@ -247,12 +293,19 @@ impl World {
         self.n_steps += 1;
         assert!(self.n_steps < 3_000_000, "seed {}: something is busy with nothing", self.seed);
         let nodes = self.nodes.iter().map(|node| match node {
-            Node::Client(client) => client.connection.next_deadline().map_or(client.next_act, |at| at.min(client.next_act)),
-            Node::Worker(worker) => worker.connection.next_deadline().map_or(worker.next_job, |at| at.min(worker.next_job)),
+            Node::Client(client) => client
+                .connection
+                .next_deadline()
+                .map_or(client.next_act, |at| at.min(client.next_act)),
+            Node::Worker(worker) => worker
+                .connection
+                .next_deadline()
+                .map_or(worker.next_job, |at| at.min(worker.next_job)),
             Node::Rogue(_) => self.now + Duration::from_millis(50),
             Node::Down { back } => *back,
         });
-        let next = nodes.chain(self.network.next_arrival()).chain(self.dispatcher.next_deadline()).min();
+        let next =
+            nodes.chain(self.network.next_arrival()).chain(self.dispatcher.next_deadline()).min();
         let slice = self.now + Duration::from_millis(if self.quiet { 2000 } else { 100 });
         self.now = self.now.max(next.unwrap_or(slice).min(slice));
         while let Some((way, peer, packet)) = self.network.take_arrived(self.now) {
@@ -261,7 +314,11 @@ impl World {
         if self.dispatcher.next_deadline().is_some_and(|at| at <= self.now) {
             self.tell(Event::Tick);
             let again = self.dispatcher.next_deadline();
-            assert!(again.is_none_or(|at| at > self.now), "seed {}: a deadline that does not move", self.seed);
+            assert!(
+                again.is_none_or(|at| at > self.now),
+                "seed {}: a deadline that does not move",
+                self.seed
+            );
         }
         for i in 0..self.nodes.len() {
             self.misfortune(i);
@@ -306,7 +363,9 @@ impl World {
                 let down = matches!(self.nodes[(peer.0 / APART) as usize], Node::Down { .. });
                 // The hint may be wrong; in bad weather a wrong one alone would look like an end.
                 let wrong = u64::from(self.profile.weather.lost == 0);
-                if !self.profile.weather.reliable && self.random.percent(if down { 50 } else { wrong }) {
+                if !self.profile.weather.reliable
+                    && self.random.percent(if down { 50 } else { wrong })
+                {
                     unreachable.push(peer);
                 }
                 self.network.send(self.now, &mut self.random, Way::FromDispatcher, peer, packet);
@@ -337,7 +396,9 @@ impl World {
             return;
         }
         if self.chance(crash) {
-            let back = self.now + Duration::from_millis(self.random.below(15_000));
+            // Some come back so soon that packets of their last life are still under way.
+            let longest = if self.random.percent(40) { 100 } else { 15_000 };
+            let back = self.now + Duration::from_millis(self.random.below(longest));
             self.crash(i, back);
         } else if self.chance(profile.partition) {
             let until = self.now + Duration::from_millis(self.random.below(30_000));
@@ -363,7 +424,10 @@ impl World {
         let may = self.profile.connections_may_end();
         assert!(may || self.quiet_close(i), "seed {}: a connection ended: {reason}", self.seed);
         let back = self.now + Duration::from_millis(self.random.below(3_000));
-        self.crash(i, if matches!(self.nodes[i], Node::Client(_)) && self.quiet { Time::MAX } else { back });
+        self.crash(
+            i,
+            if matches!(self.nodes[i], Node::Client(_)) && self.quiet { Time::MAX } else { back },
+        );
     }
 
     /// A client that has closed its session is told, at most, that nobody knows it any more.
@@ -392,14 +456,21 @@ impl World {
                     }
                 }
                 let mut incoming = Vec::new();
-                client.connection.transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
+                client
+                    .connection
+                    .transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
                 ended = incoming.into_iter().find_map(|what| client.incoming(what));
             }
             Node::Worker(worker) => {
-                let ran = if worker.next_job <= now { worker.work(now, &mut self.random) } else { None };
+                let ran =
+                    if worker.next_job <= now { worker.work(now, &mut self.random) } else { None };
                 let mut incoming = Vec::new();
-                worker.connection.transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
-                ended = incoming.into_iter().find_map(|what| worker.incoming(now, &mut self.random, what));
+                worker
+                    .connection
+                    .transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
+                ended = incoming
+                    .into_iter()
+                    .find_map(|what| worker.incoming(now, &mut self.random, what));
                 // Another dispatcher's sessions have the same names.
                 let ran = ran.filter(|_| self.profile.restart == 0);
                 ran.into_iter().for_each(|ran| note(&mut self.ran, self.seed, ran));
@@ -417,7 +488,8 @@ impl World {
         if self.random.percent(50) || self.profile.weather.reliable {
             self.addresses[i].0 += 1;
         }
-        let (now, peer, life) = (self.now, self.addresses[i], Incarnation(self.n_lives << 8 | i as u64));
+        let (now, peer, life) =
+            (self.now, self.addresses[i], Incarnation(self.n_lives << 8 | i as u64));
         let config = self.profile.connection();
         let n_elements = self.random.below(7) as usize;
         self.nodes[i] = if i < self.profile.n_clients {
@@ -437,6 +509,9 @@ fn note(all: &mut BTreeMap<SessionId, (u32, Vec<u64>)>, seed: u64, (session, att
         return; // On a worker that was given up, and does not know it yet.
     }
     *last = attempt;
-    assert!(seqs.last().is_none_or(|&last| seq > last), "seed {seed}: segment {seq} of {session} ran again, or too late");
+    assert!(
+        seqs.last().is_none_or(|&last| seq > last),
+        "seed {seed}: segment {seq} of {session} ran again, or too late"
+    );
     seqs.push(seq);
 }

@@ -88,7 +88,8 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     if !left.is_empty() {
         return Err(WireError::Damaged(format!("{} bytes too many", left.len())));
     }
-    let chunk = if let Body::Data { message, .. } = &mut packet.body { message.chunk_mut() } else { None };
+    let chunk =
+        if let Body::Data { message, .. } = &mut packet.body { message.chunk_mut() } else { None };
     match (chunk, payload) {
         (Some(chunk), Some(bytes)) => chunk.bytes = bytes,
         (None, None) => (),
@@ -136,7 +137,10 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::FromWorker(FromWorker::Register(capacity)) => {
             limit("a name", capacity.engine.len(), MAX_TEXT)?
         }
-        Message::FromClient(_) | Message::ToClient(_) | Message::ToWorker(_) | Message::FromWorker(_) => (),
+        Message::FromClient(_)
+        | Message::ToClient(_)
+        | Message::ToWorker(_)
+        | Message::FromWorker(_) => (),
     }
     if let Some(chunk) = message.chunk() {
         limit("a chunk", chunk.bytes.len(), MAX_CHUNK)?;
@@ -169,4 +173,123 @@ pub fn cut(mut text: String) -> String {
         text.push_str("...");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Identity, Incarnation, RequestId};
+    use crate::sim::Random;
+    use crate::wire::{Chunk, Hello, Role, Stream};
+    use gt_ir::tape::{Tape, ValueId};
+    use std::sync::Arc;
+
+    fn packets() -> Vec<Packet> {
+        let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree %0\noutput %2\n";
+        let tape: Tape = gt_ir::text::parse(text).unwrap().0;
+        let ty = "u8[5]".parse().unwrap();
+        let chunk =
+            Chunk { value: ValueId(7), ty, offset: 2, total: 5, bytes: Bytes::from_static(b"abc") };
+        let data = |message| Body::Data { seq: 3, ack: 1 << 40, message };
+        let packet = |stream, body| Packet { stream, incarnation: Incarnation(u64::MAX), body };
+        vec![
+            packet(Stream::Control, Body::Hello(Hello::new(Role::Worker, Identity::default()))),
+            packet(Stream::Control, data(Message::FromClient(FromClient::Tape(Arc::new(tape))))),
+            packet(
+                Stream::Bulk,
+                data(Message::ToClient(ToClient::Chunk { request: RequestId(1), chunk })),
+            ),
+            packet(Stream::Bulk, Body::Ack { upto: 1, seen: 2, credit: u64::MAX }),
+        ]
+    }
+
+    #[test]
+    fn what_is_encoded_decodes() {
+        for packet in packets() {
+            let frames = encode(&packet).unwrap();
+            assert_eq!(decode(&frames.head, frames.payload).unwrap(), packet);
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_or_another_packet_within_the_limits() {
+        let mut random = Random::new(1);
+        for packet in packets() {
+            let frames = encode(&packet).unwrap();
+            for len in 0..frames.head.len() {
+                assert!(
+                    decode(&frames.head[..len], frames.payload.clone()).is_err(),
+                    "cut to {len}"
+                );
+            }
+            for _ in 0..4000 {
+                let mut head = frames.head.clone();
+                for _ in 0..1 + random.below(4) {
+                    let at = random.below(head.len() as u64) as usize;
+                    head[at] = random.below(256) as u8;
+                }
+                if let Ok(other) = decode(&head, frames.payload.clone()) {
+                    check(&other).unwrap();
+                }
+            }
+        }
+        for _ in 0..20_000 {
+            let mut head: Vec<u8> =
+                (0..random.below(80)).map(|_| random.below(256) as u8).collect();
+            if head.len() > 4 && random.percent(90) {
+                head[..4].copy_from_slice(&[b'G', b'T', PROTOCOL as u8, 0]);
+            }
+            drop(decode(&head, None));
+        }
+    }
+
+    #[test]
+    fn strangers_and_other_versions_are_named() {
+        let frames = encode(&packets()[0]).unwrap();
+        let mut newer = frames.head.clone();
+        newer[2] = 9;
+        let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
+        assert!(
+            says(&newer).starts_with("protocol version 9 does not match version 1 of this program")
+        );
+        assert!(
+            says(b"GET / HTTP/1.1")
+                .starts_with("these bytes are no gt packet: they begin with [47, 45, 54, 20]")
+        );
+        assert!(says(b"").starts_with("these bytes are no gt packet"));
+        assert_eq!(
+            decode(&frames.head, Some(Bytes::new())).unwrap_err().to_string(),
+            "the packet is damaged: it has a frame too many"
+        );
+    }
+
+    #[test]
+    fn limits_are_those_of_the_wire() {
+        let chunk = |len: usize, total: u64| {
+            let ty = gt_ir::Type {
+                dtype: gt_ir::DType::U8,
+                shape: gt_ir::Shape::new(&[2 << 20]).unwrap(),
+            };
+            let chunk =
+                Chunk { value: ValueId(0), ty, offset: 0, total, bytes: vec![0; len].into() };
+            let body = Body::Data {
+                seq: 0,
+                ack: 0,
+                message: Message::FromClient(FromClient::Chunk(chunk)),
+            };
+            encode(&Packet { stream: Stream::Bulk, incarnation: Incarnation(1), body })
+        };
+        assert!(chunk(MAX_CHUNK, 2 << 20).is_ok());
+        assert!(matches!(
+            chunk(MAX_CHUNK + 1, 2 << 20),
+            Err(WireError::Limit { what: "a chunk", .. })
+        ));
+        assert!(matches!(chunk(1, 1), Err(WireError::Damaged(_))));
+        assert!(matches!(
+            decode(&vec![0; MAX_HEAD + 1], None),
+            Err(WireError::Limit { what: "a packet", .. })
+        ));
+        let long = cut("é".repeat(MAX_TEXT));
+        assert!(long.len() <= MAX_TEXT && long.ends_with("é..."));
+    }
 }
