@@ -95,11 +95,12 @@ impl<T> Default for Slot<T> {
     }
 }
 
-/// Spins until something is so, or [`SPIN`] has passed. Says whether it became so.
+/// Spins until something is so, or [`SPIN`] has passed. Says whether it became so. In between it lets others run: on a busy
+/// machine the one waited for may be queued behind this very thread.
 pub fn spin_until(so: impl Fn() -> bool) -> bool {
     let mut end = None;
     loop {
-        for _ in 0..64 {
+        for _ in 0..32 {
             if so() {
                 return true;
             }
@@ -109,6 +110,7 @@ pub fn spin_until(so: impl Fn() -> bool) -> bool {
         if now >= *end.get_or_insert(now + SPIN) {
             return false;
         }
+        std::thread::yield_now();
     }
 }
 
