@@ -33,7 +33,7 @@ fn main() {
 
 fn serve(port: u16) {
     let server = Server::bind(ServerConfig::local(port)).unwrap();
-    server.run(|line| eprintln!("{line}")).unwrap();
+    server.run(|_| ()).unwrap();
 }
 
 fn work(address: &str) {

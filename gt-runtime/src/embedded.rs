@@ -83,7 +83,7 @@ impl System {
             memory_limit: host.memory_limit / workers.max(1),
             ..host
         };
-        let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
+        let engine = move |_| Ok(Box::new(Native::new(config)?) as Box<dyn Engine>);
         System::with_engines(workers, Box::new(engine), log)
     }
 
