@@ -1,6 +1,6 @@
 //! The model and one step of its training: what a reader would write first.
 
-use crate::data::Digits;
+use super::data::Digits;
 use gt::prelude::*;
 
 dims! { Batch }

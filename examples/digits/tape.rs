@@ -1,7 +1,7 @@
 //! The tape of one training step as a program of its own: what exists before the step becomes its inputs.
 
-use crate::data::Digits;
-use crate::model::{self, Mlp};
+use super::data::Digits;
+use super::model::{self, Mlp};
 use gt::ir::verify::Verifier;
 use gt::ir::{Entry, Operand, Tape, ValueId};
 use gt::prelude::*;

@@ -81,7 +81,7 @@ fn interrupting_the_worker_ends_it_and_the_client_names_it() {
     let finished = worker.finish();
     assert_eq!(finished.status.code(), Some(130), "{finished:#?}");
     let (_, said) = client.finish().bad();
-    assert!(said.contains("w0"), "{said}");
+    assert!(said.contains("worker w1"), "{said}");
     cluster.server.until("lost");
 }
 
@@ -97,7 +97,7 @@ fn a_killed_worker_is_named_and_everything_else_lives_on() {
     let (unharmed, harmed): (Vec<Finished>, Vec<Finished>) =
         clients.into_iter().map(Process::finish).partition(|finished| finished.status.success());
     assert_eq!((unharmed.len(), harmed.len()), (1, 1), "{unharmed:#?} {harmed:#?}");
-    assert!(harmed[0].stderr.contains("w0"), "{harmed:#?}");
+    assert!(harmed[0].stderr.contains("worker w1"), "{harmed:#?}");
     assert_eq!(
         losses(run(DIGITS, &["--json", "--epochs", "1", "--connect", &cluster.address])).len(),
         1

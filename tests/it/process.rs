@@ -248,7 +248,7 @@ impl Cluster {
         let workers = (0..n_workers).map(|i| {
             let mut worker = Process::start("gt-cli", &["worker", "--connect", &address]);
             let line = worker.until("registered with the server at");
-            assert!(line.ends_with(&format!(" as w{i}")), "{line}");
+            assert!(line.ends_with(&format!(" as w{}", i + 1)), "{line}");
             worker
         });
         let workers = workers.collect();
