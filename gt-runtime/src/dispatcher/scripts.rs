@@ -76,6 +76,10 @@ impl Driver {
                 Body::Hello(hello)
             }
             ["hello", "again"] => Body::Hello(hello),
+            ["hello", "late"] => {
+                let incarnation = Incarnation(self.lives[&peer] - 10);
+                return Packet { stream, incarnation, body: Body::Hello(hello) };
+            }
             ["hello", "resuming"] => Body::Hello(Hello { resumes: true, move_number: 1, ..hello }),
             ["hello", "version", version] => {
                 Body::Hello(Hello { protocol: version.parse().unwrap(), ..hello })
@@ -368,6 +372,7 @@ fn strangers_and_late_packets() {
          > forget p2
          4s p1 hello
          > p1 welcome s2
+         4s p1 hello late
          5s shutdown
          > p1 bye: the operator stopped it
          > forget p1
