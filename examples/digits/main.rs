@@ -106,7 +106,7 @@ fn train_in(session: &Session, args: &Args, interrupt: &AtomicBool) -> Result<()
                 progress.finish();
                 bail!(Interrupted(number - 1));
             }
-            total = total + model::step(&net, &mut optimizer, training.pick(batch))?;
+            total += model::step(&net, &mut optimizer, training.pick(batch))?;
             progress.step();
         }
         // The only reads: until here, steps were recorded while earlier ones ran.

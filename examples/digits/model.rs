@@ -5,6 +5,11 @@ use gt::prelude::*;
 
 dims! { Batch }
 
+/// A batch of images, 64 pixels each.
+pub type Images = T![Batch, 64];
+/// The digits they show.
+pub type Labels = T![Batch; Int];
+
 /// Three layers from 64 pixels to ten digits. The sizes are part of the types: layers that do not fit do not compile.
 #[derive(Module)]
 pub struct Mlp {
@@ -15,25 +20,25 @@ pub struct Mlp {
 
 impl Mlp {
     /// One score for each digit.
-    pub fn forward(&self, images: &T![Batch, 64]) -> T![Batch, 10] {
+    pub fn forward(&self, images: &Images) -> T![Batch, 10] {
         let hidden = self.fc1.forward(images).relu();
         let hidden = self.fc2.forward(&hidden).relu();
         self.fc3.forward(&hidden)
     }
 
     /// How well the scores fit the labels: smaller is better.
-    pub fn loss(&self, images: &T![Batch, 64], labels: &T![Batch; Int]) -> T![] {
+    pub fn loss(&self, images: &Images, labels: &Labels) -> T![] {
         self.forward(images).cross_entropy(labels)
     }
 
     /// The share of images whose highest score is the right one's.
-    pub fn accuracy(&self, images: &T![Batch, 64], labels: &T![Batch; Int]) -> T![] {
+    pub fn accuracy(&self, images: &Images, labels: &Labels) -> T![] {
         no_grad(|| self.forward(images).argmax_last().eq(labels).float().mean())
     }
 }
 
 /// Images and labels as tensors.
-pub fn upload(digits: Digits) -> (T![Batch, 64], T![Batch; Int]) {
+pub fn upload(digits: Digits) -> (Images, Labels) {
     (Tensor::from_vec(digits.images), Tensor::from_vec(digits.labels))
 }
 
