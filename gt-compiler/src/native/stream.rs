@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use super::plan::KernelStep;
 use crate::kernel::{Kernel, Nest, Range};
 
-/// Bytes of a tile.
-const TILE: usize = 16 << 10;
+/// Bytes of a tile: small, so that reading for one tile overlaps with the stores of the one before.
+const TILE: usize = 4 << 10;
 
 #[repr(C, align(64))]
 struct Tile([u8; TILE]);
@@ -28,9 +28,10 @@ pub(super) fn run(kernel: &Kernel, step: &KernelStep, args: &[u64], range: Range
     let offset = step.nest.spec.stores[0].access.offset as usize;
     let mut tile = Tile([0; TILE]);
     let mut own: SmallVec<[u64; 12]> = args.into();
+    let n = TILE / size;
     let mut start = range.start;
     while start < range.end {
-        let end = (start + TILE / size).min(range.end);
+        let end = (start + n).min(range.end);
         // The kernel adds what it has always added, and arrives at the beginning of the tile.
         own[out] = (tile.0.as_mut_ptr() as u64).wrapping_sub(((start + offset) * size) as u64);
         // SAFETY: the plan sized the buffers read; of the result only `start..end` is stored, which the tile holds.

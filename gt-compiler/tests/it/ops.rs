@@ -325,3 +325,21 @@ fn gathers_and_scatters() {
         }
     }
 }
+
+#[test]
+fn compositions_of_real_sizes() {
+    let mut engine = native(2);
+    let x = |sizes: &[usize], seed: usize| {
+        let s = shape(sizes);
+        let value = |i: usize| (((i * 2_654_435_761 + seed) >> 7) % 4001) as f32 * 1e-3 - 2.0;
+        HostTensor::from_vec((0..s.numel()).map(value).collect(), s).unwrap()
+    };
+    let tokens = x(&[3, 37, 130], 1);
+    for axis in 0..3 {
+        check(&mut engine, Op::Softmax(Axis(axis)), &[&tokens], 16.0);
+        check(&mut engine, Op::LogSoftmax(Axis(axis)), &[&tokens], 64.0);
+    }
+    for op in [Op::Gelu, Op::GeluTanh, Op::Sigmoid, Op::Rsqrt, Op::Relu] {
+        check(&mut engine, op, &[&tokens], 64.0);
+    }
+}
