@@ -27,8 +27,17 @@ use std::time::Instant;
 
 const BATCH: usize = 32;
 
+/// The learning rate of the first epoch.
+const LR: f64 = 0.1;
+
 fn optimizer_config() -> SgdConfig {
-    SgdConfig { lr: 0.1, momentum: 0.9, ..Default::default() }
+    SgdConfig { lr: LR, momentum: 0.9, weight_decay: 1e-4, ..Default::default() }
+}
+
+/// Half a cosine, from `LR` in the first epoch to nearly nothing in the last.
+fn lr_of(epoch: u32, n_epochs: u32) -> f64 {
+    let done = f64::from(epoch - 1) / f64::from(n_epochs);
+    LR * 0.5 * (1.0 + (std::f64::consts::PI * done).cos())
 }
 
 /// Train a classifier of handwritten digits, embedded or on a cluster
@@ -39,7 +48,7 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Passes over the training images
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
     /// Workers inside this process [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "connect", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -99,6 +108,7 @@ fn train_in(session: &Session, args: &Args, interrupt: &AtomicBool) -> Result<()
     let mut accuracy = 0.0;
     for number in 1..=args.epochs {
         let start = Instant::now();
+        optimizer.set_lr(lr_of(number, args.epochs));
         shuffler.shuffle(&mut order);
         let mut total: T![] = Tensor::zeros();
         for batch in order.chunks_exact(BATCH) {

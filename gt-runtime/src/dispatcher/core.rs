@@ -157,7 +157,7 @@ impl Dispatcher {
     fn traffic(&mut self, peer: PeerId, packet: Packet) {
         let Some(known) = self.peers.get_mut(&peer) else {
             if !matches!(packet.body, Body::Bye { .. }) {
-                self.refuse(peer, packet.incarnation, Refusal::Unknown);
+                self.stray(peer, packet.incarnation);
             }
             return;
         };
@@ -322,9 +322,22 @@ impl Dispatcher {
 
     fn refuse(&mut self, peer: PeerId, incarnation: Incarnation, refusal: Refusal) {
         self.out.push(Action::Report(Report::Refused(peer, refusal.to_string())));
+        self.turn_away(peer, incarnation, refusal);
+    }
+
+    fn turn_away(&mut self, peer: PeerId, incarnation: Incarnation, refusal: Refusal) {
         let body = Body::Refused(refusal);
         self.out.push(Action::Send(peer, Packet { stream: Stream::Control, incarnation, body }));
         self.out.push(Action::Forget(peer));
+    }
+
+    /// Traffic of a connection there is none of. The last packets of one that just ended are no news to anybody here.
+    fn stray(&mut self, peer: PeerId, incarnation: Incarnation) {
+        if self.ended.iter().any(|(life, _)| *life == incarnation) {
+            self.turn_away(peer, incarnation, Refusal::Unknown);
+        } else {
+            self.refuse(peer, incarnation, Refusal::Unknown);
+        }
     }
 
     fn ended(&mut self, peer: PeerId, ending: &Ending) {
