@@ -88,7 +88,7 @@ fn test() -> Result<()> {
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
         ("documentation", &|| {
             cargo(&["doc", "--workspace", "--no-deps", "--quiet"])
-                .env("RUSTDOCFLAGS", "-D warnings")
+                .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")
                 .run()
         }),
     ];
