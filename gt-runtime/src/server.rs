@@ -125,7 +125,7 @@ impl Server {
                 Some(Ended::Silently) => return Ok(()),
                 Some(Ended::Politely(reason)) => {
                     self.handle(Event::Shutdown { reason }, &mut watch)?;
-                    return self.socket.set_linger(FAREWELL);
+                    return self.farewell();
                 }
                 None => {}
             }
@@ -134,6 +134,22 @@ impl Server {
                 self.handle(Event::Tick, &mut watch)?;
             } else if !more {
                 wait(&[&self.socket], &self.wakeups, due)?;
+            }
+        }
+    }
+
+    /// Lets the good-byes leave. What still comes meanwhile is read and dropped: a connection closed with something unread in it
+    /// is reset, and what its other end has not read by then is lost, the good-bye included.
+    fn farewell(&mut self) -> Result<(), SocketError> {
+        self.socket.set_linger(FAREWELL)?;
+        let end = clock::now() + FAREWELL / 2;
+        loop {
+            let left = end.saturating_sub(clock::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.socket.receive()?.is_none() {
+                wait(&[&self.socket], &self.wakeups, Some(left))?;
             }
         }
     }
