@@ -328,6 +328,7 @@ impl<'f> Emitter<'_, 'f> {
                 self.lanes(mode).unary(*op, dtype_of(*a), v)
             }
             (Expr::Binary(op, a, b), _) => {
+                let (a, b) = self.cheaper_order(*op, a, b);
                 let (x, y) = (self.operand(*a, u, mode), self.operand(*b, u, mode));
                 self.lanes(mode).binary_or_call(*op, dtype_of(*a), x, y)
             }
@@ -477,6 +478,18 @@ impl<'f> Emitter<'_, 'f> {
         let variable = self.b.declare_var(ty);
         self.b.def_var(variable, initial);
         variable
+    }
+
+    /// What a loop leaves as it is goes first where the order of operands is free: see `Lanes::extremum`.
+    fn cheaper_order<'e>(
+        &self,
+        op: Binary,
+        a: &'e ExprId,
+        b: &'e ExprId,
+    ) -> (&'e ExprId, &'e ExprId) {
+        let varies = |id: &ExprId| self.varying[id.0 as usize];
+        let free = matches!(op, Binary::Max | Binary::Min);
+        if free && varies(a) && !varies(b) { (b, a) } else { (a, b) }
     }
 
     /// The value that changes nothing when combined.

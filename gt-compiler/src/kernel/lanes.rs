@@ -508,18 +508,33 @@ impl Lanes<'_, '_> {
         Some(if plain { v } else { self.normalize(dtype, v) })
     }
 
+    /// The larger or smaller of two, NaN if either is. Between zeros of different signs it is `b`.
+    ///
+    /// A comparison and a choice are one instruction on most processors, which gives `b` for a NaN; that leaves a NaN in `a`,
+    /// and with an `a` that is the same throughout a loop the test for it moves out of the loop.
+    fn extremum(&mut self, op: Binary, a: Value, b: Value) -> Value {
+        let (low, high) = if op == Binary::Max { (b, a) } else { (a, b) };
+        let wins = self.b.ins().fcmp(FloatCC::LessThan, low, high);
+        let chosen = self.select(wins, a, b);
+        let nan = self.b.ins().fcmp(FloatCC::Unordered, a, a);
+        self.select(nan, a, chosen)
+    }
+
     fn binary_float(&mut self, op: Binary, a: Value, b: Value) -> Option<Value> {
+        if matches!(op, Binary::Max | Binary::Min) {
+            return Some(self.extremum(op, a, b));
+        }
         let i = self.b.ins();
         Some(match op {
             Binary::Add => i.fadd(a, b),
             Binary::Sub => i.fsub(a, b),
             Binary::Mul => i.fmul(a, b),
             Binary::Div => i.fdiv(a, b),
-            Binary::Max => i.fmax(a, b),
-            Binary::Min => i.fmin(a, b),
             Binary::Eq => i.fcmp(FloatCC::Equal, a, b),
             Binary::Lt => i.fcmp(FloatCC::LessThan, a, b),
-            Binary::Pow | Binary::And | Binary::Or | Binary::Xor => return None,
+            Binary::Max | Binary::Min | Binary::Pow | Binary::And | Binary::Or | Binary::Xor => {
+                return None;
+            }
         })
     }
 
