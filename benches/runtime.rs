@@ -39,6 +39,8 @@ const ROWS: &[Row] = &[
     Row { name: "dispatch2000", unit: "ms", bar: "< 10", measure: dispatch2000 },
     Row { name: "digits_step_embedded", unit: "us", bar: "", measure: digits_step_embedded },
     Row { name: "digits_step_ipc", unit: "us", bar: "< 2x embedded", measure: digits_step_ipc },
+    Row { name: "digits_read_embedded", unit: "us", bar: "", measure: digits_read_embedded },
+    Row { name: "digits_read_ipc", unit: "us", bar: "< 2x embedded", measure: digits_read_ipc },
     Row { name: "copy_16m", unit: "GB/s", bar: "", measure: copy_16m },
     Row { name: "chain_16m", unit: "GB/s", bar: "> 0.8x copy_16m", measure: chain_16m },
     Row { name: "minmax_16m", unit: "GB/s", bar: "", measure: minmax_16m },
@@ -180,35 +182,56 @@ fn dispatch2000() -> Outcome<Vec<f64>> {
     })
 }
 
-// One training step of the digits example with its loss read.
+// One training step of the digits example: as it trains, reading the loss once an epoch, and with the loss of every step read.
+
+/// Steps of an epoch.
+const EPOCH: usize = 44;
 
 fn digits_step_embedded() -> Outcome<Vec<f64>> {
-    digits_step(&gt::embedded(1)?)
+    digits_step(&gt::embedded(1)?, EPOCH)
 }
 
 fn digits_step_ipc() -> Outcome<Vec<f64>> {
+    on_a_cluster(|session| digits_step(session, EPOCH))
+}
+
+fn digits_read_embedded() -> Outcome<Vec<f64>> {
+    digits_step(&gt::embedded(1)?, 1)
+}
+
+fn digits_read_ipc() -> Outcome<Vec<f64>> {
+    on_a_cluster(|session| digits_step(session, 1))
+}
+
+/// With server and worker as processes of their own.
+fn on_a_cluster(measure: impl FnOnce(&Session) -> Outcome<Vec<f64>>) -> Outcome<Vec<f64>> {
     let (_server, address) = started(&["server", "-p", "0"], "listening at ")?;
     let (_worker, _) =
         started(&["worker", "--connect", &address], "registered with the server at ")?;
-    digits_step(&gt::connect(&address)?)
+    measure(&gt::connect(&address)?)
 }
 
-fn digits_step(session: &Session) -> Outcome<Vec<f64>> {
-    const N: usize = 100;
+/// Microseconds a step when the sum of the losses is read every `n_steps`.
+fn digits_step(session: &Session, n_steps: usize) -> Outcome<Vec<f64>> {
     let _current = session.enter();
     let (training, _) = data::load();
     let batch: Vec<usize> = (0..32).collect();
     let net = model::Mlp::new();
     let mut optimizer =
         Sgd::new(net.parameters(), SgdConfig { lr: 0.01, momentum: 0.9, ..Default::default() });
+    let n_reads = 132 / n_steps;
     samples(20, || {
         let time = seconds(|| {
-            for _ in 0..N {
-                model::step(&net, &mut optimizer, training.pick(&batch))?.item()?;
+            for _ in 0..n_reads {
+                let mut total: T![] = Tensor::zeros();
+                for _ in 0..n_steps {
+                    total += model::step(&net, &mut optimizer, training.pick(&batch))?;
+                }
+                total.item()?;
             }
             Ok(())
         })?;
-        Ok(time / N as f64 * 1e6)
+        Ok(time / (n_reads * n_steps) as f64 * 1e6)
     })
 }
 

@@ -27,8 +27,6 @@ macro_rules! ids {
 ids! {
     /// Something the shell can send packets to. Both sockets of one process (control and bulk) are one peer.
     PeerId(u64) "p";
-    /// A client process, as people see it.
-    ClientId(u64) "c";
     /// All that one client holds: its values, its tapes under way, its reads. It survives a broken connection.
     SessionId(u64) "s";
     /// A worker process (or thread, embedded) from its registration to its loss.

@@ -256,7 +256,7 @@ fn kind(error: &EngineError) -> ErrorKind {
     }
 }
 
-/// The engine's words, with the op and the operands' shapes where it did not name them.
+/// The engine's words, after the op and the operands' shapes.
 fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> String {
     if let EngineError::Op(error) = error {
         return error.to_string();
@@ -268,7 +268,9 @@ fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> String {
             Arg::Scalar(scalar) => scalar.to_string(),
         })
         .collect();
-    format!("{} of {}: {error}", instr.op, operands.join(", "))
+    let (error, op) = (error.to_string(), instr.op.to_string());
+    let why = error.strip_prefix(&op).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&error);
+    format!("{op} of {}: {why}", operands.join(", "))
 }
 
 fn error(
