@@ -216,8 +216,7 @@ impl<M: Clone + Weight> Connection<M> {
         if packet.incarnation != self.incarnation || self.is_ended() {
             return;
         }
-        self.heard = now;
-        self.unreachable = None;
+        self.greeted(now);
         let stream = packet.stream;
         match packet.body {
             Body::Hello(_) => (), // A repeated one: the owner answers it.
@@ -237,6 +236,12 @@ impl<M: Clone + Weight> Connection<M> {
                 self.link_mut(stream).credited(now, upto, seen, credit)
             }
         }
+    }
+
+    /// The life on the other side has said hello again: a sign of life as any packet of it is.
+    pub fn greeted(&mut self, now: Time) {
+        self.heard = now;
+        self.unreachable = None;
     }
 
     fn welcomed(&mut self, welcome: Welcome, out: &mut impl FnMut(Incoming<M>)) {

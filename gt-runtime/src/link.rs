@@ -92,6 +92,8 @@ pub struct Link<M> {
     advertised: u64,
     n_unacknowledged: u32,
     ack_due: Option<Time>,
+    /// The other side asks for our word: an acknowledgement that travels with data has no credit in it, and is none.
+    asked: bool,
 }
 
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl<M: Clone + Weight> Link<M> {
             advertised: FIRST_CREDIT,
             n_unacknowledged: 0,
             ack_due: None,
+            asked: false,
         }
     }
 
@@ -271,7 +274,7 @@ impl<M: Clone + Weight> Link<M> {
 
     /// The other side asks for a sign of life.
     pub fn pinged(&mut self, now: Time) {
-        self.ack_due = Some(now);
+        (self.ack_due, self.asked) = (Some(now), true);
     }
 
     /// Hands out what is to be sent now.
@@ -289,7 +292,7 @@ impl<M: Clone + Weight> Link<M> {
         let more_credit = allowed - self.advertised.min(allowed) >= self.config.window / 4;
         if more_credit || self.ack_due.is_some_and(|due| due <= now) {
             self.advertised = self.advertised.max(allowed);
-            (self.n_unacknowledged, self.ack_due) = (0, None);
+            (self.n_unacknowledged, self.ack_due, self.asked) = (0, None, false);
             out(Body::Ack { upto: self.next, seen: self.seen, credit: self.advertised });
         }
     }
@@ -359,10 +362,10 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// An acknowledgement goes with what is sent now; a gap needs one of its own.
+    /// An acknowledgement goes with what is sent now; a gap needs one of its own, and so does a question.
     fn acknowledgement_sent(&mut self) {
         self.n_unacknowledged = 0;
-        if self.early.is_empty() {
+        if self.early.is_empty() && !self.asked {
             self.ack_due = None;
         }
     }
@@ -580,6 +583,19 @@ mod tests {
         (0..1000)
             .for_each(|seq| link.receive(Time::ZERO, seq, Item(seq, 1 << 10), &mut |_| taken += 1));
         assert_eq!(taken, 4);
+    }
+
+    #[test]
+    fn a_question_is_answered_with_the_credit_also_when_data_goes() {
+        let mut link = Link::<Item>::new(lossy(1 << 14));
+        link.send(Time::ZERO, Item(0, 64));
+        link.pinged(Time::ZERO);
+        let mut packets = Vec::new();
+        link.transmit(Time::ZERO, &mut |body| packets.push(body));
+        assert!(
+            matches!(packets[..], [Body::Data { .. }, Body::Ack { credit, .. }] if credit == 1 << 14),
+            "{packets:?}"
+        );
     }
 
     #[test]

@@ -210,7 +210,8 @@ impl Dispatcher {
             }
             if incarnation == current {
                 self.peers.entry(peer).and_modify(|known| {
-                    known.move_number = known.move_number.max(hello.move_number)
+                    known.connection.greeted(self.now);
+                    known.move_number = known.move_number.max(hello.move_number);
                 });
                 return self.welcome(peer);
             }
@@ -306,6 +307,7 @@ impl Dispatcher {
     fn attach(&mut self, old: PeerId, new: PeerId, move_number: u32) {
         let Some(mut peer) = self.peers.remove(&old) else { return };
         peer.move_number = move_number;
+        peer.connection.greeted(self.now);
         match peer.party {
             Party::Session(session) => {
                 self.sessions.get_mut(&session).into_iter().for_each(|session| session.peer = new)

@@ -54,6 +54,8 @@ impl Driver {
                 let rest: Vec<&str> = words.collect();
                 if rest == ["lost"] {
                     Event::PeerLost(peer)
+                } else if rest == ["unreachable"] {
+                    Event::Unreachable(peer)
                 } else {
                     Event::Packet(peer, self.packet(peer, &rest))
                 }
@@ -78,6 +80,14 @@ impl Driver {
             ["hello", "again"] => Body::Hello(hello),
             ["hello", "late"] => {
                 let incarnation = Incarnation(self.lives[&peer] - 10);
+                return Packet { stream, incarnation, body: Body::Hello(hello) };
+            }
+            ["hello", "of", other] => {
+                let other = PeerId(number(other));
+                let identity = Identity { pid: other.0 as u32, ..hello.identity.clone() };
+                let hello = Hello { identity, resumes: true, move_number: 1, ..hello };
+                let incarnation = Incarnation(self.lives[&other]);
+                self.lives.insert(peer, incarnation.0);
                 return Packet { stream, incarnation, body: Body::Hello(hello) };
             }
             ["hello", "resuming"] => Body::Hello(Hello { resumes: true, move_number: 1, ..hello }),
@@ -378,4 +388,67 @@ fn strangers_and_late_packets() {
          > forget p1
          6s p1 hello",
     );
+}
+
+#[test]
+fn a_hello_is_a_sign_of_life() {
+    script(
+        Config::remote(),
+        "0s p1 hello
+         > p1 welcome s1
+         29s p1 hello again
+         > p1 welcome s1
+         31s tick
+         31s p1 unreachable
+         32s p2 hello of p1
+         > forget p1
+         > p2 welcome s1
+         34s tick
+         59s p2 unreachable
+         61s p2 hello of p1
+         > p2 welcome s1
+         62s tick
+         92s tick
+         > p2 refused: the server closed the connection: nothing was heard from it for 30 s
+         > forget p2",
+    );
+}
+
+#[test]
+fn an_older_life_replaces_no_newer_one() {
+    script(
+        Config::embedded(),
+        "0s p1 hello
+         > p1 welcome s1
+         1s p1 hello
+         > forget p1
+         > p1 welcome s2
+         1s p1 hello late
+         1s p1 tape %0 = full[u8[2]] 3
+         1s p5 hello
+         > p5 welcome w1
+         1s p5 register
+         > p5 run s2 #0 a0: %0 = full[u8[2]] 3 : u8[2]
+         2s p1 hello late
+         3s p1 fetch r1 %0
+         > p5 fetch s2 r1 %0",
+    );
+}
+
+#[test]
+fn a_tape_may_pass_through_more_bytes_than_can_be_counted() {
+    // Each is 2^51 bytes; 2^13 of them are 2^64.
+    let n = (1 << 13) + 1;
+    let made = (0..n).map(|i| format!("%{i} = full[i64[281474976710656]] 3"));
+    let freed = (0..n).map(|i| format!("free %{i}"));
+    let all: Vec<String> = made.chain(freed).collect();
+    let mut driver = Driver {
+        dispatcher: Dispatcher::new(Config::embedded()),
+        lives: BTreeMap::new(),
+        seqs: BTreeMap::new(),
+    };
+    driver.line("0s p1 hello");
+    driver.line(&format!("0s p1 tape {}", all.join("; ")));
+    driver.line("0s p1 stats r1");
+    assert_eq!(driver.dispatcher.n_sessions(), 1);
 }

@@ -41,8 +41,8 @@ pub(super) struct Session {
     /// Why nothing more of it runs.
     pub(super) broken: Option<Arc<RunError>>,
     verifier: Verifier,
-    /// Bytes of live values.
-    pub(super) live_bytes: u64,
+    /// Bytes of live values. Within one tape they may exceed what 64 bits can count before its end is checked.
+    pub(super) live_bytes: u128,
     /// Live values that a worker's loss took, and those computed from them.
     pub(super) lost: BTreeMap<ValueId, Arc<RunError>>,
     pub(super) uploads: BTreeMap<ValueId, Upload>,
@@ -135,11 +135,11 @@ impl Session {
 
     fn enter(&mut self, entry: &Entry) -> Result<(), Fault> {
         if let Entry::Free(value) = entry {
-            let bytes = self.verifier.ty(*value).map_or(0, |ty| ty.bytes() as u64);
+            let bytes = self.verifier.ty(*value).map_or(0, |ty| ty.bytes() as u128);
             self.verifier.entry(entry)?;
             self.live_bytes -= bytes;
         } else if let Some(ty) = self.verifier.entry(entry)? {
-            self.live_bytes = self.live_bytes.saturating_add(ty.bytes() as u64);
+            self.live_bytes += ty.bytes() as u128;
             if let Entry::Input { out, ty, .. } = entry {
                 self.declare(*out, *ty);
             }
@@ -177,8 +177,8 @@ impl Session {
     }
 
     fn check_quota(&self, config: &Config) -> Result<(), RunError> {
-        let bytes = self.live_bytes.saturating_add(self.early_bytes);
-        if bytes <= config.quota {
+        let bytes = self.live_bytes + u128::from(self.early_bytes);
+        if bytes <= u128::from(config.quota) {
             return Ok(());
         }
         let message = format!(
@@ -313,12 +313,12 @@ impl Session {
     }
 
     /// What the books must say, for `check`.
-    pub(super) fn count_live(&self) -> u64 {
+    pub(super) fn count_live(&self) -> u128 {
         self.verifier
             .live()
             .into_iter()
             .filter_map(|value| self.verifier.ty(value))
-            .map(|ty| ty.bytes() as u64)
+            .map(|ty| ty.bytes() as u128)
             .sum()
     }
 

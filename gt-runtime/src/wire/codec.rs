@@ -9,6 +9,8 @@ use bytes::Bytes;
 
 const MAGIC: [u8; 2] = *b"GT";
 const HEADER: usize = 4;
+/// What a tape may gain when it is passed on: the dispatcher's numbers take more bytes than the client's.
+const PASSED_ON: usize = 128;
 
 /// A packet as the transport sends it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +65,7 @@ pub fn encode(packet: &Packet) -> Result<Frames, WireError> {
     head.extend_from_slice(&(PROTOCOL as u16).to_le_bytes());
     let head =
         postcard::to_extend(packet, head).map_err(|error| WireError::Damaged(error.to_string()))?;
-    limit("a packet", head.len(), MAX_HEAD)?;
+    limit_head(packet, head.len())?;
     let chunk = data(packet).and_then(Message::chunk);
     Ok(Frames { head, payload: chunk.map(|chunk| chunk.bytes.clone()) })
 }
@@ -99,7 +101,18 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
         (None, Some(_)) => return Err(WireError::Damaged("it has a frame too many".into())),
     }
     check(&packet)?;
+    limit_head(&packet, head.len())?;
     Ok(packet)
+}
+
+/// A tape that came in must go out: one that could not be encoded for its worker would hold up everybody's after it.
+fn limit_head(packet: &Packet, size: usize) -> Result<(), WireError> {
+    match data(packet) {
+        Some(Message::FromClient(FromClient::Tape(_))) => {
+            limit("a tape", size, MAX_HEAD - PASSED_ON)
+        }
+        _ => limit("a packet", size, MAX_HEAD),
+    }
 }
 
 fn data(packet: &Packet) -> Option<&Message> {
@@ -183,6 +196,35 @@ mod tests {
     use crate::wire::{Chunk, Hello, Role, Stream};
     use gt_ir::tape::{Tape, ValueId};
     use std::sync::Arc;
+
+    #[test]
+    fn every_tape_that_is_taken_can_be_passed_on() {
+        const ENTRY: usize = 256;
+        let packet = |seq, incarnation, message| Packet {
+            stream: Stream::Control,
+            incarnation: Incarnation(incarnation),
+            body: Body::Data { seq, ack: seq, message },
+        };
+        let tape = |size| {
+            let name = |size| gt_ir::tape::Entry::Enter("a".repeat(size).as_str().into());
+            let whole = std::iter::repeat_n(name(ENTRY - 3), size / ENTRY);
+            Arc::new(Tape { entries: whole.chain([name(size % ENTRY)]).collect() })
+        };
+        let from_client = |size| packet(0, 0, Message::FromClient(FromClient::Tape(tape(size))));
+        let fits = |size| encode(&from_client(size)).is_ok();
+        let largest = (MAX_HEAD - 2 * PASSED_ON..MAX_HEAD).rev().find(|&size| fits(size)).unwrap();
+        let run = ToWorker::Run {
+            session: crate::ids::SessionId(u64::MAX),
+            seq: u64::MAX,
+            attempt: u32::MAX,
+            tape: tape(largest),
+        };
+        encode(&packet(u64::MAX, u64::MAX, Message::ToWorker(run))).unwrap();
+        // Nor is one taken that nobody here would have sent.
+        let bytes = postcard::to_extend(&from_client(largest + 1), vec![b'G', b'T', 1, 0]).unwrap();
+        assert!(bytes.len() <= MAX_HEAD);
+        assert!(matches!(decode(&bytes, None), Err(WireError::Limit { .. })));
+    }
 
     fn packets() -> Vec<Packet> {
         let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree %0\noutput %2\n";
