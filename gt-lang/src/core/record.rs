@@ -22,6 +22,9 @@ use crate::session::{Place, Session};
 /// What a failed operation without tensor operands pretends to be.
 pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR };
 
+/// The type of an operand not yet looked at.
+const NO_OPERAND: OperandType = OperandType::Scalar(Scalar::Bool(false));
+
 /// The value of an operand: a variable's present value is kept alive while it is recorded.
 pub(crate) enum Held<'a> {
     Borrowed(&'a Arc<Value>),
@@ -109,23 +112,37 @@ fn try_record(
     }
     let mut held: SmallVec<[Option<Held<'_>>; 3]> = SmallVec::new();
     let mut operands = Operands::new();
-    let mut types: SmallVec<[OperandType; 3]> = SmallVec::new();
-    for arg in args {
-        let (value, operand, ty) = match arg {
-            Arg::Scalar(scalar) => (None, Operand::Scalar(*scalar), OperandType::Scalar(*scalar)),
+    // Types are large: each is copied once, to where it stays.
+    let mut few = [NO_OPERAND; 3];
+    let mut many = Vec::new();
+    let types = match few.get_mut(..args.len()) {
+        Some(few) => few,
+        None => {
+            many.resize(args.len(), NO_OPERAND);
+            &mut many[..]
+        }
+    };
+    for (arg, ty) in args.iter().zip(&mut *types) {
+        match arg {
+            Arg::Scalar(scalar) => {
+                held.push(None);
+                operands.push(Operand::Scalar(*scalar));
+                *ty = OperandType::Scalar(*scalar);
+            }
             Arg::Tensor(tensor) => {
                 let value = tensor.0.hold();
                 let (_, id) = value.place().map_err(Error::clone)?;
-                let ty = OperandType::Tensor(value.ty);
-                (Some(value), Operand::Value(id), ty)
+                operands.push(Operand::Value(id));
+                *ty = OperandType::Tensor(value.ty);
+                held.push(Some(value));
             }
-        };
-        held.push(value);
-        operands.push(operand);
-        types.push(ty);
+        }
     }
     let session = one_session(op, &held, at)?;
-    let ty = infer(op, &types).map_err(|e| Error::from_op(e, at))?;
+    let ty = match infer(op, types) {
+        Ok(ty) => ty,
+        Err(error) => return Err(Error::from_op(error, at)),
+    };
     let (id, loc) = session.instr(op, operands, Place::Caller(at));
     let value = Value::live(session, id, ty);
     if !tracks(op, args, ty) {

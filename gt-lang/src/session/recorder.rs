@@ -81,27 +81,29 @@ impl Recorder {
         self.follow_scopes();
         let out = self.new_value();
         let loc = self.loc(place);
-        self.push(Entry::Instr(Instr { out, op: *op, inputs, loc }));
+        self.push(|| Entry::Instr(Instr { out, op: *op, inputs, loc }));
         (out, loc)
     }
 
     pub(super) fn input(&mut self, ty: Type) -> ValueId {
         let out = self.new_value();
-        self.push(Entry::Input { out, ty, name: None });
+        self.push(|| Entry::Input { out, ty, name: None });
         out
     }
 
     pub(super) fn free(&mut self, value: ValueId) {
-        self.push(Entry::Free(value));
+        self.push(|| Entry::Free(value));
     }
 
     pub(super) fn output(&mut self, value: ValueId) {
-        self.push(Entry::Output { value, name: None });
+        self.push(|| Entry::Output { value, name: None });
     }
 
-    fn push(&mut self, entry: Entry) {
+    /// The entry is made where it stays, after room was made for it: moved there it would be copied whole, and an entry
+    /// is as large as its largest kind.
+    fn push(&mut self, entry: impl FnOnce() -> Entry) {
         if !self.closed {
-            self.entries.push(entry);
+            self.entries.extend(std::iter::once_with(entry));
         }
     }
 
@@ -129,7 +131,7 @@ impl Recorder {
             let shared = self.scopes.iter().zip(open).take_while(|(a, b)| a.id == b.id).count();
             self.close_scopes(shared);
             for scope in &open[shared..] {
-                self.push(Entry::Enter(scope.name.clone()));
+                self.push(|| Entry::Enter(scope.name.clone()));
                 self.scopes.push(scope.clone());
             }
         });
@@ -138,7 +140,7 @@ impl Recorder {
     fn close_scopes(&mut self, keep: usize) {
         while self.scopes.len() > keep {
             let name = self.scopes.pop().map(|s| s.name).unwrap_or_else(|| Arc::from(""));
-            self.push(Entry::Exit(name));
+            self.push(|| Entry::Exit(name));
         }
     }
 
