@@ -349,3 +349,48 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The credit of one stream says nothing of the other's: a sender that asks on bulk is helped by no answer on control.
+    #[test]
+    fn a_question_is_answered_on_its_own_stream_and_at_once() {
+        let (life, config) = (Incarnation(1), ConnectionConfig::remote());
+        let mut connection = Connection::<Message>::accept(Time::ZERO, life, config);
+        let check = |connection: &mut Connection, asked: &[Stream]| {
+            for &stream in asked {
+                let ping = Packet { stream, incarnation: life, body: Body::Ping };
+                connection.receive(Time::ZERO, ping, &mut |_| ());
+            }
+            let mut answered = Vec::new();
+            connection.transmit(
+                Time::ZERO,
+                &mut |packet| match packet.body {
+                    Body::Ack { .. } => answered.push(packet.stream),
+                    other => panic!("{other:?}"),
+                },
+                &mut |_| (),
+            );
+            assert_eq!(answered, asked);
+        };
+        // The first words tell the windows.
+        check(&mut connection, &[Stream::Control, Stream::Bulk]);
+        check(&mut connection, &[Stream::Bulk]);
+        check(&mut connection, &[Stream::Control]);
+        check(&mut connection, &[]);
+    }
+
+    #[test]
+    fn a_hello_ends_the_grace() {
+        let mut connection =
+            Connection::<Message>::accept(Time::ZERO, Incarnation(1), ConnectionConfig::remote());
+        let seconds = Duration::from_secs;
+        connection.unreachable(seconds(1));
+        connection.greeted(seconds(2));
+        connection.transmit(seconds(5), &mut |_| (), &mut |what| panic!("{what:?}"));
+        connection.transmit(seconds(12), &mut |_| (), &mut |_| ());
+        assert!(connection.is_ended());
+    }
+}
