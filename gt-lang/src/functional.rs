@@ -36,9 +36,16 @@ pub fn nll_loss(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
 #[must_use]
 #[track_caller]
 pub fn binary_cross_entropy(input: &DynTensor, target: &DynTensor) -> DynTensor {
-    let yes = input.log().maximum(-100.0);
-    let no = input.neg().add(1.0).log().maximum(-100.0);
+    let yes = bounded_log(input);
+    let no = bounded_log(&input.neg().add(1.0));
     target.mul(&yes).add(&target.neg().add(1.0).mul(&no)).mean(..).neg()
+}
+
+/// The logarithm, no smaller than -100. Zeros stay out of `log`: its infinite slope times zero would be a gradient of NaN.
+#[track_caller]
+fn bounded_log(p: &DynTensor) -> DynTensor {
+    let zero = p.eq(0.0);
+    p.masked_fill(&zero, 1.0).log().masked_fill(&zero, -100.0).maximum(-100.0)
 }
 
 /// Binary cross entropy of logits `x`, without overflow: `max(x, 0) - x * y + log(1 + exp(-|x|))`.
@@ -46,5 +53,6 @@ pub fn binary_cross_entropy(input: &DynTensor, target: &DynTensor) -> DynTensor 
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(input: &DynTensor, target: &DynTensor) -> DynTensor {
     let softplus = input.abs().neg().exp().add(1.0).log();
-    input.relu().sub(&input.mul(target)).add(&softplus).mean(..)
+    // Not `relu`: at 0 the gradient is that of the sigmoid only if `max(x, 0)` shares the tie.
+    input.maximum(0.0).sub(&input.mul(target)).add(&softplus).mean(..)
 }

@@ -43,7 +43,9 @@ impl DynTensor {
             let axis = resolve_among("unsqueeze", axis, ty, ty.shape.rank() + 1)?;
             let mut dims: SmallVec<[Dim; 9]> = ty.shape.dims().collect();
             dims.insert(axis, Dim::new(1));
-            Shape::from_dims(&dims).map(Op::Reshape)
+            Shape::from_dims(&dims)
+                .map_err(|e| OpError { message: format!("unsqueeze: {}", e.message), ..e })
+                .map(Op::Reshape)
         })
     }
 

@@ -139,11 +139,14 @@ impl DynTensor {
         self.mul(self)
     }
 
-    /// Each element no smaller than `min` and no larger than `max`.
+    /// Each element no smaller than `min` and no larger than `max`. An element on a bound keeps its gradient, as in PyTorch.
     #[must_use]
     #[track_caller]
     pub fn clamp<'a>(&'a self, min: impl Into<Arg<'a>>, max: impl Into<Arg<'a>>) -> DynTensor {
-        let at_least = DynTensor::record(Op::Maximum, &[Arg::Tensor(self), min.into()]);
-        DynTensor::record(Op::Minimum, &[Arg::Tensor(&at_least), max.into()])
+        let (min, max) = (min.into(), max.into());
+        let below = DynTensor::record(Op::Lt, &[Arg::Tensor(self), min]);
+        let at_least = DynTensor::record(Op::Where, &[Arg::Tensor(&below), min, Arg::Tensor(self)]);
+        let above = DynTensor::record(Op::Gt, &[Arg::Tensor(&at_least), max]);
+        DynTensor::record(Op::Where, &[Arg::Tensor(&above), max, Arg::Tensor(&at_least)])
     }
 }

@@ -244,6 +244,10 @@ fn mistakes_name_op_shapes_line_and_cure() {
         DynTensor::zeros([2, -3], DType::F32),
         "zeros: -3 is not a size\n  at HERE\n  hint: sizes are 0 or more",
     );
+    check(
+        DynTensor::zeros([1; 8], DType::F32).unsqueeze(0),
+        "unsqueeze: 9 dimensions are more than the 8 a tensor can have\n  at HERE",
+    );
     check(x.split(0, 1).remove(0), "split: pieces of f32[2,3] cannot have size 0\n  at HERE");
     check(
         DynTensor::from_vec(vec![1.0_f32; 3], [2, 2]),

@@ -178,3 +178,30 @@ fn losses_are_pytorchs() {
     check(functional::binary_cross_entropy_with_logits(&f(&[0.0, 2.0]), &y), 1.410_037_595_8);
     check(functional::binary_cross_entropy_with_logits(&f(&[1000.0]), &f(&[0.0])), 1000.0);
 }
+
+#[test]
+fn losses_and_bounds_have_gradients_at_their_corners() {
+    let gradient = |x: f64, loss: &dyn Fn(&DynTensor) -> DynTensor| {
+        let x = DynTensor::from_vec(vec![x], [1]).requires_grad();
+        loss(&x).sum(..).backward().unwrap();
+        x.grad().unwrap().item().unwrap()
+    };
+    let y = |y: f64| DynTensor::from_vec(vec![y], [1]);
+    // Weights that start at zero make logits of zero: there, sigmoid(x) - y.
+    let logits = functional::binary_cross_entropy_with_logits;
+    assert_eq!(gradient(0.0, &|x| logits(x, &y(1.0))), -0.5);
+    assert_eq!(gradient(0.0, &|x| logits(x, &y(0.0))), 0.5);
+    // Certain and right: the slope of the logarithm that counts, nothing of the other, which is infinite.
+    for (p, slope) in [(0.0, 1.0), (1.0, -1.0)] {
+        assert_eq!(gradient(p, &|x| functional::binary_cross_entropy(x, &y(p))), slope);
+    }
+    assert!(functional::binary_cross_entropy(&y(f64::NAN), &y(1.0)).item().unwrap().is_nan());
+    // An element on a bound keeps its gradient, as in PyTorch.
+    for (x, inside) in [(-0.1, 0.0), (0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (1.1, 0.0)] {
+        assert_eq!(gradient(x, &|x| x.clamp(0.0, 1.0)), inside, "{x}");
+    }
+    let ends = DynTensor::from_vec(vec![f64::NAN, f64::INFINITY, -2.0, 0.5], [4]).clamp(-1.0, 1.0);
+    let ends = ends.to_vec::<f64>().unwrap();
+    assert!(ends[0].is_nan());
+    assert_eq!(ends[1..], [1.0, -1.0, 0.5]);
+}
