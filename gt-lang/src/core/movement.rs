@@ -39,14 +39,7 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn unsqueeze(&self, axis: i64) -> DynTensor {
-        self.record_with(|ty| {
-            let axis = resolve_among("unsqueeze", axis, ty, ty.shape.rank() + 1)?;
-            let mut dims: SmallVec<[Dim; 9]> = ty.shape.dims().collect();
-            dims.insert(axis, Dim::new(1));
-            Shape::from_dims(&dims)
-                .map_err(|e| OpError { message: format!("unsqueeze: {}", e.message), ..e })
-                .map(Op::Reshape)
-        })
+        self.record_with(|ty| inserted("unsqueeze", axis, ty).map(Op::Reshape))
     }
 
     /// Without `axis`, if its size is one; otherwise the same tensor, as in PyTorch.
@@ -137,9 +130,16 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {
-        let mut apart = Vec::new();
+        let mut apart: Vec<DynTensor> = Vec::new();
+        let mut first: Option<Type> = None;
         for tensor in tensors {
-            apart.push(tensor.unsqueeze(axis));
+            let (first, ty) = (*first.get_or_insert(tensor.ty()), tensor.ty());
+            apart.push(tensor.record_with(|_| {
+                if !ty.shape.same_sizes(&first.shape) {
+                    return Err(OpError::new(format!("stack: {first} and {ty} differ in shape")));
+                }
+                inserted("stack", axis, &ty).map(Op::Reshape)
+            }));
         }
         DynTensor::cat(&apart, axis)
     }
@@ -260,6 +260,14 @@ impl DynTensor {
 /// Elements `start`, `start + step`, ... before `stop` of one axis.
 pub(super) fn slice_op(axis: usize, start: usize, stop: usize, step: usize) -> Op {
     Op::Slice(Slice { axis: axis as u8, start: start as u64, stop: stop as u64, step: step as u64 })
+}
+
+/// The shape with a new axis of size one before `axis`, which counts in the result.
+fn inserted(op: &str, axis: i64, ty: &Type) -> Result<Shape, OpError> {
+    let axis = resolve_among(op, axis, ty, ty.shape.rank() + 1)?;
+    let mut dims: SmallVec<[Dim; 9]> = ty.shape.dims().collect();
+    dims.insert(axis, Dim::new(1));
+    Shape::from_dims(&dims).map_err(|e| OpError { message: format!("{op}: {}", e.message), ..e })
 }
 
 /// The shape `reshape` makes of a tensor, with the one size given as `-1` filled in.

@@ -248,6 +248,14 @@ fn mistakes_name_op_shapes_line_and_cure() {
         DynTensor::zeros([1; 8], DType::F32).unsqueeze(0),
         "unsqueeze: 9 dimensions are more than the 8 a tensor can have\n  at HERE",
     );
+    check(
+        DynTensor::stack([&x, &numbers(8, &[2, 4])], 0),
+        "stack: f32[2,3] and f32[2,4] differ in shape\n  at HERE",
+    );
+    check(
+        DynTensor::stack([&x], 5),
+        "stack: axis 5 is out of range for f32[2,3]\n  at HERE\n  hint: axes run from -3 to 2",
+    );
     check(x.split(0, 1).remove(0), "split: pieces of f32[2,3] cannot have size 0\n  at HERE");
     check(
         DynTensor::from_vec(vec![1.0_f32; 3], [2, 2]),
