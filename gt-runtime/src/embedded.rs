@@ -75,7 +75,7 @@ impl System {
     /// A system with native engines that share the machine's cores.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// There can be no such number of workers, or no thread can be started.
     pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
         let host = NativeConfig::host();
         let config = NativeConfig {
@@ -90,8 +90,9 @@ impl System {
     /// A system with engines of the caller's.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// There can be no such number of workers, or no thread can be started.
     pub fn with_engines(workers: usize, engine: MakeEngine, log: Log) -> Result<System, RunError> {
+        possible(workers)?;
         let state = State {
             dispatcher: Dispatcher::new(Config { notes: log.is_on(), ..Config::embedded() }),
             sessions: BTreeMap::new(),
@@ -106,7 +107,7 @@ impl System {
         let shared =
             Arc::new(Shared { state: Mutex::new(state), moved: Condvar::new(), engine, log });
         let handle = Handle(shared.clone());
-        for n in 0..workers.clamp(1, MAX_WORKERS) {
+        for n in 0..workers {
             shared.clone().start_worker(n)?;
         }
         Ok(System(Arc::new(handle)))
@@ -393,18 +394,22 @@ static SYSTEM: OnceLock<Result<System, RunError>> = OnceLock::new();
 /// # Errors
 /// The system runs already, or the number is none.
 pub fn workers(n: usize) -> Result<(), RunError> {
-    if n == 0 || n > MAX_WORKERS {
-        return Err(RunError::new(
-            ErrorKind::Resource,
-            format!("{n} workers were asked for, but there can be 1 to {MAX_WORKERS}"),
-        ));
-    }
+    possible(n)?;
     if SYSTEM.get().is_some() {
         let hint = "hint: choose their number before the first operation";
         return Err(RunError::new(ErrorKind::Resource, format!("the workers run already\n{hint}")));
     }
     CHOSEN.store(n, Ordering::Relaxed);
     Ok(())
+}
+
+fn possible(n_workers: usize) -> Result<(), RunError> {
+    if (1..=MAX_WORKERS).contains(&n_workers) {
+        return Ok(());
+    }
+    let message =
+        format!("{n_workers} workers were asked for, but there can be 1 to {MAX_WORKERS}");
+    Err(RunError::new(ErrorKind::Resource, message))
 }
 
 fn chosen_workers() -> Result<usize, RunError> {

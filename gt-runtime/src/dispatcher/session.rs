@@ -19,6 +19,10 @@ use std::sync::Arc;
 /// Most uploads of one session whose input is not declared yet.
 const MAX_EARLY_UPLOADS: usize = 1 << 12;
 
+/// What to do about a session that held too much.
+const HOLD_LESS: &str =
+    "\nhint: this session is over; in a new one, drop tensors as soon as they are not needed";
+
 /// One client's session.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -124,10 +128,7 @@ impl Session {
                 self.verifier.n_live(),
                 config.max_values
             );
-            return Err(error(
-                ErrorKind::Resource,
-                message + "\nhint: drop tensors that are no longer needed",
-            ));
+            return Err(error(ErrorKind::Resource, message + HOLD_LESS));
         }
         self.check_quota(config)?;
         if self.lost.is_empty() { Ok(tape) } else { Ok(Arc::new(self.strip(&tape))) }
@@ -185,7 +186,7 @@ impl Session {
             "the session holds {bytes} bytes of tensors, more than its quota of {}",
             config.quota
         );
-        Err(error(ErrorKind::Resource, message + "\nhint: drop tensors that are no longer needed"))
+        Err(error(ErrorKind::Resource, message + HOLD_LESS))
     }
 
     /// The tape without what needs a lost value.

@@ -21,6 +21,12 @@ fn moody(workers: usize) -> System {
 }
 
 #[test]
+fn a_system_needs_a_worker() {
+    let error = System::start(0, Log::off()).err().expect("none is too few");
+    assert_eq!(error.message, "0 workers were asked for, but there can be 1 to 256");
+}
+
+#[test]
 fn a_chain_of_instructions_gives_its_result() {
     let session = system().session();
     give(&*session, 0, tensor(vec![1.0, 2.0]));
