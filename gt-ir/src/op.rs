@@ -109,7 +109,27 @@ pub struct OpSpec {
 }
 
 macro_rules! ops {
-    ($( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr, $meaning:expr; )*) => {
+    (primitive { $($primitive:tt)* } derived { $($derived:tt)* }) => {
+        ops!(@table $($primitive)* $($derived)*);
+        ops!(@primitives $($primitive)*);
+    };
+    (@primitives $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr; )*) => {
+        /// An op that engines implement, with its attribute: what they and the interpreter match on, so that a new one is a compile
+        /// error there and a derived op concerns nobody.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Primitive { $( $(#[doc = $doc])+ $variant $(($attr))? ),* }
+
+        impl Op {
+            /// The op as a primitive; `None` for a derived one.
+            pub const fn primitive(&self) -> Option<Primitive> {
+                match *self {
+                    $( ops!(@bind a $variant $($attr)?) => Some(ops!(@primitive a $variant $($attr)?)), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+    (@table $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr $(, $meaning:expr)?; )*) => {
         /// An op with its attribute. Prints and parses as one atom: `exp`, `sum[0,1]`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Op { $( $(#[doc = $doc])+ $variant $(($attr))? ),* }
@@ -126,7 +146,7 @@ macro_rules! ops {
             pub const fn spec(self) -> &'static OpSpec {
                 match self { $( OpKind::$variant => const { &OpSpec {
                     name: $name, doc: concat!($($doc),+), attr: ops!(@syntax $($attr)?), arity: $arity,
-                    class: Class::$class, infer: $infer, grad: $grad, meaning: $meaning,
+                    class: Class::$class, infer: $infer, grad: $grad, meaning: ops!(@meaning $($meaning)?),
                 } }, )* }
             }
         }
@@ -155,6 +175,10 @@ macro_rules! ops {
         /// A number that changes whenever the table does: programs and peers made with another table are told so.
         pub const FINGERPRINT: u64 = fnv(concat!($( $name, "[", $(stringify!($attr),)? "]", stringify!($arity), ";" ),*).as_bytes());
     };
+    (@meaning) => { Meaning::Primitive };
+    (@meaning $meaning:expr) => { $meaning };
+    (@primitive $a:ident $v:ident) => { Primitive::$v };
+    (@primitive $a:ident $v:ident $attr:ty) => { Primitive::$v($a) };
     (@syntax) => { "" };
     (@syntax $attr:ty) => { <$attr as Attr>::SYNTAX };
     (@pat $v:ident) => { Op::$v };
@@ -171,102 +195,105 @@ macro_rules! ops {
 
 use Arity::{Exactly, Variadic};
 use Grad::{Rule, Zero};
-use Meaning::{Derived, Primitive};
+use Meaning::Derived;
 
 #[rustfmt::skip]
 ops! {
+primitive {
     /// Minus x.
-    "neg"         = Neg,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::neg),     Primitive;
+    "neg"         = Neg,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::neg);
     /// Absolute value; its gradient at 0 is 0.
-    "abs"         = Abs,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::abs),     Primitive;
+    "abs"         = Abs,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::abs);
     /// e to the x.
-    "exp"         = Exp,         Pointwise, Exactly(1), ty::float,      Rule(g::exp),     Primitive;
+    "exp"         = Exp,         Pointwise, Exactly(1), ty::float,      Rule(g::exp);
     /// Natural logarithm.
-    "log"         = Log,         Pointwise, Exactly(1), ty::float,      Rule(g::log),     Primitive;
+    "log"         = Log,         Pointwise, Exactly(1), ty::float,      Rule(g::log);
     /// Square root.
-    "sqrt"        = Sqrt,        Pointwise, Exactly(1), ty::float,      Rule(g::sqrt),    Primitive;
+    "sqrt"        = Sqrt,        Pointwise, Exactly(1), ty::float,      Rule(g::sqrt);
     /// Sine, in radians.
-    "sin"         = Sin,         Pointwise, Exactly(1), ty::float,      Rule(g::sin),     Primitive;
+    "sin"         = Sin,         Pointwise, Exactly(1), ty::float,      Rule(g::sin);
     /// Cosine, in radians.
-    "cos"         = Cos,         Pointwise, Exactly(1), ty::float,      Rule(g::cos),     Primitive;
+    "cos"         = Cos,         Pointwise, Exactly(1), ty::float,      Rule(g::cos);
     /// Hyperbolic tangent.
-    "tanh"        = Tanh,        Pointwise, Exactly(1), ty::float,      Rule(g::tanh),    Primitive;
+    "tanh"        = Tanh,        Pointwise, Exactly(1), ty::float,      Rule(g::tanh);
     /// Gauss's error function.
-    "erf"         = Erf,         Pointwise, Exactly(1), ty::float,      Rule(g::erf),     Primitive;
+    "erf"         = Erf,         Pointwise, Exactly(1), ty::float,      Rule(g::erf);
     /// x + y; on `bool`, or.
-    "add"         = Add,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::add), Primitive;
+    "add"         = Add,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::add);
     /// x - y.
-    "sub"         = Sub,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::sub),     Primitive;
+    "sub"         = Sub,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::sub);
     /// x * y; on `bool`, and.
-    "mul"         = Mul,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::mul), Primitive;
+    "mul"         = Mul,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::mul);
     /// x / y, true division: integers divide to the default float.
-    "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div),     Primitive;
+    "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div);
     /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
-    "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow),     Primitive;
+    "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow);
     /// The larger of x and y, NaN if either is; where they are equal each gets half of the gradient.
-    "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum), Primitive;
+    "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
     /// The smaller of x and y, NaN if either is; where they are equal each gets half of the gradient.
-    "minimum"     = Minimum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum), Primitive;
+    "minimum"     = Minimum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
     /// Whether x equals y.
-    "eq"          = Eq,          Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    "eq"          = Eq,          Pointwise, Exactly(2), ty::compare,    Zero;
     /// Whether x is less than y.
-    "lt"          = Lt,          Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    "lt"          = Lt,          Pointwise, Exactly(2), ty::compare,    Zero;
     /// Whether x and y are both nonzero.
-    "logical_and" = LogicalAnd,  Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    "logical_and" = LogicalAnd,  Pointwise, Exactly(2), ty::compare,    Zero;
     /// Whether x or y is nonzero.
-    "logical_or"  = LogicalOr,   Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    "logical_or"  = LogicalOr,   Pointwise, Exactly(2), ty::compare,    Zero;
     /// Whether exactly one of x and y is nonzero.
-    "logical_xor" = LogicalXor,  Pointwise, Exactly(2), ty::compare,    Zero,             Primitive;
+    "logical_xor" = LogicalXor,  Pointwise, Exactly(2), ty::compare,    Zero;
     /// Whether x is zero.
-    "logical_not" = LogicalNot,  Pointwise, Exactly(1), ty::compare,    Zero,             Primitive;
+    "logical_not" = LogicalNot,  Pointwise, Exactly(1), ty::compare,    Zero;
     /// Elements of x where the condition holds, of y elsewhere: `where c, x, y`.
-    "where"       = Where,       Pointwise, Exactly(3), ty::select,     Rule(g::select),  Primitive;
+    "where"       = Where,       Pointwise, Exactly(3), ty::select,     Rule(g::select);
     /// The same values in another dtype: to an integer floats truncate, saturate, and NaN gives 0; to `bool`, whether nonzero.
-    "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast),    Primitive;
+    "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast);
 
     /// Sum over axes; integers and `bool` sum to `i64`.
-    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum),     Primitive;
+    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum);
     /// Largest element over axes, NaN if there is one; ties share the gradient equally.
-    "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over), Primitive;
+    "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
     /// Smallest element over axes, NaN if there is one; ties share the gradient equally.
-    "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over), Primitive;
+    "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
     /// Index of the first largest element along an axis (the first NaN if there is one), as `i64`.
-    "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Primitive;
+    "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
 
     /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column.
-    "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul),  Primitive;
+    "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
 
     /// The same elements, in row-major order, under another shape of equal size.
-    "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape), Primitive;
+    "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape);
     /// Axes in another order: result axis i is operand axis `perm[i]`.
-    "permute"     = Permute(Perm), Move,    Exactly(1), ty::permute,    Rule(g::permute), Primitive;
+    "permute"     = Permute(Perm), Move,    Exactly(1), ty::permute,    Rule(g::permute);
     /// Axes of size 1 repeated to the given shape; new axes may be added in front.
-    "expand"      = Expand(Shape), Move,    Exactly(1), ty::expand,     Rule(g::expand),  Primitive;
+    "expand"      = Expand(Shape), Move,    Exactly(1), ty::expand,     Rule(g::expand);
     /// Every `step`-th element of one axis, from `start` to before `stop`.
-    "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice),   Primitive;
+    "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice);
     /// Operands one after the other along an axis.
-    "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat),     Primitive;
+    "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat);
     /// A literal put before, after and between the elements of one axis: `pad[axis,lo,hi,interior] x, value`.
-    "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad),     Primitive;
+    "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad);
 
     /// `out[..i..] = x[..index[..i..]..]` along an axis; the result has the index's shape.
-    "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather),  Primitive;
+    "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather);
     /// A base with `src[..i..]` added at `index[..i..]` along an axis: `scatter_add base, index, src`.
-    "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add), Primitive;
+    "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add);
     /// Whole slices of x along an axis, one for each element of an index of any shape.
-    "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select), Primitive;
+    "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select);
     /// A base with whole slices of src added at the positions of an index: `index_add base, index, src`.
-    "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add), Primitive;
+    "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add);
 
     /// 0, 1, 2, .. in row-major order, in an integer dtype.
-    "iota"        = Iota(Type),  Source,    Exactly(0), ty::iota,       Zero,             Primitive;
+    "iota"        = Iota(Type),  Source,    Exactly(0), ty::iota,       Zero;
     /// Uniform numbers in [0, 1) from a seed.
-    "rand"        = Rand(Type),  Source,    Exactly(1), ty::random,     Zero,             Primitive;
+    "rand"        = Rand(Type),  Source,    Exactly(1), ty::random,     Zero;
     /// Standard normal numbers from a seed.
-    "randn"       = Randn(Type), Source,    Exactly(1), ty::random,     Zero,             Primitive;
+    "randn"       = Randn(Type), Source,    Exactly(1), ty::random,     Zero;
     /// Uniform integers in [low, high) from a seed: `randint low, high, seed`.
-    "randint"     = Randint(Type), Source,  Exactly(3), ty::randint,    Zero,             Primitive;
+    "randint"     = Randint(Type), Source,  Exactly(3), ty::randint,    Zero;
+}
 
+derived {
     /// One literal everywhere.
     "full"        = Full(Type),  Source,    Exactly(1), ty::literals,   Zero,             Derived(derive::full);
     /// `start + i * step` for i = 0, 1, ..: `arange start, step`.
@@ -302,6 +329,7 @@ ops! {
     /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the classes gives zeros.
     "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot);
 }
+}
 
 /// Why a text is not an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,7 +348,7 @@ impl OpKind {
 
     /// Whether engines implement it.
     pub const fn is_primitive(self) -> bool {
-        matches!(self.spec().meaning, Primitive)
+        matches!(self.spec().meaning, Meaning::Primitive)
     }
 }
 

@@ -4,7 +4,7 @@
 //! products and routines, and what those need as operands are materialized; so are values used by several kernels when computing them again
 //! would cost more than reading them. Everything else fuses. The result depends on the graph alone.
 
-use gt_ir::{DType, Graph, NodeId, NodeKind, Op, Scalar, Type, attr};
+use gt_ir::{DType, Graph, NodeId, NodeKind, Op, Scalar, Type, attr, op::Primitive};
 use smallvec::SmallVec;
 
 use super::{
@@ -39,62 +39,47 @@ pub(super) enum Action {
 }
 
 pub(super) fn action(op: &Op) -> Action {
-    match *op {
-        Op::Neg => Action::Unary(Unary::Neg),
-        Op::Abs => Action::Unary(Unary::Abs),
-        Op::Exp => Action::Unary(Unary::Exp),
-        Op::Log => Action::Unary(Unary::Log),
-        Op::Sqrt => Action::Unary(Unary::Sqrt),
-        Op::Sin => Action::Unary(Unary::Sin),
-        Op::Cos => Action::Unary(Unary::Cos),
-        Op::Tanh => Action::Unary(Unary::Tanh),
-        Op::Erf => Action::Unary(Unary::Erf),
-        Op::LogicalNot => Action::Unary(Unary::Not),
-        Op::Add => Action::Binary(Binary::Add),
-        Op::Sub => Action::Binary(Binary::Sub),
-        Op::Mul => Action::Binary(Binary::Mul),
-        Op::Div => Action::Binary(Binary::Div),
-        Op::Pow => Action::Binary(Binary::Pow),
-        Op::Maximum => Action::Binary(Binary::Max),
-        Op::Minimum => Action::Binary(Binary::Min),
-        Op::Eq => Action::Binary(Binary::Eq),
-        Op::Lt => Action::Binary(Binary::Lt),
-        Op::LogicalAnd => Action::Binary(Binary::And),
-        Op::LogicalOr => Action::Binary(Binary::Or),
-        Op::LogicalXor => Action::Binary(Binary::Xor),
-        Op::Where => Action::Where,
-        Op::Cast(_) => Action::Cast,
-        Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => Action::View,
-        Op::Reshape(_) => Action::Reshape,
-        Op::Iota(_) => Action::Iota,
-        Op::Sum(reduce) => Action::Reduce(Binary::Add, reduce),
-        Op::Max(reduce) => Action::Reduce(Binary::Max, reduce),
-        Op::Min(reduce) => Action::Reduce(Binary::Min, reduce),
-        Op::MatMul => Action::MatMul,
-        Op::Cat(axis) => Action::Cat(axis),
-        Op::Pad(pad) => Action::Pad(pad),
-        Op::Argmax(_)
-        | Op::Gather(_)
-        | Op::ScatterAdd(_)
-        | Op::IndexSelect(_)
-        | Op::IndexAdd(_) => Action::Routine,
-        Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => Action::Routine,
-        Op::Full(_)
-        | Op::Arange(_)
-        | Op::Ne
-        | Op::Gt
-        | Op::Ge
-        | Op::Le
-        | Op::Rsqrt
-        | Op::Sigmoid
-        | Op::Relu => Action::Derived,
-        Op::Gelu
-        | Op::GeluTanh
-        | Op::Mean(_)
-        | Op::Softmax(_)
-        | Op::LogSoftmax(_)
-        | Op::LayerNorm(_) => Action::Derived,
-        Op::Transpose(_) | Op::OneHot(_) => Action::Derived,
+    let Some(primitive) = op.primitive() else { return Action::Derived };
+    match primitive {
+        Primitive::Neg => Action::Unary(Unary::Neg),
+        Primitive::Abs => Action::Unary(Unary::Abs),
+        Primitive::Exp => Action::Unary(Unary::Exp),
+        Primitive::Log => Action::Unary(Unary::Log),
+        Primitive::Sqrt => Action::Unary(Unary::Sqrt),
+        Primitive::Sin => Action::Unary(Unary::Sin),
+        Primitive::Cos => Action::Unary(Unary::Cos),
+        Primitive::Tanh => Action::Unary(Unary::Tanh),
+        Primitive::Erf => Action::Unary(Unary::Erf),
+        Primitive::LogicalNot => Action::Unary(Unary::Not),
+        Primitive::Add => Action::Binary(Binary::Add),
+        Primitive::Sub => Action::Binary(Binary::Sub),
+        Primitive::Mul => Action::Binary(Binary::Mul),
+        Primitive::Div => Action::Binary(Binary::Div),
+        Primitive::Pow => Action::Binary(Binary::Pow),
+        Primitive::Maximum => Action::Binary(Binary::Max),
+        Primitive::Minimum => Action::Binary(Binary::Min),
+        Primitive::Eq => Action::Binary(Binary::Eq),
+        Primitive::Lt => Action::Binary(Binary::Lt),
+        Primitive::LogicalAnd => Action::Binary(Binary::And),
+        Primitive::LogicalOr => Action::Binary(Binary::Or),
+        Primitive::LogicalXor => Action::Binary(Binary::Xor),
+        Primitive::Where => Action::Where,
+        Primitive::Cast(_) => Action::Cast,
+        Primitive::Permute(_) | Primitive::Expand(_) | Primitive::Slice(_) => Action::View,
+        Primitive::Reshape(_) => Action::Reshape,
+        Primitive::Iota(_) => Action::Iota,
+        Primitive::Sum(reduce) => Action::Reduce(Binary::Add, reduce),
+        Primitive::Max(reduce) => Action::Reduce(Binary::Max, reduce),
+        Primitive::Min(reduce) => Action::Reduce(Binary::Min, reduce),
+        Primitive::MatMul => Action::MatMul,
+        Primitive::Cat(axis) => Action::Cat(axis),
+        Primitive::Pad(pad) => Action::Pad(pad),
+        Primitive::Argmax(_)
+        | Primitive::Gather(_)
+        | Primitive::ScatterAdd(_)
+        | Primitive::IndexSelect(_)
+        | Primitive::IndexAdd(_) => Action::Routine,
+        Primitive::Rand(_) | Primitive::Randn(_) | Primitive::Randint(_) => Action::Routine,
     }
 }
 
