@@ -340,7 +340,7 @@ fn region_seconds(lines: &[&str]) -> Outcome<Vec<f64>> {
         engine.upload(&gt::ir::HostTensor::from_vec(data, gt::ir::Shape::new(&[N_ELEMENTS])?)?)?;
     samples(15, || {
         seconds(|| {
-            engine.run(&program, &[&x], graph.slots())?;
+            engine.run(&program, &mut vec![x.clone()], graph.slots())?;
             Ok(())
         })
     })

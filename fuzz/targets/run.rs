@@ -51,7 +51,7 @@ fn fused(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, Engi
     let graph = lower(tape).expect("a verified tape has a graph");
     let program = engine.compile(&graph)?;
     let values = data.values().map(|data| engine.upload(data)).collect::<Result<Vec<Value>, _>>()?;
-    let results = engine.run(&program, &values.iter().collect::<Vec<_>>(), graph.slots())?;
+    let results = engine.run(&program, &mut values.clone(), graph.slots())?;
     let outputs = tape.entries.iter().filter_map(|entry| if let Entry::Output { value, .. } = entry { Some(*value) } else { None });
     outputs.zip(results).map(|(id, value)| Ok((id, engine.download(&value)?))).collect()
 }

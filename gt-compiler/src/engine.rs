@@ -7,6 +7,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
+use smallvec::SmallVec;
 
 use crate::{buffer::Storage, native::Program};
 
@@ -21,22 +22,50 @@ pub trait Engine: Send {
     /// Runs one instruction: a region of size one, compiled once per (op, operand types) and cached.
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError>;
 
-    /// Compiles a region. Ops that are not primitives are expanded first.
-    fn compile(&mut self, region: &Graph) -> Result<Program, EngineError>;
+    /// The compiler of this engine's programs, for any thread.
+    fn compiler(&self) -> Arc<dyn Compile>;
+
+    /// Compiles a region on this thread, no input of it donated.
+    ///
+    /// # Errors
+    /// As [`Compile::compile`].
+    fn compile(&self, region: &Graph) -> Result<Program, EngineError> {
+        Ok(self.compiler().compile(region, &[])?.program)
+    }
 
     /// Runs a compiled region: one value for each graph input, one scalar for each slot; gives one value for each graph output.
+    ///
+    /// On success the memory of donated inputs may have been taken for results where nobody else holds it, so they are not to be used
+    /// again. On failure every input is as it was.
     fn run(
         &mut self,
         program: &Program,
-        inputs: &[&Value],
+        inputs: &mut Vec<Value>,
         scalars: &[Scalar],
-    ) -> Result<Vec<Value>, EngineError>;
+    ) -> Result<SmallVec<[Value; 4]>, EngineError>;
 
     /// Brings a value to the host; on the CPU without a copy.
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError>;
 
     /// What this engine has done and holds.
     fn stats(&self) -> EngineStats;
+}
+
+/// Turns regions into programs. It runs none, so it may work in the background while the engine runs others.
+pub trait Compile: Send + Sync {
+    /// Compiles a region; ops that are not primitives are expanded. `donated[i]` says that nobody needs input `i` after the run; where
+    /// `donated` is shorter than the inputs, the rest are kept.
+    ///
+    /// # Errors
+    /// An op that does not type-check, or a region the code generator refuses.
+    fn compile(&self, region: &Graph, donated: &[bool]) -> Result<Compiled, EngineError>;
+}
+
+/// What compiling a region gave.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// To be run by the engine whose compiler made it, or another on the same kind of device.
+    pub program: Program,
 }
 
 /// A tensor on a device: contiguous, row-major, immutable.

@@ -12,5 +12,5 @@ mod kernel;
 mod native;
 mod threads;
 
-pub use engine::{Arg, Engine, EngineError, EngineInfo, EngineStats, Value};
+pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
 pub use native::{Native, NativeConfig, Program};

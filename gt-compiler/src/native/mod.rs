@@ -14,7 +14,13 @@ mod run;
 mod schedule;
 mod stream;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use gt_ir::{Graph, HostTensor, Op, OperandType, Scalar};
 use smallvec::SmallVec;
@@ -23,7 +29,7 @@ pub use plan::Program;
 
 use crate::{
     buffer::{Pool, Shared, Storage},
-    engine::{Arg, Engine, EngineError, EngineInfo, EngineStats, Value},
+    engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value},
     kernel::Compiler,
     threads::Threads,
 };
@@ -51,7 +57,7 @@ impl NativeConfig {
 /// The CPU as an engine.
 pub struct Native {
     config: NativeConfig,
-    compiler: Compiler,
+    compiler: Arc<Builder>,
     threads: Threads,
     pool: Arc<Pool>,
     cache: Cache,
@@ -66,22 +72,12 @@ impl Native {
     pub fn new(config: NativeConfig) -> Result<Native, EngineError> {
         Ok(Native {
             config,
-            compiler: Compiler::new()?,
+            compiler: Arc::new(Builder::new()?),
             threads: Threads::new(config.threads),
             pool: Pool::new(config.memory_limit),
             cache: Cache::new(config.cache_capacity),
             stats: EngineStats::default(),
         })
-    }
-
-    fn build(&mut self, primitives: &Graph) -> Result<Program, EngineError> {
-        let start = now();
-        let scheduled = schedule::schedule(primitives)?;
-        let nests: Vec<_> = scheduled.nests().collect();
-        let kernels = self.compiler.compile(&nests)?;
-        self.stats.kernels_compiled += kernels.len() as u64;
-        self.stats.compile_time += start.elapsed();
-        Ok(Program::new(scheduled, kernels))
     }
 
     fn context(&self) -> run::Context<'_> {
@@ -96,8 +92,41 @@ impl Native {
                 Arg::Scalar(s) => OperandType::Scalar(*s),
             })
             .collect();
-        let graph = gt_ir::expand(op, &types)?;
-        self.build(&graph)
+        self.compiler.build(&gt_ir::expand(op, &types)?)
+    }
+}
+
+/// What turns graphs into programs, on any thread.
+struct Builder {
+    compiler: Mutex<Compiler>,
+    kernels: AtomicU64,
+    nanos: AtomicU64,
+    simd: String,
+}
+
+impl Builder {
+    fn new() -> Result<Builder, EngineError> {
+        let compiler = Compiler::new()?;
+        let simd = compiler.simd();
+        let (kernels, nanos) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Builder { compiler: Mutex::new(compiler), kernels, nanos, simd })
+    }
+
+    fn build(&self, primitives: &Graph) -> Result<Program, EngineError> {
+        let start = now();
+        let scheduled = schedule::schedule(primitives)?;
+        let nests: Vec<_> = scheduled.nests().collect();
+        let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernels = compiler.compile(&nests)?;
+        self.kernels.fetch_add(kernels.len() as u64, Relaxed);
+        self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        Ok(Program::new(scheduled, kernels))
+    }
+}
+
+impl Compile for Builder {
+    fn compile(&self, region: &Graph, _donated: &[bool]) -> Result<Compiled, EngineError> {
+        Ok(Compiled { program: self.build(&region.expanded()?)? })
     }
 }
 
@@ -106,7 +135,7 @@ impl Engine for Native {
         EngineInfo {
             name: "native".into(),
             threads: self.threads.count(),
-            simd: self.compiler.simd(),
+            simd: self.compiler.simd.clone(),
             host_memory: host_memory(),
             memory_limit: self.config.memory_limit,
         }
@@ -149,19 +178,20 @@ impl Engine for Native {
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
     }
 
-    fn compile(&mut self, region: &Graph) -> Result<Program, EngineError> {
-        self.build(&region.expanded()?)
+    fn compiler(&self) -> Arc<dyn Compile> {
+        self.compiler.clone()
     }
 
     fn run(
         &mut self,
         program: &Program,
-        inputs: &[&Value],
+        inputs: &mut Vec<Value>,
         scalars: &[Scalar],
-    ) -> Result<Vec<Value>, EngineError> {
-        program.plan().check(inputs, scalars)?;
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        let borrowed: SmallVec<[&Value; 8]> = inputs.iter().collect();
+        program.plan().check(&borrowed, scalars)?;
         self.stats.programs_run += 1;
-        Ok(run::run(&self.context(), program.plan(), inputs, scalars)?.into_vec())
+        run::run(&self.context(), program.plan(), &borrowed, scalars)
     }
 
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
@@ -171,6 +201,8 @@ impl Engine for Native {
 
     fn stats(&self) -> EngineStats {
         EngineStats {
+            kernels_compiled: self.compiler.kernels.load(Relaxed),
+            compile_time: Duration::from_nanos(self.compiler.nanos.load(Relaxed)),
             cache_len: self.cache.len(),
             live_bytes: self.pool.live(),
             peak_bytes: self.pool.peak(),
@@ -198,5 +230,4 @@ const _: () = {
     sendable::<Native>();
     sendable::<Program>();
     sendable::<Value>();
-    let _ = Duration::ZERO;
 };

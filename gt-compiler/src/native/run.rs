@@ -86,7 +86,7 @@ pub(super) fn run(
     plan: &Plan,
     inputs: &[&Value],
     scalars: &[Scalar],
-) -> Result<SmallVec<[Value; 1]>, EngineError> {
+) -> Result<SmallVec<[Value; 4]>, EngineError> {
     let mut storage: SmallVec<[Option<Arc<Storage>>; 8]> =
         inputs.iter().map(|v| Some(v.storage.clone())).collect();
     storage.resize(plan.buffers.len(), None);

@@ -102,8 +102,8 @@ fn a_call_that_does_not_fit_its_program_is_refused() {
     let program = engine.compile(&expand(&Op::Exp, &[OperandType::Tensor(ty)]).unwrap()).unwrap();
     let wrong =
         engine.upload(&HostTensor::from_vec(vec![1.0f32; 5], shape(&[5])).unwrap()).unwrap();
-    assert!(engine.run(&program, &[&wrong], &[]).is_err());
-    assert!(engine.run(&program, &[], &[]).is_err());
+    assert!(engine.run(&program, &mut vec![wrong.clone()], &[]).is_err());
+    assert!(engine.run(&program, &mut Vec::new(), &[]).is_err());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn fused(
         .iter()
         .filter_map(|e| if let Entry::Input { out, .. } = e { Some(out) } else { None });
     let values: Vec<Value> = ids.map(|id| engine.upload(&data[id])).collect::<Result<_, _>>()?;
-    let results = engine.run(&program, &values.iter().collect::<Vec<_>>(), graph.slots())?;
+    let results = engine.run(&program, &mut values.clone(), graph.slots())?;
     let names = tape
         .entries
         .iter()

@@ -1,13 +1,13 @@
 //! Small tapes, and an engine that misbehaves on request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use gt_compiler::engine::{Arg, Engine, EngineError, EngineInfo, EngineStats, Value};
+use gt_compiler::engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value};
 use gt_compiler::{Native, NativeConfig, Program};
 use gt_ir::backend::{Backend, RunError};
-use gt_ir::{
-    Entry, Graph, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, Type, ValueId,
-};
+use gt_ir::{Entry, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, Type, ValueId};
+use smallvec::SmallVec;
 
 pub(crate) fn id(n: u64) -> ValueId {
     ValueId(n)
@@ -90,15 +90,15 @@ impl Engine for Moody {
             _ => self.0.execute(op, args),
         }
     }
-    fn compile(&mut self, region: &Graph) -> Result<Program, EngineError> {
-        self.0.compile(region)
+    fn compiler(&self) -> Arc<dyn Compile> {
+        self.0.compiler()
     }
     fn run(
         &mut self,
         program: &Program,
-        inputs: &[&Value],
+        inputs: &mut Vec<Value>,
         scalars: &[Scalar],
-    ) -> Result<Vec<Value>, EngineError> {
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
         self.0.run(program, inputs, scalars)
     }
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
