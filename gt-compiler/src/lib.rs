@@ -10,7 +10,11 @@ mod buffer;
 pub mod engine;
 mod kernel;
 mod native;
+pub mod options;
+pub mod report;
 mod threads;
 
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
 pub use native::{Native, NativeConfig, Program};
+pub use options::{Numerics, Options};
+pub use report::{Cost, Report};

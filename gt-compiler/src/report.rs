@@ -1,0 +1,79 @@
+//! What a compilation did, for people and for tools: plain data that travels and is stored beside the program.
+
+use serde::{Deserialize, Serialize};
+
+/// What one run of a graph costs, by the cost model of the compiler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Bytes read and written by the kernels.
+    pub bytes: u64,
+    /// Floating-point operations, a transcendental counted as several.
+    pub flops: u64,
+    /// Kernels, products and routines started.
+    pub launches: u64,
+    /// Estimated time on the machine of the compilation.
+    pub seconds: f64,
+}
+
+/// How the search for cheaper equal programs went, over all distinct blocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// Blocks the graph was cut into.
+    pub blocks: usize,
+    /// Blocks among them that differ, each searched once.
+    pub distinct: usize,
+    /// E-nodes at the end.
+    pub nodes: usize,
+    /// E-classes at the end.
+    pub classes: usize,
+    /// The most iterations a block took.
+    pub iterations: usize,
+    /// Why searching ended: `saturated`, or the limit reached in at least one block.
+    pub stop: String,
+    /// Whether the rewritten program was cheaper and taken; else the unrewritten one was.
+    pub improved: bool,
+    /// Time it took.
+    pub milliseconds: f64,
+}
+
+/// A pass and what it left.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PassReport {
+    /// Its name.
+    pub name: String,
+    /// Nodes after it.
+    pub nodes: usize,
+    /// Time it took, checks included.
+    pub nanoseconds: u64,
+}
+
+/// What a compilation did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Instructions of the segment.
+    pub instructions: usize,
+    /// Nodes of the expanded graph before and after the passes.
+    pub nodes: [usize; 2],
+    /// The rules that fired, with how often, most frequent first.
+    pub rules: Vec<(String, usize)>,
+    /// Patterns found (softmax, layer norm, ..), with how often.
+    pub recognized: Vec<(String, usize)>,
+    /// Cost of the expanded graph.
+    pub before: Cost,
+    /// Cost of the result.
+    pub after: Cost,
+    /// Most bytes of values alive at once, before and after.
+    pub peak: [u64; 2],
+    /// Kernels compiled for the program.
+    pub kernels: usize,
+    /// Steps a run takes.
+    pub launches: usize,
+    /// The passes, in order.
+    pub passes: Vec<PassReport>,
+    /// The search over equal programs.
+    pub egraph: Search,
+    /// Time the compilation took.
+    pub compile_ns: u64,
+    /// Whether the program came from a cache.
+    pub cached: bool,
+}
