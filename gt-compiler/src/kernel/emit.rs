@@ -2,9 +2,13 @@
 //!
 //! `args` points to the buffer addresses followed by the scalar slots, eight bytes each; the two ranges bound the split loops. Values are
 //! computed in the outermost loop they depend on. The vectorized loop runs in blocks of `lanes * unroll` elements and finishes element by
-//! element through the same formulas. It does not choose anything: that is `nest`'s work.
+//! element through the same formulas. The accumulators of rows lie on the stack, where blocks and single elements find them by position;
+//! those of columns are registers. It does not choose anything: that is `nest`'s work.
 
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Type as Clif, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{
+    BlockArg, InstBuilder, StackSlotData, StackSlotKind, Type as Clif, Value, condcodes::IntCC,
+    types,
+};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};
@@ -12,7 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     lanes::{Lanes, MEMORY, Target, scalar_type},
     nest::Nest,
-    spec::{Access, Binary, Expr, ExprId, Store},
+    spec::{Access, Binary, Expr, ExprId, FoldOrder, Store},
 };
 
 /// The values of one node: one for each vector handled together, or one scalar.
@@ -39,7 +43,7 @@ pub(super) fn emit(
     b.switch_to_block(entry);
     b.seal_block(entry);
     let params: SmallVec<[Value; 5]> = b.block_params(entry).iter().copied().collect();
-    let (depth, varying) = depths(nest);
+    let (depth, varying) = nest.depths();
     let n = nest.spec.nodes.len();
     let mut emitter = Emitter {
         b,
@@ -53,7 +57,9 @@ pub(super) fn emit(
         load_at: vec![None; n],
         store_at: Vec::new(),
         sums: Vec::new(),
+        along_row: None,
     };
+    emitter.scale_range();
     emitter.prologue(params[0])?;
     emitter.nest_from(0, Mode::Single)?;
     emitter.b.ins().return_(&[]);
@@ -78,38 +84,19 @@ struct Emitter<'e, 'f> {
     store_at: Vec<Value>,
     /// Accumulators of each store.
     sums: Vec<Sum>,
+    /// The index of the innermost walk.
+    along_row: Option<Value>,
 }
 
-/// The accumulators of one store: of blocks, and of single elements.
+/// The accumulators of one store.
 #[derive(Clone)]
-struct Sum {
-    block: SmallVec<[Variable; 4]>,
-    single: Variable,
-}
-
-/// For each node its depth, and whether it varies along the vectorized loop.
-fn depths(nest: &Nest) -> (Vec<usize>, Vec<bool>) {
-    let position = |access: &Access| {
-        (0..nest.order.len())
-            .rev()
-            .find(|&p| access.strides[nest.order[p]] != 0)
-            .map_or(0, |p| p + 1)
-    };
-    let mut depth: Vec<usize> = Vec::new();
-    let mut varying: Vec<bool> = Vec::new();
-    for node in &nest.spec.nodes {
-        let (d, v) = match &node.expr {
-            Expr::Load { access, .. } | Expr::Index(access) => {
-                (position(access), nest.vector.is_some_and(|v| access.strides[nest.order[v]] != 0))
-            }
-            other => other.operands().iter().fold((0, false), |(d, v), o| {
-                (d.max(depth[o.0 as usize]), v || varying[o.0 as usize])
-            }),
-        };
-        depth.push(d);
-        varying.push(v);
-    }
-    (depth, varying)
+enum Sum {
+    /// It keeps every value.
+    None,
+    /// One for each result: of a block or of a single element.
+    Registers(SmallVec<[Variable; 4]>),
+    /// Several for each result, where the address says; those of a block lie together.
+    Stack(Value),
 }
 
 /// The dtype accumulators have: 16-bit floats add up in `f32`.
@@ -132,6 +119,16 @@ impl<'f> Emitter<'_, 'f> {
 
     fn unroll(&self, mode: Mode) -> usize {
         if mode == Mode::Block { self.nest.unroll } else { 1 }
+    }
+
+    /// The parallel range, in iterations of its walk.
+    fn scale_range(&mut self) {
+        let (low, high) = self.ranges[0];
+        if let Some((_, scale)) = self.nest.split_parallel
+            && scale > 1
+        {
+            self.ranges[0] = [low, high].map(|v| self.b.ins().imul_imm_s(v, scale as i64)).into();
+        }
     }
 
     /// Addresses at the origin, scalar arguments, and what depends on no loop.
@@ -168,11 +165,10 @@ impl<'f> Emitter<'_, 'f> {
 
     /// The loops from position `at` inwards.
     fn nest_from(&mut self, at: usize, mode: Mode) -> Result<(), Unsupported> {
-        let first_reduce = self.nest.order.iter().position(|&l| self.nest.spec.loops[l].reduce);
-        if first_reduce == Some(at) {
-            self.start_sums(at, mode);
+        if self.nest.first_reduce() == Some(at) {
+            self.start_sums(mode);
             self.loops_at(at, mode)?;
-            return self.finish_sums(at, mode);
+            return self.finish_sums(mode);
         }
         self.loops_at(at, mode)
     }
@@ -181,7 +177,7 @@ impl<'f> Emitter<'_, 'f> {
         if at == self.nest.order.len() {
             return self.leaf(mode);
         }
-        let (low, high) = self.range(self.nest.order[at]);
+        let (low, high) = self.range(at);
         if self.nest.vector != Some(at) || self.block_len() == 1 {
             return self.counted(at, (low, high), 1, mode);
         }
@@ -193,14 +189,14 @@ impl<'f> Emitter<'_, 'f> {
         self.counted(at, (middle, high), 1, Mode::Single)
     }
 
-    fn range(&mut self, l: usize) -> (Value, Value) {
-        if self.nest.split_parallel == Some(l) {
+    fn range(&mut self, at: usize) -> (Value, Value) {
+        if self.nest.split_parallel.is_some_and(|(split, _)| split == at) {
             return self.ranges[0];
         }
-        if self.nest.split_reduce == Some(l) {
+        if self.nest.split_reduce == Some(at) {
             return self.ranges[1];
         }
-        let extent = self.nest.spec.loops[l].extent as i64;
+        let extent = self.nest.extent(at) as i64;
         (self.b.ins().iconst(types::I64, 0), self.b.ins().iconst(types::I64, extent))
     }
 
@@ -216,11 +212,12 @@ impl<'f> Emitter<'_, 'f> {
         let any = self.b.ins().icmp(IntCC::SignedLessThan, low, high);
         self.b.ins().brif(any, body, &[BlockArg::Value(low)], exit, &[]);
         self.b.switch_to_block(body);
-        let saved = (self.load_at.clone(), self.store_at.clone());
+        let saved = (self.load_at.clone(), self.store_at.clone(), self.along_row);
+        self.along_row = Some(index);
         self.step_into(at, index);
         self.nodes_at(at + 1, mode)?;
         self.nest_from(at + 1, mode)?;
-        (self.load_at, self.store_at) = saved;
+        (self.load_at, self.store_at, self.along_row) = saved;
         let next = self.b.ins().iadd_imm_s(index, step as i64);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, next, high);
         self.b.ins().brif(more, body, &[BlockArg::Value(next)], exit, &[]);
@@ -230,10 +227,27 @@ impl<'f> Emitter<'_, 'f> {
         Ok(())
     }
 
-    /// Moves every address along the loop at position `at`.
+    /// Moves every address along the walk at position `at`.
     fn step_into(&mut self, at: usize, index: Value) {
+        let walk = &self.nest.order[at];
+        let mut rest = index;
+        for (i, &l) in walk.iter().enumerate() {
+            let inner: usize =
+                walk[i + 1..].iter().map(|&l| self.nest.spec.loops[l].extent).product();
+            if inner <= 1 {
+                self.step_along(l, rest); // also of an empty walk, which takes no steps
+                continue;
+            }
+            let own = self.b.ins().udiv_imm_u(rest, inner as i64);
+            self.step_along(l, own);
+            let before = self.b.ins().imul_imm_s(own, inner as i64);
+            rest = self.b.ins().isub(rest, before);
+        }
+    }
+
+    /// Moves every address along loop `l`.
+    fn step_along(&mut self, l: usize, index: Value) {
         let nest = self.nest;
-        let l = nest.order[at];
         for (id, node) in nest.spec.nodes.iter().enumerate() {
             let (access, size) = match &node.expr {
                 Expr::Load { buffer, access } => {
@@ -328,7 +342,6 @@ impl<'f> Emitter<'_, 'f> {
                 self.lanes(mode).unary(*op, dtype_of(*a), v)
             }
             (Expr::Binary(op, a, b), _) => {
-                let (a, b) = self.cheaper_order(*op, a, b);
                 let (x, y) = (self.operand(*a, u, mode), self.operand(*b, u, mode));
                 self.lanes(mode).binary_or_call(*op, dtype_of(*a), x, y)
             }
@@ -345,7 +358,7 @@ impl<'f> Emitter<'_, 'f> {
     }
 
     fn vector_stride(&self, access: &Access) -> i64 {
-        self.nest.vector.map_or(0, |v| access.strides[self.nest.order[v]])
+        self.nest.vector.map_or(0, |v| self.nest.stride(access, v))
     }
 
     fn load(&mut self, dtype: DType, access: &Access, at: Value, u: usize, mode: Mode) -> Value {
@@ -392,7 +405,7 @@ impl<'f> Emitter<'_, 'f> {
         for (i, store) in nest.spec.stores.iter().enumerate() {
             for u in 0..self.unroll(mode) {
                 let value = self.operand(store.value, u, mode);
-                match nest.spec.reduce {
+                match store.fold {
                     Some(op) => self.accumulate(op, i, store, value, u, mode)?,
                     None => self.store(i, store, value, u, mode),
                 }
@@ -411,12 +424,40 @@ impl<'f> Emitter<'_, 'f> {
         mode: Mode,
     ) -> Result<(), Unsupported> {
         let dtype = sum_dtype(self.nest.spec.node(store.value).dtype);
-        let variable =
-            if mode == Mode::Block { self.sums[i].block[u] } else { self.sums[i].single };
-        let before = self.b.use_var(variable);
-        let after = self.combine(op, dtype, before, value, mode)?;
-        self.b.def_var(variable, after);
+        match self.sums[i] {
+            Sum::None => (),
+            Sum::Registers(ref variables) => {
+                let variable = variables[u];
+                let before = self.b.use_var(variable);
+                let after = self.combine(op, dtype, before, value, mode)?;
+                self.b.def_var(variable, after);
+            }
+            Sum::Stack(base) => {
+                let at = self.accumulator(base, dtype, mode);
+                let offset = (u * self.block_lanes(mode) * dtype.size()) as i32;
+                let before = self.lanes(mode).load(dtype, at, offset);
+                let after = self.combine(op, dtype, before, value, mode)?;
+                self.lanes(mode).store(dtype, after, at, offset);
+            }
+        }
         Ok(())
+    }
+
+    /// Where the accumulators are that the elements at this position of the row go to.
+    fn accumulator(&mut self, base: Value, dtype: DType, mode: Mode) -> Value {
+        let Some(index) = self.along_row else { return base };
+        let n = self.nest.accumulators(dtype) as i64;
+        let position = self.b.ins().band_imm_s(index, n - 1);
+        self.advance(base, position, (self.width(mode) * dtype.size()) as i64)
+    }
+
+    fn block_lanes(&self, mode: Mode) -> usize {
+        if mode == Mode::Block { self.nest.lanes } else { 1 }
+    }
+
+    /// How many rows are summed together.
+    fn width(&self, mode: Mode) -> usize {
+        if self.nest.gathers_rows() && mode == Mode::Block { self.block_len() } else { 1 }
     }
 
     fn combine(
@@ -451,45 +492,48 @@ impl<'f> Emitter<'_, 'f> {
         }
     }
 
-    /// Whether the vectorized loop is among the reduce loops, which start at position `first`.
-    fn reduces_vectors(&self, first: usize) -> bool {
-        self.nest.vector.is_some_and(|v| v >= first) && self.block_len() > 1
-    }
-
-    fn start_sums(&mut self, first: usize, mode: Mode) {
+    fn start_sums(&mut self, mode: Mode) {
         let nest = self.nest;
-        let Some(op) = nest.spec.reduce else { return };
         self.sums.clear();
         for store in &nest.spec.stores {
+            let Some(op) = store.fold else {
+                self.sums.push(Sum::None);
+                continue;
+            };
             let dtype = sum_dtype(nest.spec.node(store.value).dtype);
             let initial = self.identity(op, dtype);
-            let single = self.variable(scalar_type(dtype), initial);
-            let mut block = SmallVec::new();
-            if mode == Mode::Block || self.reduces_vectors(first) {
-                let initial = self.lanes(Mode::Block).splat(dtype, initial);
-                let ty = self.lanes(Mode::Block).reg(dtype);
-                block = (0..nest.unroll).map(|_| self.variable(ty, initial)).collect();
-            }
-            self.sums.push(Sum { block, single });
+            let sum = match nest.spec.fold_order {
+                FoldOrder::Rows => self.start_stack(dtype, initial, mode),
+                FoldOrder::Columns => {
+                    let initial = self.lanes(mode).splat(dtype, initial);
+                    let ty = self.lanes(mode).reg(dtype);
+                    let n = self.unroll(mode);
+                    Sum::Registers((0..n).map(|_| self.variable(ty, initial)).collect())
+                }
+            };
+            self.sums.push(sum);
         }
+    }
+
+    fn start_stack(&mut self, dtype: DType, initial: Value, mode: Mode) -> Sum {
+        let n = self.nest.accumulators(dtype) * self.width(mode);
+        let bytes = (n * dtype.size()) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 4);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let base = self.b.ins().stack_addr(types::I64, slot, 0);
+        let lanes = vector_lanes(dtype, n);
+        let mut l = Lanes { b: self.b, lanes, target: self.target };
+        let value = l.splat(dtype, initial);
+        for i in (0..n).step_by(lanes) {
+            l.store(dtype, value, base, (i * dtype.size()) as i32);
+        }
+        Sum::Stack(base)
     }
 
     fn variable(&mut self, ty: Clif, initial: Value) -> Variable {
         let variable = self.b.declare_var(ty);
         self.b.def_var(variable, initial);
         variable
-    }
-
-    /// What a loop leaves as it is goes first where the order of operands is free: see `Lanes::extremum`.
-    fn cheaper_order<'e>(
-        &self,
-        op: Binary,
-        a: &'e ExprId,
-        b: &'e ExprId,
-    ) -> (&'e ExprId, &'e ExprId) {
-        let varies = |id: &ExprId| self.varying[id.0 as usize];
-        let free = matches!(op, Binary::Max | Binary::Min);
-        if free && varies(a) && !varies(b) { (b, a) } else { (a, b) }
     }
 
     /// The value that changes nothing when combined.
@@ -513,55 +557,84 @@ impl<'f> Emitter<'_, 'f> {
     }
 
     /// Folds the accumulators and stores the results.
-    fn finish_sums(&mut self, first: usize, mode: Mode) -> Result<(), Unsupported> {
+    fn finish_sums(&mut self, mode: Mode) -> Result<(), Unsupported> {
         let nest = self.nest;
-        let Some(op) = nest.spec.reduce else { return Ok(()) };
         for (i, store) in nest.spec.stores.iter().enumerate() {
+            let Some(op) = store.fold else { continue };
             let from = nest.spec.node(store.value).dtype;
             let dtype = sum_dtype(from);
             let to = nest.spec.buffers[usize::from(store.buffer)];
-            if mode == Mode::Block && !self.reduces_vectors(first) {
-                for u in 0..nest.unroll {
-                    let value = self.b.use_var(self.sums[i].block[u]);
-                    let value = self.lanes(mode).cast(dtype, to, value);
-                    self.store(i, store, value, u, mode);
-                }
-                continue;
+            for u in 0..self.unroll(mode) {
+                let value = match self.sums[i] {
+                    Sum::None => continue,
+                    Sum::Registers(ref variables) => self.b.use_var(variables[u]),
+                    Sum::Stack(base) if self.width(mode) > 1 => {
+                        self.fold_rows(op, dtype, base, u)?
+                    }
+                    Sum::Stack(base) => self.fold_row(op, dtype, base)?,
+                };
+                let value = self.lanes(mode).cast(dtype, to, value);
+                self.store(i, store, value, u, mode);
             }
-            let mut total = self.b.use_var(self.sums[i].single);
-            if self.reduces_vectors(first) {
-                let vectors: Regs =
-                    self.sums[i].block.clone().iter().map(|&v| self.b.use_var(v)).collect();
-                total = self.fold(op, dtype, total, vectors)?;
-            }
-            let value = self.lanes(Mode::Single).cast(dtype, to, total);
-            self.store(i, store, value, 0, Mode::Single);
         }
         Ok(())
     }
 
-    fn fold(
+    /// Folds the accumulators of a block of rows by halves, in place.
+    fn fold_rows(
         &mut self,
         op: Binary,
         dtype: DType,
-        mut total: Value,
-        mut vectors: Regs,
+        base: Value,
+        u: usize,
     ) -> Result<Value, Unsupported> {
-        while vectors.len() > 1 {
-            let mut halves = Regs::new();
-            for pair in vectors.chunks(2) {
-                halves.push(if let [a, b] = *pair {
-                    self.combine(op, dtype, a, b, Mode::Block)?
-                } else {
-                    pair[0]
-                });
+        let (row, own) = (self.block_len() * dtype.size(), u * self.nest.lanes * dtype.size());
+        let mut half = self.nest.accumulators(dtype) / 2;
+        while half > 0 {
+            for j in 0..half {
+                let at = [j, j + half].map(|j| (j * row + own) as i32);
+                let [a, b] = at.map(|at| self.lanes(Mode::Block).load(dtype, base, at));
+                let sum = self.combine(op, dtype, a, b, Mode::Block)?;
+                self.lanes(Mode::Block).store(dtype, sum, base, at[0]);
             }
-            vectors = halves;
+            half /= 2;
         }
-        for lane in 0..self.nest.lanes {
-            let element = self.lanes(Mode::Block).extract(dtype, vectors[0], lane);
-            total = self.combine(op, dtype, total, element, Mode::Single)?;
-        }
-        Ok(total)
+        Ok(self.lanes(Mode::Block).load(dtype, base, own as i32))
     }
+
+    /// Folds the accumulators of one row by halves.
+    fn fold_row(&mut self, op: Binary, dtype: DType, base: Value) -> Result<Value, Unsupported> {
+        let n = self.nest.accumulators(dtype);
+        let lanes = vector_lanes(dtype, n);
+        let unsupported = || Unsupported(format!("reduction by {op:?} of {dtype}"));
+        let mut l = Lanes { b: self.b, lanes, target: self.target };
+        let load = |i: usize| l.load(dtype, base, (i * lanes * dtype.size()) as i32);
+        let mut vectors: Vec<Value> = (0..n / lanes).map(load).collect();
+        halve(&mut vectors, |a, b| l.binary(op, dtype, a, b)).ok_or_else(unsupported)?;
+        let mut elements: Vec<Value> =
+            (0..lanes).map(|i| l.extract(dtype, vectors[0], i)).collect();
+        let mut l = Lanes { b: self.b, lanes: 1, target: self.target };
+        halve(&mut elements, |a, b| l.binary(op, dtype, a, b)).ok_or_else(unsupported)?;
+        Ok(elements[0])
+    }
+}
+
+/// Lanes of the widest vector of a dtype, among `n` elements.
+fn vector_lanes(dtype: DType, n: usize) -> usize {
+    let lanes = if dtype.size() == 8 { 2 } else { 4 };
+    if n < lanes { 1 } else { lanes }
+}
+
+/// Combines the upper half of a power of two of values with the lower until one is left.
+fn halve(
+    values: &mut Vec<Value>,
+    mut combine: impl FnMut(Value, Value) -> Option<Value>,
+) -> Option<()> {
+    while values.len() > 1 {
+        let upper = values.split_off(values.len() / 2);
+        for (a, b) in values.iter_mut().zip(upper) {
+            *a = combine(*a, b)?;
+        }
+    }
+    Some(())
 }

@@ -508,16 +508,36 @@ impl Lanes<'_, '_> {
         Some(if plain { v } else { self.normalize(dtype, v) })
     }
 
-    /// The larger or smaller of two, NaN if either is. Between zeros of different signs it is `b`.
-    ///
-    /// A comparison and a choice are one instruction on most processors, which gives `b` for a NaN; that leaves a NaN in `a`,
-    /// and with an `a` that is the same throughout a loop the test for it moves out of the loop.
+    /// The larger or smaller of two; NaN (of all ones) if either is, and of two zeros the positive is the larger: the bits do not depend on
+    /// the order of operands, so that a maximum may be taken in any order.
     fn extremum(&mut self, op: Binary, a: Value, b: Value) -> Value {
         let (low, high) = if op == Binary::Max { (b, a) } else { (a, b) };
+        // A comparison and a choice are one instruction on most processors. They differ where both are zeros, or one is NaN.
         let wins = self.b.ins().fcmp(FloatCC::LessThan, low, high);
-        let chosen = self.select(wins, a, b);
-        let nan = self.b.ins().fcmp(FloatCC::Unordered, a, a);
-        self.select(nan, a, chosen)
+        let first = self.select(wins, a, b);
+        let wins = self.b.ins().fcmp(FloatCC::LessThan, high, low);
+        let second = self.select(wins, b, a);
+        let float = self.b.func.dfg.value_type(a);
+        let (integer, nan) = match (self.lanes, float.lane_type()) {
+            (1, types::F64) => (types::I64, self.b.ins().f64const(f64::from_bits(u64::MAX))),
+            (1, _) => (types::I32, self.b.ins().f32const(f32::from_bits(u32::MAX))),
+            (_, types::F64) => (types::I64X2, first),
+            _ => (types::I32X4, first),
+        };
+        let [first, second] = [first, second].map(|v| self.bits(integer, v));
+        let both = if op == Binary::Max {
+            self.b.ins().band(first, second)
+        } else {
+            self.b.ins().bor(first, second)
+        };
+        let unordered = self.b.ins().fcmp(FloatCC::Unordered, a, b);
+        if self.lanes == 1 {
+            let both = self.bits(float, both);
+            return self.b.ins().select(unordered, nan, both);
+        }
+        let unordered = self.bits(integer, unordered);
+        let out = self.b.ins().bor(both, unordered);
+        self.bits(float, out)
     }
 
     fn binary_float(&mut self, op: Binary, a: Value, b: Value) -> Option<Value> {

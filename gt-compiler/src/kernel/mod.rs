@@ -13,4 +13,6 @@ mod spec;
 
 pub(crate) use jit::{Compiler, Kernel, Range};
 pub(crate) use nest::Nest;
-pub(crate) use spec::{Access, Binary, Expr, ExprId, KernelSpec, Loop, Node, Store, Unary};
+pub(crate) use spec::{
+    Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, reduction,
+};

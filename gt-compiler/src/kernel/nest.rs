@@ -4,105 +4,290 @@
 //! anywhere. It does not write code.
 
 use gt_ir::DType;
+use serde::{Deserialize, Serialize};
+use smallvec::{SmallVec, smallvec};
 
-use super::spec::{Access, Binary, Expr, KernelSpec, Loop, Node, PerLoop, Unary};
+use super::spec::{
+    ACCUMULATORS, Access, Binary, Expr, FoldOrder, KernelSpec, Loop, Node, PerLoop, Unary,
+};
+
+/// Elements one accumulator combines before its result is folded with others in `f64`.
+const MAX_CHAIN: usize = 512;
+
+/// Loops that run as one, outermost first: nearly always a single one.
+pub(crate) type Walk = SmallVec<[usize; 2]>;
 
 /// A spec with its loops brought into shape.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Nest {
     pub(crate) spec: KernelSpec,
-    /// Loops of `spec` from the outermost to the innermost.
-    pub(crate) order: PerLoop<usize>,
-    /// Position in `order` of the vectorized loop; the loops after it are reduce loops.
-    pub(crate) vector: Option<usize>,
-    /// Lanes of a vector; 1 when this kernel runs on scalars.
-    pub(crate) lanes: usize,
-    /// Vectors handled together.
-    pub(crate) unroll: usize,
-    /// The parallel loop whose range is an argument.
-    pub(crate) split_parallel: Option<usize>,
-    /// The reduce loop whose range is an argument.
-    pub(crate) split_reduce: Option<usize>,
+    /// Loops of `spec` from the outermost to the innermost, the parallel ones first. Reduce loops whose dims are neighbors but which no
+    /// access walks as one are one walk where their common index matters.
+    pub(super) order: SmallVec<[Walk; 8]>,
+    /// Position in `order` of the vectorized walk; those after it reduce.
+    pub(super) vector: Option<usize>,
+    /// Lanes of a 128-bit vector; 1 when this kernel runs on scalars.
+    pub(super) lanes: usize,
+    /// Vectors of 128 bits handled together.
+    pub(super) unroll: usize,
+    /// The walk whose range is the first argument, and how many of its iterations make one of that range.
+    pub(super) split_parallel: Option<(usize, usize)>,
+    /// The walk whose range is the second argument.
+    pub(super) split_reduce: Option<usize>,
+    cut: Option<Cut>,
+}
+
+/// How a long reduction is done in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cut {
+    /// Which of the reduced extents is cut.
+    at: usize,
+    /// Iterations of it in a piece.
+    pub(crate) chunk: usize,
+    pub(crate) n_chunks: usize,
+}
+
+/// Decides about pieces by the extents of the reduction alone (as [`KernelSpec::reduced_extents`] gives them), so that the result is the
+/// same everywhere.
+pub(crate) fn cut(extents: &[usize], order: FoldOrder) -> Option<Cut> {
+    let at = extents
+        .iter()
+        .position(|e| *e >= 16)
+        .or_else(|| (0..extents.len()).max_by_key(|&i| (extents[i], std::cmp::Reverse(i))))?;
+    let target = MAX_CHAIN * if order == FoldOrder::Rows { ACCUMULATORS } else { 1 };
+    let (extent, len) = (extents[at], extents.iter().product::<usize>());
+    if len <= 2 * target {
+        return None;
+    }
+    let mut chunk = (target / (len / extent)).max(1);
+    if order == FoldOrder::Rows && at + 1 == extents.len() {
+        chunk = chunk.next_multiple_of(ACCUMULATORS); // elements keep their accumulators
+    }
+    let n_chunks = extent.div_ceil(chunk);
+    (n_chunks > 1).then_some(Cut { at, chunk, n_chunks })
 }
 
 impl Nest {
     pub(crate) fn new(mut spec: KernelSpec) -> Nest {
         drop_unit_loops(&mut spec);
-        merge_loops(&mut spec);
         if spec.loops.iter().all(|l| !l.reduce) {
-            spec.reduce = None; // one element each is its own sum
+            // One element each is its own fold.
+            spec.stores.iter_mut().for_each(|s| s.fold = None);
         }
-        let (order, vector) = arrange(&spec);
-        let lanes = vector.map_or(1, |v| lanes(&spec, order[v]));
-        let unroll = vector.map_or(1, |v| unroll(&spec, spec.loops[order[v]].extent / lanes));
-        let split_parallel = widest(&spec, false);
-        let split_reduce = widest(&spec, true);
-        Nest { spec, order, vector, lanes, unroll, split_parallel, split_reduce }
+        let folds = spec.stores.iter().any(|s| s.fold.is_some());
+        let cut = if folds { cut(&spec.reduced_extents(), spec.fold_order) } else { None };
+        let scale = merge_loops(&mut spec);
+        let (order, split_reduce) = walks(&spec, folds, cut);
+        let vector = vectorized(&spec, &order);
+        let split_parallel =
+            if spec.rows { Some((0, scale)) } else { widest(&spec).map(|l| (l, 1)) };
+        let (lanes, unroll) = (1, 1);
+        let mut nest =
+            Nest { spec, order, vector, lanes, unroll, split_parallel, split_reduce, cut };
+        (nest.lanes, nest.unroll) = nest.block();
+        nest
     }
 
-    pub(crate) fn split_extent(&self, split: Option<usize>) -> usize {
-        split.map_or(1, |l| self.spec.loops[l].extent)
+    /// Lanes and vectors of a block.
+    fn block(&self) -> (usize, usize) {
+        let Some(vector) = self.vector else { return (1, 1) };
+        let (_, varying) = self.depths();
+        let extent = self.order[vector].last().map_or(1, |&l| self.spec.loops[l].extent);
+        let lanes = lanes(&self.spec, extent, &varying);
+        if self.gathers_rows() {
+            return (lanes, 1); // each vector has many accumulators
+        }
+        (lanes, unroll(&self.spec, extent / lanes))
+    }
+
+    /// Whether each lane has a row's accumulators of its own.
+    pub(super) fn gathers_rows(&self) -> bool {
+        self.folds()
+            && self.spec.fold_order == FoldOrder::Rows
+            && self.vector.is_some_and(|v| !self.is_reduce(v))
+    }
+
+    pub(super) fn folds(&self) -> bool {
+        self.spec.stores.iter().any(|s| s.fold.is_some())
+    }
+
+    /// Accumulators a fold of elements of a dtype has; those beyond a short row would never be used.
+    pub(super) fn accumulators(&self, dtype: DType) -> usize {
+        let most = if dtype.size() == 8 { ACCUMULATORS / 2 } else { ACCUMULATORS };
+        match (self.spec.fold_order, self.order.len().checked_sub(1)) {
+            (FoldOrder::Rows, Some(last)) => self.extent(last).next_power_of_two().min(most),
+            _ => 1,
+        }
+    }
+
+    /// Iterations of the parallel range of a call.
+    pub(crate) fn parallel_extent(&self) -> usize {
+        self.split_parallel.map_or(1, |(at, scale)| self.extent(at) / scale)
+    }
+
+    /// Iterations of the reduce range of a call, which counts only where the reduction is cut.
+    pub(crate) fn reduce_extent(&self) -> usize {
+        self.split_reduce.map_or(1, |at| self.extent(at))
+    }
+
+    /// How the reduction is to be done in pieces, if it is.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// Whether the parallel range walks along vectors.
+    pub(crate) fn splits_vectors(&self) -> bool {
+        self.vector.is_some() && self.vector == self.split_parallel.map(|(at, _)| at)
+    }
+
+    /// Iterations of a walk.
+    pub(super) fn extent(&self, at: usize) -> usize {
+        self.order[at].iter().map(|&l| self.spec.loops[l].extent).product()
+    }
+
+    pub(super) fn is_reduce(&self, at: usize) -> bool {
+        self.spec.loops[self.order[at][0]].reduce
+    }
+
+    /// Position in `order` of the first reduce loop.
+    pub(super) fn first_reduce(&self) -> Option<usize> {
+        (0..self.order.len()).find(|&at| self.is_reduce(at))
+    }
+
+    /// The stride of an access along the innermost loop of a walk.
+    pub(super) fn stride(&self, access: &Access, at: usize) -> i64 {
+        self.order[at].last().map_or(0, |&l| access.strides[l])
+    }
+
+    /// For each node, how many walks it stands inside of, and whether it changes along the vectorized one.
+    pub(super) fn depths(&self) -> (Vec<usize>, Vec<bool>) {
+        let moves =
+            |access: &Access, at: usize| self.order[at].iter().any(|&l| access.strides[l] != 0);
+        let mut depth: Vec<usize> = Vec::new();
+        let mut varying: Vec<bool> = Vec::new();
+        for node in &self.spec.nodes {
+            let (d, v) = match &node.expr {
+                Expr::Load { access, .. } | Expr::Index(access) => (
+                    (0..self.order.len())
+                        .rev()
+                        .find(|&at| moves(access, at))
+                        .map_or(0, |at| at + 1),
+                    self.vector.is_some_and(|v| moves(access, v)),
+                ),
+                other => other.operands().iter().fold((0, false), |(d, v), o| {
+                    (d.max(depth[o.0 as usize]), v || varying[o.0 as usize])
+                }),
+            };
+            depth.push(d);
+            varying.push(v);
+        }
+        (depth, varying)
     }
 }
 
 fn drop_unit_loops(spec: &mut KernelSpec) {
-    for l in (0..spec.loops.len())
+    let first = usize::from(spec.rows);
+    for l in (first..spec.loops.len())
         .rev()
         .filter(|&l| spec.loops[l].extent == 1)
         .collect::<PerLoop<usize>>()
     {
-        spec.loops.remove(l);
+        let dropped = spec.loops.remove(l);
+        if let Some(next) = spec.loops.get_mut(l) {
+            next.joined &= dropped.joined;
+        }
         for access in spec.accesses_mut() {
             access.strides.remove(l);
         }
     }
 }
 
-/// Makes one loop of two neighbors wherever every access walks them as one.
-fn merge_loops(spec: &mut KernelSpec) {
+/// Makes one loop of two neighbors wherever every access walks them as one. Gives the extent of what the row loop was merged with.
+fn merge_loops(spec: &mut KernelSpec) -> usize {
+    let mut scale = 1;
     for inner in (1..spec.loops.len()).rev() {
         let (a, b) = (spec.loops[inner - 1], spec.loops[inner]);
         let fits = |x: &Access| x.strides[inner - 1] == x.strides[inner] * b.extent as i64;
-        if a.reduce != b.reduce || !spec.accesses().all(fits) {
+        let neighbors = a.reduce == b.reduce && (b.joined || !b.reduce);
+        if !neighbors || !spec.accesses().all(fits) {
             continue;
         }
-        spec.loops[inner - 1] = Loop { extent: a.extent * b.extent, reduce: a.reduce };
+        if spec.rows && inner == 1 {
+            scale = b.extent.max(1); // of an empty loop nothing is called
+        }
+        spec.loops[inner - 1] = Loop { extent: a.extent * b.extent, ..a };
         spec.loops.remove(inner);
         for access in spec.accesses_mut() {
             access.strides.remove(inner - 1);
         }
     }
+    scale
 }
 
-/// The order of the loops and the position of the vectorized one.
-fn arrange(spec: &KernelSpec) -> (PerLoop<usize>, Option<usize>) {
-    let parallel: PerLoop<usize> =
-        (0..spec.loops.len()).filter(|&l| !spec.loops[l].reduce).collect();
-    let reduce: PerLoop<usize> = (0..spec.loops.len()).filter(|&l| spec.loops[l].reduce).collect();
-    let contiguous = |l: usize| spec.accesses().filter(|a| a.strides[l] == 1).count();
-    let mut order = parallel.clone();
-    order.extend(reduce.iter().copied());
-    let vector = match (parallel.last(), reduce.last()) {
-        (None, None) => None,
-        (_, None) | (None, _) => Some(order.len() - 1),
-        // A store walks the last parallel loop, never a reduce loop: at equal counts the loads decide for the reduce loop.
-        (Some(&p), Some(&r))
-            if contiguous(r) >= 1
-                && contiguous(r) + 1 >= contiguous(p)
-                && spec.loops[r].extent >= 8 =>
-        {
-            Some(order.len() - 1)
+/// The loops in running order, and the position of the one that is cut.
+fn walks(spec: &KernelSpec, folds: bool, cut: Option<Cut>) -> (SmallVec<[Walk; 8]>, Option<usize>) {
+    let of_kind =
+        |reduce: bool| (0..spec.loops.len()).filter(move |&l| spec.loops[l].reduce == reduce);
+    let mut order: SmallVec<[Walk; 8]> = of_kind(false).map(|l| smallvec![l]).collect();
+    let mut groups: SmallVec<[Walk; 8]> = SmallVec::new();
+    for l in of_kind(true) {
+        match groups.last_mut() {
+            Some(group) if spec.loops[l].joined => group.push(l),
+            _ => groups.push(smallvec![l]),
         }
-        (Some(_), Some(_)) => Some(parallel.len() - 1),
-    };
-    (order, vector)
+    }
+    let (n_groups, mut split) = (groups.len(), None);
+    for (i, group) in groups.into_iter().enumerate() {
+        let is_cut = cut.is_some_and(|c| c.at == i);
+        if is_cut {
+            split = Some(order.len());
+        }
+        let counts = folds && spec.fold_order == FoldOrder::Rows && i + 1 == n_groups;
+        if is_cut || counts {
+            order.push(group);
+        } else {
+            order.extend(group.into_iter().map(|l| smallvec![l]));
+        }
+    }
+    (order, split)
 }
 
-/// Lanes of a 128-bit vector over loop `l` that fit every value computed in it.
-fn lanes(spec: &KernelSpec, l: usize) -> usize {
-    let varying = varying(spec, l);
+/// The position of the vectorized walk.
+fn vectorized(spec: &KernelSpec, order: &[Walk]) -> Option<usize> {
+    let is_reduce = |at: usize| spec.loops[order[at][0]].reduce;
+    let n_parallel = (0..order.len()).filter(|&at| !is_reduce(at)).count();
+    let innermost = |at: usize| order[at][order[at].len() - 1];
+    let contiguous = |l: usize| spec.accesses().filter(|a| a.strides[l] == 1).count();
+    let n_walks = order.len();
+    if n_walks == 0 {
+        return None;
+    }
+    let parallel = n_parallel.checked_sub(1);
+    if n_walks == n_parallel {
+        return parallel;
+    }
+    // A block of vectors lies in one run of the innermost loop.
+    let last = innermost(n_walks - 1);
+    let fits =
+        order[n_walks - 1].len() == 1 || spec.loops[last].extent.is_multiple_of(ACCUMULATORS);
+    let folds = spec.stores.iter().any(|s| s.fold.is_some());
+    let Some(parallel) = parallel else {
+        return (fits && spec.fold_order == FoldOrder::Rows).then_some(n_walks - 1);
+    };
+    if folds && spec.fold_order == FoldOrder::Columns || !fits {
+        return Some(parallel);
+    }
+    // A result walks the last parallel loop, never a reduce loop: at equal counts the loads decide for the reduce loop.
+    let wins = contiguous(last) >= 1
+        && contiguous(last) + 1 >= contiguous(innermost(parallel))
+        && spec.loops[last].extent >= 8;
+    Some(if wins { n_walks - 1 } else { parallel })
+}
+
+/// Lanes of a 128-bit vector along a loop of `extent` that fit every value computed in it.
+fn lanes(spec: &KernelSpec, extent: usize, varying: &[bool]) -> usize {
     let (mut wide, mut narrow) = (false, false);
-    let computed = spec.nodes.iter().zip(&varying).filter(|(_, v)| **v).map(|(node, _)| node);
+    let computed = spec.nodes.iter().zip(varying).filter(|(_, v)| **v).map(|(node, _)| node);
     for node in computed.chain(spec.stores.iter().map(|s| spec.node(s.value))) {
         match node.dtype {
             DType::F64 | DType::I64 => wide = true,
@@ -115,20 +300,7 @@ fn lanes(spec: &KernelSpec, l: usize) -> usize {
         (true, false) => 2,
         (false, _) => 4,
     };
-    if spec.loops[l].extent < lanes { 1 } else { lanes }
-}
-
-/// Which nodes change along loop `l`.
-fn varying(spec: &KernelSpec, l: usize) -> Vec<bool> {
-    let mut varying: Vec<bool> = Vec::with_capacity(spec.nodes.len());
-    for node in &spec.nodes {
-        let own = match &node.expr {
-            Expr::Load { access, .. } | Expr::Index(access) => access.strides[l] != 0,
-            other => other.operands().iter().any(|o| varying[o.0 as usize]),
-        };
-        varying.push(own);
-    }
-    varying
+    if extent < lanes { 1 } else { lanes }
 }
 
 /// How many vectors to handle together: enough to hide latency, few enough to keep short loops and large bodies small.
@@ -159,10 +331,10 @@ fn unroll(spec: &KernelSpec, vectors: usize) -> usize {
     }
 }
 
-/// The loop of a kind to cut into pieces: the outermost that has enough iterations, else the longest.
-fn widest(spec: &KernelSpec, reduce: bool) -> Option<usize> {
-    let of_kind = || (0..spec.loops.len()).filter(|&l| spec.loops[l].reduce == reduce);
-    of_kind()
+/// The parallel loop to cut into pieces: the outermost that has enough iterations, else the longest.
+fn widest(spec: &KernelSpec) -> Option<usize> {
+    let parallel = || (0..spec.loops.len()).filter(|&l| !spec.loops[l].reduce);
+    parallel()
         .find(|&l| spec.loops[l].extent >= 16)
-        .or_else(|| of_kind().max_by_key(|&l| (spec.loops[l].extent, std::cmp::Reverse(l))))
+        .or_else(|| parallel().max_by_key(|&l| (spec.loops[l].extent, std::cmp::Reverse(l))))
 }

@@ -1,22 +1,26 @@
 //! What one kernel computes: loops, an expression DAG over affine loads, and affine stores.
 //!
 //! Guarantees by construction in `native::schedule`: expressions refer to earlier ones only; accesses have one stride a loop and stay inside
-//! their buffers; operands of an operation agree in dtype where the operation asks for it. With reduce loops, each store's value is
-//! combined over them and stored once. It says nothing of vectors, threads or registers.
+//! their buffers; operands of an operation agree in dtype where the operation asks for it. It says nothing of vectors, threads or registers.
+//!
+//! A reduction has one order of adding, decided by the shape of what is reduced and by nothing else, so that its bits depend neither on how
+//! operands are laid out nor on what else a kernel computes: see [`FoldOrder`].
 
 use gt_ir::{DType, MAX_RANK};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Per loop, outermost first; room for every dimension of an operand twice (parallel and reduced).
 pub(crate) type PerLoop<T> = SmallVec<[T; MAX_RANK]>;
 
 /// One kernel.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KernelSpec {
-    /// The iteration space: parallel loops first, then reduce loops.
+    /// The iteration space: parallel loops first, then reduce loops, both in the logical order of the dims they stand for.
     pub(crate) loops: PerLoop<Loop>,
-    /// How values are combined over the reduce loops; a kernel without reduce loops has none.
-    pub(crate) reduce: Option<Binary>,
+    pub(crate) fold_order: FoldOrder,
+    /// Whether loop 0 is the row loop: it stays as it is, whatever its extent, and its range is the parallel range of a call.
+    pub(crate) rows: bool,
     /// Element types of the buffers, in argument order.
     pub(crate) buffers: Vec<DType>,
     /// Types of the scalar slots, in argument order.
@@ -27,33 +31,74 @@ pub(crate) struct KernelSpec {
     pub(crate) stores: Vec<Store>,
 }
 
+/// The order in which a fold combines elements. With dims of extent 1 left out and neighboring dims merged where both are reduced:
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum FoldOrder {
+    /// The last dim is reduced. Element `i` along it goes to accumulator `i % ACCUMULATORS` (half as many of eight bytes), the outer reduced
+    /// dims in order to the same ones; at the end the upper half of the accumulators is folded onto the lower until one is left.
+    #[default]
+    Rows,
+    /// The last dim is kept. Each result combines its elements one after the other.
+    Columns,
+}
+
+/// Accumulators of four bytes in [`FoldOrder::Rows`].
+pub(crate) const ACCUMULATORS: usize = 32;
+
 /// One loop of the nest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Loop {
     pub(crate) extent: usize,
     pub(crate) reduce: bool,
+    /// Of a reduce loop: whether it goes on where the reduce loop before it ends, their dims being neighbors in the logical shape.
+    pub(crate) joined: bool,
+}
+
+impl Loop {
+    pub(crate) fn parallel(extent: usize) -> Loop {
+        Loop { extent, reduce: false, joined: false }
+    }
+}
+
+/// How a shape is reduced: the order of its dims in the loops, the loops, and the order of folding.
+pub(crate) fn reduction(
+    sizes: &[usize],
+    is_reduced: impl Fn(usize) -> bool,
+) -> (PerLoop<usize>, PerLoop<Loop>, FoldOrder) {
+    let all = 0..sizes.len();
+    let kept: PerLoop<usize> = all.clone().filter(|&d| !is_reduced(d)).collect();
+    let reduced: PerLoop<usize> = all.clone().filter(|&d| is_reduced(d)).collect();
+    let mut loops: PerLoop<Loop> = kept.iter().map(|&d| Loop::parallel(sizes[d])).collect();
+    for (i, &d) in reduced.iter().enumerate() {
+        let between = if i == 0 { 0..0 } else { reduced[i - 1] + 1..d };
+        let joined = i > 0 && between.into_iter().all(|k| sizes[k] == 1);
+        loops.push(Loop { extent: sizes[d], reduce: true, joined });
+    }
+    let last = all.rev().find(|&d| sizes[d] != 1);
+    let order = if last.is_none_or(&is_reduced) { FoldOrder::Rows } else { FoldOrder::Columns };
+    (kept.into_iter().chain(reduced).collect(), loops, order)
 }
 
 /// An index that is affine in the loop variables, in elements.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Access {
     pub(crate) offset: i64,
     pub(crate) strides: PerLoop<i64>,
 }
 
 /// Names a node of the DAG.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ExprId(pub(crate) u32);
 
 /// An expression and its element type.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) expr: Expr,
     pub(crate) dtype: DType,
 }
 
 /// One operation on elements.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Expr {
     /// An element of a buffer, in the buffer's dtype.
     Load {
@@ -72,7 +117,7 @@ pub(crate) enum Expr {
     Cast(ExprId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Unary {
     Neg,
     Abs,
@@ -87,7 +132,7 @@ pub(crate) enum Unary {
     Not,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Binary {
     /// On `bool`, or.
     Add,
@@ -110,12 +155,14 @@ pub(crate) enum Binary {
 }
 
 /// A value to keep.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Store {
     pub(crate) buffer: u16,
-    /// Strides of reduce loops are 0.
+    /// With `fold`, strides of reduce loops are 0.
     pub(crate) access: Access,
     pub(crate) value: ExprId,
+    /// Combines the value over the reduce loops, to be stored once; without it, it is stored in every iteration.
+    pub(crate) fold: Option<Binary>,
 }
 
 impl Expr {
@@ -175,6 +222,19 @@ impl KernelSpec {
     /// Number of elements of the parallel loops together.
     pub(crate) fn parallel_len(&self) -> usize {
         self.loops.iter().filter(|l| !l.reduce).map(|l| l.extent).product()
+    }
+
+    /// Extents of the reduced dims, neighbors merged and those of one element left out.
+    pub(crate) fn reduced_extents(&self) -> PerLoop<usize> {
+        let mut extents = PerLoop::new();
+        for l in self.loops.iter().filter(|l| l.reduce) {
+            match extents.last_mut() {
+                Some(last) if l.joined => *last *= l.extent,
+                _ => extents.push(l.extent),
+            }
+        }
+        extents.retain(|e| *e != 1);
+        extents
     }
 
     /// Number of elements of the reduce loops together.

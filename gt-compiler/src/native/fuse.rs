@@ -16,15 +16,13 @@ use super::{
 };
 use crate::{
     engine::EngineError,
-    kernel::{Access, Binary, Expr, ExprId, KernelSpec, Loop, Nest, Node, Store, Unary},
+    kernel::{Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Nest, Node, Store, Unary},
 };
 
 /// Elements of work worth a task of its own: 64 KiB of `f32`.
 const GRAIN: usize = 16 << 10;
 /// Results of so many bytes are out of the caches before anybody reads them.
 const STREAM: usize = 16 << 20;
-/// Additions one accumulator makes before its result is folded in `f64`.
-const MAX_CHAIN: usize = 512;
 
 pub(super) struct Fuse<'s, 'g> {
     scheduler: &'s mut Scheduler<'g>,
@@ -238,27 +236,30 @@ impl<'s, 'g> Fuse<'s, 'g> {
         out: BufferId,
         out_dtype: DType,
         to: Access,
-        reduce: Option<Binary>,
+        reduce: Option<(Binary, FoldOrder)>,
     ) -> Result<(), EngineError> {
         let value = if reduce.is_some() && !out_dtype.is_float() {
             self.cast(value, out_dtype)
         } else {
             value
         };
-        self.spec.reduce = reduce;
+        if let Some((_, order)) = reduce {
+            self.spec.fold_order = order;
+        }
+        let fold = reduce.map(|(op, _)| op);
         let buffer = self.buffers.len() as u16;
         self.spec.buffers.push(out_dtype);
         self.buffers.push(out);
-        self.spec.stores.push(Store { buffer, access: to, value });
+        self.spec.stores.push(Store { buffer, access: to, value, fold });
         let mut nest = Nest::new(self.spec);
-        let partials = reduce.and_then(|op| partials(&nest, op, out_dtype, out));
+        let partials = fold.and_then(|op| partials(&nest, op, out_dtype, out));
         if let Some(partials) = &partials {
             nest.spec.buffers[usize::from(buffer)] = partials.dtype;
             let bytes = partials.n_chunks * nest.spec.parallel_len() * partials.dtype.size();
             self.buffers[usize::from(buffer)] = self.scheduler.buffer_of(bytes);
         }
         let parallel_chunk = parallel_chunk(&nest);
-        let streams = reduce.is_none()
+        let streams = fold.is_none()
             && out_dtype.size() * nest.spec.parallel_len() >= STREAM
             && stream::fits(&nest);
         let (buffers, scalars) = (self.buffers, self.scalars);
@@ -271,31 +272,21 @@ impl<'s, 'g> Fuse<'s, 'g> {
 
 /// Iterations of the split parallel loop that make a task.
 fn parallel_chunk(nest: &Nest) -> usize {
-    let extent = nest.split_extent(nest.split_parallel).max(1);
+    let extent = nest.parallel_extent().max(1);
     let weight = 1 + nest.spec.nodes.len() / 8;
     let per_iteration =
         (nest.spec.parallel_len() / extent).max(1) * nest.spec.reduce_len().max(1) * weight;
     let chunk = (GRAIN / per_iteration.max(1)).max(1).max(extent / 64);
     // Whole blocks of vectors, so that only the last task has single elements left.
-    let is_vector = nest.vector.map(|v| nest.order[v]) == nest.split_parallel;
-    if is_vector { chunk.next_multiple_of(64) } else { chunk }
+    if nest.splits_vectors() { chunk.next_multiple_of(64) } else { chunk }
 }
 
-/// How a long reduction is cut; by shape alone, so that the result is the same everywhere.
+/// How a long reduction is done in pieces.
 fn partials(nest: &Nest, op: Binary, out_dtype: DType, out: BufferId) -> Option<Partials> {
-    let split = nest.split_reduce?;
-    let vector_reduces = nest.vector.is_some_and(|v| nest.spec.loops[nest.order[v]].reduce);
-    let lanes = if vector_reduces { nest.lanes * nest.unroll } else { 1 };
-    let target = MAX_CHAIN * lanes;
-    let (extent, len) = (nest.spec.loops[split].extent, nest.spec.reduce_len());
-    if len <= 2 * target {
-        return None;
-    }
-    let chunk = (target / (len / extent).max(1)).max(1);
+    let cut = nest.cut()?;
     let dtype = match out_dtype {
         DType::Bf16 | DType::F16 => DType::F32,
         other => other,
     };
-    let n_chunks = extent.div_ceil(chunk);
-    (n_chunks > 1).then_some(Partials { chunk, n_chunks, op, dtype, out_dtype, out })
+    Some(Partials { chunk: cut.chunk, n_chunks: cut.n_chunks, op, dtype, out_dtype, out })
 }

@@ -136,8 +136,8 @@ fn kernel(
         args.push(buffers.address(b)? as u64);
     }
     args.extend(step.scalars.iter().map(|s| scalar(*s, scalars)));
-    let parallel = step.nest.split_extent(step.nest.split_parallel);
-    let reduce = step.nest.split_extent(step.nest.split_reduce);
+    let parallel = step.nest.parallel_extent();
+    let reduce = step.nest.reduce_extent();
     let n_parallel = parallel.div_ceil(step.parallel_chunk).max(1);
     let n_reduce = step.partials.as_ref().map_or(1, |p| p.n_chunks);
     let reduce_chunk = step.partials.as_ref().map_or(reduce, |p| p.chunk);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     engine::EngineError,
-    kernel::{Access, Binary, Loop, Unary},
+    kernel::{Access, Binary, Loop, Unary, reduction},
 };
 
 /// Most operations fused into one value before it is materialized.
@@ -329,7 +329,7 @@ impl Scheduler<'_> {
         if ty.shape.numel() == 0 {
             return Ok(());
         }
-        let loops = ty.shape.sizes().iter().map(|&extent| Loop { extent, reduce: false }).collect();
+        let loops = ty.shape.sizes().iter().map(|&extent| Loop::parallel(extent)).collect();
         let mut fuse = Fuse::new(self, loops, id);
         let all: SmallVec<[usize; 8]> = (0..ty.shape.rank()).collect();
         let value = fuse.pull_along(id, &all)?;
@@ -348,23 +348,18 @@ impl Scheduler<'_> {
             return Ok(());
         }
         let shape = self.ty(x).shape;
-        let kept: SmallVec<[usize; 8]> =
-            (0..shape.rank()).filter(|&d| !reduce.axes.contains(d)).collect();
-        let order: SmallVec<[usize; 8]> = kept.iter().copied().chain(reduce.axes.iter()).collect();
-        let loops = order
-            .iter()
-            .map(|&d| Loop { extent: shape.sizes()[d], reduce: reduce.axes.contains(d) })
-            .collect();
+        let (order, loops, fold_order) = reduction(shape.sizes(), |d| reduce.axes.contains(d));
         // Dimension d walks along the loop that stands for it.
         let mut loop_of: SmallVec<[usize; 8]> = SmallVec::from_elem(0, shape.rank());
         order.iter().enumerate().for_each(|(l, &d)| loop_of[d] = l);
         let mut strides: SmallVec<[i64; 8]> = SmallVec::from_elem(0, order.len());
         let mut step = 1;
-        for (l, &d) in kept.iter().enumerate().rev() {
+        let n_kept = loops.iter().filter(|l| !l.reduce).count();
+        for (l, &d) in order[..n_kept].iter().enumerate().rev() {
             strides[l] = step;
             step *= shape.sizes()[d] as i64;
         }
-        let op = if order.len() > kept.len() { Some(op) } else { None };
+        let op = (order.len() > n_kept).then_some((op, fold_order));
         let mut fuse = Fuse::new(self, loops, x);
         let value = fuse.pull_along(x, &loop_of)?;
         fuse.finish(value, out, out_ty.dtype, access(0, strides), op)
@@ -405,11 +400,8 @@ impl Scheduler<'_> {
         let axis = usize::from(pad.axis);
         let strides = ty.shape.strides();
         if pad.lo + pad.hi + pad.interior > 0 {
-            let mut fuse = Fuse::new(
-                self,
-                SmallVec::from_elem(Loop { extent: ty.shape.numel(), reduce: false }, 1),
-                value,
-            );
+            let mut fuse =
+                Fuse::new(self, SmallVec::from_elem(Loop::parallel(ty.shape.numel()), 1), value);
             let filler = fuse.pull_along(value, &[])?;
             fuse.finish(filler, out, ty.dtype, access(0, [1]), None)?;
         }
@@ -448,7 +440,7 @@ impl Scheduler<'_> {
     fn matrix(&mut self, id: NodeId) -> Result<Matrix, EngineError> {
         let shape = self.ty(id).shape;
         let loops: SmallVec<[Loop; 8]> =
-            shape.sizes().iter().map(|&extent| Loop { extent, reduce: false }).collect();
+            shape.sizes().iter().map(|&extent| Loop::parallel(extent)).collect();
         let all: SmallVec<[usize; 8]> = (0..shape.rank()).collect();
         let (buffer, access) = Fuse::new(self, loops, id).view(id, &all)?;
         Ok(Matrix { buffer, access })
