@@ -10,6 +10,7 @@
 mod build;
 mod check;
 mod print;
+mod rebuild;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use petgraph::{Direction, graph::DiGraph, graph::NodeIndex, visit::EdgeRef};
 use smallvec::SmallVec;
 
 pub use build::{LowerError, expand, lower};
+pub use rebuild::Rebuild;
 
 use crate::{intern::Loc, op::Op, scalar::Scalar, shape::Type};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use petgraph::graph::NodeIndex;
+use petgraph::{Direction, graph::NodeIndex};
 use smallvec::SmallVec;
 
 use super::{Graph, Node, NodeId, NodeKind, Stage};
@@ -372,28 +372,37 @@ impl Builder {
         self.primitive(op, ty, &ins)
     }
 
-    /// Drops nodes no output needs (inputs stay) and numbers the rest anew.
     fn finish(self, outputs: &[NodeId], stage: Stage) -> Graph {
-        let old = self.graph;
-        let mut live = vec![false; old.len()];
-        outputs.iter().chain(&old.inputs).for_each(|o| live[o.index()] = true);
-        for id in old.ids().rev() {
-            if live[id.index()] {
-                old.operands(id).iter().for_each(|o| live[o.index()] = true);
-            }
-        }
-        let mut map = vec![NodeIndex::end(); old.len()];
-        let mut new = Graph { slots: old.slots.clone(), stage, ..Graph::default() };
-        for id in old.ids().filter(|id| live[id.index()]) {
-            map[id.index()] = new.dag.add_node(old.node(id).clone());
-            for (port, operand) in old.operands(id).into_iter().enumerate() {
-                new.dag.add_edge(map[operand.index()], map[id.index()], port as u32);
-            }
-        }
-        let renamed = |ids: &[NodeId]| ids.iter().map(|i| map[i.index()].into()).collect();
-        (new.inputs, new.outputs) = (renamed(&old.inputs), renamed(outputs));
-        new
+        compact(self.graph, outputs, stage)
     }
+}
+
+/// Drops nodes no output needs (inputs stay) and numbers the rest anew.
+pub(super) fn compact(mut old: Graph, outputs: &[NodeId], stage: Stage) -> Graph {
+    let mut live = vec![false; old.len()];
+    outputs.iter().chain(&old.inputs).for_each(|o| live[o.index()] = true);
+    for id in old.ids().rev() {
+        if live[id.index()] {
+            old.dag
+                .neighbors_directed(id.raw(), Direction::Incoming)
+                .for_each(|o| live[o.index()] = true);
+        }
+    }
+    if live.iter().all(|l| *l) {
+        (old.stage, old.outputs) = (stage, outputs.to_vec());
+        return old;
+    }
+    let mut map = vec![NodeIndex::end(); old.len()];
+    let mut new = Graph { slots: old.slots.clone(), stage, ..Graph::default() };
+    for id in old.ids().filter(|id| live[id.index()]) {
+        map[id.index()] = new.dag.add_node(old.node(id).clone());
+        for (port, operand) in old.operands(id).into_iter().enumerate() {
+            new.dag.add_edge(map[operand.index()], map[id.index()], port as u32);
+        }
+    }
+    let renamed = |ids: &[NodeId]| ids.iter().map(|i| map[i.index()].into()).collect();
+    (new.inputs, new.outputs) = (renamed(&old.inputs), renamed(outputs));
+    new
 }
 
 impl Emit for Builder {
