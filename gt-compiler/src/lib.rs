@@ -7,13 +7,18 @@
 //! This crate knows nothing of sessions, sockets or the user-facing tensor types. A verified graph never makes an engine panic.
 
 mod buffer;
+pub mod cost;
+mod egraph;
 pub mod engine;
 mod kernel;
 mod native;
 pub mod options;
+mod passes;
+pub mod pipeline;
 pub mod report;
 mod threads;
 
+pub use cost::Machine;
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
 pub use native::{Native, NativeConfig, Program};
 pub use options::{Numerics, Options};

@@ -1,0 +1,37 @@
+//! Common subexpressions: equal ops on equal operands become one node. The names of dimensions do not tell values apart.
+//!
+//! Ops are pure, random ones included: their bits follow from the seed. Two seeds in two scalar slots are two values, as two slots always
+//! are, whatever they held when the graph was made.
+
+use std::collections::HashMap;
+
+use gt_ir::{Graph, NodeId, NodeKind, OpError, Type};
+
+use super::{Context, Operands, Pass, rebuild, unnamed};
+
+/// See the module's documentation.
+pub(crate) struct Cse;
+
+impl Pass for Cse {
+    fn name(&self) -> &'static str {
+        "cse"
+    }
+
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
+        // Looked up only, never iterated over.
+        let mut known: HashMap<(NodeKind, Type, Operands), NodeId> = HashMap::new();
+        rebuild(graph, |new, node, operands| {
+            let kind = match node.kind {
+                NodeKind::Op(op) => NodeKind::Op(unnamed::op(&op)),
+                leaf => leaf,
+            };
+            let key = (kind, unnamed::ty(&node.ty), operands.clone());
+            if let Some(&id) = known.get(&key) {
+                return Ok(id);
+            }
+            let id = new.copy(node, operands)?;
+            known.insert(key, id);
+            Ok(id)
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Passes: pure functions from a graph of primitives to an equal one. Each does one thing that has one right answer; what has
+//! alternatives is the e-graph's.
+//!
+//! Guarantees, checked by the driver in [`pipeline`](crate::pipeline): the result is a valid expanded graph with the same inputs, slots and
+//! types of outputs. Every pass preserves the bits of every result, unless the numerics policy allows more, and running it twice gives what
+//! running it once gives.
+
+mod canonicalize;
+mod cast;
+mod cse;
+mod dce;
+mod fold;
+mod movement;
+pub(crate) mod unnamed;
+
+use gt_ir::{
+    Graph, NodeId, NodeKind, Op, OpError,
+    graph::{Node, Rebuild},
+};
+use smallvec::SmallVec;
+
+use crate::{cost::Machine, options::Options, report::Report};
+
+pub(crate) use canonicalize::Canonicalize;
+pub(crate) use cast::CancelCasts;
+pub(crate) use cse::Cse;
+pub(crate) use dce::Dce;
+pub(crate) use fold::Fold;
+pub(crate) use movement::Movement;
+
+/// What a pass may know besides the graph, and where it reports to.
+pub(crate) struct Context<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) machine: &'a Machine,
+    pub(crate) report: Report,
+}
+
+/// A step of the pipeline.
+pub(crate) trait Pass: Sync {
+    /// What `GT_DUMP` and reports call it.
+    fn name(&self) -> &'static str;
+
+    /// The graph after it.
+    ///
+    /// # Errors
+    /// Only bugs: a valid expanded graph never makes a pass fail.
+    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Graph, OpError>;
+}
+
+/// The operands of a node, in the graph being made.
+type Operands = SmallVec<[NodeId; 3]>;
+
+/// Builds a graph node by node: `f` is given each node with its operands in the new graph and says which node stands for it.
+fn rebuild(
+    graph: &Graph,
+    mut f: impl FnMut(&mut Rebuild, &Node, &Operands) -> Result<NodeId, OpError>,
+) -> Result<Graph, OpError> {
+    let mut new = Rebuild::of(graph);
+    let mut map: Vec<NodeId> = Vec::with_capacity(graph.len());
+    for id in graph.ids() {
+        let operands: Operands = graph.operands(id).iter().map(|o| map[o.index()]).collect();
+        let node = graph.node(id);
+        new.at(node);
+        let made = f(&mut new, node, &operands)?;
+        map.push(made);
+    }
+    let outputs: SmallVec<[NodeId; 8]> = graph.outputs().iter().map(|o| map[o.index()]).collect();
+    new.finish(&outputs)
+}
+
+/// The op of a node, if it is one.
+fn op_of(node: &Node) -> Option<Op> {
+    match node.kind {
+        NodeKind::Op(op) => Some(op),
+        NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_) => None,
+    }
+}

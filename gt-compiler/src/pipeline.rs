@@ -1,0 +1,249 @@
+//! From the graph of a segment to the graph engines compile: one slice of passes, and the driver that runs and checks them.
+//!
+//! Guarantees: the result is a valid expanded graph with the inputs, slots and output types of the argument, and depends on the argument
+//! and the options alone; under [`Numerics::Exact`](crate::Numerics) every output has the bits that executing the instructions one by one
+//! gives. No pass is trusted: after each one the driver checks the stage and the signature.
+//!
+//!
+//! `GT_DUMP=<pass>` (or `all`) prints the graph after that pass on standard error.
+
+use std::time::Instant;
+
+use gt_ir::{Graph, NodeKind, OpError, Type, graph::Stage};
+
+use crate::{
+    cost::{self, Machine},
+    egraph::Rewrite,
+    options::Options,
+    passes::{CancelCasts, Canonicalize, Context, Cse, Dce, Fold, Movement, Pass},
+    report::{PassReport, Report},
+};
+
+/// The passes, in order.
+const PASSES: &[&dyn Pass] = &[
+    // First, so that what follows meets one spelling of everything.
+    &Canonicalize,
+    // Before folding: a cast less is a constant more.
+    &CancelCasts,
+    &Fold,
+    // After folding, which makes constants of expressions that are moved afterwards.
+    &Movement,
+    // After everything that makes spellings equal; before the search, whose blocks should hold each value once.
+    &Cse,
+    &Dce,
+    // The search sees the graph without noise.
+    &Rewrite,
+    // Blocks are rewritten one by one and may have come to the same thing.
+    &Movement,
+    &Cse,
+    &Dce,
+];
+
+/// The environment variable that names the pass whose result is printed.
+const DUMP_VARIABLE: &str = "GT_DUMP";
+
+/// A graph made cheaper, and how.
+#[derive(Clone, Debug)]
+pub struct Optimized {
+    /// Primitives, ready to be scheduled.
+    pub graph: Graph,
+    /// What was done.
+    pub report: Report,
+    /// The graph after each pass, the expanded one first; empty unless asked for.
+    pub stages: Vec<(&'static str, Graph)>,
+}
+
+/// Makes a graph cheaper without changing what it computes, as far as `options` tell.
+///
+/// # Errors
+/// The graph is not one [`gt_ir::lower`] or [`gt_ir::expand`] made, or a pass has a bug.
+pub fn optimize(
+    traced: &Graph,
+    options: &Options,
+    machine: &Machine,
+) -> Result<Optimized, OpError> {
+    drive(traced, options, machine, Stages::Drop)
+}
+
+/// As [`optimize`], and keeps the graph after each pass.
+///
+/// # Errors
+/// As [`optimize`].
+pub fn explain(traced: &Graph, options: &Options, machine: &Machine) -> Result<Optimized, OpError> {
+    drive(traced, options, machine, Stages::Keep)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stages {
+    Keep,
+    Drop,
+}
+
+fn drive(
+    traced: &Graph,
+    options: &Options,
+    machine: &Machine,
+    keep: Stages,
+) -> Result<Optimized, OpError> {
+    let clock = Clock::start();
+    let mut stages = Vec::new();
+    let mut after = |name: &'static str, graph: &Graph, report: &mut Report, took: u64| {
+        report.passes.push(PassReport {
+            name: name.to_owned(),
+            nodes: graph.len(),
+            nanoseconds: took,
+        });
+        dump(name, graph);
+        if keep == Stages::Keep {
+            stages.push((name, graph.clone()));
+        }
+    };
+    let mut cx = Context { options, machine, report: Report::default() };
+    let expanded = traced.expanded()?;
+    after("expand", &expanded, &mut cx.report, clock.nanoseconds());
+    let mut graph = expanded.clone();
+    for pass in PASSES {
+        let clock = Clock::start();
+        let next = pass.run(&graph, &mut cx)?;
+        check(pass.name(), &graph, &next)?;
+        graph = next;
+        after(pass.name(), &graph, &mut cx.report, clock.nanoseconds());
+    }
+    let mut report = cx.report;
+    report.instructions =
+        traced.ids().filter(|id| matches!(traced.node(*id).kind, NodeKind::Op(_))).count();
+    report.nodes = [expanded.len(), graph.len()];
+    (report.before, report.after) = (cost::cost(&expanded, machine), cost::cost(&graph, machine));
+    report.peak = [cost::peak(&expanded), cost::peak(&graph)];
+    report.compile_ns = clock.nanoseconds();
+    Ok(Optimized { graph, report, stages })
+}
+
+/// Whether a pass left the stage and the signature alone.
+fn check(pass: &str, before: &Graph, after: &Graph) -> Result<(), OpError> {
+    let broken = |what: &str| Err(OpError::new(format!("pass {pass}: {what}")));
+    let types = |graph: &Graph, ids: &[gt_ir::NodeId]| -> Vec<Type> {
+        ids.iter().map(|id| graph.node(*id).ty).collect()
+    };
+    let same = |a: &[Type], b: &[Type]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_layout(b))
+    };
+    if after.stage() != Stage::Expanded {
+        return broken("the result is not an expanded graph");
+    }
+    if types(before, before.inputs()) != types(after, after.inputs()) {
+        return broken("the inputs changed");
+    }
+    if before.slots() != after.slots() {
+        return broken("the scalar slots changed");
+    }
+    if !same(&types(before, before.outputs()), &types(after, after.outputs())) {
+        return broken("the types of the outputs changed");
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "the dump somebody asked for by an environment variable")]
+fn dump(pass: &str, graph: &Graph) {
+    let Some(wanted) = std::env::var_os(DUMP_VARIABLE) else { return };
+    if wanted == pass || wanted == "all" {
+        eprintln!("# after {pass}\n{graph}");
+    }
+}
+
+/// Times of passes: reported, and deciding nothing.
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the time a pass takes is reported and decides nothing"
+    )]
+    pub(crate) fn start() -> Clock {
+        Clock(Instant::now())
+    }
+
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_ir::{
+        HostTensor, Tape, interp, lower,
+        testing::{Config, Source, difference, inputs, tape},
+    };
+
+    use super::*;
+    use crate::options::Numerics;
+
+    /// Runs a graph on data for the inputs of the tape it was made from.
+    fn run(graph: &Graph, tape: &Tape, source: &mut Source<'_>) -> Option<Vec<HostTensor>> {
+        let data = inputs(tape, source).into_values().collect::<Vec<_>>();
+        interp::run_graph(graph, &data, graph.slots()).ok()
+    }
+
+    /// Whether two results are the same to the bit, every `nan` being the same.
+    fn same(a: &HostTensor, b: &HostTensor) -> bool {
+        let nan = |x: f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
+        let bits = |t: &HostTensor| t.to_f64().into_iter().map(nan).collect::<Vec<_>>();
+        a.ty().same_layout(b.ty()) && (a.bytes() == b.bytes() || bits(a) == bits(b))
+    }
+
+    fn check(numerics: Numerics, config: &Config, seeds: std::ops::Range<u64>) {
+        let options = Options { numerics };
+        for seed in seeds {
+            let mut source = Source::from_seed(seed);
+            let tape = tape(&mut source, config);
+            let graph = lower(&tape).unwrap();
+            let optimized = optimize(&graph, &options, &Machine::default()).unwrap().graph;
+            let expanded = graph.expanded().unwrap();
+            let want = run(&expanded, &tape, &mut Source::from_seed(seed));
+            let got = run(&optimized, &tape, &mut Source::from_seed(seed));
+            let (Some(want), Some(got)) = (want, got) else { continue };
+            for (want, got) in want.iter().zip(&got) {
+                let fault = match numerics {
+                    Numerics::Exact => (!same(want, got))
+                        .then(|| format!("{:?} {:?}", want.to_f64(), got.to_f64())),
+                    _ => difference(want, got, 1e3),
+                };
+                assert_eq!(fault, None, "seed {seed}, {numerics}\n{expanded}\n{optimized}");
+            }
+        }
+    }
+
+    #[test]
+    fn exact_results_keep_their_bits() {
+        let config = Config { jumps: true, instrs: 24, ..Config::default() };
+        check(Numerics::Exact, &config, 0..150);
+        check(Numerics::Exact, &Config { instrs: 30, ..Config::integers() }, 1000..1100);
+    }
+
+    #[test]
+    fn other_results_stay_near() {
+        check(Numerics::Reassociate, &Config::default(), 2000..2100);
+        check(Numerics::Approximate, &Config::default(), 3000..3100);
+    }
+
+    #[test]
+    fn passes_are_idempotent_and_deterministic() {
+        let options = Options { numerics: Numerics::Reassociate };
+        let machine = Machine::default();
+        for seed in 0..60 {
+            let tape =
+                tape(&mut Source::from_seed(seed), &Config { instrs: 30, ..Config::default() });
+            let graph = lower(&tape).unwrap();
+            let mut cx =
+                Context { options: &options, machine: &machine, report: Report::default() };
+            let mut at = graph.expanded().unwrap();
+            for pass in PASSES.iter().filter(|p| p.name() != Rewrite.name()) {
+                at = pass.run(&at, &mut cx).unwrap();
+                let again = pass.run(&at, &mut cx).unwrap();
+                assert_eq!(at.to_string(), again.to_string(), "seed {seed}, pass {}", pass.name());
+            }
+            let text = || optimize(&graph, &options, &machine).unwrap().graph.to_string();
+            assert_eq!(text(), text(), "seed {seed}");
+        }
+    }
+}
