@@ -237,7 +237,7 @@ fn short(name: Arc<str>) -> Result<Arc<str>, &'static str> {
 }
 
 /// A sequence of at most `MAX` items, grown as they are read and never by what the bytes announce.
-struct List<T, const MAX: usize>(Vec<T>);
+pub(crate) struct List<T, const MAX: usize>(pub(crate) Vec<T>);
 
 impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

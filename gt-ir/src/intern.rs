@@ -6,10 +6,16 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{LazyLock, RwLock},
+    hash::{Hash, Hasher},
+    sync::{
+        LazyLock, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::op::fnv;
 
 /// Longest dimension name accepted.
 pub const MAX_NAME_LEN: usize = 64;
@@ -21,7 +27,9 @@ pub const MAX_LOCS: usize = 1 << 20;
 pub const MAX_FILE_LEN: usize = 512;
 
 /// The name of a dimension: none (a static size), `?` (known only at run time), or a word such as `Batch`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+///
+/// Hashing goes by the text, not by the number it has in this process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DimName(u16);
 
 /// A place in the user's source: file, line and column, all 1-based. Four bytes; the text lives in a table.
@@ -66,6 +74,9 @@ static PLACES: LazyLock<RwLock<Interner<Place>>> =
     LazyLock::new(|| RwLock::new(Interner::new(&[Place { file: "", line: 0, col: 0 }])));
 static FILES: LazyLock<RwLock<Interner<&'static str>>> =
     LazyLock::new(|| RwLock::new(Interner::new(&[""])));
+
+/// What the names hash to, by number; whoever asks for a name writes it before having the number.
+static NAME_HASHES: [AtomicU64; MAX_DIM_NAMES] = [const { AtomicU64::new(0) }; MAX_DIM_NAMES];
 
 /// A writer that panicked cannot leave these tables half written, so a poisoned lock is still good.
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
@@ -113,10 +124,11 @@ impl DimName {
         if name.len() > MAX_NAME_LEN || head.is_ascii_digit() || !name.chars().all(word) {
             return None;
         }
-        Some(
-            intern_str(&NAMES, name, MAX_DIM_NAMES)
-                .map_or(DimName::NONE, |(id, _)| DimName(id as u16)),
-        )
+        let Some((id, name)) = intern_str(&NAMES, name, MAX_DIM_NAMES) else {
+            return Some(DimName::NONE);
+        };
+        NAME_HASHES[id as usize].store(fnv(name.as_bytes()), Ordering::Relaxed);
+        Some(DimName(id as u16))
     }
 
     /// The name, empty for a static dimension and `?` for a run-time one.
@@ -175,6 +187,16 @@ impl Loc {
 impl From<&'static std::panic::Location<'static>> for Loc {
     fn from(l: &'static std::panic::Location<'static>) -> Loc {
         Loc::intern(Place { file: l.file(), line: l.line(), col: l.column() })
+    }
+}
+
+impl Hash for DimName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(if self.is_named() {
+            NAME_HASHES[self.0 as usize].load(Ordering::Relaxed)
+        } else {
+            u64::from(self.0)
+        });
     }
 }
 

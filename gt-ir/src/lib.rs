@@ -8,6 +8,7 @@
 pub mod attr;
 pub mod backend;
 pub mod binary;
+pub mod canonical;
 pub mod data;
 pub mod diagnostic;
 pub mod dtype;
@@ -32,7 +33,7 @@ pub use data::{Element, HostTensor};
 pub use dtype::DType;
 pub use emit::Emit;
 pub use error::OpError;
-pub use graph::{Graph, NodeId, NodeKind, expand, lower};
+pub use graph::{Graph, NodeId, NodeKind, Segment, expand, lower, segment};
 pub use intern::{DimName, Loc};
 pub use op::{Class, Op, OpKind, Operand, OperandType, infer};
 pub use scalar::Scalar;

@@ -424,7 +424,8 @@ fn split_brackets(s: &str) -> Result<(&str, Option<&str>), ParseOpError> {
     }
 }
 
-const fn fnv(bytes: &[u8]) -> u64 {
+/// Fowler, Noll and Vo's hash (FNV-1a, 64 bits).
+pub(crate) const fn fnv(bytes: &[u8]) -> u64 {
     let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325_u64, 0);
     while i < bytes.len() {
         hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0100_0000_01b3);

@@ -1,6 +1,10 @@
 //! Shapes and tensor types: up to eight dimensions, each with a size and possibly a name, copied by value.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -23,7 +27,7 @@ pub struct Dim {
 }
 
 /// The sizes and names of a tensor's dimensions. `Copy`, no allocation; at most [`MAX_RANK`] dimensions and [`MAX_NUMEL`] elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     sizes: [usize; MAX_RANK],
     names: [DimName; MAX_RANK],
@@ -213,6 +217,19 @@ impl Type {
     /// Whether dtype and sizes agree, whatever the names.
     pub fn same_layout(&self, other: &Type) -> bool {
         self.dtype == other.dtype && self.shape.same_sizes(&other.shape)
+    }
+}
+
+impl Hash for Shape {
+    /// Only the dimensions there are, and their names only where there is one: shapes are hashed for every instruction.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let named = (0..self.rank()).filter(|&i| self.names[i] != DimName::NONE);
+        let named = named.fold(0, |bits, i| bits | 1_u64 << i);
+        state.write_u64(u64::from(self.rank) | named << 8);
+        self.sizes().iter().for_each(|&size| state.write_usize(size));
+        if named != 0 {
+            self.dims().filter(|dim| dim.name != DimName::NONE).for_each(|d| d.name.hash(state));
+        }
     }
 }
 
