@@ -11,6 +11,7 @@ mod build;
 mod check;
 mod print;
 mod rebuild;
+mod segment;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 
 pub use build::{LowerError, expand, lower};
 pub use rebuild::Rebuild;
+pub use segment::{Segment, segment};
 
 use crate::{intern::Loc, op::Op, scalar::Scalar, shape::Type};
 

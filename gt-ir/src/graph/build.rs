@@ -60,8 +60,9 @@ pub fn lower(tape: &Tape) -> Result<Graph, LowerError> {
     Ok(l.b.finish(&l.outputs, Stage::Traced))
 }
 
+/// A graph in the making, one node an instruction.
 #[derive(Default)]
-struct Lowering {
+pub(super) struct Lowering {
     b: Builder,
     values: BTreeMap<ValueId, NodeId>,
     outputs: Vec<NodeId>,
@@ -69,12 +70,22 @@ struct Lowering {
 }
 
 impl Lowering {
-    fn entry(&mut self, entry: &Entry) -> Result<(), OpError> {
+    /// A value given from outside.
+    pub(super) fn input(&mut self, value: ValueId, ty: Type) {
+        let id = self.b.input(ty);
+        self.values.insert(value, id);
+    }
+
+    /// The graph of what was lowered, with these values as outputs; those that do not exist are left out.
+    pub(super) fn finish(self, outputs: &[ValueId]) -> Graph {
+        let outputs: Vec<NodeId> =
+            outputs.iter().filter_map(|v| self.values.get(v).copied()).collect();
+        self.b.finish(&outputs, Stage::Traced)
+    }
+
+    pub(super) fn entry(&mut self, entry: &Entry) -> Result<(), OpError> {
         match entry {
-            Entry::Input { out, ty, .. } => {
-                let id = self.b.input(*ty);
-                self.values.insert(*out, id);
-            }
+            Entry::Input { out, ty, .. } => self.input(*out, *ty),
             Entry::Instr(i) => self.instr(i)?,
             Entry::Output { value, .. } => self.outputs.push(self.value(*value)?),
             Entry::Enter(name) => {
@@ -94,7 +105,7 @@ impl Lowering {
         self.b.signal = (!self.scopes.is_empty()).then(|| self.scopes.join("/").into());
     }
 
-    fn value(&self, v: ValueId) -> Result<NodeId, OpError> {
+    pub(super) fn value(&self, v: ValueId) -> Result<NodeId, OpError> {
         self.values
             .get(&v)
             .copied()
