@@ -27,6 +27,10 @@ Examples:
     gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
     gt-cli run step.gt --inputs in.safetensors --outputs out.safetensors
 
+  See how fast it is:
+    gt-cli bench mlp_small gpt
+    gt-cli bench step.gt --inputs in.safetensors
+
 `-` stands for standard input or output. Exit status: 0 when it went well, 1 when it did not,
 2 when the command line was wrong, 130 after Ctrl-C.";
 
@@ -40,6 +44,8 @@ pub(crate) enum Command {
     Compile(CompileArgs),
     /// Run a tape file on tensors from a file
     Run(RunArgs),
+    /// Measure the works of docs/benchmarks.md, or tapes of your own
+    Bench(BenchArgs),
 }
 
 #[derive(Args)]
@@ -102,6 +108,54 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = EngineName::Native)]
     pub(crate) engine: EngineName,
 }
+
+#[derive(Args)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// What to measure: works by name, tape files [default: every work]
+    #[arg(value_name = "WORK|FILE.gt")]
+    pub(crate) works: Vec<String>,
+    /// Name the works and say what they do
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// What computes
+    #[arg(long, value_enum, default_value_t = EngineName::Native)]
+    pub(crate) engine: EngineName,
+    /// 0: every instruction by itself; 1: what repeats runs as a compiled plan [default: 1]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub(crate) tier: Option<u8>,
+    /// Steps to measure, after the warm-up
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    pub(crate) steps: Option<usize>,
+    /// How long to measure, after the warm-up [default: 2]
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+    /// Tensors for the inputs of a tape [default: noise, and zeros for what holds no floats]
+    #[arg(long, value_name = "IN.safetensors")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// Measure on this server rather than in this process
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: Option<String>,
+    /// Measure in this very process and print an object
+    #[arg(long, hide = true)]
+    pub(crate) inner: bool,
+    /// As --inner, in blocks: answer each line of standard input, which holds seconds, with samples
+    #[arg(long, hide = true)]
+    pub(crate) paced: bool,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Every work runs in a process of its own. Printed are the median of a step and what a tenth of the
+steps stay under and go over, the seconds of the first step (inputs and parameters in place,
+compiling included), instructions of a step, kernels compiled, and the memory taken at most.
+
+Examples:
+  gt-cli bench --list
+  gt-cli bench                             every work, some seconds each
+  gt-cli bench mlp_small gpt --seconds 5
+  gt-cli bench gpt --tier 0                each instruction by itself
+  gt-cli bench step.gt --json              a tape of your own, one object a line
+  cargo xtask bench --vs torch,jax         beside other frameworks, in one run";
 
 /// What `compile` prints.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

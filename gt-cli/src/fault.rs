@@ -68,6 +68,11 @@ fn place(text: &str, byte: usize) -> (usize, usize) {
 #[error("{0}")]
 pub(crate) struct Interrupted(pub(crate) &'static str);
 
+/// Another process failed and said why; what is left is its exit status.
+#[derive(Debug, thiserror::Error)]
+#[error("failed with status {0}")]
+pub(crate) struct Silent(pub(crate) i32);
+
 /// What a running system says about a failure: the message, the line that recorded it where there is one, the worker.
 pub(crate) fn run_error(error: RunError) -> anyhow::Error {
     let place =
@@ -81,6 +86,9 @@ pub(crate) fn run_error(error: RunError) -> anyhow::Error {
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
     if is_broken_pipe(error) {
         return 0;
+    }
+    if let Some(Silent(status)) = error.downcast_ref() {
+        return *status;
     }
     let diagnosed = error.downcast_ref::<Diagnosed>();
     if json {

@@ -1,10 +1,11 @@
-//! `gt-cli`: serve, join, compile and run GT programs from a shell.
+//! `gt-cli`: serve, join, compile, run and measure GT programs from a shell.
 //!
 //! Results go to standard output, everything else to standard error. It only wires what the other crates offer to files, terminals
 //! and signals.
 #![expect(clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod args;
+mod bench;
 mod compile;
 mod fault;
 mod files;
@@ -13,6 +14,9 @@ mod serve;
 mod signals;
 mod system;
 mod tensors;
+
+// The name macros of the language use for it.
+extern crate gt_lang as gt;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -24,6 +28,7 @@ fn main() {
         Command::Worker(args) => serve::worker(args, cli.json),
         Command::Compile(args) => compile::compile(args, cli.json),
         Command::Run(args) => run::run(args, cli.json),
+        Command::Bench(args) => bench::bench(args, cli.json),
     };
     if let Err(error) = done {
         std::process::exit(fault::report(&error, cli.json));

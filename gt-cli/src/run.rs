@@ -49,7 +49,7 @@ fn said(args: &RunArgs) -> String {
 }
 
 /// The tensor of each input, found by its name, with the type the tape declares.
-fn bind(
+pub(crate) fn bind(
     tape: &Tape,
     mut given: BTreeMap<String, HostTensor>,
 ) -> Result<Vec<(ValueId, HostTensor)>> {
@@ -76,7 +76,7 @@ fn bind(
 }
 
 /// The outputs with their names, in the tape's order.
-fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
+pub(crate) fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
     let mut taken = BTreeSet::new();
     let mut wanted = Vec::new();
     for entry in &tape.entries {

@@ -131,6 +131,53 @@ fn what_is_missing_or_does_not_fit_is_named() {
 }
 
 #[test]
+fn works_and_tapes_are_measured() {
+    let listed = run("gt-cli", &["bench", "--list"]).good();
+    assert_eq!(listed.lines().count(), 9, "{listed}");
+    assert!(listed.starts_with("mlp_small"), "{listed}");
+
+    let folder = Folder::new("bench");
+    let tape = folder.write("good.gt", GOOD);
+    let words = ["bench", "mlp_small", "dispatch2000", &tape, "--steps", "4", "--tier", "0"];
+    let table = run("gt-cli", &words).good();
+    assert_eq!(table.lines().count(), 4, "{table}");
+
+    let rows = run("gt-cli", &[&words[..], &["--json"]].concat()).good();
+    let rows: Vec<serde_json::Value> =
+        rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        rows.iter().map(|row| row["work"].as_str().unwrap()).collect::<Vec<_>>(),
+        words[1..4]
+    );
+    for row in rows {
+        assert_eq!((row["engine"].as_str(), row["tier"].as_u64()), (Some("native"), Some(0)));
+        assert_eq!(row["steps"], 4);
+        assert!(row["ms"].as_f64().unwrap() > 0.0 && row["first_s"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_once() {
+    let folder = Folder::new("bench_bad");
+    let bad = folder.write("bad.gt", BAD[0].1);
+    for (word, expected) in [
+        (
+            "no_such_work",
+            "error: there is no work `no_such_work`, nor a file\nhint: the works are mlp_small, ",
+        ),
+        ("missing.gt", "error: cannot read missing.gt"),
+        (&bad, "error: unknown op `mathmul`"),
+    ] {
+        let (status, said) = run("gt-cli", &["bench", word, "--steps", "1"]).bad();
+        assert_eq!(status, Some(1), "{word}: {said}");
+        assert!(
+            said.starts_with(expected) && said.matches("error: ").count() <= 2,
+            "{word}: {said}"
+        );
+    }
+}
+
+#[test]
 fn a_wrong_command_line_is_a_usage_error() {
     for words in [
         &["frobnicate"][..],

@@ -53,7 +53,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gt-lang", &["gt-ir", "gt-macros"]),
     ("gt-compiler", &["gt-ir"]),
     ("gt-runtime", &["gt-ir", "gt-compiler"]),
-    ("gt-cli", &["gt-ir", "gt-compiler", "gt-runtime"]),
+    ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
     ("gt", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
     ("xtask", &["gt-ir"]),
 ];

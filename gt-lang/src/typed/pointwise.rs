@@ -55,6 +55,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         sigmoid;
         /// The Gaussian error linear unit, exact (`x * Phi(x)`).
         gelu;
+        /// The approximation of [`Tensor::gelu`] by `tanh`.
+        gelu_tanh;
     }
     unary! { K:
         /// The absolute value.

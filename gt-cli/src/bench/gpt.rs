@@ -1,0 +1,102 @@
+//! The work `gpt`: a small transformer as one writes it first, and a step of its training with AdamW.
+//!
+//! Pre-norm blocks, learned positions, causal attention spelled out with a mask and a softmax, `gelu` in a perceptron four times as
+//! wide. Widths, heads and the context are static; the batch is a named dimension.
+
+use super::works::{Step, integers};
+use gt_lang::prelude::*;
+
+const BATCH: usize = 8;
+const TOKENS: usize = 128;
+const WIDTH: usize = 256;
+const HEADS: usize = 8;
+const HEAD: usize = WIDTH / HEADS;
+const LAYERS: usize = 4;
+const WORDS: i64 = 256;
+
+dims! { Batch }
+
+type Hidden = T![Batch, { TOKENS }, { WIDTH }];
+type Heads = T![Batch, { HEADS }, { TOKENS }, { HEAD }];
+type Mask = T![{ TOKENS }, { TOKENS }; Bool];
+type Square = Linear<N<WIDTH>, N<WIDTH>>;
+
+#[derive(Module)]
+struct Block {
+    norm1: LayerNorm<N<WIDTH>>,
+    query: Square,
+    key: Square,
+    value: Square,
+    out: Square,
+    norm2: LayerNorm<N<WIDTH>>,
+    up: Linear<N<WIDTH>, N<{ 4 * WIDTH }>>,
+    down: Linear<N<{ 4 * WIDTH }>, N<WIDTH>>,
+}
+
+impl Block {
+    fn forward(&self, x: &Hidden, mask: &Mask) -> Hidden {
+        let x = x + self.attention(&self.norm1.forward(x), mask);
+        let wide = self.up.forward(&self.norm2.forward(&x)).gelu();
+        &x + self.down.forward(&wide)
+    }
+
+    fn attention(&self, x: &Hidden, mask: &Mask) -> Hidden {
+        let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| heads(&part.forward(x)));
+        let scores = q.matmul(&k.t()) * (1.0 / (HEAD as f64).sqrt());
+        let weights = scores.masked_fill(mask, f64::NEG_INFINITY).softmax_last();
+        let mixed: T![Batch, { TOKENS }, { HEADS }, { HEAD }] =
+            weights.matmul(&v).transpose::<1, 2>();
+        self.out.forward(&mixed.reshape::<shape![Batch, { TOKENS }, { WIDTH }]>())
+    }
+}
+
+fn heads(x: &Hidden) -> Heads {
+    let apart: T![Batch, { TOKENS }, { HEADS }, { HEAD }] = x.reshape();
+    apart.transpose::<1, 2>()
+}
+
+#[derive(Module)]
+struct Gpt {
+    words: Embedding<N<{ WORDS as usize }>, N<WIDTH>>,
+    positions: Embedding<N<TOKENS>, N<WIDTH>>,
+    #[module(init = repeat(LAYERS))]
+    blocks: Vec<Block>,
+    norm: LayerNorm<N<WIDTH>>,
+    head: Linear<N<WIDTH>, N<{ WORDS as usize }>>,
+}
+
+impl Gpt {
+    fn forward(
+        &self,
+        words: &T![Batch, { TOKENS }; Int],
+        mask: &Mask,
+    ) -> T![Batch, { TOKENS }, { WORDS as usize }] {
+        let x = self.words.forward(words) + &self.positions.weight;
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x, mask));
+        self.head.forward(&self.norm.forward(&x))
+    }
+}
+
+/// A model, a batch, and a step that learns to say the next word.
+pub(super) fn step() -> Step {
+    let net = Gpt::new();
+    let mut optimizer = AdamW::new(net.parameters(), AdamWConfig::default());
+    let said = integers(BATCH * TOKENS + 1, WORDS);
+    let words: T![Batch, { TOKENS }; Int] = Tensor::from_vec(said[..BATCH * TOKENS].to_vec());
+    let next: T![Batch, { TOKENS }; Int] = Tensor::from_vec(said[1..].to_vec());
+    let mask = later_tokens();
+    Box::new(move || {
+        let loss = net.forward(&words, &mask).cross_entropy(&next);
+        optimizer.zero_grad();
+        loss.backward()?;
+        optimizer.step()?;
+        loss.item()?;
+        Ok(())
+    })
+}
+
+/// True where a token, the row, must not look at another, the column: at those after it.
+fn later_tokens() -> Mask {
+    let later = (0..TOKENS).flat_map(|row| (0..TOKENS).map(move |column| column > row));
+    Tensor::from_vec(later.collect::<Vec<bool>>())
+}

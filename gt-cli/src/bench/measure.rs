@@ -1,0 +1,207 @@
+//! Measuring one work in this process: the first call, a warm-up, then steps for a time or a number.
+//!
+//! The first call is what a user waits for: from recording the first step, with inputs and parameters in place, to its result, whatever
+//! had to be compiled. `start` counts from the session's first operation instead. Compiling in the background ends during the warm-up.
+
+use super::print::Row;
+use super::works::Step;
+use anyhow::{Context, Result};
+use gt_ir::backend::Stats;
+use gt_runtime::clock::{self, Time};
+use serde_json::json;
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+/// Steps before measuring: at least so many, and for at least so long.
+const WARM_UP: (usize, Duration) = (5, Duration::from_millis(300));
+
+/// The fewest samples a median is taken of, however slow a step is.
+const MIN_SAMPLES: usize = 5;
+
+/// How long to measure.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Until {
+    /// So many steps.
+    Steps(usize),
+    /// As many steps as go into this time.
+    Seconds(f64),
+}
+
+/// What a work needs of its surroundings while it is measured.
+pub(crate) struct Surroundings<'a> {
+    /// Waits until everything recorded so far ran.
+    pub(crate) settle: &'a dyn Fn() -> Result<()>,
+    /// What ran so far in this session.
+    pub(crate) stats: &'a dyn Fn() -> Result<Stats>,
+    /// Hears after every step how far the measurement is, from 0 to 1.
+    pub(crate) progress: &'a dyn Fn(f64),
+}
+
+/// Measures a work and fills its row.
+pub(crate) fn measure(
+    prepare: impl FnOnce() -> Result<Step>,
+    until: Until,
+    around: &Surroundings<'_>,
+    row: Row,
+) -> Result<Row> {
+    let (mut step, row) = started(prepare, around, row)?;
+    let before = (around.stats)()?;
+    let samples = samples(&mut step, until, around.progress)?;
+    finished(row, samples, &before, around)
+}
+
+/// As [`measure`], in blocks that somebody else asks for, so that several programs can be measured in turn: after the first line, which
+/// says it is ready, each line of `asks` holds the seconds of a block and is answered with the milliseconds of its steps.
+pub(crate) fn measure_paced(
+    prepare: impl FnOnce() -> Result<Step>,
+    around: &Surroundings<'_>,
+    row: Row,
+    asks: impl BufRead,
+    mut answers: impl Write,
+) -> Result<()> {
+    let (mut step, row) = started(prepare, around, row)?;
+    let before = (around.stats)()?;
+    writeln!(answers, "{}", json!({ "ready": true }))?;
+    let mut all = Vec::new();
+    for ask in asks.lines() {
+        let seconds = ask?.trim().parse().context("a block is asked for by its seconds")?;
+        let block = samples(&mut step, Until::Seconds(seconds), around.progress)?;
+        writeln!(answers, "{}", json!({ "samples": block }))?;
+        all.extend(block);
+    }
+    let row = finished(row, all, &before, around)?;
+    writeln!(answers, "{}", row.json())?;
+    Ok(())
+}
+
+/// The first call and the warm-up.
+fn started(
+    prepare: impl FnOnce() -> Result<Step>,
+    around: &Surroundings<'_>,
+    mut row: Row,
+) -> Result<(Step, Row)> {
+    let start = clock::now();
+    let resident = memory("VmRSS:");
+    let mut step = prepare()?;
+    (around.settle)()?;
+    let prepared = clock::now();
+    step()?;
+    let first = clock::now();
+    row.first_s = (first - prepared).as_secs_f64();
+    row.start_s = (first - start).as_secs_f64();
+    row.resident = resident;
+    let mut n_steps = 0;
+    while n_steps < WARM_UP.0 || clock::now() - first < WARM_UP.1 {
+        step()?;
+        n_steps += 1;
+    }
+    Ok((step, row))
+}
+
+fn finished(
+    mut row: Row,
+    mut samples: Vec<f64>,
+    before: &Stats,
+    around: &Surroundings<'_>,
+) -> Result<Row> {
+    let after = (around.stats)()?;
+    row.n_steps = samples.len();
+    row.peak_bytes = memory("VmHWM:").zip(row.resident).map(|(peak, at_start)| peak - at_start);
+    row.count(&before.total(), &after.total());
+    samples.sort_by(f64::total_cmp);
+    row.spread(&samples);
+    Ok(row)
+}
+
+/// Milliseconds of steps, one after another.
+fn samples(step: &mut Step, until: Until, progress: &dyn Fn(f64)) -> Result<Vec<f64>> {
+    let start = clock::now();
+    let mut last = start;
+    let mut taken = Vec::new();
+    loop {
+        step()?;
+        let now = clock::now();
+        taken.push((now - last).as_secs_f64() * 1e3);
+        let done = share(until, taken.len(), now - start);
+        if done >= 1.0 {
+            return Ok(taken);
+        }
+        progress(done);
+        // What showing the progress takes is not part of the next step.
+        last = clock::now();
+    }
+}
+
+/// How much of the measurement is done; 1 is all of it.
+fn share(until: Until, n_taken: usize, elapsed: Time) -> f64 {
+    match until {
+        Until::Steps(n) => n_taken as f64 / n.max(1) as f64,
+        Until::Seconds(_) if n_taken < MIN_SAMPLES => 0.0,
+        Until::Seconds(seconds) => elapsed.as_secs_f64() / seconds.max(f64::MIN_POSITIVE),
+    }
+}
+
+/// A line of what Linux says of this process's memory, in bytes; nothing elsewhere.
+fn memory(line: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = status.lines().find_map(|l| l.strip_prefix(line))?.trim().strip_suffix(" kB")?;
+    kib.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    fn around() -> Surroundings<'static> {
+        Surroundings {
+            settle: &|| Ok(()),
+            stats: &|| Ok(Stats::default()),
+            progress: &|share| assert!((0.0..1.0).contains(&share)),
+        }
+    }
+
+    fn counting() -> (Rc<Cell<usize>>, Step) {
+        let count = Rc::new(Cell::new(0));
+        let counted = count.clone();
+        let step = move || {
+            counted.set(counted.get() + 1);
+            Ok(())
+        };
+        (count, Box::new(step))
+    }
+
+    #[test]
+    fn as_many_steps_as_asked_for_are_sampled() {
+        let (count, step) = counting();
+        let row = measure(|| Ok(step), Until::Steps(7), &around(), Row::new("w", "e", 1)).unwrap();
+        assert_eq!(row.n_steps, 7);
+        assert!(count.get() >= 1 + WARM_UP.0 + 7);
+        assert!(row.start_s >= row.first_s && row.p10 <= row.ms && row.ms <= row.p90);
+    }
+
+    #[test]
+    fn a_median_has_enough_samples() {
+        let (_, step) = counting();
+        let row = measure(|| Ok(step), Until::Seconds(0.0), &around(), Row::new("w", "e", 1));
+        assert_eq!(row.unwrap().n_steps, MIN_SAMPLES);
+    }
+
+    #[test]
+    fn blocks_are_answered_one_by_one() {
+        let (_, step) = counting();
+        let mut said = Vec::new();
+        let row = Row::new("w", "e", 1);
+        measure_paced(|| Ok(step), &around(), row, &b"0\n0\n"[..], &mut said).unwrap();
+        let lines: Vec<serde_json::Value> = String::from_utf8(said)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 4);
+        assert_eq!(lines[0]["ready"], true);
+        assert_eq!(lines[1]["samples"].as_array().unwrap().len(), MIN_SAMPLES);
+        assert_eq!(lines[3]["steps"], 2 * MIN_SAMPLES);
+    }
+}

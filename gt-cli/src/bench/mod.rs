@@ -1,0 +1,193 @@
+//! `gt-cli bench`: the works of docs/benchmarks.md, or a user's own tapes, measured.
+//!
+//! Each work runs in a process of its own, started by this one: its first call finds nothing compiled by the work before, and its memory
+//! is its own. A process measures itself and prints its row as an object; the one that started it prints the table.
+
+mod gpt;
+mod measure;
+mod print;
+mod tape;
+mod works;
+
+use crate::args::{BenchArgs, EngineName};
+use crate::fault::Silent;
+use crate::{files, signals, system};
+use anyhow::{Context, Result, bail, ensure};
+use gt_ir::backend::Backend;
+use gt_lang::{DynTensor, Session};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::{Surroundings, Until};
+use print::Row;
+use serde_json::json;
+use std::io::{BufReader, IsTerminal, stdin, stdout};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use works::{Step, WORKS, Work};
+
+/// Switches tiers; read by the runtime.
+const TIER: &str = "GT_TIER";
+
+/// How long a work is measured when the user does not say.
+const SECONDS: f64 = 2.0;
+
+pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
+    if args.list {
+        return list(json);
+    }
+    let named = args.works.iter().map(|word| subject(word)).collect::<Result<Vec<_>>>()?;
+    match &named[..] {
+        [one] if args.inner || args.paced => inner(args, one),
+        _ => {
+            ensure!(!args.paced, "`--paced` measures one work");
+            let all = if named.is_empty() {
+                WORKS.iter().map(|work| work.name.to_string()).collect()
+            } else {
+                args.works.clone()
+            };
+            table(args, &all, json)
+        }
+    }
+}
+
+/// What is measured.
+enum Subject<'a> {
+    Work(&'static Work),
+    Tape(&'a Path),
+}
+
+/// A work by its name, or a file.
+fn subject(word: &str) -> Result<Subject<'_>> {
+    if let Some(work) = WORKS.iter().find(|work| work.name == word) {
+        return Ok(Subject::Work(work));
+    }
+    let path = Path::new(word);
+    if path.extension().is_some() || path.exists() {
+        return Ok(Subject::Tape(path));
+    }
+    let names = WORKS.iter().map(|work| work.name).collect::<Vec<_>>().join(", ");
+    bail!("there is no work `{word}`, nor a file\nhint: the works are {names}")
+}
+
+fn list(json: bool) -> Result<()> {
+    let line = |work: &Work| match json {
+        true => format!("{}\n", json!({ "work": work.name, "about": work.about })),
+        false => format!("{:<14} {}\n", work.name, work.about),
+    };
+    files::write(Path::new("-"), WORKS.iter().map(line).collect::<String>().as_bytes())
+}
+
+/// Measures the works one after another, each in a process of its own.
+fn table(args: &BenchArgs, works: &[String], json: bool) -> Result<()> {
+    signals::end_at_interrupt("the measurement was interrupted")?;
+    let stdout = Path::new("-");
+    if !json {
+        files::write(stdout, format!("{}\n", print::head()).as_bytes())?;
+    }
+    for work in works {
+        let row = measured_elsewhere(args, work, json)?;
+        let line = if json { row.json().to_string() } else { row.line() };
+        files::write(stdout, format!("{line}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+fn measured_elsewhere(args: &BenchArgs, work: &str, json: bool) -> Result<Row> {
+    let program = std::env::current_exe().context("this program does not find itself")?;
+    let mut command = Command::new(program);
+    command.args(["bench", "--inner", work]);
+    if json {
+        command.arg("--json");
+    }
+    if let Some(steps) = args.steps {
+        command.args(["--steps", &steps.to_string()]);
+    }
+    if let Some(seconds) = args.seconds {
+        command.args(["--seconds", &seconds.to_string()]);
+    }
+    if let Some(file) = &args.inputs {
+        command.arg("--inputs").arg(file);
+    }
+    if let Some(address) = &args.connect {
+        command.args(["--connect", address]);
+    }
+    if let Some(tier) = args.tier {
+        command.env(TIER, tier.to_string());
+    }
+    let output =
+        command.stderr(Stdio::inherit()).output().context("cannot start the measurement")?;
+    // It said itself what went wrong.
+    ensure!(output.status.success(), Silent(output.status.code().unwrap_or(1)));
+    Row::parse(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Measures one work here.
+fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
+    signals::end_at_interrupt("")?;
+    let (name, source) = match subject {
+        Subject::Work(work) => (work.name.to_string(), None),
+        Subject::Tape(path) => {
+            (files::shown(path), Some(tape::Source::load(path, args.inputs.as_deref())?))
+        }
+    };
+    let EngineName::Native = args.engine;
+    let until = args.steps.map_or(Until::Seconds(args.seconds.unwrap_or(SECONDS)), Until::Steps);
+    let bar = bar(&name, !args.paced);
+    let row = Row::new(&name, "native", tier());
+
+    let backend = system::open(args.connect.as_deref())?;
+    let session = Session::with_backend(backend.clone());
+    let _current = session.enter();
+    session.manual_seed(0);
+    let around = Surroundings {
+        settle: &|| settle(&session),
+        stats: &|| Ok(session.stats()?),
+        progress: &|share| bar.set_position((share * 1000.0) as u64),
+    };
+    let prepare = || prepared(subject, source, backend);
+    if args.paced {
+        let asks = BufReader::new(stdin().lock());
+        return measure::measure_paced(prepare, &around, row, asks, stdout().lock());
+    }
+    let row = measure::measure(prepare, until, &around, row)?;
+    bar.finish_and_clear();
+    files::write(Path::new("-"), format!("{}\n", row.json()).as_bytes())
+}
+
+fn prepared(
+    subject: &Subject<'_>,
+    source: Option<tape::Source>,
+    backend: Arc<dyn Backend>,
+) -> Result<Step> {
+    match (subject, source) {
+        (Subject::Work(work), _) => Ok((work.prepare)()),
+        (Subject::Tape(_), Some(source)) => Ok(source.prepare(backend)),
+        (Subject::Tape(path), None) => bail!("{} was not read", path.display()),
+    }
+}
+
+/// What is recorded runs in order: when a number made last is here, so is everything before it.
+fn settle(session: &Session) -> Result<()> {
+    session.flush();
+    DynTensor::zeros((), gt_ir::DType::F32).item()?;
+    Ok(())
+}
+
+/// The tier the environment asks for.
+fn tier() -> u8 {
+    std::env::var(TIER).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1)
+}
+
+/// A bar on the terminal, if there is one to draw it on.
+fn bar(name: &str, wanted: bool) -> ProgressBar {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if !wanted || dumb || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let colors = if set("NO_COLOR") { "{bar:30}" } else { "{bar:30.cyan/blue}" };
+    let style = ProgressStyle::with_template(&format!("{{prefix:14}} {colors} {{elapsed}}"));
+    ProgressBar::new(1000)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_prefix(name.to_string())
+}

@@ -1,0 +1,230 @@
+//! A user's own tape as a work: its inputs are uploaded once, then the tape is submitted and its outputs read, step after step.
+//!
+//! A session never defines a value twice, so every step numbers the tape's values anew. It begins by freeing what the step before left
+//! alive, as a program does that records a loop: from the second on, all steps are alike.
+
+use super::works::Step;
+use crate::{fault, files, run, tensors};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use gt_ir::backend::Backend;
+use gt_ir::{DType, Entry, HostTensor, Operand, Tape, Type, ValueId};
+use half::{bf16, f16};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the numbers of values begin: far from those of the tensors by which the session is timed.
+const FIRST: u64 = 1 << 32;
+
+/// A tape file and, where there is one, the file with its inputs.
+pub(crate) struct Source {
+    tape: Tape,
+    inputs: Vec<(ValueId, HostTensor)>,
+}
+
+impl Source {
+    pub(crate) fn load(file: &Path, inputs: Option<&Path>) -> Result<Source> {
+        let tape = files::tape(file)?.tape;
+        run::outputs(&tape)?;
+        let inputs = match inputs {
+            Some(path) => {
+                let given =
+                    tensors::parse(&files::read(path)?).with_context(|| files::shown(path))?;
+                run::bind(&tape, given)?
+            }
+            None => invented(&tape)?,
+        };
+        Ok(Source { tape, inputs })
+    }
+
+    /// Uploads the inputs and gives the step.
+    pub(crate) fn prepare(self, backend: Arc<dyn Backend>) -> Step {
+        let mut numbered = Numbered::new(&self.tape);
+        let mut declared = Tape::default();
+        for ((_, data), out) in self.inputs.into_iter().zip((FIRST..).map(ValueId)) {
+            declared.entries.push(Entry::Input { out, ty: *data.ty(), name: None });
+            backend.upload(out, data);
+        }
+        backend.submit(declared);
+        Box::new(move || {
+            backend.submit(numbered.next_step());
+            for value in numbered.outputs() {
+                backend.fetch(value).map_err(fault::run_error)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Inputs nobody gave: noise for floats; for the rest zeros, which are good as indices too.
+fn invented(tape: &Tape) -> Result<Vec<(ValueId, HostTensor)>> {
+    let mut inputs = Vec::new();
+    for entry in &tape.entries {
+        if let Entry::Input { out, ty, .. } = entry {
+            inputs.push((*out, filled(*ty)?));
+        }
+    }
+    Ok(inputs)
+}
+
+fn filled(ty: Type) -> Result<HostTensor> {
+    let noise = || super::works::floats(ty.shape.numel());
+    Ok(match ty.dtype {
+        DType::F32 => HostTensor::from_vec(noise(), ty.shape)?,
+        DType::F64 => HostTensor::from_vec(noise().into_iter().map(f64::from).collect(), ty.shape)?,
+        DType::F16 => {
+            HostTensor::from_vec(noise().into_iter().map(f16::from_f32).collect(), ty.shape)?
+        }
+        DType::Bf16 => {
+            HostTensor::from_vec(noise().into_iter().map(bf16::from_f32).collect(), ty.shape)?
+        }
+        DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+            HostTensor::new(ty, Bytes::from(vec![0; ty.bytes()]))?
+        }
+    })
+}
+
+/// A tape without its inputs, whose values are numbered densely: inputs from [`FIRST`], in every step the values it defines from where the
+/// step before ended.
+struct Numbered {
+    body: Vec<Entry>,
+    outputs: Vec<ValueId>,
+    /// What a step leaves alive.
+    left: Vec<ValueId>,
+    n_inputs: u64,
+    n_defined: u64,
+    n_steps: u64,
+}
+
+impl Numbered {
+    fn new(tape: &Tape) -> Numbered {
+        let inputs: Vec<ValueId> = defined(tape, true).collect();
+        let own: Vec<ValueId> = defined(tape, false).collect();
+        let outputs: BTreeSet<ValueId> =
+            tape.entries
+                .iter()
+                .filter_map(|entry| {
+                    if let Entry::Output { value, .. } = entry { Some(*value) } else { None }
+                })
+                .collect();
+        // Inputs serve all steps; outputs live until they are read.
+        let lasting: BTreeSet<ValueId> = inputs.iter().chain(&outputs).copied().collect();
+        let mut left: BTreeSet<ValueId> = own.iter().copied().collect();
+        let mut body = tape.entries.clone();
+        body.retain(|entry| match entry {
+            Entry::Free(value) if lasting.contains(value) => false,
+            Entry::Free(value) => left.remove(value),
+            Entry::Input { .. } => false,
+            Entry::Instr(_) | Entry::Output { .. } | Entry::Enter(_) | Entry::Exit(_) => true,
+        });
+        let (n_inputs, n_defined) = (inputs.len() as u64, own.len() as u64);
+        let dense: BTreeMap<ValueId, ValueId> =
+            inputs.into_iter().chain(own).zip((FIRST..).map(ValueId)).collect();
+        let renumber = |value: ValueId| dense.get(&value).copied().unwrap_or(value);
+        Numbered {
+            body: body.into_iter().map(|entry| renumbered(entry, renumber)).collect(),
+            outputs: outputs.into_iter().map(renumber).collect(),
+            left: left.into_iter().map(renumber).collect(),
+            n_inputs,
+            n_defined,
+            n_steps: 0,
+        }
+    }
+
+    /// The tape of the next step.
+    fn next_step(&mut self) -> Tape {
+        let freed: Vec<ValueId> = match self.n_steps {
+            0 => vec![],
+            _ => self.left.iter().map(|value| self.of_step(*value, self.n_steps)).collect(),
+        };
+        self.n_steps += 1;
+        let number = |value| self.of_step(value, self.n_steps);
+        let body = self.body.iter().map(|entry| renumbered(entry.clone(), number));
+        Tape { entries: freed.into_iter().map(Entry::Free).chain(body).collect() }
+    }
+
+    /// What is to be read of the last step.
+    fn outputs(&self) -> impl Iterator<Item = ValueId> {
+        self.outputs.iter().map(|value| self.of_step(*value, self.n_steps))
+    }
+
+    /// The number of a value in the n-th step, from 1.
+    fn of_step(&self, ValueId(value): ValueId, n: u64) -> ValueId {
+        ValueId(if value < FIRST + self.n_inputs {
+            value
+        } else {
+            value + (n - 1) * self.n_defined
+        })
+    }
+}
+
+/// The values that are inputs, or those that are not, in order.
+fn defined(tape: &Tape, inputs: bool) -> impl Iterator<Item = ValueId> {
+    let wanted = move |entry: &&Entry| matches!(entry, Entry::Input { .. }) == inputs;
+    tape.entries.iter().filter(wanted).filter_map(Entry::defines)
+}
+
+fn renumbered(mut entry: Entry, number: impl Fn(ValueId) -> ValueId) -> Entry {
+    match &mut entry {
+        Entry::Instr(instr) => {
+            instr.out = number(instr.out);
+            for operand in &mut instr.inputs {
+                if let Operand::Value(value) = operand {
+                    *value = number(*value);
+                }
+            }
+        }
+        Entry::Input { out: value, .. } | Entry::Free(value) | Entry::Output { value, .. } => {
+            *value = number(*value);
+        }
+        Entry::Enter(_) | Entry::Exit(_) => {}
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_ir::verify::Verifier;
+
+    const TAPE: &str = "gt tape 1
+%7 = input \"x\" : f32[3]
+%9 = exp %7
+%20 = mul %9, %7
+free %9
+free %7
+%21 = sum[0] %20
+output %21
+free %21
+output %20
+";
+
+    #[test]
+    fn steps_follow_each_other_in_one_session() {
+        let tape = gt_ir::text::load(TAPE).unwrap().tape;
+        let mut numbered = Numbered::new(&tape);
+        let mut verifier = Verifier::new();
+        let declared = format!("gt tape 1\n%{FIRST} = input : f32[3]\n");
+        let declared = gt_ir::text::load(&declared).unwrap().tape;
+        let mut check = |tape: &Tape| {
+            tape.entries.iter().for_each(|entry| assert!(verifier.entry(entry).is_ok()));
+        };
+        check(&declared);
+        let steps: Vec<Tape> = (0..3).map(|_| numbered.next_step()).collect();
+        steps.iter().for_each(check);
+        // All but the first begin by freeing what the one before left.
+        assert_eq!(steps[0].entries.len() + 2, steps[1].entries.len());
+        assert_eq!(steps[1].entries.len(), steps[2].entries.len());
+        assert_eq!(steps[2].entries[..2], [5, 6].map(|n| Entry::Free(ValueId(FIRST + n))));
+        assert_eq!(numbered.outputs().collect::<Vec<_>>(), [8, 9].map(|n| ValueId(FIRST + n)));
+    }
+
+    #[test]
+    fn every_dtype_is_filled() {
+        for dtype in DType::ALL {
+            let ty = Type::new(dtype, gt_ir::Shape::new(&[2, 3]).unwrap());
+            assert_eq!(*filled(ty).unwrap().ty(), ty);
+        }
+    }
+}

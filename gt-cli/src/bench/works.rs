@@ -1,0 +1,164 @@
+//! The works of docs/benchmarks.md, written as a user of the language would write them.
+//!
+//! Each prepares its inputs and parameters in the current session and gives a step: a closure that records one step and reads its
+//! result. What is random comes from a generator of its own, so that every run computes on the same numbers. Nothing here reads a clock.
+
+use super::gpt;
+use anyhow::Result;
+use gt_lang::prelude::*;
+
+/// One step: records it and waits for its result.
+pub(crate) type Step = Box<dyn FnMut() -> Result<()>>;
+
+/// A row of the table.
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) prepare: fn() -> Step,
+}
+
+#[rustfmt::skip]
+pub(crate) const WORKS: &[Work] = &[
+    Work { name: "mlp_small",    about: "64-64-10, batch 32: one SGD step, its loss read", prepare: mlp::<64, 64, 32> },
+    Work { name: "mlp_seed",     about: "784-256-10, batch 64: likewise", prepare: mlp::<784, 256, 64> },
+    Work { name: "mlp_wide",     about: "784-1024-1024-10, batch 256: likewise", prepare: wide },
+    Work { name: "gpt",          about: "4 layers, width 256, 8 heads, 128 tokens, batch 8, 256 words: one AdamW step, its loss read", prepare: gpt::step },
+    Work { name: "chain_1m",     about: "sum(tanh(1.5x + 0.25) * sigmoid(x) + x) over 2^20 floats, read", prepare: chain::<20> },
+    Work { name: "chain_16m",    about: "the same over 2^24 floats", prepare: chain::<24> },
+    Work { name: "norm",         about: "softmax(gelu_tanh(layer_norm(x))), x of 4096x1024", prepare: norm },
+    Work { name: "dispatch2000", about: "2,000 additions on 4 floats, each needing the last, then a read", prepare: dispatch },
+    Work { name: "matmul1024",   about: "the product of two 1024x1024 matrices", prepare: matmul },
+];
+
+dims! { Batch }
+
+/// Two layers with a `relu` between them.
+#[derive(Module)]
+struct Mlp<I: Dim, H: Dim> {
+    fc1: Linear<I, H>,
+    fc2: Linear<H, N<10>>,
+}
+
+fn mlp<const I: usize, const H: usize, const BATCH: usize>() -> Step {
+    let net: Mlp<N<I>, N<H>> = Mlp::new();
+    let parameters = net.parameters();
+    trained(parameters, BATCH, move |x: &Tensor<(Batch, N<I>)>| {
+        net.fc2.forward(&net.fc1.forward(x).relu())
+    })
+}
+
+#[derive(Module)]
+struct Wide {
+    fc1: Linear<N<784>, N<1024>>,
+    fc2: Linear<N<1024>, N<1024>>,
+    fc3: Linear<N<1024>, N<10>>,
+}
+
+fn wide() -> Step {
+    let net = Wide::new();
+    let parameters = net.parameters();
+    trained(parameters, 256, move |x: &T![Batch, 784]| {
+        let hidden = net.fc1.forward(x).relu();
+        net.fc3.forward(&net.fc2.forward(&hidden).relu())
+    })
+}
+
+/// A step of training a classifier of ten classes.
+fn trained<const I: usize>(
+    parameters: Vec<DynTensor>,
+    batch: usize,
+    forward: impl Fn(&Tensor<(Batch, N<I>)>) -> T![Batch, 10] + 'static,
+) -> Step {
+    let x: Tensor<(Batch, N<I>)> = Tensor::from_vec(floats(batch * I));
+    let classes: T![Batch; Int] = Tensor::from_vec(integers(batch, 10));
+    let mut optimizer = Sgd::new(parameters, SgdConfig { lr: 0.01, ..Default::default() });
+    Box::new(move || {
+        let loss = forward(&x).cross_entropy(&classes);
+        optimizer.zero_grad();
+        loss.backward()?;
+        optimizer.step()?;
+        loss.item()?;
+        Ok(())
+    })
+}
+
+dims! { Elements }
+
+fn chain<const LOG_N: usize>() -> Step {
+    let x: T![Elements] = Tensor::from_vec(floats(1 << LOG_N));
+    Box::new(move || {
+        ((&x * 1.5 + 0.25).tanh() * x.sigmoid() + &x).sum().item()?;
+        Ok(())
+    })
+}
+
+fn norm() -> Step {
+    let x: T![4096, 1024] = Tensor::from_vec(floats(4096 * 1024));
+    let (weight, bias): (T![1024], T![1024]) = (Tensor::ones(), Tensor::zeros());
+    Box::new(move || {
+        let y = x.layer_norm(&weight, &bias, 1e-5).gelu_tanh().softmax_last();
+        // In this process a read is a pointer: it waits for the result and copies nothing.
+        y.as_dyn().to_host()?;
+        Ok(())
+    })
+}
+
+fn dispatch() -> Step {
+    let start: T![4] = Tensor::zeros();
+    Box::new(move || {
+        let mut x = &start + 1.0;
+        for _ in 1..2_000 {
+            x = &x + 1.0;
+        }
+        x.to_vec::<f32>()?;
+        Ok(())
+    })
+}
+
+fn matmul() -> Step {
+    let [a, b]: [T![1024, 1024]; 2] = [0, 1].map(|_| Tensor::from_vec(floats(1024 * 1024)));
+    Box::new(move || {
+        a.matmul(&b).as_dyn().to_host()?;
+        Ok(())
+    })
+}
+
+/// Numbers in `[-1, 1)` that look random, the same in every run.
+pub(super) fn floats(n: usize) -> Vec<f32> {
+    noise().take(n).map(|bits| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
+}
+
+/// Numbers from 0 to `below`, likewise.
+pub(super) fn integers(n: usize, below: i64) -> Vec<i64> {
+    noise().take(n).map(|bits| (bits >> 33) as i64 % below).collect()
+}
+
+/// Knuth's linear congruential generator; its high bits are good enough for data nobody learns from.
+fn noise() -> impl Iterator<Item = u64> {
+    const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+    const INCREMENT: u64 = 1_442_695_040_888_963_407;
+    std::iter::successors(Some(INCREMENT), |state| {
+        Some(state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_plain() {
+        for (i, work) in WORKS.iter().enumerate() {
+            assert!(WORKS[..i].iter().all(|other| other.name != work.name));
+            assert!(!work.name.contains(['.', '/', '-']), "{} could be a file", work.name);
+        }
+    }
+
+    #[test]
+    fn data_is_within_its_bounds_and_varied() {
+        let (floats, integers) = (floats(1000), integers(1000, 10));
+        assert!(floats.iter().all(|v| (-1.0..1.0).contains(v)));
+        assert!(floats.iter().sum::<f32>().abs() < 100.0);
+        assert!((0..10).all(|class| integers.contains(&class)));
+    }
+}
