@@ -1,74 +1,212 @@
-//! A compiled region: its steps, the buffers between them, and what it takes and gives.
+//! A compiled region: waves of jobs, where every buffer lies, and what it takes and gives.
+//!
+//! A plan is data: it can be written to disk and run by another process on the same kind of processor. Jobs of a wave do not depend on
+//! each other and share the threads; waves run in order.
 
 use std::sync::Arc;
 
-use gt_ir::{DType, Op, Scalar, Type};
+use gt_ir::{DType, Scalar, Type};
 use smallvec::SmallVec;
 
+use super::piece::{Fold, KernelPiece, MatMul, Routine};
 use crate::{
     engine::{EngineError, Value},
-    kernel::{Access, Binary, Kernel, Nest},
+    kernel::{Kernel, Nest},
 };
 
 /// A compiled region, shared by clones. Its machine code is freed with the last of them.
 #[derive(Clone)]
-pub struct Program(Arc<Plan>);
+pub struct Program(Arc<Loaded>);
+
+/// A plan and its machine code.
+pub(super) struct Loaded {
+    pub(super) plan: Plan,
+    pub(super) kernels: Vec<Kernel>,
+}
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Program({} steps)", self.0.steps.len())
+        write!(f, "Program({} kernels in {} launches)", self.n_kernels(), self.n_steps())
     }
 }
 
 impl Program {
-    pub(super) fn new(mut plan: Plan, kernels: Vec<Kernel>) -> Program {
-        let mut kernels = kernels.into_iter();
-        for step in &mut plan.steps {
-            if let Work::Kernel(k) = &mut step.work {
-                k.kernel = kernels.next();
-            }
-        }
-        Program(Arc::new(plan))
+    pub(super) fn new(plan: Plan, kernels: Vec<Kernel>) -> Program {
+        Program(Arc::new(Loaded { plan, kernels }))
     }
 
-    pub(super) fn plan(&self) -> &Plan {
+    pub(super) fn loaded(&self) -> &Loaded {
         &self.0
     }
 
-    /// Number of steps a run takes: kernels, matrix products and routines.
-    pub fn n_steps(&self) -> usize {
-        self.0.steps.len()
+    pub(super) fn plan(&self) -> &Plan {
+        &self.0.plan
     }
 
-    /// Number of kernels among the steps.
+    /// Number of launches a run takes: each is a wave of jobs that share the threads.
+    pub fn n_steps(&self) -> usize {
+        self.0.plan.waves.len()
+    }
+
+    /// Number of kernels: tiles, matrix products and routines.
     pub fn n_kernels(&self) -> usize {
-        self.0.nests().count()
+        self.0.plan.waves.iter().map(|w| w.jobs.len()).sum()
+    }
+
+    /// Bytes of memory a run takes for what is neither given nor kept.
+    pub fn temporary_bytes(&self) -> usize {
+        self.0.plan.arena
     }
 }
 
 /// Names a buffer of a plan; inputs come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct BufferId(pub(super) u32);
 
-/// The steps of a region, in order.
+impl BufferId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Waves of jobs, in order, and their memory.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Type>,
     pub(super) n_scalars: usize,
     pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
     /// Bytes of each buffer.
-    pub(super) buffers: Vec<usize>,
-    pub(super) steps: Vec<Step>,
+    pub(super) sizes: Vec<usize>,
+    /// Where each buffer lies.
+    pub(super) places: Vec<Place>,
+    /// Bytes of the arena.
+    pub(super) arena: usize,
+    /// Offset in the arena of the threads' scratch, and bytes of it a thread.
+    pub(super) scratch: (usize, usize),
+    pub(super) waves: Vec<Wave>,
 }
 
-/// One step, and the buffers no later step needs.
-pub(super) struct Step {
+/// Where a buffer lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the memory of an input.
+    Input(u32),
+    /// In memory of its own that outlives the run, or in that of a donated input nobody else holds.
+    Output { donor: Option<u32> },
+    /// In the arena, from this offset on.
+    Arena(usize),
+    /// Nowhere: the scratch of its tile, or no job is left that uses it.
+    Nowhere,
+}
+
+/// Jobs that do not depend on each other.
+#[derive(Default)]
+pub(super) struct Wave {
+    pub(super) jobs: SmallVec<[Job; 1]>,
+}
+
+/// What a wave consists of. All but tiles have a wave of their own.
+pub(super) enum Job {
+    Tile(Box<Tile>),
+    Chunked(Box<Chunked>),
+    MatMul(Box<MatMul>),
+    Fold(Box<Fold>),
+    Routine(Box<Routine>),
+}
+
+/// Stages that run one after the other over the same few rows, tile by tile.
+#[derive(Debug)]
+pub(super) struct Tile {
+    /// Extents of the loops from tile to tile outside of the rows.
+    pub(super) outer: SmallVec<[usize; 6]>,
+    /// Rows for each combination of those.
+    pub(super) rows: usize,
+    /// Rows of one tile.
+    pub(super) block: usize,
+    pub(super) n_tasks: usize,
+    /// Bytes of scratch a thread needs.
+    pub(super) scratch: usize,
+    pub(super) stages: Vec<Stage>,
+    pub(super) copies: SmallVec<[CopyOut; 1]>,
+}
+
+/// One stage of a tile.
+#[derive(Debug)]
+pub(super) struct Stage {
     pub(super) work: Work,
-    pub(super) frees: SmallVec<[BufferId; 2]>,
+    pub(super) args: SmallVec<[Arg; 6]>,
+    pub(super) scalars: SmallVec<[ScalarArg; 2]>,
+}
+
+/// What a stage does.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A kernel over the rows; `code` is its number among the kernels of the program.
+    Kernel { nest: Nest, code: usize },
+    /// A product of the rows of its left side.
+    Product(Product),
+}
+
+/// Strides in elements: from row to row and from column to column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    pub(super) dtype: DType,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) lhs: [i64; 2],
+    pub(super) rhs: [i64; 2],
+    pub(super) out_row: i64,
+}
+
+/// A buffer as a stage reaches it, in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Arg {
+    pub(super) at: At,
+    /// Along the outer loops.
+    pub(super) outer: SmallVec<[i64; 6]>,
+    /// Of a row in scratch, where the tile's first row comes first.
+    pub(super) row: i64,
+    /// From the beginning of the buffer; what a kernel adds by itself is not in it.
+    pub(super) offset: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    Buffer(BufferId),
+    Scratch(usize),
+}
+
+/// Rows that go from scratch past the caches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopyOut {
+    pub(super) from: usize,
+    pub(super) to: BufferId,
+    /// Bytes of a row.
+    pub(super) row: usize,
+}
+
+/// A long reduction, cut into chunks with a row of partial results each.
+pub(super) struct Chunked {
+    pub(super) nest: Nest,
+    pub(super) code: usize,
+    pub(super) buffers: SmallVec<[BufferId; 4]>,
+    pub(super) scalars: SmallVec<[ScalarArg; 2]>,
+    /// The buffer argument that takes the partial results, and bytes of a row of them.
+    pub(super) out: usize,
+    pub(super) row: usize,
+    /// Iterations of the split reduce loop in a chunk, and in all.
+    pub(super) chunk: usize,
+    pub(super) extent: usize,
+}
+
+impl Chunked {
+    pub(super) fn n_chunks(&self) -> usize {
+        self.extent.div_ceil(self.chunk)
+    }
 }
 
 /// Where the bits of a scalar argument come from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScalarArg {
     /// The k-th scalar of the call, in this dtype.
     Slot(u32, DType),
@@ -76,77 +214,25 @@ pub(super) enum ScalarArg {
     Bits(u64),
 }
 
-/// What a step does.
-pub(super) enum Work {
-    Kernel(Box<KernelStep>),
-    MatMul(Box<MatMul>),
-    Routine(Box<Routine>),
-}
-
-/// One run of a kernel.
-pub(super) struct KernelStep {
-    pub(super) nest: Nest,
-    /// Filled in once the code exists.
-    pub(super) kernel: Option<Kernel>,
-    pub(super) buffers: SmallVec<[BufferId; 4]>,
-    pub(super) scalars: SmallVec<[ScalarArg; 2]>,
-    /// Iterations of the split parallel loop in one task.
-    pub(super) parallel_chunk: usize,
-    /// Whether the result is larger than caches and goes past them.
-    pub(super) streams: bool,
-    /// Iterations of the split reduce loop in one task, when the reduction is done in pieces.
-    pub(super) partials: Option<Partials>,
-}
-
-/// A reduction in pieces whose results are folded afterwards.
-pub(super) struct Partials {
-    pub(super) chunk: usize,
-    pub(super) n_chunks: usize,
-    pub(super) op: Binary,
-    /// Of the pieces.
-    pub(super) dtype: DType,
-    /// Of the result.
-    pub(super) out_dtype: DType,
-    pub(super) out: BufferId,
-}
-
-/// A strided operand of a matrix product; batch strides come first.
-pub(super) struct Matrix {
-    pub(super) buffer: BufferId,
-    pub(super) access: Access,
-}
-
-/// `out[b] = lhs[b] * rhs[b]`.
-pub(super) struct MatMul {
-    pub(super) dtype: DType,
-    pub(super) batch: SmallVec<[usize; 6]>,
-    pub(super) m: usize,
-    pub(super) n: usize,
-    pub(super) k: usize,
-    pub(super) lhs: Matrix,
-    pub(super) rhs: Matrix,
-    pub(super) out: BufferId,
-}
-
-/// A step in plain Rust.
-pub(super) struct Routine {
-    pub(super) op: Op,
-    pub(super) inputs: SmallVec<[(BufferId, Type); 3]>,
-    pub(super) scalars: SmallVec<[ScalarArg; 3]>,
-    pub(super) out: BufferId,
-    pub(super) out_ty: Type,
-}
-
 impl Plan {
-    pub(super) fn nests(&self) -> impl Iterator<Item = &Nest> {
-        self.steps.iter().filter_map(|s| match &s.work {
-            Work::Kernel(k) => Some(&k.nest),
-            Work::MatMul(_) | Work::Routine(_) => None,
+    /// Every kernel of the plan, to be given its code.
+    pub(super) fn nests_mut(&mut self) -> impl Iterator<Item = (&Nest, &mut usize)> {
+        self.waves.iter_mut().flat_map(|w| &mut w.jobs).flat_map(|job| {
+            let mut found: SmallVec<[(&Nest, &mut usize); 4]> = SmallVec::new();
+            match job {
+                Job::Tile(t) => found.extend(t.stages.iter_mut().filter_map(|s| match &mut s.work {
+                    Work::Kernel { nest, code } => Some((&*nest, code)),
+                    Work::Product(_) => None,
+                })),
+                Job::Chunked(c) => found.push((&c.nest, &mut c.code)),
+                Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
+            }
+            found
         })
     }
 
     /// Whether a call fits this plan.
-    pub(super) fn check(&self, inputs: &[&Value], scalars: &[Scalar]) -> Result<(), EngineError> {
+    pub(super) fn check(&self, inputs: &[Value], scalars: &[Scalar]) -> Result<(), EngineError> {
         if inputs.len() != self.inputs.len() || scalars.len() != self.n_scalars {
             let (i, s) = (self.inputs.len(), self.n_scalars);
             return Err(EngineError::Call(format!(
@@ -162,5 +248,27 @@ impl Plan {
                 self.inputs[i], inputs[i].ty
             ))),
         }
+    }
+}
+
+impl KernelPiece {
+    /// As a job of its own, when it is cut into chunks.
+    pub(super) fn chunked(&self) -> Option<Chunked> {
+        let (chunk, _) = self.chunks?;
+        let nest = Nest::new(self.spec.clone());
+        let store = self.spec.stores.first()?;
+        let out = usize::from(store.buffer);
+        let row = nest.spec.parallel_len() * self.spec.buffers[out].size();
+        let extent = nest.split_extent(nest.split_reduce);
+        Some(Chunked {
+            code: 0,
+            buffers: self.buffers.clone(),
+            scalars: self.scalars.clone(),
+            out,
+            row,
+            chunk,
+            extent,
+            nest,
+        })
     }
 }

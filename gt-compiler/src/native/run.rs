@@ -1,16 +1,18 @@
-//! Runs a plan: buffers from the pool, kernels in tasks over the threads, buffers back after their last use.
+//! Runs a plan: memory first, then wave after wave over the threads.
 //!
-//! Guarantees: what a task computes depends on the plan alone; an error leaves nothing behind but freed memory.
+//! Guarantees: all memory a run needs is there before anything is written, so what can fail is memory (at the beginning) and data unfit for
+//! a routine (before any input is overwritten); results do not depend on the number of threads. Between waves nothing is allocated, locked
+//! or looked up by hash.
 #![expect(unsafe_code, reason = "calls generated code with the addresses of buffers")]
 
 use std::sync::Arc;
 
 use gt_ir::Scalar;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{
     matmul,
-    plan::{BufferId, KernelStep, Plan, ScalarArg, Work},
+    plan::{At, BufferId, Chunked, Job, Loaded, Place, Plan, ScalarArg, Stage, Tile, Wave, Work},
     routines,
     schedule::scalar_bits,
     stream,
@@ -18,7 +20,7 @@ use super::{
 use crate::{
     buffer::{Pool, Storage},
     engine::{EngineError, Value},
-    kernel::Range,
+    kernel::{Kernel, Range},
     threads::Threads,
 };
 
@@ -28,40 +30,46 @@ pub(super) struct Context<'a> {
     pub(super) pool: &'a Arc<Pool>,
 }
 
-/// The buffers of one run. Those written are reached by address, since the tasks of a step write disjoint parts of one.
-pub(super) struct Buffers<'a> {
-    context: &'a Context<'a>,
-    sizes: &'a [usize],
-    storage: SmallVec<[Option<Arc<Storage>>; 8]>,
+/// Where the buffers of one run lie. Those written are reached by address, since the tasks of a job write disjoint parts of one.
+pub(super) struct Memory<'p> {
+    addresses: SmallVec<[*mut u8; 32]>,
+    sizes: &'p [usize],
+    /// Of the threads' scratch, and bytes of it a thread.
+    scratch: (*mut u8, usize),
 }
 
-impl Buffers<'_> {
-    /// The address of a buffer, allocated on first use.
-    pub(super) fn address(&mut self, id: BufferId) -> Result<*mut u8, EngineError> {
-        let i = id.0 as usize;
-        if let Some(storage) = &self.storage[i] {
-            return Ok(storage.ptr());
-        }
-        let storage = self.context.pool.alloc(self.sizes[i])?;
-        let address = storage.ptr();
-        self.storage[i] = Some(Arc::new(storage));
-        Ok(address)
+// SAFETY: the addresses are of memory that outlives the run; tasks on several threads write disjoint parts, which each use states.
+unsafe impl Sync for Memory<'_> {}
+
+impl Memory<'_> {
+    pub(super) fn address(&self, id: BufferId) -> *mut u8 {
+        self.addresses[id.index()]
     }
 
     /// The contents of a buffer written before.
     pub(super) fn bytes(&self, id: BufferId) -> &[u8] {
-        self.storage[id.0 as usize]
-            .as_ref()
-            .map_or(bytemuck::cast_slice::<u64, u8>(&[]), |s| s.as_slice())
+        match self.sizes[id.index()] {
+            0 => bytemuck::cast_slice::<u64, u8>(&[]),
+            // SAFETY: the buffer has that many bytes, and nobody writes it while a job reads it.
+            len => unsafe { std::slice::from_raw_parts(self.address(id), len) },
+        }
     }
 
-    /// A fresh buffer nobody shares, to be given back by `put`.
-    pub(super) fn take(&mut self, id: BufferId) -> Result<Storage, EngineError> {
-        self.context.pool.alloc(self.sizes[id.0 as usize])
+    /// A buffer to be written.
+    ///
+    /// # Safety
+    /// The caller is the job that writes it, and holds no other reference into it.
+    #[expect(clippy::mut_from_ref, reason = "the plan gives each buffer one writer at a time")]
+    pub(super) unsafe fn bytes_mut(&self, id: BufferId) -> &mut [u8] {
+        match self.sizes[id.index()] {
+            0 => bytemuck::cast_slice_mut::<u64, u8>(&mut []),
+            // SAFETY: the buffer has that many bytes, and the caller is the only one to touch it.
+            len => unsafe { std::slice::from_raw_parts_mut(self.address(id), len) },
+        }
     }
 
-    pub(super) fn put(&mut self, id: BufferId, storage: Storage) {
-        self.storage[id.0 as usize] = Some(Arc::new(storage));
+    fn scratch_of(&self, thread: usize) -> *mut u8 {
+        self.scratch.0.wrapping_add(thread * self.scratch.1)
     }
 }
 
@@ -80,99 +88,227 @@ unsafe impl Send for Target {}
 // SAFETY: as above.
 unsafe impl Sync for Target {}
 
+/// The memory a result is made in.
+enum Home {
+    Fresh(Arc<Storage>),
+    Donor(usize),
+}
+
 /// Runs a plan whose inputs and scalars have been checked against it.
 pub(super) fn run(
     context: &Context<'_>,
-    plan: &Plan,
-    inputs: &[&Value],
+    loaded: &Loaded,
+    inputs: &[Value],
     scalars: &[Scalar],
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-    let mut storage: SmallVec<[Option<Arc<Storage>>; 8]> =
-        inputs.iter().map(|v| Some(v.storage.clone())).collect();
-    storage.resize(plan.buffers.len(), None);
-    let mut buffers = Buffers { context, sizes: &plan.buffers, storage };
-    for step in &plan.steps {
-        match &step.work {
-            Work::Kernel(k) => kernel(context, k, &mut buffers, scalars)?,
-            Work::MatMul(m) => matmul::run(context, m, &mut buffers)?,
-            Work::Routine(r) => {
-                let bits: SmallVec<[u64; 3]> =
-                    r.scalars.iter().map(|s| scalar(*s, scalars)).collect();
-                routines::run(context, r, &mut buffers, &bits)?;
-            }
-        }
-        step.frees.iter().for_each(|b| buffers.storage[b.0 as usize] = None);
-    }
+    let plan = &loaded.plan;
+    let arena = context.pool.alloc(plan.arena)?;
+    let homes = homes(context, plan, inputs)?;
+    let memory = Memory {
+        addresses: addresses(plan, inputs, &arena, &homes),
+        sizes: &plan.sizes,
+        scratch: (arena.ptr().wrapping_add(plan.scratch.0), plan.scratch.1),
+    };
+    let call = Call { context, loaded, memory: &memory, scalars };
+    plan.waves.iter().try_for_each(|wave| call.wave(wave))?;
+    let storage = |id: BufferId| match plan.places[id.index()] {
+        Place::Input(i) => Some(inputs[i as usize].storage.clone()),
+        Place::Output { .. } => homes.iter().find(|(b, _)| *b == id).map(|(_, home)| match home {
+            Home::Fresh(storage) => storage.clone(),
+            Home::Donor(i) => inputs[*i].storage.clone(),
+        }),
+        Place::Arena(_) | Place::Nowhere => None,
+    };
     plan.outputs
         .iter()
         .map(|&(id, ty)| {
-            buffers.address(id)?; // an empty tensor has no step that made its buffer
-            let storage = buffers.storage[id.0 as usize].clone();
-            storage
+            storage(id)
                 .map(|storage| Value { ty, storage })
                 .ok_or_else(|| EngineError::Codegen("an output has no buffer".into()))
         })
         .collect()
 }
 
+fn homes(
+    context: &Context<'_>,
+    plan: &Plan,
+    inputs: &[Value],
+) -> Result<SmallVec<[(BufferId, Home); 4]>, EngineError> {
+    let mut homes: SmallVec<[(BufferId, Home); 4]> = SmallVec::new();
+    for &(id, _) in &plan.outputs {
+        let Place::Output { donor } = plan.places[id.index()] else { continue };
+        if homes.iter().any(|(b, _)| *b == id) {
+            continue;
+        }
+        let donor = donor.map(|i| i as usize).filter(|&i| inputs[i].is_exclusive());
+        let home = match donor {
+            Some(i) => Home::Donor(i),
+            None => Home::Fresh(Arc::new(context.pool.alloc(plan.sizes[id.index()])?)),
+        };
+        homes.push((id, home));
+    }
+    Ok(homes)
+}
+
+fn addresses(
+    plan: &Plan,
+    inputs: &[Value],
+    arena: &Storage,
+    homes: &[(BufferId, Home)],
+) -> SmallVec<[*mut u8; 32]> {
+    let mut addresses: SmallVec<[*mut u8; 32]> = smallvec![std::ptr::null_mut(); plan.sizes.len()];
+    for (address, place) in addresses.iter_mut().zip(&plan.places) {
+        match place {
+            Place::Input(i) => *address = inputs[*i as usize].storage.ptr(),
+            Place::Arena(at) => *address = arena.ptr().wrapping_add(*at),
+            Place::Output { .. } | Place::Nowhere => (),
+        }
+    }
+    for (id, home) in homes {
+        addresses[id.index()] = match home {
+            Home::Fresh(storage) => storage.ptr(),
+            Home::Donor(i) => inputs[*i].storage.ptr(),
+        };
+    }
+    addresses
+}
+
+/// One run under way.
+struct Call<'a> {
+    context: &'a Context<'a>,
+    loaded: &'a Loaded,
+    memory: &'a Memory<'a>,
+    scalars: &'a [Scalar],
+}
+
+// SAFETY: of what a call holds only the engine's context is not shared between threads by itself, and tasks do not touch it.
+unsafe impl Sync for Call<'_> {}
+
+impl Call<'_> {
+    fn wave(&self, wave: &Wave) -> Result<(), EngineError> {
+        if let [job] = wave.jobs.as_slice() {
+            match job {
+                Job::Tile(tile) => {
+                    self.context.threads.run(tile.n_tasks, &|i, thread| self.tile(tile, i, thread));
+                }
+                Job::Chunked(c) => self.chunked(c),
+                Job::MatMul(m) => matmul::run(self.context, m, self.memory)?,
+                Job::Fold(f) => routines::fold(self.context, f, self.memory),
+                Job::Routine(r) => {
+                    let bits = r.scalars.iter().map(|s| scalar(*s, self.scalars));
+                    let bits: SmallVec<[u64; 3]> = bits.collect();
+                    routines::run(self.context, r, self.memory, &bits)?;
+                }
+            }
+            return Ok(());
+        }
+        let tiles: SmallVec<[&Tile; 16]> = wave
+            .jobs
+            .iter()
+            .filter_map(|job| if let Job::Tile(tile) = job { Some(&**tile) } else { None })
+            .collect();
+        let ends: SmallVec<[usize; 16]> = tiles
+            .iter()
+            .scan(0, |at, tile| {
+                *at += tile.n_tasks;
+                Some(*at)
+            })
+            .collect();
+        let n_tasks = ends.last().copied().unwrap_or(0);
+        self.context.threads.run(n_tasks, &|i, thread| {
+            let job = ends.partition_point(|end| *end <= i);
+            let first = ends[job] - tiles[job].n_tasks;
+            self.tile(tiles[job], i - first, thread);
+        });
+        Ok(())
+    }
+
+    /// One task of a tile: a range of its blocks of rows.
+    fn tile(&self, tile: &Tile, task: usize, thread: usize) {
+        let per_outer = tile.rows.div_ceil(tile.block);
+        let n = tile.outer.iter().product::<usize>() * per_outer;
+        let scratch = self.memory.scratch_of(thread);
+        let mut args: SmallVec<[u64; 24]> = SmallVec::new();
+        for at in task * n / tile.n_tasks..(task + 1) * n / tile.n_tasks {
+            let (mut outer, block) = (at / per_outer, at % per_outer);
+            let rows =
+                Range { start: block * tile.block, end: ((block + 1) * tile.block).min(tile.rows) };
+            let mut position: SmallVec<[i64; 6]> = smallvec![0; tile.outer.len()];
+            for (d, extent) in tile.outer.iter().enumerate().rev() {
+                position[d] = (outer % extent) as i64;
+                outer /= extent;
+            }
+            for stage in &tile.stages {
+                self.stage(stage, &position, rows, scratch, &mut args);
+            }
+            for copy in &tile.copies {
+                let first = at / per_outer * tile.rows + rows.start;
+                let len = (rows.end - rows.start) * copy.row;
+                let to = self.memory.address(copy.to).wrapping_add(first * copy.row);
+                // SAFETY: scratch holds the rows the stages have just stored, and the result these rows, which only this task writes.
+                unsafe { stream::past_caches(scratch.wrapping_add(copy.from), len, to) };
+            }
+        }
+        if !tile.copies.is_empty() {
+            stream::fence();
+        }
+    }
+
+    fn stage(
+        &self,
+        stage: &Stage,
+        position: &[i64],
+        rows: Range,
+        scratch: *mut u8,
+        args: &mut SmallVec<[u64; 24]>,
+    ) {
+        args.clear();
+        args.extend(stage.args.iter().map(|arg| {
+            let moved: i64 = arg.outer.iter().zip(position).map(|(o, p)| o * p).sum();
+            let base = match arg.at {
+                At::Buffer(b) => self.memory.address(b),
+                At::Scratch(at) => scratch.wrapping_add(at),
+            };
+            let shift = moved + arg.offset - arg.row * rows.start as i64;
+            base.wrapping_offset(shift as isize) as u64
+        }));
+        match &stage.work {
+            Work::Kernel { code, nest } => {
+                args.extend(stage.scalars.iter().map(|s| scalar(*s, self.scalars)));
+                let all = Range { start: 0, end: nest.split_extent(nest.split_reduce) };
+                // SAFETY: the plan sized every buffer for the spec's accesses; tasks have disjoint rows, so disjoint stores.
+                unsafe { self.kernel(*code).call(args, rows, all) };
+            }
+            Work::Product(product) => {
+                // SAFETY: as above; a row of the result is written by the task that has this row.
+                unsafe { matmul::rows(product, [args[0], args[1], args[2]], rows) };
+            }
+        }
+    }
+
+    fn kernel(&self, code: usize) -> &Kernel {
+        &self.loaded.kernels[code]
+    }
+
+    fn chunked(&self, job: &Chunked) {
+        let mut args: SmallVec<[u64; 24]> =
+            job.buffers.iter().map(|b| self.memory.address(*b) as u64).collect();
+        args.extend(job.scalars.iter().map(|s| scalar(*s, self.scalars)));
+        let all = Range { start: 0, end: job.nest.split_extent(job.nest.split_parallel) };
+        self.context.threads.run(job.n_chunks(), &|i, _| {
+            let mut own = args.clone();
+            own[job.out] += (i * job.row) as u64;
+            let chunk =
+                Range { start: i * job.chunk, end: ((i + 1) * job.chunk).min(job.extent) };
+            // SAFETY: as in `stage`; each chunk has its own row of partial results.
+            unsafe { self.kernel(job.code).call(&own, all, chunk) };
+        });
+    }
+}
+
 fn scalar(arg: ScalarArg, scalars: &[Scalar]) -> u64 {
     match arg {
         ScalarArg::Slot(k, dtype) => scalar_bits(scalars[k as usize], dtype),
         ScalarArg::Bits(bits) => bits,
-    }
-}
-
-fn kernel(
-    context: &Context<'_>,
-    step: &KernelStep,
-    buffers: &mut Buffers<'_>,
-    scalars: &[Scalar],
-) -> Result<(), EngineError> {
-    let Some(kernel) = &step.kernel else {
-        return Err(EngineError::Codegen("a kernel was not compiled".into()));
-    };
-    let mut args: SmallVec<[u64; 12]> = SmallVec::new();
-    for &b in &step.buffers {
-        args.push(buffers.address(b)? as u64);
-    }
-    args.extend(step.scalars.iter().map(|s| scalar(*s, scalars)));
-    let parallel = step.nest.parallel_extent();
-    let reduce = step.nest.reduce_extent();
-    let n_parallel = parallel.div_ceil(step.parallel_chunk).max(1);
-    let n_reduce = step.partials.as_ref().map_or(1, |p| p.n_chunks);
-    let reduce_chunk = step.partials.as_ref().map_or(reduce, |p| p.chunk);
-    let piece =
-        step.partials.as_ref().map_or(0, |p| step.nest.spec.parallel_len() * p.dtype.size());
-    let task = |i: usize| {
-        let (p, r) = (i % n_parallel, i / n_parallel);
-        let p_range = Range {
-            start: p * step.parallel_chunk,
-            end: ((p + 1) * step.parallel_chunk).min(parallel),
-        };
-        let r_range = Range { start: r * reduce_chunk, end: ((r + 1) * reduce_chunk).min(reduce) };
-        if step.streams {
-            return stream::run(kernel, step, &args, p_range);
-        }
-        if piece == 0 {
-            // SAFETY: the plan sized every buffer for the spec's accesses; tasks have disjoint parallel ranges, so disjoint stores.
-            unsafe { kernel.call(&args, p_range, r_range) };
-            return;
-        }
-        let mut own = args.clone();
-        let out = step.buffers.len() - 1; // the store's buffer is the last
-        own[out] += (r * piece) as u64;
-        // SAFETY: as above; each piece of the reduction has its own part of the buffer of partial results.
-        unsafe { kernel.call(&own, p_range, r_range) };
-    };
-    context.threads.run(n_parallel * n_reduce, &task);
-    match &step.partials {
-        Some(partials) => {
-            let mut out = buffers.take(partials.out)?;
-            let from = buffers.bytes(step.buffers[step.buffers.len() - 1]);
-            routines::fold(context, partials, step.nest.spec.parallel_len(), from, &mut out);
-            buffers.put(partials.out, out);
-            Ok(())
-        }
-        None => Ok(()),
     }
 }
