@@ -119,7 +119,7 @@ fn chain(
     let compile = start.elapsed().as_secs_f64();
     let before = processor_time();
     let seconds = median(9, || {
-        let mut inputs: Vec<Value> = inputs.iter().map(|v| Value::clone(v)).collect();
+        let mut inputs: Vec<Value> = inputs.iter().copied().cloned().collect();
         engine.run(&program, &mut inputs, graph.slots()).map(drop)
     })?;
     let processor = (processor_time() - before) / 11.0;

@@ -58,6 +58,11 @@ impl Storage {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
+    /// Whether the memory is a pool's, not the host's.
+    pub(crate) fn is_pooled(&self) -> bool {
+        matches!(self.owner, Owner::Pool { .. })
+    }
+
     /// The elements for writing, while nobody else holds this storage.
     pub(crate) fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         let Owner::Pool { .. } = self.owner else { return None };

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
 use smallvec::SmallVec;
 
-use crate::{buffer::Storage, native::Program};
+use crate::{buffer::Storage, native::Program, options::Options, report::Report};
 
 /// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may travel.
 pub trait Engine: Send {
@@ -25,12 +25,12 @@ pub trait Engine: Send {
     /// The compiler of this engine's programs, for any thread.
     fn compiler(&self) -> Arc<dyn Compile>;
 
-    /// Compiles a region on this thread, no input of it donated.
+    /// Compiles a region on this thread with the default options, no input of it donated.
     ///
     /// # Errors
     /// As [`Compile::compile`].
     fn compile(&self, region: &Graph) -> Result<Program, EngineError> {
-        Ok(self.compiler().compile(region, &[])?.program)
+        Ok(self.compiler().compile(region, &[], &Options::default())?.program)
     }
 
     /// Runs a compiled region: one value for each graph input, one scalar for each slot; gives one value for each graph output.
@@ -53,12 +53,17 @@ pub trait Engine: Send {
 
 /// Turns regions into programs. It runs none, so it may work in the background while the engine runs others.
 pub trait Compile: Send + Sync {
-    /// Compiles a region; ops that are not primitives are expanded. `donated[i]` says that nobody needs input `i` after the run; where
-    /// `donated` is shorter than the inputs, the rest are kept.
+    /// Optimizes and compiles a region. `donated[i]` says that nobody needs input `i` after the run; where `donated` is shorter than the
+    /// inputs, the rest are kept.
     ///
     /// # Errors
     /// An op that does not type-check, or a region the code generator refuses.
-    fn compile(&self, region: &Graph, donated: &[bool]) -> Result<Compiled, EngineError>;
+    fn compile(
+        &self,
+        region: &Graph,
+        donated: &[bool],
+        options: &Options,
+    ) -> Result<Compiled, EngineError>;
 }
 
 /// What compiling a region gave.
@@ -66,6 +71,8 @@ pub trait Compile: Send + Sync {
 pub struct Compiled {
     /// To be run by the engine whose compiler made it, or another on the same kind of device.
     pub program: Program,
+    /// What was done.
+    pub report: Report,
 }
 
 /// A tensor on a device: contiguous, row-major, immutable.
@@ -86,6 +93,15 @@ impl Value {
     pub fn retyped(&self, ty: Type) -> Option<Value> {
         (ty.bytes() == self.ty.bytes() && ty.dtype == self.ty.dtype)
             .then(|| Value { ty, storage: self.storage.clone() })
+    }
+}
+
+impl Value {
+    /// Whether nobody else holds its memory, and it is the pool's: then it may be overwritten.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.storage.is_pooled()
+            && Arc::strong_count(&self.storage) == 1
+            && Arc::weak_count(&self.storage) == 0
     }
 }
 

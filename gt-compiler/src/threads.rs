@@ -35,19 +35,19 @@ struct Shared {
 }
 
 struct Job<'a> {
-    task: &'a (dyn Fn(usize) + Sync),
+    task: &'a (dyn Fn(usize, usize) + Sync),
     n_tasks: usize,
     next: AtomicUsize,
 }
 
 impl Job<'_> {
-    fn work(&self) {
+    fn work(&self, thread: usize) {
         loop {
             let i = self.next.fetch_add(1, SeqCst);
             if i >= self.n_tasks {
                 return;
             }
-            (self.task)(i);
+            (self.task)(i, thread);
         }
     }
 }
@@ -68,7 +68,7 @@ impl Threads {
             // A host that refuses a thread leaves the caller with fewer, which changes no result.
             std::thread::Builder::new()
                 .name(format!("gt-kernel-{i}"))
-                .spawn(move || shared.serve())
+                .spawn(move || shared.serve(i))
                 .ok()
         };
         let handles = (1..n.max(1)).filter_map(spawn).collect();
@@ -80,10 +80,10 @@ impl Threads {
         self.handles.len() + 1
     }
 
-    /// Runs `task(0)`, .., `task(n_tasks - 1)`, in any order and on any thread.
-    pub(crate) fn run(&self, n_tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    /// Runs `task(0, thread)`, .., `task(n_tasks - 1, thread)`, in any order and on any thread: 0 is the caller's.
+    pub(crate) fn run(&self, n_tasks: usize, task: &(dyn Fn(usize, usize) + Sync)) {
         if n_tasks <= 1 || self.handles.is_empty() {
-            return (0..n_tasks).for_each(task);
+            return (0..n_tasks).for_each(|i| task(i, 0));
         }
         let job = Job { task, n_tasks, next: AtomicUsize::new(0) };
         let _open = Open { shared: &self.shared };
@@ -93,7 +93,7 @@ impl Threads {
             let _gate = self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner);
             self.shared.wake.notify_all();
         }
-        job.work();
+        job.work(0);
     }
 }
 
@@ -123,7 +123,7 @@ impl Drop for Active<'_> {
 }
 
 impl Shared {
-    fn serve(&self) {
+    fn serve(&self, thread: usize) {
         let mut seen = 0;
         while let Some(epoch) = self.wait(seen) {
             seen = epoch;
@@ -132,7 +132,7 @@ impl Shared {
             let job = self.job.load(SeqCst);
             // SAFETY: null, or a job whose owner first nulls the pointer and then waits for `active`, which was raised before the load.
             if let Some(job) = unsafe { job.as_ref() } {
-                job.work();
+                job.work(thread);
             }
         }
     }
@@ -177,7 +177,8 @@ mod tests {
             let threads = Threads::new(n);
             for tasks in (0..50).chain([1000]).cycle().take(2000) {
                 let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
-                threads.run(tasks, &|i| {
+                threads.run(tasks, &|i, thread| {
+                    assert!(thread < n);
                     counts[i].fetch_add(1, SeqCst);
                 });
                 assert!(counts.iter().all(|c| c.load(SeqCst) == 1));

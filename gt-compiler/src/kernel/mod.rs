@@ -12,7 +12,7 @@ mod nest;
 mod spec;
 
 pub(crate) use jit::{Compiler, Kernel, Range};
-pub(crate) use nest::Nest;
+pub(crate) use nest::{Cut, Nest, cut};
 pub(crate) use spec::{
     Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, reduction,
 };

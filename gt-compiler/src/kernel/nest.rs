@@ -130,16 +130,6 @@ impl Nest {
         self.split_reduce.map_or(1, |at| self.extent(at))
     }
 
-    /// How the reduction is to be done in pieces, if it is.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.cut
-    }
-
-    /// Whether the parallel range walks along vectors.
-    pub(crate) fn splits_vectors(&self) -> bool {
-        self.vector.is_some() && self.vector == self.split_parallel.map(|(at, _)| at)
-    }
-
     /// Iterations of a walk.
     pub(super) fn extent(&self, at: usize) -> usize {
         self.order[at].iter().map(|&l| self.spec.loops[l].extent).product()

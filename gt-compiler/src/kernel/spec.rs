@@ -176,7 +176,22 @@ impl Expr {
         }
     }
 
-    fn access_mut(&mut self) -> Option<&mut Access> {
+    /// Renames the expressions this one computes from.
+    pub(crate) fn rename(&mut self, name: impl Fn(ExprId) -> ExprId) {
+        match self {
+            Expr::Load { .. } | Expr::Scalar(_) | Expr::Index(_) => (),
+            Expr::Unary(_, a) | Expr::Cast(a) => *a = name(*a),
+            Expr::Binary(_, a, b) => (*a, *b) = (name(*a), name(*b)),
+            Expr::Select(c, a, b) => (*c, *a, *b) = (name(*c), name(*a), name(*b)),
+        }
+    }
+
+    /// The buffer argument it loads from.
+    pub(crate) fn buffer_mut(&mut self) -> Option<&mut u16> {
+        if let Expr::Load { buffer, .. } = self { Some(buffer) } else { None }
+    }
+
+    pub(crate) fn access_mut(&mut self) -> Option<&mut Access> {
         match self {
             Expr::Load { access, .. } | Expr::Index(access) => Some(access),
             Expr::Scalar(_)
@@ -219,6 +234,19 @@ impl KernelSpec {
             .chain(self.stores.iter_mut().map(|s| &mut s.access))
     }
 
+    /// Every load: its buffer argument and where it reads.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u16, &Access)> {
+        self.nodes.iter().filter_map(|n| match &n.expr {
+            Expr::Load { buffer, access } => Some((*buffer, access)),
+            Expr::Scalar(_)
+            | Expr::Index(_)
+            | Expr::Unary(..)
+            | Expr::Binary(..)
+            | Expr::Select(..)
+            | Expr::Cast(_) => None,
+        })
+    }
+
     /// Number of elements of the parallel loops together.
     pub(crate) fn parallel_len(&self) -> usize {
         self.loops.iter().filter(|l| !l.reduce).map(|l| l.extent).product()
@@ -235,10 +263,5 @@ impl KernelSpec {
         }
         extents.retain(|e| *e != 1);
         extents
-    }
-
-    /// Number of elements of the reduce loops together.
-    pub(crate) fn reduce_len(&self) -> usize {
-        self.loops.iter().filter(|l| l.reduce).map(|l| l.extent).product()
     }
 }

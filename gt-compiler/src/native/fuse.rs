@@ -10,19 +10,14 @@ use smallvec::SmallVec;
 
 use super::{
     index::{self, Map},
-    plan::{BufferId, KernelStep, Partials, ScalarArg, Work},
+    piece::{Fold, KernelPiece, Piece},
+    plan::{BufferId, ScalarArg},
     schedule::{Action, Scheduler, action},
-    stream,
 };
 use crate::{
     engine::EngineError,
-    kernel::{Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Nest, Node, Store, Unary},
+    kernel::{Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, cut},
 };
-
-/// Elements of work worth a task of its own: 64 KiB of `f32`.
-const GRAIN: usize = 16 << 10;
-/// Results of so many bytes are out of the caches before anybody reads them.
-const STREAM: usize = 16 << 20;
 
 pub(super) struct Fuse<'s, 'g> {
     scheduler: &'s mut Scheduler<'g>,
@@ -251,42 +246,37 @@ impl<'s, 'g> Fuse<'s, 'g> {
         self.spec.buffers.push(out_dtype);
         self.buffers.push(out);
         self.spec.stores.push(Store { buffer, access: to, value, fold });
-        let mut nest = Nest::new(self.spec);
-        let partials = fold.and_then(|op| partials(&nest, op, out_dtype, out));
-        if let Some(partials) = &partials {
-            nest.spec.buffers[usize::from(buffer)] = partials.dtype;
-            let bytes = partials.n_chunks * nest.spec.parallel_len() * partials.dtype.size();
+        let cut = fold.and_then(|_| cut(&self.spec.reduced_extents(), self.spec.fold_order));
+        let partials = fold.zip(cut).map(|(op, cut)| Fold {
+            op,
+            from: out,
+            dtype: accumulated(out_dtype),
+            out_dtype,
+            n_chunks: cut.n_chunks,
+            len: self.spec.parallel_len(),
+            out,
+        });
+        if let Some(fold) = &partials {
+            self.spec.buffers[usize::from(buffer)] = fold.dtype;
+            let bytes = fold.n_chunks * fold.len * fold.dtype.size();
             self.buffers[usize::from(buffer)] = self.scheduler.buffer_of(bytes);
         }
-        let parallel_chunk = parallel_chunk(&nest);
-        let streams = fold.is_none()
-            && out_dtype.size() * nest.spec.parallel_len() >= STREAM
-            && stream::fits(&nest);
-        let (buffers, scalars) = (self.buffers, self.scalars);
-        let step =
-            KernelStep { nest, kernel: None, buffers, scalars, parallel_chunk, streams, partials };
-        self.scheduler.push(Work::Kernel(Box::new(step)));
+        let from = self.buffers[usize::from(buffer)];
+        let mut piece =
+            KernelPiece { spec: self.spec, buffers: self.buffers, scalars: self.scalars, cut };
+        piece.merge_loops();
+        self.scheduler.push(Piece::Kernel(Box::new(piece)));
+        if let Some(fold) = partials {
+            self.scheduler.push(Piece::Fold(Fold { from, ..fold }));
+        }
         Ok(())
     }
 }
 
-/// Iterations of the split parallel loop that make a task.
-fn parallel_chunk(nest: &Nest) -> usize {
-    let extent = nest.parallel_extent().max(1);
-    let weight = 1 + nest.spec.nodes.len() / 8;
-    let per_iteration =
-        (nest.spec.parallel_len() / extent).max(1) * nest.spec.reduce_len().max(1) * weight;
-    let chunk = (GRAIN / per_iteration.max(1)).max(1).max(extent / 64);
-    // Whole blocks of vectors, so that only the last task has single elements left.
-    if nest.splits_vectors() { chunk.next_multiple_of(64) } else { chunk }
-}
-
-/// How a long reduction is done in pieces.
-fn partials(nest: &Nest, op: Binary, out_dtype: DType, out: BufferId) -> Option<Partials> {
-    let cut = nest.cut()?;
-    let dtype = match out_dtype {
+/// The dtype of partial results.
+fn accumulated(dtype: DType) -> DType {
+    match dtype {
         DType::Bf16 | DType::F16 => DType::F32,
         other => other,
-    };
-    Some(Partials { chunk: cut.chunk, n_chunks: cut.n_chunks, op, dtype, out_dtype, out })
+    }
 }

@@ -1,7 +1,8 @@
 //! Matrix products by the `gemm` crate, on strided operands as they lie.
 //!
 //! `f32`, `f64` and `f16` go straight through; `bf16` is widened to `f32` first; integers, which the crate does not know, take a plain loop.
-//! Work is cut by rows and batches; an element's sum is formed within one task.
+//! Work is cut by rows and batches; an element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles ([`rows`]), the
+//! others jobs of their own ([`run`]).
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
 
 use bytemuck::Pod;
@@ -9,10 +10,11 @@ use gt_ir::DType;
 use half::{bf16, f16};
 
 use super::{
-    plan::{MatMul, Matrix},
-    run::{Buffers, Context, Target},
+    piece::{MatMul, Matrix},
+    plan::Product,
+    run::{Context, Memory, Target},
 };
-use crate::engine::EngineError;
+use crate::{engine::EngineError, kernel::Range};
 
 /// Multiply-adds worth a task of their own.
 const GRAIN: usize = 1 << 18;
@@ -25,16 +27,59 @@ struct View {
     column: i64,
 }
 
+/// Computes rows of a product: `args` are the addresses of both operands and of the result at row 0.
+///
+/// # Safety
+/// The addresses and strides are valid for these rows, and nobody else touches these rows of the result.
+pub(super) unsafe fn rows(product: &Product, args: [u64; 3], rows: Range) {
+    match product.dtype {
+        // SAFETY: as the caller promises.
+        DType::F64 => unsafe { rows_of::<f64>(product, args, rows, 1.0) },
+        // SAFETY: as the caller promises.
+        _ => unsafe { rows_of::<f32>(product, args, rows, 1.0) },
+    }
+}
+
+/// # Safety
+/// As of [`rows`], for elements of `T`.
+unsafe fn rows_of<T: Pod>(product: &Product, [a, b, out]: [u64; 3], rows: Range, one: T) {
+    let first = rows.start as i64;
+    let at = |address: u64, offset: i64| (address as *mut T).wrapping_offset(offset as isize);
+    let (a, out) = (at(a, first * product.lhs[0]), at(out, first * product.out_row));
+    // SAFETY: as the caller promises.
+    unsafe {
+        gemm::gemm(
+            rows.end - rows.start,
+            product.n,
+            product.k,
+            out,
+            1,
+            product.out_row as isize,
+            false,
+            a,
+            product.lhs[1] as isize,
+            product.lhs[0] as isize,
+            at(b, 0),
+            product.rhs[1] as isize,
+            product.rhs[0] as isize,
+            T::zeroed(),
+            one,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
 pub(super) fn run(
     context: &Context<'_>,
     work: &MatMul,
-    buffers: &mut Buffers<'_>,
+    memory: &Memory<'_>,
 ) -> Result<(), EngineError> {
-    let mut out = buffers.take(work.out)?;
-    let (lhs, rhs) = (buffers.bytes(work.lhs.buffer), buffers.bytes(work.rhs.buffer));
-    let Some(bytes) = out.as_mut_slice() else {
-        return Err(EngineError::Codegen("an output is not writable".into()));
-    };
+    let (lhs, rhs) = (memory.bytes(work.lhs.buffer), memory.bytes(work.rhs.buffer));
+    // SAFETY: this job is the one that writes its result, which is neither of its operands.
+    let bytes = unsafe { memory.bytes_mut(work.out) };
     match work.dtype {
         DType::F32 => floats::<f32>(context, work, lhs, rhs, bytes, 1.0),
         DType::F64 => floats::<f64>(context, work, lhs, rhs, bytes, 1.0),
@@ -51,7 +96,6 @@ pub(super) fn run(
         }
         DType::Bool => integers::<u8>(context, work, lhs, rhs, bytes, |a, b| a & b, |a, b| a | b),
     }
-    buffers.put(work.out, out);
     Ok(())
 }
 
@@ -83,7 +127,7 @@ fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(usize, usize, usize) + 
     }
     // Small matrices go several to a task.
     let group = if per_batch == 1 { (GRAIN / flops.max(1)).clamp(1, batches.max(1)) } else { 1 };
-    context.threads.run(batches.div_ceil(group) * per_batch, &|i| {
+    context.threads.run(batches.div_ceil(group) * per_batch, &|i, _| {
         let (first, part) = ((i / per_batch) * group, i % per_batch);
         for b in first..(first + group).min(batches) {
             f(b, part * rows, ((part + 1) * rows).min(work.m));

@@ -6,10 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    piece::Piece,
-    plan::{At, BufferId, Job, Place, Plan, Work},
-};
+use super::plan::{At, BufferId, Job, Place, Plan, Work};
 
 /// Alignment of buffers in the arena.
 const ALIGN: usize = 64;
@@ -51,7 +48,7 @@ pub(super) fn place(plan: &mut Plan, donated: &[bool], threads: usize) {
 }
 
 /// The buffers a job uses: read, then written.
-fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
+pub(super) fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
     match job {
         Job::Tile(t) => {
             let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -62,7 +59,7 @@ fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
                 };
                 match &stage.work {
                     Work::Kernel { nest, .. } => {
-                        reads.extend(nest.spec.loaded().filter_map(|b| buffer(usize::from(b))));
+                        reads.extend(nest.spec.loads().filter_map(|(b, _)| buffer(usize::from(b))));
                         let stored = nest.spec.stores.iter().map(|s| usize::from(s.buffer));
                         writes.extend(stored.filter_map(buffer));
                     }
@@ -124,7 +121,8 @@ fn donor(
         .find(|&i| match lives[i] {
             None => true,
             Some(read) => {
-                read.last < life.first || read.last == life.first && in_step(plan, life.first, i, out)
+                read.last < life.first
+                    || read.last == life.first && in_step(plan, life.first, i, out)
             }
         })
         .map(|i| i as u32)
@@ -132,7 +130,7 @@ fn donor(
 
 fn may_fail(job: &Job) -> bool {
     match job {
-        Job::Routine(r) => Piece::Routine((**r).clone()).can_fail(),
+        Job::Routine(r) => r.can_fail(),
         Job::Tile(_) | Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) => false,
     }
 }
@@ -162,7 +160,7 @@ fn argument(stage: &super::plan::Stage, buffer: BufferId) -> impl Iterator<Item 
 
 fn stage_reads(stage: &super::plan::Stage, buffer: BufferId) -> bool {
     argument(stage, buffer).any(|i| match &stage.work {
-        Work::Kernel { nest, .. } => nest.spec.loaded().any(|b| usize::from(b) == i),
+        Work::Kernel { nest, .. } => nest.spec.loads().any(|(b, _)| usize::from(b) == i),
         Work::Product(_) => i < 2,
     })
 }
@@ -177,9 +175,12 @@ fn stage_writes(stage: &super::plan::Stage, buffer: BufferId) -> bool {
 /// Whether a kernel reads of `input` just the element of `out` it is about to write.
 fn same_elements(stage: &super::plan::Stage, input: BufferId, out: BufferId) -> bool {
     let Work::Kernel { nest, .. } = &stage.work else { return false };
-    let Some(store) = nest.spec.stores.iter().find(|s| {
-        stage.args[usize::from(s.buffer)].at == At::Buffer(out) && s.fold.is_none()
-    }) else {
+    let Some(store) = nest
+        .spec
+        .stores
+        .iter()
+        .find(|s| stage.args[usize::from(s.buffer)].at == At::Buffer(out) && s.fold.is_none())
+    else {
         return false;
     };
     let to = &stage.args[usize::from(store.buffer)];

@@ -1,18 +1,23 @@
 //! The native CPU engine.
 //!
-//! `schedule` turns a graph of primitives into a [`Plan`] of steps, `fuse` builds the kernels among them, `run` executes a plan, and
-//! `routines`, `matmul` and `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
+//! `schedule` turns a graph of primitives into pieces of work, `fuse` builds the kernels among them, `tile` puts together what runs together,
+//! `assemble` makes a [`Plan`](plan::Plan) of it and `memory` gives its buffers places; `run` executes a plan, and `routines`, `matmul` and
+//! `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
 //! threads; kernels and routines never read or write outside their buffers; scalars are run-time arguments.
 
+mod assemble;
 mod cache;
 mod fuse;
 mod index;
 mod matmul;
+mod memory;
+mod piece;
 mod plan;
 mod routines;
 mod run;
 mod schedule;
 mod stream;
+mod tile;
 
 use std::{
     sync::{
@@ -29,8 +34,11 @@ pub use plan::Program;
 
 use crate::{
     buffer::{Pool, Shared, Storage},
+    cost::Machine,
     engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value},
-    kernel::Compiler,
+    kernel::{Compiler, Nest},
+    options::Options,
+    pipeline::{Optimized, optimize},
     threads::Threads,
 };
 use cache::Cache;
@@ -70,10 +78,11 @@ impl Native {
     /// # Errors
     /// The code generator does not know this processor.
     pub fn new(config: NativeConfig) -> Result<Native, EngineError> {
+        let threads = Threads::new(config.threads);
         Ok(Native {
             config,
-            compiler: Arc::new(Builder::new()?),
-            threads: Threads::new(config.threads),
+            compiler: Arc::new(Builder::new(threads.count())?),
+            threads,
             pool: Pool::new(config.memory_limit),
             cache: Cache::new(config.cache_capacity),
             stats: EngineStats::default(),
@@ -92,7 +101,7 @@ impl Native {
                 Arg::Scalar(s) => OperandType::Scalar(*s),
             })
             .collect();
-        self.compiler.build(&gt_ir::expand(op, &types)?)
+        self.compiler.build(&gt_ir::expand(op, &types)?, &[])
     }
 }
 
@@ -102,31 +111,49 @@ struct Builder {
     kernels: AtomicU64,
     nanos: AtomicU64,
     simd: String,
+    threads: usize,
+    machine: Machine,
 }
 
 impl Builder {
-    fn new() -> Result<Builder, EngineError> {
+    fn new(threads: usize) -> Result<Builder, EngineError> {
         let compiler = Compiler::new()?;
         let simd = compiler.simd();
         let (kernels, nanos) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Builder { compiler: Mutex::new(compiler), kernels, nanos, simd })
+        let machine = Machine::default();
+        Ok(Builder { compiler: Mutex::new(compiler), kernels, nanos, simd, threads, machine })
     }
 
-    fn build(&self, primitives: &Graph) -> Result<Program, EngineError> {
+    fn build(&self, primitives: &Graph, donated: &[bool]) -> Result<Program, EngineError> {
         let start = now();
         let scheduled = schedule::schedule(primitives)?;
-        let nests: Vec<_> = scheduled.nests().collect();
+        let mut plan = assemble::assemble(primitives, scheduled, donated, self.threads)?;
+        let mut nests: Vec<&Nest> = Vec::new();
+        for (nest, code) in plan.nests_mut() {
+            *code = nests.len();
+            nests.push(nest);
+        }
         let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
         let kernels = compiler.compile(&nests)?;
         self.kernels.fetch_add(kernels.len() as u64, Relaxed);
         self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
-        Ok(Program::new(scheduled, kernels))
+        Ok(Program::new(plan, kernels))
     }
 }
 
 impl Compile for Builder {
-    fn compile(&self, region: &Graph, _donated: &[bool]) -> Result<Compiled, EngineError> {
-        Ok(Compiled { program: self.build(&region.expanded()?)? })
+    fn compile(
+        &self,
+        region: &Graph,
+        donated: &[bool],
+        options: &Options,
+    ) -> Result<Compiled, EngineError> {
+        let start = now();
+        let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
+        let program = self.build(&graph, donated)?;
+        (report.kernels, report.launches) = (program.n_kernels(), program.n_steps());
+        report.compile_ns = start.elapsed().as_nanos() as u64;
+        Ok(Compiled { program, report })
     }
 }
 
@@ -172,9 +199,9 @@ impl Engine for Native {
             args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None });
         let scalars =
             args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
-        let inputs: SmallVec<[&Value; 4]> = inputs.collect();
+        let inputs: SmallVec<[Value; 4]> = inputs.cloned().collect();
         let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
-        let mut values = run::run(&self.context(), program.plan(), &inputs, &scalars)?;
+        let mut values = run::run(&self.context(), program.loaded(), &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
     }
 
@@ -188,10 +215,9 @@ impl Engine for Native {
         inputs: &mut Vec<Value>,
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-        let borrowed: SmallVec<[&Value; 8]> = inputs.iter().collect();
-        program.plan().check(&borrowed, scalars)?;
+        program.plan().check(inputs, scalars)?;
         self.stats.programs_run += 1;
-        run::run(&self.context(), program.plan(), &borrowed, scalars)
+        run::run(&self.context(), program.loaded(), inputs, scalars)
     }
 
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {

@@ -6,15 +6,15 @@ use gt_ir::{DType, Op, Type};
 use smallvec::SmallVec;
 
 use super::plan::{BufferId, ScalarArg};
-use crate::kernel::{Access, Binary, Expr, KernelSpec};
+use crate::kernel::{Access, Binary, Cut, KernelSpec};
 
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
-    Kernel(KernelPiece),
-    MatMul(MatMul),
+    Kernel(Box<KernelPiece>),
+    MatMul(Box<MatMul>),
     Fold(Fold),
-    Routine(Routine),
+    Routine(Box<Routine>),
 }
 
 /// A loop nest and what it works on.
@@ -24,9 +24,8 @@ pub(super) struct KernelPiece {
     pub(super) spec: KernelSpec,
     pub(super) buffers: SmallVec<[BufferId; 4]>,
     pub(super) scalars: SmallVec<[ScalarArg; 2]>,
-    /// How a long reduction is cut: iterations of its first reduce loop in a chunk, and the number of chunks. Its result has one row of
-    /// partial results a chunk.
-    pub(super) chunks: Option<(usize, usize)>,
+    /// How a long reduction is done in pieces: then its result has one row of partial results each.
+    pub(super) cut: Option<Cut>,
 }
 
 /// A strided operand of a matrix product: strides of the batch dimensions, rows and columns.
@@ -73,23 +72,48 @@ pub(super) struct Routine {
     pub(super) out_ty: Type,
 }
 
+impl MatMul {
+    /// Whether it can be a stage of a tile: not where each row meets another right side, since rows of one tile share it.
+    pub(super) fn is_tiled(&self) -> bool {
+        let batched = self.batch.iter().any(|&b| b != 1);
+        matches!(self.dtype, DType::F32 | DType::F64)
+            && self.k > 0
+            && self.n > 0
+            && self.m > usize::from(batched)
+            && !self.batch.contains(&0)
+    }
+}
+
+impl Routine {
+    /// Whether it may find its data unfit: such a step comes before anything is overwritten.
+    pub(super) fn can_fail(&self) -> bool {
+        matches!(self.op, Op::Gather(_) | Op::IndexSelect(_) | Op::ScatterAdd(_) | Op::IndexAdd(_))
+    }
+}
+
 impl KernelPiece {
+    /// Leaves out parallel loops of one iteration and makes one of two neighbors wherever every access walks them as one.
+    pub(super) fn merge_loops(&mut self) {
+        for l in (0..self.n_parallel()).rev() {
+            let (inner, spec) = (self.spec.loops[l], &mut self.spec);
+            let is_unit = inner.extent == 1;
+            let fits = |x: &Access| x.strides[l - 1] == x.strides[l] * inner.extent as i64;
+            if is_unit || l > 0 && spec.accesses().all(fits) {
+                let gone = if is_unit { l } else { l - 1 };
+                if !is_unit {
+                    spec.loops[l].extent *= spec.loops[gone].extent;
+                }
+                spec.loops.remove(gone);
+                for access in spec.accesses_mut() {
+                    access.strides.remove(gone);
+                }
+            }
+        }
+    }
+
     /// The buffer argument numbers that are written.
     pub(super) fn stored(&self) -> impl Iterator<Item = u16> + '_ {
         self.spec.stores.iter().map(|s| s.buffer)
-    }
-
-    /// Every load: its buffer argument and where it reads.
-    pub(super) fn loads(&self) -> impl Iterator<Item = (u16, &Access)> {
-        self.spec.nodes.iter().filter_map(|n| match &n.expr {
-            Expr::Load { buffer, access } => Some((*buffer, access)),
-            Expr::Scalar(_)
-            | Expr::Index(_)
-            | Expr::Unary(..)
-            | Expr::Binary(..)
-            | Expr::Select(..)
-            | Expr::Cast(_) => None,
-        })
     }
 
     pub(super) fn buffer(&self, argument: u16) -> BufferId {
@@ -114,16 +138,10 @@ impl Piece {
 
     pub(super) fn reads(&self) -> SmallVec<[BufferId; 4]> {
         match self {
-            Piece::Kernel(k) => k.loads().map(|(b, _)| k.buffer(b)).collect(),
+            Piece::Kernel(k) => k.spec.loads().map(|(b, _)| k.buffer(b)).collect(),
             Piece::MatMul(m) => SmallVec::from_slice(&[m.lhs.buffer, m.rhs.buffer]),
             Piece::Fold(f) => SmallVec::from_slice(&[f.from]),
             Piece::Routine(r) => r.inputs.iter().map(|(b, _)| *b).collect(),
         }
-    }
-
-    /// Whether it may find its data unfit: such a step comes before anything is overwritten.
-    pub(super) fn can_fail(&self) -> bool {
-        let Piece::Routine(r) = self else { return false };
-        matches!(r.op, Op::Gather(_) | Op::IndexSelect(_) | Op::ScatterAdd(_) | Op::IndexAdd(_))
     }
 }

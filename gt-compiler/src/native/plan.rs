@@ -142,7 +142,7 @@ pub(super) struct Stage {
 #[derive(Debug)]
 pub(super) enum Work {
     /// A kernel over the rows; `code` is its number among the kernels of the program.
-    Kernel { nest: Nest, code: usize },
+    Kernel { nest: Box<Nest>, code: usize },
     /// A product of the rows of its left side.
     Product(Product),
 }
@@ -220,10 +220,12 @@ impl Plan {
         self.waves.iter_mut().flat_map(|w| &mut w.jobs).flat_map(|job| {
             let mut found: SmallVec<[(&Nest, &mut usize); 4]> = SmallVec::new();
             match job {
-                Job::Tile(t) => found.extend(t.stages.iter_mut().filter_map(|s| match &mut s.work {
-                    Work::Kernel { nest, code } => Some((&*nest, code)),
-                    Work::Product(_) => None,
-                })),
+                Job::Tile(t) => {
+                    found.extend(t.stages.iter_mut().filter_map(|s| match &mut s.work {
+                        Work::Kernel { nest, code } => Some((&**nest, code)),
+                        Work::Product(_) => None,
+                    }))
+                }
                 Job::Chunked(c) => found.push((&c.nest, &mut c.code)),
                 Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
             }
@@ -252,22 +254,20 @@ impl Plan {
 }
 
 impl KernelPiece {
-    /// As a job of its own, when it is cut into chunks.
+    /// As a job of its own, when it is done in pieces.
     pub(super) fn chunked(&self) -> Option<Chunked> {
-        let (chunk, _) = self.chunks?;
+        let cut = self.cut?;
         let nest = Nest::new(self.spec.clone());
-        let store = self.spec.stores.first()?;
-        let out = usize::from(store.buffer);
+        let out = usize::from(self.spec.stores.first()?.buffer);
         let row = nest.spec.parallel_len() * self.spec.buffers[out].size();
-        let extent = nest.split_extent(nest.split_reduce);
         Some(Chunked {
             code: 0,
             buffers: self.buffers.clone(),
             scalars: self.scalars.clone(),
             out,
             row,
-            chunk,
-            extent,
+            chunk: cut.chunk,
+            extent: nest.reduce_extent(),
             nest,
         })
     }

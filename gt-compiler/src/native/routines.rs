@@ -11,10 +11,10 @@ use gt_ir::{
 use half::{bf16, f16};
 
 use super::{
-    plan::{Partials, Routine},
-    run::{Buffers, Context, Target},
+    piece::{Fold, Routine},
+    run::{Context, Memory, Target},
 };
-use crate::{buffer::Storage, engine::EngineError, kernel::Binary};
+use crate::{engine::EngineError, kernel::Binary};
 
 /// Random numbers drawn by one task; a multiple of every Philox block.
 const RANDOM_GRAIN: usize = 1 << 14;
@@ -37,57 +37,47 @@ fn cut(shape: &Shape, axis: usize) -> Cut {
 }
 
 /// Runs a routine; `scalars` are the literal operands' bits.
+#[expect(unsafe_code, reason = "writes a buffer of the plan")]
 pub(super) fn run(
     context: &Context<'_>,
     step: &Routine,
-    buffers: &mut Buffers<'_>,
+    memory: &Memory<'_>,
     scalars: &[u64],
 ) -> Result<(), EngineError> {
-    let mut out = buffers.take(step.out)?;
-    let bytes = |i: usize| step.inputs.get(i).map_or(&[][..], |(b, _)| buffers.bytes(*b));
+    // SAFETY: this job is the one that writes its result, which is none of its operands.
+    let to = unsafe { memory.bytes_mut(step.out) };
+    let bytes = |i: usize| step.inputs.get(i).map_or(&[][..], |(b, _)| memory.bytes(*b));
     let ty = |i: usize| step.inputs.get(i).map_or(step.out_ty, |(_, ty)| *ty);
-    let result = match (step.op, out.as_mut_slice()) {
-        (_, None) => Err(EngineError::Codegen("an output is not writable".into())),
-        (Op::Argmax(a), Some(to)) => {
-            argmax_any(
-                &ty(0),
-                cut(&ty(0).shape, usize::from(a.axis)),
-                bytes(0),
-                bytemuck::cast_slice_mut(to),
-            );
-            Ok(())
+    match step.op {
+        Op::Argmax(a) => {
+            let cut = cut(&ty(0).shape, usize::from(a.axis));
+            argmax_any(&ty(0), cut, bytes(0), bytemuck::cast_slice_mut(to));
         }
-        (Op::Gather(axis), Some(to)) => {
-            gather(step, usize::from(axis.0), [&ty(0), &ty(1)], [bytes(0), bytes(1)], to)
+        Op::Gather(axis) => {
+            gather(step, usize::from(axis.0), [&ty(0), &ty(1)], [bytes(0), bytes(1)], to)?;
         }
-        (Op::IndexSelect(axis), Some(to)) => {
-            index_select(context, step, usize::from(axis.0), &ty(0), [bytes(0), bytes(1)], to)
+        Op::IndexSelect(axis) => {
+            index_select(context, step, usize::from(axis.0), &ty(0), [bytes(0), bytes(1)], to)?;
         }
-        (Op::ScatterAdd(axis), Some(to)) => {
+        Op::ScatterAdd(axis) => {
             to.copy_from_slice(bytes(0));
-            scatter_add(step, usize::from(axis.0), [&ty(0), &ty(1)], [bytes(1), bytes(2)], to)
+            scatter_add(step, usize::from(axis.0), [&ty(0), &ty(1)], [bytes(1), bytes(2)], to)?;
         }
-        (Op::IndexAdd(axis), Some(to)) => {
+        Op::IndexAdd(axis) => {
             to.copy_from_slice(bytes(0));
-            index_add(step, usize::from(axis.0), &ty(0), [bytes(1), bytes(2)], to)
+            index_add(step, usize::from(axis.0), &ty(0), [bytes(1), bytes(2)], to)?;
         }
-        (Op::Rand(_), Some(to)) => {
-            random(context, Distribution::Uniform, &step.out_ty, scalars, to)
+        Op::Rand(_) => random(context, Distribution::Uniform, &step.out_ty, scalars, to),
+        Op::Randn(_) => random(context, Distribution::Normal, &step.out_ty, scalars, to),
+        Op::Randint(_) => {
+            let [low, high, seed] = *scalars else {
+                return Err(EngineError::Codegen("randint takes three literals".into()));
+            };
+            let distribution = Distribution::Integers { low: low as i64, high: high as i64 };
+            random(context, distribution, &step.out_ty, &[seed], to);
         }
-        (Op::Randn(_), Some(to)) => {
-            random(context, Distribution::Normal, &step.out_ty, scalars, to)
-        }
-        (Op::Randint(_), Some(to)) => match *scalars {
-            [low, high, seed] => {
-                let distribution = Distribution::Integers { low: low as i64, high: high as i64 };
-                random(context, distribution, &step.out_ty, &[seed], to)
-            }
-            _ => Err(EngineError::Codegen("randint takes three literals".into())),
-        },
-        (op, Some(_)) => Err(EngineError::Codegen(format!("{op} is no routine"))),
-    };
-    result?;
-    buffers.put(step.out, out);
+        op => return Err(EngineError::Codegen(format!("{op} is no routine"))),
+    }
     Ok(())
 }
 
@@ -97,13 +87,12 @@ fn random(
     ty: &Type,
     scalars: &[u64],
     out: &mut [u8],
-) -> Result<(), EngineError> {
+) {
     let seed = scalars.first().copied().unwrap_or(0);
     let grain = RANDOM_GRAIN * ty.dtype.size();
     parallel_chunks(context, out, grain, &|i, chunk| {
         philox::fill(distribution, ty.dtype, seed, (i * RANDOM_GRAIN) as u64, chunk);
     });
-    Ok(())
 }
 
 /// Calls `f(i, chunk)` for the pieces of `out`, on all threads.
@@ -115,7 +104,7 @@ fn parallel_chunks(
     f: &(dyn Fn(usize, &mut [u8]) + Sync),
 ) {
     let (target, len) = (Target(out.as_mut_ptr()), out.len());
-    context.threads.run(len.div_ceil(grain.max(1)), &|i| {
+    context.threads.run(len.div_ceil(grain.max(1)), &|i, _| {
         let (start, end) = (i * grain, ((i + 1) * grain).min(len));
         // SAFETY: pieces are disjoint and inside `out`, which is borrowed mutably meanwhile.
         let chunk = unsafe {
@@ -125,15 +114,12 @@ fn parallel_chunks(
     });
 }
 
-/// Folds the pieces of a reduction: `n_chunks` rows of `len` partial results. Floats add up in `f64`.
-pub(super) fn fold(
-    context: &Context<'_>,
-    partials: &Partials,
-    len: usize,
-    from: &[u8],
-    out: &mut Storage,
-) {
-    let Some(to) = out.as_mut_slice() else { return };
+/// Folds the rows of partial results of a reduction. Floats add up in `f64`.
+#[expect(unsafe_code, reason = "writes a buffer of the plan")]
+pub(super) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) {
+    let (len, from) = (partials.len, memory.bytes(partials.from));
+    // SAFETY: this job is the one that writes its result, which is another buffer than the partial results.
+    let to = unsafe { memory.bytes_mut(partials.out) };
     match partials.dtype {
         DType::F32 => {
             let from: &[f32] = bytemuck::cast_slice(from);
@@ -172,7 +158,7 @@ fn fold_float(op: Binary, len: usize, j: usize, at: impl Fn(usize) -> f64, n: us
 
 fn fold_int<T: Pod + Ord + Send + Sync>(
     context: &Context<'_>,
-    partials: &Partials,
+    partials: &Fold,
     len: usize,
     from: &[u8],
     to: &mut [u8],

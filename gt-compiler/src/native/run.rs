@@ -275,7 +275,7 @@ impl Call<'_> {
         match &stage.work {
             Work::Kernel { code, nest } => {
                 args.extend(stage.scalars.iter().map(|s| scalar(*s, self.scalars)));
-                let all = Range { start: 0, end: nest.split_extent(nest.split_reduce) };
+                let all = Range { start: 0, end: nest.reduce_extent() };
                 // SAFETY: the plan sized every buffer for the spec's accesses; tasks have disjoint rows, so disjoint stores.
                 unsafe { self.kernel(*code).call(args, rows, all) };
             }
@@ -294,12 +294,11 @@ impl Call<'_> {
         let mut args: SmallVec<[u64; 24]> =
             job.buffers.iter().map(|b| self.memory.address(*b) as u64).collect();
         args.extend(job.scalars.iter().map(|s| scalar(*s, self.scalars)));
-        let all = Range { start: 0, end: job.nest.split_extent(job.nest.split_parallel) };
+        let all = Range { start: 0, end: job.nest.parallel_extent() };
         self.context.threads.run(job.n_chunks(), &|i, _| {
             let mut own = args.clone();
             own[job.out] += (i * job.row) as u64;
-            let chunk =
-                Range { start: i * job.chunk, end: ((i + 1) * job.chunk).min(job.extent) };
+            let chunk = Range { start: i * job.chunk, end: ((i + 1) * job.chunk).min(job.extent) };
             // SAFETY: as in `stage`; each chunk has its own row of partial results.
             unsafe { self.kernel(job.code).call(&own, all, chunk) };
         });

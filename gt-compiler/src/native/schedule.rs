@@ -1,4 +1,4 @@
-//! From a graph of primitives to a plan.
+//! From a graph of primitives to pieces of work.
 //!
 //! A node is either materialized (it has a buffer) or computed inside the kernels that use it. Inputs, outputs, results of reductions,
 //! products and routines, and what those need as operands are materialized; so are values used by several kernels when computing them again
@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::{
     fuse::Fuse,
-    plan::{BufferId, MatMul, Matrix, Plan, Routine, ScalarArg, Step, Work},
+    piece::{MatMul, Matrix, Piece, Routine},
+    plan::{BufferId, ScalarArg},
 };
 use crate::{
     engine::EngineError,
@@ -83,51 +84,34 @@ pub(super) fn action(op: &Op) -> Action {
     }
 }
 
+/// The pieces of a graph, and the buffers they work on.
+pub(super) struct Schedule {
+    pub(super) pieces: Vec<Piece>,
+    /// Bytes of each buffer; those of the inputs come first.
+    pub(super) sizes: Vec<usize>,
+    pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
+}
+
 /// Schedules a graph of primitives.
-pub(super) fn schedule(graph: &Graph) -> Result<Plan, EngineError> {
+pub(super) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
     let mut s = Scheduler {
         graph,
-        plan: Plan::default(),
+        pieces: Vec::new(),
+        sizes: Vec::new(),
         place: vec![None; graph.len()],
         roots: roots(graph),
     };
-    s.plan.n_scalars = graph.slots().len();
     for &id in graph.inputs() {
         let ty = graph.node(id).ty;
-        s.plan.inputs.push(ty);
         s.place[id.index()] = Some(s.buffer(&ty));
     }
     for id in graph.ids().filter(|id| s.roots[id.index()]).collect::<Vec<_>>() {
         s.materialize(id)?;
     }
-    for &id in graph.outputs() {
-        let buffer = s.materialize(id)?;
-        s.plan.outputs.push((buffer, graph.node(id).ty));
-    }
-    mark_frees(&mut s.plan);
-    Ok(s.plan)
-}
-
-/// Lets every buffer go after its last use.
-fn mark_frees(plan: &mut Plan) {
-    let mut needed = vec![false; plan.buffers.len()];
-    plan.outputs.iter().for_each(|(b, _)| needed[b.0 as usize] = true);
-    for step in plan.steps.iter_mut().rev() {
-        let mut used: SmallVec<[BufferId; 6]> = SmallVec::new();
-        match &step.work {
-            Work::Kernel(k) => {
-                used.extend(k.buffers.iter().copied());
-                used.extend(k.partials.iter().map(|p| p.out));
-            }
-            Work::MatMul(m) => used.extend([m.lhs.buffer, m.rhs.buffer, m.out]),
-            Work::Routine(r) => used.extend(r.inputs.iter().map(|(b, _)| *b).chain([r.out])),
-        }
-        for b in used {
-            if !std::mem::replace(&mut needed[b.0 as usize], true) {
-                step.frees.push(b);
-            }
-        }
-    }
+    let outputs = graph.outputs().iter();
+    let outputs = outputs.map(|&id| Ok((s.materialize(id)?, graph.node(id).ty)));
+    let outputs = outputs.collect::<Result<_, EngineError>>()?;
+    Ok(Schedule { pieces: s.pieces, sizes: s.sizes, outputs })
 }
 
 /// Which nodes are materialized.
@@ -247,7 +231,8 @@ fn shared_roots(graph: &Graph, costs: &[u32], roots: &mut [bool]) {
 
 pub(super) struct Scheduler<'g> {
     pub(super) graph: &'g Graph,
-    pub(super) plan: Plan,
+    pieces: Vec<Piece>,
+    sizes: Vec<usize>,
     /// The buffer of each materialized node.
     pub(super) place: Vec<Option<BufferId>>,
     pub(super) roots: Vec<bool>,
@@ -263,12 +248,12 @@ impl Scheduler<'_> {
     }
 
     pub(super) fn buffer_of(&mut self, bytes: usize) -> BufferId {
-        self.plan.buffers.push(bytes);
-        BufferId(self.plan.buffers.len() as u32 - 1)
+        self.sizes.push(bytes);
+        BufferId(self.sizes.len() as u32 - 1)
     }
 
-    pub(super) fn push(&mut self, work: Work) {
-        self.plan.steps.push(Step { work, frees: SmallVec::new() });
+    pub(super) fn push(&mut self, piece: Piece) {
+        self.pieces.push(piece);
     }
 
     /// The buffer of a node, computed now if it was not before.
@@ -432,7 +417,7 @@ impl Scheduler<'_> {
             rhs: self.matrix(b)?,
             out,
         };
-        self.push(Work::MatMul(Box::new(work)));
+        self.push(Piece::MatMul(Box::new(work)));
         Ok(())
     }
 
@@ -462,7 +447,8 @@ impl Scheduler<'_> {
                 inputs.push((self.materialize(operand)?, self.ty(operand)));
             }
         }
-        self.push(Work::Routine(Box::new(Routine { op, inputs, scalars, out, out_ty })));
+        let routine = Routine { op, inputs, scalars, out, out_ty };
+        self.push(Piece::Routine(Box::new(routine)));
         Ok(())
     }
 

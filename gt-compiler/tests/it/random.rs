@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Value};
 use gt_ir::{
     DType, Entry, HostTensor, Op, Operand, Tape, ValueId, interp, lower,
-    testing::{Config, Source, difference, inputs, tape},
+    testing::{Config, Source, difference, inputs, same_bits, tape},
 };
 
 pub(crate) fn native(threads: usize) -> Native {
@@ -127,8 +127,17 @@ fn check(config: &Config, seeds: std::ops::Range<u64>) {
             continue;
         }
         let eager = eager(&mut engine, &tape, &data);
-        compare(&format!("seed {seed}, eager"), &tape, &data, eager);
         let fused = fused(&mut engine, &tape, &data);
+        if let (Ok(eager), Ok(fused)) = (&eager, &fused) {
+            for (id, want) in eager {
+                assert!(
+                    same_bits(want, &fused[id]),
+                    "seed {seed}: {id} has other bits\n{}",
+                    gt_ir::text::print(&tape)
+                );
+            }
+        }
+        compare(&format!("seed {seed}, eager"), &tape, &data, eager);
         compare(&format!("seed {seed}, fused"), &tape, &data, fused);
     }
 }

@@ -71,3 +71,10 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
     let at = a.iter().zip(&b).position(|(x, y)| !near(*x, *y))?;
     Some(format!("{ty}: element {at} is {} and {}", a[at], b[at]))
 }
+
+/// Whether two tensors are the same to the bit, every `nan` being the same.
+pub fn same_bits(a: &HostTensor, b: &HostTensor) -> bool {
+    let nan = |x: f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
+    let bits = |t: &HostTensor| t.to_f64().into_iter().map(nan).collect::<Vec<_>>();
+    a.ty().same_layout(b.ty()) && (a.bytes() == b.bytes() || bits(a) == bits(b))
+}

@@ -17,7 +17,7 @@ mod generate;
 mod propose;
 mod source;
 
-pub use data::{difference, inputs, tensor};
+pub use data::{difference, inputs, same_bits, tensor};
 pub use generate::tape;
 pub use source::Source;
 

@@ -15,7 +15,6 @@ use crate::{
     native::{
         piece::{KernelPiece, MatMul, Matrix, Piece},
         plan::{Arg, At, BufferId, CopyOut, Product, ScalarArg, Stage, Tile, Work},
-        stream,
     },
 };
 
@@ -64,7 +63,7 @@ pub(super) struct KernelStage {
 
 enum Draft {
     Kernel(KernelStage),
-    Product { work: MatMul, outer: [Strides; 3], row: [i64; 2] },
+    Product { work: Box<MatMul>, outer: [Strides; 3], row: [i64; 2] },
 }
 
 impl KernelStage {
@@ -91,7 +90,7 @@ impl KernelStage {
             let strides = rows::refine_strides(&own, &access.strides, to);
             access.strides = strides.into_iter().collect();
         }
-        let (at, mut l) = (rows::boundaries(&own), 0);
+        let (at, mut l, mut begun) = (rows::boundaries(&own), 0, None);
         stage.spec.loops = rows::boundaries(to)[1..]
             .iter()
             .zip(to)
@@ -99,7 +98,11 @@ impl KernelStage {
                 while at[l + 1] < *end {
                     l += 1;
                 }
-                Loop { extent, reduce: self.spec.loops[l].reduce }
+                // What a loop is cut into runs on from one to the next.
+                let of = self.spec.loops[l];
+                let joined = of.reduce && (of.joined || begun == Some(l));
+                begun = Some(l);
+                Loop { extent, joined, ..of }
             })
             .collect();
         stage
@@ -111,7 +114,7 @@ impl KernelStage {
         let refined = rows::refine(&own, &rows::boundaries(dims))?;
         let n_rows = rows::prefix(&refined, rows)?;
         let folded: SmallVec<[usize; 4]> =
-            (n..k.spec.loops.len()).filter(|&l| k.spec.loops[l].extent > 1).collect();
+            (n..k.spec.loops.len()).filter(|&l| k.spec.loops[l].extent != 1).collect();
         let split = |access: &Access| -> (Strides, Access) {
             let strides = rows::refine_strides(&own, &access.strides[..n], &refined);
             let mut outer = rows::merged(&refined[..n_rows], &strides[..n_rows], dims);
@@ -126,22 +129,23 @@ impl KernelStage {
         stage.spec.scalars = k.spec.scalars.clone();
         stage.spec.rows = true;
         stage.spec.fold_order = k.spec.fold_order;
-        stage.spec.loops =
-            std::iter::once(Loop { extent: *dims.last()?, reduce: false })
-                .chain(refined[n_rows..].iter().map(|&extent| Loop { extent, reduce: false }))
-                .chain(folded.iter().map(|&l| k.spec.loops[l]))
-                .collect();
+        let parallel = std::iter::once(dims.last()?).chain(&refined[n_rows..]);
+        stage.spec.loops = parallel.map(|&extent| Loop::parallel(extent)).collect();
+        stage.spec.loops.extend(folded.iter().enumerate().map(|(i, &l)| {
+            // Across a loop of one iteration left out, dims are neighbors if it was the neighbor of both.
+            let from = if i == 0 { n } else { folded[i - 1] + 1 };
+            let joined = i > 0 && k.spec.loops[from..=l].iter().all(|l| l.joined);
+            Loop { joined, ..k.spec.loops[l] }
+        }));
         for node in &k.spec.nodes {
             let mut node = node.clone();
-            let buffer = node.expr.buffer();
+            let mut outer = Strides::new();
             if let Some(access) = node.expr.access_mut() {
-                let (outer, inner) = split(access);
-                *access = inner;
-                if let Some(number) = buffer {
-                    let (buffer, dtype) = (k.buffer(number), node.dtype);
-                    let number = stage.add_argument(Argument { buffer, dtype, outer });
-                    node.expr.set_buffer(number);
-                }
+                (outer, *access) = split(access);
+            }
+            if let Some(number) = node.expr.buffer_mut() {
+                let (buffer, dtype) = (k.buffer(*number), node.dtype);
+                *number = stage.add_argument(Argument { buffer, dtype, outer });
             }
             stage.spec.nodes.push(node);
         }
@@ -158,7 +162,7 @@ impl KernelStage {
     }
 
     fn reads(&self) -> impl Iterator<Item = BufferId> + '_ {
-        self.spec.nodes.iter().filter_map(|n| n.expr.buffer()).map(|b| self.argument(b).buffer)
+        self.spec.loads().map(|(b, _)| self.argument(b).buffer)
     }
 
     fn writes(&self) -> impl Iterator<Item = BufferId> + '_ {
@@ -217,7 +221,11 @@ fn product(m: &MatMul, dims: &[usize], rows: usize) -> Option<Draft> {
         step *= *extent as i64;
     }
     let (out, out_row) = cut(&out);
-    Some(Draft::Product { work: m.clone(), outer: [lhs, rhs, out], row: [lhs_row, out_row] })
+    Some(Draft::Product {
+        work: Box::new(m.clone()),
+        outer: [lhs, rhs, out],
+        row: [lhs_row, out_row],
+    })
 }
 
 /// Makes the tile of a group; `None` where its pieces cannot be cut after all.
@@ -238,9 +246,7 @@ pub(in crate::native) fn tile(
 fn weight(piece: &Piece) -> usize {
     match piece {
         Piece::Kernel(k) => iterations(piece) * (1 + k.spec.nodes.len() / 8),
-        Piece::MatMul(m) => {
-            m.batch.iter().product::<usize>() * m.m * m.n * m.k / PRODUCT_WEIGHT
-        }
+        Piece::MatMul(m) => m.batch.iter().product::<usize>() * m.m * m.n * m.k / PRODUCT_WEIGHT,
         Piece::Fold(_) | Piece::Routine(_) => iterations(piece),
     }
 }
@@ -341,7 +347,15 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
     let n_tiles = n_outer * n_rows.div_ceil(block);
     let n_tasks = (total / GRAIN).clamp(1, n_tiles.min(TASKS * setting.threads));
     let stages = drafts.into_iter().map(|d| stage(d, &scratch)).collect();
-    Tile { outer, rows: n_rows, block, n_tasks, scratch: scratch.len, stages, copies: scratch.copies }
+    Tile {
+        outer,
+        rows: n_rows,
+        block,
+        n_tasks,
+        scratch: scratch.len,
+        stages,
+        copies: scratch.copies,
+    }
 }
 
 /// Rows of a tile.
@@ -388,7 +402,11 @@ fn stage(draft: Draft, scratch: &Scratch) -> Stage {
         Draft::Kernel(k) => {
             let args =
                 k.arguments.iter().map(|a| arg(a.buffer, &a.outer, a.dtype.size(), 0)).collect();
-            Stage { work: Work::Kernel { nest: Nest::new(k.spec), code: 0 }, args, scalars: k.scalars }
+            Stage {
+                work: Work::Kernel { nest: Box::new(Nest::new(k.spec)), code: 0 },
+                args,
+                scalars: k.scalars,
+            }
         }
         Draft::Product { work, outer, row } => {
             let size = work.dtype.size();
@@ -410,9 +428,4 @@ fn stage(draft: Draft, scratch: &Scratch) -> Stage {
             Stage { work: Work::Product(product), args, scalars: SmallVec::new() }
         }
     }
-}
-
-/// Whether a buffer's rows may be stored past the caches.
-pub(in crate::native) fn may_stream(bytes: usize) -> bool {
-    bytes >= stream::LEAST
 }

@@ -28,18 +28,29 @@ const MAX_PIECES: usize = 48;
 
 /// Pieces that run together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Group {
+pub(in crate::native) struct Group {
     /// Their numbers, ascending.
-    pub(super) pieces: SmallVec<[usize; 4]>,
+    pub(in crate::native) pieces: SmallVec<[usize; 4]>,
     /// The numbers of rows all of them can be cut into, ascending; empty for a piece that runs alone.
-    pub(super) rows: Extents,
+    pub(in crate::native) rows: Extents,
 }
 
 /// Puts pieces into groups, in an order that respects what they read.
-pub(super) fn group(pieces: &[Piece]) -> Vec<Group> {
+pub(in crate::native) fn group(pieces: &[Piece]) -> Vec<Group> {
     let mut grouping = Grouping::new(pieces);
     (0..pieces.len()).for_each(|p| grouping.place(p));
     grouping.order.into_iter().filter_map(|slot| grouping.groups[slot].take()).collect()
+}
+
+/// The numbers of rows a piece can be cut into, ascending; none for one that is no stage of a tile.
+pub(in crate::native) fn cuts(piece: &Piece) -> Extents {
+    let extents = rows::extents(piece).filter(|e| !e.contains(&0));
+    extents.map(|e| usable(&[piece], &rows::boundaries(&e))).unwrap_or_default()
+}
+
+/// Whether a piece stores a buffer from its beginning to its end, element after element.
+pub(in crate::native) fn is_whole(piece: &Piece, buffer: BufferId) -> bool {
+    piece.writes().contains(&buffer) && stored_row(piece, buffer, 1).is_some()
 }
 
 struct Grouping<'p> {
@@ -101,11 +112,7 @@ impl<'p> Grouping<'p> {
     /// The cuts a piece allows; none where it writes only a part of a buffer.
     fn own_rows(&self, piece: &Piece) -> Extents {
         let whole = piece.writes().iter().all(|b| self.n_writes.get(b) == Some(&1));
-        let extents = if whole { rows::extents(piece) } else { None };
-        extents
-            .filter(|e| !e.contains(&0))
-            .map(|e| usable(&[piece], &rows::boundaries(&e)))
-            .unwrap_or_default()
+        if whole { cuts(piece) } else { Extents::new() }
     }
 
     fn begin(&mut self, p: usize, rows: Extents) {
@@ -196,11 +203,10 @@ fn usable(members: &[&Piece], cuts: &[usize]) -> Extents {
     cuts.iter().copied().filter(|&r| rows::common(members, r).is_some()).collect()
 }
 
-/// Whether a product that shares tiles with others does not lose more by working on fewer rows at a time than they save.
+/// Whether products keep their rows: a row of a product is one row of its left side.
 fn worth_it(members: &[&Piece], rows: usize) -> bool {
     members.iter().all(|m| match m {
-        // A vector on the left is a product of one row at a time anyway.
-        Piece::MatMul(m) => m.dtype.is_float() && rows >= m.m,
+        Piece::MatMul(m) => rows >= m.batch.iter().product::<usize>() * m.m,
         Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) => true,
     })
 }
@@ -223,8 +229,8 @@ fn reads_rows(members: &[&Piece], reader: &Piece, rows: usize) -> bool {
             };
             match reader {
                 Piece::Kernel(k) => {
-                    let loads = k.loads().filter(|(arg, _)| k.buffer(*arg) == b);
-                    loads.into_iter().all(|(_, access)| reads_row(k, access, rows, row))
+                    let mut loads = k.spec.loads().filter(|(arg, _)| k.buffer(*arg) == b);
+                    loads.all(|(_, access)| reads_row(k, access, rows, row))
                 }
                 Piece::MatMul(m) => {
                     m.rhs.buffer != b && (m.lhs.buffer != b || lhs_reads_row(m, rows, row))

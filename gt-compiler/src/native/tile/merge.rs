@@ -123,7 +123,7 @@ impl Merger {
             if let Expr::Scalar(slot) = &mut expr {
                 *slot = self.scalar(from.scalars[usize::from(*slot)], node.dtype);
             }
-            expr.operands_mut(|id| *id = names[id.0 as usize]);
+            expr.rename(|id| names[id.0 as usize]);
             names.push(self.node(Node { expr, dtype: node.dtype }));
         }
         for store in &from.spec.stores {
@@ -157,7 +157,10 @@ impl Merger {
 }
 
 /// A kernel without some of its stores, and without what only those needed; `None` when nothing is left.
-pub(super) fn without(stage: &KernelStage, unwanted: impl Fn(BufferId) -> bool) -> Option<KernelStage> {
+pub(super) fn without(
+    stage: &KernelStage,
+    unwanted: impl Fn(BufferId) -> bool,
+) -> Option<KernelStage> {
     let keep = |s: &&Store| !unwanted(stage.argument(s.buffer).buffer);
     let stores: Vec<Store> = stage.spec.stores.iter().filter(keep).cloned().collect();
     if stores.is_empty() {
@@ -186,7 +189,7 @@ pub(super) fn without(stage: &KernelStage, unwanted: impl Fn(BufferId) -> bool) 
         if let Expr::Scalar(slot) = &mut expr {
             *slot = merger.scalar(stage.scalars[usize::from(*slot)], node.dtype);
         }
-        expr.operands_mut(|id| *id = names[id.0 as usize]);
+        expr.rename(|id| names[id.0 as usize]);
         names[i] = merger.node(Node { expr, dtype: node.dtype });
     }
     for store in stores {

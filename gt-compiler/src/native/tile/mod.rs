@@ -9,5 +9,5 @@ mod group;
 mod merge;
 mod rows;
 
-pub(super) use build::{Setting, may_stream, tile};
-pub(super) use group::{Group, group};
+pub(super) use build::{Setting, tile};
+pub(super) use group::{Group, cuts, group, is_whole};

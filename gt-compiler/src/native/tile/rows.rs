@@ -16,8 +16,8 @@ pub(super) type Strides = SmallVec<[i64; 6]>;
 /// The parallel loops of a piece that rows can be made of; `None` for one that runs alone.
 pub(super) fn extents(piece: &Piece) -> Option<Extents> {
     match piece {
-        Piece::Kernel(k) if k.chunks.is_none() => Some(parallel(k)),
-        Piece::MatMul(m) if m.k > 0 => Some(row_loops(m)),
+        Piece::Kernel(k) if k.cut.is_none() => Some(parallel(k)),
+        Piece::MatMul(m) if m.is_tiled() => Some(row_loops(m)),
         Piece::Kernel(_) | Piece::MatMul(_) | Piece::Fold(_) | Piece::Routine(_) => None,
     }
 }
@@ -127,7 +127,10 @@ pub(super) fn common(pieces: &[&Piece], rows: usize) -> Option<Extents> {
     let dims: Extents = if rows == 1 {
         SmallVec::from_slice(&[1])
     } else {
-        breaks.windows(2).map(|w| w[1].is_multiple_of(w[0]).then(|| w[1] / w[0])).collect::<Option<_>>()?
+        breaks
+            .windows(2)
+            .map(|w| w[1].is_multiple_of(w[0]).then(|| w[1] / w[0]))
+            .collect::<Option<_>>()?
     };
     pieces.iter().all(|p| fits(p, &dims, rows)).then_some(dims)
 }

@@ -1,0 +1,126 @@
+//! From pieces to a plan: groups become tiles, tiles and other jobs become waves, buffers get their places.
+//!
+//! Jobs that follow each other and do not depend on each other share a wave: the steps of an optimizer over all its parameters are one
+//! launch, as are the two products of a linear layer's gradient.
+
+use std::collections::BTreeSet;
+
+use gt_ir::Graph;
+use smallvec::SmallVec;
+
+use super::{
+    memory,
+    piece::Piece,
+    plan::{BufferId, Job, Plan, Wave},
+    schedule::Schedule,
+    tile::{self, Group, Setting},
+};
+use crate::engine::EngineError;
+
+/// Assembles the plan of a scheduled graph.
+pub(super) fn assemble(
+    graph: &Graph,
+    schedule: Schedule,
+    donated: &[bool],
+    threads: usize,
+) -> Result<Plan, EngineError> {
+    let Schedule { pieces, sizes, outputs } = schedule;
+    let mut plan = Plan {
+        inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
+        n_scalars: graph.slots().len(),
+        outputs,
+        sizes,
+        ..Plan::default()
+    };
+    let groups = tile::group(&pieces);
+    let needed = needed(&plan, &pieces, &groups);
+    for (group, needed) in groups.iter().zip(&needed) {
+        let members: Vec<&Piece> = group.pieces.iter().map(|&p| &pieces[p]).collect();
+        let jobs = jobs(&plan, &members, group, needed, threads)?;
+        jobs.into_iter().for_each(|job| push(&mut plan.waves, job));
+    }
+    memory::place(&mut plan, donated, threads);
+    Ok(plan)
+}
+
+/// For each group, which of its results something outside reads.
+fn needed(plan: &Plan, pieces: &[Piece], groups: &[Group]) -> Vec<BTreeSet<BufferId>> {
+    const SEVERAL: usize = usize::MAX;
+    let mut reader: Vec<Option<usize>> = vec![None; plan.sizes.len()];
+    for (g, group) in groups.iter().enumerate() {
+        for b in group.pieces.iter().flat_map(|&p| pieces[p].reads()) {
+            let of = &mut reader[b.index()];
+            *of = Some(if of.is_none_or(|r| r == g) { g } else { SEVERAL });
+        }
+    }
+    plan.outputs.iter().for_each(|(b, _)| reader[b.index()] = Some(SEVERAL));
+    let results = |g: &Group| g.pieces.iter().flat_map(|&p| pieces[p].writes()).collect::<Vec<_>>();
+    let outside = |g: usize, b: &BufferId| reader[b.index()].is_some_and(|r| r != g);
+    groups
+        .iter()
+        .enumerate()
+        .map(|(g, group)| results(group).into_iter().filter(|b| outside(g, b)).collect())
+        .collect()
+}
+
+fn jobs(
+    plan: &Plan,
+    members: &[&Piece],
+    group: &Group,
+    needed: &BTreeSet<BufferId>,
+    threads: usize,
+) -> Result<SmallVec<[Job; 1]>, EngineError> {
+    let streams = |b: BufferId| {
+        let whole = members.iter().any(|m| tile::is_whole(m, b));
+        plan.sizes[b.index()] >= super::stream::LEAST && !group.rows.is_empty() && whole
+    };
+    let setting = Setting { threads, sizes: &plan.sizes, needed, streams: &streams };
+    if let [piece] = members {
+        return Ok(SmallVec::from_iter([alone(piece, &group.rows, &setting)?]));
+    }
+    match tile::tile(members, &group.rows, &setting) {
+        Some(tile) => Ok(SmallVec::from_iter([Job::Tile(Box::new(tile))])),
+        None => {
+            // Every result is needed by somebody once its reader is another job.
+            let all = members.iter().flat_map(|m| m.writes()).collect();
+            let setting = Setting { needed: &all, ..setting };
+            members.iter().map(|m| alone(m, &[], &setting)).collect()
+        }
+    }
+}
+
+fn alone(piece: &Piece, rows: &[usize], setting: &Setting<'_>) -> Result<Job, EngineError> {
+    let own = || tile::cuts(piece);
+    let tiled =
+        |rows: &[usize]| tile::tile(&[piece], rows, setting).map(|t| Job::Tile(Box::new(t)));
+    let job = match piece {
+        Piece::Kernel(k) => match k.chunked() {
+            Some(chunked) => Some(Job::Chunked(Box::new(chunked))),
+            None if rows.is_empty() => tiled(&own()),
+            None => tiled(rows),
+        },
+        Piece::MatMul(m) if m.is_tiled() => tiled(&own()),
+        Piece::MatMul(m) => Some(Job::MatMul(m.clone())),
+        Piece::Fold(f) => Some(Job::Fold(Box::new(f.clone()))),
+        Piece::Routine(r) => Some(Job::Routine(r.clone())),
+    };
+    job.ok_or_else(|| EngineError::Codegen("a piece cannot be cut into rows".into()))
+}
+
+/// Adds a job to the last wave where it does not depend on its jobs, else to a new one.
+fn push(waves: &mut Vec<Wave>, job: Job) {
+    if let (Job::Tile(_), Some(last)) = (&job, waves.last_mut())
+        && last.jobs.iter().all(|other| independent(other, &job))
+    {
+        last.jobs.push(job);
+        return;
+    }
+    waves.push(Wave { jobs: SmallVec::from_iter([job]) });
+}
+
+fn independent(a: &Job, b: &Job) -> bool {
+    let (Job::Tile(_), Job::Tile(_)) = (a, b) else { return false };
+    let ((ra, wa), (rb, wb)) = (memory::uses(a), memory::uses(b));
+    let meet = |x: &[BufferId], y: &[BufferId]| x.iter().any(|b| y.contains(b));
+    !meet(&wa, &rb) && !meet(&wb, &ra) && !meet(&wa, &wb)
+}
