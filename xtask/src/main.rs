@@ -8,6 +8,7 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod bench;
 mod reference;
 mod shell;
 mod tidy;
@@ -39,11 +40,8 @@ enum Chore {
     Docs,
     /// Run the tests, writing every snapshot and expectation anew; look at `git diff` afterwards
     Bless,
-    /// Run the benchmarks of docs/benchmarks.md (optimised build); arguments go on to the runner
-    Bench {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
+    /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks, in turn
+    Bench(bench::BenchArgs),
     /// Run a fuzz target for some seconds: text, binary, or run
     Fuzz {
         /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter and engine)
@@ -70,7 +68,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Tidy => tidy::tidy(&root()),
         Chore::Docs => reference::write(&root()),
         Chore::Bless => bless(),
-        Chore::Bench { args } => bench(&args),
+        Chore::Bench(args) => bench::bench(&args),
         Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
     }
 }
@@ -115,13 +113,6 @@ fn bless() -> Result<()> {
         .env("GT_BLESS", "1")
         .run()?;
     Step::new("git", &["status", "--short"]).run()
-}
-
-fn bench(args: &[String]) -> Result<()> {
-    let mut line = vec!["bench", "--bench", "runtime", "--"];
-    line.extend(args.iter().map(String::as_str));
-    cargo(&["build", "--release", "-p", "gt-cli"]).run()?;
-    cargo(&line).run()
 }
 
 /// Coverage-guided, on the stable compiler: the instrumentation is a code generation option and libFuzzer comes with its crate.

@@ -11,6 +11,12 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
+/// Where `cargo` builds.
+pub(crate) fn target_folder() -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(named.unwrap_or_else(|| "target".into()))
+}
+
 /// One command to run.
 pub(crate) struct Step {
     program: String,

@@ -1,0 +1,51 @@
+"""Measuring a work in blocks that somebody else asks for: the other half of `gt-cli bench --paced`.
+
+A work is a function that prepares its inputs and gives a step: a function without arguments that
+computes one step and waits for its result. After the first line, which says that the work is warm,
+each line of standard input holds the seconds of a block and is answered with the milliseconds of
+its steps; at the end of the input a last line tells what was measured besides.
+"""
+
+import json
+import sys
+import time
+
+WARM_UP_STEPS, WARM_UP_SECONDS, MIN_SAMPLES = 5, 0.3, 5
+
+
+def memory(line):
+    """A line of what Linux says of this process's memory, in bytes."""
+    with open("/proc/self/status") as status:
+        for text in status:
+            if text.startswith(line):
+                return int(text.split()[1]) * 1024
+    return 0
+
+
+def say(**what):
+    print(json.dumps(what), flush=True)
+
+
+def block(step, seconds):
+    samples, start = [], time.perf_counter()
+    while len(samples) < MIN_SAMPLES or time.perf_counter() - start < seconds:
+        before = time.perf_counter()
+        step()
+        samples.append((time.perf_counter() - before) * 1e3)
+    return samples
+
+
+def serve(works, name):
+    resident = memory("VmRSS:")
+    step = works[name]()
+    prepared = time.perf_counter()
+    step()
+    first = time.perf_counter()
+    n_steps = 0
+    while n_steps < WARM_UP_STEPS or time.perf_counter() - first < WARM_UP_SECONDS:
+        step()
+        n_steps += 1
+    say(ready=True)
+    for line in sys.stdin:
+        say(samples=block(step, float(line)))
+    say(work=name, first_s=first - prepared, peak_bytes=memory("VmHWM:") - resident)

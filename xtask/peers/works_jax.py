@@ -1,0 +1,179 @@
+"""The works of docs/benchmarks.md for JAX: `works_jax.py jit WORK`, served by pace.py.
+
+f32, every step one jitted function, its parameters donated. `dispatch2000` measures dispatching,
+so only the addition is jitted: jitting the loop would leave nothing of it.
+"""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+
+import pace
+
+
+def key(n):
+    return jax.random.key(n)
+
+
+def linear(n, inputs, outputs):
+    """A layer with PyTorch's default initialization."""
+    bound = inputs**-0.5
+    weight = jax.random.uniform(key(n), (outputs, inputs), jnp.float32, -bound, bound)
+    return {"weight": weight, "bias": jnp.zeros(outputs)}
+
+
+def apply(layer, x):
+    return x @ layer["weight"].T + layer["bias"]
+
+
+def cross_entropy(logits, y):
+    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), y[..., None], axis=-1)
+    return -picked.mean()
+
+
+def stepping(update, state, *batch):
+    """A step that trains and reads the loss. `update` gives the next state and the loss."""
+    update = jax.jit(update, donate_argnums=0)
+    state = jax.block_until_ready(state)
+
+    def step():
+        nonlocal state
+        state, loss = update(state, *batch)
+        return float(loss)
+
+    return step
+
+
+def mlp(sizes, batch):
+    def loss(params, x, y):
+        for layer in params[:-1]:
+            x = jax.nn.relu(apply(layer, x))
+        return cross_entropy(apply(params[-1], x), y)
+
+    def sgd(params, x, y):
+        value, grads = jax.value_and_grad(loss)(params, x, y)
+        return jax.tree.map(lambda p, g: p - 0.01 * g, params, grads), value
+
+    def prepare():
+        params = [linear(n, i, o) for n, (i, o) in enumerate(zip(sizes, sizes[1:]))]
+        x = jax.random.uniform(key(100), (batch, sizes[0]), jnp.float32, -1, 1)
+        y = jax.random.randint(key(101), (batch,), 0, sizes[-1])
+        return stepping(sgd, params, *jax.block_until_ready((x, y)))
+
+    return prepare
+
+
+WIDTH, HEADS, TOKENS, LAYERS, WORDS, BATCH = 256, 8, 128, 4, 256, 8
+
+
+def layer_norm(layer, x):
+    mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(var + 1e-5) * layer["weight"] + layer["bias"]
+
+
+def attention(block, x):
+    b, t, _ = x.shape
+    q, k, v = (
+        apply(block[part], x).reshape(b, t, HEADS, WIDTH // HEADS)
+        for part in ("query", "key", "value")
+    )
+    mixed = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+    return apply(block["out"], mixed.reshape(b, t, WIDTH))
+
+
+def gpt_loss(params, words, following):
+    x = params["words"][words] + params["positions"]
+    for block in params["blocks"]:
+        x = x + attention(block, layer_norm(block["norm1"], x))
+        wide = jax.nn.gelu(apply(block["up"], layer_norm(block["norm2"], x)), approximate=False)
+        x = x + apply(block["down"], wide)
+    return cross_entropy(apply(params["head"], layer_norm(params["norm"], x)), following)
+
+
+def adamw(state, *batch):
+    params, means, squares, n = state
+    value, grads = jax.value_and_grad(gpt_loss)(params, *batch)
+    n = n + 1
+    means = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, means, grads)
+    squares = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, squares, grads)
+
+    def updated(p, m, v):
+        m, v = m / (1 - 0.9**n), v / (1 - 0.999**n)
+        return p * (1 - 1e-3 * 1e-2) - 1e-3 * m / (jnp.sqrt(v) + 1e-8)
+
+    return (jax.tree.map(updated, params, means, squares), means, squares, n), value
+
+
+def gpt():
+    unit = lambda: {"weight": jnp.ones(WIDTH), "bias": jnp.zeros(WIDTH)}
+    square = lambda n: linear(n, WIDTH, WIDTH)
+    blocks = [
+        {
+            "norm1": unit(), "norm2": unit(),
+            "query": square(4 * n), "key": square(4 * n + 1),
+            "value": square(4 * n + 2), "out": square(4 * n + 3),
+            "up": linear(50 + n, WIDTH, 4 * WIDTH), "down": linear(60 + n, 4 * WIDTH, WIDTH),
+        }
+        for n in range(LAYERS)
+    ]  # fmt: skip
+    params = {
+        "words": jax.random.normal(key(70), (WORDS, WIDTH)),
+        "positions": jax.random.normal(key(71), (TOKENS, WIDTH)),
+        "blocks": blocks, "norm": unit(), "head": linear(72, WIDTH, WORDS),
+    }  # fmt: skip
+    zeros = lambda: jax.tree.map(jnp.zeros_like, params)
+    said = jax.random.randint(key(73), (BATCH * TOKENS + 1,), 0, WORDS)
+    x, y = said[:-1].reshape(BATCH, TOKENS), said[1:].reshape(BATCH, TOKENS)
+    return stepping(adamw, (params, zeros(), zeros(), jnp.float32(0)), *jax.block_until_ready((x, y)))
+
+
+def chain(n):
+    def prepare():
+        f = jax.jit(lambda x: (jnp.tanh(1.5 * x + 0.25) * jax.nn.sigmoid(x) + x).sum())
+        x = jax.random.uniform(key(0), (n,), jnp.float32, -1, 1).block_until_ready()
+        return lambda: float(f(x))
+
+    return prepare
+
+
+def norm():
+    layer = {"weight": jnp.ones(1024), "bias": jnp.zeros(1024)}
+    f = jax.jit(lambda x: jax.nn.softmax(jax.nn.gelu(layer_norm(layer, x), approximate=True)))
+    x = jax.random.uniform(key(0), (4096, 1024), jnp.float32, -1, 1).block_until_ready()
+    return lambda: f(x).block_until_ready()
+
+
+def dispatch():
+    add = jax.jit(lambda x: x + 1.0)
+    start = jnp.zeros(4).block_until_ready()
+
+    def step():
+        x = start
+        for _ in range(2000):
+            x = add(x)
+        return x.tolist()
+
+    return step
+
+
+def matmul():
+    a, b = (jax.random.uniform(key(n), (1024, 1024)).block_until_ready() for n in range(2))
+    f = jax.jit(jnp.matmul)
+    return lambda: f(a, b).block_until_ready()
+
+
+WORKS = {
+    "mlp_small": mlp([64, 64, 10], 32),
+    "mlp_seed": mlp([784, 256, 10], 64),
+    "mlp_wide": mlp([784, 1024, 1024, 10], 256),
+    "gpt": gpt,
+    "chain_1m": chain(1 << 20),
+    "chain_16m": chain(1 << 24),
+    "norm": norm,
+    "dispatch2000": dispatch,
+    "matmul1024": matmul,
+}
+
+if __name__ == "__main__":
+    pace.serve(WORKS, sys.argv[2])

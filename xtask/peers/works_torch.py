@@ -1,0 +1,145 @@
+"""The works of docs/benchmarks.md for PyTorch: `works_torch.py eager|compile WORK`, served by pace.py.
+
+f32, as many threads as there are cores, written as PyTorch's own documentation would.
+`dispatch2000` measures dispatching, so it is not compiled: compiling would leave nothing of it.
+"""
+
+import os
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import pace
+
+torch.set_num_threads(os.cpu_count())
+torch.manual_seed(0)
+
+COMPILE = sys.argv[1] == "compile"
+
+
+def compiled(f):
+    return torch.compile(f) if COMPILE else f
+
+
+def trained(net, optimizer, x, y):
+    """One step of training with its loss read; the gradient and the update are compiled too."""
+    forward = compiled(lambda: F.cross_entropy(net(x).flatten(0, -2), y.flatten()))
+    update = compiled(optimizer.step)
+
+    def step():
+        loss = forward()
+        optimizer.zero_grad()
+        loss.backward()
+        update()
+        return loss.item()
+
+    return step
+
+
+def mlp(sizes, batch):
+    def prepare():
+        layers = []
+        for inputs, outputs in zip(sizes, sizes[1:]):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        net = nn.Sequential(*layers[:-1])
+        x, y = torch.rand(batch, sizes[0]) * 2 - 1, torch.randint(0, sizes[-1], (batch,))
+        return trained(net, torch.optim.SGD(net.parameters(), lr=0.01), x, y)
+
+    return prepare
+
+
+WIDTH, HEADS, TOKENS, LAYERS, WORDS, BATCH = 256, 8, 128, 4, 256, 8
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.value, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def attention(self, x):
+        b, t, _ = x.shape
+        q, k, v = (
+            part(x).view(b, t, HEADS, WIDTH // HEADS).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(b, t, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.positions = nn.Embedding(WORDS, WIDTH), nn.Embedding(TOKENS, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
+
+    def forward(self, words):
+        x = self.words(words) + self.positions.weight
+        return self.head(self.norm(self.blocks(x)))
+
+
+def gpt():
+    net = Gpt()
+    said = torch.randint(0, WORDS, (BATCH * TOKENS + 1,))
+    x, y = said[:-1].view(BATCH, TOKENS), said[1:].view(BATCH, TOKENS)
+    return trained(net, torch.optim.AdamW(net.parameters(), lr=1e-3), x, y)
+
+
+def chain(n):
+    def prepare():
+        x = torch.rand(n) * 2 - 1
+        f = compiled(lambda x: (torch.tanh(1.5 * x + 0.25) * torch.sigmoid(x) + x).sum())
+        return lambda: f(x).item()
+
+    return prepare
+
+
+def norm():
+    x, weight, bias = torch.rand(4096, 1024) * 2 - 1, torch.ones(1024), torch.zeros(1024)
+    f = compiled(
+        lambda x: F.gelu(F.layer_norm(x, (1024,), weight, bias), approximate="tanh").softmax(-1)
+    )
+    return lambda: f(x)
+
+
+def dispatch():
+    start = torch.zeros(4)
+
+    def step():
+        x = start
+        for _ in range(2000):
+            x = x + 1.0
+        return x.tolist()
+
+    return step
+
+
+def matmul():
+    a, b = torch.rand(1024, 1024), torch.rand(1024, 1024)
+    f = compiled(torch.matmul)
+    return lambda: f(a, b)
+
+
+WORKS = {
+    "mlp_small": mlp([64, 64, 10], 32),
+    "mlp_seed": mlp([784, 256, 10], 64),
+    "mlp_wide": mlp([784, 1024, 1024, 10], 256),
+    "gpt": gpt,
+    "chain_1m": chain(1 << 20),
+    "chain_16m": chain(1 << 24),
+    "norm": norm,
+    "dispatch2000": dispatch,
+    "matmul1024": matmul,
+}
+
+if __name__ == "__main__":
+    pace.serve(WORKS, sys.argv[2])

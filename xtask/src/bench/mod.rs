@@ -1,0 +1,157 @@
+//! `cargo xtask bench`: the rows of benches/runtime.rs, or with `--vs` the works of `gt-cli bench` beside other frameworks.
+//!
+//! Peers are measured side by side: per work every program is started and warmed up, then they take turns, block by block, so that
+//! whatever else the machine does touches all of them alike. Peers are Python programs of xtask/peers; how they are installed is in
+//! `environment`, how programs are asked for blocks in `paced`, what is printed and kept in `table`.
+
+mod environment;
+mod paced;
+mod table;
+
+use crate::shell::{cargo, target_folder};
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use paced::{Measured, Paced};
+use table::{Column, Row};
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// Measure the works of `gt-cli bench` in turn with these frameworks
+    #[arg(long, value_enum, value_delimiter = ',')]
+    vs: Vec<Peer>,
+    /// How often each program has its turn
+    #[arg(long, default_value_t = 5, requires = "vs")]
+    rounds: usize,
+    /// How long a turn is, in seconds
+    #[arg(long, default_value_t = 0.5, requires = "vs")]
+    seconds: f64,
+    /// Print one object a line
+    #[arg(long)]
+    json: bool,
+    /// Rows or works [default: all]
+    names: Vec<String>,
+}
+
+/// What users would otherwise run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    /// PyTorch, one operation at a time
+    Torch,
+    /// PyTorch with torch.compile
+    Compile,
+    /// JAX with jit
+    Jax,
+}
+
+impl Peer {
+    /// How the table calls it.
+    fn title(self) -> &'static str {
+        match self {
+            Peer::Torch => "PyTorch eager",
+            Peer::Compile => "torch.compile",
+            Peer::Jax => "JAX jit",
+        }
+    }
+
+    /// Its program in xtask/peers, and the word that program wants first.
+    fn program(self) -> (&'static str, &'static str) {
+        match self {
+            Peer::Torch => ("works_torch.py", "eager"),
+            Peer::Compile => ("works_torch.py", "compile"),
+            Peer::Jax => ("works_jax.py", "jit"),
+        }
+    }
+
+    /// The module it is made of, and what to install for it.
+    fn package(self) -> (&'static str, &'static str) {
+        match self {
+            Peer::Torch | Peer::Compile => ("torch", "torch==2.11.0"),
+            Peer::Jax => ("jax", "jax[cpu]==0.10.2"),
+        }
+    }
+}
+
+pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
+    cargo(&["build", "--release", "-p", "gt-cli"]).run()?;
+    if args.vs.is_empty() { rows(args) } else { beside(args) }
+}
+
+/// The rows of benches/runtime.rs.
+fn rows(args: &BenchArgs) -> Result<()> {
+    let words = args.names.iter().map(String::as_str).chain(args.json.then_some("--json"));
+    cargo(&["bench", "--bench", "runtime", "--"]).args(&words.collect::<Vec<_>>()).run()
+}
+
+/// The works beside the peers.
+fn beside(args: &BenchArgs) -> Result<()> {
+    let python = environment::python(&args.vs)?;
+    let program = target_folder().join("release/gt-cli");
+    let all = works(&program)?;
+    for name in &args.names {
+        ensure!(all.contains(name), "there is no work `{name}`\nhint: they are {}", all.join(", "));
+    }
+    let wanted = if args.names.is_empty() { &all } else { &args.names };
+    let columns = columns(&args.vs);
+    if !args.json {
+        println!("\n{}", table::head(&columns));
+    }
+    let mut table = Vec::new();
+    for work in wanted {
+        let row = measured(work, args, &program, &python)?;
+        println!("{}", if args.json { row.json(&columns).to_string() } else { row.line() });
+        table.push(row);
+    }
+    if args.names.is_empty() {
+        table::keep(&columns, &table, &environment::about(&python, &args.vs)?)?;
+    }
+    Ok(())
+}
+
+fn columns(peers: &[Peer]) -> Vec<Column> {
+    let ours = Column { key: "gt", title: "GT" };
+    let key = |peer: &Peer| match peer {
+        Peer::Torch => "torch",
+        Peer::Compile => "compile",
+        Peer::Jax => "jax",
+    };
+    let theirs = peers.iter().map(|peer| Column { key: key(peer), title: peer.title() });
+    [ours].into_iter().chain(theirs).collect()
+}
+
+/// The names of all works.
+fn works(program: &std::path::Path) -> Result<Vec<String>> {
+    let list = crate::shell::Step::new(&program.to_string_lossy(), &["bench", "--list", "--json"]);
+    let name = |line: &str| {
+        let object: serde_json::Value = serde_json::from_str(line)?;
+        object["work"].as_str().map(str::to_string).context("a work without a name")
+    };
+    list.read()?.lines().map(name).collect()
+}
+
+/// One work: everybody starts and warms up, then everybody has turns.
+fn measured(
+    work: &str,
+    args: &BenchArgs,
+    program: &std::path::Path,
+    python: &std::path::Path,
+) -> Result<Row> {
+    let mut running = vec![Paced::start("gt", program, &["bench", "--paced", work])?];
+    for peer in &args.vs {
+        let (file, word) = peer.program();
+        let file = crate::shell::root().join("xtask/peers").join(file);
+        let words = [&file.to_string_lossy(), word, work];
+        running.push(Paced::start(peer.title(), python, &words)?);
+    }
+    for round in 0..args.rounds {
+        // Forth and back: nobody always follows the same one.
+        let mut turns: Vec<&mut Paced> = running.iter_mut().collect();
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for program in turns {
+            program.block(args.seconds)?;
+        }
+    }
+    let cells = running.into_iter().map(Paced::finish).collect::<Result<Vec<Measured>>>()?;
+    Ok(Row { work: work.into(), cells })
+}
