@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats, WorkerStats};
+use gt_ir::canonical::{Bindings, Canonicalizer, Key};
 use gt_ir::interp::{Arg, eval};
 use gt_ir::verify::{Fault, Verifier};
 use gt_ir::{Entry, HostTensor, Instr, Operand, Tape, ValueId};
@@ -26,6 +27,7 @@ struct State {
     /// Data of inputs whose declaration has not been submitted.
     uploads: BTreeMap<ValueId, HostTensor>,
     segments: Vec<usize>,
+    keys: Vec<Key>,
     peak: usize,
     verifier: Verifier,
     /// The first entry that breaks a rule of tapes.
@@ -59,6 +61,11 @@ impl Reference {
     /// The number of entries of each segment submitted so far.
     pub fn segments(&self) -> Vec<usize> {
         self.lock().segments.clone()
+    }
+
+    /// The canonical key of each segment submitted so far.
+    pub fn keys(&self) -> Vec<Key> {
+        self.lock().keys.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -133,6 +140,7 @@ impl Backend for Reference {
         let mut state = self.lock();
         if !state.closed {
             state.segments.push(segment.entries.len());
+            state.keys.push(Canonicalizer::new().segment(&segment, &mut Bindings::default()));
             state.stats.segments += 1;
             segment.entries.into_iter().for_each(|entry| state.step(entry));
         }

@@ -1,11 +1,12 @@
 //! A session: a connection to a running system, and the recorder that fills its tape.
 //!
-//! Guarantees: recording never waits for a result. Entries gather in a buffer that is submitted at reads, at `flush`,
-//! and when it is full, so the worker runs ahead of the program. Several sessions may live in one process; each tensor
+//! Guarantees: recording never waits for a result. Entries gather in a buffer that is submitted at reads, at the end of
+//! steps, at `flush`, and when it is full, so the worker runs ahead of the program. Several sessions may live in one process; each tensor
 //! remembers its own. A session closes when its last handle and its last tensor are gone, or when told to.
 //!
 //! Does not: run anything, or know what is at the other end of the backend.
 
+mod period;
 mod recorder;
 
 use std::cell::RefCell;
@@ -102,7 +103,22 @@ impl Session {
 
     /// Submits what is recorded so far, without waiting for it.
     pub fn flush(&self) {
-        self.submit(&mut self.lock());
+        let mut recorder = self.lock();
+        recorder.mark();
+        self.submit(&mut recorder);
+    }
+
+    /// Says that one round of a loop ends here, such as a step of training: PyTorch/XLA's `mark_step`. What is recorded
+    /// from one step to the next makes a segment, which is planned once and launched each time it comes again. Optimizers
+    /// call this at the end of their `step`; loops without one run as well, and are found out.
+    ///
+    /// Submits the segment without waiting for it. If a read came right after the last step, one is expected after this
+    /// as well, and the segment is submitted with it, or before whatever is recorded instead.
+    pub fn step(&self) {
+        let mut recorder = self.lock();
+        if recorder.end_step() {
+            self.submit(&mut recorder);
+        }
     }
 
     /// What ran so far in this session.
@@ -163,8 +179,15 @@ impl Session {
         }
     }
 
+    fn submit_if_overdue(&self, recorder: &mut Recorder) {
+        if recorder.is_overdue() {
+            self.submit(recorder);
+        }
+    }
+
     pub(crate) fn instr(&self, op: &Op, inputs: Operands, place: Place) -> (ValueId, Loc) {
         let mut recorder = self.lock();
+        self.submit_if_overdue(&mut recorder);
         let recorded = recorder.instr(op, inputs, place);
         self.submit_if_full(&mut recorder);
         recorded
@@ -173,6 +196,7 @@ impl Session {
     /// Hands data to the backend, ahead of the segment that declares it.
     pub(crate) fn upload(&self, data: HostTensor) -> ValueId {
         let mut recorder = self.lock();
+        self.submit_if_overdue(&mut recorder);
         let id = recorder.input(*data.ty());
         if !recorder.is_closed() {
             self.0.backend.upload(id, data);

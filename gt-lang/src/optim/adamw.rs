@@ -1,6 +1,6 @@
 //! Adam with decoupled weight decay (Loshchilov and Hutter 2019).
 
-use super::{Optimizer, distinct, gradient};
+use super::{Optimizer, distinct, end_step, gradient};
 use crate::core::DynTensor;
 use crate::error::Result;
 use crate::no_grad::NoGrad;
@@ -87,6 +87,7 @@ impl Optimizer for AdamW {
             param.assign(&self.config.updated(param, &after))?;
             *moments = Some(after);
         }
+        end_step(&self.params);
         Ok(())
     }
 

@@ -19,10 +19,11 @@ use gt_ir::DType;
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::NoGrad;
+use crate::session::Session;
 
 /// What all optimizers do.
 pub trait Optimizer {
-    /// Updates every parameter that has a gradient.
+    /// Updates every parameter that has a gradient, and ends a [step](crate::Session::step) of the program.
     ///
     /// # Errors
     /// A parameter is not a leaf, so it has no value to replace, or its gradient was set to one of another type.
@@ -64,6 +65,17 @@ pub fn clip_grad_norm<'a>(
         param.set_grad(Some(grad.mul(&scale)));
     }
     norm
+}
+
+/// Ends a step of the session the parameters live in, or of each if there are several.
+fn end_step(params: &[DynTensor]) {
+    let mut ended: Vec<Session> = Vec::new();
+    for session in params.iter().filter_map(DynTensor::session) {
+        if !ended.iter().any(|s| s.is(&session)) {
+            session.step();
+            ended.push(session);
+        }
+    }
 }
 
 /// The parameters, each once.

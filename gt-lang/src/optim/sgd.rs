@@ -1,6 +1,6 @@
 //! Stochastic gradient descent, with momentum and weight decay.
 
-use super::{Optimizer, distinct, gradient};
+use super::{Optimizer, distinct, end_step, gradient};
 use crate::core::DynTensor;
 use crate::error::Result;
 use crate::no_grad::NoGrad;
@@ -103,6 +103,7 @@ impl Optimizer for Sgd {
             param.assign(&param.sub(&direction.mul(self.config.lr)))?;
             self.momentum[i] = velocity;
         }
+        end_step(&self.params);
         Ok(())
     }
 

@@ -10,11 +10,14 @@ use gt_ir::tape::Operands;
 use gt_ir::verify::MAX_SCOPES;
 use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
 
+use super::period::{MAX_PERIOD, Periods};
 use crate::signal;
 
 /// Entries after which a segment is submitted without a read: enough to keep a message's cost small, few enough that
-/// the worker starts early.
+/// the worker starts early. Only a stream known to repeat itself is held back for longer.
 pub(super) const SEGMENT_ENTRIES: usize = 512;
+/// Bytes uploaded after which a segment is submitted: they wait at the other end for the entries that use them.
+const MAX_UPLOADED: usize = 64 << 20;
 /// Source places remembered by address; two that collide only cost a look-up in the shared table.
 const PLACES: usize = 256;
 
@@ -47,6 +50,23 @@ pub(super) struct Recorder {
     /// A copy of all that is submitted, while someone wants one.
     trace: Option<Vec<Entry>>,
     closed: bool,
+    periods: Periods,
+    /// Bytes uploaded for this segment.
+    uploaded: usize,
+    step: Step,
+    /// Whether the last step was followed by a read, with nothing recorded in between.
+    read_after_step: bool,
+}
+
+/// How far the boundary of a step has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// There is none.
+    No,
+    /// The segment was submitted at the step.
+    Done,
+    /// The segment waits for the read that is expected to follow, so that both are one segment.
+    Waits,
 }
 
 impl Recorder {
@@ -60,6 +80,10 @@ impl Recorder {
             seeds_drawn: 0,
             trace: None,
             closed: false,
+            periods: Periods::new(),
+            uploaded: 0,
+            step: Step::No,
+            read_after_step: false,
         }
     }
 
@@ -67,8 +91,36 @@ impl Recorder {
         self.closed
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.entries.len() >= SEGMENT_ENTRIES
+    /// Whether the segment should end here.
+    pub(super) fn is_full(&mut self) -> bool {
+        let full = self.uploaded >= MAX_UPLOADED;
+        match self.periods.is_due(self.entries.len()) {
+            None => full || self.entries.len() >= SEGMENT_ENTRIES,
+            Some(due) => full || due || self.entries.len() >= MAX_PERIOD,
+        }
+    }
+
+    /// A step of the program ends: whether its segment is to be submitted at once. It waits when a read came right after
+    /// the last one, so that step and read are one segment.
+    pub(super) fn end_step(&mut self) -> bool {
+        self.periods.mark();
+        self.step = if self.read_after_step { Step::Waits } else { Step::Done };
+        self.step == Step::Done
+    }
+
+    /// Whether the segment of a step waits for a read that did not come: something else is about to be recorded.
+    #[inline]
+    pub(super) fn is_overdue(&mut self) -> bool {
+        if self.step == Step::No {
+            return false;
+        }
+        self.read_after_step = false;
+        std::mem::replace(&mut self.step, Step::No) == Step::Waits
+    }
+
+    /// A boundary that the program makes without a step or a read.
+    pub(super) fn mark(&mut self) {
+        self.periods.mark();
     }
 
     pub(super) fn new_value(&mut self) -> ValueId {
@@ -81,21 +133,29 @@ impl Recorder {
         self.follow_scopes();
         let out = self.new_value();
         let loc = self.loc(place);
+        self.periods.instr(op, &inputs, out.0);
         self.push(|| Entry::Instr(Instr { out, op: *op, inputs, loc }));
         (out, loc)
     }
 
     pub(super) fn input(&mut self, ty: Type) -> ValueId {
         let out = self.new_value();
+        self.periods.input(&ty);
+        self.uploaded += ty.bytes();
         self.push(|| Entry::Input { out, ty, name: None });
         out
     }
 
     pub(super) fn free(&mut self, value: ValueId) {
+        self.periods.free(value, self.next_value);
         self.push(|| Entry::Free(value));
     }
 
     pub(super) fn output(&mut self, value: ValueId) {
+        self.periods.mark();
+        if self.step != Step::No {
+            (self.step, self.read_after_step) = (Step::No, true);
+        }
         self.push(|| Entry::Output { value, name: None });
     }
 
@@ -147,6 +207,7 @@ impl Recorder {
     /// The segment so far; `None` when nothing was recorded.
     pub(super) fn take_segment(&mut self) -> Option<Tape> {
         self.close_scopes(0);
+        self.uploaded = 0;
         if self.entries.is_empty() {
             return None;
         }

@@ -4,6 +4,7 @@ extern crate gt_lang as gt;
 
 mod models;
 mod relations;
+mod segments;
 mod tour;
 mod typed;
 mod ui;

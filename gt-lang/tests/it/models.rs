@@ -7,21 +7,21 @@ use crate::run;
 dims! { Batch, Seq }
 
 #[derive(Module)]
-struct Mlp {
+pub(crate) struct Mlp {
     fc1: Linear<N<4>, N<8>>,
     ln: LayerNorm<N<8>>,
     fc2: Linear<N<8>, N<2>>,
 }
 
 impl Mlp {
-    fn forward(&self, x: &T![Batch, 4]) -> T![Batch, 2] {
+    pub(crate) fn forward(&self, x: &T![Batch, 4]) -> T![Batch, 2] {
         seq!(x => self.fc1, Relu, self.ln, self.fc2)
     }
 }
 
 /// Generic in its width; a part of the model below.
 #[derive(Module)]
-struct Block<H: Dim> {
+pub(crate) struct Block<H: Dim> {
     ln: LayerNorm<H>,
     q: Linear<H, H>,
     k: Linear<H, H>,
@@ -38,7 +38,7 @@ impl<H: Dim> Block<H> {
 }
 
 #[derive(Module)]
-struct Gpt {
+pub(crate) struct Gpt {
     embed: Embedding<N<11>, N<6>>,
     #[module(init = repeat(2))]
     blocks: Vec<Block<N<6>>>,
@@ -49,7 +49,7 @@ struct Gpt {
 }
 
 impl Gpt {
-    fn forward(&self, words: &T![Batch, Seq; Int]) -> T![Batch, Seq, 11] {
+    pub(crate) fn forward(&self, words: &T![Batch, Seq; Int]) -> T![Batch, Seq, 11] {
         let x = self.embed.forward(words) * self.scale;
         let h = self.blocks.iter().chain(&self.tail).fold(x, |h, block| block.forward(&h));
         let logits = self.head.as_ref().map(|head| head.forward(&h));
@@ -57,7 +57,7 @@ impl Gpt {
     }
 }
 
-fn gpt() -> Gpt {
+pub(crate) fn gpt() -> Gpt {
     Gpt {
         embed: Embedding::new(),
         blocks: repeat(2),
