@@ -84,8 +84,14 @@ pub struct WorkerStats {
     pub engine: String,
     /// Instructions run.
     pub instructions: u64,
+    /// Of these, the instructions run one by one; the others ran inside plans.
+    pub interpreted: u64,
     /// Segments run.
     pub segments: u64,
+    /// Of these, the segments run as a plan.
+    pub launches: u64,
+    /// Plans ready to run, of all sessions together.
+    pub plans: u64,
     /// Kernels compiled, by all sessions together.
     pub kernels_compiled: u64,
     /// Nanoseconds spent compiling them.
@@ -98,11 +104,30 @@ pub struct WorkerStats {
     pub live_bytes: u64,
 }
 
+/// What became of the segments a client recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentStats {
+    /// Segments sent in full, since nothing like them was known.
+    pub tapes: u64,
+    /// Templates defined: segments seen a second time.
+    pub templates: u64,
+    /// Segments sent as a template's number and what differs from it.
+    pub launches: u64,
+    /// Of these, the launches whose inputs had types not met before, so that they were verified in full.
+    pub verified: u64,
+    /// Segments that were not the one expected after the last.
+    pub misses: u64,
+    /// Templates given up for others.
+    pub evictions: u64,
+}
+
 /// What a session has run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// By worker.
     pub workers: Vec<WorkerStats>,
+    /// What the client sent.
+    pub segments: SegmentStats,
 }
 
 impl Stats {
@@ -110,7 +135,10 @@ impl Stats {
     pub fn total(&self) -> WorkerStats {
         self.workers.iter().fold(WorkerStats::default(), |a, w| WorkerStats {
             instructions: a.instructions + w.instructions,
+            interpreted: a.interpreted + w.interpreted,
             segments: a.segments + w.segments,
+            launches: a.launches + w.launches,
+            plans: a.plans + w.plans,
             kernels_compiled: a.kernels_compiled + w.kernels_compiled,
             compile_ns: a.compile_ns + w.compile_ns,
             bytes_in: a.bytes_in + w.bytes_in,

@@ -21,7 +21,7 @@ mod whole;
 use std::{collections::HashMap, sync::Arc};
 
 pub use fault::{Fault, FaultKind};
-use ids::IdHash;
+pub use ids::IdHash;
 use smallvec::SmallVec;
 pub use whole::{verify, verify_declared};
 
@@ -81,9 +81,27 @@ impl Verifier {
         first.map_or(Ok(ty), Err)
     }
 
+    /// Takes the effect of a segment that was verified before, entry by entry, with inputs of the same types: what it freed of
+    /// them is gone, and what it made and kept is alive. The caller vouches that the values made are fresh and few enough.
+    pub fn replay(
+        &mut self,
+        freed: impl IntoIterator<Item = ValueId>,
+        made: impl IntoIterator<Item = (ValueId, Type)>,
+    ) {
+        for value in freed {
+            self.live.remove(&value.0);
+        }
+        self.live.extend(made.into_iter().map(|(value, ty)| (value.0, Some(ty))));
+    }
+
     /// The type of a live value; `None` when it is not alive or has none.
     pub fn ty(&self, value: ValueId) -> Option<Type> {
         self.live.get(&value.0).copied().flatten()
+    }
+
+    /// As [`Verifier::ty`], where it lies.
+    pub fn ty_of(&self, value: ValueId) -> Option<&Type> {
+        self.live.get(&value.0)?.as_ref()
     }
 
     /// Whether a value is alive, with or without a type.

@@ -166,7 +166,7 @@ impl Backend for Reference {
     fn stats(&self) -> Result<Stats, RunError> {
         let mut worker = self.lock().stats.clone();
         (worker.name, worker.engine) = ("w0".to_owned(), "interpreter".to_owned());
-        Ok(Stats { workers: vec![worker] })
+        Ok(Stats { workers: vec![worker], ..Stats::default() })
     }
 
     fn close(&self) {

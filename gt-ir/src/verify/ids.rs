@@ -7,8 +7,8 @@ use std::{
 
 /// Hashes value numbers by one wide multiplication under a key drawn once a process, so that a peer cannot choose
 /// numbers that collide.
-#[derive(Clone, Copy)]
-pub(super) struct IdHash(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct IdHash(u64);
 
 impl Default for IdHash {
     fn default() -> IdHash {
@@ -25,7 +25,9 @@ impl BuildHasher for IdHash {
     }
 }
 
-pub(super) struct IdHasher(u64);
+/// The state of [`IdHash`].
+#[derive(Debug)]
+pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
