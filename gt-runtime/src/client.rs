@@ -5,11 +5,17 @@
 //! gets exactly one answer; when the connection ends, every open question is answered with the reason, and so is every later one.
 
 mod remote;
+mod submit;
+mod templates;
+mod verbose;
 
-pub use remote::{connect, connect_to};
+pub use remote::{connect, connect_to, connect_with};
+pub(crate) use submit::Submitter;
+pub use templates::TemplateConfig;
+#[cfg(test)]
+pub(crate) use templates::Templates;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
@@ -23,6 +29,7 @@ use crate::slot::Slot;
 use crate::wire::codec::WireError;
 use crate::wire::{FromClient, MAX_CHUNK, Message, Packet, Stream, ToClient, Weight};
 use smallvec::SmallVec;
+use templates::Messages;
 
 /// The answer to a read.
 pub(crate) type Fetched = Slot<Result<HostTensor, RunError>>;
@@ -31,8 +38,6 @@ pub(crate) type Answered = Slot<Result<Stats, RunError>>;
 
 /// Weight a client may have queued before [`Session::is_full`]: what a submit or an upload waits for.
 const MAX_QUEUED: u64 = 64 << 20;
-/// Entries of one tape on the wire; longer ones are cut into several segments.
-const SEGMENT: usize = 1 << 14;
 
 /// One session, from the client's side.
 pub(crate) struct Session {
@@ -99,14 +104,9 @@ impl Session {
         [Stream::Control, Stream::Bulk].iter().all(|&s| self.connection.link(s).queued() == 0)
     }
 
-    pub(crate) fn submit(&mut self, now: Time, mut segment: Tape) {
-        self.log_segment(&segment);
-        while segment.entries.len() > SEGMENT {
-            let rest = segment.entries.split_off(SEGMENT);
-            self.send(now, FromClient::Tape(Arc::new(segment)));
-            segment = Tape { entries: rest };
-        }
-        self.send(now, FromClient::Tape(Arc::new(segment)));
+    /// Sends what a segment became.
+    pub(crate) fn submit(&mut self, now: Time, messages: Messages) {
+        messages.into_iter().for_each(|message| self.send(now, message));
     }
 
     pub(crate) fn upload(&mut self, now: Time, value: ValueId, data: HostTensor) {
@@ -257,6 +257,11 @@ impl Session {
                     question.fail(RunError::clone(&error));
                 }
             }
+            ToClient::Planned(news) => {
+                if crate::tier::is_verbose() {
+                    verbose::say(&verbose::planned(&news));
+                }
+            }
             ToClient::Stats { request, stats } => {
                 self.log_line(What::ClientRecv, "Stats", 0, format_args!("{request}"));
                 if let Some(Question::Stats(slot)) = self.open.remove(&request) {
@@ -290,7 +295,8 @@ impl Session {
         self.log.line(what, Source::Client(&self.name), command, size as u64, details);
     }
 
-    fn log_segment(&self, segment: &Tape) {
+    /// Writes a segment into the log, if there is one.
+    pub(crate) fn log_segment(&self, segment: &Tape) {
         let Some(mut log) = self.log.entry() else { return };
         for entry in &segment.entries {
             let source = Source::Client(&self.name);

@@ -14,6 +14,7 @@ pub mod placement;
 mod scripts;
 mod session;
 mod sessions;
+mod templates;
 mod workers;
 
 pub use action::{Action, Note, Party, Report, Way};

@@ -15,12 +15,13 @@ use gt_compiler::{Native, NativeConfig};
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
 use gt_ir::{HostTensor, Tape, ValueId};
 
-use crate::client::{self, Session, Travel, identity, program};
+use crate::client::{self, Session, Submitter, Travel, identity, program};
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::{Log, Source, What};
+use crate::tier::Tiers;
 use crate::wire::{Capacity, FromWorker, Hello, Message, Packet, Role, Stream, Weight};
 use crate::worker::queue::Queue;
 use crate::worker::serve::panic_text;
@@ -48,6 +49,7 @@ struct Shared {
     /// Signalled when a session may have room again.
     moved: Condvar,
     engine: MakeEngine,
+    tiers: Tiers,
     log: Log,
 }
 
@@ -77,14 +79,17 @@ impl System {
     /// # Errors
     /// There can be no such number of workers, or no thread can be started.
     pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
-        let host = NativeConfig::host();
-        let config = NativeConfig {
-            threads: (host.threads / workers.max(1)).max(1),
-            memory_limit: host.memory_limit / workers.max(1),
-            ..host
-        };
+        System::start_with(workers, Tiers::from_environment()?, log)
+    }
+
+    /// As [`System::start`], with plans as chosen and not as the environment says.
+    ///
+    /// # Errors
+    /// As [`System::start`].
+    pub fn start_with(workers: usize, tiers: Tiers, log: Log) -> Result<System, RunError> {
+        let config = share_of_host(workers);
         let engine = move |_| Ok(Box::new(Native::new(config)?) as Box<dyn Engine>);
-        System::with_engines(workers, Box::new(engine), log)
+        System::configured(workers, Box::new(engine), tiers, log)
     }
 
     /// A system with engines of the caller's.
@@ -92,6 +97,19 @@ impl System {
     /// # Errors
     /// There can be no such number of workers, or no thread can be started.
     pub fn with_engines(workers: usize, engine: MakeEngine, log: Log) -> Result<System, RunError> {
+        System::configured(workers, engine, Tiers::from_environment()?, log)
+    }
+
+    /// A system with engines of the caller's, and plans as chosen.
+    ///
+    /// # Errors
+    /// There can be no such number of workers, or no thread can be started.
+    pub fn configured(
+        workers: usize,
+        engine: MakeEngine,
+        tiers: Tiers,
+        log: Log,
+    ) -> Result<System, RunError> {
         possible(workers)?;
         let state = State {
             dispatcher: Dispatcher::new(Config { notes: log.is_on(), ..Config::embedded() }),
@@ -104,8 +122,8 @@ impl System {
             jobs: Vec::new(),
             log: log.clone(),
         };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), moved: Condvar::new(), engine, log });
+        let (state, moved) = (Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { state, moved, engine, tiers, log });
         let handle = Handle(shared.clone());
         for n in 0..workers {
             shared.clone().start_worker(n)?;
@@ -127,13 +145,24 @@ impl System {
         );
         state.sessions.insert(peer, session);
         state.settle(peer);
-        Arc::new(Embedded { handle: self.0.clone(), peer })
+        let submitter = Submitter::new(shared.tiers.templates);
+        Arc::new(Embedded { handle: self.0.clone(), peer, submitter })
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         self.0.lock().workers.values().for_each(|worker| worker.queue.close());
+    }
+}
+
+/// What each of so many engines takes of this host.
+fn share_of_host(workers: usize) -> NativeConfig {
+    let host = NativeConfig::host();
+    NativeConfig {
+        threads: (host.threads / workers.max(1)).max(1),
+        memory_limit: host.memory_limit / workers.max(1),
+        ..host
     }
 }
 
@@ -214,26 +243,29 @@ impl Shared {
         state.workers.insert(peer, worker);
         state.settle(peer);
         let name = state.workers.get(&peer).map_or_else(String::new, |worker| worker.name.clone());
-        (peer, Executor::new(engine, name, self.log.clone()), queue)
+        let executor = Executor::new(engine, name, self.tiers.plans, self.log.clone());
+        (peer, executor, queue)
     }
 
     /// An executor's thread.
     fn work(&self, peer: PeerId, mut executor: Executor, queue: &Queue<Job>) {
+        let mut reports = Vec::new();
         while let Some(job) = queue.pop() {
-            let owed = if let Job::Run { owed, .. } = &job { *owed } else { 0 };
-            let report = executor.run(job);
-            if report.is_none() && owed == 0 {
+            let owed = job.owed();
+            executor.run(job, &mut reports);
+            if reports.is_empty() && owed == 0 {
                 continue;
             }
             let mut state = self.lock();
             if let Some(worker) = state.workers.get_mut(&peer) {
                 worker.connection.release(Stream::Control, owed);
-                if let Some(report) = report.map(Message::FromWorker) {
+                for report in reports.drain(..).map(Message::FromWorker) {
                     worker.connection.send(clock::now(), report.stream(), report);
                 }
                 state.settle(peer);
             }
             drop(state);
+            reports.clear();
             self.moved.notify_all();
         }
     }
@@ -343,6 +375,7 @@ impl Worker {
 struct Embedded {
     handle: Arc<Handle>,
     peer: PeerId,
+    submitter: Submitter,
 }
 
 impl Embedded {
@@ -353,7 +386,12 @@ impl Embedded {
 
 impl Backend for Embedded {
     fn submit(&self, segment: Tape) {
-        self.shared().when_roomy(self.peer, |session| session.submit(clock::now(), segment));
+        if self.shared().log.is_on() {
+            self.shared().with(self.peer, |session| session.log_segment(&segment));
+        }
+        self.submitter.submit(segment, |messages| {
+            self.shared().when_roomy(self.peer, |session| session.submit(clock::now(), messages));
+        });
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
@@ -367,7 +405,8 @@ impl Backend for Embedded {
 
     fn stats(&self) -> Result<Stats, RunError> {
         let slot = self.shared().with(self.peer, |session| session.stats(clock::now()));
-        slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
+        let stats = slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()));
+        stats.map(|stats| self.submitter.complete(stats))
     }
 
     fn close(&self) {

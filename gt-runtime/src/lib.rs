@@ -9,6 +9,7 @@ pub mod clock;
 pub mod connection;
 pub mod dispatcher;
 pub mod embedded;
+mod footprint;
 pub mod ids;
 pub mod link;
 pub mod log;
@@ -17,6 +18,9 @@ mod shutdown;
 #[cfg(test)]
 mod sim;
 pub mod slot;
+#[doc(hidden)]
+pub mod testing;
+pub mod tier;
 pub mod wire;
 pub mod worker;
 pub mod zmq;

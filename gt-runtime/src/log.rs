@@ -9,17 +9,18 @@
 //! is buffered without bound. Off, it costs one look at an `Option`. A log that cannot be written says so once and goes quiet:
 //! logging never fails a program.
 
+mod words;
+
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use gt_ir::{Instr, Tape};
+use gt_ir::Instr;
 
 use crate::clock;
 use crate::dispatcher::{Note, Party, Way};
-use crate::wire::{Chunk, FromClient, FromWorker, Message, ToClient, ToWorker};
 
 /// The variable that names the file.
 pub const VARIABLE: &str = "GT_INSTRUCTION_LOG";
@@ -142,7 +143,7 @@ impl Log {
     /// A message the dispatcher took or gave.
     pub fn note(&self, note: &Note) {
         let Some(mut entry) = self.entry() else { return };
-        let (command, size, details) = describe(&note.message);
+        let (command, size, details) = words::describe(&note.message);
         match (note.party, note.way) {
             (Party::Session(id), Way::In) => entry.line(
                 What::Recv,
@@ -280,78 +281,6 @@ impl Drop for Entry<'_> {
         open.text.clear();
         open.text.shrink_to(1 << 20);
     }
-}
-
-/// Command, size and details of a message.
-fn describe(message: &Message) -> (&'static str, u64, String) {
-    let chunk = |chunk: &Chunk| {
-        format!(
-            "{}: {} bytes from {} of {}",
-            chunk.value,
-            chunk.bytes.len(),
-            chunk.offset,
-            chunk.total
-        )
-    };
-    let size = message.chunk().map_or(0, |chunk| chunk.bytes.len() as u64);
-    let (command, details) = match message {
-        Message::FromClient(FromClient::Tape(tape)) => ("Tape", entries(tape)),
-        Message::FromClient(FromClient::Chunk(piece)) => ("Chunk", chunk(piece)),
-        Message::FromClient(FromClient::Fetch { request, value }) => {
-            ("Fetch", format!("{request} {value}"))
-        }
-        Message::FromClient(FromClient::Stats { request }) => ("Stats", request.to_string()),
-        Message::FromClient(FromClient::Close) => ("Close", String::new()),
-        Message::ToClient(ToClient::Chunk { request, chunk: piece }) => {
-            ("Chunk", format!("{request} {}", chunk(piece)))
-        }
-        Message::ToClient(ToClient::Failed { request, error }) => {
-            ("Failed", format!("{request} {error}"))
-        }
-        Message::ToClient(ToClient::Stats { request, .. }) => ("Stats", request.to_string()),
-        Message::ToWorker(ToWorker::Run { session, seq, attempt, tape }) => {
-            ("Run", format!("{session} segment {seq} attempt {attempt}: {}", entries(tape)))
-        }
-        Message::ToWorker(ToWorker::Chunk { session, chunk: piece }) => {
-            ("Chunk", format!("{session} {}", chunk(piece)))
-        }
-        Message::ToWorker(ToWorker::Fetch { session, request, value }) => {
-            ("Fetch", format!("{session} {request} {value}"))
-        }
-        Message::ToWorker(ToWorker::Stats { session, request }) => {
-            ("Stats", format!("{session} {request}"))
-        }
-        Message::ToWorker(ToWorker::EndSession { session }) => ("EndSession", session.to_string()),
-        Message::FromWorker(FromWorker::Register(capacity)) => {
-            ("Register", format!("{} with {} threads", capacity.engine, capacity.threads))
-        }
-        Message::FromWorker(FromWorker::Done { session, seq, attempt, counts }) => {
-            let (n, us) = (counts.instructions, counts.nanos / 1000);
-            (
-                "Done",
-                format!("{session} segment {seq} attempt {attempt}: {n} instructions in {us} us"),
-            )
-        }
-        Message::FromWorker(FromWorker::Chunk { session, request, chunk: piece }) => {
-            ("Chunk", format!("{session} {request} {}", chunk(piece)))
-        }
-        Message::FromWorker(FromWorker::Failed { session, request, error }) => {
-            ("Failed", format!("{session} {request} {error}"))
-        }
-        Message::FromWorker(FromWorker::Stats { session, request, .. }) => {
-            ("Stats", format!("{session} {request}"))
-        }
-    };
-    (command, size, details)
-}
-
-/// How much a tape holds, and where in the user's program it begins.
-fn entries(tape: &Tape) -> String {
-    let n = tape.entries.len();
-    tape.instrs().next().map_or_else(
-        || format!("[{n} entries]"),
-        |first| format!("[{n} entries from {} at {}]", first.out, first.loc),
-    )
 }
 
 fn size_text(bytes: u64) -> String {

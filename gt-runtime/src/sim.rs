@@ -59,15 +59,22 @@ impl Drop for Named {
 
 fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seeds = match number("GT_SIM_SEED") {
+    let seeds: std::ops::Range<u64> = match number("GT_SIM_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("GT_SIM_SEEDS").unwrap_or(n),
     };
+    let (mut launches, mut evictions, many) = (0, 0, seeds.end - seeds.start >= 40);
     for seed in seeds {
         let named = Named(seed);
-        World::new(seed, profile(seed)).run();
+        let sent = World::new(seed, profile(seed)).run();
+        (launches, evictions) = (launches + sent.launches, evictions + sent.evictions);
         drop(named);
     }
+    // What is not exercised is not tested.
+    assert!(
+        !many || (launches > 100 && evictions > 10),
+        "{launches} launches, {evictions} evictions"
+    );
 }
 
 /// Packets get lost, repeated and reordered; nobody crashes, so nobody may see an error.

@@ -9,19 +9,24 @@ pub mod codec;
 use crate::ids::{Identity, Incarnation, RequestId, SessionId};
 use bytes::Bytes;
 use gt_ir::backend::{RunError, Stats};
+use gt_ir::canonical::{Bindings, Defined};
 use gt_ir::shape::Type;
 use gt_ir::tape::{Tape, ValueId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of everything in this file. Peers of another version are refused.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// Most bytes of a packet, its chunk not counted.
 pub const MAX_HEAD: usize = 8 << 20;
 /// Most entries of one tape.
 pub const MAX_ENTRIES: usize = 1 << 16;
+/// Most templates a session may hold, and one above the highest number of one.
+pub const MAX_TEMPLATES: u32 = 64;
+/// Most entries of all templates of a session together.
+pub const MAX_TEMPLATE_ENTRIES: usize = 1 << 18;
 /// Most bytes of a name, a host or an error message; longer ones are cut by the sender.
 pub const MAX_TEXT: usize = 16 << 10;
 
@@ -207,6 +212,25 @@ impl Chunk {
 pub enum FromClient {
     /// The next segment of the session's tape.
     Tape(Arc<Tape>),
+    /// Gives a number to a segment in canonical form, in place of what had it before. Runs nothing.
+    Define {
+        /// The number, below [`MAX_TEMPLATES`].
+        template: u32,
+        /// The segment, as [`gt_ir::canonical()`] makes it.
+        tape: Arc<Tape>,
+    },
+    /// The next segment of the session's tape: a template with other values and scalars.
+    Launch {
+        /// Its number.
+        template: u32,
+        /// The values and scalars.
+        bindings: Arc<Bindings>,
+    },
+    /// A template is no longer needed.
+    Forget {
+        /// Its number.
+        template: u32,
+    },
     /// Data of an input (bulk). Pieces come in order; those of the value's segment may come before or after it.
     Chunk(Chunk),
     /// Asks for a value: answered by chunks (bulk) or by a failure.
@@ -250,6 +274,29 @@ pub enum ToClient {
         /// The answer.
         stats: Box<Stats>,
     },
+    /// News of a template, for people.
+    Planned(Box<Planned>),
+}
+
+/// What became of compiling a template.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Planned {
+    /// The segment's key.
+    pub key: u128,
+    /// Its instructions.
+    pub instructions: u64,
+    /// The plan's number on its worker.
+    pub plan: u64,
+    /// Why there is none, if so.
+    pub failed: Option<String>,
+    /// Kernels of the plan.
+    pub kernels: u64,
+    /// Launches of the plan.
+    pub launches: u64,
+    /// Nanoseconds from the order to compile it to its end.
+    pub nanos: u64,
+    /// Whether it came from the disk.
+    pub cached: bool,
 }
 
 /// Dispatcher to worker.
@@ -265,6 +312,35 @@ pub enum ToWorker {
         attempt: u32,
         /// The segment. A value it uses is live on this worker.
         tape: Arc<Tape>,
+    },
+    /// Gives a number to a segment in canonical form, in place of what had it before. Runs nothing.
+    Define {
+        /// Whose.
+        session: SessionId,
+        /// The number.
+        template: u32,
+        /// The segment.
+        tape: Arc<Tape>,
+    },
+    /// As `Run`, with a template's number and its bindings for the tape.
+    Launch {
+        /// Whose.
+        session: SessionId,
+        /// The segment's number in its session, from 0.
+        seq: u64,
+        /// How many workers the session has lost: reports carry it back.
+        attempt: u32,
+        /// The template, defined here before.
+        template: u32,
+        /// Its values and scalars. A value it uses is live on this worker.
+        bindings: Arc<Bindings>,
+    },
+    /// A template is no longer needed.
+    Forget {
+        /// Whose.
+        session: SessionId,
+        /// Its number.
+        template: u32,
     },
     /// Data of an input (bulk), in order; perhaps before the segment that declares it.
     Chunk {
@@ -339,6 +415,13 @@ pub enum FromWorker {
         /// The answer.
         stats: Box<Stats>,
     },
+    /// News of a template of a session, for people.
+    Planned {
+        /// Whose.
+        session: SessionId,
+        /// The news.
+        planned: Box<Planned>,
+    },
 }
 
 /// What a worker offers.
@@ -372,8 +455,18 @@ pub trait Weight {
 impl Weight for Message {
     fn weight(&self) -> u64 {
         let payload = match self {
-            Message::FromClient(FromClient::Tape(tape))
-            | Message::ToWorker(ToWorker::Run { tape, .. }) => tape.entries.len() as u64 * 64,
+            Message::FromClient(FromClient::Tape(tape) | FromClient::Define { tape, .. })
+            | Message::ToWorker(ToWorker::Run { tape, .. } | ToWorker::Define { tape, .. }) => {
+                tape.entries.len() as u64 * 64
+            }
+            Message::FromClient(FromClient::Launch { bindings, .. })
+            | Message::ToWorker(ToWorker::Launch { bindings, .. }) => {
+                let n_listed = match &bindings.defined {
+                    Defined::Run(..) => 0,
+                    Defined::List(list) => list.len(),
+                };
+                8 * (bindings.inputs.len() + n_listed + 2 * bindings.scalars.len()) as u64
+            }
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::FromWorker(_)

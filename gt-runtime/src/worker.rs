@@ -2,8 +2,10 @@
 
 pub mod core;
 pub mod executor;
+pub mod plans;
 pub mod queue;
 pub mod serve;
+mod table;
 
 pub use self::core::{Core, Job};
 pub use executor::Executor;

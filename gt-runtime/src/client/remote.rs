@@ -11,12 +11,13 @@ use std::time::Duration;
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
 use gt_ir::{HostTensor, Tape, ValueId};
 
-use super::{Session, Travel, identity, program};
+use super::{Session, Submitter, TemplateConfig, Travel, identity, program};
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig};
 use crate::ids::Incarnation;
 use crate::log::Log;
 use crate::slot::Slot;
+use crate::tier::Tiers;
 use crate::wire::{Hello, Role};
 use crate::zmq::{
     Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context, wake_pair,
@@ -48,6 +49,18 @@ pub fn connect_to(
     address: &Address,
     config: ConnectionConfig,
 ) -> Result<Arc<dyn Backend>, RunError> {
+    connect_with(address, config, Tiers::from_environment()?.templates)
+}
+
+/// As [`connect_to`], with templates as chosen.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_with(
+    address: &Address,
+    config: ConnectionConfig,
+    templates: TemplateConfig,
+) -> Result<Arc<dyn Backend>, RunError> {
     let began = clock::now();
     let session_error = |e: SocketError| RunError::new(ErrorKind::Connection, e.to_string());
     let ctx = context();
@@ -69,6 +82,7 @@ pub fn connect_to(
     );
     let shared = Arc::new(Shared {
         session: Mutex::new(session),
+        log: Log::from_environment(),
         moved: Condvar::new(),
         waker,
         opened: Slot::new(),
@@ -79,7 +93,8 @@ pub fn connect_to(
         .name("gt-client".into())
         .spawn(move || other.run(&uplink, &wakeups))
         .map_err(|e| session_error(e.into()))?;
-    let remote = Remote { shared, thread: Mutex::new(Some(thread)) };
+    let submitter = Submitter::new(templates);
+    let remote = Remote { shared, submitter, thread: Mutex::new(Some(thread)) };
     match remote.shared.opened.wait() {
         Some(Ok(())) => Ok(Arc::new(remote)),
         Some(Err(why)) => Err(why),
@@ -89,11 +104,13 @@ pub fn connect_to(
 
 struct Remote {
     shared: Arc<Shared>,
+    submitter: Submitter,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
     session: Mutex<Session>,
+    log: Log,
     /// Signalled when the session has room again, or is over.
     moved: Condvar,
     waker: Waker,
@@ -206,7 +223,12 @@ impl Drop for Leaving<'_> {
 
 impl Backend for Remote {
     fn submit(&self, segment: Tape) {
-        self.shared.when_roomy(|session| session.submit(clock::now(), segment));
+        if self.shared.log.is_on() {
+            self.shared.lock().log_segment(&segment);
+        }
+        self.submitter.submit(segment, |messages| {
+            self.shared.when_roomy(|session| session.submit(clock::now(), messages));
+        });
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
@@ -224,9 +246,10 @@ impl Backend for Remote {
     fn stats(&self) -> Result<Stats, RunError> {
         let slot = self.shared.lock().stats(clock::now());
         self.shared.waker.wake();
-        slot.wait().unwrap_or_else(|| {
+        let stats = slot.wait().unwrap_or_else(|| {
             Err(RunError::new(ErrorKind::Internal, "the answer was taken twice"))
-        })
+        });
+        stats.map(|stats| self.submitter.complete(stats))
     }
 
     fn close(&self) {

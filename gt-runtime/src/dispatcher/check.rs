@@ -7,13 +7,14 @@
 //! 5. For every queued message it is known whom its credit goes back to.
 //! 6. A client's credit that is out is that of its waiting work and of its messages queued for workers; and so is a worker's,
 //!    of the data queued for clients: none is lost, and none comes back twice.
-//! 7. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of the live values.
+//! 7. A home knows templates only while it is one, and no more than there may be.
+//! 8. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of the live values.
 
 use super::core::{Dispatcher, Owed};
 use super::session::{Session, Work};
 use super::{Config, Party};
 use crate::ids::SessionId;
-use crate::wire::Stream;
+use crate::wire::{MAX_TEMPLATES, Stream};
 
 /// Sessions with more live values are not counted through after every event.
 const COUNTED: usize = 256;
@@ -84,19 +85,22 @@ impl Dispatcher {
             session.requests.len() <= config.max_requests,
             "4: {id} has too many open questions"
         );
+        let n_known = session.at_home.len();
+        let most = if session.home.is_some() { MAX_TEMPLATES as usize } else { 0 };
+        assert!(n_known <= most, "7: the home of {id} knows {n_known} templates");
         if session.broken.is_some() {
             let empty =
                 session.home.is_none() && session.waiting.is_empty() && session.requests.is_empty();
             assert!(
                 empty && session.uploads.is_empty() && session.live_bytes == 0,
-                "7: {id} is broken and holds something"
+                "8: {id} is broken and holds something"
             );
         }
         if session.n_live() <= COUNTED {
-            assert_eq!(session.live_bytes, session.count_live(), "7: live bytes of {id}");
+            assert_eq!(session.live_bytes, session.count_live(), "8: live bytes of {id}");
             for value in session.lost.keys() {
                 let known = session.is_live(*value) || session.uploads.contains_key(value);
-                assert!(known, "7: {id} has lost {value}, which it never had");
+                assert!(known, "8: {id} has lost {value}, which it never had");
             }
         }
     }
@@ -115,7 +119,12 @@ impl Dispatcher {
             Party::Worker(_) => return queued,
         };
         let waiting = waiting.map(|work| match (work, stream) {
-            (Work::Run { weight, .. }, Stream::Control)
+            (
+                Work::Run { weight, .. }
+                | Work::Define { weight, .. }
+                | Work::Launch { weight, .. },
+                Stream::Control,
+            )
             | (Work::Chunk { weight, .. }, Stream::Bulk) => *weight,
             _ => 0,
         });

@@ -5,10 +5,13 @@
 //! them: such entries are taken out of the tape, so that a worker sees only values it has. It sends nothing and knows no peers.
 
 use super::Config;
+use super::templates::Templates;
 use crate::clock::Time;
+use crate::footprint::first_defined;
 use crate::ids::{PeerId, RequestId, WorkerId};
 use crate::wire::Chunk;
 use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
+use gt_ir::canonical::{Bindings, expand};
 use gt_ir::op::Operand;
 use gt_ir::shape::Type;
 use gt_ir::tape::{Entry, Tape, ValueId};
@@ -45,6 +48,13 @@ pub(super) struct Session {
     /// Why nothing more of it runs.
     pub(super) broken: Option<Arc<RunError>>,
     verifier: Verifier,
+    /// One above the highest number of a value it has defined.
+    above: u64,
+    pub(super) templates: Templates,
+    /// The templates its home knows.
+    pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
+    /// Launches verified in full.
+    pub(super) n_verified: u64,
     /// Bytes of live values. Within one tape they may exceed what 64 bits can count before its end is checked.
     pub(super) live_bytes: u128,
     /// Live values that a worker's loss took, and those computed from them.
@@ -57,10 +67,46 @@ pub(super) struct Session {
 /// Something for a worker to do, with the weight whose credit the client gets back when the worker has it.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Work {
-    Run { seq: u64, tape: Arc<Tape>, weight: u64 },
-    Chunk { chunk: Chunk, weight: u64 },
-    Fetch { request: RequestId, value: ValueId },
-    Stats { request: RequestId },
+    Run {
+        seq: u64,
+        tape: Arc<Tape>,
+        weight: u64,
+    },
+    Define {
+        template: u32,
+        tape: Arc<Tape>,
+        weight: u64,
+    },
+    /// With the template as it was when it was launched.
+    Launch {
+        seq: u64,
+        template: u32,
+        tape: Arc<Tape>,
+        bindings: Arc<Bindings>,
+        weight: u64,
+    },
+    Forget {
+        template: u32,
+    },
+    Chunk {
+        chunk: Chunk,
+        weight: u64,
+    },
+    Fetch {
+        request: RequestId,
+        value: ValueId,
+    },
+    Stats {
+        request: RequestId,
+    },
+}
+
+/// What a worker is to run of a launch.
+pub(super) enum Launched {
+    /// The template, with the bindings it came with.
+    Whole(Arc<Tape>),
+    /// What is left of its tape without what needs a lost value.
+    Stripped(Arc<Tape>),
 }
 
 /// A question not answered yet.
@@ -105,6 +151,10 @@ impl Session {
             ran_elsewhere: Vec::new(),
             broken: None,
             verifier: Verifier::new(),
+            above: 0,
+            templates: Templates::default(),
+            at_home: BTreeMap::new(),
+            n_verified: 0,
             live_bytes: 0,
             lost: BTreeMap::new(),
             uploads: BTreeMap::new(),
@@ -118,10 +168,81 @@ impl Session {
         tape: Arc<Tape>,
         config: &Config,
     ) -> Result<Arc<Tape>, RunError> {
+        self.verify(&tape)?;
+        self.check_limits(config)?;
+        if self.lost.is_empty() { Ok(tape) } else { Ok(Arc::new(self.strip(&tape))) }
+    }
+
+    fn verify(&mut self, tape: &Tape) -> Result<(), RunError> {
         let first = self.verifier.n_seen();
         for entry in &tape.entries {
             self.enter(entry).map_err(|fault| self.refusal(&fault, first))?;
         }
+        Ok(())
+    }
+
+    /// As [`admit`](Session::admit), for the next segment as a template and its bindings.
+    pub(super) fn launch(
+        &mut self,
+        number: u32,
+        bindings: &Bindings,
+        config: &Config,
+    ) -> Result<Launched, RunError> {
+        let refuse = |why: String| {
+            let message = format!("the server refused a launch of template {number}: {why}");
+            error(ErrorKind::Internal, message)
+        };
+        let Some(held) = self.templates.get(number) else {
+            return Err(refuse("it is not defined\nhint: define a template before its first launch, and again after it was forgotten".into()));
+        };
+        let template = Arc::clone(&held.template.tape);
+        let uploads = held.footprint.uploads.clone();
+        if !self.replay(number, bindings) {
+            let held = self.templates.get(number).ok_or_else(|| refuse("it is gone".into()))?;
+            let hint = "hint: bind what the tape that defined the template names, in its order";
+            let tape =
+                expand(&held.template, bindings).map_err(|why| refuse(format!("{why}\n{hint}")))?;
+            let inputs = bindings.inputs.iter().map(|&value| self.verifier.ty(value)).collect();
+            self.verify(&tape)?;
+            self.n_verified += 1;
+            if let Some(inputs) = inputs {
+                self.templates.learn(number, bindings, inputs, &self.verifier);
+            }
+            self.check_limits(config)?;
+            if !self.lost.is_empty() {
+                return Ok(Launched::Stripped(Arc::new(self.strip(&tape))));
+            }
+        } else {
+            let first = first_defined(bindings).map_or(0, |first| first.0);
+            for (at, ty) in uploads {
+                self.declare(ValueId(first + u64::from(at)), ty);
+            }
+            self.check_limits(config)?;
+        }
+        Ok(Launched::Whole(template))
+    }
+
+    /// Takes the effect of a launch into the books when it is certain; says whether it was.
+    fn replay(&mut self, number: u32, bindings: &Bindings) -> bool {
+        if !self.lost.is_empty() {
+            return false;
+        }
+        let Session { templates, verifier, above, live_bytes, .. } = self;
+        let (Some((held, variant)), Some(first)) =
+            (templates.fitting(number, bindings, verifier, *above), first_defined(bindings))
+        else {
+            return false;
+        };
+        let freed = held.footprint.freed.iter();
+        let freed = freed.filter_map(|&at| bindings.inputs.get(at as usize).copied());
+        let kept = variant.kept.iter().map(|&(at, ty)| (ValueId(first.0 + u64::from(at)), ty));
+        verifier.replay(freed, kept);
+        *above = (*above).max(first.0.saturating_add(held.template.n_defined as u64));
+        *live_bytes = *live_bytes + variant.bytes.0 - variant.bytes.1;
+        true
+    }
+
+    fn check_limits(&self, config: &Config) -> Result<(), RunError> {
         if self.verifier.n_live() > config.max_values {
             let message = format!(
                 "the session holds {} values, more than its limit of {}",
@@ -130,8 +251,7 @@ impl Session {
             );
             return Err(error(ErrorKind::Resource, message + HOLD_LESS));
         }
-        self.check_quota(config)?;
-        if self.lost.is_empty() { Ok(tape) } else { Ok(Arc::new(self.strip(&tape))) }
+        self.check_quota(config)
     }
 
     fn enter(&mut self, entry: &Entry) -> Result<(), Fault> {
@@ -140,6 +260,8 @@ impl Session {
             self.verifier.entry(entry)?;
             self.live_bytes -= bytes;
         } else if let Some(ty) = self.verifier.entry(entry)? {
+            self.above =
+                self.above.max(entry.defines().map_or(0, |value| value.0.saturating_add(1)));
             self.live_bytes += ty.bytes() as u128;
             if let Entry::Input { out, ty, .. } = entry {
                 self.declare(*out, *ty);
@@ -289,6 +411,7 @@ impl Session {
     pub(super) fn lose_home(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
         self.home = None;
         self.attempt += 1;
+        self.at_home.clear();
         self.n_done = self.n_segments;
         for upload in self.uploads.values_mut() {
             upload.lost = true;
@@ -310,6 +433,8 @@ impl Session {
         self.uploads.clear();
         (self.live_bytes, self.early_bytes) = (0, 0);
         self.verifier = Verifier::new();
+        self.templates.clear();
+        self.at_home.clear();
         std::mem::take(&mut self.requests)
     }
 

@@ -5,15 +5,19 @@
 //! is read of it from then on is that error.
 
 use super::core::{Dispatcher, Owed};
-use super::session::{Request, Session, Work, error};
+use super::session::{Launched, Request, Session, Work, error};
 use super::{Action, Party, Report, placement};
 use crate::clock::Time;
 use crate::ids::{Identity, RequestId, SessionId, WorkerId};
-use crate::wire::{Chunk, FromClient, Stream, ToClient, ToWorker};
+use crate::wire::{Chunk, FromClient, Message, Stream, ToClient, ToWorker, Weight as _};
 use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::canonical::Bindings;
 use gt_ir::tape::{Tape, ValueId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Weight that may wait for a worker when a launch is expanded.
+const MAX_EXPANDED: u64 = 256 << 20;
 
 impl Dispatcher {
     pub(super) fn client_says(
@@ -25,6 +29,14 @@ impl Dispatcher {
     ) {
         match message {
             FromClient::Tape(tape) => self.tape(session, tape, weight),
+            FromClient::Define { template, tape } => self.define(session, template, tape, weight),
+            FromClient::Launch { template, bindings } => {
+                self.launch(session, template, bindings, weight)
+            }
+            FromClient::Forget { template } => {
+                self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
+                self.forget(session, template);
+            }
             FromClient::Chunk(chunk) => self.upload(session, chunk, weight),
             FromClient::Fetch { request, value } => {
                 self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
@@ -57,6 +69,83 @@ impl Dispatcher {
                 self.pay(Stream::Control, owed);
                 self.fail_session(id, error);
             }
+        }
+    }
+
+    fn define(&mut self, id: SessionId, template: u32, tape: Arc<Tape>, weight: u64) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let owed = Owed { to: Some(Party::Session(id)), weight };
+        if session.broken.is_some() {
+            return self.pay(Stream::Control, owed);
+        }
+        match session.templates.define(template, Arc::clone(&tape)) {
+            Ok(()) => self.work(id, Work::Define { template, tape, weight }),
+            Err(why) => {
+                self.pay(Stream::Control, owed);
+                let why = format!("the server refused a template: {why}");
+                self.fail_session(id, error(ErrorKind::Internal, why));
+            }
+        }
+    }
+
+    fn forget(&mut self, id: SessionId, template: u32) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.templates.forget(template);
+        // Without a home there is nobody to tell, but for those whose definition waits.
+        if session.home.is_some() || !session.waiting.is_empty() {
+            self.work(id, Work::Forget { template });
+        }
+    }
+
+    fn launch(&mut self, id: SessionId, template: u32, bindings: Arc<Bindings>, weight: u64) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let owed = Owed { to: Some(Party::Session(id)), weight };
+        if session.broken.is_some() {
+            return self.pay(Stream::Control, owed);
+        }
+        let seq = session.n_segments;
+        match session.launch(template, &bindings, &self.config) {
+            Ok(launched) => {
+                session.n_segments += 1;
+                self.launched(id, seq, template, bindings, launched, weight);
+            }
+            Err(error) => {
+                self.pay(Stream::Control, owed);
+                self.fail_session(id, error);
+            }
+        }
+    }
+
+    fn launched(
+        &mut self,
+        id: SessionId,
+        seq: u64,
+        template: u32,
+        bindings: Arc<Bindings>,
+        launched: Launched,
+        weight: u64,
+    ) {
+        match launched {
+            Launched::Whole(tape) => {
+                self.work(id, Work::Launch { seq, template, tape, bindings, weight })
+            }
+            Launched::Stripped(tape) if self.crowded(id) => {
+                drop(tape);
+                self.pay(Stream::Control, Owed { to: Some(Party::Session(id)), weight });
+                let message = "the session launches more than its worker takes, on values that were lost\nhint: free what was lost with a worker";
+                self.fail_session(id, error(ErrorKind::Resource, message.into()));
+            }
+            Launched::Stripped(tape) => self.work(id, Work::Run { seq, tape, weight }),
+        }
+    }
+
+    /// Whether so much waits for a session's home that nothing larger than its message is to be added. What a launch expands to was not
+    /// paid for.
+    fn crowded(&self, id: SessionId) -> bool {
+        let Some(session) = self.sessions.get(&id) else { return false };
+        match session.home.and_then(|home| self.workers.get(&home)) {
+            Some(worker) => self.queued(worker.peer, Stream::Control) > MAX_EXPANDED,
+            None => session.waiting.len() as u64 * Message::LEAST > MAX_EXPANDED >> 10,
         }
     }
 
@@ -143,6 +232,28 @@ impl Dispatcher {
                     owed(weight),
                 );
             }
+            Work::Define { template, tape, weight } => {
+                self.tell_template(id, home, template, tape, owed(weight));
+            }
+            Work::Launch { seq, template, tape, bindings, weight } => {
+                if !session.at_home.get(&template).is_some_and(|known| Arc::ptr_eq(known, &tape)) {
+                    // Its home was lost since it was defined.
+                    self.tell_template(id, home, template, tape, Owed::NOTHING);
+                }
+                self.give_worker(
+                    home,
+                    Stream::Control,
+                    ToWorker::Launch { session: id, seq, attempt, template, bindings },
+                    owed(weight),
+                );
+            }
+            Work::Forget { template } => {
+                let Some(session) = self.sessions.get_mut(&id) else { return };
+                if session.at_home.remove(&template).is_some() {
+                    let message = ToWorker::Forget { session: id, template };
+                    self.give_worker(home, Stream::Control, message, Owed::NOTHING);
+                }
+            }
             Work::Chunk { chunk, weight } => {
                 self.give_worker(
                     home,
@@ -168,6 +279,20 @@ impl Dispatcher {
                 );
             }
         }
+    }
+
+    fn tell_template(
+        &mut self,
+        id: SessionId,
+        home: WorkerId,
+        template: u32,
+        tape: Arc<Tape>,
+        owed: Owed,
+    ) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.at_home.insert(template, Arc::clone(&tape));
+        let message = ToWorker::Define { session: id, template, tape };
+        self.give_worker(home, Stream::Control, message, owed);
     }
 
     pub(super) fn answer_error(&mut self, id: SessionId, request: RequestId, error: Arc<RunError>) {
@@ -226,9 +351,11 @@ impl Dispatcher {
         for work in std::mem::take(&mut session.waiting) {
             let to = Some(Party::Session(id));
             match work {
-                Work::Run { weight, .. } => self.pay(Stream::Control, Owed { to, weight }),
+                Work::Run { weight, .. }
+                | Work::Define { weight, .. }
+                | Work::Launch { weight, .. } => self.pay(Stream::Control, Owed { to, weight }),
                 Work::Chunk { weight, .. } => self.pay(Stream::Bulk, Owed { to, weight }),
-                Work::Fetch { .. } | Work::Stats { .. } => (),
+                Work::Fetch { .. } | Work::Stats { .. } | Work::Forget { .. } => (),
             }
         }
     }
@@ -265,7 +392,11 @@ impl Dispatcher {
                 Work::Fetch { request, .. } | Work::Stats { request } => {
                     !answered.contains_key(request)
                 }
-                Work::Run { .. } | Work::Chunk { .. } => true,
+                Work::Run { .. }
+                | Work::Define { .. }
+                | Work::Launch { .. }
+                | Work::Forget { .. }
+                | Work::Chunk { .. } => true,
             });
             self.answer_errors(id, expired, &Arc::new(cause));
         }

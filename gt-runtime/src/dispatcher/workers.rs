@@ -1,11 +1,11 @@
 //! What the messages of workers do, and what their loss does to the sessions that lived on them.
 
 use super::core::{Dispatcher, Owed};
-use super::session::error;
+use super::session::{Session, error};
 use super::{Action, Party, Report};
 use crate::ids::{Identity, PeerId, RequestId, SessionId, WorkerId};
 use crate::wire::{Capacity, Chunk, Counts, FromWorker, Stream, ToClient};
-use gt_ir::backend::{ErrorKind, RunError, Stats, WorkerStats};
+use gt_ir::backend::{ErrorKind, RunError, SegmentStats, Stats, WorkerStats};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -59,6 +59,16 @@ impl Dispatcher {
             FromWorker::Stats { session, request, stats } => {
                 if self.take_request(worker, session, request) {
                     self.answer_stats(session, request, Some(*stats));
+                }
+            }
+            FromWorker::Planned { session, planned } => {
+                let lives_there = |held: &Session| {
+                    // News are for people: of too many, those who take none are spared.
+                    held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
+                };
+                if self.sessions.get(&session).is_some_and(lives_there) {
+                    let news = ToClient::Planned(planned);
+                    self.give_client(session, Stream::Control, news, Owed::NOTHING);
                 }
             }
             FromWorker::Chunk { .. } => (),
@@ -188,7 +198,8 @@ impl Dispatcher {
             .iter()
             .cloned()
             .chain(home.into_iter().flat_map(|stats| stats.workers));
-        let stats = Box::new(Stats { workers: workers.collect() });
+        let segments = SegmentStats { verified: session.n_verified, ..SegmentStats::default() };
+        let stats = Box::new(Stats { workers: workers.collect(), segments });
         self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
     }
 
@@ -227,3 +238,5 @@ impl Dispatcher {
 
 /// Most lost workers a session's statistics name.
 const MAX_LOST_STATS: usize = 64;
+/// Weight of what may wait for a client when news are added.
+const MAX_NEWS: u64 = 1 << 20;

@@ -2,6 +2,7 @@
 
 use super::Random;
 use crate::assembly;
+use crate::client::{TemplateConfig, Templates};
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
 use crate::ids::{Identity, Incarnation, PeerId, RequestId};
@@ -23,6 +24,7 @@ pub(super) struct Client {
     n_requests: u64,
     n_elements: usize,
     segment: Vec<Entry>,
+    pub(super) templates: Templates,
     /// What each live value is.
     live: BTreeMap<ValueId, HostTensor>,
     reads: BTreeMap<RequestId, Read>,
@@ -45,6 +47,7 @@ impl Client {
         peer: PeerId,
         incarnation: Incarnation,
         config: ConnectionConfig,
+        templates: TemplateConfig,
         n_elements: usize,
     ) -> Client {
         let identity =
@@ -59,6 +62,7 @@ impl Client {
             n_requests: 0,
             n_elements,
             segment: Vec::new(),
+            templates: Templates::new(templates, true),
             live: BTreeMap::new(),
             reads: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -102,7 +106,7 @@ impl Client {
         if self.connection.link(Stream::Control).queued() > 1 << 16 {
             return;
         }
-        match random.below(10) {
+        match random.below(14) {
             0 | 1 => self.input(now, random),
             2..=5 => (0..=random.below(6)).for_each(|_| self.instruction(random)),
             6 => self.free(random),
@@ -111,12 +115,83 @@ impl Client {
                 let read = self.pick(random);
                 read.into_iter().for_each(|value| self.read(now, value));
             }
-            _ if random.percent(20) => self.ask_stats(now),
-            _ => (),
+            9 if random.percent(20) => self.ask_stats(now),
+            9 => (),
+            _ => self.repeat(now, random),
+        }
+    }
+
+    /// Some rounds of one of a few loops: the segments of a loop are the same but for values and literals.
+    fn repeat(&mut self, now: Time, random: &mut Random) {
+        self.submit(now);
+        let (kind, other) = (random.below(5), random.below(5));
+        for round in 0..1 + random.below(4) {
+            let (Some(a), Some(b)) = (self.pick(random), self.pick(random)) else { return };
+            self.round(if round % 2 == 0 { kind } else { other }, a, b, now, random);
+            self.submit(now);
+        }
+    }
+
+    fn round(&mut self, kind: u64, a: ValueId, b: ValueId, now: Time, random: &mut Random) {
+        let literal = Operand::Scalar(Scalar::I64(random.below(1000) as i64));
+        let (a, b) = (Operand::Value(a), Operand::Value(b));
+        let sum = self.compute(Op::Add, &[a, literal]);
+        let product = self.compute(Op::Mul, &[Operand::Value(sum), b]);
+        match kind {
+            0 => self.free_value(sum),
+            1 => {
+                self.free_value(sum);
+                if let Operand::Value(a) = a {
+                    self.free_value(a);
+                }
+            }
+            2 => self.upload(now, random),
+            3 => {
+                let read = self.live.contains_key(&product);
+                self.segment.extend(read.then_some(Entry::Output { value: product, name: None }));
+                self.submit(now);
+                let request = self.ask(now, Some(self.live[&product].clone()));
+                self.say(now, FromClient::Fetch { request, value: product });
+            }
+            _ => {
+                self.compute(Op::Neg, &[Operand::Value(product)]);
+                self.free_value(product);
+                self.free_value(sum);
+            }
+        }
+    }
+
+    fn compute(&mut self, op: Op, inputs: &[Operand]) -> ValueId {
+        let args: Vec<Arg<'_>> = inputs
+            .iter()
+            .map(|operand| match operand {
+                Operand::Value(value) => Arg::Tensor(&self.live[value]),
+                Operand::Scalar(scalar) => Arg::Scalar(*scalar),
+            })
+            .collect();
+        let result = interp::eval(&op, &args).expect("integers of one shape");
+        let out = self.value();
+        self.live.insert(out, result);
+        let inputs = inputs.iter().copied().collect();
+        self.segment.push(Entry::Instr(Instr { out, op, inputs, loc: Loc::NONE }));
+        out
+    }
+
+    fn free_value(&mut self, value: ValueId) {
+        if self.live.remove(&value).is_some() {
+            self.segment.push(Entry::Free(value));
         }
     }
 
     fn input(&mut self, now: Time, random: &mut Random) {
+        // The data may come before its segment or after.
+        if random.percent(20) {
+            self.submit(now);
+        }
+        self.upload(now, random);
+    }
+
+    fn upload(&mut self, now: Time, random: &mut Random) {
         let out = self.value();
         let data: Vec<i64> = (0..self.n_elements)
             .map(|_| random.below(u64::MAX) as i64 - random.below(1 << 40) as i64)
@@ -125,10 +200,6 @@ impl Client {
         let data = HostTensor::from_vec(data, shape).expect("as many elements");
         self.live.insert(out, data.clone());
         self.segment.push(Entry::Input { out, ty: *data.ty(), name: None });
-        // The data may come before its segment or after.
-        if random.percent(20) {
-            self.submit(now);
-        }
         let size = 1 + random.below(24) as usize;
         for chunk in assembly::pieces(assembly::whole(out, data), size) {
             self.say(now, FromClient::Chunk(chunk));
@@ -147,28 +218,12 @@ impl Client {
             ),
             _ => (Op::Add, vec![Operand::Value(a), Operand::Value(b)]),
         };
-        let args: Vec<Arg<'_>> = inputs
-            .iter()
-            .map(|operand| match operand {
-                Operand::Value(value) => Arg::Tensor(&self.live[value]),
-                Operand::Scalar(scalar) => Arg::Scalar(*scalar),
-            })
-            .collect();
-        let result = interp::eval(&op, &args).expect("integers of one shape");
-        let out = self.value();
-        self.live.insert(out, result);
-        self.segment.push(Entry::Instr(Instr {
-            out,
-            op,
-            inputs: inputs.into_iter().collect(),
-            loc: Loc::NONE,
-        }));
+        self.compute(op, &inputs);
     }
 
     fn free(&mut self, random: &mut Random) {
         if let Some(value) = self.pick(random) {
-            self.live.remove(&value);
-            self.segment.push(Entry::Free(value));
+            self.free_value(value);
         }
     }
 
@@ -176,7 +231,8 @@ impl Client {
         if !self.segment.is_empty() {
             self.n_submitted += 1;
             let tape = Tape { entries: std::mem::take(&mut self.segment) };
-            self.say(now, FromClient::Tape(Arc::new(tape)));
+            let messages = self.templates.take(tape);
+            messages.into_iter().for_each(|message| self.say(now, message));
         }
     }
 
@@ -265,6 +321,7 @@ impl Client {
                 }
                 self.errors.push(error);
             }
+            ToClient::Planned(_) => (),
             ToClient::Stats { request, .. } => {
                 let read = self.reads.remove(&request).expect("only open questions are answered");
                 assert!(read.expected.is_none(), "a read was answered with statistics");

@@ -4,8 +4,9 @@ use super::Random;
 use crate::ids::{Identity, Incarnation, RequestId};
 use crate::wire::{Body, Chunk, FromClient, FromWorker, Hello, Message, Packet, Role, Stream};
 use bytes::Bytes;
+use gt_ir::canonical::{Bindings, Defined, canonical};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
-use gt_ir::{DType, Loc, Op, Operand, Shape, Type};
+use gt_ir::{DType, Loc, Op, Operand, Scalar, Shape, Type};
 use std::sync::Arc;
 
 pub(super) struct Rogue {
@@ -51,7 +52,17 @@ impl Rogue {
 
 fn message(random: &mut Random) -> Message {
     let (value, request) = (ValueId(random.below(6)), RequestId(random.below(6)));
-    Message::FromClient(match random.below(8) {
+    let most = if random.percent(90) { 3 } else { 1 << 32 };
+    let template = random.below(most) as u32;
+    Message::FromClient(match random.below(12) {
+        8 => {
+            let tape = Tape { entries: (0..random.below(6)).map(|_| entry(random)).collect() };
+            let tape = if random.percent(90) { canonical(&tape).0.tape } else { Arc::new(tape) };
+            FromClient::Define { template, tape }
+        }
+        9 | 10 => FromClient::Launch { template, bindings: Arc::new(bindings(random)) },
+        11 if random.percent(30) => FromClient::Forget { template },
+        11 => FromClient::Stats { request },
         0..=2 => FromClient::Tape(Arc::new(Tape {
             entries: (0..random.below(6)).map(|_| entry(random)).collect(),
         })),
@@ -75,6 +86,20 @@ fn message(random: &mut Random) -> Message {
             return Message::FromWorker(other);
         }
     })
+}
+
+fn bindings(random: &mut Random) -> Bindings {
+    let mut two = || vec![ValueId(random.below(6)), ValueId(random.below(6))];
+    let (inputs, listed) = (two(), two());
+    let n_inputs = random.below(3) as usize;
+    let defined = match random.below(3) {
+        0 => Defined::List(listed),
+        1 => Defined::Run(ValueId(random.below(12)), random.below(4)),
+        _ => Defined::Run(ValueId(u64::MAX - random.below(3)), random.below(1 << 16)),
+    };
+    let inputs = inputs.into_iter().take(n_inputs).collect();
+    let scalars = (0..random.below(2)).map(|n| Scalar::I64(n as i64)).collect();
+    Bindings { inputs, defined, scalars }
 }
 
 fn ty(random: &mut Random) -> Type {

@@ -10,6 +10,7 @@ use crate::wire::{
 };
 use crate::worker::core::{Core, Job};
 use gt_ir::backend::Stats;
+use gt_ir::canonical::expand;
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{HostTensor, Op, Operand, Scalar, Shape};
 use std::collections::{BTreeMap, VecDeque};
@@ -111,6 +112,19 @@ impl Worker {
             Job::Run { session, seq, attempt, tape, inputs, owed } => {
                 let instructions = self.run(session, &tape, inputs);
                 self.connection.release(Stream::Control, owed);
+                let counts = Counts { instructions, nanos: 1 };
+                self.say(now, FromWorker::Done { session, seq, attempt, counts });
+                return Some((session, attempt, seq));
+            }
+            Job::Launch { session, seq, attempt, template, bindings, inputs, owed } => {
+                let tape = expand(template.template(), &bindings);
+                let tape = tape.unwrap_or_else(|why| panic!("{session} launched {seq}: {why}"));
+                let instructions = self.run(session, &tape, inputs);
+                self.connection.release(Stream::Control, owed);
+                if random.percent(5) {
+                    let planned = Box::default();
+                    self.say(now, FromWorker::Planned { session, planned });
+                }
                 let counts = Counts { instructions, nanos: 1 };
                 self.say(now, FromWorker::Done { session, seq, attempt, counts });
                 return Some((session, attempt, seq));

@@ -5,12 +5,14 @@ use super::client::Client;
 use super::network::{Network, Way, Weather};
 use super::rogue::Rogue;
 use super::worker::{Ran, Worker};
+use crate::client::TemplateConfig;
 use crate::clock::Time;
 use crate::connection::ConnectionConfig;
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::{Incarnation, PeerId, SessionId};
 use crate::link::{LinkConfig, Timing, Transport};
 use crate::wire::Packet;
+use gt_ir::backend::SegmentStats;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -114,6 +116,13 @@ impl Profile {
         }
     }
 
+    /// Few templates, so that they are given up often, or as many as there may be.
+    fn templates(&self, random: &mut Random) -> TemplateConfig {
+        let most = [0, 1, 2, 3, 64][random.below(5) as usize];
+        let entries = if random.percent(50) { 12 } else { 1 << 10 };
+        TemplateConfig { most, entries, least: 1 + random.below(3) as usize }
+    }
+
     fn dispatcher(&self) -> Config {
         let connection = self.connection();
         let lease = Duration::from_secs(20);
@@ -179,13 +188,25 @@ impl World {
         }
     }
 
-    pub(super) fn run(mut self) {
+    /// Gives what became of the segments of the clients that were there in the end.
+    pub(super) fn run(mut self) -> SegmentStats {
         while self.now < self.profile.until {
             self.step();
         }
         self.settle();
         self.check_complete();
+        let sent = self.nodes.iter().map(|node| match node {
+            Node::Client(client) => client.templates.stats(),
+            Node::Worker(_) | Node::Rogue(_) | Node::Down { .. } => SegmentStats::default(),
+        });
+        let sent = sent.fold(SegmentStats::default(), |a, b| SegmentStats {
+            launches: a.launches + b.launches,
+            evictions: a.evictions + b.evictions,
+            misses: a.misses + b.misses,
+            ..a
+        });
         self.end_clients();
+        sent
     }
 
     /// The faults stop; whoever is down comes back; everybody does some fresh work, which must succeed.
@@ -493,7 +514,8 @@ impl World {
         let config = self.profile.connection();
         let n_elements = self.random.below(7) as usize;
         self.nodes[i] = if i < self.profile.n_clients {
-            Node::Client(Box::new(Client::new(now, peer, life, config, n_elements)))
+            let templates = self.profile.templates(&mut self.random);
+            Node::Client(Box::new(Client::new(now, peer, life, config, templates, n_elements)))
         } else if i < self.profile.n_clients + self.profile.n_workers {
             Node::Worker(Box::new(Worker::new(now, peer, life, config)))
         } else {

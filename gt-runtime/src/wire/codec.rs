@@ -108,9 +108,9 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
 /// A tape that came in must go out: one that could not be encoded for its worker would hold up everybody's after it.
 fn limit_head(packet: &Packet, size: usize) -> Result<(), WireError> {
     match data(packet) {
-        Some(Message::FromClient(FromClient::Tape(_))) => {
-            limit("a tape", size, MAX_HEAD - PASSED_ON)
-        }
+        Some(Message::FromClient(
+            FromClient::Tape(_) | FromClient::Define { .. } | FromClient::Launch { .. },
+        )) => limit("a tape", size, MAX_HEAD - PASSED_ON),
         _ => limit("a packet", size, MAX_HEAD),
     }
 }
@@ -139,9 +139,13 @@ fn check(packet: &Packet) -> Result<(), WireError> {
 
 fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireError> {
     match message {
-        Message::FromClient(FromClient::Tape(tape))
-        | Message::ToWorker(ToWorker::Run { tape, .. }) => {
+        Message::FromClient(FromClient::Tape(tape) | FromClient::Define { tape, .. })
+        | Message::ToWorker(ToWorker::Run { tape, .. } | ToWorker::Define { tape, .. }) => {
             limit("a tape's entries", tape.entries.len(), MAX_ENTRIES)?;
+        }
+        Message::ToClient(ToClient::Planned(planned))
+        | Message::FromWorker(FromWorker::Planned { planned, .. }) => {
+            limit("a reason", planned.failed.as_ref().map_or(0, String::len), MAX_TEXT)?;
         }
         Message::ToClient(ToClient::Failed { error, .. })
         | Message::FromWorker(FromWorker::Failed { error, .. }) => {
@@ -221,7 +225,9 @@ mod tests {
         };
         encode(&packet(u64::MAX, u64::MAX, Message::ToWorker(run))).unwrap();
         // Nor is one taken that nobody here would have sent.
-        let bytes = postcard::to_extend(&from_client(largest + 1), vec![b'G', b'T', 1, 0]).unwrap();
+        let bytes =
+            postcard::to_extend(&from_client(largest + 1), vec![b'G', b'T', PROTOCOL as u8, 0])
+                .unwrap();
         assert!(bytes.len() <= MAX_HEAD);
         assert!(matches!(decode(&bytes, None), Err(WireError::Limit { .. })));
     }
@@ -236,6 +242,31 @@ mod tests {
         let packet = |stream, body| Packet { stream, incarnation: Incarnation(u64::MAX), body };
         vec![
             packet(Stream::Control, Body::Hello(Hello::new(Role::Worker, Identity::default()))),
+            packet(
+                Stream::Control,
+                data(Message::FromClient(FromClient::Define {
+                    template: 3,
+                    tape: gt_ir::canonical::canonical(&tape).0.tape,
+                })),
+            ),
+            packet(
+                Stream::Control,
+                data(Message::ToWorker(ToWorker::Launch {
+                    session: crate::ids::SessionId(1),
+                    seq: 2,
+                    attempt: 3,
+                    template: 4,
+                    bindings: Arc::new(gt_ir::canonical::canonical(&tape).1),
+                })),
+            ),
+            packet(
+                Stream::Control,
+                data(Message::ToClient(ToClient::Planned(Box::new(crate::wire::Planned {
+                    key: u128::MAX / 3,
+                    failed: Some("why".into()),
+                    ..Default::default()
+                })))),
+            ),
             packet(Stream::Control, data(Message::FromClient(FromClient::Tape(Arc::new(tape))))),
             packet(
                 Stream::Bulk,
@@ -292,7 +323,7 @@ mod tests {
         newer[2] = 9;
         let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
         assert!(
-            says(&newer).starts_with("protocol version 9 does not match version 1 of this program")
+            says(&newer).starts_with("protocol version 9 does not match version 2 of this program")
         );
         assert!(
             says(b"GET / HTTP/1.1")

@@ -7,15 +7,49 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use gt_ir::canonical::{Bindings, Template};
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
+use super::plans::PlanHint;
 use crate::assembly::Assembly;
+use crate::footprint::Footprint;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::{Chunk, Stream, ToWorker};
 
 /// Weight of the segments of one session that may wait for data. Beyond it they run without: what needs the data fails, and
 /// what was owed to nobody else stays bounded.
 const MAX_WAITING: u64 = 64 << 20;
+
+/// Data of a segment's inputs, or why there is none.
+pub type Inputs = BTreeMap<ValueId, Result<HostTensor, String>>;
+
+/// A template as a worker holds it, the same one from its definition until it is forgotten.
+#[derive(Debug)]
+pub struct Defined {
+    pub(super) template: Template,
+    pub(super) footprint: Footprint,
+    /// For the executor: the plan it ran last.
+    pub(super) plan: PlanHint,
+}
+
+impl Job {
+    /// The credit its sender gets back when it is done.
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        match self {
+            Job::Run { owed, .. } | Job::Launch { owed, .. } => *owed,
+            Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => 0,
+        }
+    }
+
+    fn owe(&mut self, weight: u64) -> bool {
+        if let Job::Run { owed, .. } | Job::Launch { owed, .. } = self {
+            *owed = weight;
+            return true;
+        }
+        false
+    }
+}
 
 /// Work for the executor, to be done in the order given.
 #[derive(Debug)]
@@ -31,7 +65,24 @@ pub enum Job {
         /// The segment.
         tape: Arc<Tape>,
         /// Data of its inputs, or why there is none.
-        inputs: BTreeMap<ValueId, Result<HostTensor, String>>,
+        inputs: Inputs,
+        /// The credit its sender gets back when it has run.
+        owed: u64,
+    },
+    /// Run a segment that is a template and its bindings.
+    Launch {
+        /// Whose.
+        session: SessionId,
+        /// Its number in the session.
+        seq: u64,
+        /// The attempt to report.
+        attempt: u32,
+        /// The template.
+        template: Arc<Defined>,
+        /// Its values and scalars.
+        bindings: Arc<Bindings>,
+        /// Data of its inputs, or why there is none.
+        inputs: Inputs,
         /// The credit its sender gets back when it has run.
         owed: u64,
     },
@@ -71,6 +122,7 @@ struct Session {
     /// Weight of the segments in it.
     waiting: u64,
     uploads: BTreeMap<ValueId, Assembly>,
+    templates: BTreeMap<u32, Arc<Defined>>,
     /// The last segment taken, as (attempt, seq).
     last: Option<(u32, u64)>,
     ended: [bool; 2],
@@ -78,9 +130,15 @@ struct Session {
 
 #[derive(Debug)]
 enum Waiting {
-    Run { seq: u64, attempt: u32, tape: Arc<Tape>, inputs: Vec<ValueId>, weight: u64 },
+    Segment { seq: u64, attempt: u32, what: What, inputs: Vec<ValueId>, weight: u64 },
     Fetch { request: RequestId, value: ValueId },
     Stats { request: RequestId },
+}
+
+#[derive(Debug)]
+enum What {
+    Run(Arc<Tape>),
+    Launch(Arc<Defined>, Arc<Bindings>),
 }
 
 impl Core {
@@ -102,20 +160,36 @@ impl Core {
     ) -> u64 {
         match message {
             ToWorker::Run { session, seq, attempt, tape } => {
-                let held = self.sessions.entry(session).or_default();
-                if held.last.is_some_and(|last| (attempt, seq) <= last) {
-                    return weight; // Seen before.
-                }
-                held.last = Some((attempt, seq));
                 let inputs = inputs_of(&tape);
-                held.queue.push_back(Waiting::Run { seq, attempt, tape, inputs, weight });
-                held.waiting += weight;
-                let before = out.len();
-                held.release(session, out);
-                if let Some(Job::Run { owed, .. }) = out[before..].last_mut() {
-                    *owed = weight;
-                    return 0;
-                }
+                let what = What::Run(tape);
+                return self.segment(
+                    session,
+                    Waiting::Segment { seq, attempt, what, inputs, weight },
+                    out,
+                );
+            }
+            ToWorker::Define { session, template, tape } => {
+                let held = self.sessions.entry(session).or_default();
+                match Defined::new(tape) {
+                    Some(defined) => held.templates.insert(template, Arc::new(defined)),
+                    None => held.templates.remove(&template),
+                };
+            }
+            ToWorker::Forget { session, template } => {
+                let held = self.sessions.entry(session).or_default();
+                held.templates.remove(&template);
+            }
+            ToWorker::Launch { session, seq, attempt, template, bindings } => {
+                let held = self.sessions.entry(session).or_default();
+                // Whoever launches has defined: without the template there is nothing that could run.
+                let Some(template) = held.templates.get(&template).cloned() else { return weight };
+                let inputs = template.uploads(&bindings);
+                let what = What::Launch(template, bindings);
+                return self.segment(
+                    session,
+                    Waiting::Segment { seq, attempt, what, inputs, weight },
+                    out,
+                );
             }
             ToWorker::Chunk { session, chunk } => {
                 let held = self.sessions.entry(session).or_default();
@@ -149,6 +223,22 @@ impl Core {
         );
     }
 
+    /// Takes a segment unless it was seen before; gives the credit that goes back at once.
+    fn segment(&mut self, session: SessionId, segment: Waiting, out: &mut Vec<Job>) -> u64 {
+        let Waiting::Segment { seq, attempt, weight, .. } = segment else { return 0 };
+        let held = self.sessions.entry(session).or_default();
+        if held.last.is_some_and(|last| (attempt, seq) <= last) {
+            return weight; // Seen before.
+        }
+        held.last = Some((attempt, seq));
+        held.queue.push_back(segment);
+        held.waiting += weight;
+        let before = out.len();
+        held.release(session, out);
+        // Whatever was released, this segment came last.
+        if out[before..].last_mut().is_some_and(|job| job.owe(weight)) { 0 } else { weight }
+    }
+
     fn ask(&mut self, session: SessionId, question: Waiting, out: &mut Vec<Job>) {
         let held = self.sessions.entry(session).or_default();
         held.queue.push_back(question);
@@ -172,18 +262,29 @@ impl Session {
             out.push(match first {
                 Waiting::Fetch { request, value } => Job::Fetch { session, request, value },
                 Waiting::Stats { request } => Job::Stats { session, request },
-                Waiting::Run { ref inputs, .. }
+                Waiting::Segment { ref inputs, .. }
                     if self.waiting <= MAX_WAITING && !self.has(inputs) =>
                 {
                     return self.queue.push_front(first);
                 }
-                Waiting::Run { seq, attempt, tape, inputs, weight } => {
+                Waiting::Segment { seq, attempt, what, inputs, weight } => {
                     self.waiting -= weight;
-                    let inputs = inputs
-                        .into_iter()
-                        .filter_map(|v| Some((v, finish(self.uploads.remove(&v)?))))
-                        .collect();
-                    Job::Run { session, seq, attempt, tape, inputs, owed: 0 }
+                    let given = |v: ValueId| Some((v, finish(self.uploads.remove(&v)?)));
+                    let inputs = inputs.into_iter().filter_map(given).collect();
+                    match what {
+                        What::Run(tape) => {
+                            Job::Run { session, seq, attempt, tape, inputs, owed: 0 }
+                        }
+                        What::Launch(template, bindings) => Job::Launch {
+                            session,
+                            seq,
+                            attempt,
+                            template,
+                            bindings,
+                            inputs,
+                            owed: 0,
+                        },
+                    }
                 }
             });
         }
@@ -191,6 +292,28 @@ impl Session {
 
     fn has(&self, inputs: &[ValueId]) -> bool {
         inputs.iter().all(|value| self.uploads.get(value).is_some_and(Assembly::is_over))
+    }
+}
+
+impl Defined {
+    /// A template; none when the tape is not one's.
+    #[must_use]
+    pub fn new(tape: Arc<Tape>) -> Option<Defined> {
+        let template = Template::new(tape).ok()?;
+        let footprint = Footprint::of(&template);
+        Some(Defined { template, footprint, plan: PlanHint::default() })
+    }
+
+    /// The template itself.
+    #[must_use]
+    pub fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// The values whose data a launch needs.
+    fn uploads(&self, bindings: &Bindings) -> Vec<ValueId> {
+        let uploads = self.footprint.uploads.iter();
+        uploads.filter_map(|(at, _)| bindings.defined.get(*at as usize)).collect()
     }
 }
 
@@ -240,6 +363,14 @@ mod tests {
                     .map(|(v, data)| format!("{v}{}", if data.is_ok() { "" } else { "!" }))
                     .collect();
                 format!("run {session} {seq} [{}] owes {owed}", inputs.join(" "))
+            }
+            Job::Launch { session, seq, bindings, inputs, owed, .. } => {
+                let inputs: Vec<String> = inputs.keys().map(ToString::to_string).collect();
+                format!(
+                    "launch {session} {seq} on {:?} [{}] owes {owed}",
+                    bindings.inputs,
+                    inputs.join(" ")
+                )
             }
             Job::Fetch { session, request, .. } => format!("fetch {session} {request}"),
             Job::Stats { session, request } => format!("stats {session} {request}"),
@@ -294,6 +425,34 @@ mod tests {
                 10,
                 &["run s1 0 [%3 %4] owes 0", "fetch s1 r7", "run s1 1 [] owes 0"],
             ),
+        ]);
+    }
+
+    #[test]
+    fn a_launch_is_of_the_template_as_it_was_and_waits_for_its_data() {
+        let session = SessionId(1);
+        let define = |template, upload: bool| {
+            let input = Entry::Input { out: ValueId(1), ty: f32s(2), name: None };
+            let entries = [Entry::Output { value: ValueId(0), name: None }];
+            let entries = entries.into_iter().chain(upload.then_some(input)).collect();
+            ToWorker::Define { session, template, tape: Arc::new(Tape { entries }) }
+        };
+        let launch = |template, seq, value, defined: u64| {
+            let defined = gt_ir::canonical::Defined::Run(ValueId(defined), u64::from(defined > 0));
+            let bindings = Bindings { inputs: vec![ValueId(value)], defined, scalars: vec![] };
+            let bindings = Arc::new(bindings);
+            ToWorker::Launch { session, seq, attempt: 0, template, bindings }
+        };
+        check(&[
+            (C, launch(3, 0, 7, 0), 10, &[]),
+            (C, define(3, false), 10, &[]),
+            (C, launch(3, 0, 7, 0), 0, &["launch s1 0 on [%7] [] owes 10"]),
+            (C, launch(3, 0, 7, 0), 10, &[]),
+            (C, define(3, true), 10, &[]),
+            (C, launch(3, 1, 7, 8), 10, &[]),
+            (C, ToWorker::Forget { session, template: 3 }, 10, &[]),
+            (C, launch(3, 2, 7, 9), 10, &[]),
+            (B, piece(8, 0, 8, f32s(2)), 10, &["launch s1 1 on [%7] [%8] owes 0"]),
         ]);
     }
 

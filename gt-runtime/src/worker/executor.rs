@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use gt_compiler::engine::{Arg, Engine, EngineError, Value};
 use gt_ir::backend::{ErrorKind, RunError, Stats, WorkerStats};
+use gt_ir::canonical::{Bindings, expand};
 use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
 use smallvec::SmallVec;
 
-use super::core::Job;
+use super::core::{Defined, Inputs, Job};
+use super::plans::{PlanConfig, Plans, Ready};
+use super::table::{Slot, Table};
 use crate::assembly::whole;
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Entry as LogEntry, Log, Source, What};
 use crate::wire::codec::cut;
@@ -26,28 +29,17 @@ pub struct Executor {
     name: String,
     log: Log,
     sessions: BTreeMap<SessionId, Table>,
-}
-
-/// What one session holds here.
-#[derive(Default)]
-struct Table {
-    values: BTreeMap<ValueId, Slot>,
-    instructions: u64,
-    segments: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-}
-
-enum Slot {
-    Ready(Value),
-    Failed(Arc<RunError>),
+    plans: Plans,
+    /// Kept for its room.
+    inputs: Vec<Value>,
 }
 
 impl Executor {
     /// An executor that reports under `name`.
     #[must_use]
-    pub fn new(engine: Box<dyn Engine>, name: String, log: Log) -> Self {
-        Executor { engine, name, log, sessions: BTreeMap::new() }
+    pub fn new(engine: Box<dyn Engine>, name: String, plans: PlanConfig, log: Log) -> Self {
+        let plans = Plans::new(plans, engine.compiler());
+        Executor { engine, name, log, sessions: BTreeMap::new(), plans, inputs: Vec::new() }
     }
 
     /// The name it reports under.
@@ -61,29 +53,29 @@ impl Executor {
         self.name = name;
     }
 
-    /// Does one job. Gives what is to be told to the dispatcher; a tensor is one chunk, however large.
-    pub fn run(&mut self, job: Job) -> Option<FromWorker> {
+    /// Does one job. What is to be told to the dispatcher is added to `out`; a tensor is one chunk, however large.
+    pub fn run(&mut self, job: Job, out: &mut Vec<FromWorker>) {
         match job {
             Job::Run { session, seq, attempt, tape, inputs, .. } => {
                 let began = clock::now();
                 let instructions = self.segment(session, &tape, inputs);
-                let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
-                Some(FromWorker::Done {
-                    session,
-                    seq,
-                    attempt,
-                    counts: Counts { instructions, nanos },
-                })
+                out.push(done(session, seq, attempt, instructions, began));
             }
-            Job::Fetch { session, request, value } => Some(match self.fetch(session, value) {
+            Job::Launch { session, seq, attempt, template, bindings, inputs, .. } => {
+                let began = clock::now();
+                let instructions = self.launch(session, &template, &bindings, inputs, out);
+                out.push(done(session, seq, attempt, instructions, began));
+            }
+            Job::Fetch { session, request, value } => out.push(match self.fetch(session, value) {
                 Ok(data) => FromWorker::Chunk { session, request, chunk: whole(value, data) },
                 Err(error) => FromWorker::Failed { session, request, error },
             }),
             Job::Stats { session, request } => {
-                Some(FromWorker::Stats { session, request, stats: Box::new(self.stats(session)) })
+                let stats = Box::new(self.stats(session));
+                out.push(FromWorker::Stats { session, request, stats });
             }
             Job::End { session } => {
-                let freed = self.sessions.remove(&session).map_or(0, |table| table.values.len());
+                let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
                 let name = Source::Worker(&self.name);
                 self.log.line(
                     What::Execute,
@@ -92,13 +84,69 @@ impl Executor {
                     0,
                     format_args!("{session}: {freed} values freed"),
                 );
-                None
             }
         }
     }
 
+    /// A segment as a plan when there is one; else, or when that fails, instruction by instruction, so that errors are the same.
+    fn launch(
+        &mut self,
+        session: SessionId,
+        defined: &Defined,
+        bindings: &Bindings,
+        inputs: Inputs,
+        out: &mut Vec<FromWorker>,
+    ) -> u64 {
+        if self.replay(session, defined, bindings, &inputs, out) {
+            return defined.footprint.n_instrs as u64;
+        }
+        match expand(&defined.template, bindings) {
+            Ok(tape) => self.segment(session, &tape, inputs),
+            // The dispatcher verified it, so nothing honest comes here; reads will say that nothing was computed.
+            Err(_) => 0,
+        }
+    }
+
+    /// Runs a launch as a plan; says whether it did. If not, nothing has changed.
+    fn replay(
+        &mut self,
+        session: SessionId,
+        defined: &Defined,
+        bindings: &Bindings,
+        inputs: &Inputs,
+        out: &mut Vec<FromWorker>,
+    ) -> bool {
+        if self.plans.is_off() {
+            return false;
+        }
+        let Executor { engine, name, log, sessions, plans, inputs: given } = self;
+        let table = sessions.entry(session).or_default();
+        if !table.lend(&bindings.inputs, given) {
+            return false;
+        }
+        let plan = plans.get(defined, given.iter().map(|value| &value.ty));
+        if plan.made().is_some() && defined.plan.tell() {
+            let news =
+                plan.news().map(|news| FromWorker::Planned { session, planned: Box::new(news) });
+            out.extend(news);
+        }
+        let ran = match plan.made() {
+            Some(Ok(ready)) => {
+                run_plan(engine.as_mut(), ready, table, defined, bindings, inputs, given)
+            }
+            Some(Err(_)) | None => false,
+        };
+        given.clear();
+        if ran {
+            let n = defined.footprint.n_instrs;
+            let details = format_args!("{session}: {n} instructions as one plan");
+            log.line(What::Execute, Source::Worker(name), "Launch", 0, details);
+        }
+        ran
+    }
+
     fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {
-        let Executor { engine, name, log, sessions } = self;
+        let Executor { engine, name, log, sessions, .. } = self;
         let table = sessions.entry(session).or_default();
         let mut log = log.entry();
         let mut instructions = 0;
@@ -110,10 +158,10 @@ impl Executor {
                     if let Some(log) = &mut log {
                         log_instruction(log, name, instr, &slot);
                     }
-                    table.values.insert(instr.out, slot);
+                    table.insert(instr.out, slot);
                 }
                 Entry::Free(value) => {
-                    table.values.remove(value);
+                    table.remove(*value);
                 }
                 Entry::Input { out, ty, .. } => {
                     let given =
@@ -128,19 +176,20 @@ impl Executor {
                         );
                     }
                     let slot = table.upload(engine.as_mut(), *out, given, name);
-                    table.values.insert(*out, slot);
+                    table.insert(*out, slot);
                 }
                 Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
             }
         }
         table.instructions += instructions;
+        table.interpreted += instructions;
         table.segments += 1;
         instructions
     }
 
     fn fetch(&mut self, session: SessionId, value: ValueId) -> Result<HostTensor, Arc<RunError>> {
         let table = self.sessions.entry(session).or_default();
-        let held = match table.values.get(&value) {
+        let held = match table.get(value) {
             Some(Slot::Ready(held)) => held,
             Some(Slot::Failed(error)) => return Err(error.clone()),
             None => {
@@ -172,35 +221,68 @@ impl Executor {
             name: self.name.clone(),
             engine: self.engine.info().name,
             kernels_compiled: engine.kernels_compiled,
+            plans: self.plans.n_ready(),
             compile_ns: u64::try_from(engine.compile_time.as_nanos()).unwrap_or(u64::MAX),
             ..self.sessions.get(&session).map(Table::stats).unwrap_or_default()
         };
-        Stats { workers: vec![worker] }
+        Stats { workers: vec![worker], ..Stats::default() }
     }
 }
 
-type Inputs = BTreeMap<ValueId, Result<HostTensor, String>>;
-
-impl Table {
-    fn stats(&self) -> WorkerStats {
-        let bytes =
-            |slot: &Slot| if let Slot::Ready(value) = slot { value.bytes() as u64 } else { 0 };
-        WorkerStats {
-            instructions: self.instructions,
-            segments: self.segments,
-            bytes_in: self.bytes_in,
-            bytes_out: self.bytes_out,
-            live_bytes: self.values.values().map(bytes).sum(),
-            ..WorkerStats::default()
+/// Runs a plan on values and data, the values of the boundary being lent already; says whether it ran.
+fn run_plan(
+    engine: &mut dyn Engine,
+    ready: &Ready,
+    table: &mut Table,
+    defined: &Defined,
+    bindings: &Bindings,
+    inputs: &Inputs,
+    given: &mut Vec<Value>,
+) -> bool {
+    let mut bytes_in = 0;
+    for (at, _) in &defined.footprint.uploads {
+        let data = bindings.defined.get(*at as usize).and_then(|value| inputs.get(&value));
+        let Some(Ok(data)) = data else { return false };
+        let Ok(value) = engine.upload(data) else { return false };
+        bytes_in += data.bytes().len() as u64;
+        given.push(value);
+    }
+    let freed = defined.footprint.freed.iter().filter_map(|&at| bindings.inputs.get(at as usize));
+    // What the segment frees is held by nobody else while it runs, so that its memory can be used again.
+    for &value in freed {
+        table.remove(value);
+    }
+    match engine.run(&ready.program, given, &bindings.scalars) {
+        Ok(results) => {
+            for (result, at) in results.into_iter().zip(&ready.outputs) {
+                if let Some(out) = at.and_then(|at| bindings.defined.get(at as usize)) {
+                    table.insert(out, Slot::Ready(result));
+                }
+            }
+            table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);
+            true
+        }
+        Err(_) => {
+            for (&value, held) in bindings.inputs.iter().zip(given.drain(..)) {
+                table.insert(value, Slot::Ready(held));
+            }
+            false
         }
     }
+}
 
+fn done(session: SessionId, seq: u64, attempt: u32, instructions: u64, began: Time) -> FromWorker {
+    let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
+    FromWorker::Done { session, seq, attempt, counts: Counts { instructions, nanos } }
+}
+
+impl Table {
     fn execute(&self, engine: &mut dyn Engine, instr: &Instr, worker: &str) -> Slot {
         let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
         for input in &instr.inputs {
             match input {
                 Operand::Scalar(scalar) => args.push(Arg::Scalar(*scalar)),
-                Operand::Value(value) => match self.values.get(value) {
+                Operand::Value(value) => match self.get(*value) {
                     Some(Slot::Ready(held)) => args.push(Arg::Value(held)),
                     Some(Slot::Failed(first)) => return Slot::Failed(first.clone()),
                     None => {

@@ -12,6 +12,7 @@ use zmq::Context;
 
 use super::core::{Core, Job};
 use super::executor::Executor;
+use super::plans::PlanConfig;
 use super::queue::Queue;
 use crate::assembly::pieces;
 use crate::client::identity;
@@ -37,6 +38,8 @@ pub struct WorkerConfig {
     pub connection: ConnectionConfig,
     /// How long it looks for a server it has lost.
     pub reconnect: Duration,
+    /// How it makes plans of what repeats.
+    pub plans: PlanConfig,
     /// Where its events are written.
     pub log: Log,
 }
@@ -50,6 +53,7 @@ impl WorkerConfig {
             address,
             connection: ConnectionConfig::remote(),
             reconnect,
+            plans: PlanConfig::from_environment().unwrap_or_default(),
             log: Log::from_environment(),
         }
     }
@@ -100,7 +104,7 @@ enum Order {
 
 /// What it tells.
 enum Told {
-    Report(u64, Option<FromWorker>, u64),
+    Report(u64, Vec<FromWorker>, u64),
     Panic(String),
 }
 
@@ -130,7 +134,8 @@ impl Worker {
         mut watch: impl FnMut(&str),
     ) -> Result<End, WorkerError> {
         let info = engine.info();
-        let executor = Executor::new(engine, "worker".into(), self.config.log.clone());
+        let (plans, log) = (self.config.plans, self.config.log.clone());
+        let executor = Executor::new(engine, "worker".into(), plans, log);
         let (orders, told) = (Arc::new(Queue::new()), Arc::new(Queue::new()));
         let thread = spawn(executor, orders.clone(), told.clone(), self.shutdown.waker().clone())
             .map_err(SocketError::from)?;
@@ -162,8 +167,9 @@ fn spawn(
                 match order {
                     Order::Name(name) => executor.set_name(name),
                     Order::Do(life, job) => {
-                        let owed = if let Job::Run { owed, .. } = &job { *owed } else { 0 };
-                        told.push(Told::Report(life, executor.run(job), owed));
+                        let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
+                        executor.run(job, &mut reports);
+                        told.push(Told::Report(life, reports, owed));
                         waker.wake();
                     }
                 }
@@ -376,9 +382,9 @@ impl Registration<'_, '_> {
                     send(uplink, &self.connection.close(format!("its engine panicked: {why}")))?;
                     return Err(WorkerError::Panic(why));
                 }
-                Some(Told::Report(life, report, owed)) if life == self.life.n => {
+                Some(Told::Report(life, reports, owed)) if life == self.life.n => {
                     self.connection.release(Stream::Control, owed);
-                    report.into_iter().for_each(|report| self.say(report));
+                    reports.into_iter().for_each(|report| self.say(report));
                 }
                 Some(Told::Report(..)) => {} // Of a registration that is over.
             }

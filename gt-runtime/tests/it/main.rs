@@ -5,3 +5,4 @@
 mod embedded;
 mod programs;
 mod remote;
+mod replay;

@@ -343,7 +343,7 @@ fn random_bytes_harm_nobody() {
         let mut bytes = random(n);
         if n % 2 == 0 {
             // Past the header, into the decoder.
-            bytes.splice(0..0, *b"GT\x01\x00");
+            bytes.splice(0..0, *b"GT\x02\x00");
         }
         send(&noise, &bytes, (n % 3 == 0).then_some(&[1, 2, 3]));
         let mut raw = TcpStream::connect(("127.0.0.1", server.address.port)).unwrap();
@@ -360,7 +360,7 @@ fn another_version_is_told_so_on_either_side() {
     let ctx = gt_runtime::zmq::context();
     let old = dealer(&ctx, &server.address);
     send(&old, b"GT\x63\x00whatever that version says", None);
-    assert_eq!(receive(&old)[0][..4], *b"GT\x01\x00");
+    assert_eq!(receive(&old)[0][..4], *b"GT\x02\x00");
     server.says("version 99");
     server.end();
 
@@ -381,7 +381,7 @@ fn another_version_is_told_so_on_either_side() {
         })
     };
     let error = connect(&address.to_string()).err().unwrap();
-    assert!(error.message.contains("version 99") && error.message.contains("version 1"), "{error}");
+    assert!(error.message.contains("version 99") && error.message.contains("version 2"), "{error}");
     stranger.join().unwrap();
 }
 

@@ -1,0 +1,269 @@
+//! What a client sends for a segment: the tape, or the number of a template and what differs from it.
+//!
+//! A segment is compared with the one that followed its predecessor last time, entry by entry and without a hash; if it is not that one
+//! it is looked up by its key. One seen for the first time goes as a tape; seen again it becomes a template, and from then on only its
+//! bindings travel. Bounded: so many templates and keys, the least recently used ones go. Templates that differ in source places alone
+//! are different ones, so that errors name the user's line; workers share their plan.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use gt_ir::Tape;
+use gt_ir::backend::SegmentStats;
+use gt_ir::canonical::{
+    Bindings, Canonicalizer, Difference, Key, Matcher, Template, canonical, explain,
+};
+use smallvec::SmallVec;
+
+use crate::wire::{FromClient, MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
+
+/// Entries of one tape on the wire; longer ones are cut into several segments.
+const SEGMENT: usize = 1 << 14;
+/// Segments of fewer entries are not worth a template.
+const SMALL: usize = 4;
+/// Keys of segments seen once that are remembered.
+const MAX_SEEN: usize = 1 << 10;
+
+/// How a client makes templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateConfig {
+    /// How many it holds at most, [`MAX_TEMPLATES`] or fewer; none sends everything as tapes.
+    pub most: u32,
+    /// Entries of all of them together, [`MAX_TEMPLATE_ENTRIES`] or fewer.
+    pub entries: usize,
+    /// Segments of fewer entries go as tapes.
+    pub least: usize,
+}
+
+impl Default for TemplateConfig {
+    fn default() -> Self {
+        TemplateConfig { most: MAX_TEMPLATES, entries: MAX_TEMPLATE_ENTRIES, least: SMALL }
+    }
+}
+
+impl TemplateConfig {
+    /// As a rule, unless `GT_TIER=0` says never.
+    ///
+    /// # Errors
+    /// The variable says what is not known here.
+    pub fn from_environment() -> Result<TemplateConfig, String> {
+        let wanted = crate::tier::plans_wanted()?;
+        Ok(TemplateConfig { most: if wanted { MAX_TEMPLATES } else { 0 }, ..Self::default() })
+    }
+}
+
+/// What a segment became.
+pub(crate) type Messages = SmallVec<[FromClient; 2]>;
+
+/// Why a segment was not the one expected.
+#[derive(Debug)]
+pub(crate) enum Miss {
+    /// It differs from the one expected.
+    Differs(Key, Difference),
+    /// A template was given up to make room.
+    Evicted(Key),
+}
+
+/// The templates of a session, from its client's side.
+pub(crate) struct Templates {
+    config: TemplateConfig,
+    held: Vec<Option<Held>>,
+    n_entries: usize,
+    /// Templates by key: several when they differ in source places.
+    numbers: HashMap<Key, SmallVec<[u32; 2]>>,
+    /// Keys of segments seen once, the oldest first.
+    seen: VecDeque<Key>,
+    is_seen: HashMap<Key, ()>,
+    /// The template of the last segment, if it had one.
+    last: Option<u32>,
+    /// Counts segments, to find the least recently used.
+    clock: u64,
+    matcher: Matcher,
+    canonicalizer: Canonicalizer,
+    stats: SegmentStats,
+    /// Misses not yet told; kept only when somebody listens.
+    misses: Option<Vec<Miss>>,
+}
+
+struct Held {
+    template: Template,
+    /// What followed it last.
+    next: Option<u32>,
+    used: u64,
+}
+
+impl Templates {
+    /// No templates yet. `verbose` keeps the reasons of misses.
+    pub(crate) fn new(config: TemplateConfig, verbose: bool) -> Templates {
+        let most = config.most.min(MAX_TEMPLATES);
+        Templates {
+            config,
+            held: (0..most).map(|_| None).collect(),
+            n_entries: 0,
+            numbers: HashMap::new(),
+            seen: VecDeque::new(),
+            is_seen: HashMap::new(),
+            last: None,
+            clock: 0,
+            matcher: Matcher::new(),
+            canonicalizer: Canonicalizer::new(),
+            stats: SegmentStats::default(),
+            misses: verbose.then(Vec::new),
+        }
+    }
+
+    /// What was sent so far.
+    pub(crate) fn stats(&self) -> SegmentStats {
+        self.stats
+    }
+
+    /// The misses since last asked.
+    pub(crate) fn take_misses(&mut self) -> Vec<Miss> {
+        self.misses.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The messages of the next segment, in order.
+    pub(crate) fn take(&mut self, mut segment: Tape) -> Messages {
+        let mut out = Messages::new();
+        while segment.entries.len() > SEGMENT {
+            let rest = segment.entries.split_off(SEGMENT);
+            self.piece(segment, &mut out);
+            segment = Tape { entries: rest };
+        }
+        self.piece(segment, &mut out);
+        out
+    }
+
+    fn piece(&mut self, segment: Tape, out: &mut Messages) {
+        self.clock += 1;
+        if self.held.is_empty() || segment.entries.len() < self.config.least {
+            return self.tape(segment, out);
+        }
+        let expected = self.last.and_then(|last| self.held[last as usize].as_ref()?.next);
+        let mut bindings = self.room(expected);
+        if let Some(number) = expected {
+            if self.fits(number, &segment, &mut bindings) {
+                return self.launch(number, bindings, out);
+            }
+            self.stats.misses += 1;
+        }
+        let key = self.canonicalizer.segment(&segment, &mut bindings);
+        let known = self.numbers.get(&key).cloned().unwrap_or_default();
+        let place =
+            known.iter().copied().find(|&number| self.fits(number, &segment, &mut bindings));
+        if let Some(number) = place {
+            return self.launch(number, bindings, out);
+        }
+        if known.is_empty() && self.is_seen.remove(&key).is_none() {
+            self.explain(expected, &segment);
+            self.remember(key);
+            self.last = None;
+            return self.tape(segment, out);
+        }
+        let (template, bindings) = canonical(&segment);
+        match self.define(template, out) {
+            Some(number) => self.launch(number, bindings, out),
+            None => self.tape(segment, out),
+        }
+    }
+
+    fn tape(&mut self, segment: Tape, out: &mut Messages) {
+        self.stats.tapes += 1;
+        out.push(FromClient::Tape(Arc::new(segment)));
+    }
+
+    /// Bindings with room for those of a template: what is put into them is swapped for it, not copied.
+    fn room(&self, number: Option<u32>) -> Bindings {
+        let held = number.and_then(|number| self.held.get(number as usize)?.as_ref());
+        held.map_or_else(Bindings::default, |held| Bindings {
+            inputs: Vec::with_capacity(held.template.n_inputs),
+            scalars: Vec::with_capacity(held.template.slots.len()),
+            ..Bindings::default()
+        })
+    }
+
+    /// Whether a segment is one of a template, source places included; then its bindings are in `bindings`.
+    fn fits(&mut self, number: u32, segment: &Tape, bindings: &mut Bindings) -> bool {
+        let Some(held) = self.held.get(number as usize).and_then(Option::as_ref) else {
+            return false;
+        };
+        let mut places = held.template.tape.instrs().zip(segment.instrs());
+        self.matcher.matches(&held.template, segment, bindings).is_ok()
+            && places.all(|(wanted, given)| wanted.loc == given.loc)
+    }
+
+    fn launch(&mut self, number: u32, bindings: Bindings, out: &mut Messages) {
+        self.stats.launches += 1;
+        if let Some(held) = &mut self.held[number as usize] {
+            held.used = self.clock;
+        }
+        let last = self.last.replace(number);
+        if let Some(last) = last.and_then(|last| self.held[last as usize].as_mut()) {
+            last.next = Some(number);
+        }
+        out.push(FromClient::Launch { template: number, bindings: Arc::new(bindings) });
+    }
+
+    /// Defines a template, giving up others for it; none when it alone is too large.
+    fn define(&mut self, template: Template, out: &mut Messages) -> Option<u32> {
+        let size = template.tape.entries.len();
+        if size > self.config.entries {
+            return None;
+        }
+        while self.n_entries + size > self.config.entries || self.held.iter().all(Option::is_some) {
+            let used = |at: &usize| self.held[*at].as_ref().map(|held| held.used);
+            let all = (0..self.held.len()).filter(|at| self.held[*at].is_some());
+            let oldest = all.min_by_key(used)?;
+            self.evict(oldest as u32, out);
+        }
+        let number = self.held.iter().position(Option::is_none)? as u32;
+        self.stats.templates += 1;
+        self.n_entries += size;
+        self.numbers.entry(template.key).or_default().push(number);
+        out.push(FromClient::Define { template: number, tape: Arc::clone(&template.tape) });
+        self.held[number as usize] = Some(Held { template, next: None, used: self.clock });
+        Some(number)
+    }
+
+    fn evict(&mut self, number: u32, out: &mut Messages) {
+        let Some(held) = self.held[number as usize].take() else { return };
+        let key = held.template.key;
+        self.stats.evictions += 1;
+        self.n_entries -= held.template.tape.entries.len();
+        if let Some(numbers) = self.numbers.get_mut(&key) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.numbers.remove(&key);
+            }
+        }
+        if self.last == Some(number) {
+            self.last = None;
+        }
+        // It was seen, so its next time makes it a template again.
+        self.remember(key);
+        self.misses.as_mut().into_iter().for_each(|misses| misses.push(Miss::Evicted(key)));
+        out.push(FromClient::Forget { template: number });
+    }
+
+    fn remember(&mut self, key: Key) {
+        if self.is_seen.insert(key, ()).is_none() {
+            self.seen.push_back(key);
+        }
+        if self.seen.len() > MAX_SEEN
+            && let Some(oldest) = self.seen.pop_front()
+        {
+            self.is_seen.remove(&oldest);
+        }
+    }
+
+    /// Why a segment is new, when another was expected and somebody listens.
+    fn explain(&mut self, expected: Option<u32>, segment: &Tape) {
+        let Some(misses) = &mut self.misses else { return };
+        let expected = expected.and_then(|number| self.held[number as usize].as_ref());
+        if let Some(expected) = expected {
+            let (found, _) = canonical(segment);
+            let key = expected.template.key;
+            misses.push(Miss::Differs(key, explain(&expected.template, &found)));
+        }
+    }
+}

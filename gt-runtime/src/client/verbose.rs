@@ -1,0 +1,72 @@
+//! What `GT_VERBOSE=1` has a client say on standard error about its segments.
+
+use std::fmt::Display;
+
+use gt_ir::canonical::Key;
+
+use super::templates::Miss;
+use crate::wire::Planned;
+
+/// Says something.
+#[expect(clippy::print_stderr, reason = "what the user asked for by GT_VERBOSE")]
+pub(super) fn say(what: &impl Display) {
+    eprintln!("gt: {what}");
+}
+
+/// What became of a template.
+pub(super) fn planned(news: &Planned) -> String {
+    let segment = format!("segment {} ({} instructions)", brief(Key(news.key)), news.instructions);
+    if let Some(why) = &news.failed {
+        return format!("{segment} stays as it is: {}", why.replace('\n', "; "));
+    }
+    let (ms, cached) = (news.nanos as f64 / 1e6, if news.cached { " (cached)" } else { "" });
+    format!(
+        "{segment} -> plan p{}: {} kernels in {} launches, compiled in {ms:.1} ms{cached}",
+        news.plan, news.kernels, news.launches
+    )
+}
+
+/// Why a segment was not the one expected.
+pub(super) fn miss(miss: &Miss) -> String {
+    match miss {
+        Miss::Differs(expected, difference) => {
+            format!("a segment is new: expected was {}, but {difference}", brief(*expected))
+        }
+        Miss::Evicted(key) => format!("segment {} was given up: too many templates", brief(*key)),
+    }
+}
+
+/// The beginning of a key.
+fn brief(key: Key) -> String {
+    let mut text = key.to_string();
+    text.truncate(4);
+    text + ".."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_became_of_a_segment() {
+        let news = Planned {
+            key: 0x4f3a << 112,
+            instructions: 41,
+            plan: 1,
+            kernels: 7,
+            launches: 5,
+            nanos: 3_100_000,
+            cached: true,
+            failed: None,
+        };
+        assert_eq!(
+            planned(&news),
+            "segment 4f3a.. (41 instructions) -> plan p1: 7 kernels in 5 launches, compiled in 3.1 ms (cached)"
+        );
+        let failed = Planned { failed: Some("no room\nhint: none".into()), ..news };
+        assert_eq!(
+            planned(&failed),
+            "segment 4f3a.. (41 instructions) stays as it is: no room; hint: none"
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Messages in the words of the log: a command, a size and details.
+
+use gt_ir::Tape;
+use gt_ir::canonical::Bindings;
+
+use crate::wire::{Chunk, FromClient, FromWorker, Message, Planned, ToClient, ToWorker};
+
+/// Command, size and details of a message.
+pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
+    let size = message.chunk().map_or(0, |chunk| chunk.bytes.len() as u64);
+    let (command, details) = match message {
+        Message::FromClient(message) => from_client(message),
+        Message::ToClient(message) => to_client(message),
+        Message::ToWorker(message) => to_worker(message),
+        Message::FromWorker(message) => from_worker(message),
+    };
+    (command, size, details)
+}
+
+fn from_client(message: &FromClient) -> (&'static str, String) {
+    match message {
+        FromClient::Tape(tape) => ("Tape", entries(tape)),
+        FromClient::Define { template, tape } => {
+            ("Define", format!("template {template}: {}", entries(tape)))
+        }
+        FromClient::Launch { template, bindings } => {
+            ("Launch", format!("template {template} on {}", bound(bindings)))
+        }
+        FromClient::Forget { template } => ("Forget", format!("template {template}")),
+        FromClient::Chunk(piece) => ("Chunk", chunk(piece)),
+        FromClient::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
+        FromClient::Stats { request } => ("Stats", request.to_string()),
+        FromClient::Close => ("Close", String::new()),
+    }
+}
+
+fn to_client(message: &ToClient) -> (&'static str, String) {
+    match message {
+        ToClient::Chunk { request, chunk: piece } => {
+            ("Chunk", format!("{request} {}", chunk(piece)))
+        }
+        ToClient::Failed { request, error } => ("Failed", format!("{request} {error}")),
+        ToClient::Stats { request, .. } => ("Stats", request.to_string()),
+        ToClient::Planned(planned) => ("Planned", news(planned)),
+    }
+}
+
+fn to_worker(message: &ToWorker) -> (&'static str, String) {
+    match message {
+        ToWorker::Run { session, seq, attempt, tape } => {
+            ("Run", format!("{session} segment {seq} attempt {attempt}: {}", entries(tape)))
+        }
+        ToWorker::Define { session, template, tape } => {
+            ("Define", format!("{session} template {template}: {}", entries(tape)))
+        }
+        ToWorker::Launch { session, seq, attempt, template, bindings } => {
+            let segment = format!("{session} segment {seq} attempt {attempt}");
+            ("Launch", format!("{segment}: template {template} on {}", bound(bindings)))
+        }
+        ToWorker::Forget { session, template } => {
+            ("Forget", format!("{session} template {template}"))
+        }
+        ToWorker::Chunk { session, chunk: piece } => {
+            ("Chunk", format!("{session} {}", chunk(piece)))
+        }
+        ToWorker::Fetch { session, request, value } => {
+            ("Fetch", format!("{session} {request} {value}"))
+        }
+        ToWorker::Stats { session, request } => ("Stats", format!("{session} {request}")),
+        ToWorker::EndSession { session } => ("EndSession", session.to_string()),
+    }
+}
+
+fn from_worker(message: &FromWorker) -> (&'static str, String) {
+    match message {
+        FromWorker::Register(capacity) => {
+            ("Register", format!("{} with {} threads", capacity.engine, capacity.threads))
+        }
+        FromWorker::Done { session, seq, attempt, counts } => {
+            let (n, us) = (counts.instructions, counts.nanos / 1000);
+            let segment = format!("{session} segment {seq} attempt {attempt}");
+            ("Done", format!("{segment}: {n} instructions in {us} us"))
+        }
+        FromWorker::Chunk { session, request, chunk: piece } => {
+            ("Chunk", format!("{session} {request} {}", chunk(piece)))
+        }
+        FromWorker::Failed { session, request, error } => {
+            ("Failed", format!("{session} {request} {error}"))
+        }
+        FromWorker::Stats { session, request, .. } => ("Stats", format!("{session} {request}")),
+        FromWorker::Planned { session, planned } => {
+            ("Planned", format!("{session} {}", news(planned)))
+        }
+    }
+}
+
+fn chunk(chunk: &Chunk) -> String {
+    let (bytes, of) = (chunk.bytes.len(), chunk.total);
+    format!("{}: {bytes} bytes from {} of {of}", chunk.value, chunk.offset)
+}
+
+/// How much a tape holds, and where in the user's program it begins.
+fn entries(tape: &Tape) -> String {
+    let n = tape.entries.len();
+    tape.instrs().next().map_or_else(
+        || format!("[{n} entries]"),
+        |first| format!("[{n} entries from {} at {}]", first.out, first.loc),
+    )
+}
+
+/// What a launch binds, in brief.
+fn bound(bindings: &Bindings) -> String {
+    format!("{} values, {} scalars", bindings.inputs.len(), bindings.scalars.len())
+}
+
+/// What became of a template, in brief.
+fn news(planned: &Planned) -> String {
+    let became = planned.failed.as_deref().unwrap_or("a plan");
+    format!("{:032x} of {} instructions: {became}", planned.key, planned.instructions)
+}

@@ -1,0 +1,265 @@
+//! Random programs of loops, for tests and fuzzers: what repeats must give the same bits however it is run.
+//!
+//! A program is a few random segments run over and over, in an order that repeats too, or does not: results of one round are inputs of
+//! the next, literals change from round to round, frees fall anywhere. Equal choices give equal programs. It is no part of the public API.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gt_ir::backend::{Backend, RunError};
+use gt_ir::testing::{Config, Source, difference, inputs, tape};
+use gt_ir::{Entry, HostTensor, Op, Operand, Scalar, Tape, Type, ValueId, interp};
+
+/// A program of loops.
+#[derive(Clone, Debug)]
+pub struct Program {
+    bodies: Vec<Body>,
+    /// Which body each round runs.
+    pub rounds: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Body {
+    tape: Tape,
+    data: BTreeMap<ValueId, HostTensor>,
+    /// Uploads stand in a segment of their own.
+    apart: bool,
+    /// Results of the round before are inputs where they fit.
+    carries: bool,
+}
+
+/// What a round read.
+pub type Round = Vec<(ValueId, Result<HostTensor, RunError>)>;
+
+impl Program {
+    /// A program of at most so many rounds.
+    pub fn new(source: &mut Source<'_>, config: &Config, most: usize) -> Program {
+        let n = 1 + source.below(3);
+        let mut bodies: Vec<Body> = (0..n).map(|_| Body::new(source, config)).collect();
+        if source.chance(1, 2) {
+            bodies.extend(bodies[0].rewired(source));
+        }
+        let mut rounds = Vec::new();
+        while rounds.len() < most {
+            let (body, times) = (source.below(bodies.len()), 1 + source.below(4));
+            rounds.extend(std::iter::repeat_n(body, times));
+            if source.chance(1, 3) {
+                rounds.extend_from_within(..);
+            }
+            if source.is_empty() {
+                rounds.extend([0; 4]);
+                break;
+            }
+        }
+        rounds.truncate(most);
+        Program { bodies, rounds }
+    }
+
+    /// Runs the program; gives what each round read. `check` compares every round with the reference interpreter and panics where
+    /// rounding does not explain the difference.
+    pub fn run(&self, session: &dyn Backend, check: bool) -> Vec<Round> {
+        let mut running = Running { session, next: 0, alive: Vec::new(), results: Vec::new() };
+        let rounds = self.rounds.iter().enumerate();
+        rounds.map(|(n, &body)| running.round(&self.bodies[body], n, check)).collect()
+    }
+}
+
+impl Body {
+    fn new(source: &mut Source<'_>, config: &Config) -> Body {
+        let tape = tape(source, config);
+        let data = inputs(&tape, source);
+        Body { tape, data, apart: source.chance(1, 2), carries: source.chance(2, 3) }
+    }
+
+    /// The same ops on other operands, where two of one instruction can be exchanged.
+    fn rewired(&self, source: &mut Source<'_>) -> Option<Body> {
+        let mut other = self.clone();
+        let n = other.tape.entries.len();
+        for _ in 0..n {
+            let at = source.below(n);
+            if let Entry::Instr(instr) = &mut other.tape.entries[at]
+                && instr.inputs.len() == 2
+            {
+                instr.inputs.swap(0, 1);
+                return gt_ir::verify::verify(&other.tape).is_ok().then_some(other);
+            }
+        }
+        None
+    }
+}
+
+struct Running<'a> {
+    session: &'a dyn Backend,
+    next: u64,
+    /// Everything alive.
+    alive: Vec<ValueId>,
+    /// What the last round read: its type, and what it was.
+    results: Vec<(ValueId, Type, HostTensor)>,
+}
+
+impl Running<'_> {
+    fn round(&mut self, body: &Body, n: usize, check: bool) -> Round {
+        let (mut names, mut data) = (HashMap::new(), BTreeMap::new());
+        let mut results = std::mem::take(&mut self.results);
+        for (old, given) in &body.data {
+            let same = |(_, ty, _): &(ValueId, Type, HostTensor)| ty == given.ty();
+            if let Some(at) = results.iter().position(same).filter(|_| body.carries) {
+                let (value, _, held) = results.remove(at);
+                names.insert(*old, value);
+                data.insert(*old, held);
+            }
+        }
+        let used: Vec<ValueId> = names.values().copied().collect();
+        let mut entries: Vec<Entry> = self
+            .alive
+            .iter()
+            .filter(|value| !used.contains(value))
+            .map(|&v| Entry::Free(v))
+            .collect();
+        self.alive.retain(|value| used.contains(value));
+        let (uploads, rest): (Vec<&Entry>, Vec<&Entry>) =
+            body.tape.entries.iter().partition(|e| body.apart && matches!(e, Entry::Input { .. }));
+        for entry in uploads {
+            entries.extend(self.entry(body, entry, n, &mut names, &mut data));
+        }
+        if body.apart {
+            self.session.submit(Tape { entries: std::mem::take(&mut entries) });
+        }
+        for entry in rest {
+            entries.extend(self.entry(body, entry, n, &mut names, &mut data));
+        }
+        self.session.submit(Tape { entries });
+        let read = self.read(&body.tape, &names);
+        if check && read.iter().all(|(_, value)| value.is_ok()) {
+            reference(&varied(&body.tape, n), &data, &names, &read);
+        }
+        self.results = read
+            .iter()
+            .filter_map(|(value, held)| {
+                Some((*value, *held.as_ref().ok()?.ty(), held.clone().ok()?))
+            })
+            .collect();
+        read
+    }
+
+    /// An entry of a body as the session is to run it; none for an upload that is carried instead.
+    fn entry(
+        &mut self,
+        body: &Body,
+        entry: &Entry,
+        n: usize,
+        names: &mut HashMap<ValueId, ValueId>,
+        data: &mut BTreeMap<ValueId, HostTensor>,
+    ) -> Option<Entry> {
+        let mut entry = varied_entry(entry, n);
+        match &mut entry {
+            Entry::Input { out, .. } if names.contains_key(out) => return None,
+            Entry::Input { out, .. } => {
+                let given = body.data.get(out).cloned()?;
+                data.insert(*out, given.clone());
+                *out = self.define(*out, names);
+                self.session.upload(*out, given);
+            }
+            Entry::Instr(instr) => {
+                for operand in &mut instr.inputs {
+                    if let Operand::Value(value) = operand {
+                        *value = names[value];
+                    }
+                }
+                instr.out = self.define(instr.out, names);
+            }
+            Entry::Free(value) => {
+                *value = names[value];
+                let freed = *value;
+                self.alive.retain(|alive| *alive != freed);
+            }
+            Entry::Output { value, .. } => *value = names[value],
+            Entry::Enter(_) | Entry::Exit(_) => {}
+        }
+        Some(entry)
+    }
+
+    fn define(&mut self, old: ValueId, names: &mut HashMap<ValueId, ValueId>) -> ValueId {
+        let new = ValueId(self.next);
+        self.next += 1;
+        names.insert(old, new);
+        self.alive.push(new);
+        new
+    }
+
+    fn read(&self, tape: &Tape, names: &HashMap<ValueId, ValueId>) -> Round {
+        let outputs = tape.entries.iter().filter_map(|entry| match entry {
+            Entry::Output { value, .. } => Some(names[value]),
+            _ => None,
+        });
+        outputs.map(|value| (value, self.session.fetch(value))).collect()
+    }
+}
+
+/// A body with the literals of its n-th round.
+fn varied(tape: &Tape, n: usize) -> Tape {
+    Tape { entries: tape.entries.iter().map(|entry| varied_entry(entry, n)).collect() }
+}
+
+fn varied_entry(entry: &Entry, n: usize) -> Entry {
+    let mut entry = entry.clone();
+    if let Entry::Instr(instr) = &mut entry
+        && !matches!(instr.op, Op::Randint(_))
+    {
+        for operand in &mut instr.inputs {
+            match operand {
+                Operand::Scalar(Scalar::F64(x)) if n % 2 == 1 => *x *= 0.5,
+                Operand::Scalar(Scalar::I64(x)) => *x += (n % 3) as i64,
+                Operand::Scalar(_) | Operand::Value(_) => {}
+            }
+        }
+    }
+    entry
+}
+
+fn reference(
+    tape: &Tape,
+    data: &BTreeMap<ValueId, HostTensor>,
+    names: &HashMap<ValueId, ValueId>,
+    read: &Round,
+) {
+    // What the interpreter refuses for other reasons than the engine (an overflow in an index) is not compared.
+    let Ok(wanted) = interp::run(tape, data) else { return };
+    for (old, wanted) in &wanted {
+        let found = read.iter().find(|(value, _)| *value == names[old]);
+        let Some((value, Ok(found))) = found else { continue };
+        if let Some(difference) = difference(wanted, found, 64.0) {
+            panic!("{value}: {difference}\n{}", gt_ir::text::print(tape));
+        }
+    }
+}
+
+/// The first difference between two runs of a program, bit by bit.
+#[must_use]
+pub fn first_difference(a: &[Round], b: &[Round]) -> Option<String> {
+    let rounds = a.iter().zip(b).enumerate();
+    for (n, (a, b)) in rounds {
+        for ((value, x), (_, y)) in a.iter().zip(b) {
+            let same = match (x, y) {
+                (Ok(x), Ok(y)) => x.ty() == y.ty() && x.bytes() == y.bytes(),
+                (Err(x), Err(y)) => x == y,
+                (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+            };
+            if !same {
+                return Some(format!("round {n}, {value}: {}", both(x, y)));
+            }
+        }
+    }
+    (a.len() != b.len()).then(|| format!("{} rounds and {}", a.len(), b.len()))
+}
+
+fn both(x: &Result<HostTensor, RunError>, y: &Result<HostTensor, RunError>) -> String {
+    match (x, y) {
+        (Ok(x), Ok(y)) => {
+            let at = x.bytes().iter().zip(y.bytes()).position(|(a, b)| a != b);
+            let n = at.unwrap_or(0) / x.ty().dtype.size();
+            let of = |t: &HostTensor| t.to_f64().get(n).copied();
+            format!("{} and {}: element {n} is {:?} and {:?}", x.ty(), y.ty(), of(x), of(y))
+        }
+        (x, y) => format!("{x:?} and {y:?}"),
+    }
+}

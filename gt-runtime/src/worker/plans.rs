@@ -1,0 +1,275 @@
+//! The plans of a worker: templates compiled for inputs of certain types, shared by all its sessions.
+//!
+//! A plan is ordered by the first launch that could use it and made by one thread in the background, of low priority where the
+//! system knows such; until it is ready, and for good when it fails, launches run instruction by instruction. So compiling delays
+//! nobody, and a compiler that panics costs its plan only. Plans are found by what they do, not by who asked; the least recently
+//! used goes when there are too many. It runs nothing itself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+
+use gt_compiler::Program;
+use gt_compiler::engine::Compile;
+use gt_ir::canonical::{Bindings, Matcher, Template};
+use gt_ir::graph::segment;
+use gt_ir::{Type, ValueId};
+
+use super::core::Defined;
+use super::serve::panic_text;
+use crate::clock;
+use crate::wire::Planned;
+use crate::wire::codec::cut;
+
+/// Plans that may wait to be compiled; what comes on top is ordered again by its next launch.
+const MAX_ORDERS: usize = 64;
+
+/// When plans are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum When {
+    /// Never: everything runs instruction by instruction. What `GT_TIER=0` asks for.
+    Never,
+    /// By a thread of their own, while instructions run one by one.
+    #[default]
+    Background,
+    /// Before the first launch that could use them: for tests and measurements.
+    Blocking,
+}
+
+/// How plans are made and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanConfig {
+    /// When they are compiled.
+    pub when: When,
+    /// How many are kept.
+    pub most: usize,
+}
+
+impl PlanConfig {
+    /// In the background, unless `GT_TIER=0` says never.
+    ///
+    /// # Errors
+    /// The variable says what is not known here.
+    pub fn from_environment() -> Result<PlanConfig, String> {
+        let when = if crate::tier::plans_wanted()? { When::Background } else { When::Never };
+        Ok(PlanConfig { when, ..PlanConfig::default() })
+    }
+}
+
+impl Default for PlanConfig {
+    fn default() -> PlanConfig {
+        PlanConfig { when: When::default(), most: 256 }
+    }
+}
+
+/// Where the plan a template ran last is: no more than a hint.
+#[derive(Debug, Default)]
+pub(super) struct PlanHint {
+    at: AtomicUsize,
+    /// The session was told what became of it.
+    told: AtomicBool,
+}
+
+impl PlanHint {
+    /// Whether this is the first time somebody asks.
+    pub(super) fn tell(&self) -> bool {
+        !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// A template compiled for inputs of certain types, or on its way to be.
+#[derive(Debug)]
+pub(super) struct Plan {
+    number: u64,
+    template: Template,
+    /// Types of the values from outside.
+    types: Vec<Type>,
+    ordered: AtomicBool,
+    made: OnceLock<Result<Ready, String>>,
+}
+
+/// A plan that can run.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) program: Program,
+    /// For each result, which of the values the template defines it is, if that is alive in the end.
+    pub(super) outputs: Vec<Option<u32>>,
+    news: Planned,
+}
+
+impl Plan {
+    /// What came of it, if it is over.
+    pub(super) fn made(&self) -> Option<&Result<Ready, String>> {
+        self.made.get()
+    }
+
+    /// What came of it, for people.
+    pub(super) fn news(&self) -> Option<Planned> {
+        Some(match self.made.get()? {
+            Ok(ready) => ready.news.clone(),
+            Err(why) => Planned { failed: Some(cut(why.clone())), ..self.about() },
+        })
+    }
+
+    fn about(&self) -> Planned {
+        Planned {
+            key: self.template.key.0,
+            instructions: self.template.tape.instrs().count() as u64,
+            plan: self.number,
+            ..Planned::default()
+        }
+    }
+
+    fn make(&self, compiler: &dyn Compile) {
+        let compile = || self.compile(compiler);
+        let made = catch_unwind(AssertUnwindSafe(compile))
+            .unwrap_or_else(|panic| Err(format!("the compiler panicked: {}", panic_text(&*panic))));
+        // Ordered once, so nothing was there.
+        let _ = self.made.set(made);
+    }
+
+    fn compile(&self, compiler: &dyn Compile) -> Result<Ready, String> {
+        let (began, n_inputs) = (clock::now(), self.template.n_inputs);
+        let ty = |value: ValueId| self.types.get(usize::try_from(value.0).ok()?).copied();
+        let segment = segment(&self.template.tape, ty).map_err(|e| e.to_string())?;
+        let compiled =
+            compiler.compile(&segment.graph, &segment.donated).map_err(|e| e.to_string())?;
+        let kept = crate::footprint::Footprint::of(&self.template).kept;
+        let output = |value: &ValueId| {
+            let at = u32::try_from(value.0).ok()?.checked_sub(u32::try_from(n_inputs).ok()?)?;
+            kept.binary_search(&at).ok().map(|_| at)
+        };
+        let outputs = segment.outputs.iter().map(output).collect();
+        let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
+        let news = Planned { nanos, ..self.about() };
+        Ok(Ready { program: compiled.program, outputs, news })
+    }
+}
+
+/// The plans of one worker.
+pub(super) struct Plans {
+    config: PlanConfig,
+    compiler: Arc<dyn Compile>,
+    held: Vec<Held>,
+    /// Counts launches, to find the least recently used.
+    clock: u64,
+    n_made: u64,
+    orders: Option<SyncSender<Arc<Plan>>>,
+    matcher: Matcher,
+}
+
+struct Held {
+    plan: Arc<Plan>,
+    used: u64,
+}
+
+impl Plans {
+    pub(super) fn new(config: PlanConfig, compiler: Arc<dyn Compile>) -> Plans {
+        let held = Vec::new();
+        Plans { config, compiler, held, clock: 0, n_made: 0, orders: None, matcher: Matcher::new() }
+    }
+
+    /// Whether there are any plans here, ever.
+    pub(super) fn is_off(&self) -> bool {
+        self.config.when == When::Never
+    }
+
+    /// Number of plans ready to run.
+    pub(super) fn n_ready(&self) -> u64 {
+        self.held.iter().filter(|held| matches!(held.plan.made(), Some(Ok(_)))).count() as u64
+    }
+
+    /// The plan of a template for inputs of these types, ordered if there was none.
+    pub(super) fn get<'t>(
+        &mut self,
+        defined: &Defined,
+        types: impl Iterator<Item = &'t Type> + Clone,
+    ) -> &Plan {
+        self.clock += 1;
+        let fits = |held: &Held| {
+            let plan = &held.plan;
+            plan.template.key == defined.template.key && plan.types.iter().eq(types.clone())
+        };
+        let hint = defined.plan.at.load(Ordering::Relaxed);
+        let at = if self.held.get(hint).is_some_and(fits) {
+            hint
+        } else {
+            let at = self.held.iter().position(fits).filter(|&at| self.same(at, defined));
+            at.unwrap_or_else(|| self.add(defined, types.copied().collect()))
+        };
+        defined.plan.at.store(at, Ordering::Relaxed);
+        self.held[at].used = self.clock;
+        self.order(at);
+        &self.held[at].plan
+    }
+
+    /// Whether a plan with this template's key is this template's: keys are no defense against someone who looks for equal ones.
+    fn same(&mut self, at: usize, defined: &Defined) -> bool {
+        let (plan, mut bindings) = (&self.held[at].plan, Bindings::default());
+        self.matcher.matches(&plan.template, &defined.template.tape, &mut bindings).is_ok()
+    }
+
+    fn add(&mut self, defined: &Defined, types: Vec<Type>) -> usize {
+        self.n_made += 1;
+        let plan = Arc::new(Plan {
+            number: self.n_made,
+            template: defined.template.clone(),
+            types,
+            ordered: AtomicBool::new(false),
+            made: OnceLock::new(),
+        });
+        let held = Held { plan, used: self.clock };
+        if self.held.len() < self.config.most.max(1) {
+            self.held.push(held);
+            return self.held.len() - 1;
+        }
+        let oldest = (0..self.held.len()).min_by_key(|&at| self.held[at].used).unwrap_or(0);
+        self.held[oldest] = held;
+        oldest
+    }
+
+    fn order(&mut self, at: usize) {
+        let plan = &self.held[at].plan;
+        if plan.ordered.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.config.when == When::Blocking {
+            plan.ordered.store(true, Ordering::Relaxed);
+            return plan.make(&*self.compiler);
+        }
+        let compiler = &self.compiler;
+        let orders = self.orders.get_or_insert_with(|| background(compiler.clone()));
+        match orders.try_send(plan.clone()) {
+            Ok(()) => plan.ordered.store(true, Ordering::Relaxed),
+            Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => {
+                plan.ordered.store(true, Ordering::Relaxed);
+                let _ = plan.made.set(Err("there is no thread to compile it".into()));
+            }
+        }
+    }
+}
+
+/// The thread that compiles; it ends with whoever gives the orders.
+fn background(compiler: Arc<dyn Compile>) -> SyncSender<Arc<Plan>> {
+    let (orders, ordered) = sync_channel::<Arc<Plan>>(MAX_ORDERS);
+    let work = move || {
+        give_way();
+        for plan in ordered {
+            plan.make(&*compiler);
+        }
+    };
+    // Without a thread the channel is closed, and the plans say so.
+    let _ = std::thread::Builder::new().name("gt-compile".into()).spawn(work);
+    orders
+}
+
+/// Lets every other thread of the machine go first, where a thread can.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        // Refused, it competes as any other: slower for the program, and still right.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+    }
+}

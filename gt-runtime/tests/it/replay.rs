@@ -1,0 +1,209 @@
+//! What repeats runs as a plan, and nobody can tell by the results.
+
+use std::time::Duration;
+
+use gt_ir::backend::Backend;
+use gt_ir::testing::{Config, Source};
+use gt_ir::{Entry, Op, Operand};
+use gt_runtime::embedded::System;
+use gt_runtime::log::Log;
+use gt_runtime::testing::{Program, first_difference};
+use gt_runtime::tier::Tiers;
+use gt_runtime::worker::plans::When;
+
+use crate::programs::{
+    Moody, add, add_scalar, free, give, id, input, instr, output, read, tape, tensor,
+};
+
+fn system(when: When) -> System {
+    System::start_with(1, Tiers::compiled(when), Log::off()).unwrap()
+}
+
+/// Random programs of loops, one after the other in the same systems: instruction by instruction, with every plan ready at once, and
+/// with plans that become ready some time.
+fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config) {
+    let systems = [When::Never, When::Blocking, When::Background].map(system);
+    let mut launches = [0; 3];
+    for seed in seeds {
+        let program = Program::new(&mut Source::from_seed(seed), config, 14);
+        let runs = [0, 1, 2].map(|n| {
+            let session = systems[n].session();
+            let rounds = program.run(&*session, n == 0);
+            launches[n] += session.stats().unwrap().total().launches;
+            rounds
+        });
+        for tier in [1, 2] {
+            let difference = first_difference(&runs[0], &runs[tier]);
+            assert!(difference.is_none(), "seed {seed}, tier {tier}: {difference:?}\n{program:?}");
+        }
+    }
+    assert_eq!(launches[0], 0);
+    assert!(launches[1] > 0, "{launches:?}");
+}
+
+#[test]
+fn a_replayed_segment_has_the_bits_of_its_instructions() {
+    same_bits_on_every_tier(0..60, &Config::default());
+}
+
+#[test]
+fn errors_in_a_replayed_segment_are_those_of_its_instructions() {
+    let config = Config { wild_indices: true, empty: false, ..Config::integers() };
+    same_bits_on_every_tier(1000..1040, &config);
+}
+
+/// A loop that frees what it used: `x <- (x + lr) * x`, with a literal that changes every time.
+fn step(session: &dyn Backend, round: u64) {
+    let (x, y, z) = (2 * round, 2 * round + 1, 2 * round + 2);
+    let lr = 1.0 / (round + 2) as f64;
+    let product = add_or(Op::Mul, z, y, x);
+    session.submit(tape(vec![add_scalar(y, x, lr), product, free(x), free(y)]));
+}
+
+fn add_or(op: Op, out: u64, a: u64, b: u64) -> Entry {
+    instr(out, op, &[Operand::Value(id(a)), Operand::Value(id(b))])
+}
+
+#[test]
+fn a_loop_is_a_plan_from_its_third_round_on_and_two_sessions_share_it() {
+    let system = system(When::Blocking);
+    for n in 0..2 {
+        let session = system.session();
+        give(&*session, 0, tensor(vec![0.5, -1.5, 0.25]));
+        (0..10).for_each(|round| step(&*session, round));
+        let mut wanted = [0.5_f32, -1.5, 0.25];
+        for round in 0..10 {
+            let lr = (1.0 / (round + 2) as f64) as f32;
+            wanted = wanted.map(|x| (x + lr) * x);
+        }
+        assert_eq!(read(&*session, 20).unwrap(), wanted);
+        let stats = session.stats().unwrap();
+        let (total, sent) = (stats.total(), stats.segments);
+        // The upload, the first round and the read are tapes; the second round defines.
+        assert_eq!((total.segments, total.launches, total.plans), (12, 9, 1), "session {n}");
+        assert_eq!((total.instructions, total.interpreted), (20, 2));
+        assert_eq!((sent.tapes, sent.templates, sent.launches, sent.verified), (3, 1, 9, 1));
+        assert_eq!(total.live_bytes, 12);
+    }
+}
+
+#[test]
+fn plans_can_be_had_in_the_background_or_not_at_all() {
+    for when in [When::Background, When::Never] {
+        let system = system(when);
+        let session = system.session();
+        give(&*session, 0, tensor(vec![0.5]));
+        let mut round = 0;
+        while session.stats().unwrap().total().launches < 3 && round < 2000 {
+            step(&*session, round);
+            round += 1;
+            if when == When::Background {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        let total = session.stats().unwrap().total();
+        assert_eq!(total.launches > 0, when == When::Background, "{total:?}");
+    }
+}
+
+#[test]
+fn an_error_inside_a_replayed_segment_names_the_users_line() {
+    let engine = Box::new(|_| Ok(Moody::boxed()));
+    let tiers = Tiers::compiled(When::Blocking);
+    let session = System::configured(1, engine, tiers, Log::off()).unwrap().session();
+    for round in 0..4 {
+        let at = 10 * round;
+        give(&*session, at, tensor(vec![1.0]));
+        let fails = instr(at + 1, Op::Neg, &[Operand::Value(id(at))]);
+        let line = line!() - 1;
+        let (half, sum) = (add_scalar(at + 2, at, 0.5), add(at + 3, at + 1, at + 2));
+        session.submit(tape(vec![fails, half, sum, output(at + 2)]));
+        let error = read(&*session, at + 3).unwrap_err();
+        assert_eq!(error.value, Some(id(at + 1)));
+        assert!(error.message.starts_with("neg of f32[1]: out of memory"), "{error}");
+        assert!(error.loc.to_string().contains(&format!("replay.rs:{line}:")), "{}", error.loc);
+        assert_eq!(read(&*session, at + 2).unwrap(), [1.5]);
+    }
+    assert_eq!(session.stats().unwrap().total().launches, 0);
+}
+
+#[test]
+fn a_compiler_that_panics_costs_its_plan_only() {
+    for when in [When::Blocking, When::Background] {
+        let engine = Box::new(|_| Ok(Moody::boxed()));
+        let session =
+            System::configured(1, engine, Tiers::compiled(when), Log::off()).unwrap().session();
+        give(&*session, 0, tensor(vec![2.0]));
+        for round in 0..5 {
+            let sin = instr(2 * round + 1, Op::Sin, &[Operand::Value(id(0))]);
+            session.submit(tape(vec![
+                sin,
+                add_scalar(2 * round + 2, 2 * round + 1, 1.0),
+                free(2 * round + 1),
+                output(2 * round + 2),
+            ]));
+            let got = session.fetch(id(2 * round + 2)).unwrap().to_vec::<f32>().unwrap();
+            assert!((got[0] - (2.0_f32.sin() + 1.0)).abs() < 1e-6);
+        }
+        let total = session.stats().unwrap().total();
+        assert_eq!((total.launches, total.interpreted), (0, 10), "{when:?}");
+    }
+}
+
+#[test]
+fn segments_that_differ_in_wiring_shape_or_type_share_nothing() {
+    let session = system(When::Blocking).session();
+    let (a, b) = (0, 1);
+    give(&*session, a, tensor(vec![2.0, 3.0]));
+    give(&*session, b, tensor(vec![10.0, 20.0]));
+    let mut next = 2;
+    let mut round = |x: u64, y: u64| {
+        let (product, sum) = (next, next + 1);
+        next += 2;
+        session.submit(tape(vec![
+            add_or(Op::Mul, product, x, y),
+            add_scalar(sum, product, 1.0),
+            free(product),
+            output(sum),
+        ]));
+        let got = session.fetch(id(sum)).unwrap().to_vec::<f32>().unwrap();
+        session.submit(tape(vec![free(sum)]));
+        got
+    };
+    for _ in 0..4 {
+        assert_eq!(round(a, b), [21.0, 61.0]);
+        assert_eq!(round(a, a), [5.0, 10.0]);
+        assert_eq!(round(b, a), [21.0, 61.0]);
+    }
+    let other = next;
+    session.upload(id(other), tensor(vec![7.0]));
+    session.submit(tape(vec![input(other, *tensor(vec![7.0]).ty())]));
+    next += 1;
+    let mut round = |x: u64| {
+        let (product, sum) = (next, next + 1);
+        next += 2;
+        let mul = add_or(Op::Mul, product, x, x);
+        let last = add_scalar(sum, product, 1.0);
+        session.submit(tape(vec![mul, last, free(product), output(sum)]));
+        session.fetch(id(sum)).unwrap().to_vec::<f32>().unwrap()
+    };
+    for _ in 0..4 {
+        assert_eq!(round(a), [5.0, 10.0]);
+        assert_eq!(round(other), [50.0]);
+    }
+    let stats = session.stats().unwrap();
+    assert_eq!(stats.segments.templates, 3, "{:?}", stats.segments);
+    assert_eq!(stats.segments.verified, 4, "the last one was met with two types");
+    // `a * a` of two lines is one plan.
+    assert_eq!(stats.total().plans, 3);
+}
+
+#[test]
+fn memory_stays_flat_over_a_hundred_thousand_replays() {
+    let session = system(When::Blocking).session();
+    give(&*session, 0, tensor(vec![0.1; 64]));
+    (0..100_000).for_each(|round| step(&*session, round));
+    assert_eq!(read(&*session, 200_000).unwrap().len(), 64);
+    let total = session.stats().unwrap().total();
+    assert_eq!((total.live_bytes, total.launches), (256, 99_999));
+}
