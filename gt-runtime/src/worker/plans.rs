@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 
-use gt_compiler::Program;
 use gt_compiler::engine::Compile;
+use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::segment;
 use gt_ir::{Type, ValueId};
@@ -42,24 +42,27 @@ pub enum When {
 pub struct PlanConfig {
     /// When they are compiled.
     pub when: When,
+    /// How.
+    pub options: Options,
     /// How many are kept.
     pub most: usize,
 }
 
 impl PlanConfig {
-    /// In the background, unless `GT_TIER=0` says never.
+    /// In the background, unless `GT_TIER=0` says never, and as `GT_NUMERICS` says.
     ///
     /// # Errors
-    /// The variable says what is not known here.
+    /// A variable says what is not known here.
     pub fn from_environment() -> Result<PlanConfig, String> {
         let when = if crate::tier::plans_wanted()? { When::Background } else { When::Never };
-        Ok(PlanConfig { when, ..PlanConfig::default() })
+        let options = Options::from_env().map_err(|e| e.to_string())?;
+        Ok(PlanConfig { when, options, ..PlanConfig::default() })
     }
 }
 
 impl Default for PlanConfig {
     fn default() -> PlanConfig {
-        PlanConfig { when: When::default(), most: 256 }
+        PlanConfig { when: When::default(), options: Options::default(), most: 256 }
     }
 }
 
@@ -121,20 +124,21 @@ impl Plan {
         }
     }
 
-    fn make(&self, compiler: &dyn Compile) {
-        let compile = || self.compile(compiler);
+    fn make(&self, compiler: &dyn Compile, options: &Options) {
+        let compile = || self.compile(compiler, options);
         let made = catch_unwind(AssertUnwindSafe(compile))
             .unwrap_or_else(|panic| Err(format!("the compiler panicked: {}", panic_text(&*panic))));
         // Ordered once, so nothing was there.
         let _ = self.made.set(made);
     }
 
-    fn compile(&self, compiler: &dyn Compile) -> Result<Ready, String> {
+    fn compile(&self, compiler: &dyn Compile, options: &Options) -> Result<Ready, String> {
         let (began, n_inputs) = (clock::now(), self.template.n_inputs);
         let ty = |value: ValueId| self.types.get(usize::try_from(value.0).ok()?).copied();
         let segment = segment(&self.template.tape, ty).map_err(|e| e.to_string())?;
-        let compiled =
-            compiler.compile(&segment.graph, &segment.donated).map_err(|e| e.to_string())?;
+        let compiled = compiler
+            .compile(&segment.graph, &segment.donated, options)
+            .map_err(|e| e.to_string())?;
         let kept = crate::footprint::Footprint::of(&self.template).kept;
         let output = |value: &ValueId| {
             let at = u32::try_from(value.0).ok()?.checked_sub(u32::try_from(n_inputs).ok()?)?;
@@ -142,7 +146,14 @@ impl Plan {
         };
         let outputs = segment.outputs.iter().map(output).collect();
         let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
-        let news = Planned { nanos, ..self.about() };
+        let report = &compiled.report;
+        let news = Planned {
+            kernels: report.kernels as u64,
+            launches: report.launches as u64,
+            cached: report.cached,
+            nanos,
+            ..self.about()
+        };
         Ok(Ready { program: compiled.program, outputs, news })
     }
 }
@@ -236,10 +247,10 @@ impl Plans {
         }
         if self.config.when == When::Blocking {
             plan.ordered.store(true, Ordering::Relaxed);
-            return plan.make(&*self.compiler);
+            return plan.make(&*self.compiler, &self.config.options);
         }
-        let compiler = &self.compiler;
-        let orders = self.orders.get_or_insert_with(|| background(compiler.clone()));
+        let (compiler, options) = (&self.compiler, self.config.options);
+        let orders = self.orders.get_or_insert_with(|| background(compiler.clone(), options));
         match orders.try_send(plan.clone()) {
             Ok(()) => plan.ordered.store(true, Ordering::Relaxed),
             Err(TrySendError::Full(_)) => {}
@@ -252,12 +263,12 @@ impl Plans {
 }
 
 /// The thread that compiles; it ends with whoever gives the orders.
-fn background(compiler: Arc<dyn Compile>) -> SyncSender<Arc<Plan>> {
+fn background(compiler: Arc<dyn Compile>, options: Options) -> SyncSender<Arc<Plan>> {
     let (orders, ordered) = sync_channel::<Arc<Plan>>(MAX_ORDERS);
     let work = move || {
         give_way();
         for plan in ordered {
-            plan.make(&*compiler);
+            plan.make(&*compiler, &options);
         }
     };
     // Without a thread the channel is closed, and the plans say so.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gt_compiler::engine::{
     Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value,
 };
-use gt_compiler::{Native, NativeConfig, Program};
+use gt_compiler::{Native, NativeConfig, Options, Program};
 use gt_ir::backend::{Backend, RunError};
 use gt_ir::{
     Entry, Graph, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, Type, ValueId,
@@ -117,9 +117,14 @@ impl Engine for Moody {
 struct Sulky(Arc<dyn Compile>);
 
 impl Compile for Sulky {
-    fn compile(&self, region: &Graph, donated: &[bool]) -> Result<Compiled, EngineError> {
+    fn compile(
+        &self,
+        region: &Graph,
+        donated: &[bool],
+        options: &Options,
+    ) -> Result<Compiled, EngineError> {
         assert!(!region.to_string().contains(" sin "), "sin is too much");
-        self.0.compile(region, donated)
+        self.0.compile(region, donated, options)
     }
 }
 
