@@ -7,6 +7,7 @@
 
 mod assemble;
 mod cache;
+mod dump;
 mod fuse;
 mod index;
 mod matmul;

@@ -53,6 +53,11 @@ impl Program {
         self.0.plan.waves.iter().map(|w| w.jobs.len()).sum()
     }
 
+    /// The plan as people read it: a line a job, waves apart.
+    pub fn dump_plan(&self) -> String {
+        super::dump::plan(&self.0.plan)
+    }
+
     /// Bytes of memory a run takes for what is neither given nor kept.
     pub fn temporary_bytes(&self) -> usize {
         self.0.plan.arena

@@ -20,8 +20,8 @@ use crate::{
 
 /// Bytes of scratch a tile works on where it can: a part of the first-level cache.
 const SCRATCH: usize = 24 << 10;
-/// The same for tiles with products, which want many rows: a part of the second-level cache.
-const PRODUCT_SCRATCH: usize = 512 << 10;
+/// The same for tiles with products, which want many rows.
+const PRODUCT_SCRATCH: usize = 2 << 20;
 /// Bytes of scratch one row may take before finer rows are preferred.
 const ROW_SCRATCH: usize = 32 << 10;
 /// Rows wanted, where a coarser cut has fewer.
@@ -375,7 +375,7 @@ fn block(
         n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(16)
     };
     let limit = if has_product { PRODUCT_SCRATCH } else { SCRATCH };
-    let floor = if has_product { 32 } else { 1 };
+    let floor = if has_product { 256 } else { 1 };
     let for_scratch = (limit.checked_div(per_row).unwrap_or(n_rows)).max(floor);
     for_tasks.min(for_scratch).clamp(1, n_rows.max(1))
 }

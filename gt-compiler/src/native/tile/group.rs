@@ -21,6 +21,8 @@ use crate::{
 const MIN_ROWS: usize = 32;
 /// Elements below which nothing is gained by several threads.
 const SMALL: usize = 32 << 10;
+/// Rows of a tile that keep a product efficient.
+const PRODUCT_ROWS: usize = 256;
 /// Groups looked at for shared reads.
 const NEIGHBORS: usize = 6;
 /// Pieces of one group at most.
@@ -188,7 +190,7 @@ impl<'p> Grouping<'p> {
         let before = group.rows.last().copied().unwrap_or(1);
         let work = members.iter().map(|m| iterations(m)).max().unwrap_or(0);
         let enough = most >= MIN_ROWS.min(before) || work <= SMALL;
-        (enough && worth_it(&members, most)).then_some(cuts)
+        (enough && keeps_products(&members, most)).then_some(cuts)
     }
 }
 
@@ -203,11 +205,15 @@ fn usable(members: &[&Piece], cuts: &[usize]) -> Extents {
     cuts.iter().copied().filter(|&r| rows::common(members, r).is_some()).collect()
 }
 
-/// Whether products keep their rows: a row of a product is one row of its left side.
-fn worth_it(members: &[&Piece], rows: usize) -> bool {
-    members.iter().all(|m| match m {
-        Piece::MatMul(m) => rows >= m.batch.iter().product::<usize>() * m.m,
-        Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) => true,
+/// Whether products stay what they are: a row of a product is one row of its left side, and each tile brings its right side into the form
+/// multiplication wants, so tiles of few rows would do little else.
+fn keeps_products(members: &[&Piece], rows: usize) -> bool {
+    let walked = |of: &[&Piece], rows| rows::common(of, rows).and_then(|d| d.last().copied());
+    let together = walked(members, rows).unwrap_or(0);
+    members.iter().all(|m| {
+        let Piece::MatMul(product) = m else { return true };
+        let own = product.batch.iter().product::<usize>() * product.m;
+        rows >= own && together >= walked(&[m], own).unwrap_or(0).min(PRODUCT_ROWS)
     })
 }
 

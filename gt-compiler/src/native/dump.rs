@@ -1,0 +1,149 @@
+//! Plans and kernels as text, for people: what runs together, on which buffers, and what each kernel computes.
+
+use std::fmt::{self, Write};
+
+use super::{
+    piece::{Fold, MatMul, Routine},
+    plan::{Arg, At, BufferId, Chunked, Job, Place, Plan, Stage, Tile, Work},
+};
+use crate::kernel::{Access, Expr, KernelSpec};
+
+/// The plan: waves, their jobs, and where buffers lie.
+pub(super) fn plan(plan: &Plan) -> String {
+    let mut out = String::new();
+    let _ = write_plan(plan, &mut out); // writing to a string does not fail
+    out
+}
+
+fn write_plan(plan: &Plan, out: &mut String) -> fmt::Result {
+    let (_, scratch) = plan.scratch;
+    writeln!(out, "arena {} bytes, scratch {scratch} bytes a thread", plan.arena)?;
+    for (i, wave) in plan.waves.iter().enumerate() {
+        writeln!(out, "launch {i}:")?;
+        for job in &wave.jobs {
+            write_job(plan, job, out)?;
+        }
+    }
+    let outputs: Vec<String> =
+        plan.outputs.iter().map(|(b, ty)| format!("{} : {ty}", name(plan, *b))).collect();
+    writeln!(out, "outputs {}", outputs.join(", "))
+}
+
+fn write_job(plan: &Plan, job: &Job, out: &mut String) -> fmt::Result {
+    match job {
+        Job::Tile(t) => write_tile(plan, t, out),
+        Job::Chunked(c) => write_chunked(plan, c, out),
+        Job::MatMul(m) => write_matmul(plan, m, out),
+        Job::Fold(f) => write_fold(plan, f, out),
+        Job::Routine(r) => write_routine(plan, r, out),
+    }
+}
+
+fn write_tile(plan: &Plan, tile: &Tile, out: &mut String) -> fmt::Result {
+    write!(out, "  tile of {} rows", tile.block)?;
+    let outer: Vec<String> = tile.outer.iter().map(|e| format!("{e} x ")).collect();
+    writeln!(out, " out of {}{}, {} tasks", outer.concat(), tile.rows, tile.n_tasks)?;
+    for stage in &tile.stages {
+        write_stage(plan, stage, out)?;
+    }
+    for copy in &tile.copies {
+        writeln!(out, "    {} = s{} past the caches", name(plan, copy.to), copy.from)?;
+    }
+    Ok(())
+}
+
+fn write_stage(plan: &Plan, stage: &Stage, out: &mut String) -> fmt::Result {
+    let arg = |i: usize| argument(plan, &stage.args[i]);
+    match &stage.work {
+        Work::Kernel { nest, code } => {
+            writeln!(out, "    kernel {code}{}", loops(&nest.spec))?;
+            write_spec(&nest.spec, &|i| arg(usize::from(i)), out)
+        }
+        Work::Product(p) => {
+            let (a, b, to) = (arg(0), arg(1), arg(2));
+            writeln!(out, "    {to} = {a} * {b} : rows of {} by {}x{}", p.k, p.k, p.n)
+        }
+    }
+}
+
+fn loops(spec: &KernelSpec) -> String {
+    let mut out = String::new();
+    for l in &spec.loops {
+        out += &format!(" {}{}", if l.reduce { "fold " } else { "" }, l.extent);
+    }
+    out
+}
+
+/// The loads, operations and stores of a kernel, one a line.
+fn write_spec(spec: &KernelSpec, arg: &dyn Fn(u16) -> String, out: &mut String) -> fmt::Result {
+    for (i, node) in spec.nodes.iter().enumerate() {
+        write!(out, "      v{i} : {} = ", node.dtype)?;
+        match &node.expr {
+            Expr::Load { buffer, access } => writeln!(out, "{}{}", arg(*buffer), at(access))?,
+            Expr::Scalar(slot) => writeln!(out, "scalar {slot}")?,
+            Expr::Index(access) => writeln!(out, "index{}", at(access))?,
+            Expr::Unary(op, a) => writeln!(out, "{} v{}", word(op), a.0)?,
+            Expr::Binary(op, a, b) => writeln!(out, "{} v{}, v{}", word(op), a.0, b.0)?,
+            Expr::Select(c, a, b) => writeln!(out, "where v{}, v{}, v{}", c.0, a.0, b.0)?,
+            Expr::Cast(a) => writeln!(out, "cast v{}", a.0)?,
+        }
+    }
+    for store in &spec.stores {
+        let (to, value) = (arg(store.buffer), store.value.0);
+        match store.fold {
+            Some(op) => {
+                writeln!(out, "      {to}{} = fold {} v{value}", at(&store.access), word(&op))?
+            }
+            None => writeln!(out, "      {to}{} = v{value}", at(&store.access))?,
+        }
+    }
+    Ok(())
+}
+
+fn word(op: &dyn fmt::Debug) -> String {
+    format!("{op:?}").to_lowercase()
+}
+
+fn at(access: &Access) -> String {
+    let strides: Vec<String> = access.strides.iter().map(i64::to_string).collect();
+    let offset = if access.offset == 0 { String::new() } else { format!("{} + ", access.offset) };
+    format!("[{offset}{}]", strides.join(" "))
+}
+
+fn write_chunked(plan: &Plan, c: &Chunked, out: &mut String) -> fmt::Result {
+    writeln!(out, "  kernel {}{} in {} pieces", c.code, loops(&c.nest.spec), c.n_chunks())?;
+    write_spec(&c.nest.spec, &|i| name(plan, c.buffers[usize::from(i)]), out)
+}
+
+fn write_matmul(plan: &Plan, m: &MatMul, out: &mut String) -> fmt::Result {
+    let (to, a, b) = (name(plan, m.out), name(plan, m.lhs.buffer), name(plan, m.rhs.buffer));
+    writeln!(out, "  {to} = {a} * {b} : {} {:?} {}x{}x{}", m.dtype, m.batch, m.m, m.k, m.n)
+}
+
+fn write_fold(plan: &Plan, f: &Fold, out: &mut String) -> fmt::Result {
+    let (to, from) = (name(plan, f.out), name(plan, f.from));
+    writeln!(out, "  {to} = fold {} of {} rows of {from}", word(&f.op), f.n_chunks)
+}
+
+fn write_routine(plan: &Plan, r: &Routine, out: &mut String) -> fmt::Result {
+    let inputs: Vec<String> = r.inputs.iter().map(|(b, _)| name(plan, *b)).collect();
+    writeln!(out, "  {} = {} {} : {}", name(plan, r.out), r.op, inputs.join(", "), r.out_ty)
+}
+
+fn argument(plan: &Plan, arg: &Arg) -> String {
+    match arg.at {
+        At::Buffer(b) => name(plan, b),
+        At::Scratch(at) => format!("s{at}"),
+    }
+}
+
+/// A buffer by where it lies: an input, an output (in the memory of an input), or its offset in the arena.
+fn name(plan: &Plan, id: BufferId) -> String {
+    match plan.places.get(id.index()) {
+        Some(Place::Input(i)) => format!("in{i}"),
+        Some(Place::Output { donor: None }) => format!("out{}", id.0),
+        Some(Place::Output { donor: Some(i) }) => format!("out{}(in{i})", id.0),
+        Some(Place::Arena(at)) => format!("a{at}"),
+        Some(Place::Nowhere) | None => format!("b{}", id.0),
+    }
+}
