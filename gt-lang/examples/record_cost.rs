@@ -4,18 +4,23 @@
 //! source place, tape entry, and the entry that frees the value.
 
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::canonical::{Canonicalizer, Matcher, canonical, expand};
 use gt_ir::{DType, HostTensor, Tape, ValueId};
+use gt_lang::functional::cross_entropy;
+use gt_lang::optim::{Optimizer, Sgd, SgdConfig};
 use gt_lang::{DynTensor, Session};
 
-struct Null;
+/// Keeps the last segment.
+#[derive(Default)]
+struct Null(Mutex<Tape>);
 
 impl Backend for Null {
     fn submit(&self, segment: Tape) {
-        black_box(segment);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = black_box(segment);
     }
     fn upload(&self, _: ValueId, data: HostTensor) {
         black_box(data);
@@ -36,7 +41,7 @@ impl Backend for Null {
 // SAFETY: the only definition in this program, with the signature gt-lang declares.
 #[unsafe(no_mangle)]
 fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
-    Ok(Arc::new(Null))
+    Ok(Arc::new(Null::default()))
 }
 
 /// Instructions of a burst.
@@ -66,7 +71,8 @@ fn measure(name: &str, instructions: u32, mut body: impl FnMut()) {
 }
 
 fn main() {
-    let session = Session::with_backend(Arc::new(Null));
+    let system = Arc::new(Null::default());
+    let session = Session::with_backend(system.clone());
     let _entered = session.enter();
     let x = DynTensor::randn([32, 64], DType::F32);
     let y = DynTensor::randn([64], DType::F32);
@@ -88,5 +94,43 @@ fn main() {
         let loss = x.matmul(&w).relu().sum(..);
         black_box(loss.backward()).unwrap_or_else(|e| panic!("{e}"));
         w.zero_grad();
+    });
+    steps(&session, &system);
+}
+
+/// Steps of training: recorded, and what telling that they are the same costs.
+fn steps(session: &Session, system: &Null) {
+    let layer = |i: usize, o: usize| {
+        let of = |sizes: &[usize]| DynTensor::randn(sizes, DType::F32).requires_grad();
+        [of(&[i, o]), of(&[o])]
+    };
+    let layers = [layer(64, 128), layer(128, 64), layer(64, 10)];
+    let config = SgdConfig { momentum: 0.9, ..SgdConfig::default() };
+    let mut sgd = Sgd::new(layers.iter().flatten().cloned(), config);
+    let x = DynTensor::randn([32, 64], DType::F32);
+    let classes = DynTensor::zeros([32], DType::I64);
+    let mut step = || {
+        let hidden = layers[..2].iter().fold(x.clone(), |x, [w, b]| x.matmul(w).add(b).relu());
+        let loss = cross_entropy(&hidden.matmul(&layers[2][0]).add(&layers[2][1]), &classes);
+        sgd.zero_grad();
+        black_box(loss.backward().and_then(|()| sgd.step())).unwrap_or_else(|e| panic!("{e}"));
+    };
+    (0..3).for_each(|_| step());
+    session.flush();
+    step();
+    let tape = system.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let n = tape.instrs().count() as u32;
+    measure(&format!("a step of {n} with SGD"), n, step);
+    let (mut taking, mut matcher) = (Canonicalizer::new(), Matcher::new());
+    let (template, mut bindings) = canonical(&tape);
+    measure("canonical key", n, || {
+        black_box(taking.segment(&tape, &mut bindings));
+    });
+    measure("template match", n, || {
+        black_box(matcher.matches(&template, &tape, &mut bindings))
+            .unwrap_or_else(|e| panic!("{e:?}"));
+    });
+    measure("template and bindings expanded", n, || {
+        drop(black_box(expand(&template, &bindings)));
     });
 }
