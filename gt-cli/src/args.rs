@@ -1,6 +1,7 @@
 //! The command line: what may be said, and the help that explains it. It decides nothing.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gt_compiler::Numerics;
 use std::path::PathBuf;
 
 /// Serve, join, compile and run GT programs.
@@ -25,6 +26,7 @@ Examples:
   Look at a tape, then run it:
     gt-cli compile step.gt
     gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
+    gt-cli diff step.gt other.gt
     gt-cli run step.gt --inputs in.safetensors --outputs out.safetensors
 
   See how fast it is:
@@ -40,8 +42,10 @@ pub(crate) enum Command {
     Server(ServerArgs),
     /// Offer this machine's device to a server
     Worker(WorkerArgs),
-    /// Check a tape file and print what it says
+    /// Check a tape file and print it at any stage of the compiler
     Compile(CompileArgs),
+    /// Say why two tapes do not share a plan
+    Diff(DiffArgs),
     /// Run a tape file on tensors from a file
     Run(RunArgs),
     /// Measure the works of docs/benchmarks.md, or tapes of your own
@@ -81,14 +85,49 @@ pub(crate) struct WorkerArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = COMPILE_EXAMPLES)]
 pub(crate) struct CompileArgs {
     /// The tape, in text or binary form
     #[arg(value_name = "FILE.gt")]
     pub(crate) file: PathBuf,
-    /// What to print: the verified tape, its graph, the graph for Graphviz [default: tape and graph]
-    #[arg(long, value_enum)]
+    /// The stage to print [default: tape and graph]
+    #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Emit>,
+    /// How far results may be from those of the instructions one by one: exact, reassociate or approximate
+    #[arg(long, value_name = "POLICY", env = gt_compiler::options::NUMERICS_VARIABLE)]
+    pub(crate) numerics: Option<Numerics>,
 }
+
+const COMPILE_EXAMPLES: &str = "\
+Examples:
+  gt-cli compile step.gt                             what the tape says, as tape and as graph
+  gt-cli compile step.gt --emit optimized            the program after all passes, and its costs
+  gt-cli compile step.gt --emit egraph               rules that fired, patterns found
+  gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
+  gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
+
+#[derive(Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub(crate) struct DiffArgs {
+    /// A tape, in text or binary form
+    #[arg(value_name = "A.gt")]
+    pub(crate) first: PathBuf,
+    /// Another
+    #[arg(value_name = "B.gt")]
+    pub(crate) second: PathBuf,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Two tapes share a plan if they have the same key. It covers ops, shapes, dtypes, names of
+dimensions, how operands are wired, frees, reads and signal scopes, in order; it leaves out the
+numbers of values, the values of literals, source places and the names of inputs and outputs.
+
+Exit status: 0 when the keys are equal, 1 when they are not (the first difference is printed),
+2 when a tape cannot be read.
+
+Examples:
+  gt-cli diff monday.gt tuesday.gt
+  gt-cli --json diff a.gt b.gt";
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -162,10 +201,23 @@ Examples:
 pub(crate) enum Emit {
     /// The verified tape, in text form
     Tape,
+    /// The tape as its key sees it, with the key and what it leaves out
+    Canonical,
     /// The graph, one node a line, with types and uses
     Graph,
-    /// The graph in Graphviz's language
+    /// What the search for cheaper equal programs found: rules, patterns, costs before and after
+    Egraph,
+    /// The graph of primitives after all passes, and its costs
+    Optimized,
+    /// The optimized graph in Graphviz's language, its kernels framed
     Dot,
+}
+
+impl Emit {
+    /// As the command line spells it.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
+    }
 }
 
 /// The engines there are.

@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod compile;
+mod diff;
 mod fault;
 mod files;
 mod run;
@@ -27,10 +28,14 @@ fn main() {
         Command::Server(args) => serve::server(args, cli.json),
         Command::Worker(args) => serve::worker(args, cli.json),
         Command::Compile(args) => compile::compile(args, cli.json),
+        Command::Diff(args) => diff::diff(args, cli.json),
         Command::Run(args) => run::run(args, cli.json),
         Command::Bench(args) => bench::bench(args, cli.json),
     };
     if let Err(error) = done {
-        std::process::exit(fault::report(&error, cli.json));
+        let status = fault::report(&error, cli.json);
+        // As with `diff`, 1 is an answer there.
+        let trouble = matches!(cli.command, Command::Diff(_)) && !error.is::<fault::Silent>();
+        std::process::exit(if trouble && status == 1 { 2 } else { status });
     }
 }

@@ -10,6 +10,7 @@ use gt_ir::{Graph, NodeId, NodeKind, Op, OpKind};
 use serde::{Deserialize, Serialize};
 
 use crate::report::Cost;
+pub use roots::kernels;
 pub(crate) use roots::materialized;
 
 /// What a machine can do, for estimates.

@@ -9,6 +9,7 @@
 
 mod build;
 mod check;
+mod dot;
 mod print;
 mod rebuild;
 mod segment;
@@ -19,6 +20,7 @@ use petgraph::{Direction, graph::DiGraph, graph::NodeIndex, visit::EdgeRef};
 use smallvec::SmallVec;
 
 pub use build::{LowerError, expand, lower};
+pub use dot::Legend;
 pub use rebuild::Rebuild;
 pub use segment::{Segment, segment};
 

@@ -84,6 +84,53 @@ fn a_tape_is_printed_as_tape_graph_and_dot() {
 }
 
 #[test]
+fn every_stage_is_printed() {
+    let folder = Folder::new("stages");
+    let file = folder.write("good.gt", GOOD);
+    for (stage, expected) in [
+        ("canonical", "# key "),
+        ("egraph", "# e-graph: "),
+        ("optimized", "n0 = input 0 : f32[Batch=2,3]\n"),
+        ("dot", "digraph gt {"),
+    ] {
+        let text = run("gt-cli", &["compile", &file, "--emit", stage]).good();
+        assert!(text.starts_with(expected), "{stage}: {text}");
+        let object = run("gt-cli", &["--json", "compile", &file, "--emit", stage]).good();
+        let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+        assert_eq!(
+            (object["stage"].as_str(), object["text"].as_str()),
+            (Some(stage), Some(&*text))
+        );
+        assert!(object["report"]["before"]["bytes"].as_u64().is_some(), "{object}");
+    }
+    let said = run("gt-cli", &["compile", &file, "--numerics", "fast"]).bad();
+    assert!(said.0 == Some(2) && said.1.contains("exact, reassociate and approximate"), "{said:?}");
+}
+
+#[test]
+fn tapes_are_compared_by_their_keys() {
+    let folder = Folder::new("diff");
+    let a = folder.write("a.gt", GOOD);
+    // Other numbers, another literal, another name: the same key.
+    let alike = GOOD.replace('%', "%7").replace("2.0", "3.0").replace("doubled", "tripled");
+    let alike = folder.write("alike.gt", alike);
+    let other = folder.write("other.gt", GOOD.replace("sum[1]", "sum[0]"));
+    assert!(run("gt-cli", &["diff", &a, &alike]).good().starts_with("equal: key "));
+    let finished = run("gt-cli", &["diff", &a, &other]);
+    assert_eq!((finished.status.code(), &*finished.stderr), (Some(1), ""));
+    assert!(finished.stdout.starts_with("entry 3: "), "{finished:?}");
+    assert!(finished.stdout.contains("%2 = sum[0] %1"), "{finished:?}");
+    let object = run("gt-cli", &["--json", "diff", &a, &other]).stdout;
+    let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+    assert_eq!((object["equal"].as_bool(), object["entry"].as_u64()), (Some(false), Some(3)));
+    let trouble = run("gt-cli", &["diff", &a, "missing.gt"]).bad();
+    assert_eq!(
+        trouble,
+        (Some(2), "error: cannot read missing.gt: No such file or directory (os error 2)\n".into())
+    );
+}
+
+#[test]
 fn a_tape_runs_on_tensors_from_a_file() {
     let folder = Folder::new("run");
     let tape = folder.write("good.gt", GOOD);

@@ -114,3 +114,20 @@ fn shared(graph: &Graph, costs: &[u32], roots: &mut [bool]) {
         roots[id.index()] |= !one && costs[id.index()] > CHEAP && many && !is_view(graph, id);
     }
 }
+
+/// The kernel each node is computed in, numbered from 0 in the order of their results; of several kernels the first. Inputs, literals and
+/// constants are in none.
+pub fn kernels(graph: &Graph) -> Vec<Option<u32>> {
+    let roots = materialized(graph);
+    let is_op = |id: NodeId| matches!(graph.node(id).kind, NodeKind::Op(_));
+    let mut home: Vec<Option<NodeId>> = vec![None; graph.len()];
+    for id in graph.ids().rev().filter(|id| is_op(*id)) {
+        let first = graph.users(id).first().and_then(|user| home[user.index()]);
+        home[id.index()] = if roots[id.index()] { Some(id) } else { first };
+    }
+    let mut order: Vec<NodeId> = home.iter().flatten().copied().collect();
+    order.sort_unstable();
+    order.dedup();
+    let number = |id: NodeId| order.binary_search(&id).ok().map(|n| n as u32);
+    home.into_iter().map(|id| id.and_then(number)).collect()
+}

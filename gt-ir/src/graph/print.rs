@@ -1,9 +1,8 @@
-//! Graphs as people read them: one node a line, or Graphviz.
+//! Graphs as people read them, one node a line.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::{Graph, NodeId, NodeKind};
-use crate::op::Class;
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,52 +17,13 @@ impl fmt::Debug for NodeId {
 }
 
 impl Graph {
-    fn label(&self, id: NodeId) -> String {
+    pub(super) fn label(&self, id: NodeId) -> String {
         match &self.node(id).kind {
             NodeKind::Input(k) => format!("input {k}"),
             NodeKind::Scalar(k) => format!("scalar {k} = {}", self.slots()[*k as usize]),
             NodeKind::Const(s) => format!("const {s}"),
             NodeKind::Op(op) => op.to_string(),
         }
-    }
-
-    /// The graph in Graphviz's language: values flow downwards, edges carry types, colors tell classes of ops apart.
-    pub fn to_dot(&self) -> String {
-        let mut out = String::from(
-            "digraph gt {\n  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", fontsize=9];\n",
-        );
-        for id in self.ids() {
-            let color = match &self.node(id).kind {
-                NodeKind::Input(_) => "#dbeafe",
-                NodeKind::Scalar(_) | NodeKind::Const(_) => "#f1f5f9",
-                NodeKind::Op(op) => match op.spec().class {
-                    Class::Pointwise => "#dcfce7",
-                    Class::Reduce => "#fef9c3",
-                    Class::Contract => "#fecaca",
-                    Class::Move => "#ede9fe",
-                    Class::Gather => "#ffedd5",
-                    Class::Source => "#e0f2fe",
-                },
-            };
-            let bold = if self.outputs().contains(&id) { ", penwidth=2.5" } else { "" };
-            let scope = self
-                .node(id)
-                .signal
-                .as_deref()
-                .map(|s| format!("\\n{}", s.escape_default()))
-                .unwrap_or_default();
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                out,
-                "  {id} [label=\"{}{scope}\", fillcolor=\"{color}\"{bold}];",
-                self.label(id)
-            );
-            for from in self.operands(id) {
-                let _ = writeln!(out, "  {from} -> {id} [label=\"{}\"];", self.node(from).ty);
-            }
-        }
-        out.push_str("}\n");
-        out
     }
 }
 

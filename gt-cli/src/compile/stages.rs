@@ -1,0 +1,98 @@
+//! The stages of a tape on its way to machine code, each made when it is asked for, and as text.
+
+use super::report;
+use crate::args::Emit;
+use anyhow::Result;
+use gt_compiler::pipeline::{self, Optimized};
+use gt_compiler::{Machine, Options, Report, cost};
+use gt_ir::canonical::{Template, canonical};
+use gt_ir::graph::Legend;
+use gt_ir::{Entry, Segment, Tape, ValueId};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// A program, and what became of it so far.
+pub(crate) struct Stages<'a> {
+    tape: &'a Tape,
+    options: Options,
+    pub(crate) segment: Segment,
+    optimized: OnceCell<Optimized>,
+}
+
+impl Stages<'_> {
+    pub(crate) fn new(tape: &Tape, options: Options) -> Result<Stages<'_>> {
+        let segment = gt_ir::segment(&program(tape), |_| None)?;
+        Ok(Stages { tape, options, segment, optimized: OnceCell::new() })
+    }
+
+    /// A stage as people read it.
+    pub(crate) fn text(&self, emit: Emit) -> Result<String> {
+        Ok(match emit {
+            Emit::Tape => gt_ir::text::print(self.tape),
+            Emit::Canonical => self.canonical(),
+            Emit::Graph => self.segment.graph.to_string(),
+            Emit::Egraph => report::search(self.report()?),
+            Emit::Optimized => {
+                format!("{}{}", self.optimized()?.graph, report::costs(self.report()?))
+            }
+            Emit::Dot => self.dot()?,
+        })
+    }
+
+    pub(crate) fn template(&self) -> Template {
+        canonical(self.tape).0
+    }
+
+    pub(crate) fn report(&self) -> Result<&Report> {
+        Ok(&self.optimized()?.report)
+    }
+
+    fn optimized(&self) -> Result<&Optimized> {
+        if let Some(optimized) = self.optimized.get() {
+            return Ok(optimized);
+        }
+        let made = pipeline::optimize(&self.segment.graph, &self.options, &Machine::default())?;
+        Ok(self.optimized.get_or_init(|| made))
+    }
+
+    fn dot(&self) -> Result<String> {
+        let graph = &self.optimized()?.graph;
+        let mut names: BTreeMap<ValueId, Arc<str>> = BTreeMap::new();
+        for entry in &self.tape.entries {
+            if let Entry::Input { out: value, name: Some(name), .. }
+            | Entry::Output { value, name: Some(name) } = entry
+            {
+                names.insert(*value, name.clone());
+            }
+        }
+        let of =
+            |values: &[ValueId]| values.iter().map(|value| names.get(value).cloned()).collect();
+        let (inputs, outputs) = (of(&self.segment.inputs), of(&self.segment.outputs));
+        Ok(graph.to_dot(&Legend { kernels: cost::kernels(graph), inputs, outputs }))
+    }
+
+    /// What the key covers, and what it leaves out.
+    fn canonical(&self) -> String {
+        let (template, bindings) = canonical(self.tape);
+        let mut text = format!("# key {}\n", template.key);
+        for (slot, scalar) in bindings.scalars.iter().enumerate() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "# slot {slot} = {scalar} : {}", template.slots[slot]);
+        }
+        text + &gt_ir::text::print(&template.tape)
+    }
+}
+
+/// The tape as a whole program: what is alive at its end is freed there.
+pub(crate) fn program(tape: &Tape) -> Tape {
+    let mut alive: BTreeSet<ValueId> = tape.entries.iter().filter_map(Entry::defines).collect();
+    for entry in &tape.entries {
+        if let Entry::Free(value) = entry {
+            alive.remove(value);
+        }
+    }
+    let frees = alive.into_iter().map(Entry::Free);
+    Tape { entries: tape.entries.iter().cloned().chain(frees).collect() }
+}
