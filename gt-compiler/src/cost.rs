@@ -4,14 +4,18 @@
 //! takes its launch and the longer of moving its bytes and doing its operations. Absolute numbers are rough; what counts is that of two
 //! graphs the cheaper one is cheaper.
 
+mod dag;
 mod roots;
 
-use gt_ir::{Graph, NodeId, NodeKind, Op, OpKind};
+use gt_ir::{Graph, Op, OpKind, Type};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::report::Cost;
+pub(crate) use dag::Dag;
+use dag::Role;
 pub use roots::kernels;
-pub(crate) use roots::materialized;
+use roots::materialized;
 
 /// What a machine can do, for estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,46 +63,30 @@ pub(crate) fn weight(kind: OpKind) -> f64 {
         OpKind::Exp | OpKind::Log | OpKind::Sin | OpKind::Cos | OpKind::Tanh | OpKind::Erf => 12.0,
         OpKind::Pow => 30.0,
         OpKind::Div | OpKind::Sqrt => 4.0,
-        OpKind::Reshape | OpKind::Permute | OpKind::Expand | OpKind::Slice => 0.0,
         OpKind::Rand | OpKind::Randint => 20.0,
         OpKind::Randn => 40.0,
         _ => 1.0,
     }
 }
 
-/// Operations of the op of one node, and whether it is a matrix product.
-fn work(graph: &Graph, id: NodeId) -> (f64, bool) {
-    let node = graph.node(id);
-    let numel = node.ty.shape.numel() as f64;
-    let NodeKind::Op(op) = node.kind else { return (0.0, false) };
-    let first = || graph.node(graph.operands(id)[0]).ty.shape;
-    match op {
-        Op::MatMul => {
-            let k = first().sizes().last().copied().unwrap_or(1);
-            (2.0 * k as f64 * numel, true)
-        }
-        Op::Sum(_) | Op::Max(_) | Op::Min(_) | Op::Argmax(_) => (first().numel() as f64, false),
-        Op::ScatterAdd(_) | Op::IndexAdd(_) => {
-            let source = graph.node(graph.operands(id)[2]).ty.shape.numel();
-            (numel + source as f64, false)
-        }
-        _ => (weight(op.kind()) * numel, false),
-    }
-}
-
 /// What one run of a graph of primitives costs.
 pub fn cost(graph: &Graph, machine: &Machine) -> Cost {
-    let roots = materialized(graph);
-    let mut walk =
-        Walk { graph, roots: &roots, seen: vec![0; graph.len()], kernel: 0, stack: Vec::new() };
+    cost_of(&Dag::of(graph), machine)
+}
+
+/// What one run of these values costs.
+pub(crate) fn cost_of(dag: &Dag, machine: &Machine) -> Cost {
+    let roots = materialized(dag);
+    let n = dag.values.len();
+    let mut walk = Walk { dag, roots: &roots, seen: vec![0; n], kernel: 0, stack: Vec::new() };
     let mut total = Cost::default();
-    for id in graph.ids().filter(|id| roots[id.index()]) {
-        let NodeKind::Op(op) = graph.node(id).kind else { continue };
-        // A reshape of something materialized is the same memory.
-        if matches!(op, Op::Reshape(_)) {
+    for at in (0..n).filter(|at| roots[*at]) {
+        // What is given is there, and a reshape of something materialized is the same memory.
+        if matches!(dag.values[at].role, Role::Given | Role::Reshape) {
             continue;
         }
-        let (bytes, flops, is_product) = walk.kernel(id);
+        let (bytes, flops) = walk.kernel(at);
+        let is_product = dag.values[at].role == Role::Product;
         let peak = if is_product { machine.matmul_flops } else { machine.flops };
         total.bytes += bytes as u64;
         total.flops += flops as u64;
@@ -108,67 +96,86 @@ pub fn cost(graph: &Graph, machine: &Machine) -> Cost {
     total
 }
 
+/// Seconds of one op by itself, what it is fused with left aside: pointwise work moves no bytes.
+pub(crate) fn alone(op: &Op, ty: &Type, operands: &[&Type], machine: &Machine) -> f64 {
+    let mut dag = Dag::default();
+    let given: SmallVec<[usize; 3]> = operands.iter().map(|t| dag.given(t)).collect();
+    let at = dag.op(op, ty, operands.first().copied(), given.iter().copied());
+    let value = &dag.values[at];
+    let moved = || value.bytes + given.iter().map(|g| dag.values[*g].bytes).sum::<u64>();
+    match value.role {
+        Role::Given | Role::Number | Role::View | Role::Reshape => 0.0,
+        Role::Lazy => value.flops / machine.flops,
+        Role::Kernel | Role::Routine => machine.kernel(moved() as f64, value.flops, machine.flops),
+        Role::Product => machine.kernel(moved() as f64, value.flops, machine.matmul_flops),
+    }
+}
+
 /// Collects what the kernel of one materialized value reads and does.
-struct Walk<'g> {
-    graph: &'g Graph,
-    roots: &'g [bool],
-    /// The last kernel each node was seen in.
+struct Walk<'d> {
+    dag: &'d Dag,
+    roots: &'d [bool],
+    /// The last kernel each value was seen in.
     seen: Vec<u32>,
     kernel: u32,
-    stack: Vec<NodeId>,
+    stack: Vec<u32>,
 }
 
 impl Walk<'_> {
-    /// Bytes, operations and whether it is a matrix product.
-    fn kernel(&mut self, root: NodeId) -> (f64, f64, bool) {
+    /// Bytes and operations.
+    fn kernel(&mut self, root: usize) -> (f64, f64) {
         self.kernel += 1;
-        let (mut flops, is_product) = work(self.graph, root);
-        let mut bytes = self.graph.node(root).ty.bytes() as f64;
-        self.stack.extend(self.graph.operands(root));
-        while let Some(id) = self.stack.pop() {
-            if std::mem::replace(&mut self.seen[id.index()], self.kernel) == self.kernel {
+        let value = &self.dag.values[root];
+        let (mut bytes, mut flops) = (value.bytes as f64, value.flops);
+        self.stack.extend(self.dag.operands(root));
+        while let Some(at) = self.stack.pop() {
+            let at = at as usize;
+            if std::mem::replace(&mut self.seen[at], self.kernel) == self.kernel {
                 continue;
             }
-            if self.roots[id.index()] {
-                bytes += self.graph.node(id).ty.bytes() as f64;
+            let value = &self.dag.values[at];
+            if self.roots[at] {
+                bytes += value.bytes as f64;
                 continue;
             }
-            flops += work(self.graph, id).0;
-            self.stack.extend(self.graph.operands(id));
+            flops += value.flops;
+            self.stack.extend(self.dag.operands(at));
         }
-        (bytes, flops, is_product)
+        (bytes, flops)
     }
 }
 
 /// The most bytes of materialized values alive at once, in the order of the nodes: inputs live from the start to their last use,
 /// outputs to the end.
 pub fn peak(graph: &Graph) -> u64 {
-    let roots = materialized(graph);
-    let mut last: Vec<usize> = (0..graph.len()).collect();
+    let dag = Dag::of(graph);
+    let (roots, n) = (materialized(&dag), dag.values.len());
+    let mut last: Vec<usize> = (0..n).collect();
     // What a value computed inside kernels is made of lives until the last of those kernels.
-    for id in graph.ids().rev() {
-        let until = last[id.index()];
-        for operand in graph.operands(id) {
-            let at = if roots[id.index()] { id.index() } else { until };
-            last[operand.index()] = last[operand.index()].max(at);
+    for at in (0..n).rev() {
+        let until = if roots[at] && dag.values[at].role != Role::Reshape { at } else { last[at] };
+        for &operand in dag.operands(at) {
+            last[operand as usize] = last[operand as usize].max(until);
         }
     }
-    graph.outputs().iter().for_each(|o| last[o.index()] = graph.len());
-    let held = |id: NodeId| {
-        let shares = matches!(graph.node(id).kind, NodeKind::Op(Op::Reshape(_)));
-        if roots[id.index()] && !shares { graph.node(id).ty.bytes() as u64 } else { 0 }
+    for &output in &dag.outputs {
+        last[output as usize] = n;
+    }
+    let held = |at: usize| {
+        let owns = roots[at] && dag.values[at].role != Role::Reshape;
+        if owns { dag.values[at].bytes } else { 0 }
     };
-    let mut ends: Vec<Vec<NodeId>> = vec![Vec::new(); graph.len() + 1];
-    graph.ids().for_each(|id| ends[last[id.index()]].push(id));
-    let is_input = |id: NodeId| matches!(graph.node(id).kind, NodeKind::Input(_));
-    let mut alive: u64 = graph.inputs().iter().map(|id| held(*id)).sum();
+    let mut ends = vec![0_u64; n + 1];
+    (0..n).for_each(|at| ends[last[at]] += held(at));
+    let given = |at: &usize| dag.values[*at].role == Role::Given;
+    let mut alive: u64 = (0..n).filter(given).map(held).sum();
     let mut peak = alive;
-    for id in graph.ids() {
-        if !is_input(id) {
-            alive += held(id);
+    for (at, ended) in ends.iter().take(n).enumerate() {
+        if !given(&at) {
+            alive += held(at);
         }
         peak = peak.max(alive);
-        alive -= ends[id.index()].iter().map(|id| held(*id)).sum::<u64>();
+        alive -= ended;
     }
     peak
 }

@@ -109,6 +109,12 @@ impl Graph {
         (0..self.len() as u32).map(NodeId)
     }
 
+    /// The node at a position in topological order.
+    pub fn id(&self, index: usize) -> NodeId {
+        debug_assert!(index < self.len(), "a graph of {} nodes has no node {index}", self.len());
+        NodeId(index as u32)
+    }
+
     /// A node of this graph.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.dag[id.raw()]

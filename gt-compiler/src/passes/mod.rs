@@ -10,7 +10,7 @@ mod cast;
 mod cse;
 mod dce;
 mod fold;
-mod movement;
+pub(crate) mod movement;
 pub(crate) mod unnamed;
 
 use gt_ir::{
@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use crate::{cost::Machine, options::Options, report::Report};
 
 pub(crate) use canonicalize::Canonicalize;
-pub(crate) use cast::CancelCasts;
+pub(crate) use cast::{CancelCasts, skips};
 pub(crate) use cse::Cse;
 pub(crate) use dce::Dce;
 pub(crate) use fold::Fold;

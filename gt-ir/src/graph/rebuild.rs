@@ -81,6 +81,14 @@ impl Rebuild {
         Ok(self.push(node.kind, node.ty, operands))
     }
 
+    /// Gives the dimensions of a node made so far the names they have in a type of equal sizes; inputs keep theirs.
+    pub fn name(&mut self, id: NodeId, like: &Type) {
+        let node = &mut self.graph.dag[id.raw()];
+        if node.ty.same_layout(like) && !matches!(node.kind, NodeKind::Input(_)) {
+            node.ty = *like;
+        }
+    }
+
     /// The type of a node made so far.
     pub fn ty(&self, id: NodeId) -> Type {
         self.graph.node(id).ty

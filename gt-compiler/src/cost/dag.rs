@@ -1,0 +1,152 @@
+//! What the cost model needs to know of a graph, and nothing more: cheap to build for every candidate of a search.
+
+use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type};
+
+use super::weight;
+
+/// How a value comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is there already.
+    Given,
+    /// One number.
+    Number,
+    /// Computed where it is used, unless it is shared.
+    Lazy,
+    /// Found in another value.
+    View,
+    /// A view that, when it has to be memory, is its operand's.
+    Reshape,
+    /// Always a kernel of its own.
+    Kernel,
+    /// A matrix product.
+    Product,
+    /// Always a kernel of its own, and so are its operands.
+    Routine,
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    pub(super) role: Role,
+    /// Operations to compute one element of it.
+    pub(super) own: u32,
+    pub(super) numel: u64,
+    pub(super) bytes: u64,
+    pub(super) flops: f64,
+    /// Elements it is repeated to, when it is the operand of an expansion.
+    pub(super) expands: bool,
+    first: u32,
+    arity: u32,
+}
+
+/// Values in topological order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dag {
+    pub(super) values: Vec<Value>,
+    operands: Vec<u32>,
+    pub(super) outputs: Vec<u32>,
+}
+
+impl Dag {
+    /// The values of a graph of primitives.
+    pub(crate) fn of(graph: &Graph) -> Dag {
+        let mut dag = Dag::default();
+        dag.values.reserve(graph.len());
+        for id in graph.ids() {
+            let node = graph.node(id);
+            match node.kind {
+                NodeKind::Input(_) => dag.given(&node.ty),
+                NodeKind::Scalar(_) | NodeKind::Const(_) => dag.number(&node.ty),
+                NodeKind::Op(op) => {
+                    let operands = graph.operands(id);
+                    let first = operands.first().map(|o| graph.node(*o).ty);
+                    dag.op(
+                        &op,
+                        &node.ty,
+                        first.as_ref(),
+                        operands.iter().copied().map(NodeId::index),
+                    )
+                }
+            };
+        }
+        dag.outputs = graph.outputs().iter().map(|o| o.index() as u32).collect();
+        dag
+    }
+
+    /// A value that is in memory.
+    pub(crate) fn given(&mut self, ty: &Type) -> usize {
+        self.push(Role::Given, ty, 0, 0.0, false, std::iter::empty())
+    }
+
+    /// One number.
+    pub(crate) fn number(&mut self, ty: &Type) -> usize {
+        self.push(Role::Number, ty, 0, 0.0, false, std::iter::empty())
+    }
+
+    /// An op on earlier values, the first of which has the type `first`.
+    pub(crate) fn op(
+        &mut self,
+        op: &Op,
+        ty: &Type,
+        first: Option<&Type>,
+        operands: impl Iterator<Item = usize>,
+    ) -> usize {
+        let numel = ty.shape.numel() as f64;
+        let read = first.map_or(0, |t| t.shape.numel()) as f64;
+        let (role, flops) = match op {
+            Op::Reshape(_) => (Role::Reshape, 0.0),
+            Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => (Role::View, 0.0),
+            Op::MatMul => {
+                let k = first.and_then(|t| t.shape.sizes().last().copied()).unwrap_or(1);
+                (Role::Product, 2.0 * k as f64 * numel)
+            }
+            Op::Sum(_) | Op::Max(_) | Op::Min(_) => (Role::Kernel, read),
+            Op::Argmax(_) => (Role::Routine, read),
+            Op::Cat(_) | Op::Pad(_) => (Role::Kernel, numel),
+            Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => {
+                (Role::Routine, weight(op.kind()) * numel)
+            }
+            _ if op.spec().class == Class::Gather => (Role::Routine, numel),
+            _ => (Role::Lazy, weight(op.kind()) * numel),
+        };
+        let own = if role == Role::Lazy { own_cost(op) } else { 0 };
+        self.push(role, ty, own, flops, matches!(op, Op::Expand(_)), operands)
+    }
+
+    fn push(
+        &mut self,
+        role: Role,
+        ty: &Type,
+        own: u32,
+        flops: f64,
+        expands: bool,
+        operands: impl Iterator<Item = usize>,
+    ) -> usize {
+        let first = self.operands.len() as u32;
+        self.operands.extend(operands.map(|o| o as u32));
+        let arity = self.operands.len() as u32 - first;
+        let (numel, bytes) = (ty.shape.numel() as u64, ty.bytes() as u64);
+        self.values.push(Value { role, own, numel, bytes, flops, expands, first, arity });
+        self.values.len() - 1
+    }
+
+    /// Makes a value a result.
+    pub(crate) fn output(&mut self, value: usize) {
+        self.outputs.push(value as u32);
+    }
+
+    pub(super) fn operands(&self, value: usize) -> &[u32] {
+        let v = &self.values[value];
+        &self.operands[v.first as usize..(v.first + v.arity) as usize]
+    }
+}
+
+/// Operations the scheduler counts for an element of a pointwise op or a source.
+fn own_cost(op: &Op) -> u32 {
+    match op {
+        Op::Sqrt | Op::Div => 3,
+        Op::Exp | Op::Log | Op::Sin | Op::Cos | Op::Tanh | Op::Erf | Op::Pow => 10,
+        _ => 1,
+    }
+}

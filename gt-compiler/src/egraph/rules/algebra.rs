@@ -1,0 +1,161 @@
+//! Arithmetic. What holds for real numbers holds to the bit for integers, which wrap, and almost never for floats: x + 0 turns -0 into 0,
+//! x - x is `nan` at infinity, and -(-x) alone is safe.
+
+use egg::Id;
+use gt_ir::{DType, Op, Scalar, Shape, Type};
+
+use super::{
+    Cx,
+    Dtypes::{Any, Float, NoFloat},
+    Rule, by, number, rw,
+};
+use crate::{
+    options::Numerics::{Approximate, Exact, Reassociate},
+    passes::skips,
+};
+
+#[rustfmt::skip]
+pub(super) const RULES: &[Rule] = &[
+    rw("neg-neg",            "(neg (neg ?x))",                      "?x",                          Exact,       Any),
+    rw("abs-abs",            "(abs (abs ?x))",                      "(abs ?x)",                    Exact,       Any),
+    rw("abs-neg",            "(abs (neg ?x))",                      "(abs ?x)",                    Exact,       Float),
+    rw("mul-one",            "(mul ?x 1)",                          "?x",                          Exact,       Any),
+    rw("div-one",            "(div ?x 1)",                          "?x",                          Exact,       Float),
+    rw("sub-zero",           "(sub ?x 0)",                          "?x",                          Exact,       Any),
+    rw("add-minus-zero",     "(add ?x -0)",                         "?x",                          Exact,       Float),
+    rw("max-max",            "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Exact,       Any),
+    rw("min-min",            "(minimum (minimum ?x ?y) ?y)",        "(minimum ?x ?y)",             Exact,       Any),
+    by("cast-cast",          "(cast@b (cast@a ?x))",                cast_cast,                     Exact,       Any),
+    by("div-power-of-two",   "(div ?x ?c)",                         div_power_of_two,              Exact,       Float),
+
+    rw("add-zero-int",       "(add ?x 0)",                          "?x",                          Exact,       NoFloat),
+    rw("mul-zero-int",       "(mul ?x 0)",                          "0",                           Exact,       NoFloat),
+    rw("sub-self-int",       "(sub ?x ?x)",                         "0",                           Exact,       NoFloat),
+    rw("add-neg-int",        "(add ?x (neg ?y))",                   "(sub ?x ?y)",                 Exact,       NoFloat),
+    rw("sub-neg-int",        "(sub ?x (neg ?y))",                   "(add ?x ?y)",                 Exact,       NoFloat),
+    rw("neg-sub-int",        "(neg (sub ?x ?y))",                   "(sub ?y ?x)",                 Exact,       NoFloat),
+    rw("mul-minus-one-int",  "(mul ?x -1)",                         "(neg ?x)",                    Exact,       NoFloat),
+    rw("max-self-int",       "(maximum ?x ?x)",                     "?x",                          Exact,       NoFloat),
+    rw("min-self-int",       "(minimum ?x ?x)",                     "?x",                          Exact,       NoFloat),
+    rw("pow-one-int",        "(pow ?x 1)",                          "?x",                          Exact,       NoFloat),
+    rw("pow-two-int",        "(pow ?x 2)",                          "(mul ?x ?x)",                 Exact,       NoFloat),
+    rw("factor-int",         "(add (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (add ?y ?z))",        Exact,       NoFloat),
+
+    rw("add-zero",           "(add ?x 0)",                          "?x",                          Reassociate, Float),
+    rw("add-neg",            "(add ?x (neg ?y))",                   "(sub ?x ?y)",                 Reassociate, Float),
+    rw("sub-neg",            "(sub ?x (neg ?y))",                   "(add ?x ?y)",                 Reassociate, Float),
+    rw("neg-sub",            "(neg (sub ?x ?y))",                   "(sub ?y ?x)",                 Reassociate, Float),
+    rw("mul-neg-neg",        "(mul (neg ?x) (neg ?y))",             "(mul ?x ?y)",                 Reassociate, Float),
+    rw("mul-minus-one",      "(mul ?x -1)",                         "(neg ?x)",                    Reassociate, Float),
+    rw("max-self",           "(maximum ?x ?x)",                     "?x",                          Reassociate, Float),
+    rw("min-self",           "(minimum ?x ?x)",                     "?x",                          Reassociate, Float),
+    rw("factor",             "(add (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (add ?y ?z))",        Reassociate, Float),
+    rw("factor-sub",         "(sub (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (sub ?y ?z))",        Reassociate, Float),
+    rw("mul-reciprocal",     "(mul ?x (div 1 ?y))",                 "(div ?x ?y)",                 Reassociate, Float),
+    rw("div-div",            "(div (div ?x ?y) ?z)",                "(div ?x (mul ?y ?z))",        Reassociate, Float),
+    by("scale-scale",        "(mul (mul ?x ?a) ?b)",                |cx| join(cx, Op::Mul),        Reassociate, Float),
+    by("shift-shift",        "(add (add ?x ?a) ?b)",                |cx| join(cx, Op::Add),        Reassociate, Float),
+
+    rw("pow-one",            "(pow ?x 1)",                          "?x",                          Approximate, Float),
+    rw("pow-two",            "(pow ?x 2)",                          "(mul ?x ?x)",                 Approximate, Float),
+    rw("pow-three",          "(pow ?x 3)",                          "(mul (mul ?x ?x) ?x)",        Approximate, Float),
+    rw("pow-half",           "(pow ?x 0.5)",                        "(sqrt ?x)",                   Approximate, Float),
+    rw("pow-minus-half",     "(pow ?x -0.5)",                       "(div 1 (sqrt ?x))",           Approximate, Float),
+    rw("pow-minus-one",      "(pow ?x -1)",                         "(div 1 ?x)",                  Approximate, Float),
+    rw("exp-log",            "(exp (log ?x))",                      "?x",                          Approximate, Float),
+    rw("log-exp",            "(log (exp ?x))",                      "?x",                          Approximate, Float),
+    rw("exp-exp",            "(mul (exp ?x) (exp ?y))",             "(exp (add ?x ?y))",           Approximate, Float),
+    rw("exp-over-exp",       "(div (exp ?x) (exp ?y))",             "(exp (sub ?x ?y))",           Approximate, Float),
+    rw("log-log",            "(add (log ?x) (log ?y))",             "(log (mul ?x ?y))",           Approximate, Float),
+    rw("log-minus-log",      "(sub (log ?x) (log ?y))",             "(log (div ?x ?y))",           Approximate, Float),
+    rw("sqrt-square",        "(sqrt (mul ?x ?x))",                  "(abs ?x)",                    Approximate, Float),
+    rw("square-sqrt",        "(mul (sqrt ?x) (sqrt ?x))",           "?x",                          Approximate, Float),
+    rw("sqrt-times-sqrt",    "(mul (sqrt ?x) (sqrt ?y))",           "(sqrt (mul ?x ?y))",          Approximate, Float),
+    rw("over-sqrt",          "(div ?x (sqrt ?x))",                  "(sqrt ?x)",                   Approximate, Float),
+    by("abs-nonnegative",    "(abs ?x)",                            abs_nonnegative,               Approximate, Float),
+    by("relu-nonnegative",   "(maximum ?x 0)",                      abs_nonnegative,               Approximate, Float),
+    by("div-constant",       "(div ?x ?c)",                         div_constant,                  Approximate, Float),
+    by("div-scalar",         "(div ?x ?c)",                         div_scalar,                    Approximate, Float),
+    by("div-broadcast",      "(div ?x (expand@e ?y))",              div_broadcast,                 Approximate, Float),
+];
+
+fn cast_cast(cx: &mut Cx<'_>) -> Option<Id> {
+    let (Op::Cast(to), Op::Cast(middle)) = (cx.attr(0), cx.attr(1)) else { return None };
+    let (x, from) = (cx.var(0), cx.ty(cx.var(0)).dtype);
+    if !skips(from, middle, to) {
+        return None;
+    }
+    if from == to { Some(x) } else { cx.op(Op::Cast(to), &[x]) }
+}
+
+/// Where the reciprocal of the divisor is a number of the dtype, multiplying by it rounds the same real number.
+fn div_power_of_two(cx: &mut Cx<'_>) -> Option<Id> {
+    let (x, c) = (cx.var(0), cx.var(1));
+    let value = cx.constant(c)?.as_f64();
+    let ty = cx.ty(x);
+    let largest = if ty.dtype == DType::F16 { 1 << 14 } else { 1_u64 << 60 } as f64;
+    let is_power =
+        value.to_bits() << 12 == 0 && value.abs() <= largest && value.abs() >= 1.0 / largest;
+    is_power.then(|| times(cx, x, 1.0 / value)).flatten()
+}
+
+fn div_constant(cx: &mut Cx<'_>) -> Option<Id> {
+    let (x, c) = (cx.var(0), cx.var(1));
+    let value = cx.constant(c)?.as_f64();
+    let inverse = 1.0 / value;
+    (inverse.is_normal() && inverse.abs() < 1e4 && inverse.abs() > 1e-4)
+        .then(|| times(cx, x, inverse))
+        .flatten()
+}
+
+fn times(cx: &mut Cx<'_>, x: Id, factor: f64) -> Option<Id> {
+    let ty = cx.ty(x);
+    let factor = cx.full(number(factor, ty.dtype), ty);
+    cx.op(Op::Mul, &[x, factor])
+}
+
+/// A division by the same number everywhere: the reciprocal is computed once.
+fn div_scalar(cx: &mut Cx<'_>) -> Option<Id> {
+    let (x, ty) = (cx.var(0), cx.root());
+    if ty.shape.rank() == 0 || cx.constant(cx.var(1)).is_some() {
+        return None;
+    }
+    let scalar = cx.uniform_as(cx.var(1), Type::new(ty.dtype, Shape::SCALAR))?;
+    let inverse = reciprocal(cx, scalar)?;
+    let inverse = cx.op(Op::Expand(ty.shape), &[inverse])?;
+    cx.op(Op::Mul, &[x, inverse])
+}
+
+/// A division by something repeated: one reciprocal for each of its elements.
+fn div_broadcast(cx: &mut Cx<'_>) -> Option<Id> {
+    let (x, y, spread) = (cx.var(0), cx.var(1), cx.attr(0));
+    if cx.ty(y).shape.numel() * 4 > cx.root().shape.numel() {
+        return None;
+    }
+    let inverse = reciprocal(cx, y)?;
+    let inverse = cx.op(spread, &[inverse])?;
+    cx.op(Op::Mul, &[x, inverse])
+}
+
+fn reciprocal(cx: &mut Cx<'_>, x: Id) -> Option<Id> {
+    let one = cx.full(Scalar::F64(1.0), cx.ty(x));
+    cx.op(Op::Div, &[one, x])
+}
+
+/// Two numbers that are the same everywhere are combined before they meet a tensor.
+fn join(cx: &mut Cx<'_>, op: Op) -> Option<Id> {
+    let (x, ty) = (cx.var(0), cx.root());
+    let scalar = Type::new(ty.dtype, Shape::SCALAR);
+    if ty.shape.rank() == 0 || cx.is_uniform(x) {
+        return None;
+    }
+    let (a, b) = (cx.uniform_as(cx.var(1), scalar)?, cx.uniform_as(cx.var(2), scalar)?);
+    let joined = cx.op(op, &[a, b])?;
+    let joined = cx.op(Op::Expand(ty.shape), &[joined])?;
+    cx.op(op, &[x, joined])
+}
+
+fn abs_nonnegative(cx: &mut Cx<'_>) -> Option<Id> {
+    let x = cx.var(0);
+    cx.is_nonnegative(x).then_some(x)
+}
