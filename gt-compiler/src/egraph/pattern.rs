@@ -1,7 +1,8 @@
 //! Left sides of rules: a small language of terms, compiled to a list of steps, and the search for them.
 //!
 //! `(add ?x (permute@p ?y))` matches an addition whose second operand is any permutation, which it calls `p`; a number matches what is that
-//! number everywhere. Operands of commutative ops match in either order, so that neither rules nor e-graphs need commutativity.
+//! number everywhere. Operands of commutative ops match in either order, so that neither rules nor e-graphs need commutativity; those of
+//! an op with a name keep theirs, for rules that build the same op again: of two `nan` or two zeros the order may choose the one that stays.
 //! Searching adds nothing to the e-graph.
 
 use egg::{Id, Language};
@@ -69,7 +70,7 @@ impl Term {
                 })
                 .collect();
         }
-        if commutes(*kind) {
+        if commutes(*kind) && attr.is_none() {
             let swapped: Vec<Vec<Term>> =
                 lists.iter().map(|l| l.iter().rev().cloned().collect()).collect();
             lists.extend(swapped);

@@ -1,1 +1,182 @@
-//! Tests of the search.
+//! Every rule of every table on random tensors: both sides are evaluated by the interpreter and compared.
+
+mod instance;
+
+use std::collections::BTreeSet;
+
+use gt_ir::{Graph, HostTensor, interp, testing::Source};
+
+use super::{
+    analysis::Facts,
+    block::Cut,
+    insert,
+    language::{Node, Sig, What},
+    rules::{BOOK, Compiled},
+    *,
+};
+use instance::Instance;
+
+/// Instances tried for each rule.
+const TRIALS: u64 = 60;
+
+/// An e-graph of a whole graph as one block.
+fn whole(graph: &Graph) -> (analysis::Graph, Block, Vec<Id>) {
+    let mut sigs = Signatures::default();
+    let cut = Cut::new(graph, &mut sigs);
+    let range = (0, cut.terms.len() as u32);
+    let block = cut.block(range, BOOK.depth, &mut sigs, graph);
+    let mut egraph = analysis::Graph::new(Facts { sigs });
+    let ids = insert(&mut egraph, &cut, &block);
+    egraph.rebuild();
+    (egraph, block, ids)
+}
+
+/// The right sides a rule gives at the root of an instance, as graphs.
+fn right_sides(rule: &Compiled, instance: &Instance) -> Vec<Graph> {
+    let (mut graph, block, ids) = whole(&instance.graph);
+    let output = instance.graph.outputs()[0];
+    // What is one number after all is no op to match.
+    let at = block.locals.iter().position(|l| l.node as usize == output.index());
+    let Some(root) = at else { return Vec::new() };
+    let mut found = Vec::new();
+    for pattern in &rule.patterns {
+        pattern.search(&graph, ids[root], &mut 10_000, &mut |m| {
+            found.push(m);
+            found.len() < 4
+        });
+    }
+    let mut sides = Vec::new();
+    for found in found {
+        // A right side that is a part of the left one is fine as well.
+        if let Some(made) = rule.apply(&mut graph, &found) {
+            sides.push(build(&instance.graph, &graph, &block, made));
+        }
+    }
+    sides
+}
+
+/// A class as a graph of its own; without unions every class has one e-node.
+fn build(original: &Graph, graph: &analysis::Graph, block: &Block, class: Id) -> Graph {
+    let mut new = Rebuild::of(original);
+    let mut made: FxHashMap<Id, NodeId> = FxHashMap::default();
+    let root = visit(original, graph, block, class, &mut new, &mut made);
+    new.finish(&[root]).unwrap()
+}
+
+fn visit(
+    original: &Graph,
+    graph: &analysis::Graph,
+    block: &Block,
+    class: Id,
+    new: &mut Rebuild,
+    made: &mut FxHashMap<Id, NodeId>,
+) -> NodeId {
+    if let Some(id) = made.get(&class) {
+        return *id;
+    }
+    let node: &Node = &graph[class].nodes[0];
+    let Sig { what, ty } = *graph.analysis.sigs.get(node.sig);
+    let id = match what {
+        What::External(at) => {
+            let node = original.node(original.id(block.locals[at as usize].node as usize));
+            new.copy(node, &[]).unwrap()
+        }
+        What::Uniform(uniform) => {
+            let kind = match uniform {
+                Uniform::Slot(k) => NodeKind::Scalar(block.slots[k as usize]),
+                Uniform::Const(c) => NodeKind::Const(c),
+            };
+            let scalar = new.leaf(kind, Type::scalar(ty.dtype));
+            if ty.shape.rank() == 0 {
+                scalar
+            } else {
+                new.op(Op::Expand(ty.shape), &[scalar]).unwrap()
+            }
+        }
+        What::Op(op) => {
+            let children: Vec<NodeId> = node
+                .children
+                .iter()
+                .map(|c| visit(original, graph, block, *c, new, made))
+                .collect();
+            new.op(op, &children).unwrap()
+        }
+    };
+    made.insert(class, id);
+    id
+}
+
+fn evaluate(graph: &Graph, data: &[HostTensor]) -> Option<HostTensor> {
+    interp::run_graph(graph, data, graph.slots()).ok()?.pop()
+}
+
+/// What is wrong with a right side; every `nan` is the same.
+fn fault(rule: &Compiled, left: &HostTensor, right: &HostTensor) -> Option<String> {
+    let (a, b) = (left.to_f64(), right.to_f64());
+    let unit = match left.ty().dtype {
+        gt_ir::DType::F64 => 1e-11,
+        gt_ir::DType::F32 => 1e-3,
+        gt_ir::DType::F16 | gt_ir::DType::Bf16 => 0.2,
+        _ => 0.0,
+    };
+    let exact = rule.rule.numerics == Numerics::Exact;
+    if exact && left.bytes() == right.bytes() {
+        return None;
+    }
+    let largest = a.iter().filter(|x| x.is_finite()).fold(1.0, |m: f64, x| m.max(x.abs()));
+    let near = |x: f64, y: f64| match rule.rule.numerics {
+        Numerics::Exact => x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan(),
+        // Rounding in another order may overflow or cancel where the other did not.
+        Numerics::Reassociate | Numerics::Approximate => {
+            !x.is_finite() || !y.is_finite() || (x - y).abs() <= unit * largest
+        }
+    };
+    let at = a.iter().zip(&b).position(|(x, y)| !near(*x, *y))?;
+    Some(format!("element {at} is {} on the left and {} on the right", a[at], b[at]))
+}
+
+#[test]
+fn rules_have_names_and_read() {
+    let names: BTreeSet<&str> = BOOK.rules.iter().map(|r| r.rule.name).collect();
+    assert_eq!(names.len(), BOOK.rules.len(), "names are unique");
+    assert_eq!(
+        BOOK.rules.len(),
+        rules::TABLES.iter().map(|t| t.len()).sum::<usize>(),
+        "every row reads"
+    );
+}
+
+#[test]
+fn both_sides_of_every_rule_are_equal() {
+    let (mut silent, mut faults) = (Vec::new(), Vec::new());
+    for rule in BOOK.rules.iter().filter(|r| !r.recognizes()) {
+        let mut fired = 0;
+        for seed in 0..TRIALS * 20 {
+            if fired >= TRIALS {
+                break;
+            }
+            let mut source = Source::from_seed(seed);
+            let Some(instance) = Instance::of(rule.rule.left, rule.rule.dtypes, &mut source) else {
+                continue;
+            };
+            for right in right_sides(rule, &instance) {
+                fired += 1;
+                let (Some(want), Some(got)) =
+                    (evaluate(&instance.graph, &instance.data), evaluate(&right, &instance.data))
+                else {
+                    continue;
+                };
+                if let Some(fault) = fault(rule, &want, &got) {
+                    faults.push(format!("{}, seed {seed}: {fault}\n{}\n{right}", rule.rule.name, instance.graph));
+                    fired = TRIALS;
+                    break;
+                }
+            }
+        }
+        if fired == 0 {
+            silent.push(rule.rule.name);
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(silent.is_empty(), "rules that never fired: {silent:?}");
+}

@@ -23,11 +23,11 @@ pub(super) const RULES: &[Rule] = &[
     rw("div-one",            "(div ?x 1)",                          "?x",                          Exact,       Float),
     rw("sub-zero",           "(sub ?x 0)",                          "?x",                          Exact,       Any),
     rw("add-minus-zero",     "(add ?x -0)",                         "?x",                          Exact,       Float),
-    rw("max-max",            "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Exact,       Any),
-    rw("min-min",            "(minimum (minimum ?x ?y) ?y)",        "(minimum ?x ?y)",             Exact,       Any),
     by("cast-cast",          "(cast@b (cast@a ?x))",                cast_cast,                     Exact,       Any),
     by("div-power-of-two",   "(div ?x ?c)",                         div_power_of_two,              Exact,       Float),
 
+    rw("max-max-int",        "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Exact,       NoFloat),
+    rw("min-min-int",        "(minimum (minimum ?x ?y) ?y)",        "(minimum ?x ?y)",             Exact,       NoFloat),
     rw("add-zero-int",       "(add ?x 0)",                          "?x",                          Exact,       NoFloat),
     rw("mul-zero-int",       "(mul ?x 0)",                          "0",                           Exact,       NoFloat),
     rw("sub-self-int",       "(sub ?x ?x)",                         "0",                           Exact,       NoFloat),
@@ -41,6 +41,8 @@ pub(super) const RULES: &[Rule] = &[
     rw("pow-two-int",        "(pow ?x 2)",                          "(mul ?x ?x)",                 Exact,       NoFloat),
     rw("factor-int",         "(add (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (add ?y ?z))",        Exact,       NoFloat),
 
+    rw("max-max",            "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Reassociate, Float),
+    rw("min-min",            "(minimum (minimum ?x ?y) ?y)",        "(minimum ?x ?y)",             Reassociate, Float),
     rw("add-zero",           "(add ?x 0)",                          "?x",                          Reassociate, Float),
     rw("add-neg",            "(add ?x (neg ?y))",                   "(sub ?x ?y)",                 Reassociate, Float),
     rw("sub-neg",            "(sub ?x (neg ?y))",                   "(add ?x ?y)",                 Reassociate, Float),

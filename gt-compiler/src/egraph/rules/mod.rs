@@ -102,7 +102,7 @@ const fn known_if(name: &'static str, left: &'static str, condition: fn(&Cx<'_>)
 }
 
 /// Every table.
-const TABLES: &[&[Rule]] = &[
+pub(super) const TABLES: &[&[Rule]] = &[
     algebra::RULES,
     selection::RULES,
     movement::RULES,
