@@ -4,7 +4,12 @@ mod instance;
 
 use std::collections::BTreeSet;
 
-use gt_ir::{Graph, HostTensor, interp, testing::Source};
+use gt_ir::{
+    Graph, HostTensor,
+    attr::{Keep, Reduce},
+    interp,
+    testing::Source,
+};
 
 use super::{
     analysis::Facts,
@@ -38,6 +43,7 @@ fn right_sides(rule: &Compiled, instance: &Instance) -> Vec<Graph> {
     // What is one number after all is no op to match.
     let at = block.locals.iter().position(|l| l.node as usize == output.index());
     let Some(root) = at else { return Vec::new() };
+    company(&mut graph);
     let mut found = Vec::new();
     for pattern in &rule.patterns {
         pattern.search(&graph, ids[root], &mut 10_000, &mut |m| {
@@ -53,6 +59,21 @@ fn right_sides(rule: &Compiled, instance: &Instance) -> Vec<Graph> {
         }
     }
     sides
+}
+
+/// Adds what a block may hold besides a left side: reductions that drop their axes beside those that keep them.
+fn company(graph: &mut analysis::Graph) {
+    let nodes: Vec<Node> = graph.nodes().to_vec();
+    for node in nodes {
+        let op = match analysis::op_of(graph, &node) {
+            Some(Op::Sum(r)) => Op::Sum(Reduce { keep: Keep::No, ..r }),
+            Some(Op::Max(r)) => Op::Max(Reduce { keep: Keep::No, ..r }),
+            Some(Op::Min(r)) => Op::Min(Reduce { keep: Keep::No, ..r }),
+            Some(_) | None => continue,
+        };
+        analysis::add_op(graph, op, &node.children).unwrap();
+    }
+    graph.rebuild();
 }
 
 /// A class as a graph of its own; without unions every class has one e-node.
@@ -167,7 +188,10 @@ fn both_sides_of_every_rule_are_equal() {
                     continue;
                 };
                 if let Some(fault) = fault(rule, &want, &got) {
-                    faults.push(format!("{}, seed {seed}: {fault}\n{}\n{right}", rule.rule.name, instance.graph));
+                    faults.push(format!(
+                        "{}, seed {seed}: {fault}\n{}\n{right}",
+                        rule.rule.name, instance.graph
+                    ));
                     fired = TRIALS;
                     break;
                 }

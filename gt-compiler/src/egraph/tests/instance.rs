@@ -15,6 +15,9 @@ use crate::egraph::{pattern::Term, rules::Dtypes};
 /// Most variables of a left side.
 const MAX_INPUTS: usize = 8;
 
+/// Numbers given at run time.
+const SLOTS: [f64; 2] = [1.5, -0.25];
+
 /// A graph whose output a left side matches, and data for it.
 pub(super) struct Instance {
     pub(super) graph: Graph,
@@ -26,6 +29,7 @@ pub(super) struct Instance {
 enum Plan {
     Input(usize),
     Number(Scalar, Type),
+    Slot(u32, Type),
     Op(Op, Vec<Plan>),
 }
 
@@ -38,6 +42,7 @@ impl Instance {
             vars: BTreeMap::new(),
             inputs: Vec::new(),
             attrs: BTreeMap::new(),
+            joined: BTreeMap::new(),
             dtypes,
         };
         let ty = maker.root(&term);
@@ -62,6 +67,8 @@ fn seed_graph(types: &[Type]) -> Option<Graph> {
         .enumerate()
         .map(|(i, t)| format!("%{i} = input : {t}\n"))
         .collect::<String>();
+    // An instruction nobody needs brings the slots.
+    let tape = format!("{tape}%99 = arange[f64[1]] {}, {} : f64[1]\n", SLOTS[0], SLOTS[1]);
     let (tape, _) = gt_ir::text::parse(&format!("gt tape 1\n{tape}")).ok()?;
     gt_ir::lower(&tape).ok()?.expanded().ok()
 }
@@ -103,6 +110,14 @@ fn make(plan: &Plan, new: &mut Rebuild) -> Option<NodeId> {
                 new.op(Op::Expand(ty.shape), &[scalar]).ok()
             }
         }
+        Plan::Slot(k, ty) => {
+            let scalar = new.leaf(NodeKind::Scalar(*k), Type::scalar(ty.dtype));
+            if ty.shape.rank() == 0 {
+                Some(scalar)
+            } else {
+                new.op(Op::Expand(ty.shape), &[scalar]).ok()
+            }
+        }
         Plan::Op(op, children) => {
             let children = children.iter().map(|c| make(c, new)).collect::<Option<Vec<_>>>()?;
             new.op(*op, &children).ok()
@@ -115,6 +130,8 @@ struct Maker<'s, 'a> {
     vars: BTreeMap<String, Plan>,
     inputs: Vec<Type>,
     attrs: BTreeMap<String, Op>,
+    /// The types of variables that are no inputs.
+    joined: BTreeMap<String, Type>,
     dtypes: Dtypes,
 }
 
@@ -185,26 +202,31 @@ impl Maker<'_, '_> {
         if let Some(plan) = self.vars.get(name) {
             let known = match plan {
                 Plan::Input(k) => self.inputs[*k],
-                Plan::Number(_, ty) => *ty,
-                Plan::Op(op, _) => match op {
-                    Op::Expand(shape) => Type::new(ty.dtype, *shape),
-                    _ => ty,
-                },
+                Plan::Number(_, ty) | Plan::Slot(_, ty) => *ty,
+                Plan::Op(..) => self.joined.get(name).copied()?,
             };
             return known.same_layout(&ty).then(|| plan.clone());
         }
         let plan = match self.source.below(8) {
             // Numbers, since many rules are about them.
-            0 | 1 => Plan::Number(self.number(ty.dtype), ty),
+            0 => Plan::Number(self.number(ty.dtype), ty),
+            1 => Plan::Slot(self.source.below(SLOTS.len()) as u32, ty),
             // Something repeated.
             2 | 3 if ty.shape.rank() > 0 => {
                 let small = self.smaller(ty.shape);
                 Plan::Op(Op::Expand(ty.shape), vec![self.input(Type::new(ty.dtype, small))?])
             }
+            // Something joined.
+            4 if ty.shape.rank() > 0 => {
+                let (op, types) = self.operands(OpKind::Cat, None, ty, 2)?;
+                let parts = types.into_iter().map(|t| self.input(t)).collect::<Option<Vec<_>>>()?;
+                Plan::Op(op, parts)
+            }
             _ => self.input(ty)?,
         };
         // A repeated variable must be the same value, and an expansion's type is the one wanted here.
         self.vars.insert(name.to_owned(), plan.clone());
+        self.joined.insert(name.to_owned(), ty);
         Some(plan)
     }
 
