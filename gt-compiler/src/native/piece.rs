@@ -3,6 +3,7 @@
 //! A piece names the buffers it reads and writes; the order of pieces respects them. Nothing here says which pieces run together.
 
 use gt_ir::{DType, Op, Type};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::plan::{BufferId, ScalarArg};
@@ -29,14 +30,14 @@ pub(super) struct KernelPiece {
 }
 
 /// A strided operand of a matrix product: strides of the batch dimensions, rows and columns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Matrix {
     pub(super) buffer: BufferId,
     pub(super) access: Access,
 }
 
 /// `out[b] = lhs[b] * rhs[b]`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct MatMul {
     pub(super) dtype: DType,
     pub(super) batch: SmallVec<[usize; 6]>,
@@ -49,7 +50,7 @@ pub(super) struct MatMul {
 }
 
 /// The rows of partial results of a long reduction, folded in `f64` where they are floats.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Fold {
     pub(super) op: Binary,
     pub(super) from: BufferId,
@@ -63,7 +64,7 @@ pub(super) struct Fold {
 }
 
 /// A step in plain Rust.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Routine {
     pub(super) op: Op,
     pub(super) inputs: SmallVec<[(BufferId, Type); 3]>,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use gt_ir::{DType, Scalar, Type};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::piece::{Fold, KernelPiece, MatMul, Routine};
@@ -65,7 +66,7 @@ impl Program {
 }
 
 /// Names a buffer of a plan; inputs come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(super) struct BufferId(pub(super) u32);
 
 impl BufferId {
@@ -75,7 +76,7 @@ impl BufferId {
 }
 
 /// Waves of jobs, in order, and their memory.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Type>,
     pub(super) n_scalars: usize,
@@ -92,7 +93,7 @@ pub(super) struct Plan {
 }
 
 /// Where a buffer lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Place {
     /// In the memory of an input.
     Input(u32),
@@ -105,12 +106,13 @@ pub(super) enum Place {
 }
 
 /// Jobs that do not depend on each other.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Wave {
     pub(super) jobs: SmallVec<[Job; 1]>,
 }
 
 /// What a wave consists of. All but tiles have a wave of their own.
+#[derive(Serialize, Deserialize)]
 pub(super) enum Job {
     Tile(Box<Tile>),
     Chunked(Box<Chunked>),
@@ -120,7 +122,7 @@ pub(super) enum Job {
 }
 
 /// Stages that run one after the other over the same few rows, tile by tile.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Tile {
     /// Extents of the loops from tile to tile outside of the rows.
     pub(super) outer: SmallVec<[usize; 6]>,
@@ -136,7 +138,7 @@ pub(super) struct Tile {
 }
 
 /// One stage of a tile.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Stage {
     pub(super) work: Work,
     pub(super) args: SmallVec<[Arg; 6]>,
@@ -144,7 +146,7 @@ pub(super) struct Stage {
 }
 
 /// What a stage does.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
     /// A kernel over the rows; `code` is its number among the kernels of the program.
     Kernel { nest: Box<Nest>, code: usize },
@@ -153,7 +155,7 @@ pub(super) enum Work {
 }
 
 /// Strides in elements: from row to row and from column to column.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Product {
     pub(super) dtype: DType,
     pub(super) n: usize,
@@ -164,7 +166,7 @@ pub(super) struct Product {
 }
 
 /// A buffer as a stage reaches it, in bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Arg {
     pub(super) at: At,
     /// Along the outer loops.
@@ -175,14 +177,14 @@ pub(super) struct Arg {
     pub(super) offset: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum At {
     Buffer(BufferId),
     Scratch(usize),
 }
 
 /// Rows that go from scratch past the caches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct CopyOut {
     pub(super) from: usize,
     pub(super) to: BufferId,
@@ -191,6 +193,7 @@ pub(super) struct CopyOut {
 }
 
 /// A long reduction, cut into chunks with a row of partial results each.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Chunked {
     pub(super) nest: Nest,
     pub(super) code: usize,
@@ -211,7 +214,7 @@ impl Chunked {
 }
 
 /// Where the bits of a scalar argument come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ScalarArg {
     /// The k-th scalar of the call, in this dtype.
     Slot(u32, DType),
