@@ -213,6 +213,10 @@ impl<'s, 'g> Fuse<'s, 'g> {
         Ok(self.node(Expr::Scalar(slot as u16), dtype))
     }
 
+    pub(super) fn product(&mut self, a: ExprId, b: ExprId, dtype: DType) -> ExprId {
+        self.node(Expr::Binary(Binary::Mul, a, b), dtype)
+    }
+
     fn node(&mut self, expr: Expr, dtype: DType) -> ExprId {
         let node = Node { expr, dtype };
         if let Some(&id) = self.known.get(&node) {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     engine::EngineError,
-    kernel::{Access, Binary, Loop, Unary, reduction},
+    kernel::{Access, Binary, FoldOrder, Loop, Unary, reduction},
 };
 
 /// Most operations fused into one value before it is materialized.
@@ -407,6 +407,10 @@ impl Scheduler<'_> {
     ) -> Result<(), EngineError> {
         let rank = ty.shape.rank();
         let sizes = ty.shape.sizes();
+        let is_vector = sizes[rank - 2] == 1 || sizes[rank - 1] == 1;
+        if is_vector && matches!(ty.dtype, DType::F32 | DType::F64) && ty.shape.numel() > 0 {
+            return self.vector_kernel(a, b, out, ty);
+        }
         let work = MatMul {
             dtype: ty.dtype,
             batch: sizes[..rank - 2].iter().copied().collect(),
@@ -419,6 +423,38 @@ impl Scheduler<'_> {
         };
         self.push(Piece::MatMul(Box::new(work)));
         Ok(())
+    }
+
+    /// A product with a vector: memory is what it costs, which a kernel that takes its operands as they are uses best. Multiplication
+    /// routines choose their order of adding by strides here, a fold does not.
+    fn vector_kernel(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        out: BufferId,
+        ty: &Type,
+    ) -> Result<(), EngineError> {
+        let rank = ty.shape.rank();
+        let k = self.ty(a).shape.sizes()[rank - 1];
+        let mut loops: SmallVec<[Loop; 8]> =
+            ty.shape.sizes().iter().map(|&extent| Loop::parallel(extent)).collect();
+        loops.push(Loop { extent: k, reduce: true, joined: false });
+        // Along a row of the left side where that is what there is, else down the columns of the right one.
+        let order =
+            if ty.shape.sizes()[rank - 1] == 1 { FoldOrder::Rows } else { FoldOrder::Columns };
+        let mut strides: SmallVec<[i64; 8]> =
+            ty.shape.strides().iter().take(rank).map(|&s| s as i64).collect();
+        strides.push(0);
+        let batch = 0..rank - 2;
+        let (row, column): (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) = (
+            batch.clone().chain([rank - 2, rank]).collect(),
+            batch.chain([rank, rank - 1]).collect(),
+        );
+        let mut fuse = Fuse::new(self, loops, a);
+        let x = fuse.pull_along(a, &row)?;
+        let y = fuse.pull_along(b, &column)?;
+        let value = fuse.product(x, y, ty.dtype);
+        fuse.finish(value, out, ty.dtype, access(0, strides), Some((Binary::Add, order)))
     }
 
     /// An operand of a product as strides over what is materialized.

@@ -4,4 +4,5 @@
 mod limits;
 mod math;
 mod ops;
+mod products;
 mod random;

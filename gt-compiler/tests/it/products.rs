@@ -1,0 +1,88 @@
+//! A matrix product has the same bits whatever the strides of its operands, the threads and what it is fused with.
+
+use gt_compiler::{Arg, Engine, Native, Options, Value};
+use gt_ir::{
+    DType, Op, Shape, Tape, Type,
+    testing::{Source, same_bits, tensor},
+};
+
+use crate::random::native;
+
+const TAPE: &str = "gt tape 1
+%0 = input : f32[M,K]
+%1 = input : f32[N,K]
+%2 = input : f32[N]
+%3 = transpose[0,1] %1
+%4 = matmul %0, %3
+%5 = add %4, %2
+%6 = tanh %5
+%7 = transpose[0,1] %6
+%8 = matmul %7, %0
+free %3
+free %4
+free %5
+free %7
+output %6
+output %8
+";
+
+fn tape(m: usize, n: usize, k: usize) -> Tape {
+    let sizes = [("M", m), ("N", n), ("K", k)];
+    let text = sizes.iter().fold(TAPE.to_owned(), |text, (name, size)| {
+        text.replace(&format!("{name},"), &format!("{size},"))
+            .replace(&format!("{name}]"), &format!("{size}]"))
+    });
+    gt_ir::text::parse(&text).unwrap().0
+}
+
+fn inputs(engine: &mut Native, source: &mut Source<'_>, [m, n, k]: [usize; 3]) -> Vec<Value> {
+    let shapes: [&[usize]; 3] = [&[m, k], &[n, k], &[n]];
+    shapes
+        .iter()
+        .map(|s| {
+            let ty = Type::new(DType::F32, Shape::new(s).unwrap());
+            engine.upload(&tensor(ty, source)).unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn bits_do_not_depend_on_strides_threads_and_fusion() {
+    let mut source = Source::from_seed(5);
+    let sizes = [1, 2, 3, 5, 8, 16, 17, 31, 48, 64, 100, 129, 200, 257, 300, 513];
+    for round in 0..60 {
+        let mut pick =
+            |i: usize| sizes[(round * 7 + i * 5 + source.below(sizes.len())) % sizes.len()];
+        let dims = [pick(0), pick(1), pick(2)];
+        let (mut one, mut two) = (native(1), native(2));
+        let values = inputs(&mut one, &mut source, dims);
+        let tape = tape(dims[0], dims[1], dims[2]);
+        let eager = step_by_step(&mut one, &values);
+        for engine in [&mut one, &mut two] {
+            let segment = gt_ir::graph::segment(&tape, |_| None).unwrap();
+            let compiler = engine.compiler();
+            let program =
+                compiler.compile(&segment.graph, &[], &Options::default()).unwrap().program;
+            let got = engine.run(&program, &mut values.clone(), &[]).unwrap();
+            let last = &got[got.len() - 2..];
+            for (want, got) in eager.iter().zip(last) {
+                let (want, got) = (engine.download(want).unwrap(), engine.download(got).unwrap());
+                assert!(same_bits(&want, &got), "{dims:?}");
+            }
+        }
+    }
+}
+
+/// The same, every value materialized.
+fn step_by_step(engine: &mut Native, inputs: &[Value]) -> Vec<Value> {
+    let mut op = |op: &str, args: &[&Value]| {
+        let args: Vec<Arg<'_>> = args.iter().map(|v| Arg::Value(v)).collect();
+        engine.execute(&op.parse::<Op>().unwrap(), &args).unwrap()
+    };
+    let transposed = op("transpose[0,1]", &[&inputs[1]]);
+    let product = op("matmul", &[&inputs[0], &transposed]);
+    let sum = op("add", &[&product, &inputs[2]]);
+    let hidden = op("tanh", &[&sum]);
+    let back = op("transpose[0,1]", &[&hidden]);
+    vec![hidden, op("matmul", &[&back, &inputs[0]])]
+}
