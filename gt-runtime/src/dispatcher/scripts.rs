@@ -3,6 +3,8 @@
 //! `2s p1 ...` is a message (or a hello) from a peer at that time, over a transport that loses nothing, so that links add no lines
 //! of their own. Peers below `p5` are clients, the others workers.
 
+mod templates;
+
 use super::{Action, Config, Dispatcher, Event};
 use crate::ids::{Identity, Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
@@ -10,7 +12,9 @@ use crate::wire::{
     ToWorker,
 };
 use bytes::Bytes;
+use gt_ir::Scalar;
 use gt_ir::backend::{ErrorKind, RunError, Stats};
+use gt_ir::canonical::{Bindings, Defined};
 use gt_ir::tape::{Tape, ValueId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +33,8 @@ fn script(config: Config, text: &str) {
         want.push(line.to_owned());
         if !line.starts_with('>') {
             got.push(line.to_owned());
-            got.extend(driver.line(line).iter().filter_map(show));
+            let done = driver.line(line);
+            got.extend(done.iter().filter_map(show).map(|line| line.trim_end().to_owned()));
         }
     }
     assert_eq!(got, want, "\n{}", got.join("\n"));
@@ -120,6 +125,15 @@ fn message(role: Role, words: &[&str]) -> Message {
     if role == Role::Client {
         return Message::FromClient(match words {
             ["tape", rest @ ..] => FromClient::Tape(Arc::new(tape(&rest.join(" ")))),
+            ["define", n, rest @ ..] => FromClient::Define {
+                template: number(n) as u32,
+                tape: Arc::new(tape(&rest.join(" "))),
+            },
+            ["launch", n, rest @ ..] => FromClient::Launch {
+                template: number(n) as u32,
+                bindings: Arc::new(bindings(rest)),
+            },
+            ["forget", n] => FromClient::Forget { template: number(n) as u32 },
             ["chunk", v, ty, offset, len] => FromClient::Chunk(chunk(value(v), ty, offset, len)),
             ["fetch", r, v] => FromClient::Fetch { request: request(r), value: value(v) },
             ["stats", r] => FromClient::Stats { request: request(r) },
@@ -160,6 +174,25 @@ fn chunk(value: ValueId, ty: &str, offset: &str, len: &str) -> Chunk {
     Chunk { value, ty, offset: offset.parse().unwrap(), total: ty.bytes() as u64, bytes }
 }
 
+/// `%3 %4 to %5+2 with 7`: inputs, the first of the defined and their number, literals.
+fn bindings(words: &[&str]) -> Bindings {
+    let mut bindings = Bindings::default();
+    let mut words = words.iter();
+    while let Some(&word) = words.next() {
+        match word {
+            "to" => {
+                let (first, n) = words.next().and_then(|word| word.split_once('+')).unwrap();
+                bindings.defined = Defined::Run(ValueId(number(first)), n.parse().unwrap());
+            }
+            "with" => {
+                bindings.scalars.extend(words.by_ref().map(|n| Scalar::I64(n.parse().unwrap())))
+            }
+            value => bindings.inputs.push(ValueId(number(value))),
+        }
+    }
+    bindings
+}
+
 fn tape(text: &str) -> Tape {
     let text =
         format!("gt tape 1\n{}\n", text.split(';').map(str::trim).collect::<Vec<_>>().join("\n"));
@@ -191,6 +224,19 @@ fn show_message(message: &Message) -> String {
             let text = gt_ir::text::print(tape);
             let text = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
             format!("run {session} #{seq} a{attempt}: {}", text.collect::<Vec<_>>().join("; "))
+        }
+        Message::ToWorker(ToWorker::Define { session, template, tape }) => {
+            format!("define {session} t{template} of {} entries", tape.entries.len())
+        }
+        Message::ToWorker(ToWorker::Launch { session, seq, attempt, template, bindings }) => {
+            let Bindings { inputs, defined, scalars } = &**bindings;
+            let defined: Vec<ValueId> = defined.iter().collect();
+            format!(
+                "launch {session} #{seq} a{attempt} t{template}: {inputs:?} to {defined:?} with {scalars:?}"
+            )
+        }
+        Message::ToWorker(ToWorker::Forget { session, template }) => {
+            format!("forget {session} t{template}")
         }
         Message::ToWorker(ToWorker::Chunk { session, chunk }) => {
             format!("chunk {session} {} {}", chunk.value, chunk.offset)
