@@ -14,6 +14,7 @@ use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
+    formulas::Formulas,
     lanes::{Lanes, MEMORY, Target, scalar_type},
     nest::Nest,
     spec::{Access, Binary, Expr, ExprId, FoldOrder, Store},

@@ -15,7 +15,7 @@ use cranelift_frontend::FunctionBuilder;
 use gt_ir::DType;
 use smallvec::SmallVec;
 
-use super::spec::Binary;
+use super::{formulas::Formulas, spec::Binary};
 
 /// Accesses do not trap and may be unaligned for vectors.
 pub(super) const MEMORY: MemFlagsData = MemFlagsData::new().with_notrap();
@@ -58,16 +58,6 @@ impl Lanes<'_, '_> {
         }
     }
 
-    pub(super) fn i32(&mut self, v: i32) -> Value {
-        let c = self.b.ins().iconst(types::I32, i64::from(v));
-        if self.lanes == 1 { c } else { self.b.ins().splat(types::I32X4, c) }
-    }
-
-    pub(super) fn f32(&mut self, v: f32) -> Value {
-        let c = self.b.ins().f32const(v);
-        if self.lanes == 1 { c } else { self.b.ins().splat(types::F32X4, c) }
-    }
-
     fn int(&mut self, dtype: DType, v: i64) -> Value {
         let c = self.b.ins().iconst(scalar_type(dtype), v);
         self.splat(dtype, c)
@@ -80,50 +70,6 @@ impl Lanes<'_, '_> {
         }
         let flags = MemFlagsData::new().with_endianness(cranelift_codegen::ir::Endianness::Little);
         self.b.ins().bitcast(ty, flags, v)
-    }
-
-    pub(super) fn as_int(&mut self, v: Value) -> Value {
-        let ty = if self.lanes == 1 { types::I32 } else { types::I32X4 };
-        self.bits(ty, v)
-    }
-
-    pub(super) fn as_f32(&mut self, v: Value) -> Value {
-        let ty = self.reg(DType::F32);
-        self.bits(ty, v)
-    }
-
-    pub(super) fn shl(&mut self, v: Value, n: i64) -> Value {
-        let n = self.b.ins().iconst(types::I32, n);
-        self.b.ins().ishl(v, n)
-    }
-
-    pub(super) fn shr(&mut self, v: Value, n: i64) -> Value {
-        let n = self.b.ins().iconst(types::I32, n);
-        self.b.ins().ushr(v, n)
-    }
-
-    pub(super) fn sar(&mut self, v: Value, n: i64) -> Value {
-        let n = self.b.ins().iconst(types::I32, n);
-        self.b.ins().sshr(v, n)
-    }
-
-    pub(super) fn fma(&mut self, a: Value, b: Value, c: Value) -> Value {
-        if self.target.fma {
-            self.b.ins().fma(a, b, c)
-        } else {
-            let product = self.b.ins().fmul(a, b);
-            self.b.ins().fadd(product, c)
-        }
-    }
-
-    /// `a` where the comparison `c` of lanes of the same width holds, else `b`.
-    pub(super) fn select(&mut self, c: Value, a: Value, b: Value) -> Value {
-        if self.lanes == 1 {
-            return self.b.ins().select(c, a, b);
-        }
-        let ty = self.b.func.dfg.value_type(a);
-        let c = self.bits(ty, c);
-        self.b.ins().bitselect(c, a, b)
     }
 
     /// One element into every lane.

@@ -5,6 +5,7 @@
 //! graphs or values.
 
 mod emit;
+mod formulas;
 mod jit;
 mod lanes;
 mod math;
