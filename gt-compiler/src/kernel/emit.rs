@@ -1,6 +1,7 @@
-//! Writes a nest as one function of Cranelift IR: `fn(args, p_lo, p_hi, r_lo, r_hi)`.
+//! Writes a nest as one function of Cranelift IR: `fn(args, p_lo, p_hi, r_lo, r_hi, host)`.
 //!
-//! `args` points to the buffer addresses followed by the scalar slots, eight bytes each; the two ranges bound the split loops. Values are
+//! `args` points to the buffer addresses followed by the scalar slots, eight bytes each; the two ranges bound the split loops;
+//! `host` is the table of the host's functions. Values are
 //! computed in the outermost loop they depend on. The vectorized loop runs in blocks of `lanes * unroll` elements and finishes element by
 //! element through the same formulas. The accumulators of rows lie on the stack, where blocks and single elements find them by position;
 //! those of columns are registers. It does not choose anything: that is `nest`'s work.
@@ -43,13 +44,13 @@ pub(super) fn emit(
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
     b.seal_block(entry);
-    let params: SmallVec<[Value; 5]> = b.block_params(entry).iter().copied().collect();
+    let params: SmallVec<[Value; 6]> = b.block_params(entry).iter().copied().collect();
     let (depth, varying) = nest.depths();
     let n = nest.spec.nodes.len();
     let mut emitter = Emitter {
         b,
         nest,
-        target,
+        target: Target { host: Some(params[5]), ..target },
         ranges: [(params[1], params[2]), (params[3], params[4])],
         depth,
         varying,

@@ -1,13 +1,15 @@
-//! From nests to callable machine code.
+//! From nests to machine code, and from code to callable kernels.
 //!
-//! Guarantees: the kernels of one program live in one JIT module, whose memory is freed when the last handle drops; code is generated for
-//! this host. It does not run, cache or schedule kernels.
+//! Guarantees: code is position independent and refers to nothing in this process (the host's functions come in by a table), so that it may be
+//! kept on disk and loaded by another process on a processor of the same kind; the kernels loaded together share their memory, which is
+//! freed when the last handle drops. It does not run, cache or schedule kernels.
 #![expect(unsafe_code, reason = "calls into generated code and frees its memory")]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cranelift_codegen::{
     Context,
+    control::ControlPlane,
     ir::{AbiParam, types},
     isa::OwnedTargetIsa,
     settings::{self, Configurable},
@@ -15,8 +17,9 @@ use cranelift_codegen::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Module, default_libcall_names};
+use serde::{Deserialize, Serialize};
 
-use super::{emit::emit, lanes::Target, nest::Nest};
+use super::{emit::emit, host, lanes::Target, nest::Nest, wide};
 use crate::engine::EngineError;
 
 /// A half-open range of loop iterations.
@@ -26,14 +29,29 @@ pub(crate) struct Range {
     pub(crate) end: usize,
 }
 
-/// Arguments, then the ranges of the split parallel and the split reduce loop.
-type Entry = unsafe extern "C" fn(*const u64, i64, i64, i64, i64);
+/// Arguments, then the ranges of the split parallel and the split reduce loop, then the host's functions.
+type Entry = unsafe extern "C" fn(*const u64, i64, i64, i64, i64, *const host::Host);
 
-/// One compiled nest.
+/// The machine code of one nest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Code {
+    bytes: Vec<u8>,
+}
+
+/// A text of a nest's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dump {
+    /// Cranelift's intermediate representation; where the code is made without it, that of the wide generator.
+    Clif,
+    /// Instructions with their registers.
+    Asm,
+}
+
+/// One loaded nest.
 #[derive(Clone)]
 pub(crate) struct Kernel {
     entry: Entry,
-    _code: Arc<Code>,
+    _memory: Arc<Memory>,
 }
 
 impl Kernel {
@@ -45,27 +63,28 @@ impl Kernel {
     pub(crate) unsafe fn call(&self, args: &[u64], parallel: Range, reduce: Range) {
         let [p_lo, p_hi, r_lo, r_hi] =
             [parallel.start, parallel.end, reduce.start, reduce.end].map(|v| v as i64);
-        // SAFETY: the entry has this signature, its code is alive through `_code`, and the caller vouches for the arguments.
-        unsafe { (self.entry)(args.as_ptr(), p_lo, p_hi, r_lo, r_hi) }
+        // SAFETY: the entry has this signature, its code is alive through `_memory`, and the caller vouches for the arguments.
+        unsafe { (self.entry)(args.as_ptr(), p_lo, p_hi, r_lo, r_hi, &raw const host::HOST) }
     }
 }
 
 /// Owns the memory generated code lies in.
-struct Code(Mutex<Option<JITModule>>);
+struct Memory(Mutex<Option<JITModule>>);
 
-impl Drop for Code {
+impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(module) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // SAFETY: every kernel of the module holds this `Code`, so none is running or will be called.
+            // SAFETY: every kernel of the module holds this memory, so none is running or will be called.
             unsafe { module.free_memory() };
         }
     }
 }
 
-/// Compiles nests for this host.
+/// Generates code for this host, and loads it.
 pub(crate) struct Compiler {
     isa: OwnedTargetIsa,
     target: Target,
+    wide: bool,
     context: Context,
     builder_context: FunctionBuilderContext,
 }
@@ -75,7 +94,14 @@ fn codegen(error: impl std::fmt::Display) -> EngineError {
 }
 
 impl Compiler {
+    /// For this processor's widest vectors, or those of 128 bits if `GT_SIMD=128` says so. The bits of results are the same.
     pub(crate) fn new() -> Result<Compiler, EngineError> {
+        let narrow = std::env::var("GT_SIMD").is_ok_and(|v| v == "128");
+        Compiler::with_vectors(wide::available() && !narrow)
+    }
+
+    /// With the wide generator, where it has code, or without.
+    pub(super) fn with_vectors(wide: bool) -> Result<Compiler, EngineError> {
         let mut flags = settings::builder();
         for (name, value) in [
             ("opt_level", "speed"),
@@ -89,10 +115,11 @@ impl Compiler {
             .map_err(codegen)?
             .finish(settings::Flags::new(flags))
             .map_err(codegen)?;
-        let target = Target { fma: has_fma(), call_conv: isa.default_call_conv() };
+        let target = Target { fma: has_fma(), call_conv: isa.default_call_conv(), host: None };
         Ok(Compiler {
             isa,
             target,
+            wide,
             context: Context::new(),
             builder_context: FunctionBuilderContext::new(),
         })
@@ -105,36 +132,83 @@ impl Compiler {
         let known = ["has_avx", "has_avx2", "has_fma", "has_avx512vl", "has_sse42"];
         let features: Vec<&str> =
             features.filter(|f| known.contains(f)).filter_map(|f| f.strip_prefix("has_")).collect();
-        format!("128-bit ({})", features.join(" "))
+        format!("{}-bit ({})", if self.wide { 512 } else { 128 }, features.join(" "))
     }
 
     /// Compiles the kernels of one program.
     pub(crate) fn compile(&mut self, nests: &[&Nest]) -> Result<Vec<Kernel>, EngineError> {
-        if nests.is_empty() {
+        let code: Vec<Code> =
+            nests.iter().map(|nest| self.generate(nest)).collect::<Result<_, _>>()?;
+        self.load(&code)
+    }
+
+    /// The code of a nest; it depends on the nest and the processor alone.
+    pub(crate) fn generate(&mut self, nest: &Nest) -> Result<Code, EngineError> {
+        if self.wide
+            && let Ok(bytes) = wide::generate(nest)
+        {
+            return Ok(Code { bytes });
+        }
+        self.build(nest)?;
+        let compiled = self
+            .context
+            .compile(&*self.isa, &mut ControlPlane::default())
+            .map_err(|e| EngineError::Codegen(format!("{:?}", e.inner)))?;
+        if !compiled.buffer.relocs().is_empty() {
+            return Err(EngineError::Codegen("code that refers to its process".into()));
+        }
+        Ok(Code { bytes: compiled.code_buffer().to_vec() })
+    }
+
+    /// Makes code callable.
+    pub(crate) fn load(&self, code: &[Code]) -> Result<Vec<Kernel>, EngineError> {
+        if code.is_empty() {
             return Ok(Vec::new());
         }
-        let builder = JITBuilder::with_isa(self.isa.clone(), default_libcall_names());
-        let mut module = JITModule::new(builder);
-        let ids =
-            nests.iter().map(|nest| self.define(&mut module, nest)).collect::<Result<Vec<_>, _>>();
-        // From here on the module is owned by `code`, so that its memory is freed whatever happens.
+        let mut module =
+            JITModule::new(JITBuilder::with_isa(self.isa.clone(), default_libcall_names()));
+        let mut signature = module.make_signature();
+        signature.params.extend([AbiParam::new(types::I64); 6]);
+        let define = |code: &Code| {
+            let id = module.declare_anonymous_function(&signature).map_err(codegen)?;
+            module.define_function_bytes(id, 64, &code.bytes, &[]).map_err(codegen)?;
+            Ok(id)
+        };
+        let ids = code.iter().map(define).collect::<Result<Vec<_>, EngineError>>();
+        // From here on the module is owned by `memory`, which is freed whatever happens.
         let result =
             ids.and_then(|ids| module.finalize_definitions().map_err(codegen).map(|()| ids));
         let addresses: Result<Vec<*const u8>, EngineError> =
             result.map(|ids| ids.into_iter().map(|id| module.get_finalized_function(id)).collect());
-        let code = Arc::new(Code(Mutex::new(Some(module))));
-        Ok(addresses?.into_iter().map(|address| kernel(address, &code)).collect())
+        let memory = Arc::new(Memory(Mutex::new(Some(module))));
+        Ok(addresses?.into_iter().map(|address| kernel(address, &memory)).collect())
     }
 
-    fn define(
-        &mut self,
-        module: &mut JITModule,
-        nest: &Nest,
-    ) -> Result<cranelift_module::FuncId, EngineError> {
-        module.clear_context(&mut self.context);
+    /// A nest's code as text.
+    pub(crate) fn dump(&mut self, nest: &Nest, what: Dump) -> Result<String, EngineError> {
+        if self.wide
+            && let Ok(text) = wide::listing(nest)
+        {
+            return Ok(text);
+        }
+        self.build(nest)?;
+        if what == Dump::Clif {
+            return Ok(self.context.func.display().to_string());
+        }
+        self.context.set_disasm(true);
+        let compiled = self
+            .context
+            .compile(&*self.isa, &mut ControlPlane::default())
+            .map_err(|e| EngineError::Codegen(format!("{:?}", e.inner)))?;
+        Ok(compiled.vcode.clone().unwrap_or_default())
+    }
+
+    /// Writes the nest as the context's function.
+    fn build(&mut self, nest: &Nest) -> Result<(), EngineError> {
+        self.context.clear();
         let signature = &mut self.context.func.signature;
-        signature.params.extend([AbiParam::new(types::I64); 5]);
-        let id = module.declare_anonymous_function(signature).map_err(codegen)?;
+        signature.call_conv = self.target.call_conv;
+        signature.params.extend([AbiParam::new(types::I64); 6]);
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder_context);
         let emitted = emit(&mut builder, nest, self.target);
         if let Err(unsupported) = emitted {
@@ -142,11 +216,8 @@ impl Compiler {
             self.builder_context = FunctionBuilderContext::new();
             return Err(EngineError::Codegen(unsupported.0));
         }
-        builder.finalize(module.target_config());
-        module
-            .define_function(id, &mut self.context)
-            .map_err(|e| EngineError::Codegen(format!("{e:?}")))?;
-        Ok(id)
+        builder.finalize(self.isa.frontend_config());
+        Ok(())
     }
 }
 
@@ -155,10 +226,10 @@ fn verifier() -> &'static str {
     if cfg!(debug_assertions) { "true" } else { "false" }
 }
 
-fn kernel(address: *const u8, code: &Arc<Code>) -> Kernel {
-    // SAFETY: the module defined this function with the signature of `Entry`.
+fn kernel(address: *const u8, memory: &Arc<Memory>) -> Kernel {
+    // SAFETY: the module holds code at this address that was generated with the signature of `Entry`.
     let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
-    Kernel { entry, _code: code.clone() }
+    Kernel { entry, _memory: memory.clone() }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -15,7 +15,7 @@ use cranelift_frontend::FunctionBuilder;
 use gt_ir::DType;
 use smallvec::SmallVec;
 
-use super::{formulas::Formulas, spec::Binary};
+use super::{formulas::Formulas, host, spec::Binary};
 
 /// Accesses do not trap and may be unaligned for vectors.
 pub(super) const MEMORY: MemFlagsData = MemFlagsData::new().with_notrap();
@@ -25,6 +25,8 @@ pub(super) const MEMORY: MemFlagsData = MemFlagsData::new().with_notrap();
 pub(super) struct Target {
     pub(super) fma: bool,
     pub(super) call_conv: CallConv,
+    /// Where the code being written finds the host's functions.
+    pub(super) host: Option<Value>,
 }
 
 /// Emits arithmetic over `lanes` elements at a time.
@@ -135,7 +137,7 @@ impl Lanes<'_, '_> {
     pub(super) fn call<const N: usize>(
         &mut self,
         dtype: DType,
-        address: usize,
+        function: host::Function,
         args: [Value; N],
     ) -> Value {
         let ty = scalar_type(dtype);
@@ -144,7 +146,11 @@ impl Lanes<'_, '_> {
         signature.returns.push(AbiParam::new(ty));
         let signature = self.b.import_signature(signature);
         self.per_lane(dtype, dtype, args, |l, args| {
-            let address = l.b.ins().iconst(types::I64, address as i64);
+            let table = match l.target.host {
+                Some(table) => table,
+                None => l.b.ins().iconst(types::I64, 0), // code outside of a kernel is never run
+            };
+            let address = l.b.ins().load(types::I64, MEMORY, table, function.offset());
             let call = l.b.ins().call_indirect(signature, address, &args);
             l.b.inst_results(call)[0]
         })

@@ -12,6 +12,7 @@ use gt_ir::DType;
 
 use super::{
     formulas::{Compare, Formulas, TRIG_LIMIT, Trig},
+    host,
     lanes::{Lanes, scalar_type},
     spec::{Binary, Unary},
 };
@@ -128,7 +129,7 @@ impl Lanes<'_, '_> {
                 if float =>
             {
                 match scalar_type(dtype) {
-                    types::F64 => self.call(DType::F64, host::f64_function(op)?, [a]),
+                    types::F64 => self.call(DType::F64, f64_function(op)?, [a]),
                     _ => self.elementary(op, a)?,
                 }
             }
@@ -168,21 +169,21 @@ impl Lanes<'_, '_> {
             return self.binary(op, dtype, a, b);
         }
         let v = match scalar_type(dtype) {
-            types::F32 => self.call(DType::F32, host::pow_f32 as *const () as usize, [a, b]),
-            types::F64 => self.call(DType::F64, host::pow_f64 as *const () as usize, [a, b]),
-            types::I64 => self.call(DType::I64, host::pow_i64 as *const () as usize, [a, b]),
-            _ => self.call(DType::I32, host::pow_i32 as *const () as usize, [a, b]),
+            types::F32 => self.call(DType::F32, host::Function::PowF32, [a, b]),
+            types::F64 => self.call(DType::F64, host::Function::PowF64, [a, b]),
+            types::I64 => self.call(DType::I64, host::Function::PowI64, [a, b]),
+            _ => self.call(DType::I32, host::Function::PowI32, [a, b]),
         };
         Some(self.normalize(dtype, v))
     }
 
     fn trig(&mut self, which: Trig, x: Value) -> Value {
-        let address = match which {
-            Trig::Sin => host::sin_f32 as *const () as usize,
-            Trig::Cos => host::cos_f32 as *const () as usize,
+        let function = match which {
+            Trig::Sin => host::Function::SinF32,
+            Trig::Cos => host::Function::CosF32,
         };
         if !self.target.fma {
-            return self.call(DType::F32, address, [x]);
+            return self.call(DType::F32, function, [x]);
         }
         let (magnitude, limit) = (self.b.ins().fabs(x), self.f32(TRIG_LIMIT));
         let fine = self.b.ins().fcmp(FloatCC::LessThanOrEqual, magnitude, limit);
@@ -201,7 +202,7 @@ impl Lanes<'_, '_> {
         self.b.switch_to_block(slow);
         self.b.seal_block(slow);
         // A lane keeps the value it would have had beside ordinary lanes.
-        let called = self.call(DType::F32, address, [x]);
+        let called = self.call(DType::F32, function, [x]);
         let mixed = self.select(fine, fast, called);
         self.b.ins().jump(done, &[BlockArg::Value(mixed)]);
         self.b.switch_to_block(done);
@@ -210,75 +211,14 @@ impl Lanes<'_, '_> {
     }
 }
 
-/// Scalar functions of the host that compiled code calls by address.
-mod host {
-    use super::Unary;
-
-    pub(super) fn f64_function(op: Unary) -> Option<usize> {
-        let f: extern "C" fn(f64) -> f64 = match op {
-            Unary::Exp => exp,
-            Unary::Log => log,
-            Unary::Sin => sin,
-            Unary::Cos => cos,
-            Unary::Tanh => tanh,
-            Unary::Erf => erf,
-            Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::Not => return None,
-        };
-        Some(f as *const () as usize)
-    }
-
-    extern "C" fn exp(x: f64) -> f64 {
-        x.exp()
-    }
-    extern "C" fn log(x: f64) -> f64 {
-        x.ln()
-    }
-    extern "C" fn sin(x: f64) -> f64 {
-        x.sin()
-    }
-    extern "C" fn cos(x: f64) -> f64 {
-        x.cos()
-    }
-    extern "C" fn tanh(x: f64) -> f64 {
-        x.tanh()
-    }
-    extern "C" fn erf(x: f64) -> f64 {
-        libm::erf(x)
-    }
-    pub(super) extern "C" fn sin_f32(x: f32) -> f32 {
-        x.sin()
-    }
-    pub(super) extern "C" fn cos_f32(x: f32) -> f32 {
-        x.cos()
-    }
-    pub(super) extern "C" fn pow_f32(x: f32, y: f32) -> f32 {
-        x.powf(y)
-    }
-    pub(super) extern "C" fn pow_f64(x: f64, y: f64) -> f64 {
-        x.powf(y)
-    }
-
-    /// Wraps; a negative exponent gives 0 except for the bases 1 and -1.
-    pub(super) extern "C" fn pow_i64(x: i64, y: i64) -> i64 {
-        if y < 0 {
-            return match x {
-                1 => 1,
-                -1 => 1 - 2 * (y & 1),
-                _ => 0,
-            };
-        }
-        let (mut base, mut rest, mut out) = (x, y, 1i64);
-        while rest > 0 {
-            if rest & 1 == 1 {
-                out = out.wrapping_mul(base);
-            }
-            base = base.wrapping_mul(base);
-            rest >>= 1;
-        }
-        out
-    }
-
-    pub(super) extern "C" fn pow_i32(x: i32, y: i32) -> i32 {
-        pow_i64(i64::from(x), i64::from(y)) as i32 // wrapping of the low bits is the same in any width
-    }
+fn f64_function(op: Unary) -> Option<host::Function> {
+    Some(match op {
+        Unary::Exp => host::Function::Exp,
+        Unary::Log => host::Function::Log,
+        Unary::Sin => host::Function::Sin,
+        Unary::Cos => host::Function::Cos,
+        Unary::Tanh => host::Function::Tanh,
+        Unary::Erf => host::Function::Erf,
+        Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::Not => return None,
+    })
 }

@@ -1,0 +1,198 @@
+//! Registers for virtual registers, by linear scan.
+//!
+//! A value lives from its first definition to its last use, or to the end of a loop it enters from outside. Where registers run out, what is
+//! used least (inner loops counting more) lies in the frame instead, and constants in the pool. Three vectors, two masks and two general
+//! registers are left to the encoder for what does not lie in a register.
+
+use std::fmt::Write;
+
+use super::ir::{Base, Class, Function, Inst, Op, Reg, Source};
+
+/// Where a virtual register lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Register(u8),
+    /// At an offset into the frame.
+    Frame(i32),
+    /// Nowhere: each use takes the constant this instruction makes.
+    Constant(usize),
+}
+
+pub(super) struct Allocation {
+    pub(super) places: Vec<Place>,
+    pub(super) frame: i32,
+}
+
+/// Bytes at the beginning of the frame that hold the kernel's arguments.
+const ARGUMENTS: i32 = 64;
+const VECTORS: &[u8] = &[
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+    26, 27, 28,
+];
+const MASKS: &[u8] = &[1, 2, 3, 4, 5];
+const GENERALS: &[u8] = &[1, 2, 6, 7, 8, 9, 10, 3, 12, 13, 14, 15];
+
+/// Positions from definition to last use: even ones read, odd ones write.
+#[derive(Clone, Copy)]
+struct Interval {
+    reg: Reg,
+    start: usize,
+    end: usize,
+    weight: f32,
+    /// The instruction that makes it, if it is a constant.
+    constant: Option<usize>,
+}
+
+fn intervals(f: &Function) -> Vec<Interval> {
+    let mut depth = vec![0i32; f.insts.len() + 1];
+    for &(start, end) in &f.loops {
+        depth[start..end].iter_mut().for_each(|d| *d += 1);
+    }
+    let mut found: Vec<Option<Interval>> = vec![None; f.classes.len()];
+    for (i, inst) in f.insts.iter().enumerate() {
+        let weight = 8f32.powi(depth[i].min(8));
+        // A gather writes before it has read all.
+        let read = if matches!(inst.op, Op::Gather) { 2 * i + 2 } else { 2 * i };
+        let touched = inst.uses().map(|r| (r, read)).chain(inst.dst.map(|d| (d, 2 * i + 1)));
+        for (reg, at) in touched {
+            let constant = matches!(inst.op, Op::Splat | Op::Ramp(_)) && inst.mem.is_none();
+            let new =
+                Interval { reg, start: at, end: at, weight: 0.0, constant: constant.then_some(i) };
+            let interval = found[reg.0 as usize].get_or_insert(new);
+            interval.end = interval.end.max(at);
+            interval.weight += weight;
+        }
+    }
+    let mut found: Vec<Interval> = found.into_iter().flatten().collect();
+    for interval in &mut found {
+        for &(start, end) in &f.loops {
+            if interval.start < 2 * start && (2 * start..=2 * end).contains(&interval.end) {
+                interval.end = 2 * end;
+            }
+        }
+        if interval.constant.is_some() {
+            interval.weight *= 0.5;
+        }
+    }
+    found.sort_by_key(|i| i.start);
+    found
+}
+
+/// The registers of one class.
+struct File {
+    free: Vec<u8>,
+    active: Vec<(Interval, u8)>,
+    /// Bytes of a slot in the frame.
+    slot: i32,
+}
+
+impl File {
+    fn new(registers: &[u8], slot: i32) -> File {
+        File { free: registers.iter().rev().copied().collect(), active: Vec::new(), slot }
+    }
+
+    fn expire(&mut self, start: usize) {
+        let free = &mut self.free;
+        self.active.retain(|(interval, register)| {
+            let alive = interval.end >= start;
+            if !alive {
+                free.push(*register);
+            }
+            alive
+        });
+    }
+}
+
+pub(super) fn allocate(f: &Function) -> Allocation {
+    let mut files = [File::new(VECTORS, 64), File::new(MASKS, 8), File::new(GENERALS, 8)];
+    let mut out =
+        Allocation { places: vec![Place::Register(0); f.classes.len()], frame: ARGUMENTS };
+    for current in intervals(f) {
+        let file = &mut files[match f.classes[current.reg.0 as usize] {
+            Class::Vector => 0,
+            Class::Mask => 1,
+            Class::General => 2,
+        }];
+        file.expire(current.start);
+        if let Some(register) = file.free.pop() {
+            out.places[current.reg.0 as usize] = Place::Register(register);
+            file.active.push((current, register));
+            continue;
+        }
+        let cheapest = (0..file.active.len())
+            .min_by(|&a, &b| file.active[a].0.weight.total_cmp(&file.active[b].0.weight));
+        let evicted = match cheapest {
+            Some(i) if file.active[i].0.weight < current.weight => {
+                let (evicted, register) = file.active[i];
+                file.active[i] = (current, register);
+                out.places[current.reg.0 as usize] = Place::Register(register);
+                evicted
+            }
+            _ => current,
+        };
+        out.places[evicted.reg.0 as usize] = match evicted.constant {
+            Some(inst) => Place::Constant(inst),
+            None => {
+                out.frame = (out.frame + file.slot - 1) / file.slot * file.slot;
+                out.frame += file.slot;
+                Place::Frame(out.frame - file.slot)
+            }
+        };
+    }
+    out.frame = (out.frame + 63) / 64 * 64;
+    out
+}
+
+/// The instructions with the places of their operands.
+pub(super) fn listing(f: &Function, allocation: &Allocation) -> String {
+    let mut out = String::new();
+    let name = |r: Reg| match allocation.places[r.0 as usize] {
+        Place::Register(n) => match f.classes[r.0 as usize] {
+            Class::Vector => format!("zmm{n}"),
+            Class::Mask => format!("k{n}"),
+            Class::General => format!("r{n}"),
+        },
+        Place::Frame(at) => format!("[frame+{at}]"),
+        Place::Constant(i) => match (f.insts[i].op, f.insts[i].sources.first()) {
+            (_, Some(Source::Const(bits))) => format!("{bits:#010x}"),
+            _ => "[ramp]".to_owned(),
+        },
+    };
+    for inst in &f.insts {
+        line(&mut out, inst, &name);
+    }
+    out
+}
+
+fn line(out: &mut String, inst: &Inst, name: &impl Fn(Reg) -> String) {
+    let what = match inst.op {
+        Op::Binary(name, ..)
+        | Op::Unary(name, _)
+        | Op::Shift(name, ..)
+        | Op::Compare(name, ..)
+        | Op::MaskBinary(name, _) => name.to_owned(),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    let mut operands: Vec<String> = Vec::new();
+    let mask = inst.mask.map_or(String::new(), |k| {
+        format!(" {{{}}}{}", name(k), if inst.merge || inst.dst.is_none() { "" } else { "{z}" })
+    });
+    operands.extend(inst.dst.map(|d| name(d) + &mask));
+    operands.extend(inst.sources.iter().map(|s| match *s {
+        Source::Reg(r) => name(r),
+        Source::Const(bits) => format!("{bits:#010x}"),
+    }));
+    if let Some(mem) = inst.mem {
+        let base = match mem.base {
+            Base::Reg(r) => name(r),
+            Base::Frame => "frame".to_owned(),
+        };
+        let index = mem.index.map_or(String::new(), |(r, scale)| format!("+{}*{scale}", name(r)));
+        operands.push(format!(
+            "[{base}{index}{:+}]{}",
+            mem.disp,
+            if inst.dst.is_none() { &mask } else { "" }
+        ));
+    }
+    let _ = writeln!(out, "    {what} {}", operands.join(", ")); // a string takes everything
+}

@@ -1,0 +1,254 @@
+//! Bytes of instructions: EVEX for 512-bit vectors, VEX for masks, the ordinary ones for addresses and jumps.
+//!
+//! It knows encodings only: which registers and operands an instruction gets is said by the caller. Constants are gathered in a pool behind
+//! the code and reached relative to the instruction, so that the bytes run anywhere.
+
+use std::collections::BTreeMap;
+
+/// The last operand of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Operand {
+    Register(u8),
+    Memory(Address),
+    /// An element of the pool.
+    Pool(u32),
+}
+
+/// `base + index * scale + disp`; the index of a gather is a vector.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    pub(super) base: u8,
+    pub(super) index: Option<(u8, u8)>,
+    pub(super) disp: i32,
+}
+
+pub(super) const RSP: u8 = 4;
+pub(super) const RBP: u8 = 5;
+
+impl Address {
+    pub(super) fn frame(disp: i32) -> Address {
+        Address { base: RSP, index: None, disp }
+    }
+}
+
+/// An EVEX instruction without its operands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evex {
+    /// 1: `0F`, 2: `0F38`, 3: `0F3A`.
+    pub(super) map: u8,
+    /// 0: none, 1: `66`, 2: `F3`, 3: `F2`.
+    pub(super) prefix: u8,
+    pub(super) opcode: u8,
+}
+
+/// How an EVEX instruction is masked, and whether its memory operand is one element for all lanes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Modifiers {
+    pub(super) mask: u8,
+    pub(super) zeroing: bool,
+    pub(super) broadcast: bool,
+    pub(super) imm: Option<u8>,
+}
+
+/// A jump whose target is not known yet, or a reference to the pool.
+enum Fixup {
+    Jump { at: usize, label: u32 },
+    Pool { at: usize, end: usize, offset: u32 },
+}
+
+#[derive(Default)]
+pub(super) struct Asm {
+    code: Vec<u8>,
+    pool: Vec<u8>,
+    words: BTreeMap<u32, u32>,
+    ramps: BTreeMap<i32, u32>,
+    fixups: Vec<Fixup>,
+    labels: BTreeMap<u32, usize>,
+}
+
+impl Asm {
+    /// The place of a 32-bit constant in the pool.
+    pub(super) fn word(&mut self, bits: u32) -> Operand {
+        let pool = &mut self.pool;
+        let at = *self.words.entry(bits).or_insert_with(|| {
+            pool.extend(bits.to_le_bytes());
+            pool.len() as u32 - 4
+        });
+        Operand::Pool(at)
+    }
+
+    /// The place of the vector `0, step, 2 * step, ..` in the pool.
+    pub(super) fn ramp(&mut self, step: i32) -> Operand {
+        let pool = &mut self.pool;
+        let at = *self.ramps.entry(step).or_insert_with(|| {
+            (0..16).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
+            pool.len() as u32 - 64
+        });
+        Operand::Pool(at)
+    }
+
+    /// `op reg, second, operand`.
+    pub(super) fn evex(
+        &mut self,
+        op: Evex,
+        reg: u8,
+        second: u8,
+        operand: Operand,
+        with: Modifiers,
+    ) {
+        let mut second = second;
+        let (b, x) = match operand {
+            Operand::Register(r) => (r >> 3 & 1, r >> 4 & 1),
+            Operand::Memory(a) => {
+                let index = a.index.map_or(0, |(i, _)| i);
+                second |= index & 16; // of a gather's vector, the highest bit lies with the second operand's
+                (a.base >> 3 & 1, index >> 3 & 1)
+            }
+            Operand::Pool(_) => (0, 0),
+        };
+        let inverted = (reg >> 3 & 1) << 7 | x << 6 | b << 5 | (reg >> 4 & 1) << 4;
+        self.code.push(0x62);
+        self.code.push(inverted ^ 0xf0 | op.map);
+        self.code.push((!second & 15) << 3 | 1 << 2 | op.prefix);
+        let (z, broadcast) = (u8::from(with.zeroing) << 7, u8::from(with.broadcast) << 4);
+        self.code.push(z | 0b10 << 5 | broadcast | (!second >> 4 & 1) << 3 | with.mask);
+        self.code.push(op.opcode);
+        self.operand(reg, operand, usize::from(with.imm.is_some()));
+        self.code.extend(with.imm);
+    }
+
+    /// ModRM and what follows it; `after` bytes of the instruction come behind.
+    fn operand(&mut self, reg: u8, operand: Operand, after: usize) {
+        let reg = (reg & 7) << 3;
+        match operand {
+            Operand::Register(r) => self.code.push(0xc0 | reg | r & 7),
+            Operand::Pool(offset) => {
+                self.code.push(reg | 5);
+                let at = self.code.len();
+                self.fixups.push(Fixup::Pool { at, end: at + 4 + after, offset });
+                self.code.extend([0; 4]);
+            }
+            Operand::Memory(a) => {
+                let long = a.disp != 0 || a.base & 7 == RBP;
+                let mode = if long { 0x80 } else { 0 };
+                match a.index {
+                    None if a.base & 7 != RSP => self.code.push(mode | reg | a.base & 7),
+                    index => {
+                        let (index, scale) = index.unwrap_or((RSP, 1));
+                        self.code.push(mode | reg | 4);
+                        self.code.push(
+                            (scale.trailing_zeros() as u8) << 6 | (index & 7) << 3 | a.base & 7,
+                        );
+                    }
+                }
+                if long {
+                    self.code.extend(a.disp.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// A VEX instruction of map `0F` on masks (and general registers below 8), or of another map on general registers.
+    pub(super) fn vex(
+        &mut self,
+        (map, prefix, opcode): (u8, u8, u8),
+        long: bool,
+        reg: u8,
+        second: u8,
+        operand: Operand,
+    ) {
+        let (b, x) = match operand {
+            Operand::Register(r) => (r >> 3, 0),
+            Operand::Memory(a) => (a.base >> 3, a.index.map_or(0, |(i, _)| i >> 3)),
+            Operand::Pool(_) => (0, 0),
+        };
+        let inverted = reg >> 3 << 7 | x << 6 | b << 5;
+        self.code.extend([
+            0xc4,
+            inverted ^ 0xe0 | map,
+            (!second & 15) << 3 | u8::from(long) << 2 | prefix,
+            opcode,
+        ]);
+        self.operand(reg, operand, 0);
+    }
+
+    /// An instruction on 64-bit general registers.
+    pub(super) fn general(&mut self, opcode: &[u8], reg: u8, operand: Operand, imm: &[u8]) {
+        let (b, x) = match operand {
+            Operand::Register(r) => (r >> 3, 0),
+            Operand::Memory(a) => (a.base >> 3, a.index.map_or(0, |(i, _)| i >> 3)),
+            Operand::Pool(_) => (0, 0),
+        };
+        self.code.push(0x48 | (reg >> 3) << 2 | x << 1 | b);
+        self.code.extend(opcode);
+        self.operand(reg, operand, imm.len());
+        self.code.extend(imm);
+    }
+
+    pub(super) fn load_address(&mut self, to: u8, address: Address) {
+        self.general(&[0x8d], to, Operand::Memory(address), &[]);
+    }
+
+    pub(super) fn move_general(&mut self, to: u8, from: u8) {
+        if to != from {
+            self.general(&[0x8b], to, Operand::Register(from), &[]);
+        }
+    }
+
+    /// A constant; the upper half of the register becomes its sign.
+    pub(super) fn constant(&mut self, to: u8, value: i64) {
+        match i32::try_from(value) {
+            Ok(short) => self.general(&[0xc7], 0, Operand::Register(to), &short.to_le_bytes()),
+            Err(_) => {
+                self.code.extend([0x48 | to >> 3, 0xb8 | to & 7]);
+                self.code.extend(value.to_le_bytes());
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, register: u8) {
+        self.code.extend([0x40 | register >> 3, 0x50 | register & 7]);
+    }
+
+    pub(super) fn pop(&mut self, register: u8) {
+        self.code.extend([0x40 | register >> 3, 0x58 | register & 7]);
+    }
+
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.code.extend(bytes);
+    }
+
+    pub(super) fn label(&mut self, label: u32) {
+        self.labels.insert(label, self.code.len());
+    }
+
+    /// A jump if `condition` (the low bits of the opcode) holds; always without.
+    pub(super) fn jump(&mut self, condition: Option<u8>, label: u32) {
+        match condition {
+            Some(c) => self.code.extend([0x0f, 0x80 | c]),
+            None => self.code.push(0xe9),
+        }
+        self.fixups.push(Fixup::Jump { at: self.code.len(), label });
+        self.code.extend([0; 4]);
+    }
+
+    /// The code with the pool behind it.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.code.resize(self.code.len().next_multiple_of(64), 0xcc);
+        let start = self.code.len();
+        for fixup in &self.fixups {
+            let (at, distance) = match *fixup {
+                Fixup::Jump { at, label } => {
+                    let target = self.labels.get(&label).copied().unwrap_or(at + 4);
+                    (at, target as i64 - (at as i64 + 4))
+                }
+                Fixup::Pool { at, end, offset } => {
+                    (at, (start + offset as usize) as i64 - end as i64)
+                }
+            };
+            self.code[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
+        }
+        self.code.extend(self.pool);
+        self.code
+    }
+}

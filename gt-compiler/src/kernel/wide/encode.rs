@@ -1,0 +1,439 @@
+//! Linear code with places to bytes.
+//!
+//! What does not lie in a register comes through the few registers the allocation leaves free: sources through one by position, results
+//! through the last. Prologue and epilogue follow the System V convention; the five arguments are kept at the beginning of the frame.
+
+use super::{
+    alloc::{Allocation, Place},
+    asm::{Address, Asm, Evex, Modifiers, Operand, RBP, RSP},
+    ir::{Base, Function, Inst, Mem, Op, Reg, Source, Width},
+};
+
+/// Free for the encoder.
+const VECTOR: [u8; 3] = [29, 30, 31];
+const MASK: [u8; 2] = [6, 7];
+const RAX: u8 = 0;
+const R11: u8 = 11;
+const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
+
+const fn evex(map: u8, prefix: u8, opcode: u8) -> Evex {
+    Evex { map, prefix, opcode }
+}
+
+const MOVE: Evex = evex(1, 0, 0x28);
+const LOAD: Evex = evex(1, 0, 0x10);
+const STORE: Evex = evex(1, 0, 0x11);
+const SPLAT: Evex = evex(2, 1, 0x18);
+const SPLAT_GENERAL: Evex = evex(2, 1, 0x7c);
+const XOR: Evex = evex(1, 1, 0xef);
+
+struct Encoder<'f> {
+    f: &'f Function,
+    allocation: &'f Allocation,
+    asm: Asm,
+}
+
+/// The bytes of a function.
+pub(super) fn encode(f: &Function, allocation: &Allocation) -> Vec<u8> {
+    let mut e = Encoder { f, allocation, asm: Asm::default() };
+    e.prologue();
+    f.insts.iter().for_each(|inst| e.inst(inst));
+    e.epilogue();
+    e.asm.finish()
+}
+
+impl Encoder<'_> {
+    fn prologue(&mut self) {
+        let a = &mut self.asm;
+        a.push(RBP);
+        a.move_general(RBP, RSP);
+        SAVED.iter().for_each(|&r| a.push(r));
+        a.general(&[0x81], 5, Operand::Register(RSP), &self.allocation.frame.to_le_bytes()); // sub
+        a.general(&[0x83], 4, Operand::Register(RSP), &[0xc0]); // and -64
+        for (i, argument) in [7, 6, 2, 1, 8].into_iter().enumerate() {
+            a.general(&[0x89], argument, Operand::Memory(Address::frame(8 * i as i32)), &[]);
+        }
+    }
+
+    fn epilogue(&mut self) {
+        let a = &mut self.asm;
+        a.load_address(RSP, Address { base: RBP, index: None, disp: -8 * SAVED.len() as i32 });
+        SAVED.iter().rev().for_each(|&r| a.pop(r));
+        a.pop(RBP);
+        a.raw(&[0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper, ret
+    }
+
+    fn place(&self, r: Reg) -> Place {
+        self.allocation.places[r.0 as usize]
+    }
+
+    /// A constant of the pool; `true` if it is one word for all lanes.
+    fn pooled(&mut self, inst: usize) -> (Operand, bool) {
+        match (self.f.insts[inst].op, self.f.insts[inst].sources.first()) {
+            (Op::Ramp(step), _) => (self.asm.ramp(step), false),
+            (_, Some(&Source::Const(bits))) => (self.asm.word(bits), true),
+            _ => (self.asm.word(0), true),
+        }
+    }
+
+    fn load_constant(&mut self, to: u8, inst: usize) {
+        let (operand, broadcast) = self.pooled(inst);
+        self.asm.evex(if broadcast { SPLAT } else { LOAD }, to, 0, operand, Modifiers::default());
+    }
+
+    /// A source in a vector register.
+    fn vector(&mut self, inst: &Inst, i: usize) -> u8 {
+        match inst.sources[i] {
+            Source::Reg(r) => self.vector_reg(r, VECTOR[i]),
+            Source::Const(bits) => {
+                let word = self.asm.word(bits);
+                self.asm.evex(SPLAT, VECTOR[i], 0, word, Modifiers::default());
+                VECTOR[i]
+            }
+        }
+    }
+
+    fn vector_reg(&mut self, r: Reg, scratch: u8) -> u8 {
+        match self.place(r) {
+            Place::Register(n) => return n,
+            Place::Frame(at) => {
+                let from = Operand::Memory(Address::frame(at));
+                self.asm.evex(LOAD, scratch, 0, from, Modifiers::default());
+            }
+            Place::Constant(inst) => self.load_constant(scratch, inst),
+        }
+        scratch
+    }
+
+    /// A last source, which may lie in memory; `true` if it is one word for all lanes.
+    fn last(&mut self, inst: &Inst, i: usize) -> (Operand, bool) {
+        match inst.sources[i] {
+            Source::Const(bits) => (self.asm.word(bits), true),
+            Source::Reg(r) => match self.place(r) {
+                Place::Register(n) => (Operand::Register(n), false),
+                Place::Frame(at) => (Operand::Memory(Address::frame(at)), false),
+                Place::Constant(inst) => self.pooled(inst),
+            },
+        }
+    }
+
+    fn mask_reg(&mut self, r: Reg, scratch: u8) -> u8 {
+        match self.place(r) {
+            Place::Register(n) => n,
+            Place::Frame(at) => {
+                self.asm.vex((1, 0, 0x90), false, scratch, 0, Operand::Memory(Address::frame(at)));
+                scratch
+            }
+            Place::Constant(_) => scratch,
+        }
+    }
+
+    fn mask_source(&mut self, inst: &Inst, i: usize) -> u8 {
+        match inst.sources[i] {
+            Source::Reg(r) => self.mask_reg(r, MASK[i]),
+            Source::Const(_) => MASK[i],
+        }
+    }
+
+    fn general_reg(&mut self, r: Reg, scratch: u8) -> u8 {
+        match self.place(r) {
+            Place::Register(n) => n,
+            Place::Frame(at) => {
+                self.asm.general(&[0x8b], scratch, Operand::Memory(Address::frame(at)), &[]);
+                scratch
+            }
+            Place::Constant(_) => scratch,
+        }
+    }
+
+    fn general_source(&mut self, inst: &Inst, i: usize, scratch: u8) -> u8 {
+        match inst.sources[i] {
+            Source::Reg(r) => self.general_reg(r, scratch),
+            Source::Const(_) => scratch,
+        }
+    }
+
+    /// Calls `write` with the register of the result, which goes to the frame afterwards if it lies there.
+    fn to(&mut self, inst: &Inst, write: impl FnOnce(&mut Self, u8)) {
+        let Some(dst) = inst.dst else { return };
+        let place = self.place(dst);
+        let class = self.f.classes[dst.0 as usize];
+        let scratch = match class {
+            super::ir::Class::Vector => VECTOR[2],
+            super::ir::Class::Mask => MASK[1],
+            super::ir::Class::General => RAX,
+        };
+        let register = match place {
+            Place::Register(n) => n,
+            Place::Frame(_) if inst.merge => self.vector_reg(dst, scratch),
+            Place::Frame(_) => scratch,
+            Place::Constant(_) => return, // made where it is used
+        };
+        write(self, register);
+        let Place::Frame(at) = place else { return };
+        let at = Operand::Memory(Address::frame(at));
+        match class {
+            super::ir::Class::Vector => self.asm.evex(STORE, register, 0, at, Modifiers::default()),
+            super::ir::Class::Mask => self.asm.vex((1, 0, 0x91), false, register, 0, at),
+            super::ir::Class::General => self.asm.general(&[0x89], register, at, &[]),
+        }
+    }
+
+    fn address(&mut self, mem: Option<Mem>) -> Address {
+        let Some(mem) = mem else { return Address::frame(0) };
+        let base = match mem.base {
+            Base::Frame => RSP,
+            Base::Reg(r) => self.general_reg(r, RAX),
+        };
+        let index = mem.index.map(|(r, scale)| match self.f.classes[r.0 as usize] {
+            super::ir::Class::Vector => (self.vector_reg(r, VECTOR[1]), scale),
+            _ => (self.general_reg(r, R11), scale),
+        });
+        Address { base, index, disp: mem.disp }
+    }
+
+    fn modifiers(&mut self, inst: &Inst) -> Modifiers {
+        let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
+        Modifiers {
+            mask,
+            zeroing: mask != 0 && !inst.merge && inst.dst.is_some(),
+            ..Modifiers::default()
+        }
+    }
+
+    fn inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::Binary(_, op, imm) => {
+                let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
+                self.to(inst, |e, d| {
+                    e.asm.evex(op, d, a, b, Modifiers { broadcast, imm, ..Modifiers::default() })
+                });
+            }
+            Op::Unary(_, op) => {
+                let (a, broadcast) = self.last(inst, 0);
+                self.to(inst, |e, d| {
+                    e.asm.evex(op, d, 0, a, Modifiers { broadcast, ..Modifiers::default() })
+                });
+            }
+            Op::MulAdd => self.mul_add(inst),
+            Op::Shift(_, variant, count) => {
+                let a = Operand::Register(self.vector(inst, 0));
+                let with = Modifiers { imm: Some(count), ..Modifiers::default() };
+                self.to(inst, |e, d| e.asm.evex(evex(1, 1, 0x72), variant, d, a, with));
+            }
+            Op::Lookup(table) => self.lookup(inst, table),
+            Op::RoundHalf => {
+                let a = self.vector(inst, 0);
+                let with = Modifiers { imm: Some(0), ..Modifiers::default() };
+                let half = Operand::Register(VECTOR[2]);
+                self.asm.evex(evex(3, 1, 0x1d), a, 0, half, with);
+                self.to(inst, |e, d| {
+                    e.asm.evex(evex(2, 1, 0x13), d, 0, half, Modifiers::default())
+                });
+            }
+            Op::Compare(_, op, imm) => {
+                let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
+                self.to(inst, |e, d| {
+                    e.asm.evex(op, d, a, b, Modifiers { broadcast, imm, ..Modifiers::default() })
+                });
+            }
+            Op::Blend => {
+                let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
+                let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
+                let with = Modifiers { mask, broadcast, ..Modifiers::default() };
+                self.to(inst, |e, d| e.asm.evex(evex(2, 1, 0x64), d, a, b, with));
+            }
+            Op::MaskedConst => {
+                let (word, _) = self.last(inst, 0);
+                let with = self.modifiers(inst);
+                self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, word, with));
+            }
+            Op::Move => {
+                let a = self.vector(inst, 0);
+                let with = self.modifiers(inst);
+                self.to(inst, |e, d| {
+                    if d != a || with.mask != 0 {
+                        e.asm.evex(MOVE, d, 0, Operand::Register(a), with);
+                    }
+                });
+            }
+            Op::Splat if inst.mem.is_none() => {
+                let (word, _) = self.last(inst, 0);
+                self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, word, Modifiers::default()));
+            }
+            Op::Splat => {
+                let at = Operand::Memory(self.address(inst.mem));
+                self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, at, Modifiers::default()));
+            }
+            Op::Ramp(step) => {
+                let ramp = self.asm.ramp(step);
+                self.to(inst, |e, d| e.asm.evex(LOAD, d, 0, ramp, Modifiers::default()));
+            }
+            Op::SplatNarrow(width) => {
+                let at = Operand::Memory(self.address(inst.mem));
+                let opcode = if width == Width::Byte { 0xb6 } else { 0xb7 };
+                self.asm.general(&[0x0f, opcode], RAX, at, &[]);
+                self.to(inst, |e, d| {
+                    e.asm.evex(SPLAT_GENERAL, d, 0, Operand::Register(RAX), Modifiers::default())
+                });
+            }
+            Op::Load(width) => {
+                let op = match width {
+                    Width::Word => LOAD,
+                    Width::Byte => evex(2, 1, 0x31),
+                    Width::Half => evex(2, 1, 0x33),
+                };
+                let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+                self.to(inst, |e, d| e.asm.evex(op, d, 0, at, with));
+            }
+            Op::Store(width) => {
+                let op = match width {
+                    Width::Word => STORE,
+                    Width::Byte => evex(2, 2, 0x31),
+                    Width::Half => evex(2, 2, 0x33),
+                };
+                let value = self.vector(inst, 0);
+                let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+                self.asm.evex(op, value, 0, at, with);
+            }
+            Op::Gather => {
+                let (at, mut with) =
+                    (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+                with.zeroing = false; // lanes left out keep the zeros written first
+                self.to(inst, |e, d| {
+                    e.asm.evex(XOR, d, d, Operand::Register(d), Modifiers::default());
+                    e.asm.evex(evex(2, 1, 0x92), d, 0, at, with);
+                });
+            }
+            Op::Scatter => {
+                let value = self.vector(inst, 0);
+                let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+                self.asm.evex(evex(2, 1, 0xa2), value, 0, at, with);
+            }
+            Op::Exchange { groups, order } => {
+                let a = self.vector(inst, 0);
+                let with = Modifiers { imm: Some(order), ..Modifiers::default() };
+                let (op, second) =
+                    if groups { (evex(3, 1, 0x23), a) } else { (evex(1, 1, 0x70), 0) };
+                self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
+            }
+            Op::MaskBinary(..)
+            | Op::MaskNot
+            | Op::MaskMove
+            | Op::MaskOnes
+            | Op::MaskFirst
+            | Op::MaskCount => self.mask_inst(inst),
+            Op::Constant(_)
+            | Op::LoadPointer
+            | Op::Address
+            | Op::Multiply(_)
+            | Op::Subtract
+            | Op::JumpIfLess { .. }
+            | Op::Label(_) => self.general_inst(inst),
+        }
+    }
+
+    /// The form of the instruction that overwrites the source the result lies in.
+    fn mul_add(&mut self, inst: &Inst) {
+        let (a, (c, broadcast)) = (self.vector(inst, 0), self.last(inst, 2));
+        let b = self.vector(inst, 1);
+        let form = |opcode: u8| evex(2, 1, opcode);
+        self.to(inst, |e, d| {
+            let with = Modifiers { broadcast, ..Modifiers::default() };
+            let plain = Modifiers::default();
+            match c {
+                Operand::Register(c) if c == d && a != d && b != d => {
+                    e.asm.evex(form(0xb8), d, a, Operand::Register(b), plain);
+                }
+                Operand::Register(c) if c == d => {
+                    // The result is the summand and a factor.
+                    e.asm.evex(MOVE, VECTOR[0], 0, Operand::Register(a), plain);
+                    e.asm.evex(form(0xa8), VECTOR[0], b, Operand::Register(c), plain);
+                    e.asm.evex(MOVE, d, 0, Operand::Register(VECTOR[0]), plain);
+                }
+                c if b == d => e.asm.evex(form(0xa8), d, a, c, with),
+                c => {
+                    if a != d {
+                        e.asm.evex(MOVE, d, 0, Operand::Register(a), plain);
+                    }
+                    e.asm.evex(form(0xa8), d, b, c, with);
+                }
+            }
+        });
+    }
+
+    fn lookup(&mut self, inst: &Inst, table: u8) {
+        let (a, b) = (self.vector(inst, 0), self.vector(inst, 1));
+        let (c, broadcast) = self.last(inst, 2);
+        let with = Modifiers { broadcast, imm: Some(table), ..Modifiers::default() };
+        self.to(inst, |e, d| {
+            let plain = Modifiers::default();
+            let work = if d == a { d } else { VECTOR[0] };
+            if work != a {
+                e.asm.evex(MOVE, work, 0, Operand::Register(a), plain);
+            }
+            e.asm.evex(evex(3, 1, 0x25), work, b, c, with);
+            if work != d {
+                e.asm.evex(MOVE, d, 0, Operand::Register(work), plain);
+            }
+        });
+    }
+
+    fn mask_inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::MaskBinary(_, opcode) => {
+                let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
+                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), true, d, a, Operand::Register(b)));
+            }
+            Op::MaskNot | Op::MaskMove => {
+                let opcode = if matches!(inst.op, Op::MaskNot) { 0x44 } else { 0x90 };
+                let a = Operand::Register(self.mask_source(inst, 0));
+                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), false, d, 0, a));
+            }
+            Op::MaskOnes => {
+                self.to(inst, |e, d| e.asm.vex((1, 0, 0x46), true, d, d, Operand::Register(d)))
+            }
+            _ => {
+                if matches!(inst.op, Op::MaskFirst) {
+                    self.asm.constant(RAX, 1);
+                } else {
+                    let count = self.general_source(inst, 0, R11);
+                    self.asm.constant(RAX, 0xffff);
+                    self.asm.vex((2, 0, 0xf5), false, RAX, count, Operand::Register(RAX)); // keeps the low bits
+                }
+                self.to(inst, |e, d| e.asm.vex((1, 0, 0x92), false, d, 0, Operand::Register(RAX)));
+            }
+        }
+    }
+
+    fn general_inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
+            Op::LoadPointer => {
+                let at = Operand::Memory(self.address(inst.mem));
+                self.to(inst, |e, d| e.asm.general(&[0x8b], d, at, &[]));
+            }
+            Op::Address => {
+                let at = self.address(inst.mem);
+                self.to(inst, |e, d| e.asm.load_address(d, at));
+            }
+            Op::Multiply(by) => {
+                let a = Operand::Register(self.general_source(inst, 0, RAX));
+                self.to(inst, |e, d| e.asm.general(&[0x69], d, a, &by.to_le_bytes()));
+            }
+            Op::Subtract => {
+                let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
+                self.asm.move_general(RAX, a);
+                self.asm.general(&[0x2b], RAX, Operand::Register(b), &[]);
+                self.to(inst, |e, d| e.asm.move_general(d, RAX));
+            }
+            Op::JumpIfLess { holds, label } => {
+                let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
+                self.asm.general(&[0x3b], a, Operand::Register(b), &[]);
+                self.asm.jump(Some(if holds { 0xc } else { 0xd }), label);
+            }
+            Op::Label(label) => self.asm.label(label),
+            _ => (),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Linear code of one kernel on virtual registers.
+//!
+//! An instruction names at most one result, up to three sources, a mask and an address. A register is defined before it is used; only
+//! accumulators and loop counters are defined more than once, all but the first time in terms of themselves.
+
+use smallvec::SmallVec;
+
+use super::asm::Evex;
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Sixteen lanes of 32 bits.
+    Vector,
+    /// A bit for each lane.
+    Mask,
+    /// An address or a count.
+    General,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reg(pub(super) u32);
+
+/// A source: a register, or (last only) the same constant in all lanes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Source {
+    Reg(Reg),
+    Const(u32),
+}
+
+/// Where an address starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Base {
+    Reg(Reg),
+    /// The kernel's own memory.
+    Frame,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Mem {
+    pub(super) base: Base,
+    pub(super) index: Option<(Reg, u8)>,
+    pub(super) disp: i32,
+}
+
+/// The size elements have in memory; narrow ones are widened with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    Byte,
+    Half,
+    Word,
+}
+
+/// Instructions, by how their operands are arranged.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Op {
+    /// `dst = a op b`; the last number is an immediate operand.
+    Binary(&'static str, Evex, Option<u8>),
+    /// `dst = op a`.
+    Unary(&'static str, Evex),
+    /// `dst = a * b + c`.
+    MulAdd,
+    /// `dst = a shifted`, by the variant of the instruction and a count.
+    Shift(&'static str, u8, u8),
+    /// Each bit looked up in a table by those of the three sources.
+    Lookup(u8),
+    /// To half precision and back.
+    RoundHalf,
+    /// A mask: `a op b`.
+    Compare(&'static str, Evex, Option<u8>),
+    /// `b` where the mask holds, else `a`.
+    Blend,
+    /// The constant where the mask holds, else 0.
+    MaskedConst,
+    Move,
+    /// The same word of memory in all lanes.
+    Splat,
+    /// The same narrow element of memory in all lanes.
+    SplatNarrow(Width),
+    Load(Width),
+    Store(Width),
+    /// Lanes at an address plus a vector of distances; uses the mask up.
+    Gather,
+    Scatter,
+    /// `0, step, 2 * step, ..`
+    Ramp(i32),
+    /// Lanes exchanged in groups of 128 bits, or within them.
+    Exchange {
+        groups: bool,
+        order: u8,
+    },
+    MaskBinary(&'static str, u8),
+    MaskNot,
+    MaskMove,
+    MaskOnes,
+    /// The first lane only.
+    MaskFirst,
+    /// As many lanes as the source says, at most all.
+    MaskCount,
+    /// From here on general registers.
+    Constant(i64),
+    LoadPointer,
+    Address,
+    Multiply(i32),
+    Subtract,
+    /// Jumps to the label if `a < b` holds (or does not).
+    JumpIfLess {
+        holds: bool,
+        label: u32,
+    },
+    Label(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Inst {
+    pub(super) op: Op,
+    pub(super) dst: Option<Reg>,
+    pub(super) sources: SmallVec<[Source; 3]>,
+    pub(super) mask: Option<Reg>,
+    /// Whether lanes without a mask bit keep what the result held before, instead of becoming 0.
+    pub(super) merge: bool,
+    pub(super) mem: Option<Mem>,
+}
+
+impl Inst {
+    pub(super) fn new(op: Op, dst: Option<Reg>, sources: &[Source]) -> Inst {
+        Inst {
+            op,
+            dst,
+            sources: SmallVec::from_slice(sources),
+            mask: None,
+            merge: false,
+            mem: None,
+        }
+    }
+
+    /// The registers read, those of addresses and masks included.
+    pub(super) fn uses(&self) -> impl Iterator<Item = Reg> + '_ {
+        let sources = self.sources.iter().filter_map(|s| match s {
+            Source::Reg(r) => Some(*r),
+            Source::Const(_) => None,
+        });
+        let base = self.mem.and_then(|m| match m.base {
+            Base::Reg(r) => Some(r),
+            Base::Frame => None,
+        });
+        let index = self.mem.and_then(|m| m.index).map(|(r, _)| r);
+        let old = self.dst.filter(|_| self.merge);
+        sources.chain(self.mask).chain(base).chain(index).chain(old)
+    }
+
+    fn has_effect(&self) -> bool {
+        matches!(self.op, Op::Store(_) | Op::Scatter | Op::JumpIfLess { .. } | Op::Label(_))
+    }
+}
+
+/// Code, and what is known of its registers.
+#[derive(Default)]
+pub(super) struct Function {
+    pub(super) insts: Vec<Inst>,
+    pub(super) classes: Vec<Class>,
+    /// Ranges of instructions that repeat, inner ones first.
+    pub(super) loops: Vec<(usize, usize)>,
+    /// Instructions that make constants, to stand before the others.
+    constants: Vec<Inst>,
+    n_labels: u32,
+}
+
+impl Function {
+    pub(super) fn reg(&mut self, class: Class) -> Reg {
+        self.classes.push(class);
+        Reg(self.classes.len() as u32 - 1)
+    }
+
+    pub(super) fn label(&mut self) -> u32 {
+        self.n_labels += 1;
+        self.n_labels - 1
+    }
+
+    pub(super) fn push(&mut self, inst: Inst) {
+        self.insts.push(inst);
+    }
+
+    /// A register that holds a constant throughout the function; `op` makes it.
+    pub(super) fn constant(&mut self, op: Op, sources: &[Source]) -> Reg {
+        let same = |i: &&Inst| match (i.op, op) {
+            (Op::Ramp(a), Op::Ramp(b)) => a == b,
+            (Op::Splat, Op::Splat) => i.sources.as_slice() == sources,
+            _ => false,
+        };
+        if let Some(dst) = self.constants.iter().find(same).and_then(|i| i.dst) {
+            return dst;
+        }
+        let dst = self.reg(Class::Vector);
+        self.constants.push(Inst::new(op, Some(dst), sources));
+        dst
+    }
+
+    /// Puts the constants in front and drops what nothing uses.
+    pub(super) fn finish(&mut self) {
+        let n = self.constants.len();
+        self.insts.splice(0..0, std::mem::take(&mut self.constants));
+        let mut users = vec![0u32; self.classes.len()];
+        for inst in &self.insts {
+            inst.uses().for_each(|r| users[r.0 as usize] += 1);
+        }
+        let mut keep = vec![true; self.insts.len()];
+        for (i, inst) in self.insts.iter().enumerate().rev() {
+            let dead = inst.dst.is_some_and(|d| users[d.0 as usize] == 0);
+            if dead && !inst.has_effect() {
+                keep[i] = false;
+                inst.uses().for_each(|r| users[r.0 as usize] -= 1);
+            }
+        }
+        let mut kept_before = Vec::with_capacity(keep.len() + 1);
+        let mut count = 0;
+        for k in &keep {
+            kept_before.push(count);
+            count += usize::from(*k);
+        }
+        kept_before.push(count);
+        for (start, end) in &mut self.loops {
+            (*start, *end) = (kept_before[*start + n], kept_before[*end + n]);
+        }
+        let mut keep = keep.into_iter();
+        self.insts.retain(|_| keep.next() != Some(false));
+    }
+}

@@ -1,0 +1,45 @@
+//! A code generator of our own for processors with 512-bit vectors: sixteen lanes, masked tails, constants from memory.
+//!
+//! `emit` writes a nest as linear code on virtual registers (`ir`), with the arithmetic in `lanes`; `alloc` gives them real ones; `asm` encodes
+//! instructions. Every element gets the bits the Cranelift path gives it. Whatever it has no code for it refuses, and the nest goes there.
+
+mod alloc;
+mod asm;
+mod emit;
+mod encode;
+mod ir;
+mod lanes;
+
+use super::nest::Nest;
+
+/// A nest this generator has no code for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsupported(pub(super) &'static str);
+
+/// The code of a nest: position independent, for the System V calling convention.
+pub(super) fn generate(nest: &Nest) -> Result<Vec<u8>, Unsupported> {
+    let function = emit::emit(nest)?;
+    Ok(encode::encode(&function, &alloc::allocate(&function)))
+}
+
+/// The code of a nest as text, one instruction a line.
+pub(super) fn listing(nest: &Nest) -> Result<String, Unsupported> {
+    let function = emit::emit(nest)?;
+    Ok(alloc::listing(&function, &alloc::allocate(&function)))
+}
+
+/// Whether this processor has the instructions.
+pub(super) fn available() -> bool {
+    #[cfg(all(target_arch = "x86_64", unix))]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        has!("avx512f")
+            && has!("avx512vl")
+            && has!("avx512bw")
+            && has!("avx512dq")
+            && has!("bmi2")
+            && has!("fma")
+    }
+    #[cfg(not(all(target_arch = "x86_64", unix)))]
+    false
+}
