@@ -14,7 +14,6 @@ pub(super) const TRIG_LIMIT: f32 = 70_000.0;
 pub(super) enum Compare {
     Equal,
     LessThan,
-    LessThanOrEqual,
     GreaterThan,
     GreaterThanOrEqual,
     Unordered,

@@ -186,21 +186,23 @@ impl Compiler {
 
     /// A nest's code as text.
     pub(crate) fn dump(&mut self, nest: &Nest, what: Dump) -> Result<String, EngineError> {
-        if self.wide
-            && let Ok(text) = wide::listing(nest)
-        {
-            return Ok(text);
+        let mut why = String::new();
+        if self.wide {
+            match wide::listing(nest) {
+                Ok(text) => return Ok(text),
+                Err(wide::Unsupported(what)) => why = format!("; 128-bit: {what}\n"),
+            }
         }
         self.build(nest)?;
         if what == Dump::Clif {
-            return Ok(self.context.func.display().to_string());
+            return Ok(why + &self.context.func.display().to_string());
         }
         self.context.set_disasm(true);
         let compiled = self
             .context
             .compile(&*self.isa, &mut ControlPlane::default())
             .map_err(|e| EngineError::Codegen(format!("{:?}", e.inner)))?;
-        Ok(compiled.vcode.clone().unwrap_or_default())
+        Ok(why + compiled.vcode.as_deref().unwrap_or_default())
     }
 
     /// Writes the nest as the context's function.

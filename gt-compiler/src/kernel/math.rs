@@ -83,7 +83,6 @@ impl Formulas for Lanes<'_, '_> {
         let how = match how {
             Compare::Equal => FloatCC::Equal,
             Compare::LessThan => FloatCC::LessThan,
-            Compare::LessThanOrEqual => FloatCC::LessThanOrEqual,
             Compare::GreaterThan => FloatCC::GreaterThan,
             Compare::GreaterThanOrEqual => FloatCC::GreaterThanOrEqual,
             Compare::Unordered => FloatCC::Unordered,

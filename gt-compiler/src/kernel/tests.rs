@@ -182,7 +182,7 @@ impl Case {
 
     /// Adds an operation on values there are.
     fn grow(&mut self, s: &mut Source<'_>, dtypes: &[DType]) {
-        let mut any = |s: &mut Source<'_>, case: &Case| {
+        let any = |s: &mut Source<'_>, case: &Case| {
             // Late values more often, so that chains grow.
             let n = case.nodes.len();
             ExprId(if s.chance(1, 2) { n - 1 } else { s.below(n) } as u32)
@@ -395,7 +395,7 @@ fn check(seed: u64, compilers: &mut [Compiler], dtypes: &[DType]) {
 }
 
 fn seeds(start: u64) -> std::ops::Range<u64> {
-    let n = std::env::var("GT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let n = std::env::var("GT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     start..start + n
 }
 

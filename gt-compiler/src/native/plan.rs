@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::piece::{Fold, KernelPiece, MatMul, Routine};
 use crate::{
     engine::{EngineError, Value},
-    kernel::{Kernel, Nest},
+    kernel::{Compiler, Dump, Kernel, Nest},
 };
 
 /// A compiled region, shared by clones. Its machine code is freed with the last of them.
@@ -57,6 +57,21 @@ impl Program {
     /// The plan as people read it: a line a job, waves apart.
     pub fn dump_plan(&self) -> String {
         super::dump::plan(&self.0.plan)
+    }
+
+    /// The code of every kernel: the intermediate representation it was made of, or its instructions.
+    ///
+    /// # Errors
+    /// No code can be generated on this host.
+    pub fn dump_code(&self, instructions: bool) -> Result<String, EngineError> {
+        let mut compiler = Compiler::new()?;
+        let what = if instructions { Dump::Asm } else { Dump::Clif };
+        let mut nests: Vec<(usize, &Nest)> = self.0.plan.nests().collect();
+        nests.sort_by_key(|(code, _)| *code);
+        let kernel = |(code, nest): (usize, &Nest)| {
+            Ok(format!("kernel {code}:\n{}\n", compiler.dump(nest, what)?))
+        };
+        nests.into_iter().map(kernel).collect()
     }
 
     /// Bytes of memory a run takes for what is neither given nor kept.
@@ -235,6 +250,22 @@ impl Plan {
                     }))
                 }
                 Job::Chunked(c) => found.push((&c.nest, &mut c.code)),
+                Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
+            }
+            found
+        })
+    }
+
+    /// Every kernel of the plan and its number.
+    fn nests(&self) -> impl Iterator<Item = (usize, &Nest)> {
+        self.waves.iter().flat_map(|w| &w.jobs).flat_map(|job| {
+            let mut found: SmallVec<[(usize, &Nest); 4]> = SmallVec::new();
+            match job {
+                Job::Tile(t) => found.extend(t.stages.iter().filter_map(|s| match &s.work {
+                    Work::Kernel { nest, code } => Some((*code, &**nest)),
+                    Work::Product(_) => None,
+                })),
+                Job::Chunked(c) => found.push((c.code, &c.nest)),
                 Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
             }
             found

@@ -184,7 +184,7 @@ impl Emitter<'_> {
                     self.f.push(Inst { mem, ..Inst::new(Op::Splat, Some(dst), &[]) });
                     let v = Source::Reg(dst);
                     self.values[id] = smallvec![match node.dtype {
-                        DType::Bool => Value::Mask(self.f.to_mask(v)),
+                        DType::Bool => Value::Mask(self.f.nonzero(v)),
                         _ => Value::Lanes(v),
                     }];
                 }
@@ -648,7 +648,7 @@ impl Emitter<'_> {
             }
             for (u, sum) in sums.into_iter().enumerate() {
                 let value = match dtype {
-                    DType::Bool => Value::Mask(self.f.to_mask(sum)),
+                    DType::Bool => Value::Mask(self.f.nonzero(sum)),
                     _ => Value::Lanes(sum),
                 };
                 let value = self.f.cast(sum_dtype(dtype), to, value)?;

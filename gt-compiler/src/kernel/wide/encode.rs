@@ -203,7 +203,7 @@ impl Encoder<'_> {
 
     fn inst(&mut self, inst: &Inst) {
         match inst.op {
-            Op::Binary(_, op, imm) => {
+            Op::Binary(_, op, imm) | Op::Compare(_, op, imm) => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
                 self.to(inst, |e, d| {
                     e.asm.evex(op, d, a, b, Modifiers { broadcast, imm, ..Modifiers::default() })
@@ -231,12 +231,6 @@ impl Encoder<'_> {
                     e.asm.evex(evex(2, 1, 0x13), d, 0, half, Modifiers::default())
                 });
             }
-            Op::Compare(_, op, imm) => {
-                let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
-                self.to(inst, |e, d| {
-                    e.asm.evex(op, d, a, b, Modifiers { broadcast, imm, ..Modifiers::default() })
-                });
-            }
             Op::Blend => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
                 let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
@@ -257,6 +251,39 @@ impl Encoder<'_> {
                     }
                 });
             }
+            Op::Exchange { groups, order } => {
+                let a = self.vector(inst, 0);
+                let with = Modifiers { imm: Some(order), ..Modifiers::default() };
+                let (op, second) =
+                    if groups { (evex(3, 1, 0x23), a) } else { (evex(1, 1, 0x70), 0) };
+                self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
+            }
+            Op::Splat
+            | Op::SplatNarrow(_)
+            | Op::Ramp(_)
+            | Op::Load(_)
+            | Op::Store(_)
+            | Op::Gather
+            | Op::Scatter => self.memory_inst(inst),
+            Op::MaskBinary(..)
+            | Op::MaskNot
+            | Op::MaskMove
+            | Op::MaskOnes
+            | Op::MaskFirst
+            | Op::MaskCount => self.mask_inst(inst),
+            Op::Constant(_)
+            | Op::LoadPointer
+            | Op::Address
+            | Op::Multiply(_)
+            | Op::Subtract
+            | Op::JumpIfLess { .. }
+            | Op::Label(_) => self.general_inst(inst),
+        }
+    }
+
+    /// What moves vectors from memory and to it.
+    fn memory_inst(&mut self, inst: &Inst) {
+        match inst.op {
             Op::Splat if inst.mem.is_none() => {
                 let (word, _) = self.last(inst, 0);
                 self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, word, Modifiers::default()));
@@ -310,26 +337,7 @@ impl Encoder<'_> {
                 let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
                 self.asm.evex(evex(2, 1, 0xa2), value, 0, at, with);
             }
-            Op::Exchange { groups, order } => {
-                let a = self.vector(inst, 0);
-                let with = Modifiers { imm: Some(order), ..Modifiers::default() };
-                let (op, second) =
-                    if groups { (evex(3, 1, 0x23), a) } else { (evex(1, 1, 0x70), 0) };
-                self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
-            }
-            Op::MaskBinary(..)
-            | Op::MaskNot
-            | Op::MaskMove
-            | Op::MaskOnes
-            | Op::MaskFirst
-            | Op::MaskCount => self.mask_inst(inst),
-            Op::Constant(_)
-            | Op::LoadPointer
-            | Op::Address
-            | Op::Multiply(_)
-            | Op::Subtract
-            | Op::JumpIfLess { .. }
-            | Op::Label(_) => self.general_inst(inst),
+            _ => (),
         }
     }
 

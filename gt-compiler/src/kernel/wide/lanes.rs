@@ -128,7 +128,7 @@ impl Function {
         Source::Reg(dst)
     }
 
-    pub(super) fn to_mask(&mut self, v: Source) -> Reg {
+    pub(super) fn nonzero(&mut self, v: Source) -> Reg {
         let v = self.held(v);
         self.make_mask(TEST, &[v, v])
     }
@@ -206,7 +206,6 @@ impl Formulas for Function {
         let predicate = match how {
             Compare::Equal => 0x00,
             Compare::LessThan => 0x11,
-            Compare::LessThanOrEqual => 0x12,
             Compare::GreaterThan => 0x1e,
             Compare::GreaterThanOrEqual => 0x1d,
             Compare::Unordered => 0x03,
@@ -279,7 +278,7 @@ impl Function {
     /// An element of memory, widened, as it lies in a register.
     pub(super) fn loaded(&mut self, dtype: DType, v: Source) -> Value {
         Value::Lanes(match dtype {
-            DType::Bool => return Value::Mask(self.to_mask(v)),
+            DType::Bool => return Value::Mask(self.nonzero(v)),
             DType::Bf16 => self.shl(v, 16),
             DType::F16 => self.half_to_float(v),
             _ => v,
@@ -476,7 +475,7 @@ impl Function {
             let m = if from.is_float() {
                 self.compared(compare(0x04), v, zero)
             } else {
-                self.to_mask(v)
+                self.nonzero(v)
             };
             return Ok(Value::Mask(m));
         }
