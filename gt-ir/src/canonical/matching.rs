@@ -20,6 +20,8 @@ pub struct Mismatch {
 /// Compares segments with templates and fills bindings as it goes. Meant to be reused: it keeps its buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
+    /// Whether instructions must also stand where those of the template stand in the source.
+    places: bool,
     numbers: Numbers,
     scalars: Vec<Scalar>,
 }
@@ -36,6 +38,11 @@ impl Matcher {
     /// One that has seen nothing.
     pub fn new() -> Matcher {
         Matcher::default()
+    }
+
+    /// One that finds a segment different whose instructions were written elsewhere: errors then name the right line.
+    pub fn with_places() -> Matcher {
+        Matcher { places: true, ..Matcher::default() }
     }
 
     /// As [`matches`].
@@ -86,6 +93,9 @@ impl Matcher {
     #[inline]
     fn instr(&mut self, wanted: &Instr, given: &Instr, template: &Template) -> bool {
         if wanted.op != given.op || wanted.inputs.len() != given.inputs.len() {
+            return false;
+        }
+        if self.places && wanted.loc != given.loc {
             return false;
         }
         for (wanted, given) in wanted.inputs.iter().zip(&given.inputs) {

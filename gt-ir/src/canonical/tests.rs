@@ -146,6 +146,9 @@ fn names_literals_and_places_do_not_matter() {
                 let mut found = Bindings::default();
                 assert_eq!(matches(&template, &other, &mut found), Ok(()));
                 assert_eq!(found, bindings);
+                let elsewhere = Matcher::with_places().matches(&template, &other, &mut found);
+                let instr = tape.entries.iter().position(|e| matches!(e, Entry::Instr(_)));
+                assert_eq!(elsewhere.err().map(|m| m.entry), instr);
                 let again = expand(&template, &bindings).unwrap();
                 assert_eq!(plain(&again), plain(&other));
                 assert_eq!(canonical(&again).1, bindings);
@@ -325,5 +328,45 @@ fn bindings_that_do_not_fit_are_refused() {
         if let Ok((template, bindings)) = postcard::from_bytes::<(Template, Bindings)>(&bytes) {
             let _ = expand(&template, &bindings);
         }
+    }
+}
+
+/// The first part that differs of two segments, whose first lines (inputs `%0`, `%1` and `%2`) come from before.
+fn differs(first: &str, second: &str) -> Part {
+    let [a, b] = [first, second].map(|text| {
+        let given = "%0 = input : f32[2]\n%1 = input : f32[2]\n%2 = input : i64[2]\n";
+        let whole = parse(&format!("{given}{text}"));
+        canonical(&Tape { entries: whole.entries[3..].to_vec() }).0
+    });
+    let (there, back) = (explain(&a, &b), explain(&b, &a));
+    assert_eq!((there.part, there.entry), (back.part, back.entry));
+    there.part
+}
+
+#[test]
+fn differences_are_called_by_their_names() {
+    for (first, second, part) in [
+        ("%3 = add %0, %1\n", "%3 = add %1, %0\n", Part::Nothing),
+        ("%3 = add %0, 1.5\n", "%3 = add %0, 2.5\n", Part::Nothing),
+        ("%3 = exp %0\n", "%3 = exp %0\nfree %0\n", Part::Length),
+        ("%3 = exp %0\n", "free %0\n", Part::Entry),
+        ("%3 = exp %0\n", "%3 = log %0\n", Part::Op),
+        ("%3 = sum[0] %0\n", "%3 = sum[0,keep] %0\n", Part::Attribute),
+        ("%3 = cast[f64] %0\n", "%3 = cast[f16] %0\n", Part::DType),
+        ("%3 = full[f32[2]] 1.0\n", "%3 = full[f64[2]] 1.0\n", Part::DType),
+        ("%3 = full[f32[2]] 1.0\n", "%3 = full[f32[Batch=2]] 1.0\n", Part::Shape),
+        ("%3 = reshape[1,2] %0\n", "%3 = reshape[2,1] %0\n", Part::Shape),
+        ("%3 = input : f32[2]\n", "%3 = input : f32[3]\n", Part::Shape),
+        ("%3 = cat[0] %0, %1\n", "%3 = cat[0] %0, %1, %0\n", Part::Arity),
+        ("%3 = exp %0\n%4 = log %3\n", "%3 = exp %0\n%4 = log %0\n", Part::Wiring),
+        ("%3 = add %0, %0\n", "%3 = add %0, %1\n", Part::Alias),
+        ("%3 = add %2, 1\n", "%3 = add %2, 1.0\n", Part::Literal),
+        ("%3 = add %2, 1\n", "%3 = add %2, %0\n", Part::Literal),
+        ("%3 = add %0, %1\nfree %0\n", "%3 = add %0, %1\nfree %1\n", Part::Free),
+        ("%3 = add %0, %1\noutput %0\n", "%3 = add %0, %1\noutput %3\n", Part::Output),
+        ("enter \"a\"\nexit \"a\"\n", "enter \"b\"\nexit \"b\"\n", Part::Signal),
+        ("%3 = exp %0\n%4 = log %1\n", "%3 = log %0\n%4 = exp %1\n", Part::Op),
+    ] {
+        assert_eq!(differs(first, second), part, "{first}{second}");
     }
 }

@@ -109,18 +109,12 @@ fn reduced(op: &Op, t: &Type, axes: AxisSet, keep: Keep) -> Result<Shape> {
     if let Some(axis) = axes.iter().find(|&a| a >= t.shape.rank()) {
         return Err(OpError::new(format!("{}: axis {axis} is out of range for {t}", op.name())));
     }
-    let dims: Dims = match keep {
-        Keep::Yes => t
-            .shape
-            .dims()
-            .enumerate()
-            .map(|(i, d)| if axes.contains(i) { Dim::new(1) } else { d })
-            .collect(),
-        Keep::No => {
-            t.shape.dims().enumerate().filter(|(i, _)| !axes.contains(*i)).map(|(_, d)| d).collect()
-        }
-    };
-    Shape::from_dims(&dims)
+    let dims = t.shape.dims().enumerate().filter_map(|(i, dim)| match (axes.contains(i), keep) {
+        (false, _) => Some(dim),
+        (true, Keep::Yes) => Some(Dim::new(1)),
+        (true, Keep::No) => None,
+    });
+    Shape::collect(dims)
 }
 
 fn reduce(op: &Op, ins: &[OperandType]) -> Result<(Type, Shape, AxisSet)> {

@@ -51,6 +51,8 @@ pub(super) struct Recorder {
     trace: Option<Vec<Entry>>,
     closed: bool,
     periods: Periods,
+    /// The room made for a segment.
+    room: usize,
     /// Bytes uploaded for this segment.
     uploaded: usize,
     step: Step,
@@ -81,6 +83,7 @@ impl Recorder {
             trace: None,
             closed: false,
             periods: Periods::new(),
+            room: SEGMENT_ENTRIES,
             uploaded: 0,
             step: Step::No,
             read_after_step: false,
@@ -211,8 +214,9 @@ impl Recorder {
         if self.entries.is_empty() {
             return None;
         }
-        let entries =
-            std::mem::replace(&mut self.entries, Vec::with_capacity(SEGMENT_ENTRIES + 16));
+        // Room for as many as lately: too little would be copied, too much would be memory the cache has not seen.
+        self.room = self.entries.len().max(self.room - self.room / 8);
+        let entries = std::mem::replace(&mut self.entries, Vec::with_capacity(self.room + 16));
         if let Some(trace) = &mut self.trace {
             trace.extend(entries.iter().cloned());
         }
