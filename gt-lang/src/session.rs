@@ -8,6 +8,7 @@
 
 mod period;
 mod recorder;
+mod step;
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -112,8 +113,8 @@ impl Session {
     /// from one step to the next makes a segment, which is planned once and launched each time it comes again. Optimizers
     /// call this at the end of their `step`; loops without one run as well, and are found out.
     ///
-    /// Submits the segment without waiting for it. If a read came right after the last step, one is expected after this
-    /// as well, and the segment is submitted with it, or before whatever is recorded instead.
+    /// Submits the segment without waiting for it. If a read came soon after the last step, one is expected after this as
+    /// well, and both are submitted as one segment; if none comes there, the segment is submitted as it was at the step.
     pub fn step(&self) {
         let mut recorder = self.lock();
         if recorder.end_step() {
@@ -174,20 +175,16 @@ impl Session {
     }
 
     fn submit_if_full(&self, recorder: &mut Recorder) {
-        if recorder.is_full() {
-            self.submit(recorder);
+        if let Some(segment) = recorder.take_overdue() {
+            self.0.backend.submit(segment);
         }
-    }
-
-    fn submit_if_overdue(&self, recorder: &mut Recorder) {
-        if recorder.is_overdue() {
+        if recorder.is_full() {
             self.submit(recorder);
         }
     }
 
     pub(crate) fn instr(&self, op: &Op, inputs: Operands, place: Place) -> (ValueId, Loc) {
         let mut recorder = self.lock();
-        self.submit_if_overdue(&mut recorder);
         let recorded = recorder.instr(op, inputs, place);
         self.submit_if_full(&mut recorder);
         recorded
@@ -196,7 +193,6 @@ impl Session {
     /// Hands data to the backend, ahead of the segment that declares it.
     pub(crate) fn upload(&self, data: HostTensor) -> ValueId {
         let mut recorder = self.lock();
-        self.submit_if_overdue(&mut recorder);
         let id = recorder.input(*data.ty());
         if !recorder.is_closed() {
             self.0.backend.upload(id, data);

@@ -11,6 +11,7 @@ use gt_ir::verify::MAX_SCOPES;
 use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
 
 use super::period::{MAX_PERIOD, Periods};
+use super::step::Steps;
 use crate::signal;
 
 /// Entries after which a segment is submitted without a read: enough to keep a message's cost small, few enough that
@@ -55,20 +56,7 @@ pub(super) struct Recorder {
     room: usize,
     /// Bytes uploaded for this segment.
     uploaded: usize,
-    step: Step,
-    /// Whether the last step was followed by a read, with nothing recorded in between.
-    read_after_step: bool,
-}
-
-/// How far the boundary of a step has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// There is none.
-    No,
-    /// The segment was submitted at the step.
-    Done,
-    /// The segment waits for the read that is expected to follow, so that both are one segment.
-    Waits,
+    steps: Steps,
 }
 
 impl Recorder {
@@ -85,8 +73,7 @@ impl Recorder {
             periods: Periods::new(),
             room: SEGMENT_ENTRIES,
             uploaded: 0,
-            step: Step::No,
-            read_after_step: false,
+            steps: Steps::default(),
         }
     }
 
@@ -103,22 +90,26 @@ impl Recorder {
         }
     }
 
-    /// A step of the program ends: whether its segment is to be submitted at once. It waits when a read came right after
-    /// the last one, so that step and read are one segment.
+    /// A step of the program ends: whether its segment is to be submitted at once. It waits when a read came soon after the
+    /// last one, so that step and read are one segment.
     pub(super) fn end_step(&mut self) -> bool {
         self.periods.mark();
-        self.step = if self.read_after_step { Step::Waits } else { Step::Done };
-        self.step == Step::Done
+        let waits = self.steps.end();
+        if waits {
+            self.close_scopes(0);
+            self.steps.wait_at(self.entries.len());
+        }
+        !waits
     }
 
-    /// Whether the segment of a step waits for a read that did not come: something else is about to be recorded.
+    /// The segment of a step that waited for a read which did not come.
     #[inline]
-    pub(super) fn is_overdue(&mut self) -> bool {
-        if self.step == Step::No {
-            return false;
-        }
-        self.read_after_step = false;
-        std::mem::replace(&mut self.step, Step::No) == Step::Waits
+    pub(super) fn take_overdue(&mut self) -> Option<Tape> {
+        let at = self.steps.overdue()?;
+        let after = self.entries.split_off(at.min(self.entries.len()));
+        let entries = std::mem::replace(&mut self.entries, after);
+        self.keep_trace(&entries);
+        (!entries.is_empty()).then_some(Tape { entries })
     }
 
     /// A boundary that the program makes without a step or a read.
@@ -156,15 +147,14 @@ impl Recorder {
 
     pub(super) fn output(&mut self, value: ValueId) {
         self.periods.mark();
-        if self.step != Step::No {
-            (self.step, self.read_after_step) = (Step::No, true);
-        }
+        self.steps.read();
         self.push(|| Entry::Output { value, name: None });
     }
 
     /// The entry is made where it stays, after room was made for it: moved there it would be copied whole, and an entry
     /// is as large as its largest kind.
     fn push(&mut self, entry: impl FnOnce() -> Entry) {
+        self.steps.entry();
         if !self.closed {
             self.entries.extend(std::iter::once_with(entry));
         }
@@ -211,16 +201,21 @@ impl Recorder {
     pub(super) fn take_segment(&mut self) -> Option<Tape> {
         self.close_scopes(0);
         self.uploaded = 0;
+        self.steps.submitted();
         if self.entries.is_empty() {
             return None;
         }
         // Room for as many as lately: too little would be copied, too much would be memory the cache has not seen.
         self.room = self.entries.len().max(self.room - self.room / 8);
         let entries = std::mem::replace(&mut self.entries, Vec::with_capacity(self.room + 16));
+        self.keep_trace(&entries);
+        Some(Tape { entries })
+    }
+
+    fn keep_trace(&mut self, entries: &[Entry]) {
         if let Some(trace) = &mut self.trace {
             trace.extend(entries.iter().cloned());
         }
-        Some(Tape { entries })
     }
 
     pub(super) fn start_trace(&mut self) {

@@ -87,7 +87,13 @@ fn a_step_and_the_read_after_it_are_one_segment() {
     });
     assert_eq!(done[0].len(), 2, "nothing is expected yet");
     settled(&done, 2, 1);
-    // Reads that stop coming are waited for once.
+    // So is what comes between them, if it is little.
+    let done = rounds(6, start, |(optimizer, net), i| {
+        let mean = (train(net, optimizer, i) + 1.0) * 0.5;
+        mean.item().unwrap();
+    });
+    settled(&done, 2, 1);
+    // Reads that stop coming are waited for once, and the segment of the step stays what it was.
     let done = rounds(9, start, |(optimizer, net), i| {
         let loss = train(net, optimizer, i);
         if i < 4 {
@@ -95,6 +101,19 @@ fn a_step_and_the_read_after_it_are_one_segment() {
         }
     });
     settled(&done, 6, 1);
+    let steps = rounds(6, start, |(optimizer, net), i| drop(train(net, optimizer, i)));
+    assert_eq!(done[8], steps[5]);
+    // Every third loss is read: the others are steps as ever.
+    let done = rounds(12, start, |(optimizer, net), i| {
+        let loss = train(net, optimizer, i);
+        if i % 3 == 2 {
+            (loss * 2.0).item().unwrap();
+        }
+    });
+    let steps: BTreeSet<Key> = steps[2..].iter().flatten().copied().collect();
+    let thirds: Vec<&[Vec<Key>]> = done.chunks(3).skip(2).collect();
+    assert_eq!(thirds[0], thirds[1]);
+    assert!(steps.is_subset(&thirds[0].iter().flatten().copied().collect()), "{done:?}");
 }
 
 #[test]
