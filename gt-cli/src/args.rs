@@ -103,6 +103,7 @@ Examples:
   gt-cli compile step.gt                             what the tape says, as tape and as graph
   gt-cli compile step.gt --emit optimized            the program after all passes, and its costs
   gt-cli compile step.gt --emit egraph               rules that fired, patterns found
+  gt-cli compile step.gt --emit plan                 launches, their kernels and buffers
   gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
   gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
 
@@ -185,8 +186,9 @@ pub(crate) struct BenchArgs {
 
 const BENCH_EXAMPLES: &str = "\
 Every work runs in a process of its own. Printed are the median of a step and what a tenth of the
-steps stay under and go over, the seconds of the first step (inputs and parameters in place,
-compiling included), instructions of a step, kernels compiled, and the memory taken at most.
+steps stay under and go over; the seconds of the first step (inputs and parameters in place,
+compiling included); instructions of a step; kernels, launches and bytes read and written of its
+plan; and the memory the process took at most, over what it had at the start.
 
 Examples:
   gt-cli bench --list
@@ -209,6 +211,8 @@ pub(crate) enum Emit {
     Egraph,
     /// The graph of primitives after all passes, and its costs
     Optimized,
+    /// The compiled program: launches, what runs together, what each kernel computes, where buffers lie
+    Plan,
     /// The optimized graph in Graphviz's language, its kernels framed
     Dot,
 }

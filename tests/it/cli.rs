@@ -91,6 +91,7 @@ fn every_stage_is_printed() {
         ("canonical", "# key "),
         ("egraph", "# e-graph: "),
         ("optimized", "n0 = input 0 : f32[Batch=2,3]\n"),
+        ("plan", "arena "),
         ("dot", "digraph gt {"),
     ] {
         let text = run("gt-cli", &["compile", &file, "--emit", stage]).good();
@@ -196,6 +197,9 @@ fn works_and_tapes_are_measured() {
         rows.iter().map(|row| row["work"].as_str().unwrap()).collect::<Vec<_>>(),
         words[1..4]
     );
+    let planned = run("gt-cli", &["bench", &tape, "--steps", "4", "--json"]).good();
+    let planned: serde_json::Value = serde_json::from_str(&planned).unwrap();
+    assert_eq!((planned["tier"].as_u64(), planned["launches"].as_u64()), (Some(1), Some(1)));
     for row in rows {
         assert_eq!((row["engine"].as_str(), row["tier"].as_u64()), (Some("native"), Some(0)));
         assert_eq!(row["steps"], 4);

@@ -5,6 +5,7 @@
 
 mod gpt;
 mod measure;
+mod plan;
 mod print;
 mod tape;
 mod works;
@@ -13,6 +14,7 @@ use crate::args::{BenchArgs, EngineName};
 use crate::fault::Silent;
 use crate::{files, signals, system};
 use anyhow::{Context, Result, bail, ensure};
+use gt_compiler::Report;
 use gt_ir::backend::Backend;
 use gt_lang::{DynTensor, Session};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -124,12 +126,11 @@ fn measured_elsewhere(args: &BenchArgs, work: &str, json: bool) -> Result<Row> {
 /// Measures one work here.
 fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     signals::end_at_interrupt("")?;
-    let (name, source) = match subject {
-        Subject::Work(work) => (work.name.to_string(), None),
-        Subject::Tape(path) => {
-            (files::shown(path), Some(tape::Source::load(path, args.inputs.as_deref())?))
-        }
+    let name = match subject {
+        Subject::Work(work) => work.name.to_string(),
+        Subject::Tape(path) => files::shown(path),
     };
+    let source = Source::load(subject, args.inputs.as_deref())?;
     let EngineName::Native = args.engine;
     let until = args.steps.map_or(Until::Seconds(args.seconds.unwrap_or(SECONDS)), Until::Steps);
     let bar = bar(&name, !args.paced);
@@ -144,25 +145,45 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
         stats: &|| Ok(session.stats()?),
         progress: &|share| bar.set_position((share * 1000.0) as u64),
     };
-    let prepare = || prepared(subject, source, backend);
+    let prepare = || Ok(source.prepare(&backend));
     if args.paced {
         let asks = BufReader::new(stdin().lock());
         return measure::measure_paced(prepare, &around, row, asks, stdout().lock());
     }
-    let row = measure::measure(prepare, until, &around, row)?;
+    let mut row = measure::measure(prepare, until, &around, row)?;
+    if row.tier > 0 {
+        row.plan(&source.report(&session)?);
+    }
     bar.finish_and_clear();
     files::write(Path::new("-"), format!("{}\n", row.json()).as_bytes())
 }
 
-fn prepared(
-    subject: &Subject<'_>,
-    source: Option<tape::Source>,
-    backend: Arc<dyn Backend>,
-) -> Result<Step> {
-    match (subject, source) {
-        (Subject::Work(work), _) => Ok((work.prepare)()),
-        (Subject::Tape(_), Some(source)) => Ok(source.prepare(backend)),
-        (Subject::Tape(path), None) => bail!("{} was not read", path.display()),
+/// Where a step comes from.
+enum Source {
+    Work(&'static Work),
+    Tape(tape::Source),
+}
+
+impl Source {
+    fn load(subject: &Subject<'_>, inputs: Option<&Path>) -> Result<Source> {
+        Ok(match subject {
+            Subject::Work(work) => Source::Work(work),
+            Subject::Tape(path) => Source::Tape(tape::Source::load(path, inputs)?),
+        })
+    }
+
+    fn prepare(&self, backend: &Arc<dyn Backend>) -> Step {
+        match self {
+            Source::Work(work) => (work.prepare)(),
+            Source::Tape(source) => source.prepare(backend.clone()),
+        }
+    }
+
+    fn report(&self, session: &Session) -> Result<Report> {
+        match self {
+            Source::Work(work) => plan::report(session, || Ok((work.prepare)())),
+            Source::Tape(source) => source.report(),
+        }
     }
 }
 

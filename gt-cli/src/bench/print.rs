@@ -1,6 +1,7 @@
 //! What was measured of a work: a row of the table for people, or an object for programs.
 
 use anyhow::{Context, Result};
+use gt_compiler::Report;
 use gt_ir::backend::WorkerStats;
 use serde_json::{Value, json};
 
@@ -18,13 +19,27 @@ pub(crate) struct Row {
     /// Seconds of the first step, and from the session's first operation to its result.
     pub(crate) first_s: f64,
     pub(crate) start_s: f64,
-    /// Instructions of a step.
+    /// Instructions of a step, and the share of the steps' segments that ran as a plan.
     pub(crate) instructions: u64,
+    pub(crate) planned: f64,
     /// Kernels compiled since the session began.
-    pub(crate) kernels: u64,
+    pub(crate) compiled: u64,
+    /// What a step comes to as a plan.
+    pub(crate) plan: Option<Plan>,
     /// Memory of this process: what it had before the session's first operation, and what it took on top at most.
     pub(crate) resident: Option<u64>,
     pub(crate) peak_bytes: Option<u64>,
+}
+
+/// What the plan of a step comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) kernels: u64,
+    pub(crate) launches: u64,
+    /// Bytes its kernels read and write, by the compiler's estimate.
+    pub(crate) bytes: u64,
+    /// What compiling it takes.
+    pub(crate) ms: f64,
 }
 
 impl Row {
@@ -45,8 +60,20 @@ impl Row {
     /// What a step ran, from what the session ran before and after them.
     pub(crate) fn count(&mut self, before: &WorkerStats, after: &WorkerStats) {
         let n_steps = (self.n_steps as u64).max(1);
+        let n_segments = (after.segments - before.segments).max(1);
         self.instructions = (after.instructions - before.instructions) / n_steps;
-        self.kernels = after.kernels_compiled;
+        self.planned = (after.launches - before.launches) as f64 / n_segments as f64;
+        self.compiled = after.kernels_compiled;
+    }
+
+    /// What compiling a step gave.
+    pub(crate) fn plan(&mut self, report: &Report) {
+        self.plan = Some(Plan {
+            kernels: report.kernels as u64,
+            launches: report.launches as u64,
+            bytes: report.after.bytes,
+            ms: report.compile_ns as f64 / 1e6,
+        });
     }
 
     /// One object.
@@ -55,8 +82,12 @@ impl Row {
             "work": self.work, "engine": self.engine, "tier": self.tier,
             "ms": self.ms, "p10": self.p10, "p90": self.p90, "steps": self.n_steps,
             "first_s": self.first_s, "start_s": self.start_s,
-            "instructions": self.instructions, "kernels": self.kernels,
-            "peak_bytes": self.peak_bytes,
+            "instructions": self.instructions, "planned": self.planned,
+            "kernels": self.plan.map(|plan| plan.kernels),
+            "launches": self.plan.map(|plan| plan.launches),
+            "bytes": self.plan.map(|plan| plan.bytes),
+            "compile_ms": self.plan.map(|plan| plan.ms),
+            "kernels_compiled": self.compiled, "peak_bytes": self.peak_bytes,
         })
     }
 
@@ -77,7 +108,14 @@ impl Row {
             first_s: number("first_s"),
             start_s: number("start_s"),
             instructions: number("instructions") as u64,
-            kernels: number("kernels") as u64,
+            planned: number("planned"),
+            compiled: number("kernels_compiled") as u64,
+            plan: object["kernels"].as_u64().map(|kernels| Plan {
+                kernels,
+                launches: number("launches") as u64,
+                bytes: number("bytes") as u64,
+                ms: number("compile_ms"),
+            }),
             resident: None,
             peak_bytes: object["peak_bytes"].as_u64(),
         })
@@ -85,24 +123,32 @@ impl Row {
 
     /// One line under [`head`].
     pub(crate) fn line(&self) -> String {
-        format!(
-            "{:<14} {:>10} {:>21} {:>10} {:>8} {:>8} {:>9}",
-            self.work,
-            milliseconds(self.ms),
-            format!("{} .. {}", milliseconds(self.p10), milliseconds(self.p90)),
-            format!("{:.3} s", self.first_s),
-            self.instructions,
-            self.kernels,
-            self.peak_bytes.map_or_else(|| "-".into(), bytes),
-        )
+        let of_plan = |tell: fn(Plan) -> String| self.plan.map_or_else(|| "-".into(), tell);
+        columns([
+            &self.work,
+            &milliseconds(self.ms),
+            &format!("{} .. {}", milliseconds(self.p10), milliseconds(self.p90)),
+            &format!("{:.3} s", self.first_s),
+            &self.instructions.to_string(),
+            &of_plan(|plan| plan.kernels.to_string()),
+            &of_plan(|plan| plan.launches.to_string()),
+            &of_plan(|plan| bytes(plan.bytes)),
+            &self.peak_bytes.map_or_else(|| "-".into(), bytes),
+        ])
     }
 }
 
 /// The names of the columns.
 pub(crate) fn head() -> String {
+    let names =
+        ["work", "ms", "10% .. 90%", "first", "instrs", "kernels", "launches", "bytes", "peak"];
+    columns(names)
+}
+
+fn columns(cells: [&str; 9]) -> String {
+    let [work, ms, spread, first, instrs, kernels, launches, bytes, peak] = cells;
     format!(
-        "{:<14} {:>10} {:>21} {:>10} {:>8} {:>8} {:>9}",
-        "work", "ms", "10% .. 90%", "first", "instrs", "kernels", "peak"
+        "{work:<13} {ms:>9} {spread:>20} {first:>9} {instrs:>6} {kernels:>7} {launches:>8} {bytes:>9} {peak:>9}"
     )
 }
 
@@ -150,12 +196,16 @@ mod tests {
             first_s: 0.01,
             start_s: 0.02,
             instructions: 40,
-            kernels: 12,
+            planned: 1.0,
+            compiled: 12,
+            plan: Some(Plan { kernels: 12, launches: 7, bytes: 1_500_000, ms: 2.5 }),
             peak_bytes: Some(3_200_000),
             ..Row::new("mlp_small", "native", 1)
         };
         assert_eq!(Row::parse(&row.json().to_string()).unwrap(), row);
         assert_eq!(row.line().len(), head().len());
+        let row = Row { plan: None, peak_bytes: None, ..row };
+        assert_eq!(Row::parse(&row.json().to_string()).unwrap(), row);
         assert!(Row::parse("oops").is_err());
     }
 }

@@ -3,10 +3,12 @@
 //! A session never defines a value twice, so every step numbers the tape's values anew. It begins by freeing what the step before left
 //! alive, as a program does that records a loop: from the second on, all steps are alike.
 
+use super::plan;
 use super::works::Step;
 use crate::{fault, files, run, tensors};
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use gt_compiler::Report;
 use gt_ir::backend::Backend;
 use gt_ir::{DType, Entry, HostTensor, Operand, Tape, Type, ValueId};
 use half::{bf16, f16};
@@ -38,13 +40,18 @@ impl Source {
         Ok(Source { tape, inputs })
     }
 
+    /// What a step comes to as a plan.
+    pub(crate) fn report(&self) -> Result<Report> {
+        plan::of(&self.tape, |_| None)
+    }
+
     /// Uploads the inputs and gives the step.
-    pub(crate) fn prepare(self, backend: Arc<dyn Backend>) -> Step {
+    pub(crate) fn prepare(&self, backend: Arc<dyn Backend>) -> Step {
         let mut numbered = Numbered::new(&self.tape);
         let mut declared = Tape::default();
-        for ((_, data), out) in self.inputs.into_iter().zip((FIRST..).map(ValueId)) {
+        for ((_, data), out) in self.inputs.iter().zip((FIRST..).map(ValueId)) {
             declared.entries.push(Entry::Input { out, ty: *data.ty(), name: None });
-            backend.upload(out, data);
+            backend.upload(out, data.clone());
         }
         backend.submit(declared);
         Box::new(move || {

@@ -41,11 +41,12 @@ fn options(args: &CompileArgs) -> Result<Options> {
 fn object(checked: &Checked, stages: &Stages<'_>, emit: Option<Emit>) -> Result<Value> {
     let mut object = summary(checked, &stages.segment.graph);
     object["key"] = json!(stages.template().key.to_string());
-    object["report"] = report::json(stages.report()?)?;
     if let Some(emit) = emit {
         object["stage"] = json!(emit.name());
         object["text"] = json!(stages.text(emit)?);
     }
+    // Last: it tells of all that had to be done for the stage.
+    object["report"] = report::json(stages.report()?)?;
     Ok(object)
 }
 

@@ -4,7 +4,7 @@ use super::report;
 use crate::args::Emit;
 use anyhow::Result;
 use gt_compiler::pipeline::{self, Optimized};
-use gt_compiler::{Machine, Options, Report, cost};
+use gt_compiler::{Compiled, Engine, Machine, Native, NativeConfig, Options, Report, cost};
 use gt_ir::canonical::{Template, canonical};
 use gt_ir::graph::Legend;
 use gt_ir::{Entry, Segment, Tape, ValueId};
@@ -19,12 +19,13 @@ pub(crate) struct Stages<'a> {
     options: Options,
     pub(crate) segment: Segment,
     optimized: OnceCell<Optimized>,
+    compiled: OnceCell<Compiled>,
 }
 
 impl Stages<'_> {
     pub(crate) fn new(tape: &Tape, options: Options) -> Result<Stages<'_>> {
         let segment = gt_ir::segment(&program(tape), |_| None)?;
-        Ok(Stages { tape, options, segment, optimized: OnceCell::new() })
+        Ok(Stages { tape, options, segment, optimized: OnceCell::new(), compiled: OnceCell::new() })
     }
 
     /// A stage as people read it.
@@ -37,6 +38,7 @@ impl Stages<'_> {
             Emit::Optimized => {
                 format!("{}{}", self.optimized()?.graph, report::costs(self.report()?))
             }
+            Emit::Plan => self.compiled()?.program.dump_plan(),
             Emit::Dot => self.dot()?,
         })
     }
@@ -45,8 +47,12 @@ impl Stages<'_> {
         canonical(self.tape).0
     }
 
+    /// What was done; of the whole compilation if there was one.
     pub(crate) fn report(&self) -> Result<&Report> {
-        Ok(&self.optimized()?.report)
+        match self.compiled.get() {
+            Some(compiled) => Ok(&compiled.report),
+            None => Ok(&self.optimized()?.report),
+        }
     }
 
     fn optimized(&self) -> Result<&Optimized> {
@@ -71,6 +77,17 @@ impl Stages<'_> {
             |values: &[ValueId]| values.iter().map(|value| names.get(value).cloned()).collect();
         let (inputs, outputs) = (of(&self.segment.inputs), of(&self.segment.outputs));
         Ok(graph.to_dot(&Legend { kernels: cost::kernels(graph), inputs, outputs }))
+    }
+
+    /// Machine code, for this processor.
+    fn compiled(&self) -> Result<&Compiled> {
+        if let Some(compiled) = self.compiled.get() {
+            return Ok(compiled);
+        }
+        let compiler = Native::new(NativeConfig::host())?.compiler();
+        let Segment { graph, donated, .. } = &self.segment;
+        let made = compiler.compile(graph, donated, &self.options)?;
+        Ok(self.compiled.get_or_init(|| made))
     }
 
     /// What the key covers, and what it leaves out.
