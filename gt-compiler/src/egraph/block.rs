@@ -13,10 +13,8 @@ use smallvec::SmallVec;
 use super::language::{Sig, SigId, Signatures, Uniform, What};
 use crate::passes::unnamed;
 
-/// Fewest and most nodes of a block.
-const SIZES: (usize, usize) = (40, 240);
-/// One place in so many may end a block.
-const SPACING: u64 = 24;
+/// Fewest and most ops of a block.
+const SIZES: (usize, usize) = (32, 160);
 /// Most nodes a block sees before its beginning.
 const MAX_HALO: usize = 64;
 
@@ -241,28 +239,27 @@ fn term(graph: &Graph, id: NodeId, terms: &[Term], sigs: &mut Signatures) -> Ter
     Term { sig: sigs.intern(Sig { what, ty }), part, children }
 }
 
-/// Where blocks begin and end. Nodes that are no ops belong to none in particular and lie in the ranges.
+/// Where blocks begin and end: after the node with the least hash among those that may end a block, so that equal sequences of nodes
+/// end alike. Nodes that are no ops belong to none in particular and lie in the ranges.
 fn blocks(terms: &[Term]) -> Vec<(u32, u32)> {
+    let ops: Vec<u32> =
+        (0..terms.len() as u32).filter(|n| terms[*n as usize].part == Part::Op).collect();
+    let tokens: Vec<u64> = ops.iter().map(|n| token(terms, *n as usize)).collect();
+    // Of a node and the one before, since a single op is often the same one.
+    let hash = |i: usize| {
+        (tokens[i] ^ tokens[i - 1].rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+    };
     let (fewest, most) = SIZES;
     let mut blocks = Vec::new();
-    let (mut start, mut n) = (0_u32, 0);
-    let mut last = 0_u64;
-    for (at, term) in terms.iter().enumerate() {
-        if term.part != Part::Op {
-            continue;
-        }
-        n += 1;
-        let token = token(terms, at);
-        let ends = (token ^ last.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        last = token;
-        if n >= fewest && ends.is_multiple_of(SPACING) || n >= most {
-            blocks.push((start, at as u32 + 1));
-            (start, n) = (at as u32 + 1, 0);
-        }
+    let (mut start, mut first) = (0_u32, 0);
+    while ops.len() - first > most {
+        let last =
+            (first + fewest..first + most).min_by_key(|i| hash(*i)).unwrap_or(first + most - 1);
+        let end = ops[last] + 1;
+        blocks.push((start, end));
+        (start, first) = (end, last + 1);
     }
-    if (start as usize) < terms.len() {
-        blocks.push((start, terms.len() as u32));
-    }
+    blocks.push((start, terms.len() as u32));
     blocks
 }
 

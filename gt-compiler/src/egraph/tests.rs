@@ -204,3 +204,127 @@ fn both_sides_of_every_rule_are_equal() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(silent.is_empty(), "rules that never fired: {silent:?}");
 }
+
+/// A graph from the text of a tape's entries.
+fn graph_of(entries: &str) -> Graph {
+    let (tape, _) = gt_ir::text::parse(&format!("gt tape 1\n{entries}")).unwrap();
+    gt_ir::lower(&tape).unwrap().expanded().unwrap()
+}
+
+/// Sums of products with a common factor, of two and of all, and products of powers.
+fn adversarial(n: usize) -> Graph {
+    let mut text = (0..n).map(|i| format!("%{i} = input : f32[8]\n")).collect::<String>();
+    let mut next = n;
+    let mut push = |op: &str, a: usize, b: usize| {
+        text += &format!("%{next} = {op} %{a}, %{b} : f32[8]\n");
+        next += 1;
+        next - 1
+    };
+    let mut sum = push("mul", 0, 1);
+    let mut last = sum;
+    for i in 2..n {
+        let product = push("mul", 0, i);
+        let pair = push("add", last, product);
+        let both = push("add", sum, pair);
+        (sum, last) = (push("mul", both, product), product);
+    }
+    graph_of(&(text + &format!("output %{sum}\n")))
+}
+
+fn deadline(limit: Duration) -> Deadline {
+    Deadline { clock: Clock::start(), limit }
+}
+
+#[test]
+fn limits_hold() {
+    // No rule adds more e-nodes for one match.
+    const SLACK: usize = 16;
+    let graph = adversarial(120);
+    let run = |limits: Limits, time| {
+        let (mut egraph, ..) = whole(&graph);
+        let before = egraph.total_size();
+        let outcome =
+            saturate::saturate(&mut egraph, Numerics::Approximate, &limits, &deadline(time));
+        assert!(
+            egraph.total_size() <= before + limits.nodes + SLACK,
+            "{} e-nodes",
+            egraph.total_size()
+        );
+        assert!(outcome.iterations <= limits.iterations);
+        outcome.stop
+    };
+    let long = Duration::from_secs(60);
+    let none = Limits { nodes: usize::MAX / 2, iterations: 3, matches: 1 << 20, fuel: 1 << 30 };
+    assert_eq!(run(Limits { nodes: 40, ..none }, long), Stop::Nodes);
+    assert_eq!(run(Limits { iterations: 1, ..none }, long), Stop::Iterations);
+    assert!(run(Limits { matches: 3, ..none }, long) >= Stop::Matches);
+    assert!(run(Limits { fuel: 100, ..none }, long) >= Stop::Fuel);
+    assert_eq!(run(none, Duration::ZERO), Stop::Time);
+}
+
+#[test]
+fn a_search_out_of_time_keeps_the_graph() {
+    let (graph, machine) = (adversarial(100), Machine::default());
+    let mut search = Searcher::new(&graph, Numerics::Approximate, &machine);
+    search.deadline.limit = Duration::ZERO;
+    let result = search.run().unwrap();
+    assert_eq!(search.stop, Stop::Time);
+    assert_eq!(result.outputs().len(), 1);
+}
+
+/// Layers one after the other: the same ops on other weights.
+fn layers(n: usize) -> Graph {
+    let mut text = "%0 = input : f32[16,32]\n".to_owned();
+    for i in 0..n {
+        text += &format!("%{} = input : f32[32,32]\n", 1 + i);
+    }
+    let (mut x, mut next) = (0, 1 + n);
+    for i in 0..n {
+        text += &format!("%{next} = matmul %{x}, %{} : f32[16,32]\n", 1 + i);
+        for op in ["layer_norm", "gelu", "softmax[1]", "sigmoid", "log_softmax[1]", "gelu_tanh"] {
+            let at = next + 1;
+            text += &match op {
+                "layer_norm" => format!("%{at} = mul %{next}, 0.5 : f32[16,32]\n"),
+                _ => format!("%{at} = {op} %{next} : f32[16,32]\n"),
+            };
+            next = at;
+        }
+        (x, next) = (next, next + 1);
+    }
+    graph_of(&(text + &format!("output %{x}\n")))
+}
+
+#[test]
+fn equal_blocks_are_solved_once() {
+    let machine = Machine::default();
+    let search = |n| {
+        let graph = layers(n);
+        let mut search = Searcher::new(&graph, Numerics::Approximate, &machine);
+        let result = search.run().unwrap();
+        let fired: u32 =
+            search.solved.iter().map(|s| s.fired.iter().sum::<u32>() * s.copies as u32).sum();
+        (search.search.blocks, search.search.distinct, fired, result.len())
+    };
+    let (few, many) = (search(20), search(40));
+    assert!(many.0 >= 2 * few.0 - 2, "{few:?} {many:?}");
+    assert!(many.1 <= few.1 + 1 && few.1 * 3 < few.0, "{few:?} {many:?}");
+    assert!(many.2 > few.2 * 3 / 2, "{few:?} {many:?}");
+}
+
+#[test]
+fn patterns_are_recognized() {
+    let graph = layers(1);
+    let machine = Machine::default();
+    let mut search = Searcher::new(&graph, Numerics::Exact, &machine);
+    search.run().unwrap();
+    let names: BTreeSet<&str> = BOOK
+        .rules
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| search.solved.iter().any(|s| s.recognized[*at] > 0))
+        .map(|(_, r)| r.rule.name)
+        .collect();
+    for name in ["gelu", "softmax", "sigmoid", "log_softmax", "gelu_tanh"] {
+        assert!(names.contains(name), "{names:?}");
+    }
+}
