@@ -66,13 +66,12 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn visit(&mut self, node: &Arc<Node>, grad: Arc<Value>) -> Result<()> {
         let mut state = node.lock();
-        let Some(saved) = state.as_ref() else { return Err(self.freed(node)) };
+        let Some(saved) = state.as_mut() else { return Err(self.freed(node)) };
         let gradients = self.emit.gradients(node, saved, grad)?;
-        let edges: SmallVec<[Option<Edge>; 3]> =
-            saved.inputs.iter().map(|input| input.edge.clone()).collect();
-        let freed = match self.retain {
-            Retain::Free => state.take(),
-            Retain::Graph => None,
+        let inputs = saved.inputs.iter_mut();
+        let (edges, freed): (SmallVec<[Option<Edge>; 3]>, _) = match self.retain {
+            Retain::Free => (inputs.map(|input| input.edge.take()).collect(), state.take()),
+            Retain::Graph => (inputs.map(|input| input.edge.clone()).collect(), None),
         };
         drop(state);
         drop(freed);
@@ -148,7 +147,21 @@ struct Recording<'a> {
     session: &'a Session,
     /// Where the instruction being differentiated was written.
     loc: Loc,
-    known: Vec<(ValueId, Type, Option<Arc<Value>>)>,
+    known: Vec<(ValueId, Known)>,
+}
+
+/// What is known of a value. Types are large: one is copied only where no value has it.
+enum Known {
+    /// It may be used.
+    Value(Arc<Value>),
+    /// It was not kept: only its type may be asked for.
+    Type(Type),
+}
+
+impl Known {
+    fn of(value: &Option<Arc<Value>>, ty: &Type) -> Known {
+        value.as_ref().map_or_else(|| Known::Type(*ty), |value| Known::Value(Arc::clone(value)))
+    }
 }
 
 impl Recording<'_> {
@@ -158,12 +171,12 @@ impl Recording<'_> {
         self.loc = node.loc;
         for input in &saved.inputs {
             if let Operand::Value(id) = input.operand {
-                self.known.push((id, input.ty, input.value.clone()));
+                self.known.push((id, Known::of(&input.value, &input.ty)));
             }
         }
         // The gradient has the type of the result.
-        self.known.push((node.output, grad.ty, saved.output.clone()));
-        self.known.push((grad_id, grad.ty, Some(grad)));
+        self.known.push((node.output, Known::of(&saved.output, &grad.ty)));
+        self.known.push((grad_id, Known::Value(grad)));
         let inputs: SmallVec<[Operand; 3]> =
             saved.inputs.iter().map(|input| input.operand).collect();
         let wanted: SmallVec<[bool; 3]> =
@@ -183,11 +196,10 @@ impl Recording<'_> {
     /// A value that may be used: one the node saved or the rule made.
     fn alive(&self, id: ValueId) -> Result<&Arc<Value>, OpError> {
         // The same value may stand twice among the operands, saved only once.
-        let found = self
-            .known
-            .iter()
-            .rev()
-            .find_map(|(known, _, value)| value.as_ref().filter(|_| *known == id));
+        let found = self.known.iter().rev().find_map(|(known, what)| match what {
+            Known::Value(value) if *known == id => Some(value),
+            Known::Value(_) | Known::Type(_) => None,
+        });
         found.ok_or_else(|| {
             OpError::new(format!(
                 "the gradient rule reads {id}, which was not kept; this is a defect of GT"
@@ -207,15 +219,15 @@ impl Emit for Recording<'_> {
         }
         let value = record_plain(self.session, &op, inputs, &types, self.loc)?;
         let id = value.place().map_or(ValueId(u64::MAX), |(_, id)| id);
-        self.known.push((id, value.ty, Some(value)));
+        self.known.push((id, Known::Value(value)));
         Ok(id)
     }
 
     fn ty(&self, value: ValueId) -> Type {
-        self.known
-            .iter()
-            .rev()
-            .find(|(known, ..)| *known == value)
-            .map_or(NO_TYPE, |(_, ty, _)| *ty)
+        let found = self.known.iter().rev().find(|(known, _)| *known == value);
+        found.map_or(NO_TYPE, |(_, what)| match what {
+            Known::Value(value) => value.ty,
+            Known::Type(ty) => *ty,
+        })
     }
 }

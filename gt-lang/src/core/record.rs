@@ -208,6 +208,6 @@ pub(crate) fn record_plain(
     loc: Loc,
 ) -> Result<Arc<Value>, OpError> {
     let ty = infer(op, types)?;
-    let (id, _) = session.instr(op, operands.into(), Place::Known(loc));
+    let (id, _) = session.instr(op, Operands::from_slice(operands), Place::Known(loc));
     Ok(Value::live(session.clone(), id, ty))
 }
