@@ -188,7 +188,8 @@ const BENCH_EXAMPLES: &str = "\
 Every work runs in a process of its own. Printed are the median of a step and what a tenth of the
 steps stay under and go over; the seconds of the first step (inputs and parameters in place,
 compiling included); instructions of a step; kernels, launches and bytes read and written of its
-plan; and the memory the process took at most, over what it had at the start.
+plan; and the memory the process took at most, over what it had at the start. Nothing compiled
+earlier is used, unless GT_CACHE names a folder for it.
 
 Examples:
   gt-cli bench --list
@@ -211,8 +212,14 @@ pub(crate) enum Emit {
     Egraph,
     /// The graph of primitives after all passes, and its costs
     Optimized,
+    /// The loops of each kernel, what they load, compute and store
+    Kernels,
     /// The compiled program: launches, what runs together, what each kernel computes, where buffers lie
     Plan,
+    /// The code generator's intermediate representation of each kernel
+    Clif,
+    /// The machine instructions of each kernel, for this processor
+    Asm,
     /// The optimized graph in Graphviz's language, its kernels framed
     Dot,
 }

@@ -91,7 +91,10 @@ fn every_stage_is_printed() {
         ("canonical", "# key "),
         ("egraph", "# e-graph: "),
         ("optimized", "n0 = input 0 : f32[Batch=2,3]\n"),
+        ("kernels", "kernel 0"),
         ("plan", "arena "),
+        ("clif", "kernel 0:\n"),
+        ("asm", "kernel 0:\n"),
         ("dot", "digraph gt {"),
     ] {
         let text = run("gt-cli", &["compile", &file, "--emit", stage]).good();

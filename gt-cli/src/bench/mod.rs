@@ -30,6 +30,9 @@ use works::{Step, WORKS, Work};
 /// Switches tiers; read by the runtime.
 const TIER: &str = "GT_TIER";
 
+/// Names the folder of compiled programs; read by the compiler.
+const CACHE: &str = "GT_CACHE";
+
 /// How long a work is measured when the user does not say.
 const SECONDS: f64 = 2.0;
 
@@ -115,6 +118,10 @@ fn measured_elsewhere(args: &BenchArgs, work: &str, json: bool) -> Result<Row> {
     }
     if let Some(tier) = args.tier {
         command.env(TIER, tier.to_string());
+    }
+    if std::env::var_os(CACHE).is_none() {
+        // A first call is one that compiles.
+        command.env(CACHE, "off");
     }
     let output =
         command.stderr(Stdio::inherit()).output().context("cannot start the measurement")?;

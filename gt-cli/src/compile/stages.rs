@@ -39,6 +39,9 @@ impl Stages<'_> {
                 format!("{}{}", self.optimized()?.graph, report::costs(self.report()?))
             }
             Emit::Plan => self.compiled()?.program.dump_plan(),
+            Emit::Kernels => self.compiled()?.program.dump_kernels(),
+            Emit::Clif => self.compiled()?.program.dump_code(false)?,
+            Emit::Asm => self.compiled()?.program.dump_code(true)?,
             Emit::Dot => self.dot()?,
         })
     }

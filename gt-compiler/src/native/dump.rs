@@ -15,6 +15,18 @@ pub(super) fn plan(plan: &Plan) -> String {
     out
 }
 
+/// The kernels by number: the loops of each, and what they compute.
+pub(super) fn kernels(plan: &Plan) -> String {
+    let mut nests: Vec<_> = plan.nests().collect();
+    nests.sort_by_key(|(code, _)| *code);
+    let mut out = String::new();
+    for (code, nest) in nests {
+        out += &format!("kernel {code}{}\n", loops(&nest.spec));
+        let _ = write_spec(&nest.spec, &|i| format!("a{i}"), &mut out); // as above
+    }
+    out
+}
+
 fn write_plan(plan: &Plan, out: &mut String) -> fmt::Result {
     let (_, scratch) = plan.scratch;
     writeln!(out, "arena {} bytes, scratch {scratch} bytes a thread", plan.arena)?;

@@ -59,6 +59,11 @@ impl Program {
         super::dump::plan(&self.0.plan)
     }
 
+    /// Every kernel as people read it: loops, loads, operations and stores.
+    pub fn dump_kernels(&self) -> String {
+        super::dump::kernels(&self.0.plan)
+    }
+
     /// The code of every kernel: the intermediate representation it was made of, or its instructions.
     ///
     /// # Errors
@@ -257,7 +262,7 @@ impl Plan {
     }
 
     /// Every kernel of the plan and its number.
-    fn nests(&self) -> impl Iterator<Item = (usize, &Nest)> {
+    pub(super) fn nests(&self) -> impl Iterator<Item = (usize, &Nest)> {
         self.waves.iter().flat_map(|w| &w.jobs).flat_map(|job| {
             let mut found: SmallVec<[(usize, &Nest); 4]> = SmallVec::new();
             match job {

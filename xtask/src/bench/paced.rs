@@ -46,6 +46,9 @@ impl Paced {
         let mut child = Command::new(program)
             .args(words)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            // A first call is one that compiles: GT keeps compiled programs otherwise, and so does torch.compile.
+            .env("GT_CACHE", "off")
+            .env("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?)
