@@ -52,6 +52,8 @@ pub(super) struct Periods {
     /// Where noting began.
     from: u64,
     credit: usize,
+    /// Where the program last made a boundary.
+    marked: u64,
     state: State,
 }
 
@@ -80,6 +82,7 @@ impl Periods {
             gram: 0,
             from: 0,
             credit: 0,
+            marked: 0,
             state: State::Nothing,
         }
     }
@@ -93,15 +96,23 @@ impl Periods {
         }
     }
 
-    /// `None` if the stream does not repeat itself; else whether the `held` entries not yet submitted should end here, where
-    /// a round ends. Short rounds share a segment.
+    /// `None` if no better place to end a segment is known to come; else whether the `held` entries not yet submitted
+    /// should end here, where a round ends. Short rounds share a segment.
     pub(super) fn is_due(&mut self, held: usize) -> Option<bool> {
-        let State::Known { period, next } = &mut self.state else { return None };
-        if self.seen < *next {
-            return Some(false);
+        match &mut self.state {
+            State::Known { period, next } if self.seen >= *next => {
+                *next += *period as u64;
+                Some(held + *period > SEGMENT_ENTRIES)
+            }
+            State::Known { .. } => Some(false),
+            // A boundary of the program is in sight if the stream goes on like this.
+            State::Maybe { period, run }
+                if *run >= MIN_RUN && self.seen - self.marked < *period as u64 =>
+            {
+                Some(false)
+            }
+            State::Maybe { .. } | State::Nothing => None,
         }
-        *next += *period as u64;
-        Some(held + *period > SEGMENT_ENTRIES)
     }
 
     /// An instruction about to define `out`.
@@ -134,6 +145,7 @@ impl Periods {
     /// A boundary that the program makes: a read, a step.
     pub(super) fn mark(&mut self) {
         self.take(MARK | 1);
+        self.marked = self.seen;
     }
 
     #[inline]
