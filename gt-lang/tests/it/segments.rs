@@ -168,6 +168,27 @@ fn training_and_evaluation_take_turns() {
 }
 
 #[test]
+fn what_varies_from_step_to_step_is_a_literal() {
+    let start = || {
+        let net = Mlp::new();
+        (AdamW::new(net.parameters(), AdamWConfig::default()), net, Tensor::<shape![]>::zeros())
+    };
+    // Noise, a schedule, clipped gradients, and a running mean of the loss.
+    let done = rounds(8, start, |(optimizer, net, mean), i| {
+        let (x, classes) = batch(i);
+        let noise: Points = Tensor::randn_with([16]);
+        let loss = net.forward(&(x + noise * (0.5 / (i + 1) as f64))).cross_entropy(&classes);
+        optimizer.zero_grad();
+        optimizer.set_lr(0.01 * 0.9_f64.powi(i as i32));
+        loss.backward().unwrap();
+        gt::optim::clip_grad_norm(optimizer.parameters(), 1.0);
+        *mean = &*mean * 0.9 + loss.detach() * 0.1;
+        optimizer.step().unwrap();
+    });
+    settled(&done, 2, 1);
+}
+
+#[test]
 fn models_that_take_turns_share_a_segment() {
     let start = || {
         let nets = [Mlp::new(), Mlp::new()];
