@@ -136,7 +136,56 @@ fn chain(
     Ok(())
 }
 
+/// A layer normalization, an activation and a softmax: several passes over rows that stay in the caches.
+fn rows(engine: &mut Native, copy: f64) -> Outcome<()> {
+    let (rows, columns) = (4096, 1024);
+    let data: Vec<f32> = (0..rows * columns).map(|i| (i % 1013) as f32 * 0.004 - 2.0).collect();
+    let host = HostTensor::from_vec(data, Shape::new(&[rows, columns])?)?;
+    let ones = HostTensor::from_vec(vec![1.0f32; columns], Shape::new(&[columns])?)?;
+    let (x, w) = (engine.upload(&host)?, engine.upload(&ones)?);
+    let mut r = Recorder::default();
+    let (v, w_in) = (r.input(&host), r.input(&ones));
+    let last = attr::Reduce { axes: [1].into_iter().collect(), keep: attr::Keep::Yes };
+    let mean = r.op(Op::Mean(last), &[v]);
+    let centered = r.op(Op::Sub, &[v, mean]);
+    let square = r.op(Op::Mul, &[centered, centered]);
+    let variance = r.op(Op::Mean(last), &[square]);
+    let variance = r.op(Op::Add, &[variance, number(1e-5)]);
+    let deviation = r.op(Op::Sqrt, &[variance]);
+    let normal = r.op(Op::Div, &[centered, deviation]);
+    let normal = r.op(Op::Mul, &[normal, w_in]);
+    let cube = r.op(Op::Mul, &[normal, normal]);
+    let cube = r.op(Op::Mul, &[cube, normal]);
+    let cube = r.op(Op::Mul, &[cube, number(0.044715)]);
+    let inner = r.op(Op::Add, &[cube, normal]);
+    let inner = r.op(Op::Mul, &[inner, number(0.797_884_6)]);
+    let t = r.op(Op::Tanh, &[inner]);
+    let t = r.op(Op::Add, &[t, number(1.0)]);
+    let half = r.op(Op::Mul, &[normal, number(0.5)]);
+    let gelu = r.op(Op::Mul, &[half, t]);
+    let most = r.op(Op::Max(last), &[gelu]);
+    let shifted = r.op(Op::Sub, &[gelu, most]);
+    let e = r.op(Op::Exp, &[shifted]);
+    let total = r.op(Op::Sum(last), &[e]);
+    let y = r.op(Op::Div, &[e, total]);
+    let graph = r.graph(y)?;
+    chain(
+        engine,
+        "softmax(gelu(layer_norm)) 4096 x 1024",
+        8 * rows * columns,
+        copy,
+        &graph,
+        &[&x, &w],
+    )?;
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
+    if std::env::var_os("GT_SIMD").is_none() {
+        // First with 128-bit vectors, then with the widest.
+        let this = std::env::current_exe()?;
+        std::process::Command::new(this).env("GT_SIMD", "128").status()?;
+    }
     let mut engine = Native::new(NativeConfig { threads: 2, ..NativeConfig::host() })?;
     println!("{:?}", engine.info());
     let copy = copy_bandwidth()?;
@@ -194,6 +243,7 @@ fn main() -> Outcome<()> {
         r.op(Op::Sum(attr::Reduce { axes: [0].into_iter().collect(), keep: attr::Keep::No }), &[v]);
     chain(&mut engine, "sum(x)", 4 * N, copy, &r.graph(y)?, &[&x])?;
 
+    rows(&mut engine, copy)?;
     let small = HostTensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], Shape::new(&[4])?)?;
     let mut value = engine.upload(&small)?;
     let one = engine.upload(&small)?;

@@ -155,6 +155,10 @@ impl Case {
             let buffer = case.operands.len() as u16 - 1;
             case.node(Expr::Load { buffer, access: Access::default() }, dtype);
         }
+        if dtypes.contains(&DType::I64) && s.chance(1, 3) {
+            let strides = case.loops.iter().map(|_| s.below(7) as i64 - 2).collect();
+            case.node(Expr::Index(Access { offset: s.below(9) as i64, strides }), DType::I64);
+        }
         if s.chance(1, 2) {
             let dtype = dtypes[s.below(dtypes.len())];
             let bits = match dtype {
@@ -300,7 +304,9 @@ impl Case {
             });
         }
         let nest = Nest::new(self.spec(&inputs, &outputs));
-        let kernel = compiler.compile(&[&nest]).unwrap().remove(0);
+        // Code runs wherever it is put.
+        let code = compiler.generate(&nest).unwrap();
+        let kernel = compiler.load(&[code.clone(), code]).unwrap().remove(1);
         let folds = self.stores.iter().any(|s| s.1.is_some());
         let cut = if folds { cut(&nest.spec.reduced_extents(), self.order) } else { None };
         let n_chunks = cut.map_or(1, |c| c.n_chunks);
@@ -427,5 +433,41 @@ fn wide_elements_too() {
     let dtypes = [DType::F64, DType::I64, DType::F32, DType::Bool];
     for seed in seeds(2_000_000) {
         check(seed, &mut compilers, &dtypes);
+    }
+}
+
+/// The plain nest of a random case.
+fn nest(seed: u64, dtypes: &[DType]) -> Nest {
+    let case = Case::random(&mut Source::from_seed(seed), dtypes);
+    let plain = |over: &dyn Fn(usize) -> bool| {
+        let (access, _) = layout(&case.loops, over, None);
+        Memory { access, words: vec![] }
+    };
+    let inputs: Vec<Memory> = case.operands.iter().map(|o| plain(&|l| o.1[l])).collect();
+    let outputs: Vec<Memory> = (0..case.stores.len()).map(|k| plain(&case.kept(k))).collect();
+    Nest::new(case.spec(&inputs, &outputs))
+}
+
+#[test]
+fn nearly_every_kernel_has_wide_code() {
+    let dtypes =
+        [DType::F32, DType::F32, DType::Bf16, DType::I32, DType::I64, DType::F64, DType::Bool];
+    let refused: Vec<&str> = seeds(0)
+        .filter_map(|seed| wide::generate(&nest(seed, &dtypes)).err().map(|e| e.0))
+        .collect();
+    assert!(refused.len() * 4 < seeds(0).count(), "{refused:?}");
+}
+
+#[test]
+fn code_depends_on_the_nest_alone() {
+    let mut compilers = compilers();
+    for seed in seeds(0) {
+        let nest = nest(seed, &[DType::F32, DType::I32, DType::F64]);
+        for compiler in &mut compilers {
+            let code = compiler.generate(&nest).unwrap();
+            assert_eq!(code, compiler.generate(&nest.clone()).unwrap());
+            let text = compiler.dump(&nest, Dump::Asm).unwrap();
+            assert!(text.lines().count() > 1);
+        }
     }
 }

@@ -52,10 +52,11 @@ fn intervals(f: &Function) -> Vec<Interval> {
     for (i, inst) in f.insts.iter().enumerate() {
         let weight = 8f32.powi(depth[i].min(8));
         // A gather writes before it has read all.
-        let read = if matches!(inst.op, Op::Gather) { 2 * i + 2 } else { 2 * i };
+        let read = if matches!(inst.op, Op::Gather { .. }) { 2 * i + 2 } else { 2 * i };
         let touched = inst.uses().map(|r| (r, read)).chain(inst.dst.map(|d| (d, 2 * i + 1)));
         for (reg, at) in touched {
-            let constant = matches!(inst.op, Op::Splat | Op::Ramp(_)) && inst.mem.is_none();
+            let constant = matches!(inst.op, Op::Splat { .. } | Op::Ramp(_) | Op::WideRamp(_))
+                && inst.mem.is_none();
             let new =
                 Interval { reg, start: at, end: at, weight: 0.0, constant: constant.then_some(i) };
             let interval = found[reg.0 as usize].get_or_insert(new);
@@ -155,6 +156,7 @@ pub(super) fn listing(f: &Function, allocation: &Allocation) -> String {
         Place::Frame(at) => format!("[frame+{at}]"),
         Place::Constant(i) => match (f.insts[i].op, f.insts[i].sources.first()) {
             (_, Some(Source::Const(bits))) => format!("{bits:#010x}"),
+            (_, Some(Source::Wide(bits))) => format!("{bits:#018x}"),
             _ => "[ramp]".to_owned(),
         },
     };
@@ -181,6 +183,7 @@ fn line(out: &mut String, inst: &Inst, name: &impl Fn(Reg) -> String) {
     operands.extend(inst.sources.iter().map(|s| match *s {
         Source::Reg(r) => name(r),
         Source::Const(bits) => format!("{bits:#010x}"),
+        Source::Wide(bits) => format!("{bits:#018x}"),
     }));
     if let Some(mem) = inst.mem {
         let base = match mem.base {

@@ -39,6 +39,16 @@ pub(super) struct Evex {
     /// 0: none, 1: `66`, 2: `F3`, 3: `F2`.
     pub(super) prefix: u8,
     pub(super) opcode: u8,
+    /// Whether lanes have eight bytes.
+    pub(super) wide: bool,
+}
+
+pub(super) const fn evex(map: u8, prefix: u8, opcode: u8) -> Evex {
+    Evex { map, prefix, opcode, wide: false }
+}
+
+pub(super) const fn evex_wide(map: u8, prefix: u8, opcode: u8) -> Evex {
+    Evex { map, prefix, opcode, wide: true }
 }
 
 /// How an EVEX instruction is masked, and whether its memory operand is one element for all lanes.
@@ -61,7 +71,9 @@ pub(super) struct Asm {
     code: Vec<u8>,
     pool: Vec<u8>,
     words: BTreeMap<u32, u32>,
+    doubles: BTreeMap<u64, u32>,
     ramps: BTreeMap<i32, u32>,
+    wide_ramps: BTreeMap<i64, u32>,
     fixups: Vec<Fixup>,
     labels: BTreeMap<u32, usize>,
 }
@@ -82,6 +94,26 @@ impl Asm {
         let pool = &mut self.pool;
         let at = *self.ramps.entry(step).or_insert_with(|| {
             (0..16).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
+            pool.len() as u32 - 64
+        });
+        Operand::Pool(at)
+    }
+
+    /// The place of a 64-bit constant in the pool.
+    pub(super) fn double(&mut self, bits: u64) -> Operand {
+        let pool = &mut self.pool;
+        let at = *self.doubles.entry(bits).or_insert_with(|| {
+            pool.extend(bits.to_le_bytes());
+            pool.len() as u32 - 8
+        });
+        Operand::Pool(at)
+    }
+
+    /// The place of a ramp of eight lanes in the pool.
+    pub(super) fn wide_ramp(&mut self, step: i64) -> Operand {
+        let pool = &mut self.pool;
+        let at = *self.wide_ramps.entry(step).or_insert_with(|| {
+            (0..8).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
             pool.len() as u32 - 64
         });
         Operand::Pool(at)
@@ -109,7 +141,7 @@ impl Asm {
         let inverted = (reg >> 3 & 1) << 7 | x << 6 | b << 5 | (reg >> 4 & 1) << 4;
         self.code.push(0x62);
         self.code.push(inverted ^ 0xf0 | op.map);
-        self.code.push((!second & 15) << 3 | 1 << 2 | op.prefix);
+        self.code.push(u8::from(op.wide) << 7 | (!second & 15) << 3 | 1 << 2 | op.prefix);
         let (z, broadcast) = (u8::from(with.zeroing) << 7, u8::from(with.broadcast) << 4);
         self.code.push(z | 0b10 << 5 | broadcast | (!second >> 4 & 1) << 3 | with.mask);
         self.code.push(op.opcode);

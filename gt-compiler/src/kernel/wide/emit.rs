@@ -1,7 +1,7 @@
 //! Writes a nest as linear code: loops, addresses, and each value in the outermost loop it depends on.
 //!
 //! The vectorized loop runs in blocks of several vectors and ends with masked vectors. Rows are summed in as many lanes as they have
-//! accumulators, columns in one lane each. Refused: dtypes of eight bytes, functions the host computes, strided narrow elements, and rows
+//! accumulators, columns in one lane each. Refused: functions the host computes, strided narrow elements, and rows
 //! summed across.
 
 use gt_ir::DType;
@@ -21,6 +21,9 @@ const LANES: usize = 16;
 
 /// A value in each vector handled together, or once for all.
 type Values = SmallVec<[Value; 4]>;
+
+/// An accumulator of sixteen lanes; elements of four bytes need the first register only.
+type Sum = [Reg; 2];
 
 /// Which part of the vectorized loop is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +54,7 @@ struct Emitter<'n> {
     load_at: Vec<Option<Place>>,
     store_at: Vec<Place>,
     /// The accumulators of each store.
-    sums: Vec<SmallVec<[Reg; 4]>>,
+    sums: Vec<SmallVec<[Sum; 4]>>,
     /// Of the split parallel and the split reduce loop.
     ranges: [(Reg, Reg); 2],
 }
@@ -91,11 +94,6 @@ pub(super) fn emit(nest: &Nest) -> Result<Function, Unsupported> {
 /// Refuses early what would be refused on the way.
 fn check(nest: &Nest) -> Result<(), Unsupported> {
     let spec = &nest.spec;
-    let dtypes =
-        spec.buffers.iter().chain(&spec.scalars).copied().chain(spec.nodes.iter().map(|n| n.dtype));
-    if dtypes.into_iter().any(|d| d.size() == 8) {
-        return Err(Unsupported("a dtype of eight bytes"));
-    }
     if nest.gathers_rows()
         || (nest.folds() && spec.fold_order == FoldOrder::Rows && nest.vector.is_none())
     {
@@ -115,7 +113,8 @@ fn unroll(nest: &Nest) -> usize {
         return nest.accumulators(DType::F32).div_ceil(LANES);
     }
     let weight: usize = nest.spec.nodes.iter().map(|n| weight(&n.expr)).sum();
-    let most = match weight {
+    let has_pairs = nest.spec.nodes.iter().any(|n| n.dtype.size() == 8);
+    let most = match weight << u32::from(has_pairs) {
         0..24 => 4,
         24..80 => 2,
         _ => 1,
@@ -136,13 +135,17 @@ fn weight(expr: &Expr) -> usize {
 
 /// The dtype accumulators have: 16-bit floats add up in `f32`.
 fn sum_dtype(dtype: DType) -> DType {
-    if dtype.is_float() { DType::F32 } else { dtype }
+    match dtype {
+        DType::Bf16 | DType::F16 => DType::F32,
+        _ => dtype,
+    }
 }
 
 fn width(dtype: DType) -> Width {
     match dtype.size() {
         1 => Width::Byte,
         2 => Width::Half,
+        8 => Width::Double,
         _ => Width::Word,
     }
 }
@@ -178,13 +181,19 @@ impl Emitter<'_> {
         for (id, node) in spec.nodes.iter().enumerate() {
             match &node.expr {
                 Expr::Load { buffer, access } => self.load_at[id] = Some(place(*buffer, access)),
+                Expr::Index(access) => {
+                    let base = self.number(access.offset);
+                    self.load_at[id] = Some(Place { base, index: None, disp: 0 });
+                }
                 Expr::Scalar(slot) => {
                     let dst = self.f.reg(Class::Vector);
                     let mem = at(spec.buffers.len() + usize::from(*slot));
-                    self.f.push(Inst { mem, ..Inst::new(Op::Splat, Some(dst), &[]) });
+                    let op = Op::Splat { wide: node.dtype.size() == 8 };
+                    self.f.push(Inst { mem, ..Inst::new(op, Some(dst), &[]) });
                     let v = Source::Reg(dst);
                     self.values[id] = smallvec![match node.dtype {
                         DType::Bool => Value::Mask(self.f.nonzero(v)),
+                        DType::F64 | DType::I64 => Value::Pair([v; 2]),
                         _ => Value::Lanes(v),
                     }];
                 }
@@ -322,11 +331,15 @@ impl Emitter<'_> {
         let spec = &self.nest.spec;
         let mut known = Vec::new();
         for id in 0..spec.nodes.len() {
-            if let (Expr::Load { buffer, access }, Some(place)) =
-                (&spec.nodes[id].expr, self.load_at[id])
-            {
-                let stride =
-                    self.nest.stride(access, at) * spec.buffers[usize::from(*buffer)].size() as i64;
+            let (access, size) = match &spec.nodes[id].expr {
+                Expr::Load { buffer, access } => {
+                    (access, spec.buffers[usize::from(*buffer)].size())
+                }
+                Expr::Index(access) => (access, 1),
+                _ => continue,
+            };
+            if let Some(place) = self.load_at[id] {
+                let stride = self.nest.stride(access, at) * size as i64;
                 self.load_at[id] = Some(self.step(place, index, stride, &mut known)?);
             }
         }
@@ -428,8 +441,9 @@ impl Emitter<'_> {
                 let v = self.operand(*a, u);
                 self.f.cast(dtype_of(*a), node.dtype, v)
             }
+            (Expr::Index(access), Some(place)) => self.index(access, place, u, part),
             (Expr::Load { .. } | Expr::Scalar(_) | Expr::Index(_), _) => {
-                Err(Unsupported("positions as values"))
+                Err(Unsupported("a value without a place"))
             }
         }
     }
@@ -457,6 +471,9 @@ impl Emitter<'_> {
     ) -> Result<Value, Unsupported> {
         let stride = self.lane_stride(access, dtype, part);
         let mem = self.mem(place, stride * (u * LANES) as i64)?;
+        if dtype.size() == 8 {
+            return self.load_pair(stride, mem, part);
+        }
         let mask = if let Part::Tail(_, mask) = part { Some(mask) } else { None };
         let dst = self.f.reg(Class::Vector);
         if stride == dtype.size() as i64 {
@@ -466,17 +483,102 @@ impl Emitter<'_> {
                 ..Inst::new(Op::Load(width(dtype)), Some(dst), &[])
             });
         } else if stride == 0 {
-            let op = if dtype.size() == 4 { Op::Splat } else { Op::SplatNarrow(width(dtype)) };
+            let op = match width(dtype) {
+                Width::Word => Op::Splat { wide: false },
+                narrow => Op::SplatNarrow(narrow),
+            };
             self.f.push(Inst { mem: Some(mem), ..Inst::new(op, Some(dst), &[]) });
         } else {
             let (mem, mask) = self.spread(dtype, stride, mem, mask)?;
             self.f.push(Inst {
                 mem: Some(mem),
                 mask: Some(mask),
-                ..Inst::new(Op::Gather, Some(dst), &[])
+                ..Inst::new(Op::Gather { wide: false }, Some(dst), &[])
             });
         }
         Ok(self.f.loaded(dtype, Source::Reg(dst)))
+    }
+
+    /// Sixteen elements of eight bytes.
+    fn load_pair(&mut self, stride: i64, mem: Mem, part: Part) -> Result<Value, Unsupported> {
+        if stride == 0 {
+            let dst = self.f.reg(Class::Vector);
+            let op = Op::Splat { wide: true };
+            self.f.push(Inst { mem: Some(mem), ..Inst::new(op, Some(dst), &[]) });
+            return Ok(Value::Pair([Source::Reg(dst); 2]));
+        }
+        let mut pair = [Source::Wide(0); 2];
+        for (half, out) in pair.iter_mut().enumerate() {
+            let (mut mem, mut mask) = (half_mem(mem, stride, half)?, self.half_mask(part, half));
+            let dst = self.f.reg(Class::Vector);
+            let mut op = Op::Load(Width::Double);
+            if stride != 8 {
+                let (spread, used) = self.spread(DType::F64, stride, mem, mask)?;
+                (mem, mask, op) = (spread, Some(used), Op::Gather { wide: true });
+            }
+            self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, Some(dst), &[]) });
+            *out = Source::Reg(dst);
+        }
+        Ok(Value::Pair(pair))
+    }
+
+    /// Which of eight lanes count.
+    fn half_mask(&mut self, part: Part, half: usize) -> Option<Reg> {
+        match part {
+            Part::Tail(_, mask) if half == 1 => Some(self.f.upper(mask)),
+            Part::Tail(_, mask) => Some(mask),
+            Part::Outside | Part::Block => None,
+        }
+    }
+
+    fn store_pair(
+        &mut self,
+        stride: i64,
+        mem: Mem,
+        value: [Source; 2],
+        part: Part,
+    ) -> Result<(), Unsupported> {
+        for (half, value) in value.into_iter().enumerate() {
+            let value = self.f.held(value);
+            if part == Part::Outside {
+                let mask = Some(self.f.make_in(Class::Mask, Op::MaskFirst, &[]));
+                let op = Op::Store(Width::Double);
+                self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
+                return Ok(());
+            }
+            let (mut mem, mut mask) = (half_mem(mem, stride, half)?, self.half_mask(part, half));
+            let mut op = Op::Store(Width::Double);
+            if stride != 8 {
+                let (spread, used) = self.spread(DType::F64, stride, mem, mask)?;
+                (mem, mask, op) = (spread, Some(used), Op::Scatter { wide: true });
+            }
+            self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
+        }
+        Ok(())
+    }
+
+    /// Positions as values.
+    fn index(
+        &mut self,
+        access: &Access,
+        place: Place,
+        u: usize,
+        part: Part,
+    ) -> Result<Value, Unsupported> {
+        let stride = match (part, self.nest.vector) {
+            (Part::Outside, _) | (_, None) => 0,
+            (_, Some(v)) => self.nest.stride(access, v),
+        };
+        let mem = self.mem(place, stride * (u * LANES) as i64)?;
+        let first = self.general(Op::Address, &[], Some(mem));
+        let first = self.f.make(Op::SplatGeneral, &[Source::Reg(first)]);
+        if stride == 0 {
+            return Ok(Value::Pair([first; 2]));
+        }
+        let ramp = Source::Reg(self.f.constant(Op::WideRamp(stride), &[]));
+        let half = stride.wrapping_mul(LANES as i64 / 2) as u64;
+        let low = self.f.long_sum(first, ramp);
+        Ok(Value::Pair([low, self.f.long_sum(low, Source::Wide(half))]))
     }
 
     /// The address and the mask (to be used up) of lanes that do not lie side by side.
@@ -488,7 +590,7 @@ impl Emitter<'_> {
         mask: Option<Reg>,
     ) -> Result<(Mem, Reg), Unsupported> {
         let reach = i32::try_from(stride * LANES as i64);
-        let (4, Ok(_)) = (dtype.size(), reach) else {
+        let (4 | 8, Ok(_)) = (dtype.size(), reach) else {
             return Err(Unsupported("strided narrow elements"));
         };
         let base = match (mem.index, mem.base) {
@@ -514,20 +616,23 @@ impl Emitter<'_> {
         let dtype = self.nest.spec.buffers[usize::from(store.buffer)];
         let stride = self.lane_stride(&store.access, dtype, part);
         let mem = self.mem(self.store_at[i], stride * (u * LANES) as i64)?;
+        if stride == 0 && part != Part::Outside {
+            return Err(Unsupported("lanes stored to one place"));
+        }
+        if let Value::Pair(value) = value {
+            return self.store_pair(stride, mem, value, part);
+        }
         let value = self.f.stored(dtype, value)?;
         let value = Source::Reg(self.f.register(value));
         let mut mask = if let Part::Tail(_, mask) = part { Some(mask) } else { None };
         if stride == 0 {
-            if part != Part::Outside {
-                return Err(Unsupported("lanes stored to one place"));
-            }
             mask = Some(self.f.make_in(Class::Mask, Op::MaskFirst, &[]));
         } else if stride != dtype.size() as i64 {
             let (mem, mask) = self.spread(dtype, stride, mem, mask)?;
             self.f.push(Inst {
                 mem: Some(mem),
                 mask: Some(mask),
-                ..Inst::new(Op::Scatter, None, &[value])
+                ..Inst::new(Op::Scatter { wide: false }, None, &[value])
             });
             return Ok(());
         }
@@ -562,10 +667,10 @@ impl Emitter<'_> {
     }
 
     /// A value as accumulators hold it.
-    fn summand(&mut self, value: Value) -> Source {
+    fn summand(&mut self, value: Value) -> Value {
         match value {
-            Value::Lanes(v) => v,
-            Value::Mask(m) => self.f.of_mask(m, 1),
+            Value::Mask(m) => Value::Lanes(self.f.of_mask(m, 1)),
+            other => other,
         }
     }
 
@@ -580,17 +685,23 @@ impl Emitter<'_> {
     ) -> Result<(), Unsupported> {
         let dtype = self.nest.spec.node(store.value).dtype;
         let value = self.summand(value);
-        let (at, mask) = match part {
-            Part::Tail(at, mask) if self.reduces_vectors() => (at, Some(mask)),
-            _ => (u, None),
+        let masked = self.reduces_vectors() && matches!(part, Part::Tail(..));
+        let at = match part {
+            Part::Tail(at, _) if masked => at,
+            _ => u,
         };
-        let sum = self.sums[i][at];
-        let after = self.combine(op, dtype, Source::Reg(sum), value)?;
-        self.f.push(Inst {
-            mask,
-            merge: mask.is_some(),
-            ..Inst::new(Op::Move, Some(sum), &[after])
-        });
+        let sums = self.sums[i][at % self.sums[i].len()];
+        let after = self.combine(op, dtype, held_sum(sums, dtype), value)?;
+        let (after, wide): (SmallVec<[Source; 2]>, bool) = match after {
+            Value::Pair(pair) => (pair.into_iter().collect(), true),
+            Value::Lanes(v) => (smallvec![v], false),
+            Value::Mask(_) => return Err(Unsupported("a fold by comparison")),
+        };
+        for (half, after) in after.into_iter().enumerate() {
+            let mask = if masked { self.half_mask(part, half) } else { None };
+            let inst = Inst::new(Op::Move { wide }, Some(sums[half]), &[after]);
+            self.f.push(Inst { mask, merge: mask.is_some(), ..inst });
+        }
         Ok(())
     }
 
@@ -598,18 +709,15 @@ impl Emitter<'_> {
         &mut self,
         op: Binary,
         dtype: DType,
-        a: Source,
-        b: Source,
-    ) -> Result<Source, Unsupported> {
+        a: Value,
+        b: Value,
+    ) -> Result<Value, Unsupported> {
         let (op, dtype) = match (op, sum_dtype(dtype)) {
             (Binary::Add, DType::Bool) => (Binary::Max, DType::I32),
             (op, DType::Bool) => (op, DType::I32),
             (op, dtype) => (op, dtype),
         };
-        match self.f.binary(op, dtype, Value::Lanes(a), Value::Lanes(b))? {
-            Value::Lanes(v) => Ok(v),
-            Value::Mask(_) => Err(Unsupported("a fold by comparison")),
-        }
+        self.f.binary(op, dtype, a, b)
     }
 
     fn start_sums(&mut self, part: Part) {
@@ -618,15 +726,18 @@ impl Emitter<'_> {
         for store in &nest.spec.stores {
             let mut sums = SmallVec::new();
             if let Some(op) = store.fold {
-                let identity = identity(op, nest.spec.node(store.value).dtype);
-                let n = if part == Part::Outside && self.reduces_vectors() {
-                    self.unroll
-                } else {
-                    self.vectors(part).len()
+                let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+                let (identity, wide) = (identity(op, dtype), dtype.size() == 8);
+                let across = part == Part::Outside && self.reduces_vectors();
+                let n = match across {
+                    true => nest.accumulators(dtype).div_ceil(LANES),
+                    false => self.vectors(part).len(),
                 };
                 for _ in 0..n {
-                    let sum = self.f.reg(Class::Vector);
-                    self.f.push(Inst::new(Op::Move, Some(sum), &[Source::Const(identity)]));
+                    let sum = [0, 1].map(|_| self.f.reg(Class::Vector));
+                    for &half in if wide { &sum[..] } else { &sum[..1] } {
+                        self.f.push(Inst::new(Op::Move { wide }, Some(half), &[identity]));
+                    }
                     sums.push(sum);
                 }
             }
@@ -641,15 +752,15 @@ impl Emitter<'_> {
             let Some(op) = store.fold else { continue };
             let dtype = nest.spec.node(store.value).dtype;
             let to = nest.spec.buffers[usize::from(store.buffer)];
-            let mut sums: SmallVec<[Source; 4]> =
-                self.sums[i].iter().map(|&r| Source::Reg(r)).collect();
+            let mut sums: SmallVec<[Value; 4]> =
+                self.sums[i].iter().map(|&r| held_sum(r, dtype)).collect();
             if self.reduces_vectors() {
                 sums = smallvec![self.fold(op, dtype, &sums)?];
             }
             for (u, sum) in sums.into_iter().enumerate() {
-                let value = match dtype {
-                    DType::Bool => Value::Mask(self.f.nonzero(sum)),
-                    _ => Value::Lanes(sum),
+                let value = match (dtype, sum) {
+                    (DType::Bool, Value::Lanes(v)) => Value::Mask(self.f.nonzero(v)),
+                    _ => sum,
                 };
                 let value = self.f.cast(sum_dtype(dtype), to, value)?;
                 self.store(i, store, value, u, part)?;
@@ -659,14 +770,29 @@ impl Emitter<'_> {
     }
 
     /// By halves, down to the first lane.
-    fn fold(&mut self, op: Binary, dtype: DType, sums: &[Source]) -> Result<Source, Unsupported> {
+    fn fold(&mut self, op: Binary, dtype: DType, sums: &[Value]) -> Result<Value, Unsupported> {
         let mut total = sums[0];
         for &other in &sums[1..] {
             total = self.combine(op, dtype, total, other)?;
         }
-        let mut distance = self.nest.accumulators(DType::F32).min(LANES) / 2;
-        while distance > 0 {
-            let other = self.f.exchanged(total, distance);
+        let n = self.nest.accumulators(sum_dtype(dtype));
+        if let Value::Pair([low, high]) = total {
+            total = Value::Pair([low; 2]);
+            if n == LANES {
+                total = self.combine(op, dtype, total, Value::Pair([high; 2]))?;
+            }
+        }
+        // In lanes of four bytes.
+        let (mut distance, last) = match total {
+            Value::Pair(_) => (n.min(LANES / 2), 1),
+            _ => (n.min(LANES) / 2, 0),
+        };
+        while distance > last {
+            let other = match total {
+                Value::Pair([v, _]) => Value::Pair([self.f.exchanged(v, distance); 2]),
+                Value::Lanes(v) => Value::Lanes(self.f.exchanged(v, distance)),
+                Value::Mask(_) => break,
+            };
             total = self.combine(op, dtype, total, other)?;
             distance /= 2;
         }
@@ -674,15 +800,36 @@ impl Emitter<'_> {
     }
 }
 
-/// The bits that change nothing when combined.
-fn identity(op: Binary, dtype: DType) -> u32 {
+/// Half of the addresses of sixteen elements `stride` bytes apart.
+fn half_mem(mem: Mem, stride: i64, half: usize) -> Result<Mem, Unsupported> {
+    let disp = i64::from(mem.disp) + stride * (half * LANES / 2) as i64;
+    Ok(Mem { disp: i32::try_from(disp).map_err(|_| Unsupported("a huge offset"))?, ..mem })
+}
+
+/// The lanes of an accumulator.
+fn held_sum(sum: Sum, dtype: DType) -> Value {
+    match dtype.size() {
+        8 => Value::Pair(sum.map(Source::Reg)),
+        _ => Value::Lanes(Source::Reg(sum[0])),
+    }
+}
+
+/// What changes nothing when combined.
+fn identity(op: Binary, dtype: DType) -> Source {
+    let wide = |v: f64, i: i64| match dtype {
+        DType::F64 => Source::Wide(v.to_bits()),
+        _ => Source::Wide(i as u64),
+    };
     match (op, dtype) {
-        (Binary::Max, DType::I32) => i32::MIN as u32,
-        (Binary::Min, DType::I32) => i32::MAX as u32,
-        (Binary::Min, DType::U8) => 255,
-        (Binary::Min, DType::Bool) => 1,
-        (Binary::Max, _) if dtype.is_float() => f32::NEG_INFINITY.to_bits(),
-        (Binary::Min, _) if dtype.is_float() => f32::INFINITY.to_bits(),
-        _ => 0,
+        (Binary::Max, DType::F64 | DType::I64) => wide(f64::NEG_INFINITY, i64::MIN),
+        (Binary::Min, DType::F64 | DType::I64) => wide(f64::INFINITY, i64::MAX),
+        (_, DType::F64 | DType::I64) => Source::Wide(0),
+        (Binary::Max, DType::I32) => Source::Const(i32::MIN as u32),
+        (Binary::Min, DType::I32) => Source::Const(i32::MAX as u32),
+        (Binary::Min, DType::U8) => Source::Const(255),
+        (Binary::Min, DType::Bool) => Source::Const(1),
+        (Binary::Max, _) if dtype.is_float() => Source::Const(f32::NEG_INFINITY.to_bits()),
+        (Binary::Min, _) if dtype.is_float() => Source::Const(f32::INFINITY.to_bits()),
+        _ => Source::Const(0),
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{
     alloc::{Allocation, Place},
-    asm::{Address, Asm, Evex, Modifiers, Operand, RBP, RSP},
+    asm::{Address, Asm, Evex, Modifiers, Operand, RBP, RSP, evex, evex_wide},
     ir::{Base, Function, Inst, Mem, Op, Reg, Source, Width},
 };
 
@@ -16,14 +16,11 @@ const RAX: u8 = 0;
 const R11: u8 = 11;
 const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
 
-const fn evex(map: u8, prefix: u8, opcode: u8) -> Evex {
-    Evex { map, prefix, opcode }
-}
-
 const MOVE: Evex = evex(1, 0, 0x28);
 const LOAD: Evex = evex(1, 0, 0x10);
 const STORE: Evex = evex(1, 0, 0x11);
 const SPLAT: Evex = evex(2, 1, 0x18);
+const SPLAT_WIDE: Evex = evex_wide(2, 1, 0x19);
 const SPLAT_GENERAL: Evex = evex(2, 1, 0x7c);
 const XOR: Evex = evex(1, 1, 0xef);
 
@@ -67,18 +64,20 @@ impl Encoder<'_> {
         self.allocation.places[r.0 as usize]
     }
 
-    /// A constant of the pool; `true` if it is one word for all lanes.
-    fn pooled(&mut self, inst: usize) -> (Operand, bool) {
+    /// A constant of the pool, and the instruction that puts it in a register.
+    fn pooled(&mut self, inst: usize) -> (Operand, Evex) {
         match (self.f.insts[inst].op, self.f.insts[inst].sources.first()) {
-            (Op::Ramp(step), _) => (self.asm.ramp(step), false),
-            (_, Some(&Source::Const(bits))) => (self.asm.word(bits), true),
-            _ => (self.asm.word(0), true),
+            (Op::Ramp(step), _) => (self.asm.ramp(step), LOAD),
+            (Op::WideRamp(step), _) => (self.asm.wide_ramp(step), LOAD),
+            (_, Some(&Source::Wide(bits))) => (self.asm.double(bits), SPLAT_WIDE),
+            (_, Some(&Source::Const(bits))) => (self.asm.word(bits), SPLAT),
+            _ => (self.asm.word(0), SPLAT),
         }
     }
 
     fn load_constant(&mut self, to: u8, inst: usize) {
-        let (operand, broadcast) = self.pooled(inst);
-        self.asm.evex(if broadcast { SPLAT } else { LOAD }, to, 0, operand, Modifiers::default());
+        let (operand, op) = self.pooled(inst);
+        self.asm.evex(op, to, 0, operand, Modifiers::default());
     }
 
     /// A source in a vector register.
@@ -88,6 +87,11 @@ impl Encoder<'_> {
             Source::Const(bits) => {
                 let word = self.asm.word(bits);
                 self.asm.evex(SPLAT, VECTOR[i], 0, word, Modifiers::default());
+                VECTOR[i]
+            }
+            Source::Wide(bits) => {
+                let double = self.asm.double(bits);
+                self.asm.evex(SPLAT_WIDE, VECTOR[i], 0, double, Modifiers::default());
                 VECTOR[i]
             }
         }
@@ -109,10 +113,14 @@ impl Encoder<'_> {
     fn last(&mut self, inst: &Inst, i: usize) -> (Operand, bool) {
         match inst.sources[i] {
             Source::Const(bits) => (self.asm.word(bits), true),
+            Source::Wide(bits) => (self.asm.double(bits), true),
             Source::Reg(r) => match self.place(r) {
                 Place::Register(n) => (Operand::Register(n), false),
                 Place::Frame(at) => (Operand::Memory(Address::frame(at)), false),
-                Place::Constant(inst) => self.pooled(inst),
+                Place::Constant(inst) => {
+                    let (operand, op) = self.pooled(inst);
+                    (operand, op.opcode != LOAD.opcode)
+                }
             },
         }
     }
@@ -131,7 +139,7 @@ impl Encoder<'_> {
     fn mask_source(&mut self, inst: &Inst, i: usize) -> u8 {
         match inst.sources[i] {
             Source::Reg(r) => self.mask_reg(r, MASK[i]),
-            Source::Const(_) => MASK[i],
+            Source::Const(_) | Source::Wide(_) => MASK[i],
         }
     }
 
@@ -149,7 +157,7 @@ impl Encoder<'_> {
     fn general_source(&mut self, inst: &Inst, i: usize, scratch: u8) -> u8 {
         match inst.sources[i] {
             Source::Reg(r) => self.general_reg(r, scratch),
-            Source::Const(_) => scratch,
+            Source::Const(_) | Source::Wide(_) => scratch,
         }
     }
 
@@ -222,53 +230,47 @@ impl Encoder<'_> {
                 self.to(inst, |e, d| e.asm.evex(evex(1, 1, 0x72), variant, d, a, with));
             }
             Op::Lookup(table) => self.lookup(inst, table),
-            Op::RoundHalf => {
-                let a = self.vector(inst, 0);
-                let with = Modifiers { imm: Some(0), ..Modifiers::default() };
-                let half = Operand::Register(VECTOR[2]);
-                self.asm.evex(evex(3, 1, 0x1d), a, 0, half, with);
-                self.to(inst, |e, d| {
-                    e.asm.evex(evex(2, 1, 0x13), d, 0, half, Modifiers::default())
-                });
-            }
-            Op::Blend => {
+            Op::Blend { wide } => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
                 let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
                 let with = Modifiers { mask, broadcast, ..Modifiers::default() };
-                self.to(inst, |e, d| e.asm.evex(evex(2, 1, 0x64), d, a, b, with));
+                self.to(inst, |e, d| e.asm.evex(Evex { wide, ..evex(2, 1, 0x64) }, d, a, b, with));
             }
             Op::MaskedConst => {
                 let (word, _) = self.last(inst, 0);
                 let with = self.modifiers(inst);
-                self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, word, with));
+                let op =
+                    if matches!(inst.sources[0], Source::Wide(_)) { SPLAT_WIDE } else { SPLAT };
+                self.to(inst, |e, d| e.asm.evex(op, d, 0, word, with));
             }
-            Op::Move => {
+            Op::Move { wide } => {
                 let a = self.vector(inst, 0);
                 let with = self.modifiers(inst);
                 self.to(inst, |e, d| {
                     if d != a || with.mask != 0 {
-                        e.asm.evex(MOVE, d, 0, Operand::Register(a), with);
+                        let op = if wide { evex_wide(1, 1, 0x28) } else { MOVE };
+                        e.asm.evex(op, d, 0, Operand::Register(a), with);
                     }
                 });
             }
-            Op::Exchange { groups, order } => {
-                let a = self.vector(inst, 0);
-                let with = Modifiers { imm: Some(order), ..Modifiers::default() };
-                let (op, second) =
-                    if groups { (evex(3, 1, 0x23), a) } else { (evex(1, 1, 0x70), 0) };
-                self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
+            Op::RoundHalf | Op::Narrow(_) | Op::Extend | Op::Join | Op::Exchange { .. } => {
+                self.lane_inst(inst)
             }
-            Op::Splat
+            Op::Splat { .. }
+            | Op::SplatGeneral
             | Op::SplatNarrow(_)
             | Op::Ramp(_)
+            | Op::WideRamp(_)
             | Op::Load(_)
             | Op::Store(_)
-            | Op::Gather
-            | Op::Scatter => self.memory_inst(inst),
+            | Op::Gather { .. }
+            | Op::Scatter { .. } => self.memory_inst(inst),
             Op::MaskBinary(..)
             | Op::MaskNot
             | Op::MaskMove
             | Op::MaskOnes
+            | Op::MaskUpper
+            | Op::MaskJoin
             | Op::MaskFirst
             | Op::MaskCount => self.mask_inst(inst),
             Op::Constant(_)
@@ -281,19 +283,68 @@ impl Encoder<'_> {
         }
     }
 
+    /// What changes the width of lanes, or their places.
+    fn lane_inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::RoundHalf => {
+                let a = self.vector(inst, 0);
+                let with = Modifiers { imm: Some(0), ..Modifiers::default() };
+                let half = Operand::Register(VECTOR[2]);
+                self.asm.evex(evex(3, 1, 0x1d), a, 0, half, with);
+                self.to(inst, |e, d| {
+                    e.asm.evex(evex(2, 1, 0x13), d, 0, half, Modifiers::default())
+                });
+            }
+            Op::Narrow(op) => {
+                let (a, lower) = (self.vector(inst, 0), VECTOR[2]);
+                self.asm.evex(op, a, 0, Operand::Register(lower), Modifiers::default());
+                self.to(inst, |e, d| {
+                    e.asm.evex(MOVE, d, 0, Operand::Register(lower), Modifiers::default());
+                });
+            }
+            Op::Extend => {
+                let a = Operand::Register(self.vector(inst, 0));
+                self.to(inst, |e, d| e.asm.evex(evex(2, 1, 0x25), d, 0, a, Modifiers::default()));
+            }
+            Op::Join => {
+                let (a, b) = (self.vector(inst, 0), Operand::Register(self.vector(inst, 1)));
+                let with = Modifiers { imm: Some(1), ..Modifiers::default() };
+                self.to(inst, |e, d| e.asm.evex(evex_wide(3, 1, 0x1a), d, a, b, with));
+            }
+            Op::Exchange { groups, order } => {
+                let a = self.vector(inst, 0);
+                let with = Modifiers { imm: Some(order), ..Modifiers::default() };
+                let (op, second) =
+                    if groups { (evex(3, 1, 0x23), a) } else { (evex(1, 1, 0x70), 0) };
+                self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
+            }
+            _ => (),
+        }
+    }
+
     /// What moves vectors from memory and to it.
     fn memory_inst(&mut self, inst: &Inst) {
         match inst.op {
-            Op::Splat if inst.mem.is_none() => {
-                let (word, _) = self.last(inst, 0);
-                self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, word, Modifiers::default()));
+            Op::Splat { wide } => {
+                let op = if wide { SPLAT_WIDE } else { SPLAT };
+                let from = match inst.mem {
+                    Some(_) => Operand::Memory(self.address(inst.mem)),
+                    None => self.last(inst, 0).0,
+                };
+                self.to(inst, |e, d| e.asm.evex(op, d, 0, from, Modifiers::default()));
             }
-            Op::Splat => {
-                let at = Operand::Memory(self.address(inst.mem));
-                self.to(inst, |e, d| e.asm.evex(SPLAT, d, 0, at, Modifiers::default()));
+            Op::SplatGeneral => {
+                let from = Operand::Register(self.general_source(inst, 0, RAX));
+                self.to(inst, |e, d| {
+                    e.asm.evex(evex_wide(2, 1, 0x7c), d, 0, from, Modifiers::default());
+                });
             }
             Op::Ramp(step) => {
                 let ramp = self.asm.ramp(step);
+                self.to(inst, |e, d| e.asm.evex(LOAD, d, 0, ramp, Modifiers::default()));
+            }
+            Op::WideRamp(step) => {
+                let ramp = self.asm.wide_ramp(step);
                 self.to(inst, |e, d| e.asm.evex(LOAD, d, 0, ramp, Modifiers::default()));
             }
             Op::SplatNarrow(width) => {
@@ -306,6 +357,7 @@ impl Encoder<'_> {
             }
             Op::Load(width) => {
                 let op = match width {
+                    Width::Double => evex_wide(1, 1, 0x10),
                     Width::Word => LOAD,
                     Width::Byte => evex(2, 1, 0x31),
                     Width::Half => evex(2, 1, 0x33),
@@ -315,6 +367,7 @@ impl Encoder<'_> {
             }
             Op::Store(width) => {
                 let op = match width {
+                    Width::Double => evex_wide(1, 1, 0x11),
                     Width::Word => STORE,
                     Width::Byte => evex(2, 2, 0x31),
                     Width::Half => evex(2, 2, 0x33),
@@ -323,19 +376,19 @@ impl Encoder<'_> {
                 let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
                 self.asm.evex(op, value, 0, at, with);
             }
-            Op::Gather => {
+            Op::Gather { wide } => {
                 let (at, mut with) =
                     (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
                 with.zeroing = false; // lanes left out keep the zeros written first
                 self.to(inst, |e, d| {
                     e.asm.evex(XOR, d, d, Operand::Register(d), Modifiers::default());
-                    e.asm.evex(evex(2, 1, 0x92), d, 0, at, with);
+                    e.asm.evex(Evex { wide, ..evex(2, 1, 0x92) }, d, 0, at, with);
                 });
             }
-            Op::Scatter => {
+            Op::Scatter { wide } => {
                 let value = self.vector(inst, 0);
                 let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-                self.asm.evex(evex(2, 1, 0xa2), value, 0, at, with);
+                self.asm.evex(Evex { wide, ..evex(2, 1, 0xa2) }, value, 0, at, with);
             }
             _ => (),
         }
@@ -397,6 +450,14 @@ impl Encoder<'_> {
                 let opcode = if matches!(inst.op, Op::MaskNot) { 0x44 } else { 0x90 };
                 let a = Operand::Register(self.mask_source(inst, 0));
                 self.to(inst, |e, d| e.asm.vex((1, 0, opcode), false, d, 0, a));
+            }
+            Op::MaskUpper => {
+                let a = self.mask_source(inst, 0);
+                self.to(inst, |e, d| e.asm.raw(&[0xc4, 0xe3, 0xf9, 0x30, 0xc0 | d << 3 | a, 8])); // kshiftrw
+            }
+            Op::MaskJoin => {
+                let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
+                self.to(inst, |e, d| e.asm.vex((1, 1, 0x4b), true, d, b, Operand::Register(a)));
             }
             Op::MaskOnes => {
                 self.to(inst, |e, d| e.asm.vex((1, 0, 0x46), true, d, d, Operand::Register(d)))

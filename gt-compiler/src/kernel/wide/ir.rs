@@ -10,7 +10,7 @@ use super::asm::Evex;
 /// What a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Sixteen lanes of 32 bits.
+    /// Sixteen lanes of 32 bits, or eight of 64.
     Vector,
     /// A bit for each lane.
     Mask,
@@ -26,6 +26,8 @@ pub(super) struct Reg(pub(super) u32);
 pub(super) enum Source {
     Reg(Reg),
     Const(u32),
+    /// Of lanes of 64 bits.
+    Wide(u64),
 }
 
 /// Where an address starts.
@@ -49,6 +51,7 @@ pub(super) enum Width {
     Byte,
     Half,
     Word,
+    Double,
 }
 
 /// Instructions, by how their operands are arranged.
@@ -68,22 +71,42 @@ pub(super) enum Op {
     RoundHalf,
     /// A mask: `a op b`.
     Compare(&'static str, Evex, Option<u8>),
-    /// `b` where the mask holds, else `a`.
-    Blend,
+    /// `b` where the mask holds, else `a`; of lanes of 64 bits or of 32.
+    Blend {
+        wide: bool,
+    },
     /// The constant where the mask holds, else 0.
     MaskedConst,
-    Move,
-    /// The same word of memory in all lanes.
-    Splat,
+    Move {
+        wide: bool,
+    },
+    /// The same word of memory, or constant, in all lanes.
+    Splat {
+        wide: bool,
+    },
+    /// A general register in all lanes of 64 bits.
+    SplatGeneral,
     /// The same narrow element of memory in all lanes.
     SplatNarrow(Width),
     Load(Width),
     Store(Width),
     /// Lanes at an address plus a vector of distances; uses the mask up.
-    Gather,
-    Scatter,
+    Gather {
+        wide: bool,
+    },
+    Scatter {
+        wide: bool,
+    },
     /// `0, step, 2 * step, ..`
     Ramp(i32),
+    /// The same in lanes of 64 bits.
+    WideRamp(i64),
+    /// Lanes of 64 bits to the lower half of those of 32; the encoding has the result last.
+    Narrow(Evex),
+    /// The lower half of `a`, then that of `b`.
+    Join,
+    /// The lower lanes of 32 bits as integers of 64.
+    Extend,
     /// Lanes exchanged in groups of 128 bits, or within them.
     Exchange {
         groups: bool,
@@ -93,6 +116,10 @@ pub(super) enum Op {
     MaskNot,
     MaskMove,
     MaskOnes,
+    /// The upper eight lanes as the lower ones.
+    MaskUpper,
+    /// Eight lanes of `a`, above them eight of `b`.
+    MaskJoin,
     /// The first lane only.
     MaskFirst,
     /// As many lanes as the source says, at most all.
@@ -138,7 +165,7 @@ impl Inst {
     pub(super) fn uses(&self) -> impl Iterator<Item = Reg> + '_ {
         let sources = self.sources.iter().filter_map(|s| match s {
             Source::Reg(r) => Some(*r),
-            Source::Const(_) => None,
+            Source::Const(_) | Source::Wide(_) => None,
         });
         let base = self.mem.and_then(|m| match m.base {
             Base::Reg(r) => Some(r),
@@ -150,7 +177,7 @@ impl Inst {
     }
 
     fn has_effect(&self) -> bool {
-        matches!(self.op, Op::Store(_) | Op::Scatter | Op::JumpIfLess { .. } | Op::Label(_))
+        matches!(self.op, Op::Store(_) | Op::Scatter { .. } | Op::JumpIfLess { .. } | Op::Label(_))
     }
 }
 
@@ -185,7 +212,8 @@ impl Function {
     pub(super) fn constant(&mut self, op: Op, sources: &[Source]) -> Reg {
         let same = |i: &&Inst| match (i.op, op) {
             (Op::Ramp(a), Op::Ramp(b)) => a == b,
-            (Op::Splat, Op::Splat) => i.sources.as_slice() == sources,
+            (Op::WideRamp(a), Op::WideRamp(b)) => a == b,
+            (Op::Splat { .. }, Op::Splat { .. }) => i.sources.as_slice() == sources,
             _ => false,
         };
         if let Some(dst) = self.constants.iter().find(same).and_then(|i| i.dst) {

@@ -1,14 +1,15 @@
 //! Arithmetic on sixteen lanes.
 //!
-//! A dtype lies in a register as in the Cranelift path (`super::super::lanes`), save that a `bool` is a mask. Dtypes of eight bytes have no
-//! code. Where the processor does a whole step of a formula in one instruction, it gives the same bits.
+//! A dtype lies in a register as in the Cranelift path (`super::super::lanes`), save that a `bool` is a mask. Dtypes of eight bytes are
+//! in `pairs`. Where the processor does a whole step of a formula in one instruction, it gives the same bits.
 
 use gt_ir::DType;
 
 use super::{
     Unsupported,
-    asm::Evex,
+    asm::evex,
     ir::{Class, Function, Inst, Op, Reg, Source},
+    pairs::Pair,
 };
 use crate::kernel::{
     formulas::{Compare, Formulas},
@@ -19,11 +20,8 @@ use crate::kernel::{
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     Lanes(Source),
+    Pair(Pair),
     Mask(Reg),
-}
-
-const fn evex(map: u8, prefix: u8, opcode: u8) -> Evex {
-    Evex { map, prefix, opcode }
 }
 
 /// Instructions on two vectors.
@@ -83,18 +81,16 @@ impl Function {
     }
 
     /// A source anywhere but last.
-    fn held(&mut self, v: Source) -> Source {
-        match v {
-            Source::Reg(_) => v,
-            Source::Const(_) => Source::Reg(self.constant(Op::Splat, &[v])),
-        }
+    pub(super) fn held(&mut self, v: Source) -> Source {
+        Source::Reg(self.register(v))
     }
 
     /// A register with the value.
     pub(super) fn register(&mut self, v: Source) -> Reg {
         match v {
             Source::Reg(r) => r,
-            Source::Const(_) => self.constant(Op::Splat, &[v]),
+            Source::Const(_) => self.constant(Op::Splat { wide: false }, &[v]),
+            Source::Wide(_) => self.constant(Op::Splat { wide: true }, &[v]),
         }
     }
 
@@ -217,7 +213,10 @@ impl Formulas for Function {
     }
     fn select(&mut self, m: Reg, a: Source, b: Source) -> Source {
         let (b, dst) = (self.held(b), self.reg(Class::Vector));
-        self.push(Inst { mask: Some(m), ..Inst::new(Op::Blend, Some(dst), &[b, a]) });
+        self.push(Inst {
+            mask: Some(m),
+            ..Inst::new(Op::Blend { wide: false }, Some(dst), &[b, a])
+        });
         Source::Reg(dst)
     }
     fn to_float(&mut self, v: Source) -> Source {
@@ -252,7 +251,7 @@ impl Formulas for Function {
 
 impl Function {
     /// Brings a fresh result into the range or precision of its dtype.
-    fn normalize(&mut self, dtype: DType, v: Source) -> Source {
+    pub(super) fn normalize(&mut self, dtype: DType, v: Source) -> Source {
         match dtype {
             DType::F16 => {
                 let v = self.held(v);
@@ -333,6 +332,7 @@ impl Function {
                 return Ok(Value::Mask(self.make_mask(Op::MaskNot, &[Source::Reg(m)])));
             }
             (_, Value::Lanes(v)) => v,
+            (_, Value::Pair(v)) => return self.unary_pair(op, dtype, v),
             (_, Value::Mask(_)) => return Err(Unsupported("arithmetic on bool")),
         };
         let float = dtype.is_float();
@@ -360,6 +360,7 @@ impl Function {
     ) -> Result<Value, Unsupported> {
         let (a, b) = match (a, b) {
             (Value::Lanes(a), Value::Lanes(b)) => (a, b),
+            (Value::Pair(a), Value::Pair(b)) => return self.binary_pair(op, dtype, a, b),
             (Value::Mask(a), Value::Mask(b)) => return self.binary_bool(op, a, b).map(Value::Mask),
             _ => return Err(Unsupported("operands of different kinds")),
         };
@@ -444,6 +445,9 @@ impl Function {
             (Value::Mask(c), Value::Lanes(a), Value::Lanes(b)) => {
                 Value::Lanes(self.select(c, a, b))
             }
+            (Value::Mask(c), Value::Pair(a), Value::Pair(b)) => {
+                Value::Pair(self.select_each(c, a, b))
+            }
             (Value::Mask(c), Value::Mask(a), Value::Mask(b)) => {
                 let (yes, no) = (self.masks(K_AND, c, a), self.masks(K_AND_NOT, c, b));
                 Value::Mask(self.masks(K_OR, yes, no))
@@ -459,7 +463,7 @@ impl Function {
             return Ok(v);
         }
         if is_wide(from) || is_wide(to) {
-            return Err(Unsupported("a dtype of eight bytes"));
+            return self.cast_wide(from, to, v);
         }
         let v = match v {
             Value::Mask(m) => {
@@ -468,6 +472,7 @@ impl Function {
                 ));
             }
             Value::Lanes(v) => v,
+            Value::Pair(_) => return Err(Unsupported("operands of different kinds")),
         };
         if to == DType::Bool {
             let zero = Source::Const(0);
@@ -485,13 +490,17 @@ impl Function {
                 if to == DType::I32 {
                     return Ok(Value::Lanes(int));
                 }
-                let low = self.either(IMAX, int, Source::Const(0));
-                return Ok(Value::Lanes(self.either(IMIN, low, Source::Const(255))));
+                return Ok(Value::Lanes(self.clamp_byte(int)));
             }
             (false, true) => self.to_float(v),
             _ => v,
         };
         Ok(Value::Lanes(self.normalize(to, out)))
+    }
+
+    pub(super) fn clamp_byte(&mut self, v: Source) -> Source {
+        let low = self.either(IMAX, v, Source::Const(0));
+        self.either(IMIN, low, Source::Const(255))
     }
 
     /// Floats towards zero, at most the largest integer; NaN gives 0.

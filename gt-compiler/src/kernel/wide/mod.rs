@@ -9,6 +9,7 @@ mod emit;
 mod encode;
 mod ir;
 mod lanes;
+mod pairs;
 
 use super::nest::Nest;
 

@@ -1,0 +1,253 @@
+//! Arithmetic on elements of eight bytes: sixteen lanes are two registers.
+
+use gt_ir::DType;
+
+use super::{
+    Unsupported,
+    asm::{evex, evex_wide},
+    ir::{Class, Function, Inst, Op, Reg, Source},
+    lanes::Value,
+};
+use crate::kernel::{
+    formulas::Formulas,
+    spec::{Binary, Unary},
+};
+
+/// The lower eight lanes, then the upper.
+pub(super) type Pair = [Source; 2];
+
+const ADD: Op = Op::Binary("vaddpd", evex_wide(1, 1, 0x58), None);
+const SUB: Op = Op::Binary("vsubpd", evex_wide(1, 1, 0x5c), None);
+const MUL: Op = Op::Binary("vmulpd", evex_wide(1, 1, 0x59), None);
+const DIV: Op = Op::Binary("vdivpd", evex_wide(1, 1, 0x5e), None);
+const RANGE_MIN: Op = Op::Binary("vrangepd.min", evex_wide(3, 1, 0x50), Some(0b0100));
+const RANGE_MAX: Op = Op::Binary("vrangepd.max", evex_wide(3, 1, 0x50), Some(0b0101));
+const IADD: Op = Op::Binary("vpaddq", evex_wide(1, 1, 0xd4), None);
+const ISUB: Op = Op::Binary("vpsubq", evex_wide(1, 1, 0xfb), None);
+const IMUL: Op = Op::Binary("vpmullq", evex_wide(2, 1, 0x40), None);
+const IMAX: Op = Op::Binary("vpmaxsq", evex_wide(2, 1, 0x3d), None);
+const IMIN: Op = Op::Binary("vpminsq", evex_wide(2, 1, 0x39), None);
+const AND: Op = Op::Binary("vpandq", evex_wide(1, 1, 0xdb), None);
+const XOR: Op = Op::Binary("vpxorq", evex_wide(1, 1, 0xef), None);
+const SQRT: Op = Op::Unary("vsqrtpd", evex_wide(1, 1, 0x51));
+const IABS: Op = Op::Unary("vpabsq", evex_wide(2, 1, 0x1f));
+const TEST: Op = Op::Compare("vptestmq", evex_wide(2, 1, 0x27), None);
+const FLOAT_TO_DOUBLE: Op = Op::Unary("vcvtps2pd", evex(1, 0, 0x5a));
+const DOUBLE_TO_FLOAT: Op = Op::Unary("vcvtpd2ps", evex_wide(1, 1, 0x5a));
+const INT_TO_DOUBLE: Op = Op::Unary("vcvtdq2pd", evex(1, 2, 0xe6));
+const DOUBLE_TO_INT: Op = Op::Unary("vcvttpd2dq", evex_wide(1, 1, 0xe6));
+const LONG_TO_DOUBLE: Op = Op::Unary("vcvtqq2pd", evex_wide(1, 2, 0xe6));
+const DOUBLE_TO_LONG: Op = Op::Unary("vcvttpd2qq", evex_wide(1, 1, 0x7a));
+const LONG_TO_FLOAT: Op = Op::Unary("vcvtqq2ps", evex_wide(1, 0, 0x5b));
+const LONG_TO_INT: Op = Op::Narrow(evex(2, 2, 0x35));
+
+const fn compare(predicate: u8) -> Op {
+    Op::Compare("vcmppd", evex_wide(1, 1, 0xc2), Some(predicate))
+}
+
+const fn icompare(predicate: u8) -> Op {
+    Op::Compare("vpcmpq", evex_wide(3, 1, 0x1f), Some(predicate))
+}
+
+const EQUAL: u8 = 0x00;
+const LESS: u8 = 0x11;
+const UNORDERED: u8 = 0x03;
+const NOT_EQUAL: u8 = 0x04;
+const AT_LEAST: u8 = 0x1d;
+const TWO_TO_31: u64 = 0x41e0_0000_0000_0000;
+const TWO_TO_63: u64 = 0x43e0_0000_0000_0000;
+
+impl Function {
+    fn two_each(&mut self, op: Op, a: Pair, b: Pair) -> Pair {
+        let a = a.map(|v| self.held(v));
+        let low = self.make(op, &[a[0], b[0]]);
+        if a[0] == a[1] && b[0] == b[1] {
+            return [low; 2];
+        }
+        [low, self.make(op, &[a[1], b[1]])]
+    }
+
+    fn one_each(&mut self, op: Op, a: Pair) -> Pair {
+        let a = a.map(|v| self.held(v));
+        let low = self.make(op, &[a[0]]);
+        if a[0] == a[1] { [low; 2] } else { [low, self.make(op, &[a[1]])] }
+    }
+
+    fn compare_each(&mut self, op: Op, a: Pair, b: Pair) -> Reg {
+        let a = a.map(|v| self.held(v));
+        let [low, high] = [0, 1].map(|i| self.make_in(Class::Mask, op, &[a[i], b[i]]));
+        self.make_in(Class::Mask, Op::MaskJoin, &[Source::Reg(low), Source::Reg(high)])
+    }
+
+    /// The sum of lanes of 64 bits.
+    pub(super) fn long_sum(&mut self, a: Source, b: Source) -> Source {
+        let a = self.held(a);
+        self.make(IADD, &[a, b])
+    }
+
+    /// The mask of the upper eight lanes.
+    pub(super) fn upper(&mut self, mask: Reg) -> Reg {
+        self.make_in(Class::Mask, Op::MaskUpper, &[Source::Reg(mask)])
+    }
+
+    pub(super) fn select_each(&mut self, mask: Reg, a: Pair, b: Pair) -> Pair {
+        let masks = [mask, self.upper(mask)];
+        [0, 1].map(|i| {
+            let (b, dst) = (self.held(b[i]), self.reg(Class::Vector));
+            let op = Op::Blend { wide: true };
+            self.push(Inst { mask: Some(masks[i]), ..Inst::new(op, Some(dst), &[b, a[i]]) });
+            Source::Reg(dst)
+        })
+    }
+
+    fn masked_each(&mut self, mask: Reg, one: u64) -> Pair {
+        [mask, self.upper(mask)].map(|mask| {
+            let dst = self.reg(Class::Vector);
+            let sources = [Source::Wide(one)];
+            self.push(Inst { mask: Some(mask), ..Inst::new(Op::MaskedConst, Some(dst), &sources) });
+            Source::Reg(dst)
+        })
+    }
+
+    pub(super) fn unary_pair(
+        &mut self,
+        op: Unary,
+        dtype: DType,
+        a: Pair,
+    ) -> Result<Value, Unsupported> {
+        let sign = [Source::Wide(1 << 63); 2];
+        let float = dtype.is_float();
+        Ok(Value::Pair(match op {
+            Unary::Neg if float => self.two_each(XOR, a, sign),
+            Unary::Abs if float => self.two_each(AND, a, [Source::Wide(u64::MAX >> 1); 2]),
+            Unary::Neg => self.two_each(ISUB, [Source::Wide(0); 2], a),
+            Unary::Abs => self.one_each(IABS, a),
+            Unary::Sqrt if float => self.one_each(SQRT, a),
+            _ => return Err(Unsupported("a function the host computes")),
+        }))
+    }
+
+    pub(super) fn binary_pair(
+        &mut self,
+        op: Binary,
+        dtype: DType,
+        a: Pair,
+        b: Pair,
+    ) -> Result<Value, Unsupported> {
+        let float = dtype.is_float();
+        let op = match op {
+            Binary::Eq | Binary::Lt => {
+                let equal = op == Binary::Eq;
+                let op = match float {
+                    true => compare(if equal { EQUAL } else { LESS }),
+                    false => icompare(u8::from(!equal)),
+                };
+                return Ok(Value::Mask(self.compare_each(op, a, b)));
+            }
+            Binary::Max | Binary::Min if float => {
+                let range = if op == Binary::Max { RANGE_MAX } else { RANGE_MIN };
+                let chosen = self.two_each(range, a, b);
+                let unordered = self.compare_each(compare(UNORDERED), a, b);
+                let nan = [Source::Wide(u64::MAX); 2];
+                return Ok(Value::Pair(self.select_each(unordered, nan, chosen)));
+            }
+            Binary::Add => {
+                if float {
+                    ADD
+                } else {
+                    IADD
+                }
+            }
+            Binary::Sub => {
+                if float {
+                    SUB
+                } else {
+                    ISUB
+                }
+            }
+            Binary::Mul => {
+                if float {
+                    MUL
+                } else {
+                    IMUL
+                }
+            }
+            Binary::Div if float => DIV,
+            Binary::Max => IMAX,
+            Binary::Min => IMIN,
+            _ => return Err(Unsupported("an operation on elements of eight bytes")),
+        };
+        Ok(Value::Pair(self.two_each(op, a, b)))
+    }
+
+    /// Casts from or to a dtype of eight bytes.
+    pub(super) fn cast_wide(
+        &mut self,
+        from: DType,
+        to: DType,
+        v: Value,
+    ) -> Result<Value, Unsupported> {
+        match v {
+            Value::Mask(m) => {
+                let one = if to == DType::F64 { 1f64.to_bits() } else { 1 };
+                Ok(Value::Pair(self.masked_each(m, one)))
+            }
+            Value::Lanes(v) => Ok(Value::Pair(self.widened(from, to, v))),
+            Value::Pair(v) => match (from, to) {
+                (DType::F64, DType::Bool) => {
+                    Ok(Value::Mask(self.compare_each(compare(NOT_EQUAL), v, [Source::Wide(0); 2])))
+                }
+                (_, DType::Bool) => {
+                    let v = v.map(|v| self.held(v));
+                    Ok(Value::Mask(self.compare_each(TEST, v, v)))
+                }
+                (DType::F64, DType::I64) => Ok(Value::Pair(self.double_to_long(v))),
+                (_, DType::F64) => Ok(Value::Pair(self.one_each(LONG_TO_DOUBLE, v))),
+                _ => self.narrowed(from, to, v),
+            },
+        }
+    }
+
+    fn widened(&mut self, from: DType, to: DType, v: Source) -> Pair {
+        let halves = [v, self.exchanged(v, 8)];
+        match (from.is_float(), to) {
+            (true, DType::F64) => self.one_each(FLOAT_TO_DOUBLE, halves),
+            (true, _) => {
+                let double = self.one_each(FLOAT_TO_DOUBLE, halves);
+                self.double_to_long(double)
+            }
+            (false, DType::F64) => self.one_each(INT_TO_DOUBLE, halves),
+            (false, _) => self.one_each(Op::Extend, halves),
+        }
+    }
+
+    /// Towards zero, saturating; NaN gives 0.
+    fn double_to_long(&mut self, v: Pair) -> Pair {
+        let long = self.one_each(DOUBLE_TO_LONG, v);
+        let large = self.compare_each(compare(AT_LEAST), v, [Source::Wide(TWO_TO_63); 2]);
+        let long = self.select_each(large, [Source::Wide(i64::MAX as u64); 2], long);
+        let nan = self.compare_each(compare(UNORDERED), v, v);
+        self.select_each(nan, [Source::Wide(0); 2], long)
+    }
+
+    fn narrowed(&mut self, from: DType, to: DType, v: Pair) -> Result<Value, Unsupported> {
+        let op = match (from, to.is_float()) {
+            (DType::F64, true) => DOUBLE_TO_FLOAT,
+            (DType::F64, false) => DOUBLE_TO_INT,
+            (_, true) => LONG_TO_FLOAT,
+            (_, false) => LONG_TO_INT,
+        };
+        let halves = self.one_each(op, v);
+        let mut out = self.make(Op::Join, &halves);
+        if from == DType::F64 && !to.is_float() {
+            let large = self.compare_each(compare(AT_LEAST), v, [Source::Wide(TWO_TO_31); 2]);
+            out = self.select(large, Source::Const(i32::MAX as u32), out);
+            let nan = self.compare_each(compare(UNORDERED), v, v);
+            out = self.select(nan, Source::Const(0), out);
+            if to == DType::U8 {
+                return Ok(Value::Lanes(self.clamp_byte(out)));
+            }
+        }
+        Ok(Value::Lanes(self.normalize(to, out)))
+    }
+}
