@@ -1,0 +1,110 @@
+//! Programs as bytes: what the cache on disk and ahead-of-time artifacts hold.
+//!
+//! A checksum finds damage, and a target (build, processor features, threads) what was made for something else; neither makes bytes from
+//! a stranger safe to run, since they hold machine code. A program comes back as it was: the same plan, the same code.
+
+use std::hash::Hasher;
+
+use serde::{Deserialize, Serialize};
+
+use super::{cache::Mixer, plan::Plan};
+use crate::kernel::Code;
+
+/// The first bytes of an artifact, with the number of the format.
+const MAGIC: &[u8; 8] = b"gtprog\x00\x01";
+
+/// What a program was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The build of the compiler.
+    pub(super) build: String,
+    /// The processor's family and the vector features that code uses.
+    pub(super) processor: String,
+    pub(super) threads: usize,
+}
+
+impl Target {
+    pub(super) fn here(simd: &str, threads: usize) -> Target {
+        let version = concat!(env!("CARGO_PKG_VERSION"), "-", env!("GT_COMPILER_FINGERPRINT"));
+        let processor = format!("{} {simd}", std::env::consts::ARCH);
+        Target { build: version.into(), processor, threads }
+    }
+}
+
+/// A plan and the code of its kernels.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Artifact {
+    pub(super) target: Target,
+    /// What the program was made from, for those who look it up.
+    pub(super) key: Vec<u8>,
+    pub(super) plan: Plan,
+    pub(super) code: Vec<Code>,
+}
+
+/// Why bytes are no program for this place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArtifactError {
+    /// The bytes do not begin as those of an artifact do.
+    #[error("this is no compiled program of GT, or one of another format")]
+    Format,
+    /// The checksum or the contents are wrong.
+    #[error("the compiled program is damaged\nhint: compile it again")]
+    Damaged,
+    /// It was made by another build of GT.
+    #[error("the compiled program was made by build {theirs} of GT, this is {ours}\nhint: compile it again")]
+    Build {
+        /// The build that made it.
+        theirs: String,
+        /// This build.
+        ours: String,
+    },
+    /// It was made for another processor or number of threads.
+    #[error("the compiled program is for {theirs}, this is {ours}\nhint: compile it again on this machine")]
+    Processor {
+        /// What it was made for.
+        theirs: String,
+        /// What runs here.
+        ours: String,
+    },
+    /// Memory for its code could not be had.
+    #[error("{0}")]
+    Load(String),
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut mixer = Mixer::default();
+    mixer.write(bytes);
+    mixer.write_usize(bytes.len());
+    mixer.finish()
+}
+
+impl Artifact {
+    /// The bytes of an artifact; `None` where it cannot be written, which no plan has been.
+    pub(super) fn to_bytes(&self) -> Option<Vec<u8>> {
+        let payload = postcard::to_stdvec(self).ok()?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&checksum(&payload).to_le_bytes());
+        bytes.extend_from_slice(&payload);
+        Some(bytes)
+    }
+
+    /// The artifact, if it is one for `here`.
+    pub(super) fn from_bytes(bytes: &[u8], here: &Target) -> Result<Artifact, ArtifactError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(ArtifactError::Format)?;
+        let (sum, payload) = rest.split_first_chunk::<8>().ok_or(ArtifactError::Damaged)?;
+        if u64::from_le_bytes(*sum) != checksum(payload) {
+            return Err(ArtifactError::Damaged);
+        }
+        // The target comes first, so that one of another build is known before its plan, which may have another form.
+        let (target, _) = postcard::take_from_bytes::<Target>(payload)
+            .map_err(|_| ArtifactError::Damaged)?;
+        if target.build != here.build {
+            return Err(ArtifactError::Build { theirs: target.build, ours: here.build.clone() });
+        }
+        if target != *here {
+            let spell = |t: &Target| format!("{} with {} threads", t.processor, t.threads);
+            return Err(ArtifactError::Processor { theirs: spell(&target), ours: spell(here) });
+        }
+        postcard::from_bytes(payload).map_err(|_| ArtifactError::Damaged)
+    }
+}

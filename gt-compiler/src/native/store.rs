@@ -1,0 +1,201 @@
+//! Compiled programs on disk, so that the second start of a program compiles nothing.
+//!
+//! Content-addressed: a file is named by a hash of what the program was made from and for, and holds that key, which is compared. Files appear
+//! whole (written beside, then renamed), so any number of processes may share the folder; one that is damaged is removed with a warning.
+//! Bounded: when the folder holds more than [`LIMIT`] bytes, the files used least recently go. Nothing here fails a compilation. Only a
+//! folder that belongs to this user and that nobody else may write is used, since its files are run.
+
+use std::{
+    fs,
+    hash::Hasher,
+    path::{Path, PathBuf},
+    sync::mpsc::{Sender, channel},
+    time::SystemTime,
+};
+
+use gt_ir::{Graph, NodeKind};
+
+use super::{
+    artifact::{Artifact, ArtifactError, Target},
+    cache::Mixer,
+};
+
+/// Bytes the folder may hold.
+const LIMIT: u64 = 256 << 20;
+/// The environment variable that names the folder; `off` for none.
+const VARIABLE: &str = "GT_CACHE";
+
+/// A folder of compiled programs.
+pub(super) struct Store {
+    folder: PathBuf,
+    target: Target,
+    /// Where programs to be written go: a thread writes them, so that nobody waits for a disk.
+    writer: Sender<(PathBuf, Vec<u8>)>,
+}
+
+/// The folder programs are kept in unless told otherwise: `GT_CACHE`, else `gt` in the user's folder for caches.
+pub(super) fn default_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    match set(VARIABLE) {
+        Some(off) if off == "off" => None,
+        Some(folder) => Some(folder.into()),
+        None => {
+            let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
+            let caches = caches.or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")))?;
+            Some(caches.join("gt"))
+        }
+    }
+}
+
+impl Store {
+    /// The store in a folder, which is made if it is not there; `None`, with a warning, where it cannot be used.
+    pub(super) fn open(folder: &Path, target: Target) -> Option<Store> {
+        let folder = match prepare(folder) {
+            Ok(folder) => folder,
+            Err(why) => {
+                warn(&format!("compiled programs are not kept: {}: {why}", folder.display()));
+                return None;
+            }
+        };
+        let (writer, jobs) = channel::<(PathBuf, Vec<u8>)>();
+        let own = folder.clone();
+        let write = move || {
+            let mut unpruned = true;
+            for (path, bytes) in jobs {
+                if write_whole(&path, &bytes).is_ok() && std::mem::take(&mut unpruned) {
+                    prune(&own);
+                }
+            }
+        };
+        std::thread::Builder::new().name("gt-store".into()).spawn(write).ok()?;
+        Some(Store { folder, target, writer })
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The program made from this key, if there is one.
+    pub(super) fn find(&self, key: &[u8]) -> Option<Artifact> {
+        let path = self.path(key);
+        let bytes = fs::read(&path).ok()?;
+        match Artifact::from_bytes(&bytes, &self.target) {
+            Ok(artifact) if artifact.key == key => {
+                touch(&path);
+                Some(artifact)
+            }
+            Ok(_) | Err(ArtifactError::Build { .. } | ArtifactError::Processor { .. }) => None,
+            Err(why) => {
+                warn(&format!("{}: {why}; it is ignored", path.display()));
+                let _ = fs::remove_file(&path); // another process may have removed it
+                None
+            }
+        }
+    }
+
+    /// Keeps a program, some time soon.
+    pub(super) fn keep(&self, artifact: &Artifact) {
+        if let Some(bytes) = artifact.to_bytes() {
+            let _ = self.writer.send((self.path(&artifact.key), bytes)); // without its thread nothing is kept
+        }
+    }
+
+    fn path(&self, key: &[u8]) -> PathBuf {
+        let mut name = [0u64; 2];
+        for (salt, half) in name.iter_mut().enumerate() {
+            let mut mixer = Mixer::default();
+            mixer.write_usize(salt + 1);
+            mixer.write(self.target.build.as_bytes());
+            mixer.write(self.target.processor.as_bytes());
+            mixer.write_usize(self.target.threads);
+            mixer.write(key);
+            *half = mixer.finish();
+        }
+        self.folder.join(format!("{:016x}{:016x}.gtc", name[0], name[1]))
+    }
+}
+
+/// What a program is made from, as bytes: equal graphs have equal ones, whatever the values of their scalars and wherever they were written.
+pub(super) fn key(graph: &Graph, donated: &[bool], options: &impl serde::Serialize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(16 * graph.len());
+    let mut add = |value: &[u8]| bytes.extend_from_slice(value);
+    let encode = |value: &dyn Fn() -> postcard::Result<Vec<u8>>| value().unwrap_or_default();
+    add(&encode(&|| postcard::to_stdvec(&(graph.stage() as u8, donated, options))));
+    for id in graph.ids() {
+        let node = graph.node(id);
+        let operands: Vec<u32> = graph.operands(id).iter().map(|o| o.index() as u32).collect();
+        let kind = match node.kind {
+            NodeKind::Input(k) => encode(&|| postcard::to_stdvec(&(0u8, k))),
+            NodeKind::Scalar(k) => encode(&|| postcard::to_stdvec(&(1u8, k))),
+            NodeKind::Const(s) => encode(&|| postcard::to_stdvec(&(2u8, s))),
+            NodeKind::Op(op) => encode(&|| postcard::to_stdvec(&(3u8, op))),
+        };
+        add(&kind);
+        add(&encode(&|| postcard::to_stdvec(&(node.ty, &operands))));
+    }
+    let outputs: Vec<u32> = graph.outputs().iter().map(|o| o.index() as u32).collect();
+    add(&encode(&|| postcard::to_stdvec(&outputs)));
+    bytes
+}
+
+fn prepare(folder: &Path) -> std::io::Result<PathBuf> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let is = fs::metadata(folder)?;
+        let mine = fs::metadata("/proc/self").map_or(is.uid(), |me| me.uid());
+        if is.uid() != mine || is.permissions().mode() & 0o022 != 0 {
+            return Err(std::io::Error::other("others may write into it"));
+        }
+    }
+    folder.canonicalize()
+}
+
+/// Writes beside and renames, so that readers see all of it or nothing.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&beside, bytes)?;
+    fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+/// Marks a file as used just now.
+fn touch(path: &Path) {
+    if let Ok(file) = fs::File::options().append(true).open(path) {
+        let _ = file.set_modified(SystemTime::now()); // only the order of pruning depends on it
+    }
+}
+
+/// Removes the files used least recently until the folder is within three quarters of its limit.
+fn prune(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut files: Vec<(SystemTime, PathBuf, u64)> = entries
+        .flatten()
+        .filter_map(|e| {
+            let is = e.metadata().ok()?;
+            Some((is.modified().ok()?, e.path(), is.len()))
+        })
+        .collect();
+    let mut total: u64 = files.iter().map(|f| f.2).sum();
+    if total <= LIMIT {
+        return;
+    }
+    files.sort();
+    for (_, path, len) in files {
+        if total <= LIMIT / 4 * 3 {
+            return;
+        }
+        if fs::remove_file(path).is_ok() {
+            total -= len;
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "there is nobody to give an error to: the compilation goes on")]
+fn warn(text: &str) {
+    eprintln!("warning: {text}");
+}
