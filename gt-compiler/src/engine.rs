@@ -9,7 +9,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
 use smallvec::SmallVec;
 
-use crate::{buffer::Storage, native::Program, options::Options, report::Report};
+use crate::{
+    buffer::Storage,
+    native::{ArtifactError, Program},
+    options::Options,
+    report::Report,
+};
 
 /// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may travel.
 pub trait Engine: Send {
@@ -64,6 +69,12 @@ pub trait Compile: Send + Sync {
         donated: &[bool],
         options: &Options,
     ) -> Result<Compiled, EngineError>;
+
+    /// A program from the bytes of [`Program::to_bytes`].
+    ///
+    /// # Errors
+    /// They are damaged, or the program is for another build or machine.
+    fn load(&self, bytes: &[u8]) -> Result<Program, ArtifactError>;
 }
 
 /// What compiling a region gave.

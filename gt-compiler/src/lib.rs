@@ -20,6 +20,6 @@ mod threads;
 
 pub use cost::Machine;
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
-pub use native::{Native, NativeConfig, Program};
+pub use native::{ArtifactError, Dump, Native, NativeConfig, Program};
 pub use options::{Numerics, Options};
 pub use report::{Cost, Report};

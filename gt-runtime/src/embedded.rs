@@ -88,7 +88,7 @@ impl System {
     /// As [`System::start`].
     pub fn start_with(workers: usize, tiers: Tiers, log: Log) -> Result<System, RunError> {
         let config = share_of_host(workers);
-        let engine = move |_| Ok(Box::new(Native::new(config)?) as Box<dyn Engine>);
+        let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
         System::configured(workers, Box::new(engine), tiers, log)
     }
 

@@ -4,7 +4,7 @@ use super::report;
 use crate::args::Emit;
 use anyhow::Result;
 use gt_compiler::pipeline::{self, Optimized};
-use gt_compiler::{Compiled, Engine, Machine, Native, NativeConfig, Options, Report, cost};
+use gt_compiler::{Compiled, Dump, Engine, Machine, Native, NativeConfig, Options, Report, cost};
 use gt_ir::canonical::{Template, canonical};
 use gt_ir::graph::Legend;
 use gt_ir::{Entry, Segment, Tape, ValueId};
@@ -38,10 +38,10 @@ impl Stages<'_> {
             Emit::Optimized => {
                 format!("{}{}", self.optimized()?.graph, report::costs(self.report()?))
             }
-            Emit::Plan => self.compiled()?.program.dump_plan(),
-            Emit::Kernels => self.compiled()?.program.dump_kernels(),
-            Emit::Clif => self.compiled()?.program.dump_code(false)?,
-            Emit::Asm => self.compiled()?.program.dump_code(true)?,
+            Emit::Plan => self.compiled()?.program.dump(Dump::Plan)?,
+            Emit::Kernels => self.compiled()?.program.dump(Dump::Kernels)?,
+            Emit::Clif => self.compiled()?.program.dump(Dump::Clif)?,
+            Emit::Asm => self.compiled()?.program.dump(Dump::Asm)?,
             Emit::Dot => self.dot()?,
         })
     }

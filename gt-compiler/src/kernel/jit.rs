@@ -135,13 +135,6 @@ impl Compiler {
         format!("{}-bit ({})", if self.wide { 512 } else { 128 }, features.join(" "))
     }
 
-    /// Compiles the kernels of one program.
-    pub(crate) fn compile(&mut self, nests: &[&Nest]) -> Result<Vec<Kernel>, EngineError> {
-        let code: Vec<Code> =
-            nests.iter().map(|nest| self.generate(nest)).collect::<Result<_, _>>()?;
-        self.load(&code)
-    }
-
     /// The code of a nest; it depends on the nest and the processor alone.
     pub(crate) fn generate(&mut self, nest: &Nest) -> Result<Code, EngineError> {
         if self.wide

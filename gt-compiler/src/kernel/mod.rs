@@ -14,7 +14,7 @@ mod nest;
 mod spec;
 mod wide;
 
-pub(crate) use jit::{Compiler, Dump, Kernel, Range};
+pub(crate) use jit::{Code, Compiler, Dump, Kernel, Range};
 pub(crate) use nest::{Cut, Nest, cut};
 pub(crate) use spec::{
     Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, reduction,

@@ -8,7 +8,7 @@ use std::hash::Hasher;
 use serde::{Deserialize, Serialize};
 
 use super::{cache::Mixer, plan::Plan};
-use crate::kernel::Code;
+use crate::{kernel::Code, report::Report};
 
 /// The first bytes of an artifact, with the number of the format.
 const MAGIC: &[u8; 8] = b"gtprog\x00\x01";
@@ -37,6 +37,8 @@ pub(super) struct Artifact {
     pub(super) target: Target,
     /// What the program was made from, for those who look it up.
     pub(super) key: Vec<u8>,
+    /// What compiling it gave.
+    pub(super) report: Option<Report>,
     pub(super) plan: Plan,
     pub(super) code: Vec<Code>,
 }
@@ -51,7 +53,9 @@ pub enum ArtifactError {
     #[error("the compiled program is damaged\nhint: compile it again")]
     Damaged,
     /// It was made by another build of GT.
-    #[error("the compiled program was made by build {theirs} of GT, this is {ours}\nhint: compile it again")]
+    #[error(
+        "the compiled program was made by build {theirs} of GT, this is {ours}\nhint: compile it again"
+    )]
     Build {
         /// The build that made it.
         theirs: String,
@@ -59,7 +63,9 @@ pub enum ArtifactError {
         ours: String,
     },
     /// It was made for another processor or number of threads.
-    #[error("the compiled program is for {theirs}, this is {ours}\nhint: compile it again on this machine")]
+    #[error(
+        "the compiled program is for {theirs}, this is {ours}\nhint: compile it again on this machine"
+    )]
     Processor {
         /// What it was made for.
         theirs: String,
@@ -96,8 +102,8 @@ impl Artifact {
             return Err(ArtifactError::Damaged);
         }
         // The target comes first, so that one of another build is known before its plan, which may have another form.
-        let (target, _) = postcard::take_from_bytes::<Target>(payload)
-            .map_err(|_| ArtifactError::Damaged)?;
+        let (target, _) =
+            postcard::take_from_bytes::<Target>(payload).map_err(|_| ArtifactError::Damaged)?;
         if target.build != here.build {
             return Err(ArtifactError::Build { theirs: target.build, ours: here.build.clone() });
         }

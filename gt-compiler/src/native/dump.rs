@@ -1,30 +1,73 @@
 //! Plans and kernels as text, for people: what runs together, on which buffers, and what each kernel computes.
 
-use std::fmt::{self, Write};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+};
 
 use super::{
     piece::{Fold, MatMul, Routine},
     plan::{Arg, At, BufferId, Chunked, Job, Place, Plan, Stage, Tile, Work},
 };
-use crate::kernel::{Access, Expr, KernelSpec};
+use crate::{
+    engine::EngineError,
+    kernel::{self, Access, Compiler, Expr, KernelSpec, Nest},
+};
 
-/// The plan: waves, their jobs, and where buffers lie.
-pub(super) fn plan(plan: &Plan) -> String {
-    let mut out = String::new();
-    let _ = write_plan(plan, &mut out); // writing to a string does not fail
-    out
+/// What of a program to spell out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dump {
+    /// What each kernel computes.
+    Kernels,
+    /// What runs together in which order, and where buffers lie.
+    Plan,
+    /// The kernels in the code generator's own language.
+    Clif,
+    /// The kernels in assembly.
+    Asm,
 }
 
-/// The kernels by number: the loops of each, and what they compute.
-pub(super) fn kernels(plan: &Plan) -> String {
-    let mut nests: Vec<_> = plan.nests().collect();
-    nests.sort_by_key(|(code, _)| *code);
+pub(super) fn dump(
+    plan: &Plan,
+    what: Dump,
+    compiler: &mut Compiler,
+) -> Result<String, EngineError> {
     let mut out = String::new();
-    for (code, nest) in nests {
-        out += &format!("kernel {code}{}\n", loops(&nest.spec));
-        let _ = write_spec(&nest.spec, &|i| format!("a{i}"), &mut out); // as above
+    let written = match what {
+        Dump::Plan => write_plan(plan, &mut out),
+        Dump::Kernels => write_kernels(plan, &mut out),
+        Dump::Clif => write_code(plan, kernel::Dump::Clif, compiler, &mut out)?,
+        Dump::Asm => write_code(plan, kernel::Dump::Asm, compiler, &mut out)?,
+    };
+    written.map(|()| out).map_err(|e| EngineError::Codegen(e.to_string()))
+}
+
+/// Each kernel once, by number.
+fn distinct(plan: &Plan) -> BTreeMap<usize, &Nest> {
+    plan.nests().map(|(nest, code)| (code, nest)).collect()
+}
+
+fn write_kernels(plan: &Plan, out: &mut String) -> fmt::Result {
+    for (code, nest) in distinct(plan) {
+        writeln!(out, "kernel {code}{}", loops(&nest.spec))?;
+        write_spec(&nest.spec, &|i| format!("arg{i}"), out)?;
     }
-    out
+    Ok(())
+}
+
+fn write_code(
+    plan: &Plan,
+    what: kernel::Dump,
+    compiler: &mut Compiler,
+    out: &mut String,
+) -> Result<fmt::Result, EngineError> {
+    for (code, nest) in distinct(plan) {
+        let text = compiler.dump(nest, what)?;
+        if let Err(e) = writeln!(out, "; kernel {code}{}\n{text}", loops(&nest.spec)) {
+            return Ok(Err(e));
+        }
+    }
+    Ok(Ok(()))
 }
 
 fn write_plan(plan: &Plan, out: &mut String) -> fmt::Result {
@@ -68,8 +111,8 @@ fn write_stage(plan: &Plan, stage: &Stage, out: &mut String) -> fmt::Result {
     let arg = |i: usize| argument(plan, &stage.args[i]);
     match &stage.work {
         Work::Kernel { nest, code } => {
-            writeln!(out, "    kernel {code}{}", loops(&nest.spec))?;
-            write_spec(&nest.spec, &|i| arg(usize::from(i)), out)
+            let args: Vec<String> = (0..stage.args.len()).map(arg).collect();
+            writeln!(out, "    kernel {code}{} ({})", loops(&nest.spec), args.join(", "))
         }
         Work::Product(p) => {
             let (a, b, to) = (arg(0), arg(1), arg(2));
@@ -123,8 +166,9 @@ fn at(access: &Access) -> String {
 }
 
 fn write_chunked(plan: &Plan, c: &Chunked, out: &mut String) -> fmt::Result {
-    writeln!(out, "  kernel {}{} in {} pieces", c.code, loops(&c.nest.spec), c.n_chunks())?;
-    write_spec(&c.nest.spec, &|i| name(plan, c.buffers[usize::from(i)]), out)
+    let args: Vec<String> = c.buffers.iter().map(|b| name(plan, *b)).collect();
+    let (loops, args) = (loops(&c.nest.spec), args.join(", "));
+    writeln!(out, "  kernel {}{loops} ({args}) in {} pieces", c.code, c.n_chunks())
 }
 
 fn write_matmul(plan: &Plan, m: &MatMul, out: &mut String) -> fmt::Result {

@@ -5,7 +5,9 @@
 //! `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
 //! threads; kernels and routines never read or write outside their buffers; scalars are run-time arguments.
 
+mod artifact;
 mod assemble;
+mod builder;
 mod cache;
 mod dump;
 mod fuse;
@@ -17,35 +19,29 @@ mod plan;
 mod routines;
 mod run;
 mod schedule;
+mod store;
 mod stream;
 mod tile;
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc};
 
-use gt_ir::{Graph, HostTensor, Op, OperandType, Scalar};
+use gt_ir::{HostTensor, Op, OperandType, Scalar};
 use smallvec::SmallVec;
 
+pub use artifact::ArtifactError;
+pub use dump::Dump;
 pub use plan::Program;
 
 use crate::{
     buffer::{Pool, Shared, Storage},
-    cost::Machine,
-    engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value},
-    kernel::{Compiler, Nest},
-    options::Options,
-    pipeline::{Optimized, optimize},
+    engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
     threads::Threads,
 };
+use builder::Builder;
 use cache::Cache;
 
 /// How a [`Native`] engine is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeConfig {
     /// Threads a kernel may use, the caller's included.
     pub threads: usize,
@@ -53,13 +49,21 @@ pub struct NativeConfig {
     pub memory_limit: usize,
     /// Programs kept by `execute`.
     pub cache_capacity: usize,
+    /// The folder compiled programs are kept in, if any.
+    pub store: Option<PathBuf>,
 }
 
 impl NativeConfig {
-    /// All cores of this host (at most 16) and nine tenths of its memory.
+    /// All cores of this host (at most 16) and nine tenths of its memory; programs are kept in the folder `GT_CACHE` names (`off` for none),
+    /// else in the user's folder for caches.
     pub fn host() -> NativeConfig {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
-        NativeConfig { threads, memory_limit: host_memory() / 10 * 9, cache_capacity: 4096 }
+        NativeConfig {
+            threads,
+            memory_limit: host_memory() / 10 * 9,
+            cache_capacity: 4096,
+            store: store::default_folder(),
+        }
     }
 }
 
@@ -80,12 +84,13 @@ impl Native {
     /// The code generator does not know this processor.
     pub fn new(config: NativeConfig) -> Result<Native, EngineError> {
         let threads = Threads::new(config.threads);
+        let compiler = Arc::new(Builder::new(threads.count(), config.store.as_deref())?);
         Ok(Native {
-            config,
-            compiler: Arc::new(Builder::new(threads.count())?),
+            cache: Cache::new(config.cache_capacity),
+            compiler,
             threads,
             pool: Pool::new(config.memory_limit),
-            cache: Cache::new(config.cache_capacity),
+            config,
             stats: EngineStats::default(),
         })
     }
@@ -102,59 +107,12 @@ impl Native {
                 Arg::Scalar(s) => OperandType::Scalar(*s),
             })
             .collect();
-        self.compiler.build(&gt_ir::expand(op, &types)?, &[])
-    }
-}
-
-/// What turns graphs into programs, on any thread.
-struct Builder {
-    compiler: Mutex<Compiler>,
-    kernels: AtomicU64,
-    nanos: AtomicU64,
-    simd: String,
-    threads: usize,
-    machine: Machine,
-}
-
-impl Builder {
-    fn new(threads: usize) -> Result<Builder, EngineError> {
-        let compiler = Compiler::new()?;
-        let simd = compiler.simd();
-        let (kernels, nanos) = (AtomicU64::new(0), AtomicU64::new(0));
-        let machine = Machine::default();
-        Ok(Builder { compiler: Mutex::new(compiler), kernels, nanos, simd, threads, machine })
-    }
-
-    fn build(&self, primitives: &Graph, donated: &[bool]) -> Result<Program, EngineError> {
-        let start = now();
-        let scheduled = schedule::schedule(primitives)?;
-        let mut plan = assemble::assemble(primitives, scheduled, donated, self.threads)?;
-        let mut nests: Vec<&Nest> = Vec::new();
-        for (nest, code) in plan.nests_mut() {
-            *code = nests.len();
-            nests.push(nest);
+        let graph = gt_ir::expand(op, &types)?;
+        let key = store::key(&graph, &[], &());
+        if let Some((program, _)) = self.compiler.stored(&key) {
+            return Ok(program);
         }
-        let mut compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner);
-        let kernels = compiler.compile(&nests)?;
-        self.kernels.fetch_add(kernels.len() as u64, Relaxed);
-        self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
-        Ok(Program::new(plan, kernels))
-    }
-}
-
-impl Compile for Builder {
-    fn compile(
-        &self,
-        region: &Graph,
-        donated: &[bool],
-        options: &Options,
-    ) -> Result<Compiled, EngineError> {
-        let start = now();
-        let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
-        let program = self.build(&graph, donated)?;
-        (report.kernels, report.launches) = (program.n_kernels(), program.n_steps());
-        report.compile_ns = start.elapsed().as_nanos() as u64;
-        Ok(Compiled { program, report })
+        self.compiler.build(&graph, &[], key, None)
     }
 }
 
@@ -228,8 +186,8 @@ impl Engine for Native {
 
     fn stats(&self) -> EngineStats {
         EngineStats {
-            kernels_compiled: self.compiler.kernels.load(Relaxed),
-            compile_time: Duration::from_nanos(self.compiler.nanos.load(Relaxed)),
+            kernels_compiled: self.compiler.kernels(),
+            compile_time: self.compiler.time(),
             cache_len: self.cache.len(),
             live_bytes: self.pool.live(),
             peak_bytes: self.pool.peak(),

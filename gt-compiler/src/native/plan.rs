@@ -9,19 +9,23 @@ use gt_ir::{DType, Scalar, Type};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::piece::{Fold, KernelPiece, MatMul, Routine};
+use super::{
+    artifact::Artifact,
+    dump::Dump,
+    piece::{Fold, KernelPiece, MatMul, Routine},
+};
 use crate::{
     engine::{EngineError, Value},
-    kernel::{Compiler, Dump, Kernel, Nest},
+    kernel::{Compiler, Kernel, Nest},
 };
 
 /// A compiled region, shared by clones. Its machine code is freed with the last of them.
 #[derive(Clone)]
 pub struct Program(Arc<Loaded>);
 
-/// A plan and its machine code.
+/// A program with its machine code in memory.
 pub(super) struct Loaded {
-    pub(super) plan: Plan,
+    pub(super) artifact: Artifact,
     pub(super) kernels: Vec<Kernel>,
 }
 
@@ -32,8 +36,14 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    pub(super) fn new(plan: Plan, kernels: Vec<Kernel>) -> Program {
-        Program(Arc::new(Loaded { plan, kernels }))
+    pub(super) fn new(artifact: Artifact, kernels: Vec<Kernel>) -> Program {
+        Program(Arc::new(Loaded { artifact, kernels }))
+    }
+
+    /// The program as bytes, for [`Compile::load`](crate::Compile::load) here or in another process on this kind of machine. They hold
+    /// machine code: load only what comes from somebody trusted.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        self.0.artifact.to_bytes()
     }
 
     pub(super) fn loaded(&self) -> &Loaded {
@@ -41,47 +51,30 @@ impl Program {
     }
 
     pub(super) fn plan(&self) -> &Plan {
-        &self.0.plan
+        &self.0.artifact.plan
     }
 
     /// Number of launches a run takes: each is a wave of jobs that share the threads.
     pub fn n_steps(&self) -> usize {
-        self.0.plan.waves.len()
+        self.plan().waves.len()
     }
 
     /// Number of kernels: tiles, matrix products and routines.
     pub fn n_kernels(&self) -> usize {
-        self.0.plan.waves.iter().map(|w| w.jobs.len()).sum()
+        self.plan().n_jobs()
     }
 
-    /// The plan as people read it: a line a job, waves apart.
-    pub fn dump_plan(&self) -> String {
-        super::dump::plan(&self.0.plan)
-    }
-
-    /// Every kernel as people read it: loops, loads, operations and stores.
-    pub fn dump_kernels(&self) -> String {
-        super::dump::kernels(&self.0.plan)
-    }
-
-    /// The code of every kernel: the intermediate representation it was made of, or its instructions.
+    /// The program as text.
     ///
     /// # Errors
     /// No code can be generated on this host.
-    pub fn dump_code(&self, instructions: bool) -> Result<String, EngineError> {
-        let mut compiler = Compiler::new()?;
-        let what = if instructions { Dump::Asm } else { Dump::Clif };
-        let mut nests: Vec<(usize, &Nest)> = self.0.plan.nests().collect();
-        nests.sort_by_key(|(code, _)| *code);
-        let kernel = |(code, nest): (usize, &Nest)| {
-            Ok(format!("kernel {code}:\n{}\n", compiler.dump(nest, what)?))
-        };
-        nests.into_iter().map(kernel).collect()
+    pub fn dump(&self, what: Dump) -> Result<String, EngineError> {
+        super::dump::dump(self.plan(), what, &mut Compiler::new()?)
     }
 
     /// Bytes of memory a run takes for what is neither given nor kept.
     pub fn temporary_bytes(&self) -> usize {
-        self.0.plan.arena
+        self.plan().arena
     }
 }
 
@@ -243,6 +236,27 @@ pub(super) enum ScalarArg {
 }
 
 impl Plan {
+    /// Number of jobs in all waves.
+    pub(super) fn n_jobs(&self) -> usize {
+        self.waves.iter().map(|w| w.jobs.len()).sum()
+    }
+
+    /// Every kernel of the plan.
+    pub(super) fn nests(&self) -> impl Iterator<Item = (&Nest, usize)> {
+        self.waves.iter().flat_map(|w| &w.jobs).flat_map(|job| match job {
+            Job::Tile(t) => t
+                .stages
+                .iter()
+                .filter_map(|s| match &s.work {
+                    Work::Kernel { nest, code } => Some((&**nest, *code)),
+                    Work::Product(_) => None,
+                })
+                .collect::<SmallVec<[_; 4]>>(),
+            Job::Chunked(c) => SmallVec::from_iter([(&c.nest, c.code)]),
+            Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => SmallVec::new(),
+        })
+    }
+
     /// Every kernel of the plan, to be given its code.
     pub(super) fn nests_mut(&mut self) -> impl Iterator<Item = (&Nest, &mut usize)> {
         self.waves.iter_mut().flat_map(|w| &mut w.jobs).flat_map(|job| {
@@ -255,22 +269,6 @@ impl Plan {
                     }))
                 }
                 Job::Chunked(c) => found.push((&c.nest, &mut c.code)),
-                Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
-            }
-            found
-        })
-    }
-
-    /// Every kernel of the plan and its number.
-    pub(super) fn nests(&self) -> impl Iterator<Item = (usize, &Nest)> {
-        self.waves.iter().flat_map(|w| &w.jobs).flat_map(|job| {
-            let mut found: SmallVec<[(usize, &Nest); 4]> = SmallVec::new();
-            match job {
-                Job::Tile(t) => found.extend(t.stages.iter().filter_map(|s| match &s.work {
-                    Work::Kernel { nest, code } => Some((*code, &**nest)),
-                    Work::Product(_) => None,
-                })),
-                Job::Chunked(c) => found.push((c.code, &c.nest)),
                 Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
             }
             found

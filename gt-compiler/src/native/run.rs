@@ -101,7 +101,7 @@ pub(super) fn run(
     inputs: &[Value],
     scalars: &[Scalar],
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-    let plan = &loaded.plan;
+    let plan = &loaded.artifact.plan;
     let arena = context.pool.alloc(plan.arena)?;
     let homes = homes(context, plan, inputs)?;
     let memory = Memory {

@@ -71,10 +71,6 @@ impl Store {
         Some(Store { folder, target, writer })
     }
 
-    pub(super) fn target(&self) -> &Target {
-        &self.target
-    }
-
     /// The program made from this key, if there is one.
     pub(super) fn find(&self, key: &[u8]) -> Option<Artifact> {
         let path = self.path(key);
@@ -195,7 +191,10 @@ fn prune(folder: &Path) {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "there is nobody to give an error to: the compilation goes on")]
+#[expect(
+    clippy::print_stderr,
+    reason = "there is nobody to give an error to: the compilation goes on"
+)]
 fn warn(text: &str) {
     eprintln!("warning: {text}");
 }

@@ -11,9 +11,13 @@ fn shape(sizes: &[usize]) -> Shape {
 
 #[test]
 fn memory_is_limited_and_given_back() {
-    let mut engine =
-        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 20, cache_capacity: 16 })
-            .unwrap();
+    let mut engine = Native::new(NativeConfig {
+        threads: 1,
+        memory_limit: 1 << 20,
+        cache_capacity: 16,
+        store: None,
+    })
+    .unwrap();
     let full = |n: usize| Op::Full(Type::new(DType::F32, shape(&[n])));
     let one = [Arg::Scalar(Scalar::F64(1.0))];
     let held = engine.execute(&full(1 << 17), &one).unwrap();
@@ -29,9 +33,13 @@ fn memory_is_limited_and_given_back() {
 
 #[test]
 fn what_no_machine_has_is_an_error() {
-    let mut engine =
-        Native::new(NativeConfig { threads: 1, memory_limit: usize::MAX, cache_capacity: 16 })
-            .unwrap();
+    let mut engine = Native::new(NativeConfig {
+        threads: 1,
+        memory_limit: usize::MAX,
+        cache_capacity: 16,
+        store: None,
+    })
+    .unwrap();
     let op = Op::Full(Type::new(DType::F64, shape(&[1 << 24, 1 << 24])));
     let error = engine.execute(&op, &[Arg::Scalar(Scalar::F64(1.0))]).unwrap_err();
     assert!(matches!(error, EngineError::OutOfMemory { .. }), "{error}");
@@ -39,8 +47,13 @@ fn what_no_machine_has_is_an_error() {
 
 #[test]
 fn the_cache_is_bounded_and_scalars_are_no_part_of_the_key() {
-    let mut engine =
-        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 24, cache_capacity: 8 }).unwrap();
+    let mut engine = Native::new(NativeConfig {
+        threads: 1,
+        memory_limit: 1 << 24,
+        cache_capacity: 8,
+        store: None,
+    })
+    .unwrap();
     for round in 0..3 {
         for n in 1..=20 {
             let x = engine

@@ -6,3 +6,4 @@ mod math;
 mod ops;
 mod products;
 mod random;
+mod store;

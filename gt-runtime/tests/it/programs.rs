@@ -6,7 +6,7 @@ use std::time::Duration;
 use gt_compiler::engine::{
     Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value,
 };
-use gt_compiler::{Native, NativeConfig, Options, Program};
+use gt_compiler::{ArtifactError, Native, NativeConfig, Options, Program};
 use gt_ir::backend::{Backend, RunError};
 use gt_ir::{
     Entry, Graph, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, Type, ValueId,
@@ -125,6 +125,9 @@ impl Compile for Sulky {
     ) -> Result<Compiled, EngineError> {
         assert!(!region.to_string().contains(" sin "), "sin is too much");
         self.0.compile(region, donated, options)
+    }
+    fn load(&self, bytes: &[u8]) -> Result<Program, ArtifactError> {
+        self.0.load(bytes)
     }
 }
 

@@ -1,0 +1,24 @@
+//! A fingerprint of what generates code: programs on disk made by another build are not used.
+
+use std::{fs, path::Path};
+
+fn main() {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for dir in ["src", "../gt-ir/src"] {
+        println!("cargo:rerun-if-changed={dir}");
+        walk(Path::new(dir), &mut hash);
+    }
+    println!("cargo:rustc-env=GT_COMPILER_FINGERPRINT={hash:016x}");
+}
+
+/// FNV-1a over the files below a folder, in order of their names.
+fn walk(path: &Path, hash: &mut u64) {
+    if let Ok(entries) = fs::read_dir(path) {
+        let mut entries: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+        entries.sort();
+        return entries.iter().for_each(|e| walk(e, hash));
+    }
+    for byte in fs::read(path).unwrap_or_default() {
+        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+}

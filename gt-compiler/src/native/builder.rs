@@ -1,0 +1,155 @@
+//! From graphs to programs: passes, schedule, tiles, code, and the programs kept on disk.
+//!
+//! Works on any thread, beside the engine that runs what it makes. What it makes depends on the graph, the options and the machine alone; a
+//! program found on disk is the one that would have been made.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use gt_ir::Graph;
+
+use super::{
+    artifact::{Artifact, ArtifactError, Target},
+    assemble::assemble,
+    plan::{Plan, Program},
+    schedule::schedule,
+    store::{self, Store},
+};
+use crate::{
+    cost::Machine,
+    engine::{Compile, Compiled, EngineError},
+    kernel::{Code, Compiler},
+    options::Options,
+    pipeline::{Optimized, optimize},
+    report::Report,
+};
+
+/// The compiler of native programs.
+pub(super) struct Builder {
+    compiler: Mutex<Compiler>,
+    store: Option<Store>,
+    target: Target,
+    pub(super) simd: String,
+    machine: Machine,
+    kernels: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Builder {
+    pub(super) fn new(threads: usize, cache: Option<&Path>) -> Result<Builder, EngineError> {
+        let compiler = Compiler::new()?;
+        let simd = compiler.simd();
+        let target = Target::here(&simd, threads);
+        Ok(Builder {
+            compiler: Mutex::new(compiler),
+            store: cache.and_then(|folder| Store::open(folder, target.clone())),
+            target,
+            simd,
+            machine: Machine::default(),
+            kernels: AtomicU64::new(0),
+            nanos: AtomicU64::new(0),
+        })
+    }
+
+    fn compiler(&self) -> MutexGuard<'_, Compiler> {
+        self.compiler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kernels compiled so far.
+    pub(super) fn kernels(&self) -> u64 {
+        self.kernels.load(Relaxed)
+    }
+
+    /// Time spent so far.
+    pub(super) fn time(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Relaxed))
+    }
+
+    /// The program made from this key before, and what was reported of it.
+    pub(super) fn stored(&self, key: &[u8]) -> Option<(Program, Option<Report>)> {
+        let mut artifact = self.store.as_ref()?.find(key)?;
+        let report = artifact.report.take();
+        Some((self.loaded(artifact).ok()?, report))
+    }
+
+    /// Compiles primitives, and keeps the program under `key`.
+    pub(super) fn build(
+        &self,
+        primitives: &Graph,
+        donated: &[bool],
+        key: Vec<u8>,
+        report: Option<&mut Report>,
+    ) -> Result<Program, EngineError> {
+        let start = super::now();
+        let mut plan = assemble(primitives, schedule(primitives)?, donated, self.target.threads)?;
+        let code = self.generate(&mut plan)?;
+        self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        let report = report.map(|report| {
+            (report.kernels, report.launches) = (plan.n_jobs(), plan.waves.len());
+            report.clone()
+        });
+        let artifact = Artifact { target: self.target.clone(), key, report, plan, code };
+        if let Some(store) = &self.store {
+            store.keep(&artifact);
+        }
+        self.loaded(artifact)
+    }
+
+    /// The code of a plan's kernels, equal ones once.
+    fn generate(&self, plan: &mut Plan) -> Result<Vec<Code>, EngineError> {
+        let (mut code, mut known) = (Vec::new(), BTreeMap::<Vec<u8>, usize>::new());
+        for (nest, number) in plan.nests_mut() {
+            let spelled =
+                postcard::to_stdvec(nest).map_err(|e| EngineError::Codegen(e.to_string()))?;
+            *number = match known.get(&spelled) {
+                Some(&number) => number,
+                None => {
+                    // One kernel at a time, so that others who need a kernel now wait for one at most.
+                    code.push(self.compiler().generate(nest)?);
+                    known.insert(spelled, code.len() - 1);
+                    code.len() - 1
+                }
+            };
+        }
+        self.kernels.fetch_add(code.len() as u64, Relaxed);
+        Ok(code)
+    }
+
+    fn loaded(&self, artifact: Artifact) -> Result<Program, EngineError> {
+        let kernels = self.compiler().load(&artifact.code)?;
+        Ok(Program::new(artifact, kernels))
+    }
+}
+
+impl Compile for Builder {
+    fn compile(
+        &self,
+        region: &Graph,
+        donated: &[bool],
+        options: &Options,
+    ) -> Result<Compiled, EngineError> {
+        let start = super::now();
+        let took = || start.elapsed().as_nanos() as u64;
+        let key = store::key(region, donated, options);
+        if let Some((program, report)) = self.stored(&key) {
+            let report = Report { cached: true, compile_ns: took(), ..report.unwrap_or_default() };
+            return Ok(Compiled { program, report });
+        }
+        let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
+        let program = self.build(&graph, donated, key, Some(&mut report))?;
+        report.compile_ns = took();
+        Ok(Compiled { program, report })
+    }
+
+    fn load(&self, bytes: &[u8]) -> Result<Program, ArtifactError> {
+        let artifact = Artifact::from_bytes(bytes, &self.target)?;
+        self.loaded(artifact).map_err(|e| ArtifactError::Load(e.to_string()))
+    }
+}
