@@ -244,7 +244,7 @@ fn segment_of_a_step() -> Outcome<(Tape, usize)> {
 
 /// Nanoseconds an instruction.
 fn each(n: usize, mut work: impl FnMut() -> Outcome<()>) -> Outcome<Vec<f64>> {
-    const TIMES: usize = 1000;
+    const TIMES: usize = 20_000;
     samples(20, || {
         let start = processor_nanoseconds()?;
         (0..TIMES).try_for_each(|_| work())?;
