@@ -48,12 +48,17 @@ impl Default for Machine {
     }
 }
 
+/// The share of moving bytes that computing does not hide, or the other way around.
+const HIDDEN: f64 = 0.1;
+
 impl Machine {
     /// Seconds of one kernel.
     pub(crate) fn kernel(&self, bytes: f64, flops: f64, peak: f64) -> f64 {
         let bandwidth =
             if bytes <= self.cache_bytes { self.cache_bandwidth } else { self.bandwidth };
-        self.launch + (bytes / bandwidth).max(flops / peak)
+        let (moving, computing) = (bytes / bandwidth, flops / peak);
+        // Most of the shorter one is hidden behind the longer one.
+        self.launch + moving.max(computing) + HIDDEN * moving.min(computing)
     }
 }
 

@@ -36,7 +36,6 @@ const PASSES: &[&dyn Pass] = &[
     // Blocks are rewritten one by one and may have come to the same thing.
     &Movement,
     &Cse,
-    &Dce,
 ];
 
 /// The environment variable that names the pass whose result is printed.
@@ -99,9 +98,9 @@ fn drive(
         }
     };
     let mut cx = Context { options, machine, report: Report::default() };
-    let expanded = traced.expanded()?;
-    after("expand", &expanded, &mut cx.report, clock.nanoseconds());
-    let mut graph = expanded.clone();
+    let mut graph = traced.expanded()?;
+    after("expand", &graph, &mut cx.report, clock.nanoseconds());
+    let (nodes, before, peak) = (graph.len(), cost::cost(&graph, machine), cost::peak(&graph));
     for pass in PASSES {
         let clock = Clock::start();
         let next = pass.run(&graph, &mut cx)?;
@@ -112,9 +111,9 @@ fn drive(
     let mut report = cx.report;
     report.instructions =
         traced.ids().filter(|id| matches!(traced.node(*id).kind, NodeKind::Op(_))).count();
-    report.nodes = [expanded.len(), graph.len()];
-    (report.before, report.after) = (cost::cost(&expanded, machine), cost::cost(&graph, machine));
-    report.peak = [cost::peak(&expanded), cost::peak(&graph)];
+    report.nodes = [nodes, graph.len()];
+    (report.before, report.after) = (before, cost::cost(&graph, machine));
+    report.peak = [peak, cost::peak(&graph)];
     report.compile_ns = clock.nanoseconds();
     Ok(Optimized { graph, report, stages })
 }

@@ -122,11 +122,21 @@ impl Graph {
 
     /// The operands of a node, in order.
     pub fn operands(&self, id: NodeId) -> SmallVec<[NodeId; 3]> {
-        let mut found: SmallVec<[(u32, NodeId); 3]> = self
-            .dag
-            .edges_directed(id.raw(), Direction::Incoming)
-            .map(|e| (*e.weight(), e.source().into()))
-            .collect();
+        let edges = || self.dag.edges_directed(id.raw(), Direction::Incoming);
+        let mut operands: SmallVec<[NodeId; 3]> = SmallVec::new();
+        let (mut last, mut descending) = (u32::MAX, true);
+        for edge in edges() {
+            descending &= *edge.weight() < last;
+            last = *edge.weight();
+            operands.push(edge.source().into());
+        }
+        if descending {
+            // Edges come newest first, and whoever makes nodes adds operands in order.
+            operands.reverse();
+            return operands;
+        }
+        let mut found: SmallVec<[(u32, NodeId); 3]> =
+            edges().map(|e| (*e.weight(), e.source().into())).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| id).collect()
     }

@@ -35,6 +35,9 @@ use language::{Node, Sig, Signatures, Uniform, What};
 use rules::BOOK;
 use saturate::{Deadline, Limits, Stop};
 
+/// Most graphs tried with only some of the solutions.
+const MAX_PARTIAL: usize = 6;
+
 /// No compilation searches longer.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
@@ -49,10 +52,8 @@ impl Pass for Rewrite {
     fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Graph, OpError> {
         let mut search = Searcher::new(graph, cx.options.numerics, cx.machine);
         let rewritten = search.run()?;
-        let seconds = |graph| cost::cost(graph, cx.machine).seconds;
-        let improved = search.found && seconds(&rewritten) < seconds(graph);
-        search.report(cx, improved);
-        Ok(if improved { rewritten } else { graph.clone() })
+        search.report(cx, rewritten.is_some());
+        Ok(rewritten.unwrap_or_else(|| graph.clone()))
     }
 }
 
@@ -89,6 +90,13 @@ struct Solved {
     copies: usize,
 }
 
+/// A block and the number of what it was solved as.
+struct Placed {
+    range: (u32, u32),
+    block: Block,
+    solved: usize,
+}
+
 struct Searcher<'g> {
     graph: &'g Graph,
     numerics: Numerics,
@@ -99,7 +107,6 @@ struct Searcher<'g> {
     solved: Vec<Solved>,
     search: Search,
     stop: Stop,
-    found: bool,
 }
 
 impl<'g> Searcher<'g> {
@@ -114,31 +121,68 @@ impl<'g> Searcher<'g> {
             solved: Vec::new(),
             search: Search::default(),
             stop: Stop::default(),
-            found: false,
         }
     }
 
-    fn run(&mut self) -> Result<Graph, OpError> {
+    /// A cheaper graph, if one was found.
+    fn run(&mut self) -> Result<Option<Graph>, OpError> {
         let cut = Cut::new(self.graph, &mut self.sigs);
+        // Looked up only, never iterated over.
         let mut known: FxHashMap<Vec<u32>, usize> = FxHashMap::default();
-        let mut assembly = Assembly::new(self.graph, &cut);
+        let mut placed: Vec<Placed> = Vec::with_capacity(cut.blocks.len());
         for &range in &cut.blocks {
             let mut block = cut.block(range, BOOK.depth, &mut self.sigs, self.graph);
             let key = std::mem::take(&mut block.key);
-            let at = match known.get(&key) {
+            let solved = match known.get(&key) {
                 Some(at) => *at,
                 None => {
                     let solved = self.solve(&cut, &block);
-                    self.found |= solved.solution.is_some();
                     self.solved.push(solved);
                     known.insert(key, self.solved.len() - 1);
                     self.solved.len() - 1
                 }
             };
-            self.solved[at].copies += 1;
-            assembly.add(range, &block, self.solved[at].solution.as_ref())?;
+            self.solved[solved].copies += 1;
+            placed.push(Placed { range, block, solved });
         }
         (self.search.blocks, self.search.distinct) = (cut.blocks.len(), self.solved.len());
+        self.choose(&cut, &placed)
+    }
+
+    /// The cheapest graph tried: with all solutions, or, where blocks get in each other's way, with those that help one by one.
+    fn choose(&self, cut: &Cut, placed: &[Placed]) -> Result<Option<Graph>, OpError> {
+        let solutions: Vec<usize> =
+            (0..self.solved.len()).filter(|s| self.solved[*s].solution.is_some()).collect();
+        if solutions.is_empty() {
+            return Ok(None);
+        }
+        let seconds = |graph: &Graph| cost::cost(graph, self.machine).seconds;
+        let before = seconds(self.graph);
+        let all = self.assemble(cut, placed, &solutions)?;
+        if seconds(&all) < before {
+            return Ok(Some(all));
+        }
+        let (mut used, mut best, mut cost) = (Vec::new(), None, before);
+        for &solution in solutions.iter().take(MAX_PARTIAL) {
+            used.push(solution);
+            let graph = self.assemble(cut, placed, &used)?;
+            let found = seconds(&graph);
+            if found < cost {
+                (best, cost) = (Some(graph), found);
+            } else {
+                used.pop();
+            }
+        }
+        Ok(best)
+    }
+
+    /// The graph with some of the solutions.
+    fn assemble(&self, cut: &Cut, placed: &[Placed], used: &[usize]) -> Result<Graph, OpError> {
+        let mut assembly = Assembly::new(self.graph, cut);
+        for Placed { range, block, solved } in placed {
+            let solution = self.solved[*solved].solution.as_ref().filter(|_| used.contains(solved));
+            assembly.add(*range, block, solution)?;
+        }
         assembly.finish()
     }
 

@@ -3,9 +3,8 @@
 //! Ops are pure, random ones included: their bits follow from the seed. Two seeds in two scalar slots are two values, as two slots always
 //! are, whatever they held when the graph was made.
 
-use std::collections::HashMap;
-
-use gt_ir::{Graph, NodeId, NodeKind, OpError, Type};
+use gt_ir::{DType, Graph, NodeId, NodeKind, OpError};
+use rustc_hash::FxHashMap;
 
 use super::{Context, Operands, Pass, rebuild, unnamed};
 
@@ -19,13 +18,14 @@ impl Pass for Cse {
 
     fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
         // Looked up only, never iterated over.
-        let mut known: HashMap<(NodeKind, Type, Operands), NodeId> = HashMap::new();
+        let mut known: FxHashMap<(NodeKind, DType, Operands), NodeId> = FxHashMap::default();
         rebuild(graph, |new, node, operands| {
             let kind = match node.kind {
                 NodeKind::Op(op) => NodeKind::Op(unnamed::op(&op)),
                 leaf => leaf,
             };
-            let key = (kind, unnamed::ty(&node.ty), operands.clone());
+            // The shape follows from the op and the operands; of a number only the dtype tells.
+            let key = (kind, node.ty.dtype, operands.clone());
             if let Some(&id) = known.get(&key) {
                 return Ok(id);
             }

@@ -35,9 +35,9 @@ fn sigmoid_of_minus(cx: &mut Cx<'_>) -> Option<egg::Id> {
     cx.op(gt_ir::Op::Div, &[one, sum])
 }
 
-/// What was centered before it was normalized is a layer norm.
+/// What was centered before it was normalized is a layer norm; of what comes from another block nobody knows.
 fn is_not_centered(cx: &Cx<'_>) -> bool {
-    cx.made_by(cx.var(0), gt_ir::OpKind::Sub).is_none()
+    cx.made_by(cx.var(0), gt_ir::OpKind::Sub).is_none() && !cx.is_external(cx.var(0))
 }
 
 /// Everything but the parameter and its moments is a number.
