@@ -7,3 +7,4 @@ mod cli;
 mod cluster;
 mod process;
 mod snapshots;
+mod zoo;
