@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Compile(CompileArgs),
     /// Say why two tapes do not share a plan
     Diff(DiffArgs),
-    /// Run a tape file on tensors from a file
+    /// Run a tape file, or a compiled program, on tensors from a file
     Run(RunArgs),
     /// Measure the works of docs/benchmarks.md, or tapes of your own
     Bench(BenchArgs),
@@ -93,10 +93,23 @@ pub(crate) struct CompileArgs {
     /// The stage to print [default: tape and graph]
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Emit>,
+    /// Write the compiled program to this file, for `gt-cli run` on machines with this kind of processor
+    #[arg(short, long, value_name = "FILE.gtp")]
+    pub(crate) output: Option<PathBuf>,
     /// How far results may be from those of the instructions one by one: exact, reassociate or approximate
     #[arg(long, value_name = "POLICY", env = gt_compiler::options::NUMERICS_VARIABLE)]
     pub(crate) numerics: Option<Numerics>,
 }
+
+const RUN_EXAMPLES: &str = "\
+A compiled program runs without compiling anything, on the build of GT and the kind of processor it
+was compiled for. It holds machine code: run only what you would run as a program.
+
+Examples:
+  gt-cli run step.gt --inputs in.safetensors                      prints the outputs
+  gt-cli run step.gt --inputs in.safetensors --outputs out.safetensors
+  gt-cli run step.gt --inputs in.safetensors --connect localhost:12345
+  gt-cli compile step.gt -o step.gtp && gt-cli run step.gtp --inputs in.safetensors";
 
 const COMPILE_EXAMPLES: &str = "\
 Examples:
@@ -105,6 +118,7 @@ Examples:
   gt-cli compile step.gt --emit egraph               rules that fired, patterns found
   gt-cli compile step.gt --emit plan                 launches, their kernels and buffers
   gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
+  gt-cli compile step.gt -o step.gtp                 a compiled program: gt-cli run step.gtp
   gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
 
 #[derive(Args)]
@@ -131,9 +145,10 @@ Examples:
   gt-cli --json diff a.gt b.gt";
 
 #[derive(Args)]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The tape, in text or binary form
-    #[arg(value_name = "FILE.gt")]
+    /// The tape, in text or binary form, or a program compiled by `gt-cli compile -o`
+    #[arg(value_name = "FILE.gt|FILE.gtp")]
     pub(crate) file: PathBuf,
     /// Tensors for the tape's inputs, by name (`input "x"`) or by number (`%0`)
     #[arg(long, value_name = "IN.safetensors")]

@@ -1,5 +1,6 @@
 //! Reading tapes and writing results. `-` is standard input or output.
 
+use crate::artifact;
 use crate::fault::Diagnosed;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -56,7 +57,16 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// A tape file in either form, verified; every fault is shown at its place.
 pub(crate) fn tape(path: &Path) -> Result<Checked> {
-    let bytes = read_up_to(path, text::MAX_BYTES as u64)?;
+    tape_of(path, read_up_to(path, text::MAX_BYTES as u64)?)
+}
+
+/// The tape in the bytes of a file, likewise.
+pub(crate) fn tape_of(path: &Path, bytes: Bytes) -> Result<Checked> {
+    ensure!(
+        !artifact::is_artifact(&bytes),
+        "{} is a compiled program, not a tape\nhint: `gt-cli run` runs it",
+        shown(path)
+    );
     if binary::is_binary(&bytes) {
         return binary_tape(path, &bytes);
     }

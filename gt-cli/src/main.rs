@@ -5,6 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod args;
+mod artifact;
 mod bench;
 mod compile;
 mod diff;

@@ -1,10 +1,10 @@
-//! `gt-cli run`: a tape on tensors from a file, in this process or on a server.
+//! `gt-cli run`: a tape on tensors from a file, in this process or on a server; or a compiled program, in this process.
 
 use crate::args::RunArgs;
-use crate::{fault, files, signals, system, tensors};
+use crate::{artifact, fault, files, signals, system, tensors};
 use anyhow::{Context, Result, bail, ensure};
 use gt_ir::backend::Backend;
-use gt_ir::{Entry, HostTensor, Tape, ValueId};
+use gt_ir::{Entry, HostTensor, Tape, Type, ValueId};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,23 +14,44 @@ use std::sync::Arc;
 /// Elements of an output that are printed when no file takes them.
 const MAX_PRINTED: usize = 100;
 
-pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
-    let tape = files::tape(&args.file)?.tape;
-    let file = args.inputs.as_deref().map(files::read).transpose()?;
-    let given = file
-        .as_ref()
-        .map(tensors::parse)
-        .transpose()
-        .with_context(|| said(args))?
-        .unwrap_or_default();
-    let inputs = bind(&tape, given)?;
-    let wanted = outputs(&tape)?;
+/// An input that has to be given.
+pub(crate) struct Wanted {
+    pub(crate) value: ValueId,
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+}
 
-    signals::end_at_interrupt("the run was interrupted; nothing was written")?;
-    let backend = system::open(args.connect.as_deref())?;
-    let results = execute(backend.as_ref(), tape, inputs, &wanted);
-    backend.close();
-    let results = results?;
+impl Wanted {
+    /// An input of a program whose values have no numbers.
+    pub(crate) fn new(name: String, ty: Type) -> Wanted {
+        Wanted { value: ValueId(0), name, ty }
+    }
+}
+
+pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
+    let bytes = files::read(&args.file)?;
+    let interrupted = "the run was interrupted; nothing was written";
+    let results = if artifact::is_artifact(&bytes) {
+        ensure!(
+            args.connect.is_none(),
+            "a compiled program runs in this process, a tape on a server"
+        );
+        let program = artifact::parse(&args.file, &bytes)?;
+        let inputs = bind(&program.inputs(), given(args)?)?;
+        signals::end_at_interrupt(interrupted)?;
+        program.run(&inputs).with_context(|| files::shown(&args.file))?
+    } else {
+        let tape = files::tape_of(&args.file, bytes)?.tape;
+        let wanted = inputs(&tape);
+        let tensors = bind(&wanted, given(args)?)?;
+        let inputs = wanted.iter().map(|input| input.value).zip(tensors).collect();
+        let wanted = outputs(&tape)?;
+        signals::end_at_interrupt(interrupted)?;
+        let backend = system::open(args.connect.as_deref())?;
+        let results = execute(backend.as_ref(), tape, inputs, &wanted);
+        backend.close();
+        results?
+    };
     match &args.outputs {
         Some(path) => files::write(path, &tensors::print(&results)?)?,
         None if !json => files::write(Path::new("-"), shown(&results).as_bytes())?,
@@ -44,21 +65,32 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn said(args: &RunArgs) -> String {
-    args.inputs.as_deref().map(files::shown).unwrap_or_default()
+/// The tensors the user gives.
+fn given(args: &RunArgs) -> Result<BTreeMap<String, HostTensor>> {
+    let Some(path) = &args.inputs else { return Ok(BTreeMap::new()) };
+    tensors::parse(&files::read(path)?).with_context(|| files::shown(path))
 }
 
-/// The tensor of each input, found by its name, with the type the tape declares.
+/// The inputs of a tape.
+pub(crate) fn inputs(tape: &Tape) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    for entry in &tape.entries {
+        if let Entry::Input { out, ty, name } = entry {
+            wanted.push(Wanted { value: *out, name: name_of(*out, name.as_ref()), ty: *ty });
+        }
+    }
+    wanted
+}
+
+/// The tensor of each input, found by its name, with the type that is declared.
 pub(crate) fn bind(
-    tape: &Tape,
+    wanted: &[Wanted],
     mut given: BTreeMap<String, HostTensor>,
-) -> Result<Vec<(ValueId, HostTensor)>> {
+) -> Result<Vec<HostTensor>> {
     let names = given.keys().cloned().collect::<Vec<_>>().join(", ");
     let mut bound = Vec::new();
-    for entry in &tape.entries {
-        let Entry::Input { out, ty, name } = entry else { continue };
-        let name = name_of(*out, name.as_ref());
-        let Some(tensor) = given.remove(&name) else {
+    for Wanted { name, ty, .. } in wanted {
+        let Some(tensor) = given.remove(name) else {
             let there = if names.is_empty() {
                 "no tensors are given".into()
             } else {
@@ -70,7 +102,7 @@ pub(crate) fn bind(
         };
         let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
         ensure!(fits, "input `{name}` is {ty} on the tape, but {} in the file", tensor.ty());
-        bound.push((*out, HostTensor::new(*ty, tensor.into_bytes())?));
+        bound.push(HostTensor::new(*ty, tensor.into_bytes())?);
     }
     Ok(bound)
 }
@@ -153,25 +185,23 @@ mod tests {
                 .map(|(name, tensor)| (name.to_string(), tensor.clone()))
                 .collect::<BTreeMap<_, _>>()
         };
-        let bound = bind(&tape, given()).unwrap();
+        let wanted = inputs(&tape);
+        let bound = bind(&wanted, given()).unwrap();
         assert_eq!(
-            bound
-                .iter()
-                .map(|(value, tensor)| format!("{value} {}", tensor.ty()))
-                .collect::<Vec<_>>(),
-            ["%0 f32[B=2]", "%3 i64[]"]
+            bound.iter().map(|tensor| tensor.ty().to_string()).collect::<Vec<_>>(),
+            ["f32[B=2]", "i64[]"]
         );
 
         let mut missing = given();
         missing.remove("x");
-        let error = bind(&tape, missing).unwrap_err().to_string();
+        let error = bind(&wanted, missing).unwrap_err().to_string();
         assert!(
             error.starts_with("no tensor for input `x` (f32[B=2]); given are: %3, unused"),
             "{error}"
         );
         let mut wrong = given();
         wrong.insert("x".into(), tensor(DType::F32, &[3]));
-        let error = bind(&tape, wrong).unwrap_err().to_string();
+        let error = bind(&wanted, wrong).unwrap_err().to_string();
         assert_eq!(error, "input `x` is f32[B=2] on the tape, but f32[3] in the file");
     }
 

@@ -22,20 +22,22 @@ const FIRST: u64 = 1 << 32;
 /// A tape file and, where there is one, the file with its inputs.
 pub(crate) struct Source {
     tape: Tape,
-    inputs: Vec<(ValueId, HostTensor)>,
+    inputs: Vec<HostTensor>,
 }
 
 impl Source {
     pub(crate) fn load(file: &Path, inputs: Option<&Path>) -> Result<Source> {
         let tape = files::tape(file)?.tape;
         run::outputs(&tape)?;
+        let wanted = run::inputs(&tape);
         let inputs = match inputs {
             Some(path) => {
                 let given =
                     tensors::parse(&files::read(path)?).with_context(|| files::shown(path))?;
-                run::bind(&tape, given)?
+                run::bind(&wanted, given)?
             }
-            None => invented(&tape)?,
+            // Nobody gave any: noise for floats; for the rest zeros, which are good as indices too.
+            None => wanted.iter().map(|input| filled(input.ty)).collect::<Result<_>>()?,
         };
         Ok(Source { tape, inputs })
     }
@@ -49,7 +51,7 @@ impl Source {
     pub(crate) fn prepare(&self, backend: Arc<dyn Backend>) -> Step {
         let mut numbered = Numbered::new(&self.tape);
         let mut declared = Tape::default();
-        for ((_, data), out) in self.inputs.iter().zip((FIRST..).map(ValueId)) {
+        for (data, out) in self.inputs.iter().zip((FIRST..).map(ValueId)) {
             declared.entries.push(Entry::Input { out, ty: *data.ty(), name: None });
             backend.upload(out, data.clone());
         }
@@ -62,17 +64,6 @@ impl Source {
             Ok(())
         })
     }
-}
-
-/// Inputs nobody gave: noise for floats; for the rest zeros, which are good as indices too.
-fn invented(tape: &Tape) -> Result<Vec<(ValueId, HostTensor)>> {
-    let mut inputs = Vec::new();
-    for entry in &tape.entries {
-        if let Entry::Input { out, ty, .. } = entry {
-            inputs.push((*out, filled(*ty)?));
-        }
-    }
-    Ok(inputs)
 }
 
 fn filled(ty: Type) -> Result<HostTensor> {

@@ -7,17 +7,24 @@ mod report;
 mod stages;
 
 use crate::args::{CompileArgs, Emit};
+use crate::artifact;
 use crate::files::{self, Checked};
 use anyhow::Result;
 use gt_compiler::Options;
 use gt_ir::{Entry, Graph};
 use serde_json::{Value, json};
-use stages::Stages;
+pub(crate) use stages::Stages;
 use std::path::Path;
 
 pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
     let checked = files::tape(&args.file)?;
     let stages = Stages::new(&checked.tape, options(args)?)?;
+    if let Some(file) = &args.output {
+        files::write(file, &artifact::print(&stages)?)?;
+        if file == Path::new("-") || (!json && args.emit.is_none()) {
+            return Ok(());
+        }
+    }
     let text = match (args.emit, json) {
         (emit, true) => format!("{}\n", object(&checked, &stages, emit)?),
         (Some(emit), false) => stages.text(emit)?,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A program, and what became of it so far.
 pub(crate) struct Stages<'a> {
-    tape: &'a Tape,
+    pub(crate) tape: &'a Tape,
     options: Options,
     pub(crate) segment: Segment,
     optimized: OnceCell<Optimized>,
@@ -83,12 +83,12 @@ impl Stages<'_> {
     }
 
     /// Machine code, for this processor.
-    fn compiled(&self) -> Result<&Compiled> {
+    pub(crate) fn compiled(&self) -> Result<&Compiled> {
         if let Some(compiled) = self.compiled.get() {
             return Ok(compiled);
         }
-        let compiler = Native::new(NativeConfig::host())?.compiler();
         let Segment { graph, donated, .. } = &self.segment;
+        let compiler = Native::new(NativeConfig::host())?.compiler();
         let made = compiler.compile(graph, donated, &self.options)?;
         Ok(self.compiled.get_or_init(|| made))
     }
