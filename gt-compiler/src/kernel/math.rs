@@ -210,7 +210,8 @@ impl Lanes<'_, '_> {
     }
 }
 
-fn f64_function(op: Unary) -> Option<host::Function> {
+/// The host's function of `f64`, where there is one.
+pub(super) fn f64_function(op: Unary) -> Option<host::Function> {
     Some(match op {
         Unary::Exp => host::Function::Exp,
         Unary::Log => host::Function::Log,

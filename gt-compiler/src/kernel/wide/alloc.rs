@@ -21,16 +21,21 @@ pub(super) enum Place {
 pub(super) struct Allocation {
     pub(super) places: Vec<Place>,
     pub(super) frame: i32,
+    /// Where calls of the host keep registers and lanes, if there are any.
+    pub(super) calls: i32,
 }
+
+/// Bytes for calls: every vector, three more for lanes, masks and general registers.
+const CALLS: i32 = 64 * (VECTORS.len() as i32 + 3 + 1 + 2);
 
 /// Bytes at the beginning of the frame that hold the kernel's arguments.
 const ARGUMENTS: i32 = 64;
-const VECTORS: &[u8] = &[
+pub(super) const VECTORS: &[u8] = &[
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
     26, 27, 28,
 ];
-const MASKS: &[u8] = &[1, 2, 3, 4, 5];
-const GENERALS: &[u8] = &[1, 2, 6, 7, 8, 9, 10, 3, 12, 13, 14, 15];
+pub(super) const MASKS: &[u8] = &[1, 2, 3, 4, 5];
+pub(super) const GENERALS: &[u8] = &[1, 2, 6, 7, 8, 9, 10, 3, 12, 13, 14, 15];
 
 /// Positions from definition to last use: even ones read, odd ones write.
 #[derive(Clone, Copy)]
@@ -106,8 +111,11 @@ impl File {
 
 pub(super) fn allocate(f: &Function) -> Allocation {
     let mut files = [File::new(VECTORS, 64), File::new(MASKS, 8), File::new(GENERALS, 8)];
-    let mut out =
-        Allocation { places: vec![Place::Register(0); f.classes.len()], frame: ARGUMENTS };
+    let mut out = Allocation {
+        places: vec![Place::Register(0); f.classes.len()],
+        frame: ARGUMENTS,
+        calls: 0,
+    };
     for current in intervals(f) {
         let file = &mut files[match f.classes[current.reg.0 as usize] {
             Class::Vector => 0,
@@ -141,6 +149,10 @@ pub(super) fn allocate(f: &Function) -> Allocation {
         };
     }
     out.frame = (out.frame + 63) / 64 * 64;
+    if f.insts.iter().any(|i| matches!(i.op, Op::Call { .. })) {
+        out.calls = out.frame;
+        out.frame += CALLS;
+    }
     out
 }
 

@@ -1,7 +1,7 @@
 //! Linear code with places to bytes.
 //!
 //! What does not lie in a register comes through the few registers the allocation leaves free: sources through one by position, results
-//! through the last. Prologue and epilogue follow the System V convention; the five arguments are kept at the beginning of the frame.
+//! through the last. Prologue and epilogue follow the System V convention; the six arguments are kept at the beginning of the frame.
 
 use super::{
     alloc::{Allocation, Place},
@@ -11,28 +11,30 @@ use super::{
 
 /// Free for the encoder.
 const VECTOR: [u8; 3] = [29, 30, 31];
-const MASK: [u8; 2] = [6, 7];
-const RAX: u8 = 0;
-const R11: u8 = 11;
+pub(super) const MASK: [u8; 2] = [6, 7];
+pub(super) const RAX: u8 = 0;
+pub(super) const R11: u8 = 11;
 const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
 
 const MOVE: Evex = evex(1, 0, 0x28);
-const LOAD: Evex = evex(1, 0, 0x10);
-const STORE: Evex = evex(1, 0, 0x11);
+pub(super) const LOAD: Evex = evex(1, 0, 0x10);
+pub(super) const STORE: Evex = evex(1, 0, 0x11);
 const SPLAT: Evex = evex(2, 1, 0x18);
 const SPLAT_WIDE: Evex = evex_wide(2, 1, 0x19);
 const SPLAT_GENERAL: Evex = evex(2, 1, 0x7c);
 const XOR: Evex = evex(1, 1, 0xef);
 
-struct Encoder<'f> {
+pub(super) struct Encoder<'f> {
     f: &'f Function,
-    allocation: &'f Allocation,
-    asm: Asm,
+    pub(super) allocation: &'f Allocation,
+    pub(super) asm: Asm,
+    /// Labels within calls.
+    pub(super) labels: std::ops::RangeFrom<u32>,
 }
 
 /// The bytes of a function.
 pub(super) fn encode(f: &Function, allocation: &Allocation) -> Vec<u8> {
-    let mut e = Encoder { f, allocation, asm: Asm::default() };
+    let mut e = Encoder { f, allocation, asm: Asm::default(), labels: 1 << 24.. };
     e.prologue();
     f.insts.iter().for_each(|inst| e.inst(inst));
     e.epilogue();
@@ -47,7 +49,7 @@ impl Encoder<'_> {
         SAVED.iter().for_each(|&r| a.push(r));
         a.general(&[0x81], 5, Operand::Register(RSP), &self.allocation.frame.to_le_bytes()); // sub
         a.general(&[0x83], 4, Operand::Register(RSP), &[0xc0]); // and -64
-        for (i, argument) in [7, 6, 2, 1, 8].into_iter().enumerate() {
+        for (i, argument) in [7, 6, 2, 1, 8, 9].into_iter().enumerate() {
             a.general(&[0x89], argument, Operand::Memory(Address::frame(8 * i as i32)), &[]);
         }
     }
@@ -81,7 +83,7 @@ impl Encoder<'_> {
     }
 
     /// A source in a vector register.
-    fn vector(&mut self, inst: &Inst, i: usize) -> u8 {
+    pub(super) fn vector(&mut self, inst: &Inst, i: usize) -> u8 {
         match inst.sources[i] {
             Source::Reg(r) => self.vector_reg(r, VECTOR[i]),
             Source::Const(bits) => {
@@ -125,7 +127,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn mask_reg(&mut self, r: Reg, scratch: u8) -> u8 {
+    pub(super) fn mask_reg(&mut self, r: Reg, scratch: u8) -> u8 {
         match self.place(r) {
             Place::Register(n) => n,
             Place::Frame(at) => {
@@ -136,7 +138,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn mask_source(&mut self, inst: &Inst, i: usize) -> u8 {
+    pub(super) fn mask_source(&mut self, inst: &Inst, i: usize) -> u8 {
         match inst.sources[i] {
             Source::Reg(r) => self.mask_reg(r, MASK[i]),
             Source::Const(_) | Source::Wide(_) => MASK[i],
@@ -154,7 +156,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn general_source(&mut self, inst: &Inst, i: usize, scratch: u8) -> u8 {
+    pub(super) fn general_source(&mut self, inst: &Inst, i: usize, scratch: u8) -> u8 {
         match inst.sources[i] {
             Source::Reg(r) => self.general_reg(r, scratch),
             Source::Const(_) | Source::Wide(_) => scratch,
@@ -162,7 +164,7 @@ impl Encoder<'_> {
     }
 
     /// Calls `write` with the register of the result, which goes to the frame afterwards if it lies there.
-    fn to(&mut self, inst: &Inst, write: impl FnOnce(&mut Self, u8)) {
+    pub(super) fn to(&mut self, inst: &Inst, write: impl FnOnce(&mut Self, u8)) {
         let Some(dst) = inst.dst else { return };
         let place = self.place(dst);
         let class = self.f.classes[dst.0 as usize];
@@ -187,7 +189,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn address(&mut self, mem: Option<Mem>) -> Address {
+    pub(super) fn address(&mut self, mem: Option<Mem>) -> Address {
         let Some(mem) = mem else { return Address::frame(0) };
         let base = match mem.base {
             Base::Frame => RSP,
@@ -253,6 +255,7 @@ impl Encoder<'_> {
                     }
                 });
             }
+            Op::Call { function, wide } => self.call(inst, function, wide),
             Op::RoundHalf | Op::Narrow(_) | Op::Extend | Op::Join | Op::Exchange { .. } => {
                 self.lane_inst(inst)
             }
@@ -438,71 +441,5 @@ impl Encoder<'_> {
                 e.asm.evex(MOVE, d, 0, Operand::Register(work), plain);
             }
         });
-    }
-
-    fn mask_inst(&mut self, inst: &Inst) {
-        match inst.op {
-            Op::MaskBinary(_, opcode) => {
-                let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
-                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), true, d, a, Operand::Register(b)));
-            }
-            Op::MaskNot | Op::MaskMove => {
-                let opcode = if matches!(inst.op, Op::MaskNot) { 0x44 } else { 0x90 };
-                let a = Operand::Register(self.mask_source(inst, 0));
-                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), false, d, 0, a));
-            }
-            Op::MaskUpper => {
-                let a = self.mask_source(inst, 0);
-                self.to(inst, |e, d| e.asm.raw(&[0xc4, 0xe3, 0xf9, 0x30, 0xc0 | d << 3 | a, 8])); // kshiftrw
-            }
-            Op::MaskJoin => {
-                let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
-                self.to(inst, |e, d| e.asm.vex((1, 1, 0x4b), true, d, b, Operand::Register(a)));
-            }
-            Op::MaskOnes => {
-                self.to(inst, |e, d| e.asm.vex((1, 0, 0x46), true, d, d, Operand::Register(d)))
-            }
-            _ => {
-                if matches!(inst.op, Op::MaskFirst) {
-                    self.asm.constant(RAX, 1);
-                } else {
-                    let count = self.general_source(inst, 0, R11);
-                    self.asm.constant(RAX, 0xffff);
-                    self.asm.vex((2, 0, 0xf5), false, RAX, count, Operand::Register(RAX)); // keeps the low bits
-                }
-                self.to(inst, |e, d| e.asm.vex((1, 0, 0x92), false, d, 0, Operand::Register(RAX)));
-            }
-        }
-    }
-
-    fn general_inst(&mut self, inst: &Inst) {
-        match inst.op {
-            Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
-            Op::LoadPointer => {
-                let at = Operand::Memory(self.address(inst.mem));
-                self.to(inst, |e, d| e.asm.general(&[0x8b], d, at, &[]));
-            }
-            Op::Address => {
-                let at = self.address(inst.mem);
-                self.to(inst, |e, d| e.asm.load_address(d, at));
-            }
-            Op::Multiply(by) => {
-                let a = Operand::Register(self.general_source(inst, 0, RAX));
-                self.to(inst, |e, d| e.asm.general(&[0x69], d, a, &by.to_le_bytes()));
-            }
-            Op::Subtract => {
-                let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
-                self.asm.move_general(RAX, a);
-                self.asm.general(&[0x2b], RAX, Operand::Register(b), &[]);
-                self.to(inst, |e, d| e.asm.move_general(d, RAX));
-            }
-            Op::JumpIfLess { holds, label } => {
-                let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
-                self.asm.general(&[0x3b], a, Operand::Register(b), &[]);
-                self.asm.jump(Some(if holds { 0xc } else { 0xd }), label);
-            }
-            Op::Label(label) => self.asm.label(label),
-            _ => (),
-        }
     }
 }

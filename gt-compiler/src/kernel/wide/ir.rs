@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::asm::Evex;
+use crate::kernel::host;
 
 /// What a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,11 @@ pub(super) enum Op {
     Exchange {
         groups: bool,
         order: u8,
+    },
+    /// A function of the host, of floats of four or eight bytes, lane by lane: where the mask holds, if there is one.
+    Call {
+        function: host::Function,
+        wide: bool,
     },
     MaskBinary(&'static str, u8),
     MaskNot,

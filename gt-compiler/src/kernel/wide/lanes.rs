@@ -12,7 +12,8 @@ use super::{
     pairs::Pair,
 };
 use crate::kernel::{
-    formulas::{Compare, Formulas},
+    formulas::{Compare, Formulas, TRIG_LIMIT, Trig},
+    host,
     spec::{Binary, Unary},
 };
 
@@ -52,6 +53,10 @@ const K_AND_NOT: Op = Op::MaskBinary("kandnw", 0x42);
 const K_OR: Op = Op::MaskBinary("korw", 0x45);
 const K_XNOR: Op = Op::MaskBinary("kxnorw", 0x46);
 const K_XOR: Op = Op::MaskBinary("kxorw", 0x47);
+
+pub(super) const fn call(function: host::Function, wide: bool) -> Op {
+    Op::Call { function, wide }
+}
 
 /// A float comparison by its predicate.
 const fn compare(predicate: u8) -> Op {
@@ -346,9 +351,26 @@ impl Function {
             Unary::Log if float => self.log(a),
             Unary::Tanh if float => self.tanh(a),
             Unary::Erf if float => self.erf(a),
-            _ => return Err(Unsupported("a function the host computes")),
+            Unary::Sin if float => self.trig(Trig::Sin, a),
+            Unary::Cos if float => self.trig(Trig::Cos, a),
+            _ => return Err(Unsupported("a function of integers")),
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))
+    }
+
+    /// Unusual arguments go to the host's function; the other lanes have the value they would have had without.
+    fn trig(&mut self, which: Trig, x: Source) -> Source {
+        let (x, fast) = (self.held(x), self.trig_reduced(which, x));
+        let magnitude = self.fabs(x);
+        let unusual = self.compared(compare(0x16), magnitude, Source::Const(TRIG_LIMIT.to_bits())); // not at most
+        let function = match which {
+            Trig::Sin => host::Function::SinF32,
+            Trig::Cos => host::Function::CosF32,
+        };
+        let out = self.make_in(Class::Vector, Op::Move { wide: false }, &[fast]);
+        let inst = Inst::new(call(function, false), Some(out), &[x]);
+        self.push(Inst { mask: Some(unusual), merge: true, ..inst });
+        Source::Reg(out)
     }
 
     pub(super) fn binary(
@@ -387,8 +409,9 @@ impl Function {
             Binary::Min => return Ok(Value::Lanes(self.extremum(RANGE_MIN, a, b))),
             Binary::Eq => return Ok(Value::Mask(self.fcmp(Compare::Equal, a, b))),
             Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
-            Binary::Pow | Binary::And | Binary::Or | Binary::Xor => {
-                return Err(Unsupported("a power"));
+            Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
+            Binary::And | Binary::Or | Binary::Xor => {
+                return Err(Unsupported("logic on floats"));
             }
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))

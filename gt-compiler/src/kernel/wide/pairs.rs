@@ -6,10 +6,12 @@ use super::{
     Unsupported,
     asm::{evex, evex_wide},
     ir::{Class, Function, Inst, Op, Reg, Source},
-    lanes::Value,
+    lanes::{Value, call},
 };
 use crate::kernel::{
     formulas::Formulas,
+    host,
+    math::f64_function as function,
     spec::{Binary, Unary},
 };
 
@@ -123,7 +125,10 @@ impl Function {
             Unary::Neg => self.two_each(ISUB, [Source::Wide(0); 2], a),
             Unary::Abs => self.one_each(IABS, a),
             Unary::Sqrt if float => self.one_each(SQRT, a),
-            _ => return Err(Unsupported("a function the host computes")),
+            _ => match function(op) {
+                Some(f) if float => self.one_each(call(f, true), a),
+                _ => return Err(Unsupported("a function of integers")),
+            },
         }))
     }
 
@@ -173,6 +178,7 @@ impl Function {
                 }
             }
             Binary::Div if float => DIV,
+            Binary::Pow if float => call(host::Function::PowF64, true),
             Binary::Max => IMAX,
             Binary::Min => IMIN,
             _ => return Err(Unsupported("an operation on elements of eight bytes")),

@@ -1,0 +1,75 @@
+//! Encodes the instructions on masks and general registers.
+
+use super::{
+    asm::Operand,
+    encode::{Encoder, R11, RAX},
+    ir::{Inst, Op},
+};
+
+impl Encoder<'_> {
+    pub(super) fn mask_inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::MaskBinary(_, opcode) => {
+                let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
+                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), true, d, a, Operand::Register(b)));
+            }
+            Op::MaskNot | Op::MaskMove => {
+                let opcode = if matches!(inst.op, Op::MaskNot) { 0x44 } else { 0x90 };
+                let a = Operand::Register(self.mask_source(inst, 0));
+                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), false, d, 0, a));
+            }
+            Op::MaskUpper => {
+                let a = self.mask_source(inst, 0);
+                self.to(inst, |e, d| e.asm.raw(&[0xc4, 0xe3, 0xf9, 0x30, 0xc0 | d << 3 | a, 8])); // kshiftrw
+            }
+            Op::MaskJoin => {
+                let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
+                self.to(inst, |e, d| e.asm.vex((1, 1, 0x4b), true, d, b, Operand::Register(a)));
+            }
+            Op::MaskOnes => {
+                self.to(inst, |e, d| e.asm.vex((1, 0, 0x46), true, d, d, Operand::Register(d)))
+            }
+            _ => {
+                if matches!(inst.op, Op::MaskFirst) {
+                    self.asm.constant(RAX, 1);
+                } else {
+                    let count = self.general_source(inst, 0, R11);
+                    self.asm.constant(RAX, 0xffff);
+                    self.asm.vex((2, 0, 0xf5), false, RAX, count, Operand::Register(RAX)); // keeps the low bits
+                }
+                self.to(inst, |e, d| e.asm.vex((1, 0, 0x92), false, d, 0, Operand::Register(RAX)));
+            }
+        }
+    }
+
+    pub(super) fn general_inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
+            Op::LoadPointer => {
+                let at = Operand::Memory(self.address(inst.mem));
+                self.to(inst, |e, d| e.asm.general(&[0x8b], d, at, &[]));
+            }
+            Op::Address => {
+                let at = self.address(inst.mem);
+                self.to(inst, |e, d| e.asm.load_address(d, at));
+            }
+            Op::Multiply(by) => {
+                let a = Operand::Register(self.general_source(inst, 0, RAX));
+                self.to(inst, |e, d| e.asm.general(&[0x69], d, a, &by.to_le_bytes()));
+            }
+            Op::Subtract => {
+                let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
+                self.asm.move_general(RAX, a);
+                self.asm.general(&[0x2b], RAX, Operand::Register(b), &[]);
+                self.to(inst, |e, d| e.asm.move_general(d, RAX));
+            }
+            Op::JumpIfLess { holds, label } => {
+                let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
+                self.asm.general(&[0x3b], a, Operand::Register(b), &[]);
+                self.asm.jump(Some(if holds { 0xc } else { 0xd }), label);
+            }
+            Op::Label(label) => self.asm.label(label),
+            _ => (),
+        }
+    }
+}
