@@ -2,23 +2,28 @@
 
 mod instance;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use egg::Id;
 use gt_ir::{
-    Graph, HostTensor,
+    Graph, HostTensor, NodeId, NodeKind, Op, Type,
     attr::{Keep, Reduce},
+    graph::Rebuild,
     interp,
     testing::Source,
 };
+use rustc_hash::FxHashMap;
 
 use super::{
-    analysis::Facts,
-    block::Cut,
-    insert,
-    language::{Node, Sig, What},
-    rules::{BOOK, Compiled},
-    *,
+    analysis::{self, Facts},
+    block::{Block, Cut},
+    language::{Node, Sig, Signatures, Uniform, What},
+    rules::{self, BOOK, Compiled},
+    saturate::{self, Deadline, Limits, Stop},
+    search::Searcher,
+    solve::insert,
 };
+use crate::{Machine, Numerics, pipeline::Clock};
 use instance::Instance;
 
 /// Instances tried for each rule.

@@ -1,0 +1,172 @@
+//! All blocks of a graph, each distinct one searched once, and which of their solutions to take.
+
+use std::time::Duration;
+
+use gt_ir::{Graph, OpError};
+use rustc_hash::FxHashMap;
+
+use super::{
+    analysis::{self, Facts},
+    assemble::{Assembly, Solution},
+    block::{Block, Cut},
+    language::Signatures,
+    rules::BOOK,
+    saturate::{self, Deadline, Limits, Stop},
+    solve::{insert, recognize, solution},
+};
+use crate::{
+    cost::{self, Machine},
+    options::Numerics,
+    passes::Context,
+    pipeline::Clock,
+    report::Search,
+};
+
+/// Most graphs tried with only some of the solutions.
+const MAX_PARTIAL: usize = 6;
+
+/// No compilation searches longer.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// A solved block, and what the report says of it.
+pub(super) struct Solved {
+    solution: Option<Solution>,
+    pub(super) fired: Vec<u32>,
+    pub(super) recognized: Vec<u32>,
+    pub(super) copies: usize,
+}
+
+/// A block and the number of what it was solved as.
+struct Placed {
+    range: (u32, u32),
+    block: Block,
+    solved: usize,
+}
+
+pub(super) struct Searcher<'g> {
+    graph: &'g Graph,
+    numerics: Numerics,
+    machine: &'g Machine,
+    sigs: Signatures,
+    pub(super) deadline: Deadline,
+    limits: Limits,
+    pub(super) solved: Vec<Solved>,
+    pub(super) search: Search,
+    pub(super) stop: Stop,
+}
+
+impl<'g> Searcher<'g> {
+    pub(super) fn new(graph: &'g Graph, numerics: Numerics, machine: &'g Machine) -> Self {
+        Searcher {
+            graph,
+            numerics,
+            machine,
+            sigs: Signatures::default(),
+            deadline: Deadline { clock: Clock::start(), limit: TIME_LIMIT },
+            limits: Limits::default(),
+            solved: Vec::new(),
+            search: Search::default(),
+            stop: Stop::default(),
+        }
+    }
+
+    /// A cheaper graph, if one was found.
+    pub(super) fn run(&mut self) -> Result<Option<Graph>, OpError> {
+        let cut = Cut::new(self.graph, &mut self.sigs);
+        // Looked up only, never iterated over.
+        let mut known: FxHashMap<Vec<u32>, usize> = FxHashMap::default();
+        let mut placed: Vec<Placed> = Vec::with_capacity(cut.blocks.len());
+        for &range in &cut.blocks {
+            let mut block = cut.block(range, BOOK.depth, &mut self.sigs, self.graph);
+            let key = std::mem::take(&mut block.key);
+            let solved = match known.get(&key) {
+                Some(at) => *at,
+                None => {
+                    let solved = self.solve(&cut, &block);
+                    self.solved.push(solved);
+                    known.insert(key, self.solved.len() - 1);
+                    self.solved.len() - 1
+                }
+            };
+            self.solved[solved].copies += 1;
+            placed.push(Placed { range, block, solved });
+        }
+        (self.search.blocks, self.search.distinct) = (cut.blocks.len(), self.solved.len());
+        self.choose(&cut, &placed)
+    }
+
+    /// The cheapest graph tried: with all solutions, or, where blocks get in each other's way, with those that help one by one.
+    fn choose(&self, cut: &Cut, placed: &[Placed]) -> Result<Option<Graph>, OpError> {
+        let solutions: Vec<usize> =
+            (0..self.solved.len()).filter(|s| self.solved[*s].solution.is_some()).collect();
+        if solutions.is_empty() {
+            return Ok(None);
+        }
+        let seconds = |graph: &Graph| cost::cost(graph, self.machine).seconds;
+        let before = seconds(self.graph);
+        let all = self.assemble(cut, placed, &solutions)?;
+        if seconds(&all) < before {
+            return Ok(Some(all));
+        }
+        let (mut used, mut best, mut cost) = (Vec::new(), None, before);
+        for &solution in solutions.iter().take(MAX_PARTIAL) {
+            used.push(solution);
+            let graph = self.assemble(cut, placed, &used)?;
+            let found = seconds(&graph);
+            if found < cost {
+                (best, cost) = (Some(graph), found);
+            } else {
+                used.pop();
+            }
+        }
+        Ok(best)
+    }
+
+    /// The graph with some of the solutions.
+    fn assemble(&self, cut: &Cut, placed: &[Placed], used: &[usize]) -> Result<Graph, OpError> {
+        let mut assembly = Assembly::new(self.graph, cut);
+        for Placed { range, block, solved } in placed {
+            let solution = self.solved[*solved].solution.as_ref().filter(|_| used.contains(solved));
+            assembly.add(*range, block, solution)?;
+        }
+        assembly.finish()
+    }
+
+    /// Puts a block into an e-graph, saturates and extracts.
+    fn solve(&mut self, cut: &Cut, block: &Block) -> Solved {
+        let mut graph = analysis::Graph::new(Facts { sigs: std::mem::take(&mut self.sigs) });
+        let ids = insert(&mut graph, cut, block);
+        graph.rebuild();
+        let recognized = recognize(&mut graph, block, &ids);
+        let outcome = saturate::saturate(&mut graph, self.numerics, &self.limits, &self.deadline);
+        self.search.nodes += graph.total_number_of_nodes();
+        self.search.classes += graph.number_of_classes();
+        self.search.iterations = self.search.iterations.max(outcome.iterations);
+        self.stop = self.stop.max(outcome.stop);
+        let is_new = outcome.fired.iter().any(|f| *f > 0);
+        let solution = if is_new { solution(&graph, block, &ids, self.machine) } else { None };
+        self.sigs = std::mem::take(&mut graph.analysis.sigs);
+        Solved { solution, fired: outcome.fired, recognized, copies: 0 }
+    }
+
+    pub(super) fn report(&mut self, cx: &mut Context<'_>, improved: bool) {
+        let total = |of: fn(&Solved) -> &Vec<u32>| {
+            let mut counts: Vec<(String, usize)> = Vec::new();
+            for (at, rule) in BOOK.rules.iter().enumerate() {
+                let n: usize = self.solved.iter().map(|s| of(s)[at] as usize * s.copies).sum();
+                if n > 0 {
+                    counts.push((rule.rule.name.to_owned(), n));
+                }
+            }
+            // The sort is stable: equal counts stay in the order of the tables.
+            counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+            counts
+        };
+        cx.report.rules = total(|s| &s.fired);
+        cx.report.recognized = total(|s| &s.recognized);
+        self.search.stop = self.stop.name().to_owned();
+        self.search.improved = improved;
+        self.search.milliseconds = self.deadline.clock.nanoseconds() as f64 / 1e6;
+        cx.report.egraph = std::mem::take(&mut self.search);
+    }
+}
