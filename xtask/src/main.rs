@@ -42,9 +42,10 @@ enum Chore {
     Bless,
     /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks, in turn
     Bench(bench::BenchArgs),
-    /// Run a fuzz target for some seconds: text, binary, or run
+    /// Run a fuzz target for some seconds: text, binary, run, wire, or replay
     Fuzz {
-        /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter and engine)
+        /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter and engine), `wire` (packets, and a
+        /// dispatcher that takes them), `replay` (programs of loops, as plans and without)
         #[arg(default_value = "text")]
         target: String,
         /// How long
@@ -76,7 +77,7 @@ fn run(chore: Chore) -> Result<()> {
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo check`, and the tests are built
 /// once, so that the world is compiled twice (without and with code) and no third time.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 5] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 6] = [
         ("format", &|| cargo(&["fmt", "--all", "--check"]).run()),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
@@ -84,6 +85,11 @@ fn test() -> Result<()> {
                 .run()
         }),
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
+        ("random programs", &|| {
+            cargo(&["test", "-p", "gt-runtime", "--test", "it", "as_many_random_programs"])
+                .env("GT_REPLAY_SECONDS", "20")
+                .run()
+        }),
         ("documentation", &|| {
             cargo(&["doc", "--workspace", "--no-deps", "--quiet"])
                 .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")

@@ -1,10 +1,12 @@
 //! What repeats runs as a plan, and nobody can tell by the results.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use gt_ir::backend::Backend;
 use gt_ir::testing::{Config, Source};
 use gt_ir::{Entry, Op, Operand};
+use gt_runtime::clock;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::testing::{Program, first_difference};
@@ -20,8 +22,8 @@ fn system(when: When) -> System {
 }
 
 /// Random programs of loops, one after the other in the same systems: instruction by instruction, with every plan ready at once, and
-/// with plans that become ready some time.
-fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config) {
+/// with plans that become ready some time. Gives how many segments ran as plans for certain.
+fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config) -> u64 {
     let systems = [When::Never, When::Blocking, When::Background].map(system);
     let mut launches = [0; 3];
     for seed in seeds {
@@ -38,18 +40,38 @@ fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config) {
         }
     }
     assert_eq!(launches[0], 0);
-    assert!(launches[1] > 0, "{launches:?}");
+    launches[1]
 }
 
 #[test]
 fn a_replayed_segment_has_the_bits_of_its_instructions() {
-    same_bits_on_every_tier(0..60, &Config::default());
+    let launches = same_bits_on_every_tier(0..60, &Config::default());
+    assert!(launches > 100, "{launches} launches");
 }
 
 #[test]
 fn errors_in_a_replayed_segment_are_those_of_its_instructions() {
     let config = Config { wild_indices: true, empty: false, ..Config::integers() };
-    same_bits_on_every_tier(1000..1040, &config);
+    let launches = same_bits_on_every_tier(1000..1040, &config);
+    assert!(launches > 50, "{launches} launches");
+}
+
+/// For as long as `GT_REPLAY_SECONDS` says, from a seed that differs from run to run; `GT_REPLAY_SEED` repeats one.
+#[test]
+fn as_many_random_programs_as_time_allows() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let end = clock::now() + Duration::from_secs(number("GT_REPLAY_SECONDS").unwrap_or(0));
+    let any = RandomState::new().hash_one(0) >> 20;
+    let mut seed = number("GT_REPLAY_SEED").unwrap_or(any);
+    loop {
+        let config = if seed % 3 == 0 { Config::integers() } else { Config::default() };
+        let wild_indices = seed % 9 == 0;
+        same_bits_on_every_tier(seed..seed + 4, &Config { wild_indices, ..config });
+        seed += 4;
+        if clock::now() >= end {
+            return;
+        }
+    }
 }
 
 /// A loop that frees what it used: `x <- (x + lr) * x`, with a literal that changes every time.

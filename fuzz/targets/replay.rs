@@ -1,0 +1,37 @@
+//! Any program of loops: run one instruction at a time and run as plans it reads the same bits, errors included.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gt_compiler::{Native, NativeConfig};
+use gt_ir::testing::{Config, Source};
+use gt_runtime::embedded::System;
+use gt_runtime::log::Log;
+use gt_runtime::testing::{Program, first_difference};
+use gt_runtime::tier::Tiers;
+use gt_runtime::worker::plans::When;
+use libfuzzer_sys::fuzz_target;
+
+fn system(when: When) -> System {
+    let config = NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256 };
+    let engine = move |_| Ok(Box::new(Native::new(config)?) as Box<_>);
+    System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).expect("a system")
+}
+
+static EAGER: LazyLock<System> = LazyLock::new(|| system(When::Never));
+static PLANNED: LazyLock<System> = LazyLock::new(|| system(When::Blocking));
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut source = Source::from_bytes(bytes);
+    let config = match source.below(4) {
+        0 => Config { wild_indices: true, ..Config::integers() },
+        1 => Config::integers(),
+        _ => Config::default(),
+    };
+    let program = Program::new(&mut source, &config, 8);
+    let eager = program.run(&*EAGER.session(), true);
+    let planned = program.run(&*PLANNED.session(), false);
+    if let Some(difference) = first_difference(&eager, &planned) {
+        panic!("{difference}\n{program:?}");
+    }
+});
