@@ -289,6 +289,8 @@ pub struct Planned {
     pub plan: u64,
     /// Why there is none, if so.
     pub failed: Option<String>,
+    /// Whether there was one before, for inputs of other types.
+    pub retyped: bool,
     /// Kernels of the plan.
     pub kernels: u64,
     /// Launches of the plan.

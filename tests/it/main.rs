@@ -6,5 +6,6 @@
 mod cli;
 mod cluster;
 mod process;
+mod replay;
 mod snapshots;
 mod zoo;

@@ -267,3 +267,95 @@ impl Templates {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_ir::canonical::expand;
+    use gt_ir::testing::{Config, Source, tape};
+    use gt_ir::{Entry, ValueId};
+    use std::collections::BTreeMap;
+
+    /// The other side: what segments the messages stand for.
+    #[derive(Default)]
+    struct Receiver {
+        templates: BTreeMap<u32, Template>,
+        most: usize,
+        entries: usize,
+    }
+
+    impl Receiver {
+        fn take(&mut self, messages: Messages) -> Vec<Tape> {
+            let mut segments = Vec::new();
+            for message in messages {
+                match message {
+                    FromClient::Tape(tape) => segments.push(Tape::clone(&tape)),
+                    FromClient::Define { template, tape } => {
+                        let made = Template::new(tape).expect("templates are canonical");
+                        self.templates.insert(template, made);
+                        let entries: usize =
+                            self.templates.values().map(|t| t.tape.entries.len()).sum();
+                        assert!(self.templates.len() <= self.most && entries <= self.entries);
+                    }
+                    FromClient::Launch { template, bindings } => {
+                        let template = &self.templates[&template];
+                        segments.push(expand(template, &bindings).expect("bindings that fit"));
+                    }
+                    FromClient::Forget { template } => {
+                        self.templates.remove(&template).expect("it was defined");
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            segments
+        }
+    }
+
+    /// A segment with other numbers.
+    fn moved(tape: &Tape, by: u64) -> Tape {
+        let (template, mut bindings) = canonical(tape);
+        bindings.inputs.iter_mut().for_each(|value| value.0 += by);
+        if let gt_ir::canonical::Defined::Run(first, _) = &mut bindings.defined {
+            first.0 += by;
+        }
+        expand(&template, &bindings).expect("its own bindings, moved")
+    }
+
+    #[test]
+    fn what_is_sent_stands_for_what_was_recorded() {
+        for seed in 0..40 {
+            let mut source = Source::from_seed(seed);
+            let config = Config { instrs: 1 + source.below(20), ..Config::default() };
+            let bodies: Vec<Tape> = (0..6).map(|_| tape(&mut source, &config)).collect();
+            let (most, entries) = (1 + source.below(7) as u32, 20 + source.below(200));
+            let config = TemplateConfig { most, entries, least: source.below(6) };
+            let mut templates = Templates::new(config, true);
+            let mut receiver = Receiver { most: most as usize, entries, ..Receiver::default() };
+            let (mut at, mut n_sent) = (0, 0);
+            for round in 0..200 {
+                at = if source.chance(3, 4) { (at + 1) % 3 } else { source.below(bodies.len()) };
+                let segment = moved(&bodies[at], round * 1000);
+                assert_eq!(receiver.take(templates.take(segment.clone())), [segment]);
+                n_sent += 1;
+            }
+            let stats = templates.stats();
+            assert_eq!(stats.tapes + stats.launches, n_sent);
+        }
+    }
+
+    #[test]
+    fn a_loop_is_sent_three_times_at_most_and_expected_from_then_on() {
+        let frees = |of: u64| (0..4).map(|i| Entry::Free(ValueId(10 * of + i))).collect();
+        let small = |of: u64| Tape { entries: vec![Entry::Free(ValueId(of))] };
+        let mut templates = Templates::new(TemplateConfig::default(), false);
+        for round in 0..10 {
+            let sent = templates.take(Tape { entries: frees(round) });
+            let launched = matches!(sent.last(), Some(FromClient::Launch { template: 0, .. }));
+            assert_eq!((launched, sent.len()), (round > 0, if round == 1 { 2 } else { 1 }));
+            assert!(matches!(&templates.take(small(round))[..], [FromClient::Tape(_)]));
+        }
+        let stats = templates.stats();
+        assert_eq!((stats.tapes, stats.launches, stats.templates), (11, 9, 1));
+        assert_eq!((stats.misses, stats.evictions), (0, 0));
+    }
+}

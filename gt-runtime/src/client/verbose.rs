@@ -15,7 +15,9 @@ pub(super) fn say(what: &impl Display) {
 
 /// What became of a template.
 pub(super) fn planned(news: &Planned) -> String {
-    let segment = format!("segment {} ({} instructions)", brief(Key(news.key)), news.instructions);
+    let types = if news.retyped { ", inputs of other types" } else { "" };
+    let (key, n) = (brief(Key(news.key)), news.instructions);
+    let segment = format!("segment {key} ({n} instructions{types})");
     if let Some(why) = &news.failed {
         return format!("{segment} stays as it is: {}", why.replace('\n', "; "));
     }
@@ -57,16 +59,18 @@ mod tests {
             launches: 5,
             nanos: 3_100_000,
             cached: true,
+            retyped: false,
             failed: None,
         };
         assert_eq!(
             planned(&news),
             "segment 4f3a.. (41 instructions) -> plan p1: 7 kernels in 5 launches, compiled in 3.1 ms (cached)"
         );
-        let failed = Planned { failed: Some("no room\nhint: none".into()), ..news };
+        let why = Some("no room\nhint: none".into());
+        let failed = Planned { failed: why, retyped: true, ..news };
         assert_eq!(
             planned(&failed),
-            "segment 4f3a.. (41 instructions) stays as it is: no room; hint: none"
+            "segment 4f3a.. (41 instructions, inputs of other types) stays as it is: no room; hint: none"
         );
     }
 }

@@ -42,6 +42,16 @@ impl Job {
         }
     }
 
+    /// Whether it is sure to take no longer than waking a thread for it would be worth: nothing is computed, or a plan that was quick.
+    #[must_use]
+    pub fn is_quick(&self) -> bool {
+        match self {
+            Job::Run { tape, inputs, .. } => inputs.is_empty() && tape.instrs().next().is_none(),
+            Job::Launch { template, .. } => template.plan.was_quick(),
+            Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => true,
+        }
+    }
+
     fn owe(&mut self, weight: u64) -> bool {
         if let Job::Run { owed, .. } | Job::Launch { owed, .. } = self {
             *owed = weight;

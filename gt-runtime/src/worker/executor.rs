@@ -63,8 +63,13 @@ impl Executor {
             }
             Job::Launch { session, seq, attempt, template, bindings, inputs, .. } => {
                 let began = clock::now();
-                let instructions = self.launch(session, &template, &bindings, inputs, out);
-                out.push(done(session, seq, attempt, instructions, began));
+                let (instructions, planned) =
+                    self.launch(session, &template, &bindings, inputs, out);
+                let done = done(session, seq, attempt, instructions, began);
+                if let FromWorker::Done { counts, .. } = &done {
+                    template.plan.took(if planned { counts.nanos } else { u64::MAX });
+                }
+                out.push(done);
             }
             Job::Fetch { session, request, value } => out.push(match self.fetch(session, value) {
                 Ok(data) => FromWorker::Chunk { session, request, chunk: whole(value, data) },
@@ -88,7 +93,8 @@ impl Executor {
         }
     }
 
-    /// A segment as a plan when there is one; else, or when that fails, instruction by instruction, so that errors are the same.
+    /// A segment as a plan when there is one; else, or when that fails, instruction by instruction, so that errors are the same. Gives the
+    /// number of instructions, and whether they ran as a plan.
     fn launch(
         &mut self,
         session: SessionId,
@@ -96,14 +102,14 @@ impl Executor {
         bindings: &Bindings,
         inputs: Inputs,
         out: &mut Vec<FromWorker>,
-    ) -> u64 {
+    ) -> (u64, bool) {
         if self.replay(session, defined, bindings, &inputs, out) {
-            return defined.footprint.n_instrs as u64;
+            return (defined.footprint.n_instrs as u64, true);
         }
         match expand(&defined.template, bindings) {
-            Ok(tape) => self.segment(session, &tape, inputs),
+            Ok(tape) => (self.segment(session, &tape, inputs), false),
             // The dispatcher verified it, so nothing honest comes here; reads will say that nothing was computed.
-            Err(_) => 0,
+            Err(_) => (0, false),
         }
     }
 
@@ -125,10 +131,8 @@ impl Executor {
             return false;
         }
         let plan = plans.get(defined, given.iter().map(|value| &value.ty));
-        if plan.made().is_some() && defined.plan.tell() {
-            let news =
-                plan.news().map(|news| FromWorker::Planned { session, planned: Box::new(news) });
-            out.extend(news);
+        if let Some(planned) = defined.plan.news(plan) {
+            out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
         let ran = match plan.made() {
             Some(Ok(ready)) => {

@@ -6,7 +6,7 @@
 //! used goes when there are too many. It runs nothing itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 
@@ -70,14 +70,35 @@ impl Default for PlanConfig {
 #[derive(Debug, Default)]
 pub(super) struct PlanHint {
     at: AtomicUsize,
-    /// The session was told what became of it.
-    told: AtomicBool,
+    /// The plans of which the session was told, a bit for each; some share one.
+    told: AtomicU64,
+    /// How long it took last.
+    nanos: AtomicU64,
 }
 
+/// What a plan may take and still be called quick.
+const QUICK: u64 = 500_000;
+
 impl PlanHint {
-    /// Whether this is the first time somebody asks.
-    pub(super) fn tell(&self) -> bool {
-        !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed)
+    /// Notes how long a run as a plan took.
+    pub(super) fn took(&self, nanos: u64) {
+        self.nanos.store(nanos.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether the last run was one as a plan, and quick.
+    pub(super) fn was_quick(&self) -> bool {
+        (1..QUICK).contains(&self.nanos.load(Ordering::Relaxed))
+    }
+
+    /// News of a plan that the session was not told yet.
+    pub(super) fn news(&self, plan: &Plan) -> Option<Planned> {
+        let (told, bit) = (self.told.load(Ordering::Relaxed), 1 << (plan.number % 64));
+        if told & bit != 0 {
+            return None;
+        }
+        let news = plan.news()?;
+        self.told.store(told | bit, Ordering::Relaxed);
+        Some(Planned { retyped: told != 0, ..news })
     }
 }
 
@@ -108,7 +129,7 @@ impl Plan {
     }
 
     /// What came of it, for people.
-    pub(super) fn news(&self) -> Option<Planned> {
+    fn news(&self) -> Option<Planned> {
         Some(match self.made.get()? {
             Ok(ready) => ready.news.clone(),
             Err(why) => Planned { failed: Some(cut(why.clone())), ..self.about() },

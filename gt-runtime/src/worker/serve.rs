@@ -1,10 +1,10 @@
 //! A worker in a process of its own: registers with a server and does its work until told to end.
 //!
-//! The calling thread owns the sockets, the connection and the core; one more thread owns the engine. A server that is lost is
-//! looked for again, with a new registration and nothing left of the old one's sessions, until patience ends.
+//! The calling thread owns the sockets, the connection and the core, and does what is sure to be quick; one more thread runs the rest. A
+//! server that is lost is looked for again, with a new registration and nothing left of the old one's sessions, until patience ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gt_compiler::engine::{Engine, EngineInfo};
@@ -95,12 +95,8 @@ pub struct Worker {
     wakeups: Wakeups,
 }
 
-/// What the thread that owns the engine is told.
-enum Order {
-    Name(String),
-    /// A job of this life of the worker.
-    Do(u64, Job),
-}
+/// What that thread is told: a job of this life of the worker.
+struct Order(u64, Job);
 
 /// What it tells.
 enum Told {
@@ -135,12 +131,20 @@ impl Worker {
     ) -> Result<End, WorkerError> {
         let info = engine.info();
         let (plans, log) = (self.config.plans, self.config.log.clone());
-        let executor = Executor::new(engine, "worker".into(), plans, log);
+        let executor = Arc::new(Mutex::new(Executor::new(engine, "worker".into(), plans, log)));
         let (orders, told) = (Arc::new(Queue::new()), Arc::new(Queue::new()));
-        let thread = spawn(executor, orders.clone(), told.clone(), self.shutdown.waker().clone())
+        let waker = self.shutdown.waker().clone();
+        let thread = spawn(executor.clone(), orders.clone(), told.clone(), waker)
             .map_err(SocketError::from)?;
-        let mut life =
-            Life { worker: &self, orders: &orders, told: &told, capacity: capacity(&info), n: 0 };
+        let mut life = Life {
+            worker: &self,
+            executor: &executor,
+            orders: &orders,
+            told: &told,
+            n_ordered: 0,
+            capacity: capacity(&info),
+            n: 0,
+        };
         let end = life.until_the_end(&mut watch);
         orders.close();
         // A job under way ends first; a panic there has been told.
@@ -154,25 +158,20 @@ fn capacity(info: &EngineInfo) -> Capacity {
     Capacity { engine: info.name.clone(), threads, memory: info.memory_limit as u64 }
 }
 
-/// The thread that owns the engine.
+/// The thread that runs what takes long.
 fn spawn(
-    mut executor: Executor,
+    executor: Arc<Mutex<Executor>>,
     orders: Arc<Queue<Order>>,
     told: Arc<Queue<Told>>,
     waker: Waker,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("gt-worker".into()).spawn(move || {
         let work = || {
-            while let Some(order) = orders.pop() {
-                match order {
-                    Order::Name(name) => executor.set_name(name),
-                    Order::Do(life, job) => {
-                        let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
-                        executor.run(job, &mut reports);
-                        told.push(Told::Report(life, reports, owed));
-                        waker.wake();
-                    }
-                }
+            while let Some(Order(life, job)) = orders.pop() {
+                let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
+                locked(&executor).run(job, &mut reports);
+                told.push(Told::Report(life, reports, owed));
+                waker.wake();
             }
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -180,6 +179,11 @@ fn spawn(
             waker.wake();
         }
     })
+}
+
+/// The executor. One whose engine panicked is not used again: its worker ends.
+fn locked(executor: &Mutex<Executor>) -> MutexGuard<'_, Executor> {
+    executor.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a panic said.
@@ -197,6 +201,9 @@ enum Broken {
 
 struct Life<'a> {
     worker: &'a Worker,
+    executor: &'a Mutex<Executor>,
+    /// Orders not yet reported on. While there are none the executor is idle.
+    n_ordered: usize,
     orders: &'a Queue<Order>,
     told: &'a Queue<Told>,
     capacity: Capacity,
@@ -348,7 +355,7 @@ impl Registration<'_, '_> {
                 ));
                 self.opened = true;
                 let who = identity(String::new());
-                self.life.orders.push(Order::Name(format!("{} ({who})", welcome.name)));
+                locked(self.life.executor).set_name(format!("{} ({who})", welcome.name));
                 self.say(FromWorker::Register(self.life.capacity.clone()));
             }
             Incoming::Message(stream, message) => {
@@ -368,15 +375,33 @@ impl Registration<'_, '_> {
         }
     }
 
+    /// Hands jobs to the thread that runs them; what is sure to be quick is done here, when that thread has nothing to do, since waking
+    /// it and being woken by it would take longer.
     fn hand_over(&mut self) {
         let life = self.life.n;
-        self.jobs.drain(..).for_each(|job| self.life.orders.push(Order::Do(life, job)));
+        for job in self.jobs.drain(..) {
+            if self.life.n_ordered > 0 || !job.is_quick() {
+                self.life.n_ordered += 1;
+                self.life.orders.push(Order(life, job));
+                continue;
+            }
+            let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
+            let run = || locked(self.life.executor).run(job, &mut reports);
+            let ran = catch_unwind(AssertUnwindSafe(run));
+            self.life.n_ordered += 1;
+            self.life.told.push(match ran {
+                Ok(()) => Told::Report(life, reports, owed),
+                Err(panic) => Told::Panic(panic_text(&*panic)),
+            });
+        }
     }
 
     /// Passes on what the executor tells, a batch at most; says whether more may be there.
     fn report(&mut self, uplink: &Uplink) -> Result<bool, WorkerError> {
         for _ in 0..BATCH {
-            match self.life.told.try_pop() {
+            let told = self.life.told.try_pop();
+            self.life.n_ordered -= usize::from(told.is_some());
+            match told {
                 None => return Ok(false),
                 Some(Told::Panic(why)) => {
                     send(uplink, &self.connection.close(format!("its engine panicked: {why}")))?;
