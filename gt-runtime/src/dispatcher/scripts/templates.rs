@@ -162,8 +162,7 @@ fn a_new_home_is_told_the_templates_it_needs() {
 fn a_launch_brings_types_not_met_before() {
     script(
         Config::embedded(),
-        &format!(
-            "0s p5 hello
+        "0s p5 hello
              > p5 welcome w1
              0s p5 register
              0s p1 hello
@@ -176,7 +175,6 @@ fn a_launch_brings_types_not_met_before() {
              > p5 end s1
              > p5 end s1
              0s p1 fetch r1 %0
-             > p1 failed r1: the server refused entry 0 of segment 1: mul: shapes of i64[2] and i64[3] do not broadcast; hint: shapes align from the right; sizes must be equal or 1"
-        ),
+             > p1 failed r1: the server refused entry 0 of segment 1: mul: shapes of i64[2] and i64[3] do not broadcast; hint: shapes align from the right; sizes must be equal or 1",
     );
 }
