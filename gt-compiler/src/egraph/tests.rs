@@ -10,7 +10,7 @@ use gt_ir::{
     attr::{Keep, Reduce},
     graph::Rebuild,
     interp,
-    testing::Source,
+    testing::{Source, same_bits},
 };
 use rustc_hash::FxHashMap;
 
@@ -23,7 +23,7 @@ use super::{
     search::Searcher,
     solve::insert,
 };
-use crate::{Machine, Numerics, pipeline::Clock};
+use crate::{Arg, Engine, Machine, Native, NativeConfig, Numerics, Value, pipeline::Clock};
 use instance::Instance;
 
 /// Instances tried for each rule.
@@ -208,6 +208,63 @@ fn both_sides_of_every_rule_are_equal() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(silent.is_empty(), "rules that never fired: {silent:?}");
+}
+
+/// A graph on the engine, one op after the other, as instructions run.
+fn execute(engine: &mut Native, graph: &Graph, data: &[HostTensor]) -> Option<HostTensor> {
+    let mut values: Vec<Value> = Vec::new();
+    for id in graph.ids() {
+        let node = graph.node(id);
+        let number =
+            |engine: &mut Native, value| engine.execute(&Op::Full(node.ty), &[Arg::Scalar(value)]);
+        let value = match node.kind {
+            NodeKind::Input(k) => engine.upload(&data[k as usize]),
+            NodeKind::Scalar(k) => number(engine, graph.slots()[k as usize]),
+            NodeKind::Const(value) => number(engine, value),
+            NodeKind::Op(op) => {
+                let operands = graph.operands(id);
+                let args: Vec<Arg<'_>> =
+                    operands.iter().map(|o| Arg::Value(&values[o.index()])).collect();
+                engine.execute(&op, &args)
+            }
+        };
+        values.push(value.ok()?);
+    }
+    engine.download(&values[graph.outputs()[0].index()]).ok()
+}
+
+#[test]
+fn exact_rules_keep_the_bits_of_the_engine() {
+    let config =
+        NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 4096, store: None };
+    let mut engine = Native::new(config).unwrap();
+    for rule in BOOK.rules.iter().filter(|r| !r.recognizes() && r.rule.numerics == Numerics::Exact)
+    {
+        let mut fired = 0;
+        for seed in 5000..5000 + TRIALS * 20 {
+            if fired >= 8 {
+                break;
+            }
+            let mut source = Source::from_seed(seed);
+            let Some(instance) = Instance::of(rule.rule.left, rule.rule.dtypes, &mut source) else {
+                continue;
+            };
+            for right in right_sides(rule, &instance) {
+                fired += 1;
+                let want = execute(&mut engine, &instance.graph, &instance.data);
+                let got = execute(&mut engine, &right, &instance.data);
+                let (Some(want), Some(got)) = (want, got) else { continue };
+                let name = rule.rule.name;
+                assert!(
+                    same_bits(&want, &got),
+                    "{name}, seed {seed}: {:?} {:?}\n{}\n{right}",
+                    want.to_f64(),
+                    got.to_f64(),
+                    instance.graph
+                );
+            }
+        }
+    }
 }
 
 /// A graph from the text of a tape's entries.

@@ -3,6 +3,7 @@
 
 mod limits;
 mod math;
+mod numerics;
 mod ops;
 mod products;
 mod random;
