@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::ir::{Base, Class, Function, Inst, Op, Reg, Source};
+use super::ir::{ARGUMENTS, Base, Class, Function, Inst, Op, Reg, Source};
 
 /// Where a virtual register lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub(super) struct Allocation {
 /// Bytes for calls: every vector, three more for lanes, masks and general registers.
 const CALLS: i32 = 64 * (VECTORS.len() as i32 + 3 + 1 + 2);
 
-/// Bytes at the beginning of the frame that hold the kernel's arguments.
-const ARGUMENTS: i32 = 64;
 pub(super) const VECTORS: &[u8] = &[
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
     26, 27, 28,
@@ -113,7 +111,7 @@ pub(super) fn allocate(f: &Function) -> Allocation {
     let mut files = [File::new(VECTORS, 64), File::new(MASKS, 8), File::new(GENERALS, 8)];
     let mut out = Allocation {
         places: vec![Place::Register(0); f.classes.len()],
-        frame: ARGUMENTS,
+        frame: ARGUMENTS + f.reserved,
         calls: 0,
     };
     for current in intervals(f) {

@@ -1,8 +1,8 @@
 //! Writes a nest as linear code: loops, addresses, and each value in the outermost loop it depends on.
 //!
 //! The vectorized loop runs in blocks of several vectors and ends with masked vectors. Rows are summed in as many lanes as they have
-//! accumulators, columns in one lane each. Refused: powers of integers, strided narrow elements, and rows
-//! summed across.
+//! accumulators, columns in one lane each. Refused: powers of integers, strided narrow elements, and loops that
+//! do not merge.
 
 use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};
@@ -53,6 +53,10 @@ pub(super) struct Emitter<'n> {
     pub(super) store_at: Vec<Place>,
     /// The accumulators of each store.
     pub(super) sums: Vec<SmallVec<[Sum; 4]>>,
+    /// Where they lie in the frame, if vectors walk across rows.
+    pub(super) rows_at: Vec<i32>,
+    /// The index of the innermost loop.
+    pub(super) along_row: Option<Reg>,
     /// Of the split parallel and the split reduce loop.
     pub(super) ranges: [(Reg, Reg); 2],
 }
@@ -81,8 +85,13 @@ pub(super) fn emit(nest: &Nest) -> Result<Function, Unsupported> {
         load_at: vec![None; n],
         store_at: Vec::new(),
         sums: Vec::new(),
+        rows_at: Vec::new(),
+        along_row: None,
         ranges,
     };
+    if nest.gathers_rows() {
+        e.reserve_rows();
+    }
     e.prologue(arguments)?;
     e.nest_from(0, Part::Outside)?;
     e.f.finish();
@@ -92,10 +101,8 @@ pub(super) fn emit(nest: &Nest) -> Result<Function, Unsupported> {
 /// Refuses early what would be refused on the way.
 fn check(nest: &Nest) -> Result<(), Unsupported> {
     let spec = &nest.spec;
-    if nest.gathers_rows()
-        || (nest.folds() && spec.fold_order == FoldOrder::Rows && nest.vector.is_none())
-    {
-        return Err(Unsupported("rows summed across"));
+    if nest.folds() && spec.fold_order == FoldOrder::Rows && nest.vector.is_none() {
+        return Err(Unsupported("rows without vectors"));
     }
     if nest.order.iter().any(|walk| walk.len() > 1) {
         return Err(Unsupported("loops that do not merge"));
@@ -105,7 +112,7 @@ fn check(nest: &Nest) -> Result<(), Unsupported> {
 
 /// Vectors in a block.
 fn unroll(nest: &Nest) -> usize {
-    let Some(vector) = nest.vector else { return 1 };
+    let Some(vector) = nest.vector.filter(|_| !nest.gathers_rows()) else { return 1 };
     let vectors = nest.extent(vector).div_ceil(LANES);
     if nest.folds() && nest.is_reduce(vector) {
         return nest.accumulators(DType::F32).div_ceil(LANES);
@@ -197,7 +204,7 @@ impl Emitter<'_> {
     /// The loops from position `at` inwards.
     pub(super) fn nest_from(&mut self, at: usize, part: Part) -> Result<(), Unsupported> {
         if self.nest.first_reduce() == Some(at) {
-            self.start_sums(part);
+            self.start_sums(part)?;
             self.loops_at(at, part)?;
             return self.finish_sums(part);
         }
@@ -298,6 +305,7 @@ impl Emitter<'_> {
         part: Part,
     ) -> Result<(), Unsupported> {
         let saved = (self.load_at.clone(), self.store_at.clone());
+        let outer = self.along_row.replace(index);
         self.step_into(at, index)?;
         if at + 1 == self.nest.order.len() && part == Part::Block {
             // One vector after the other keeps few registers busy; the processor overlaps them.
@@ -310,6 +318,7 @@ impl Emitter<'_> {
             self.nest_from(at + 1, part)?;
         }
         (self.load_at, self.store_at) = saved;
+        self.along_row = outer;
         Ok(())
     }
 

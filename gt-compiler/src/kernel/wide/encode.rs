@@ -280,6 +280,7 @@ impl Encoder<'_> {
             | Op::LoadPointer
             | Op::Address
             | Op::Multiply(_)
+            | Op::And(_)
             | Op::Subtract
             | Op::JumpIfLess { .. }
             | Op::Label(_) => self.general_inst(inst),

@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 use super::asm::Evex;
 use crate::kernel::host;
 
+/// Bytes at the beginning of the frame that hold the kernel's arguments.
+pub(super) const ARGUMENTS: i32 = 64;
+
 /// What a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -135,6 +138,7 @@ pub(super) enum Op {
     LoadPointer,
     Address,
     Multiply(i32),
+    And(i32),
     Subtract,
     /// Jumps to the label if `a < b` holds (or does not).
     JumpIfLess {
@@ -197,6 +201,8 @@ pub(super) struct Function {
     /// Instructions that make constants, to stand before the others.
     constants: Vec<Inst>,
     n_labels: u32,
+    /// Bytes of the frame the code uses itself.
+    pub(super) reserved: i32,
 }
 
 impl Function {
@@ -208,6 +214,12 @@ impl Function {
     pub(super) fn label(&mut self) -> u32 {
         self.n_labels += 1;
         self.n_labels - 1
+    }
+
+    /// Memory in the frame; gives its offset.
+    pub(super) fn reserve(&mut self, bytes: i32) -> i32 {
+        self.reserved += bytes;
+        ARGUMENTS + self.reserved - bytes
     }
 
     pub(super) fn push(&mut self, inst: Inst) {

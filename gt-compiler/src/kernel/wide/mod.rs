@@ -4,6 +4,7 @@
 //! (for elements of eight bytes) `pairs`; `alloc` gives them real ones; `asm` encodes
 //! instructions. Every element gets the bits the Cranelift path gives it. Whatever it has no code for it refuses, and the nest goes there.
 
+mod across;
 mod alloc;
 mod asm;
 mod call;

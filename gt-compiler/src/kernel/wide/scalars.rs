@@ -57,6 +57,12 @@ impl Encoder<'_> {
                 let a = Operand::Register(self.general_source(inst, 0, RAX));
                 self.to(inst, |e, d| e.asm.general(&[0x69], d, a, &by.to_le_bytes()));
             }
+            Op::And(mask) => {
+                let a = self.general_source(inst, 0, RAX);
+                self.asm.move_general(RAX, a);
+                self.asm.general(&[0x81], 4, Operand::Register(RAX), &mask.to_le_bytes());
+                self.to(inst, |e, d| e.asm.move_general(d, RAX));
+            }
             Op::Subtract => {
                 let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
                 self.asm.move_general(RAX, a);

@@ -15,7 +15,7 @@ use crate::kernel::spec::{Binary, Store};
 pub(super) type Sum = [Reg; 2];
 
 /// The dtype accumulators have: 16-bit floats add up in `f32`.
-fn sum_dtype(dtype: DType) -> DType {
+pub(super) fn sum_dtype(dtype: DType) -> DType {
     match dtype {
         DType::Bf16 | DType::F16 => DType::F32,
         _ => dtype,
@@ -45,6 +45,9 @@ impl Emitter<'_> {
         u: usize,
         part: Part,
     ) -> Result<(), Unsupported> {
+        if self.nest.gathers_rows() {
+            return self.accumulate_row(op, i, store, value);
+        }
         let dtype = self.nest.spec.node(store.value).dtype;
         let value = self.summand(value);
         let masked = self.reduces_vectors() && matches!(part, Part::Tail(..));
@@ -82,7 +85,10 @@ impl Emitter<'_> {
         self.f.binary(op, dtype, a, b)
     }
 
-    pub(super) fn start_sums(&mut self, part: Part) {
+    pub(super) fn start_sums(&mut self, part: Part) -> Result<(), Unsupported> {
+        if self.nest.gathers_rows() {
+            return self.start_rows();
+        }
         let nest = self.nest;
         self.sums.clear();
         for store in &nest.spec.stores {
@@ -105,6 +111,7 @@ impl Emitter<'_> {
             }
             self.sums.push(sums);
         }
+        Ok(())
     }
 
     /// Folds the accumulators and stores the results.
@@ -114,8 +121,10 @@ impl Emitter<'_> {
             let Some(op) = store.fold else { continue };
             let dtype = nest.spec.node(store.value).dtype;
             let to = nest.spec.buffers[usize::from(store.buffer)];
-            let mut sums: SmallVec<[Value; 4]> =
-                self.sums[i].iter().map(|&r| held_sum(r, dtype)).collect();
+            let mut sums: SmallVec<[Value; 4]> = match self.nest.gathers_rows() {
+                true => smallvec![self.fold_rows(op, i, dtype)?],
+                false => self.sums[i].iter().map(|&r| held_sum(r, dtype)).collect(),
+            };
             if self.reduces_vectors() {
                 sums = smallvec![self.fold(op, dtype, &sums)?];
             }
@@ -176,7 +185,7 @@ fn held_sum(sum: Sum, dtype: DType) -> Value {
 }
 
 /// What changes nothing when combined.
-fn identity(op: Binary, dtype: DType) -> Source {
+pub(super) fn identity(op: Binary, dtype: DType) -> Source {
     let wide = |v: f64, i: i64| match dtype {
         DType::F64 => Source::Wide(v.to_bits()),
         _ => Source::Wide(i as u64),

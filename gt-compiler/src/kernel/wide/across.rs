@@ -1,0 +1,119 @@
+//! Rows summed where vectors walk across them: each lane has all the accumulators of its row, in the frame.
+
+use gt_ir::DType;
+
+use super::{
+    Unsupported,
+    emit::Emitter,
+    ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
+    lanes::Value,
+    sums::{identity, sum_dtype},
+};
+use crate::kernel::spec::{Binary, Store};
+
+/// Bytes of one accumulator of sixteen lanes.
+fn bytes(dtype: DType) -> i32 {
+    if dtype.size() == 8 { 128 } else { 64 }
+}
+
+impl Emitter<'_> {
+    /// Room for the accumulators of every store, if they are to lie in the frame.
+    pub(super) fn reserve_rows(&mut self) {
+        let nest = self.nest;
+        for store in &nest.spec.stores {
+            let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+            let n = if store.fold.is_some() { nest.accumulators(dtype) as i32 } else { 0 };
+            let at = self.f.reserve(n * bytes(dtype));
+            self.rows_at.push(at);
+        }
+    }
+
+    /// Accumulator `j` of a store, or the one the position along the row says.
+    fn slot(&self, i: usize, dtype: DType, j: usize, index: Option<Reg>) -> Mem {
+        let disp = self.rows_at[i] + j as i32 * bytes(dtype);
+        Mem { base: Base::Frame, index: index.map(|r| (r, 1)), disp }
+    }
+
+    fn load_slot(&mut self, mem: Mem, dtype: DType) -> Value {
+        let wide = dtype.size() == 8;
+        let width = if wide { Width::Double } else { Width::Word };
+        let mut load = |at: i32| {
+            let dst = self.f.reg(Class::Vector);
+            let mem = Some(Mem { disp: mem.disp + at, ..mem });
+            self.f.push(Inst { mem, ..Inst::new(Op::Load(width), Some(dst), &[]) });
+            Source::Reg(dst)
+        };
+        if wide { Value::Pair([load(0), load(64)]) } else { Value::Lanes(load(0)) }
+    }
+
+    fn store_slot(&mut self, mem: Mem, value: Value) -> Result<(), Unsupported> {
+        let (halves, width) = match value {
+            Value::Lanes(v) => ([Some(v), None], Width::Word),
+            Value::Pair([a, b]) => ([Some(a), Some(b)], Width::Double),
+            Value::Mask(_) => return Err(Unsupported("a fold by comparison")),
+        };
+        for (half, value) in halves.into_iter().flatten().enumerate() {
+            let value = self.f.held(value);
+            let mem = Some(Mem { disp: mem.disp + 64 * half as i32, ..mem });
+            self.f.push(Inst { mem, ..Inst::new(Op::Store(width), None, &[value]) });
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_rows(&mut self) -> Result<(), Unsupported> {
+        let nest = self.nest;
+        for (i, store) in nest.spec.stores.iter().enumerate() {
+            let Some(op) = store.fold else { continue };
+            let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+            let first = identity(op, dtype);
+            let first =
+                if dtype.size() == 8 { Value::Pair([first; 2]) } else { Value::Lanes(first) };
+            for j in 0..nest.accumulators(dtype) {
+                self.store_slot(self.slot(i, dtype, j, None), first)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn accumulate_row(
+        &mut self,
+        op: Binary,
+        i: usize,
+        store: &Store,
+        value: Value,
+    ) -> Result<(), Unsupported> {
+        let dtype = sum_dtype(self.nest.spec.node(store.value).dtype);
+        let value = self.summand(value);
+        let mask = self.nest.accumulators(dtype) as i32 - 1;
+        let index = self.along_row.map(|row| {
+            let position = self.general(Op::And(mask), &[row], None);
+            self.general(Op::Multiply(bytes(dtype)), &[position], None)
+        });
+        let slot = self.slot(i, dtype, 0, index);
+        let before = self.load_slot(slot, dtype);
+        let after = self.combine(op, dtype, before, value)?;
+        self.store_slot(slot, after)
+    }
+
+    /// Folds by halves, in place; gives the first.
+    pub(super) fn fold_rows(
+        &mut self,
+        op: Binary,
+        i: usize,
+        dtype: DType,
+    ) -> Result<Value, Unsupported> {
+        let dtype = sum_dtype(dtype);
+        let mut half = self.nest.accumulators(dtype) / 2;
+        while half > 0 {
+            for j in 0..half {
+                let low = self.slot(i, dtype, j, None);
+                let a = self.load_slot(low, dtype);
+                let b = self.load_slot(self.slot(i, dtype, j + half, None), dtype);
+                let sum = self.combine(op, dtype, a, b)?;
+                self.store_slot(low, sum)?;
+            }
+            half /= 2;
+        }
+        Ok(self.load_slot(self.slot(i, dtype, 0, None), dtype))
+    }
+}
