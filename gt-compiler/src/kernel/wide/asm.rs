@@ -284,3 +284,63 @@ impl Asm {
         self.code
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(write: impl FnOnce(&mut Asm)) -> Vec<u8> {
+        let mut asm = Asm::default();
+        write(&mut asm);
+        asm.code
+    }
+
+    /// Encodings as LLVM's assembler gives them.
+    #[test]
+    fn instructions_are_encoded_as_by_others() {
+        let plain = Modifiers::default();
+        let imm = |imm: u8| Modifiers { imm: Some(imm), ..plain };
+        let register = Operand::Register;
+        let r12 = Address { base: 12, index: None, disp: 0 };
+        let cases: Vec<(Vec<u8>, &[u8])> = vec![
+            (
+                one(|a| a.evex(evex(2, 1, 0xa8), 1, 30, register(3), plain)), // vfmadd213ps zmm1, zmm30, zmm3
+                &[0x62, 0xf2, 0x0d, 0x40, 0xa8, 0xcb],
+            ),
+            (
+                one(|a| {
+                    let with = Modifiers { mask: 2, zeroing: true, ..plain };
+                    a.evex(evex(1, 0, 0x10), 1, 0, Operand::Memory(r12), with); // vmovups zmm1 {k2} {z}, [r12]
+                }),
+                &[0x62, 0xd1, 0x7c, 0xca, 0x10, 0x0c, 0x24],
+            ),
+            (
+                one(|a| {
+                    let at = Address { index: Some((20, 1)), ..r12 };
+                    let with = Modifiers { mask: 3, ..plain };
+                    a.evex(evex(2, 1, 0x92), 9, 0, Operand::Memory(at), with); // vgatherdps zmm9 {k3}, [r12 + zmm20]
+                }),
+                &[0x62, 0x52, 0x7d, 0x43, 0x92, 0x0c, 0x24],
+            ),
+            (
+                one(|a| a.evex(evex(1, 1, 0x72), 6, 18, register(3), imm(23))), // vpslld zmm18, zmm3, 23
+                &[0x62, 0xf1, 0x6d, 0x40, 0x72, 0xf3, 0x17],
+            ),
+            (
+                one(|a| a.evex(evex(1, 0, 0xc2), 5, 1, register(2), imm(0x11))), // vcmpltps k5, zmm1, zmm2
+                &[0x62, 0xf1, 0x74, 0x48, 0xc2, 0xea, 0x11],
+            ),
+            (
+                one(|a| a.evex(evex_wide(3, 1, 0x50), 1, 2, register(3), imm(5))), // vrangepd zmm1, zmm2, zmm3, 5
+                &[0x62, 0xf3, 0xed, 0x48, 0x50, 0xcb, 0x05],
+            ),
+            (
+                one(|a| a.vex((2, 0, 0xf5), false, 0, 9, register(0))), // bzhi eax, eax, r9d
+                &[0xc4, 0xe2, 0x30, 0xf5, 0xc0],
+            ),
+        ];
+        for (i, (got, want)) in cases.iter().enumerate() {
+            assert_eq!(got.as_slice(), *want, "case {i}");
+        }
+    }
+}
