@@ -105,7 +105,7 @@ impl Templates {
             is_seen: HashMap::new(),
             last: None,
             clock: 0,
-            matcher: Matcher::new(),
+            matcher: Matcher::with_places(),
             canonicalizer: Canonicalizer::new(),
             stats: SegmentStats::default(),
             misses: verbose.then(Vec::new),
@@ -187,9 +187,7 @@ impl Templates {
         let Some(held) = self.held.get(number as usize).and_then(Option::as_ref) else {
             return false;
         };
-        let mut places = held.template.tape.instrs().zip(segment.instrs());
         self.matcher.matches(&held.template, segment, bindings).is_ok()
-            && places.all(|(wanted, given)| wanted.loc == given.loc)
     }
 
     fn launch(&mut self, number: u32, bindings: Bindings, out: &mut Messages) {
