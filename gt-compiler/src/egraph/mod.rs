@@ -30,10 +30,10 @@ impl Pass for Rewrite {
         "egraph"
     }
 
-    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Graph, OpError> {
+    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
         let mut search = Searcher::new(graph, cx.options.numerics, cx.machine);
         let rewritten = search.run()?;
         search.report(cx, rewritten.is_some());
-        Ok(rewritten.unwrap_or_else(|| graph.clone()))
+        Ok(rewritten)
     }
 }

@@ -2,10 +2,7 @@
 //!
 //! Floats change places only where the numerics policy lets sums be reordered: of two `nan` operands hardware gives the first one's bits.
 
-use gt_ir::{
-    Graph, NodeId, Op, OpError,
-    graph::{Node, Rebuild},
-};
+use gt_ir::{Graph, NodeId, Op, OpError, graph::Node};
 
 use super::{Context, Pass, op_of, rebuild};
 use crate::options::Numerics;
@@ -18,14 +15,22 @@ impl Pass for Canonicalize {
         "canonicalize"
     }
 
-    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Graph, OpError> {
+    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
         let numerics = cx.options.numerics;
+        let is_odd = |id| {
+            let (node, operands) = (graph.node(id), graph.operands(id));
+            does_nothing(graph, node, &operands)
+                || commutes(graph, node, &operands, numerics) && !operands.is_sorted()
+        };
+        if !graph.ids().any(is_odd) {
+            return Ok(None);
+        }
         rebuild(graph, |new, node, operands| {
-            if does_nothing(new, node, operands) {
+            if does_nothing(new.made(), node, operands) {
                 return Ok(operands[0]);
             }
             let mut operands = operands.clone();
-            if commutes(new, node, &operands, numerics) {
+            if commutes(new.made(), node, &operands, numerics) {
                 operands.sort_unstable();
             }
             new.copy(node, &operands)
@@ -34,28 +39,28 @@ impl Pass for Canonicalize {
 }
 
 /// Whether the result is the first operand, to the bit.
-fn does_nothing(new: &Rebuild, node: &Node, operands: &[NodeId]) -> bool {
+fn does_nothing(graph: &Graph, node: &Node, operands: &[NodeId]) -> bool {
     let Some(op) = op_of(node) else { return false };
-    let same_sizes = || new.ty(operands[0]).shape.same_sizes(&node.ty.shape);
+    let same_sizes = || graph.node(operands[0]).ty.shape.same_sizes(&node.ty.shape);
     match op {
         Op::Reshape(_) | Op::Expand(_) => same_sizes(),
         Op::Slice(s) => same_sizes() && s.step == 1,
         Op::Permute(p) => p.axes().enumerate().all(|(i, axis)| i == axis),
         Op::Cat(_) => operands.len() == 1,
         Op::Pad(p) => (p.lo, p.hi, p.interior) == (0, 0, 0),
-        Op::Cast(to) => new.ty(operands[0]).dtype == to,
+        Op::Cast(to) => graph.node(operands[0]).ty.dtype == to,
         Op::Sum(r) => node.ty.dtype.is_int() && r.axes.is_empty(),
         Op::Max(r) | Op::Min(r) => r.axes.is_empty(),
         _ => false,
     }
 }
 
-fn commutes(new: &Rebuild, node: &Node, operands: &[NodeId], numerics: Numerics) -> bool {
+fn commutes(graph: &Graph, node: &Node, operands: &[NodeId], numerics: Numerics) -> bool {
     let Some(op) = op_of(node) else { return false };
     match op {
         Op::LogicalAnd | Op::LogicalOr | Op::LogicalXor | Op::Eq => true,
         Op::Add | Op::Mul | Op::Maximum | Op::Minimum => {
-            !new.ty(operands[0]).dtype.is_float() || numerics >= Numerics::Reassociate
+            !graph.node(operands[0]).ty.dtype.is_float() || numerics >= Numerics::Reassociate
         }
         _ => false,
     }

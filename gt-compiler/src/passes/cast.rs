@@ -1,6 +1,6 @@
 //! Casts that cancel: of two in a row the first goes if it loses nothing, and both do if they lead back to where they started.
 
-use gt_ir::{DType, Graph, Op, OpError};
+use gt_ir::{DType, Graph, NodeId, Op, OpError, graph::Node};
 
 use super::{Context, Pass, op_of, rebuild};
 
@@ -12,20 +12,32 @@ impl Pass for CancelCasts {
         "cancel_casts"
     }
 
-    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
-        rebuild(graph, |new, node, operands| {
-            let Some(Op::Cast(to)) = op_of(node) else { return new.copy(node, operands) };
-            let mut from = operands[0];
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
+        if !graph.ids().any(|id| shorter(graph, graph.node(id), &graph.operands(id)).is_some()) {
+            return Ok(None);
+        }
+        rebuild(graph, |new, node, operands| match shorter(new.made(), node, operands) {
             // Earlier casts are simplified already, so one step is enough.
-            if let Some(Op::Cast(middle)) = op_of(new.node(from)) {
-                let inner = new.operands(from)[0];
-                if skips(new.ty(inner).dtype, middle, to) {
-                    from = inner;
-                }
-            }
-            if new.ty(from).dtype == to { Ok(from) } else { new.copy(node, &[from]) }
+            Some(from) if new.ty(from).dtype == node.ty.dtype => Ok(from),
+            Some(from) => new.copy(node, &[from]),
+            None => new.copy(node, operands),
         })
     }
+}
+
+/// What a cast can be made of instead of its operand.
+fn shorter(graph: &Graph, node: &Node, operands: &[NodeId]) -> Option<NodeId> {
+    let Some(Op::Cast(to)) = op_of(node) else { return None };
+    let from = operands[0];
+    let dtype = |id: NodeId| graph.node(id).ty.dtype;
+    let inner = match op_of(graph.node(from)) {
+        Some(Op::Cast(middle)) => {
+            let inner = graph.operands(from)[0];
+            skips(dtype(inner), middle, to).then_some(inner)
+        }
+        Some(_) | None => None,
+    };
+    inner.or_else(|| (dtype(from) == to).then_some(from))
 }
 
 /// Whether a cast by way of `middle` gives what the direct one gives.

@@ -16,7 +16,7 @@ impl Pass for Cse {
         "cse"
     }
 
-    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
         // Looked up only, never iterated over.
         let mut known: FxHashMap<(NodeKind, DType, Operands), NodeId> = FxHashMap::default();
         rebuild(graph, |new, node, operands| {

@@ -12,7 +12,17 @@ impl Pass for Dce {
         "dce"
     }
 
-    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
+        let mut live = vec![false; graph.len()];
+        graph.outputs().iter().chain(graph.inputs()).for_each(|id| live[id.index()] = true);
+        for id in graph.ids().rev() {
+            if live[id.index()] {
+                graph.operands(id).iter().for_each(|o| live[o.index()] = true);
+            }
+        }
+        if live.iter().all(|l| *l) {
+            return Ok(None);
+        }
         rebuild(graph, |new, node, operands| new.copy(node, operands))
     }
 }

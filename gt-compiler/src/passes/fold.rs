@@ -4,8 +4,7 @@
 //! is left to the engine, whose bits it has.
 
 use gt_ir::{
-    DType, Graph, HostTensor, NodeId, NodeKind, Op, OpError, OpKind, Scalar, Type,
-    graph::{Node, Rebuild},
+    DType, Graph, HostTensor, NodeId, NodeKind, Op, OpError, OpKind, Scalar, Type, graph::Node,
     interp,
 };
 use smallvec::SmallVec;
@@ -20,8 +19,11 @@ impl Pass for Fold {
         "fold"
     }
 
-    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
-        rebuild(graph, |new, node, operands| match folded(new, node, operands) {
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
+        if !graph.ids().any(|id| folded(graph, graph.node(id), &graph.operands(id)).is_some()) {
+            return Ok(None);
+        }
+        rebuild(graph, |new, node, operands| match folded(new.made(), node, operands) {
             Some(value) => {
                 let scalar = new.leaf(NodeKind::Const(value), Type::scalar(node.ty.dtype));
                 if node.ty.shape.rank() == 0 {
@@ -35,18 +37,18 @@ impl Pass for Fold {
     }
 }
 
-fn folded(new: &Rebuild, node: &Node, operands: &Operands) -> Option<Scalar> {
+fn folded(graph: &Graph, node: &Node, operands: &Operands) -> Option<Scalar> {
     let op = op_of(node).filter(|op| rounds_alike(op.kind()))?;
-    let constants = operands.iter().map(|o| Some((constant(new, *o)?, new.ty(*o).dtype)));
+    let constants = operands.iter().map(|o| Some((constant(graph, *o)?, graph.node(*o).ty.dtype)));
     let constants: SmallVec<[(Scalar, DType); 3]> = constants.collect::<Option<_>>()?;
     evaluate(&op, &constants)
 }
 
 /// The value a node has everywhere, if it is a constant.
-fn constant(new: &Rebuild, id: NodeId) -> Option<Scalar> {
-    match new.node(id).kind {
+fn constant(graph: &Graph, id: NodeId) -> Option<Scalar> {
+    match graph.node(id).kind {
         NodeKind::Const(value) => Some(value),
-        NodeKind::Op(Op::Expand(_)) => match new.node(*new.operands(id).first()?).kind {
+        NodeKind::Op(Op::Expand(_)) => match graph.node(*graph.operands(id).first()?).kind {
             NodeKind::Const(value) => Some(value),
             NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Op(_) => None,
         },

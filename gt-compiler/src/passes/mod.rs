@@ -40,11 +40,11 @@ pub(crate) trait Pass: Sync {
     /// What `GT_DUMP` and reports call it.
     fn name(&self) -> &'static str;
 
-    /// The graph after it.
+    /// The graph after it; nothing where it finds nothing to do.
     ///
     /// # Errors
     /// Only bugs: a valid expanded graph never makes a pass fail.
-    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Graph, OpError>;
+    fn run(&self, graph: &Graph, cx: &mut Context<'_>) -> Result<Option<Graph>, OpError>;
 }
 
 /// The operands of a node, in the graph being made.
@@ -54,7 +54,7 @@ type Operands = SmallVec<[NodeId; 3]>;
 fn rebuild(
     graph: &Graph,
     mut f: impl FnMut(&mut Rebuild, &Node, &Operands) -> Result<NodeId, OpError>,
-) -> Result<Graph, OpError> {
+) -> Result<Option<Graph>, OpError> {
     let mut new = Rebuild::of(graph);
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.len());
     for id in graph.ids() {
@@ -65,7 +65,7 @@ fn rebuild(
         map.push(made);
     }
     let outputs: SmallVec<[NodeId; 8]> = graph.outputs().iter().map(|o| map[o.index()]).collect();
-    new.finish(&outputs)
+    new.finish(&outputs).map(Some)
 }
 
 /// The op of a node, if it is one.

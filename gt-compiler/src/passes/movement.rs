@@ -18,7 +18,7 @@ impl Pass for Movement {
         "movement"
     }
 
-    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Graph, OpError> {
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
         rebuild(graph, |new, node, operands| match op_of(node) {
             Some(op @ (Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_))) => {
                 moved(new, node, op, operands[0])
@@ -55,8 +55,8 @@ fn moved(new: &mut Rebuild, node: &Node, mut op: Op, mut from: NodeId) -> Result
 
 /// One movement for `op` after the one that made `from`, and what it moves.
 fn composed(new: &Rebuild, node: &Node, op: &Op, from: NodeId) -> Option<(Op, NodeId)> {
-    let first = op_of(new.node(from))?;
-    let inner = *new.operands(from).first()?;
+    let first = op_of(new.made().node(from))?;
+    let inner = *new.made().operands(from).first()?;
     // What is one number everywhere is that in any shape.
     if let Op::Expand(_) = first
         && new.ty(inner).shape.rank() == 0

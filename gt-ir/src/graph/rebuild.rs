@@ -94,14 +94,9 @@ impl Rebuild {
         self.graph.node(id).ty
     }
 
-    /// What a node made so far is.
-    pub fn node(&self, id: NodeId) -> &Node {
-        self.graph.node(id)
-    }
-
-    /// The operands of a node made so far.
-    pub fn operands(&self, id: NodeId) -> SmallVec<[NodeId; 3]> {
-        self.graph.operands(id)
+    /// The nodes made so far.
+    pub const fn made(&self) -> &Graph {
+        &self.graph
     }
 
     fn push(&mut self, kind: NodeKind, ty: Type, operands: &[NodeId]) -> NodeId {
