@@ -99,6 +99,26 @@ pub(crate) struct Pool {
 
 struct Free {
     lists: Vec<Vec<Block>>,
+    /// When each class was last asked for or given a block, in ticks.
+    used: Vec<u64>,
+    ticks: u64,
+}
+
+impl Free {
+    fn take(&mut self, class: u16) -> Option<Block> {
+        self.tick(class);
+        self.lists.get_mut(usize::from(class))?.pop()
+    }
+
+    fn put(&mut self, class: u16, block: Block) {
+        self.tick(class);
+        self.lists[usize::from(class)].push(block);
+    }
+
+    fn tick(&mut self, class: u16) {
+        self.ticks += 1;
+        self.used[usize::from(class)] = self.ticks;
+    }
 }
 
 struct Block(NonNull<u8>);
@@ -109,7 +129,11 @@ unsafe impl Send for Block {}
 impl Pool {
     pub(crate) fn new(limit: usize) -> Arc<Pool> {
         Arc::new(Pool {
-            free: Mutex::new(Free { lists: (0..CLASSES).map(|_| Vec::new()).collect() }),
+            free: Mutex::new(Free {
+                lists: (0..CLASSES).map(|_| Vec::new()).collect(),
+                used: vec![0; CLASSES],
+                ticks: 0,
+            }),
             limit,
             live: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
@@ -139,7 +163,7 @@ impl Pool {
             self.live.fetch_sub(len, Relaxed);
             return Err(refused());
         }
-        let reused = self.lock().lists.get_mut(usize::from(class)).and_then(Vec::pop);
+        let reused = self.lock().take(class);
         let ptr = match reused {
             Some(Block(ptr)) => {
                 self.pooled.fetch_sub(size, Relaxed);
@@ -170,18 +194,21 @@ impl Pool {
         let live = self.live.fetch_sub(len, Relaxed) - len;
         let size = class_size(class);
         let pooled = self.pooled.fetch_add(size, Relaxed) + size;
-        self.lock().lists[usize::from(class)].push(Block(ptr));
+        self.lock().put(class, Block(ptr));
         let keep = POOL_FLOOR.max(live);
         if pooled > keep {
             self.trim(keep);
         }
     }
 
-    /// Gives blocks back to the system, the largest first, until at most `keep` bytes are pooled.
+    /// Gives blocks back to the system, those of sizes unused for longest first, until at most `keep` bytes are pooled: what every run
+    /// of a program asks for again stays, however large.
     fn trim(&self, keep: usize) {
-        let mut free = self.lock();
-        for (class, list) in free.lists.iter_mut().enumerate().rev() {
-            let size = class_size(class as u16);
+        let free = &mut *self.lock();
+        let mut classes: Vec<usize> = (0..CLASSES).filter(|&c| !free.lists[c].is_empty()).collect();
+        classes.sort_unstable_by_key(|&c| free.used[c]);
+        for class in classes {
+            let (size, list) = (class_size(class as u16), &mut free.lists[class]);
             while self.pooled() > keep {
                 let Some(Block(ptr)) = list.pop() else { break };
                 self.pooled.fetch_sub(size, Relaxed);
