@@ -117,6 +117,9 @@ fn unroll(nest: &Nest) -> usize {
     if nest.folds() && nest.is_reduce(vector) {
         return nest.accumulators(DType::F32).div_ceil(LANES);
     }
+    if nest.spec.accesses().any(|a| !matches!(nest.stride(a, vector), 0 | 1)) {
+        return 1; // more lanes far apart would not fit the first cache
+    }
     let weight: usize = nest.spec.nodes.iter().map(|n| weight(&n.expr)).sum();
     let has_pairs = nest.spec.nodes.iter().any(|n| n.dtype.size() == 8);
     let most = match weight << u32::from(has_pairs) {
