@@ -258,9 +258,10 @@ fn run_plan(
     }
     match engine.run(&ready.program, given, &bindings.scalars) {
         Ok(results) => {
-            for (result, at) in results.into_iter().zip(&ready.outputs) {
-                if let Some(out) = at.and_then(|at| bindings.defined.get(at as usize)) {
-                    table.insert(out, Slot::Ready(result));
+            for (result, kept) in results.into_iter().zip(&ready.outputs) {
+                let Some((at, ty)) = *kept else { continue };
+                if let Some(out) = bindings.defined.get(at as usize) {
+                    table.insert(out, Slot::Ready(result.retyped(ty).unwrap_or(result)));
                 }
             }
             table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);

@@ -14,6 +14,7 @@ use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::segment;
+use gt_ir::verify::Verifier;
 use gt_ir::{Type, ValueId};
 
 use super::core::Defined;
@@ -117,8 +118,9 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) program: Program,
-    /// For each result, which of the values the template defines it is, if that is alive in the end.
-    pub(super) outputs: Vec<Option<u32>>,
+    /// For each result, which of the values the template defines it is, if that is alive in the end, and its type: names of dimensions are
+    /// no concern of a compiler's.
+    pub(super) outputs: Vec<Option<(u32, Type)>>,
     news: Planned,
 }
 
@@ -161,9 +163,11 @@ impl Plan {
             .compile(&segment.graph, &segment.donated, options)
             .map_err(|e| e.to_string())?;
         let kept = crate::footprint::Footprint::of(&self.template).kept;
+        let types = self.types_at_the_end();
         let output = |value: &ValueId| {
             let at = u32::try_from(value.0).ok()?.checked_sub(u32::try_from(n_inputs).ok()?)?;
-            kept.binary_search(&at).ok().map(|_| at)
+            kept.binary_search(&at).ok()?;
+            Some((at, types.ty(*value)?))
         };
         let outputs = segment.outputs.iter().map(output).collect();
         let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
@@ -176,6 +180,19 @@ impl Plan {
             ..self.about()
         };
         Ok(Ready { program: compiled.program, outputs, news })
+    }
+}
+
+impl Plan {
+    /// The types of what is alive when the segment has run, names of dimensions included.
+    fn types_at_the_end(&self) -> Verifier {
+        let mut verifier = Verifier::new();
+        verifier.replay([], (0..).map(ValueId).zip(self.types.iter().copied()));
+        for entry in &self.template.tape.entries {
+            // Verified before; what is wrong all the same has no type.
+            let _ = verifier.entry(entry);
+        }
+        verifier
     }
 }
 
