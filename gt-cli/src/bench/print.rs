@@ -19,7 +19,7 @@ pub(crate) struct Row {
     /// Seconds of the first step, and from the session's first operation to its result.
     pub(crate) first_s: f64,
     pub(crate) start_s: f64,
-    /// Instructions of a step, and the share of the steps' segments that ran as a plan.
+    /// Instructions of a step, and the share of them that ran in plans.
     pub(crate) instructions: u64,
     pub(crate) planned: f64,
     /// Kernels compiled since the session began.
@@ -59,10 +59,13 @@ impl Row {
 
     /// What a step ran, from what the session ran before and after them.
     pub(crate) fn count(&mut self, before: &WorkerStats, after: &WorkerStats) {
-        let n_steps = (self.n_steps as u64).max(1);
-        let n_segments = (after.segments - before.segments).max(1);
-        self.instructions = (after.instructions - before.instructions) / n_steps;
-        self.planned = (after.launches - before.launches) as f64 / n_segments as f64;
+        // One more than are measured ran in between, and that one by itself.
+        let n_steps = self.n_steps as u64 + 1;
+        let all = after.instructions - before.instructions;
+        let interpreted = after.interpreted - before.interpreted;
+        self.instructions = all / n_steps;
+        let measured = (all - self.instructions).max(1) as f64;
+        self.planned = 1.0 - interpreted.saturating_sub(self.instructions) as f64 / measured;
         self.compiled = after.kernels_compiled;
     }
 
