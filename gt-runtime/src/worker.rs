@@ -1,5 +1,6 @@
 //! Workers: a pure core that orders work, an executor that computes, and the shell that serves a dispatcher over sockets.
 
+mod at_once;
 pub mod core;
 pub mod executor;
 pub mod plans;

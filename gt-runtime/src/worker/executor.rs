@@ -13,6 +13,7 @@ use gt_ir::canonical::{Bindings, expand};
 use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
 use smallvec::SmallVec;
 
+use super::at_once;
 use super::core::{Defined, Inputs, Job};
 use super::plans::{PlanConfig, Plans, Ready};
 use super::table::{Slot, Table};
@@ -58,7 +59,10 @@ impl Executor {
         match job {
             Job::Run { session, seq, attempt, tape, inputs, .. } => {
                 let began = clock::now();
-                let instructions = self.segment(session, &tape, inputs);
+                let instructions = match self.at_once(session, &tape, &inputs) {
+                    Some(instructions) => instructions,
+                    None => self.segment(session, &tape, inputs),
+                };
                 out.push(done(session, seq, attempt, instructions, began));
             }
             Job::Launch { session, seq, attempt, template, bindings, inputs, .. } => {
@@ -147,6 +151,16 @@ impl Executor {
             log.line(What::Execute, Source::Worker(name), "Launch", 0, details);
         }
         ran
+    }
+
+    /// A segment seen for the first time as one program, where that pays; gives the number of instructions if it ran.
+    fn at_once(&mut self, session: SessionId, tape: &Tape, inputs: &Inputs) -> Option<u64> {
+        if self.plans.is_off() || self.log.is_on() {
+            return None;
+        }
+        let table = self.sessions.entry(session).or_default();
+        let ran = at_once::run(self.engine.as_mut(), &self.plans, table, tape, inputs);
+        ran.then(|| tape.instrs().count() as u64)
     }
 
     fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
-use gt_ir::graph::segment;
+use gt_ir::graph::{Segment, segment};
 use gt_ir::verify::Verifier;
 use gt_ir::{Type, ValueId};
 
@@ -222,6 +222,13 @@ impl Plans {
     /// Whether there are any plans here, ever.
     pub(super) fn is_off(&self) -> bool {
         self.config.when == When::Never
+    }
+
+    /// A segment's program, made now, on this thread.
+    pub(super) fn compiled_now(&self, segment: &Segment) -> Option<Program> {
+        let (compiler, options) = (&*self.compiler, &self.config.options);
+        let compile = || compiler.compile(&segment.graph, &segment.donated, options);
+        catch_unwind(AssertUnwindSafe(compile)).ok()?.ok().map(|compiled| compiled.program)
     }
 
     /// Number of plans ready to run.

@@ -60,6 +60,13 @@ impl Table {
         self.bytes_in += bytes_in;
     }
 
+    /// Counts a segment that ran as a program made for it.
+    pub(super) fn ran_at_once(&mut self, instructions: u64, bytes_in: u64) {
+        self.instructions += instructions;
+        self.segments += 1;
+        self.bytes_in += bytes_in;
+    }
+
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
