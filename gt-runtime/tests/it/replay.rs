@@ -229,3 +229,27 @@ fn memory_stays_flat_over_a_hundred_thousand_replays() {
     let total = session.stats().unwrap().total();
     assert_eq!((total.live_bytes, total.launches), (256, 99_999));
 }
+
+/// `(x + 1.5) * x` squared: the first segment on large values runs as a program of its own.
+#[test]
+fn a_few_instructions_on_large_values_are_compiled_the_first_time() {
+    let x: Vec<f32> = (0..5 << 20).map(|i| (i % 1013) as f32 * 0.37 - 100.0).collect();
+    let runs = [When::Never, When::Background].map(|when| {
+        let session = system(when).session();
+        give(&*session, 0, tensor(x.clone()));
+        session.submit(tape(vec![
+            add_scalar(1, 0, 1.5),
+            instr(2, Op::Mul, &[Operand::Value(id(1)), Operand::Value(id(0))]),
+            instr(3, Op::Mul, &[Operand::Value(id(2)), Operand::Value(id(2))]),
+            free(1),
+            free(2),
+        ]));
+        let results = (read(&*session, 3).unwrap(), read(&*session, 0).unwrap());
+        (results, session.stats().unwrap().total())
+    });
+    let [(eager, interpreted), (compiled, at_once)] = runs;
+    assert!(eager == compiled);
+    assert_eq!((interpreted.interpreted, at_once.interpreted), (3, 0));
+    assert_eq!((interpreted.instructions, at_once.instructions), (3, 3));
+    assert_eq!(interpreted.live_bytes, at_once.live_bytes);
+}
