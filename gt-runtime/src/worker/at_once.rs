@@ -91,8 +91,10 @@ fn compiled(
         });
     }
     let results = engine.run(&program, &mut given, segment.graph.slots()).ok()?;
-    for (value, result) in segment.outputs.iter().zip(results) {
-        table.insert(*value, Slot::Ready(result));
+    let inferred = segment.graph.outputs().iter().map(|id| segment.graph.node(*id).ty);
+    for ((value, result), ty) in segment.outputs.iter().zip(results).zip(inferred) {
+        // A program keeps sizes; the names of dimensions are what the rules infer.
+        table.insert(*value, Slot::Ready(result.retyped(ty).unwrap_or(result)));
     }
     let n =
         segment.graph.ids().filter(|id| matches!(segment.graph.node(*id).kind, NodeKind::Op(_)));

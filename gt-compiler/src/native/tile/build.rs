@@ -22,6 +22,10 @@ use crate::{
 const SCRATCH: usize = 24 << 10;
 /// The same for tiles with products, which want many rows.
 const PRODUCT_SCRATCH: usize = 2 << 20;
+/// Rows of a tile with products at least.
+const PRODUCT_FLOOR: usize = 256;
+/// Elements of four bytes that share a line of the cache.
+const LINE: usize = 16;
 /// Bytes of scratch one row may take before finer rows are preferred.
 const ROW_SCRATCH: usize = 32 << 10;
 /// Rows wanted, where a coarser cut has fewer.
@@ -335,7 +339,12 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
     let local = |b: &BufferId| !setting.needed.contains(b) || (setting.streams)(*b) && !has_product;
     let row_bytes = |b: BufferId| setting.sizes[b.0 as usize] / rows;
     let per_row: usize = written.iter().filter(|b| local(b)).map(|b| row_bytes(*b)).sum();
-    let block = block(per_row, n_rows, n_outer, has_product, total, setting);
+    let floor = match (has_product, drafts.iter().any(transposes)) {
+        (true, _) => PRODUCT_FLOOR,
+        (false, true) => LINE,
+        (false, false) => 1,
+    };
+    let block = block(per_row, (n_rows, n_outer), floor, total, setting);
     let mut scratch = Scratch { places: BTreeMap::new(), len: 0, copies: SmallVec::new() };
     for &b in written.iter().filter(|b| local(b)) {
         scratch.places.insert(b, (scratch.len, row_bytes(b)));
@@ -361,12 +370,12 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
 /// Rows of a tile.
 fn block(
     per_row: usize,
-    n_rows: usize,
-    n_outer: usize,
-    has_product: bool,
+    (n_rows, n_outer): (usize, usize),
+    floor: usize,
     total: usize,
     setting: &Setting<'_>,
 ) -> usize {
+    let has_product = floor == PRODUCT_FLOOR;
     let for_tasks = if n_outer >= 2 * setting.threads || total < GRAIN {
         n_rows
     } else {
@@ -375,9 +384,17 @@ fn block(
         n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(16)
     };
     let limit = if has_product { PRODUCT_SCRATCH } else { SCRATCH };
-    let floor = if has_product { 256 } else { 1 };
     let for_scratch = (limit.checked_div(per_row).unwrap_or(n_rows)).max(floor);
     for_tasks.min(for_scratch).clamp(1, n_rows.max(1))
+}
+
+/// Whether a kernel reads along its rows what lies across them: then neighboring rows share lines of the cache.
+fn transposes(draft: &Draft) -> bool {
+    let Draft::Kernel(k) = draft else { return false };
+    k.spec.loads().any(|(_, access)| match access.strides.as_slice() {
+        [row, .., inner] => (1..LINE as i64).contains(row) && *inner >= LINE as i64,
+        _ => false,
+    })
 }
 
 fn stage(draft: Draft, scratch: &Scratch) -> Stage {
