@@ -1,6 +1,6 @@
 //! Matrix products by the `gemm` crate, on strided operands as they lie.
 //!
-//! `f32`, `f64` and `f16` go straight through; `bf16` is widened to `f32` first; integers, which the crate does not know, take a plain loop.
+//! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers, which the crate does not know, take a plain loop.
 //! Work is cut by rows and batches; an element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles ([`rows`]), the
 //! others jobs of their own ([`run`]).
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
@@ -10,6 +10,7 @@ use gt_ir::DType;
 use half::{bf16, f16};
 
 use super::{
+    multiply::{Float, Strided, multiply},
     piece::{MatMul, Matrix},
     plan::Product,
     run::{Context, Memory, Target},
@@ -34,42 +35,28 @@ struct View {
 pub(super) unsafe fn rows(product: &Product, args: [u64; 3], rows: Range) {
     match product.dtype {
         // SAFETY: as the caller promises.
-        DType::F64 => unsafe { rows_of::<f64>(product, args, rows, 1.0) },
+        DType::F64 => unsafe { rows_of::<f64>(product, args, rows) },
         // SAFETY: as the caller promises.
-        _ => unsafe { rows_of::<f32>(product, args, rows, 1.0) },
+        _ => unsafe { rows_of::<f32>(product, args, rows) },
     }
 }
 
 /// # Safety
 /// As of [`rows`], for elements of `T`.
-unsafe fn rows_of<T: Pod>(product: &Product, [a, b, out]: [u64; 3], rows: Range, one: T) {
+unsafe fn rows_of<T: Float>(product: &Product, [a, b, out]: [u64; 3], rows: Range) {
     let first = rows.start as i64;
     let at = |address: u64, offset: i64| (address as *mut T).wrapping_offset(offset as isize);
-    let (a, out) = (at(a, first * product.lhs[0]), at(out, first * product.out_row));
+    let strided = |at: *mut T, [row, column]: [i64; 2]| Strided {
+        at: at.cast_const(),
+        row: row as isize,
+        column: column as isize,
+    };
+    let lhs = strided(at(a, first * product.lhs[0]), product.lhs);
+    let rhs = strided(at(b, 0), product.rhs);
+    let size = [rows.end - rows.start, product.n, product.k];
+    let (out, row) = (at(out, first * product.out_row), product.out_row as isize);
     // SAFETY: as the caller promises.
-    unsafe {
-        gemm::gemm(
-            rows.end - rows.start,
-            product.n,
-            product.k,
-            out,
-            1,
-            product.out_row as isize,
-            false,
-            a,
-            product.lhs[1] as isize,
-            product.lhs[0] as isize,
-            at(b, 0),
-            product.rhs[1] as isize,
-            product.rhs[0] as isize,
-            T::zeroed(),
-            one,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
+    unsafe { multiply(size, &lhs, &rhs, out, row) };
 }
 
 pub(super) fn run(
@@ -81,10 +68,10 @@ pub(super) fn run(
     // SAFETY: this job is the one that writes its result, which is neither of its operands.
     let bytes = unsafe { memory.bytes_mut(work.out) };
     match work.dtype {
-        DType::F32 => floats::<f32>(context, work, lhs, rhs, bytes, 1.0),
-        DType::F64 => floats::<f64>(context, work, lhs, rhs, bytes, 1.0),
-        DType::F16 => floats::<f16>(context, work, lhs, rhs, bytes, f16::ONE),
-        DType::Bf16 => widened(context, work, lhs, rhs, bytes)?,
+        DType::F32 => floats::<f32>(context, work, lhs, rhs, bytes),
+        DType::F64 => floats::<f64>(context, work, lhs, rhs, bytes),
+        DType::F16 => widened::<f16>(context, work, lhs, rhs, bytes)?,
+        DType::Bf16 => widened::<bf16>(context, work, lhs, rhs, bytes)?,
         DType::I64 => {
             integers::<i64>(context, work, lhs, rhs, bytes, i64::wrapping_mul, i64::wrapping_add)
         }
@@ -135,51 +122,60 @@ fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(usize, usize, usize) + 
     });
 }
 
-fn floats<T: Pod + Send + Sync>(
+fn floats<T: Float + Send + Sync>(
     context: &Context<'_>,
     work: &MatMul,
     lhs: &[u8],
     rhs: &[u8],
     out: &mut [u8],
-    one: T,
 ) {
     if work.k == 0 || out.is_empty() {
         return out.fill(0);
     }
     let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
+    let strided = |of: &[T], v: View, row: usize| Strided {
+        at: of.as_ptr().wrapping_offset((v.offset + row as i64 * v.row) as isize),
+        row: v.row as isize,
+        column: v.column as isize,
+    };
     cut(context, work, &|batch, start, end| {
-        let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
+        let lhs = strided(a, view(&work.lhs, &work.batch, batch), start);
+        let rhs = strided(b, view(&work.rhs, &work.batch, batch), 0);
         let at = (batch * work.m + start) * work.n;
+        let out = target.address().cast::<T>().wrapping_add(at);
+        let size = [end - start, work.n, work.k];
         // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes rows `start..end` of this batch.
-        unsafe {
-            gemm::gemm(
-                end - start,
-                work.n,
-                work.k,
-                target.address().cast::<T>().wrapping_add(at),
-                1,
-                work.n as isize,
-                false,
-                a.as_ptr().wrapping_offset((l.offset + start as i64 * l.row) as isize),
-                l.column as isize,
-                l.row as isize,
-                b.as_ptr().wrapping_offset(r.offset as isize),
-                r.column as isize,
-                r.row as isize,
-                T::zeroed(),
-                one,
-                false,
-                false,
-                false,
-                gemm::Parallelism::None,
-            );
-        }
+        unsafe { multiply(size, &lhs, &rhs, out, work.n as isize) };
     });
 }
 
-/// `bf16` by way of contiguous `f32` copies, rounded once at the end.
-fn widened(
+/// A float of two bytes.
+trait Half: Pod {
+    fn widen(self) -> f32;
+    fn narrow(value: f32) -> Self;
+}
+
+impl Half for f16 {
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    fn narrow(value: f32) -> f16 {
+        f16::from_f32(value)
+    }
+}
+
+impl Half for bf16 {
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    fn narrow(value: f32) -> bf16 {
+        bf16::from_f32(value)
+    }
+}
+
+/// Halves by way of contiguous `f32` copies, rounded once at the end.
+fn widened<T: Half>(
     context: &Context<'_>,
     work: &MatMul,
     lhs: &[u8],
@@ -187,8 +183,8 @@ fn widened(
     out: &mut [u8],
 ) -> Result<(), EngineError> {
     let batches: usize = work.batch.iter().product();
-    let a = widen(context, &work.lhs, &work.batch, work.m, work.k, lhs)?;
-    let b = widen(context, &work.rhs, &work.batch, work.k, work.n, rhs)?;
+    let a = widen::<T>(context, &work.lhs, &work.batch, work.m, work.k, lhs)?;
+    let b = widen::<T>(context, &work.rhs, &work.batch, work.k, work.n, rhs)?;
     let dense = |rows: usize, columns: usize, buffer| {
         let mut strides: smallvec::SmallVec<[i64; 8]> = smallvec::SmallVec::new();
         let mut step = (rows * columns) as i64;
@@ -208,14 +204,14 @@ fn widened(
     };
     let mut product = context.pool.alloc(batches * work.m * work.n * 4)?;
     let Some(bytes) = product.as_mut_slice() else { return Ok(()) };
-    floats::<f32>(context, &plain, a.as_slice(), b.as_slice(), bytes, 1.0);
+    floats::<f32>(context, &plain, a.as_slice(), b.as_slice(), bytes);
     let wide: &[f32] = bytemuck::cast_slice(bytes);
-    let narrow: &mut [bf16] = bytemuck::cast_slice_mut(out);
-    narrow.iter_mut().zip(wide).for_each(|(to, from)| *to = bf16::from_f32(*from));
+    let narrow: &mut [T] = bytemuck::cast_slice_mut(out);
+    narrow.iter_mut().zip(wide).for_each(|(to, from)| *to = T::narrow(*from));
     Ok(())
 }
 
-fn widen(
+fn widen<T: Half>(
     context: &Context<'_>,
     matrix: &Matrix,
     batch: &[usize],
@@ -225,14 +221,14 @@ fn widen(
 ) -> Result<crate::buffer::Storage, EngineError> {
     let batches: usize = batch.iter().product();
     let mut storage = context.pool.alloc(batches * rows * columns * 4)?;
-    let from: &[bf16] = bytemuck::cast_slice(from);
+    let from: &[T] = bytemuck::cast_slice(from);
     if let Some(bytes) = storage.as_mut_slice() {
         let to: &mut [f32] = bytemuck::cast_slice_mut(bytes);
         for (b, block) in to.chunks_exact_mut((rows * columns).max(1)).enumerate() {
             let v = view(matrix, batch, b);
             for (i, element) in block.iter_mut().enumerate() {
                 let at = v.offset + (i / columns) as i64 * v.row + (i % columns) as i64 * v.column;
-                *element = from[at as usize].to_f32();
+                *element = from[at as usize].widen();
             }
         }
     }

@@ -14,6 +14,7 @@ mod fuse;
 mod index;
 mod matmul;
 mod memory;
+mod multiply;
 mod piece;
 mod plan;
 mod routines;
