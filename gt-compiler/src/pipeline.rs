@@ -15,7 +15,7 @@ use crate::{
     cost::{self, Machine},
     egraph::Rewrite,
     options::Options,
-    passes::{CancelCasts, Canonicalize, Context, Cse, Dce, Fold, Movement, Pass},
+    passes::{CancelCasts, Canonicalize, Context, Cse, Dce, Fold, Movement, Pass, TurnProducts},
     report::{PassReport, Report},
 };
 
@@ -26,6 +26,8 @@ const PASSES: &[&dyn Pass] = &[
     // Before folding: a cast less is a constant more.
     &CancelCasts,
     &Fold,
+    // Before movements compose: it makes some that cancel.
+    &TurnProducts,
     // After folding, which makes constants of expressions that are moved afterwards.
     &Movement,
     // After everything that makes spellings equal; before the search, whose blocks should hold each value once.

@@ -11,6 +11,7 @@ mod cse;
 mod dce;
 mod fold;
 pub(crate) mod movement;
+mod turn;
 pub(crate) mod unnamed;
 
 use gt_ir::{
@@ -27,6 +28,7 @@ pub(crate) use cse::Cse;
 pub(crate) use dce::Dce;
 pub(crate) use fold::Fold;
 pub(crate) use movement::Movement;
+pub(crate) use turn::TurnProducts;
 
 /// What a pass may know besides the graph, and where it reports to.
 pub(crate) struct Context<'a> {
