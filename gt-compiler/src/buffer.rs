@@ -1,8 +1,8 @@
 //! Memory of values: 64-byte aligned blocks, pooled by size class, accounted against a limit.
 //!
 //! Guarantees: every byte of a block is initialized (fresh memory is zeroed by the system, recycled memory was written before); a request
-//! beyond the limit, or one the system refuses, is an error and never an abort; pooled memory is bounded by [`POOL_FLOOR`] or the live
-//! bytes, whichever is larger, and is given up before a request fails. It does not move or share memory between engines.
+//! beyond the limit, or one the system refuses, is an error and never an abort; pooled memory is bounded by [`POOL_FLOOR`], the live bytes or
+//! a little more than the block given back last, whichever is largest, and is given up before a request fails. It does not move or share memory between engines.
 #![expect(unsafe_code, reason = "blocks are raw memory shared with compiled code")]
 
 use std::{
@@ -21,7 +21,7 @@ use crate::engine::EngineError;
 /// Alignment of every block, a cache line.
 pub(crate) const ALIGN: usize = 64;
 /// The pool keeps at least this many bytes for reuse before it gives memory back.
-const POOL_FLOOR: usize = 256 << 20;
+const POOL_FLOOR: usize = 128 << 20;
 /// Classes: four to each power of two, from 64 bytes up.
 const CLASSES: usize = 4 * 58;
 
@@ -195,7 +195,8 @@ impl Pool {
         let size = class_size(class);
         let pooled = self.pooled.fetch_add(size, Relaxed) + size;
         self.lock().put(class, Block(ptr));
-        let keep = POOL_FLOOR.max(live);
+        // A block larger than everything else is what the next run of a program asks for.
+        let keep = POOL_FLOOR.max(live).max(size + size / 4);
         if pooled > keep {
             self.trim(keep);
         }

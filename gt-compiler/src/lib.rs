@@ -1,8 +1,8 @@
-//! What turns programs into running kernels: the engines, and (as they arrive) the passes in front of them.
+//! What turns programs into running kernels: the passes, the e-graph, and the engines.
 //!
-//! The central structure is [`Native`], the CPU engine: it schedules a [`gt_ir::Graph`] of primitives into a [`Program`] of steps (fused loop
-//! nests compiled by Cranelift, matrix products by the `gemm` crate, a few plain routines) and runs it. [`Engine`] is the face all engines
-//! show to the worker that owns them.
+//! [`pipeline`] makes a [`gt_ir::Graph`] cheaper within a [`Numerics`] policy; [`Native`], the CPU engine, turns it into a [`Program`]: tiles of
+//! fused kernels (512-bit code of its own generator, else Cranelift's), matrix products by the `gemm` crate, a few plain routines; and runs
+//! it. [`Compile`] is the part that works in the background, [`Engine`] the face all engines show to the worker that owns them.
 //!
 //! This crate knows nothing of sessions, sockets or the user-facing tensor types. A verified graph never makes an engine panic.
 

@@ -46,6 +46,9 @@ fn watch(name: &str, program: fn() -> Step) {
 
 dims! { Batch, Seq }
 
+/// Inputs and their classes.
+type Labelled = (T![Batch, 16], T![Batch; Int]);
+
 const BATCH: usize = 8;
 
 /// Numbers that stand for data: not all alike, and the same in every run.
@@ -92,7 +95,7 @@ fn accumulation_over_micro_batches() {
     watch("accumulation", || {
         let net = Mlp::new();
         let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
-        let batches: Vec<(T![Batch, 16], T![Batch; Int])> = (1..=3)
+        let batches: Vec<Labelled> = (1..=3)
             .map(|n| (Tensor::from_vec(data(n * 64)), Tensor::from_vec(classes(n * 4))))
             .collect();
         Box::new(move || {
@@ -101,7 +104,7 @@ fn accumulation_over_micro_batches() {
             for (x, y) in &batches {
                 let loss = net.loss(x, y) / 3.0;
                 loss.backward()?;
-                total = total + loss.detach();
+                total += loss.detach();
             }
             optimizer.step()?;
             total.item().map(drop)
