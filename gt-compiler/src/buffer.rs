@@ -21,7 +21,7 @@ use crate::engine::EngineError;
 /// Alignment of every block, a cache line.
 pub(crate) const ALIGN: usize = 64;
 /// The pool keeps at least this many bytes for reuse before it gives memory back.
-const POOL_FLOOR: usize = 128 << 20;
+const POOL_FLOOR: usize = 256 << 20;
 /// Classes: four to each power of two, from 64 bytes up.
 const CLASSES: usize = 4 * 58;
 
