@@ -48,12 +48,15 @@ pub(super) fn default_folder() -> Option<PathBuf> {
 }
 
 impl Store {
-    /// The store in a folder, which is made if it is not there; `None`, with a warning, where it cannot be used.
+    /// The store in a folder, which is made if it is not there; `None` where it cannot be used, with a warning if it was asked for.
     pub(super) fn open(folder: &Path, target: Target) -> Option<Store> {
         let folder = match prepare(folder) {
             Ok(folder) => folder,
             Err(why) => {
-                warn(&format!("compiled programs are not kept: {}: {why}", folder.display()));
+                // A home that cannot be written to is nobody's mistake; a folder asked for by name is to be there.
+                if std::env::var_os(VARIABLE).is_some() {
+                    warn(&format!("compiled programs are not kept: {}: {why}", folder.display()));
+                }
                 return None;
             }
         };
