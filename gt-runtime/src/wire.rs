@@ -216,7 +216,7 @@ pub enum FromClient {
     Define {
         /// The number, below [`MAX_TEMPLATES`].
         template: u32,
-        /// The segment, as [`gt_ir::canonical()`] makes it.
+        /// The segment, as [`gt_ir::canonical`] makes it.
         tape: Arc<Tape>,
     },
     /// The next segment of the session's tape: a template with other values and scalars.

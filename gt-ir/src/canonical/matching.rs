@@ -45,7 +45,7 @@ impl Matcher {
         Matcher { places: true, ..Matcher::default() }
     }
 
-    /// As [`matches`].
+    /// As [`matches()`].
     ///
     /// # Errors
     /// The first entry that differs; `bindings` are then as they were.

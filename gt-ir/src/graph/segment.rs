@@ -21,7 +21,7 @@ use crate::{
 /// A segment as a graph, and the session's names for what goes in and what comes out.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// The computation, [traced](Stage::Traced).
+    /// The computation, [traced](crate::graph::Stage::Traced).
     pub graph: Graph,
     /// The value each input of the graph is.
     pub inputs: Vec<ValueId>,
