@@ -26,6 +26,8 @@ const PRODUCT_SCRATCH: usize = 2 << 20;
 const PRODUCT_FLOOR: usize = 256;
 /// Elements of four bytes that share a line of the cache.
 const LINE: usize = 16;
+/// The same where it only holds what goes past the caches: small, so that reading for one tile overlaps with the stores of the one before.
+const STREAM_SCRATCH: usize = 8 << 10;
 /// Bytes of scratch one row may take before finer rows are preferred.
 const ROW_SCRATCH: usize = 32 << 10;
 /// Rows wanted, where a coarser cut has fewer.
@@ -339,12 +341,18 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
     let local = |b: &BufferId| !setting.needed.contains(b) || (setting.streams)(*b) && !has_product;
     let row_bytes = |b: BufferId| setting.sizes[b.0 as usize] / rows;
     let per_row: usize = written.iter().filter(|b| local(b)).map(|b| row_bytes(*b)).sum();
+    let only_streams = written.iter().filter(|b| local(b)).all(|b| setting.needed.contains(b));
+    let limit = match (has_product, only_streams) {
+        (true, _) => PRODUCT_SCRATCH,
+        (false, true) => STREAM_SCRATCH,
+        (false, false) => SCRATCH,
+    };
     let floor = match (has_product, drafts.iter().any(transposes)) {
         (true, _) => PRODUCT_FLOOR,
         (false, true) => LINE,
         (false, false) => 1,
     };
-    let block = block(per_row, (n_rows, n_outer), floor, total, setting);
+    let block = block(per_row, (n_rows, n_outer), (floor, limit), total, setting);
     let mut scratch = Scratch { places: BTreeMap::new(), len: 0, copies: SmallVec::new() };
     for &b in written.iter().filter(|b| local(b)) {
         scratch.places.insert(b, (scratch.len, row_bytes(b)));
@@ -371,7 +379,7 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
 fn block(
     per_row: usize,
     (n_rows, n_outer): (usize, usize),
-    floor: usize,
+    (floor, limit): (usize, usize),
     total: usize,
     setting: &Setting<'_>,
 ) -> usize {
@@ -383,7 +391,6 @@ fn block(
         let tasks = (total / GRAIN).clamp(1, each * setting.threads);
         n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(16)
     };
-    let limit = if has_product { PRODUCT_SCRATCH } else { SCRATCH };
     let for_scratch = (limit.checked_div(per_row).unwrap_or(n_rows)).max(floor);
     for_tasks.min(for_scratch).clamp(1, n_rows.max(1))
 }
