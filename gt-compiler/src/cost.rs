@@ -15,7 +15,7 @@ use crate::report::Cost;
 pub(crate) use dag::Dag;
 use dag::Role;
 pub use roots::kernels;
-use roots::materialized;
+pub(crate) use roots::materialized;
 
 /// What a machine can do, for estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -153,13 +153,13 @@ fn dump(pass: &str, graph: &Graph) {
     }
 }
 
-/// Times of passes: reported, and deciding nothing.
+/// The one clock of the compiler: times of its work are reported and decide nothing, but for the deadline of the search.
 pub(crate) struct Clock(Instant);
 
 impl Clock {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the time a pass takes is reported and decides nothing"
+        reason = "what compiling takes is reported; the search has a deadline"
     )]
     pub(crate) fn start() -> Clock {
         Clock(Instant::now())

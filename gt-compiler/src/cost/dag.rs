@@ -3,6 +3,10 @@
 use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type};
 
 use super::weight;
+use crate::{
+    kernel::{Binary, Unary},
+    native::{Action, action},
+};
 
 /// How a value comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,23 +98,17 @@ impl Dag {
     ) -> usize {
         let numel = ty.shape.numel() as f64;
         let read = first.map_or(0, |t| t.shape.numel()) as f64;
-        let (role, flops) = match op {
-            Op::Reshape(_) => (Role::Reshape, 0.0),
-            Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => (Role::View, 0.0),
-            Op::MatMul => {
+        let (role, own) = engine_view(op);
+        let flops = match (role, op.spec().class) {
+            (Role::Product, _) => {
                 let k = first.and_then(|t| t.shape.sizes().last().copied()).unwrap_or(1);
-                (Role::Product, 2.0 * k as f64 * numel)
+                2.0 * k as f64 * numel
             }
-            Op::Sum(_) | Op::Max(_) | Op::Min(_) => (Role::Kernel, read),
-            Op::Argmax(_) => (Role::Routine, read),
-            Op::Cat(_) | Op::Pad(_) => (Role::Kernel, numel),
-            Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => {
-                (Role::Routine, weight(op.kind()) * numel)
-            }
-            _ if op.spec().class == Class::Gather => (Role::Routine, numel),
-            _ => (Role::Lazy, weight(op.kind()) * numel),
+            (Role::Given | Role::Number | Role::View | Role::Reshape, _) => 0.0,
+            (_, Class::Reduce) => read,
+            (_, Class::Move | Class::Gather) => numel,
+            (_, Class::Pointwise | Class::Contract | Class::Source) => weight(op.kind()) * numel,
         };
-        let own = if role == Role::Lazy { own_cost(op) } else { 0 };
         self.push(role, ty, own, flops, matches!(op, Op::Expand(_)), operands)
     }
 
@@ -142,11 +140,19 @@ impl Dag {
     }
 }
 
-/// Operations the scheduler counts for an element of a pointwise op or a source.
-fn own_cost(op: &Op) -> u32 {
-    match op {
-        Op::Sqrt | Op::Div => 3,
-        Op::Exp | Op::Log | Op::Sin | Op::Cos | Op::Tanh | Op::Erf | Op::Pow => 10,
-        _ => 1,
+/// What an op is to the engine that computes it, and the operations an element of its result takes there.
+fn engine_view(op: &Op) -> (Role, u32) {
+    match action(op) {
+        Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => (Role::Lazy, 1),
+        Action::Unary(Unary::Sqrt) | Action::Binary(Binary::Div) => (Role::Lazy, 3),
+        Action::Unary(_) | Action::Binary(Binary::Pow) => (Role::Lazy, 10),
+        Action::Binary(_) | Action::Where | Action::Cast | Action::Iota | Action::Derived => {
+            (Role::Lazy, 1)
+        }
+        Action::View => (Role::View, 0),
+        Action::Reshape => (Role::Reshape, 0),
+        Action::Reduce(..) | Action::Cat(_) | Action::Pad(_) => (Role::Kernel, 0),
+        Action::MatMul => (Role::Product, 0),
+        Action::Routine => (Role::Routine, 0),
     }
 }

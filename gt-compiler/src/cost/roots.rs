@@ -1,4 +1,4 @@
-//! Which values of a graph get memory of their own: the scheduler's rule, as the cost model sees it.
+//! Which values of a graph get memory of their own: the rule of the scheduler and of the cost model.
 //!
 //! Inputs, outputs, results of reductions, products and routines and the operands of the latter two are materialized; so is a shared value
 //! that would cost more to compute again than to read. Everything else is computed inside the kernels that use it.

@@ -27,7 +27,7 @@ use crate::{
     engine::{Compile, Compiled, EngineError},
     kernel::{Code, Compiler},
     options::Options,
-    pipeline::{Optimized, optimize},
+    pipeline::{Clock, Optimized, optimize},
     report::Report,
 };
 
@@ -87,10 +87,10 @@ impl Builder {
         key: Vec<u8>,
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
-        let start = super::now();
+        let clock = Clock::start();
         let mut plan = assemble(primitives, schedule(primitives)?, donated, self.target.threads)?;
         let code = self.generate(&mut plan)?;
-        self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        self.nanos.fetch_add(clock.nanoseconds(), Relaxed);
         let report = report.map(|report| {
             (report.kernels, report.launches) = (plan.n_jobs(), plan.waves.len());
             report.clone()
@@ -135,16 +135,19 @@ impl Compile for Builder {
         donated: &[bool],
         options: &Options,
     ) -> Result<Compiled, EngineError> {
-        let start = super::now();
-        let took = || start.elapsed().as_nanos() as u64;
+        let clock = Clock::start();
         let key = store::key(region, donated, options);
         if let Some((program, report)) = self.stored(&key) {
-            let report = Report { cached: true, compile_ns: took(), ..report.unwrap_or_default() };
+            let report = Report {
+                cached: true,
+                compile_ns: clock.nanoseconds(),
+                ..report.unwrap_or_default()
+            };
             return Ok(Compiled { program, report });
         }
         let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
         let program = self.build(&graph, donated, key, Some(&mut report))?;
-        report.compile_ns = took();
+        report.compile_ns = clock.nanoseconds();
         Ok(Compiled { program, report })
     }
 

@@ -32,6 +32,7 @@ use smallvec::SmallVec;
 pub use artifact::ArtifactError;
 pub use dump::Dump;
 pub use plan::Program;
+pub(crate) use schedule::{Action, action};
 
 use crate::{
     buffer::{Pool, Shared, Storage},
@@ -159,7 +160,7 @@ impl Engine for Native {
             args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None });
         let scalars =
             args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
-        let inputs: SmallVec<[Value; 4]> = inputs.cloned().collect();
+        let inputs: SmallVec<[&Value; 4]> = inputs.collect();
         let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
         let mut values = run::run(&self.context(), program.loaded(), &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
@@ -177,7 +178,8 @@ impl Engine for Native {
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
         program.plan().check(inputs, scalars)?;
         self.stats.programs_run += 1;
-        run::run(&self.context(), program.loaded(), inputs, scalars)
+        let inputs: SmallVec<[&Value; 8]> = inputs.iter().collect();
+        run::run(&self.context(), program.loaded(), &inputs, scalars)
     }
 
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
@@ -196,11 +198,6 @@ impl Engine for Native {
             ..self.stats
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "measures compile time, which decides nothing")]
-fn now() -> std::time::Instant {
-    std::time::Instant::now()
 }
 
 /// Bytes of memory this host has; a guess where the system does not say.

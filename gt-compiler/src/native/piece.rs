@@ -74,6 +74,30 @@ pub(super) struct Routine {
 }
 
 impl MatMul {
+    /// The loops over the rows of the result: the batch, then the rows of one matrix.
+    pub(super) fn row_loops(&self) -> SmallVec<[usize; 6]> {
+        self.batch.iter().copied().chain([self.m]).collect()
+    }
+
+    /// Rows of the result, all matrices together.
+    pub(super) fn n_rows(&self) -> usize {
+        self.row_loops().iter().product()
+    }
+
+    /// Strides along the row loops of the left side, the right side and the result.
+    pub(super) fn row_strides(&self) -> [SmallVec<[i64; 6]>; 3] {
+        let n = self.batch.len();
+        let lhs = self.lhs.access.strides[..=n].iter().copied().collect();
+        let rhs = self.rhs.access.strides[..n].iter().copied().chain([0]).collect();
+        let mut step = self.n as i64;
+        let mut out: SmallVec<[i64; 6]> = SmallVec::from_elem(0, n + 1);
+        for (stride, extent) in out.iter_mut().zip(self.row_loops()).rev() {
+            *stride = step;
+            step *= extent as i64;
+        }
+        [lhs, rhs, out]
+    }
+
     /// Whether it can be a stage of a tile: not where each row meets another right side, since rows of one tile share it.
     pub(super) fn is_tiled(&self) -> bool {
         let batched = self.batch.iter().any(|&b| b != 1);

@@ -98,16 +98,20 @@ enum Home {
 pub(super) fn run(
     context: &Context<'_>,
     loaded: &Loaded,
-    inputs: &[Value],
+    inputs: &[&Value],
     scalars: &[Scalar],
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
     let plan = &loaded.artifact.plan;
-    let arena = context.pool.alloc(plan.arena)?;
+    let arena = match plan.arena {
+        0 => None,
+        bytes => Some(context.pool.alloc(bytes)?),
+    };
+    let arena_start = arena.as_ref().map_or(std::ptr::null_mut(), Storage::ptr);
     let homes = homes(context, plan, inputs)?;
     let memory = Memory {
-        addresses: addresses(plan, inputs, &arena, &homes),
+        addresses: addresses(plan, inputs, arena_start, &homes),
         sizes: &plan.sizes,
-        scratch: (arena.ptr().wrapping_add(plan.scratch.0), plan.scratch.1),
+        scratch: (arena_start.wrapping_add(plan.scratch.0), plan.scratch.1),
     };
     let call = Call { context, loaded, memory: &memory, scalars };
     plan.waves.iter().try_for_each(|wave| call.wave(wave))?;
@@ -132,7 +136,7 @@ pub(super) fn run(
 fn homes(
     context: &Context<'_>,
     plan: &Plan,
-    inputs: &[Value],
+    inputs: &[&Value],
 ) -> Result<SmallVec<[(BufferId, Home); 4]>, EngineError> {
     let mut homes: SmallVec<[(BufferId, Home); 4]> = SmallVec::new();
     for &(id, _) in &plan.outputs {
@@ -152,15 +156,15 @@ fn homes(
 
 fn addresses(
     plan: &Plan,
-    inputs: &[Value],
-    arena: &Storage,
+    inputs: &[&Value],
+    arena: *mut u8,
     homes: &[(BufferId, Home)],
 ) -> SmallVec<[*mut u8; 32]> {
     let mut addresses: SmallVec<[*mut u8; 32]> = smallvec![std::ptr::null_mut(); plan.sizes.len()];
     for (address, place) in addresses.iter_mut().zip(&plan.places) {
         match place {
             Place::Input(i) => *address = inputs[*i as usize].storage.ptr(),
-            Place::Arena(at) => *address = arena.ptr().wrapping_add(*at),
+            Place::Arena(at) => *address = arena.wrapping_add(*at),
             Place::Output { .. } | Place::Nowhere => (),
         }
     }

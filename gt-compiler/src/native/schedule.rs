@@ -13,17 +13,13 @@ use super::{
     plan::{BufferId, ScalarArg},
 };
 use crate::{
+    cost::{self, Dag},
     engine::EngineError,
     kernel::{Access, Binary, FoldOrder, Loop, Unary, reduction},
 };
 
-/// Most operations fused into one value before it is materialized.
-const MAX_FUSED: u32 = 96;
-/// A shared value up to this cost is computed again by each kernel that uses it.
-const CHEAP: u32 = 4;
-
 /// How the engine computes a primitive. The one place that lists them.
-pub(super) enum Action {
+pub(crate) enum Action {
     Unary(Unary),
     Binary(Binary),
     Where,
@@ -39,7 +35,7 @@ pub(super) enum Action {
     Derived,
 }
 
-pub(super) fn action(op: &Op) -> Action {
+pub(crate) fn action(op: &Op) -> Action {
     let Some(primitive) = op.primitive() else { return Action::Derived };
     match primitive {
         Primitive::Neg => Action::Unary(Unary::Neg),
@@ -99,7 +95,7 @@ pub(super) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
         pieces: Vec::new(),
         sizes: Vec::new(),
         place: vec![None; graph.len()],
-        roots: roots(graph),
+        roots: cost::materialized(&Dag::of(graph)),
     };
     for &id in graph.inputs() {
         let ty = graph.node(id).ty;
@@ -112,121 +108,6 @@ pub(super) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
     let outputs = outputs.map(|&id| Ok((s.materialize(id)?, graph.node(id).ty)));
     let outputs = outputs.collect::<Result<_, EngineError>>()?;
     Ok(Schedule { pieces: s.pieces, sizes: s.sizes, outputs })
-}
-
-/// Which nodes are materialized.
-fn roots(graph: &Graph) -> Vec<bool> {
-    let mut roots = vec![false; graph.len()];
-    graph.outputs().iter().for_each(|id| roots[id.index()] = true);
-    for id in graph.ids() {
-        let NodeKind::Op(op) = graph.node(id).kind else {
-            roots[id.index()] |= matches!(graph.node(id).kind, NodeKind::Input(_));
-            continue;
-        };
-        match action(&op) {
-            Action::Reduce(..) | Action::Cat(_) | Action::Pad(_) => roots[id.index()] = true,
-            Action::MatMul | Action::Routine => {
-                roots[id.index()] = true;
-                let is_product = matches!(action(&op), Action::MatMul);
-                for operand in graph.operands(id) {
-                    roots[if is_product { base(graph, operand) } else { operand }.index()] = true;
-                }
-            }
-            Action::Unary(_)
-            | Action::Binary(_)
-            | Action::Where
-            | Action::Cast
-            | Action::View
-            | Action::Reshape
-            | Action::Iota
-            | Action::Derived => (),
-        }
-    }
-    let costs = costs(graph, &mut roots);
-    shared_roots(graph, &costs, &mut roots);
-    roots
-}
-
-/// What a chain of views looks at.
-fn base(graph: &Graph, mut id: NodeId) -> NodeId {
-    while is_view(&graph.node(id).kind) {
-        id = graph.operands(id)[0];
-    }
-    id
-}
-
-fn is_view(kind: &NodeKind) -> bool {
-    matches!(kind, NodeKind::Op(op) if matches!(action(op), Action::View | Action::Reshape))
-}
-
-/// Operations it takes to compute an element of each node from materialized ones; breaks chains that grow too large.
-fn costs(graph: &Graph, roots: &mut [bool]) -> Vec<u32> {
-    let mut costs: Vec<u32> = Vec::with_capacity(graph.len());
-    let mut sizes: Vec<u32> = Vec::with_capacity(graph.len());
-    for id in graph.ids() {
-        let operands = graph.operands(id);
-        let sum = |of: &[u32]| {
-            operands.iter().filter(|o| !roots[o.index()]).map(|o| of[o.index()]).sum::<u32>()
-        };
-        let (cost, size) = (own_cost(&graph.node(id).kind) + sum(&costs), 1 + sum(&sizes));
-        if size > MAX_FUSED {
-            roots[id.index()] = true;
-        }
-        if let (NodeKind::Op(Op::Expand(to)), Some(from)) = (graph.node(id).kind, operands.first())
-        {
-            // Computing it for every repetition would cost more than a buffer of the smaller size.
-            let n = graph.node(*from).ty.shape.numel();
-            let repeats = n > 1 && to.numel() >= 4 * n && costs[from.index()] > CHEAP;
-            let at = base(graph, *from);
-            roots[at.index()] |=
-                repeats && !matches!(graph.node(at).kind, NodeKind::Scalar(_) | NodeKind::Const(_));
-        }
-        costs.push(cost);
-        sizes.push(size);
-    }
-    costs
-}
-
-fn own_cost(kind: &NodeKind) -> u32 {
-    let NodeKind::Op(op) = kind else { return 0 };
-    match action(op) {
-        Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => 1,
-        Action::Unary(Unary::Sqrt) | Action::Binary(Binary::Div) => 3,
-        Action::Unary(_) | Action::Binary(Binary::Pow) => 10,
-        Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => 1,
-        Action::View
-        | Action::Reshape
-        | Action::Reduce(..)
-        | Action::MatMul
-        | Action::Cat(_)
-        | Action::Pad(_)
-        | Action::Routine
-        | Action::Derived => 0,
-    }
-}
-
-/// Materializes what several kernels use, where that is cheaper than computing it in each.
-fn shared_roots(graph: &Graph, costs: &[u32], roots: &mut [bool]) {
-    // The kernel a lazy node ends up in, by the root it is for; `None` when it is in several.
-    let mut home: Vec<Option<NodeId>> = vec![None; graph.len()];
-    for id in graph.ids().rev() {
-        let users = graph.users(id);
-        let home_of = |u: &NodeId| if roots[u.index()] { Some(*u) } else { home[u.index()] };
-        let first = users.first().and_then(home_of);
-        let one = first.is_some() && users.iter().all(|u| home_of(u) == first);
-        if roots[id.index()] {
-            continue;
-        }
-        home[id.index()] = if one { first } else { None };
-        // One element is never worth a buffer, and of a view it is the operand that gets one.
-        if !one
-            && costs[id.index()] > CHEAP
-            && graph.node(id).ty.shape.numel() > 1
-            && !is_view(&graph.node(id).kind)
-        {
-            roots[id.index()] = true;
-        }
-    }
 }
 
 pub(super) struct Scheduler<'g> {

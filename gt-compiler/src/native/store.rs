@@ -13,7 +13,8 @@ use std::{
     time::SystemTime,
 };
 
-use gt_ir::{Graph, NodeKind};
+use gt_ir::{Graph, NodeId, NodeKind};
+use serde::Serialize;
 
 use super::{
     artifact::{Artifact, ArtifactError, Target},
@@ -115,26 +116,30 @@ impl Store {
 }
 
 /// What a program is made from, as bytes: equal graphs have equal ones, whatever the values of their scalars and wherever they were written.
-pub(super) fn key(graph: &Graph, donated: &[bool], options: &impl serde::Serialize) -> Vec<u8> {
+pub(super) fn key(graph: &Graph, donated: &[bool], options: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16 * graph.len());
-    let mut add = |value: &[u8]| bytes.extend_from_slice(value);
-    let encode = |value: &dyn Fn() -> postcard::Result<Vec<u8>>| value().unwrap_or_default();
-    add(&encode(&|| postcard::to_stdvec(&(graph.stage() as u8, donated, options))));
+    append(&mut bytes, &(graph.stage() as u8, donated, options));
     for id in graph.ids() {
         let node = graph.node(id);
-        let operands: Vec<u32> = graph.operands(id).iter().map(|o| o.index() as u32).collect();
-        let kind = match node.kind {
-            NodeKind::Input(k) => encode(&|| postcard::to_stdvec(&(0u8, k))),
-            NodeKind::Scalar(k) => encode(&|| postcard::to_stdvec(&(1u8, k))),
-            NodeKind::Const(s) => encode(&|| postcard::to_stdvec(&(2u8, s))),
-            NodeKind::Op(op) => encode(&|| postcard::to_stdvec(&(3u8, op))),
-        };
-        add(&kind);
-        add(&encode(&|| postcard::to_stdvec(&(node.ty, &operands))));
+        match node.kind {
+            NodeKind::Input(k) => append(&mut bytes, &(0u8, k)),
+            NodeKind::Scalar(k) => append(&mut bytes, &(1u8, k)),
+            NodeKind::Const(s) => append(&mut bytes, &(2u8, s)),
+            NodeKind::Op(op) => append(&mut bytes, &(3u8, op)),
+        }
+        append(&mut bytes, &(node.ty, numbers(&graph.operands(id))));
     }
-    let outputs: Vec<u32> = graph.outputs().iter().map(|o| o.index() as u32).collect();
-    add(&encode(&|| postcard::to_stdvec(&outputs)));
+    append(&mut bytes, &numbers(graph.outputs()));
     bytes
+}
+
+fn numbers(ids: &[NodeId]) -> Vec<u32> {
+    ids.iter().map(|id| id.index() as u32).collect()
+}
+
+fn append(bytes: &mut Vec<u8>, value: &impl Serialize) {
+    // Plain data always has bytes.
+    bytes.extend(postcard::to_stdvec(value).unwrap_or_default());
 }
 
 fn prepare(folder: &Path) -> std::io::Result<PathBuf> {

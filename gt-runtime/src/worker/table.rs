@@ -54,10 +54,8 @@ impl Table {
 
     /// Counts a segment that ran as a plan.
     pub(super) fn ran_plan(&mut self, instructions: u64, bytes_in: u64) {
-        self.instructions += instructions;
-        self.segments += 1;
+        self.ran_at_once(instructions, bytes_in);
         self.launches += 1;
-        self.bytes_in += bytes_in;
     }
 
     /// Counts a segment that ran as a program made for it.

@@ -204,29 +204,18 @@ impl Draft {
 
 /// A product cut into rows: how each operand moves from tile to tile, and its left side and result from row to row.
 fn product(m: &MatMul, dims: &[usize], rows: usize) -> Option<Draft> {
-    let own: Extents = m.batch.iter().copied().chain([m.m]).collect();
+    let own = m.row_loops();
     let refined = rows::refine(&own, &rows::boundaries(dims))?;
     if rows::prefix(&refined, rows)? != refined.len() {
         return None; // a row of a product is one row of its left side
     }
-    let n = m.batch.len();
     let cut = |strides: &[i64]| {
         let strides = rows::refine_strides(&own, strides, &refined);
         let mut outer = rows::merged(&refined, &strides, dims);
         let row = outer.pop().unwrap_or(0);
         (outer, row)
     };
-    let (lhs, lhs_row) = cut(&m.lhs.access.strides[..=n]);
-    let mut along: Strides = m.rhs.access.strides[..n].iter().copied().collect();
-    along.push(0);
-    let (rhs, _) = cut(&along);
-    let mut out: Strides = Strides::new();
-    let mut step = m.n as i64;
-    for extent in own.iter().rev() {
-        out.insert(0, step);
-        step *= *extent as i64;
-    }
-    let (out, out_row) = cut(&out);
+    let [(lhs, lhs_row), (rhs, _), (out, out_row)] = m.row_strides().map(|s| cut(&s));
     Some(Draft::Product {
         work: Box::new(m.clone()),
         outer: [lhs, rhs, out],
@@ -252,7 +241,7 @@ pub(in crate::native) fn tile(
 fn weight(piece: &Piece) -> usize {
     match piece {
         Piece::Kernel(k) => iterations(piece) * (1 + k.spec.nodes.len() / 8),
-        Piece::MatMul(m) => m.batch.iter().product::<usize>() * m.m * m.n * m.k / PRODUCT_WEIGHT,
+        Piece::MatMul(m) => m.n_rows() * m.n * m.k / PRODUCT_WEIGHT,
         Piece::Fold(_) | Piece::Routine(_) => iterations(piece),
     }
 }
@@ -267,7 +256,7 @@ fn choose(pieces: &[&Piece], cuts: &[usize], setting: &Setting<'_>) -> usize {
         .sum();
     // A product is cut between its rows or not at all.
     let least = pieces.iter().map(|p| match p {
-        Piece::MatMul(m) => m.batch.iter().product::<usize>() * m.m,
+        Piece::MatMul(m) => m.n_rows(),
         Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) => 1,
     });
     let least = least.max().unwrap_or(1);

@@ -212,7 +212,7 @@ fn keeps_products(members: &[&Piece], rows: usize) -> bool {
     let together = walked(members, rows).unwrap_or(0);
     members.iter().all(|m| {
         let Piece::MatMul(product) = m else { return true };
-        let own = product.batch.iter().product::<usize>() * product.m;
+        let own = product.n_rows();
         rows >= own && together >= walked(&[m], own).unwrap_or(0).min(PRODUCT_ROWS)
     })
 }
@@ -220,7 +220,7 @@ fn keeps_products(members: &[&Piece], rows: usize) -> bool {
 pub(super) fn iterations(piece: &Piece) -> usize {
     match piece {
         Piece::Kernel(k) => k.spec.loops.iter().map(|l| l.extent).product(),
-        Piece::MatMul(m) => m.batch.iter().product::<usize>() * m.m * m.n.max(m.k),
+        Piece::MatMul(m) => m.n_rows() * m.n.max(m.k),
         Piece::Fold(f) => f.len * f.n_chunks,
         Piece::Routine(r) => r.out_ty.shape.numel(),
     }
@@ -239,7 +239,9 @@ fn reads_rows(members: &[&Piece], reader: &Piece, rows: usize) -> bool {
                     loads.all(|(_, access)| reads_row(k, access, rows, row))
                 }
                 Piece::MatMul(m) => {
-                    m.rhs.buffer != b && (m.lhs.buffer != b || lhs_reads_row(m, rows, row))
+                    m.rhs.buffer != b
+                        && (m.lhs.buffer != b
+                            || within(&m.row_loops(), &[m.k], &m.lhs.access, rows, row))
                 }
                 Piece::Fold(_) | Piece::Routine(_) => !reader.reads().contains(&b),
             }
@@ -266,7 +268,7 @@ fn stored_row(writer: &Piece, buffer: BufferId, rows: usize) -> Option<usize> {
                 .then(|| step as usize / rows)
         }
         Piece::MatMul(m) => {
-            let n_rows = m.batch.iter().product::<usize>() * m.m;
+            let n_rows = m.n_rows();
             n_rows.is_multiple_of(rows).then(|| n_rows / rows * m.n)
         }
         Piece::Fold(_) | Piece::Routine(_) => None,
@@ -278,11 +280,6 @@ fn reads_row(k: &KernelPiece, access: &Access, rows: usize, row: usize) -> bool 
     let extents: Extents = k.spec.loops.iter().map(|l| l.extent).collect();
     let n = k.n_parallel();
     within(&extents[..n], &extents[n..], access, rows, row)
-}
-
-fn lhs_reads_row(m: &super::super::piece::MatMul, rows: usize, row: usize) -> bool {
-    let parallel: Extents = m.batch.iter().copied().chain([m.m]).collect();
-    within(&parallel, &[m.k], &m.lhs.access, rows, row)
 }
 
 fn within(parallel: &[usize], rest: &[usize], access: &Access, rows: usize, row: usize) -> bool {

@@ -8,7 +8,7 @@ use gt_ir::DType;
 use smallvec::SmallVec;
 
 use super::{
-    build::{Argument, KernelStage},
+    build::KernelStage,
     rows::{self, Extents},
 };
 use crate::kernel::{Access, Expr, ExprId, KernelSpec, Loop, Node, Store};
@@ -28,7 +28,7 @@ pub(super) fn merge(first: &KernelStage, second: &KernelStage) -> Option<KernelS
     merged.stage.spec.rows = true;
     merged.stage.spec.fold_order =
         if has_folds(&b) { b.spec.fold_order } else { a.spec.fold_order };
-    let values = merged.add(&a, &[])?;
+    let values = merged.add(&a, &a.spec.stores, &[])?;
     let kept: Vec<(BufferId, Access, ExprId)> = a
         .spec
         .stores
@@ -48,7 +48,7 @@ pub(super) fn merge(first: &KernelStage, second: &KernelStage) -> Option<KernelS
     if b.spec.nodes.iter().any(reads_else) {
         return None;
     }
-    merged.add(&b, &kept)?;
+    merged.add(&b, &b.spec.stores, &kept)?;
     Some(merged.stage)
 }
 
@@ -99,14 +99,17 @@ struct Merger {
 }
 
 impl Merger {
-    /// Adds a kernel's nodes and stores; loads of what is at hand become the values themselves. Gives the new name of every node.
+    /// Adds stores of a kernel and the nodes they need; loads of what is at hand become the values themselves. Gives the new name of every
+    /// node added.
     fn add(
         &mut self,
         from: &KernelStage,
+        stores: &[Store],
         at_hand: &[(BufferId, Access, ExprId)],
     ) -> Option<Vec<ExprId>> {
-        let mut names: Vec<ExprId> = Vec::with_capacity(from.spec.nodes.len());
-        for node in &from.spec.nodes {
+        let needed = needed(&from.spec, stores);
+        let mut names = vec![ExprId(0); needed.len()];
+        for (i, node) in from.spec.nodes.iter().enumerate().filter(|(i, _)| needed[*i]) {
             let mut expr = node.expr.clone();
             if let Expr::Load { buffer, access } = &mut expr {
                 let argument = from.argument(*buffer);
@@ -115,7 +118,7 @@ impl Merger {
                     if self.stage.spec.node(*value).dtype != node.dtype {
                         return None;
                     }
-                    names.push(*value);
+                    names[i] = *value;
                     continue;
                 }
                 *buffer = self.stage.add_argument(argument.clone());
@@ -124,9 +127,9 @@ impl Merger {
                 *slot = self.scalar(from.scalars[usize::from(*slot)], node.dtype);
             }
             expr.rename(|id| names[id.0 as usize]);
-            names.push(self.node(Node { expr, dtype: node.dtype }));
+            names[i] = self.node(Node { expr, dtype: node.dtype });
         }
-        for store in &from.spec.stores {
+        for store in stores {
             let buffer = self.stage.add_argument(from.argument(store.buffer).clone());
             let value = names[store.value.0 as usize];
             self.stage.spec.stores.push(Store { buffer, value, ..store.clone() });
@@ -156,6 +159,18 @@ impl Merger {
     }
 }
 
+/// Which nodes stores need.
+fn needed(spec: &KernelSpec, stores: &[Store]) -> Vec<bool> {
+    let mut needed = vec![false; spec.nodes.len()];
+    stores.iter().for_each(|s| needed[s.value.0 as usize] = true);
+    for (i, node) in spec.nodes.iter().enumerate().rev() {
+        if needed[i] {
+            node.expr.operands().iter().for_each(|o| needed[o.0 as usize] = true);
+        }
+    }
+    needed
+}
+
 /// A kernel without some of its stores, and without what only those needed; `None` when nothing is left.
 pub(super) fn without(
     stage: &KernelStage,
@@ -166,37 +181,13 @@ pub(super) fn without(
     if stores.is_empty() {
         return None;
     }
-    let mut needed = vec![false; stage.spec.nodes.len()];
-    stores.iter().for_each(|s| needed[s.value.0 as usize] = true);
-    for (i, node) in stage.spec.nodes.iter().enumerate().rev() {
-        if needed[i] {
-            node.expr.operands().iter().for_each(|o| needed[o.0 as usize] = true);
-        }
-    }
-    let mut merger = Merger::default();
-    merger.stage.spec = KernelSpec {
+    let mut kept = Merger::default();
+    kept.stage.spec = KernelSpec {
         loops: stage.spec.loops.clone(),
         rows: stage.spec.rows,
         fold_order: stage.spec.fold_order,
         ..KernelSpec::default()
     };
-    let mut names = vec![ExprId(0); needed.len()];
-    for (i, node) in stage.spec.nodes.iter().enumerate().filter(|(i, _)| needed[*i]) {
-        let mut expr = node.expr.clone();
-        if let Expr::Load { buffer, .. } = &mut expr {
-            *buffer = merger.stage.add_argument(stage.argument(*buffer).clone());
-        }
-        if let Expr::Scalar(slot) = &mut expr {
-            *slot = merger.scalar(stage.scalars[usize::from(*slot)], node.dtype);
-        }
-        expr.rename(|id| names[id.0 as usize]);
-        names[i] = merger.node(Node { expr, dtype: node.dtype });
-    }
-    for store in stores {
-        let argument: Argument = stage.argument(store.buffer).clone();
-        let buffer = merger.stage.add_argument(argument);
-        let value = names[store.value.0 as usize];
-        merger.stage.spec.stores.push(Store { buffer, value, ..store });
-    }
-    Some(merger.stage)
+    kept.add(stage, &stores, &[])?;
+    Some(kept.stage)
 }

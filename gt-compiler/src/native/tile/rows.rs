@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::super::piece::{KernelPiece, MatMul, Piece};
+use super::super::piece::{KernelPiece, Piece};
 use crate::kernel::{Access, Expr};
 
 /// Extents of neighboring loops, outermost first.
@@ -17,17 +17,13 @@ pub(super) type Strides = SmallVec<[i64; 6]>;
 pub(super) fn extents(piece: &Piece) -> Option<Extents> {
     match piece {
         Piece::Kernel(k) if k.cut.is_none() => Some(parallel(k)),
-        Piece::MatMul(m) if m.is_tiled() => Some(row_loops(m)),
+        Piece::MatMul(m) if m.is_tiled() => Some(m.row_loops()),
         Piece::Kernel(_) | Piece::MatMul(_) | Piece::Fold(_) | Piece::Routine(_) => None,
     }
 }
 
 fn parallel(k: &KernelPiece) -> Extents {
     k.spec.loops.iter().filter(|l| !l.reduce).map(|l| l.extent).collect()
-}
-
-fn row_loops(m: &MatMul) -> Extents {
-    m.batch.iter().copied().chain([m.m]).collect()
 }
 
 /// The positions where loops end: 1 first, the whole last.
@@ -90,20 +86,7 @@ fn row_accesses(piece: &Piece) -> SmallVec<[(Strides, bool); 8]> {
             });
             nodes.chain(k.spec.stores.iter().map(|s| of(&s.access, false))).collect()
         }
-        Piece::MatMul(m) => {
-            let n = m.batch.len();
-            let lhs: Strides = m.lhs.access.strides[..=n].iter().copied().collect();
-            let mut rhs: Strides = m.rhs.access.strides[..n].iter().copied().collect();
-            rhs.push(0);
-            let loops = row_loops(m);
-            let mut step = (m.n) as i64;
-            let mut out: Strides = SmallVec::from_elem(0, n + 1);
-            for d in (0..=n).rev() {
-                out[d] = step;
-                step *= loops[d] as i64;
-            }
-            SmallVec::from_iter([(lhs, false), (rhs, false), (out, false)])
-        }
+        Piece::MatMul(m) => m.row_strides().into_iter().map(|s| (s, false)).collect(),
         Piece::Fold(_) | Piece::Routine(_) => SmallVec::new(),
     }
 }
