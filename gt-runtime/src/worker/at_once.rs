@@ -22,30 +22,34 @@ const BANDWIDTH: f64 = 4e9;
 const COMPILE: f64 = 5e-4;
 const MARGIN: f64 = 2.0;
 
-/// Runs a segment as one program made for it; says whether it did.
+/// Runs a segment as one program made for it; gives the number of instructions if it did.
 pub(super) fn run(
     engine: &mut dyn Engine,
     plans: &Plans,
     table: &mut Table,
     tape: &Tape,
     inputs: &Inputs,
-) -> bool {
+) -> Option<u64> {
     if tape.entries.len() > MAX_ENTRIES || !touches_large(table, tape, inputs) {
-        return false;
+        return None;
     }
     let ty = |value: ValueId| match table.get(value) {
         Some(Slot::Ready(held)) => Some(held.ty),
         Some(Slot::Failed(_)) | None => None,
     };
-    let Ok(segment) = segment(tape, ty) else { return false };
-    pays(&segment) && compiled(engine, plans, table, &segment, inputs).is_some() && {
-        let frees = tape.entries.iter().filter_map(|e| match e {
-            Entry::Free(value) => Some(*value),
-            _ => None,
-        });
-        frees.for_each(|value| drop(table.remove(value)));
-        true
+    let segment = segment(tape, ty).ok()?;
+    if !pays(&segment) {
+        return None;
     }
+    let bytes_in = compiled(engine, plans, table, &segment, inputs)?;
+    for entry in &tape.entries {
+        if let Entry::Free(value) = entry {
+            table.remove(*value);
+        }
+    }
+    let instructions = tape.instrs().count() as u64;
+    table.ran_at_once(instructions, bytes_in);
+    Some(instructions)
 }
 
 fn touches_large(table: &Table, tape: &Tape, inputs: &Inputs) -> bool {
@@ -69,14 +73,14 @@ fn pays(segment: &Segment) -> bool {
     n > 1 && bytes as f64 / BANDWIDTH > MARGIN * COMPILE * f64::from(n)
 }
 
-/// Compiles and runs it; the results, and the uploads that live on, are in the table afterwards.
+/// Compiles and runs it; the results, and the uploads that live on, are in the table afterwards. Gives the bytes uploaded.
 fn compiled(
     engine: &mut dyn Engine,
     plans: &Plans,
     table: &mut Table,
     segment: &Segment,
     inputs: &Inputs,
-) -> Option<()> {
+) -> Option<u64> {
     let program = plans.compiled_now(segment)?;
     let mut bytes_in = 0;
     let mut given: Vec<Value> = Vec::with_capacity(segment.inputs.len());
@@ -96,8 +100,5 @@ fn compiled(
         // A program keeps sizes; the names of dimensions are what the rules infer.
         table.insert(*value, Slot::Ready(result.retyped(ty).unwrap_or(result)));
     }
-    let n =
-        segment.graph.ids().filter(|id| matches!(segment.graph.node(*id).kind, NodeKind::Op(_)));
-    table.ran_at_once(n.count() as u64, bytes_in);
-    Some(())
+    Some(bytes_in)
 }

@@ -159,8 +159,7 @@ impl Executor {
             return None;
         }
         let table = self.sessions.entry(session).or_default();
-        let ran = at_once::run(self.engine.as_mut(), &self.plans, table, tape, inputs);
-        ran.then(|| tape.instrs().count() as u64)
+        at_once::run(self.engine.as_mut(), &self.plans, table, tape, inputs)
     }
 
     fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {
