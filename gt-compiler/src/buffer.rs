@@ -1,8 +1,9 @@
 //! Memory of values: 64-byte aligned blocks, pooled by size class, accounted against a limit.
 //!
-//! Guarantees: every byte of a block is initialized (fresh memory is zeroed by the system, recycled memory was written before); a request
-//! beyond the limit, or one the system refuses, is an error and never an abort; pooled memory is bounded by [`POOL_FLOOR`], the live bytes or
-//! a little more than the block given back last, whichever is largest, and is given up before a request fails. It does not move or share memory between engines.
+//! Guarantees: a block has at least [`ALIGN`] bytes, also one of no elements, and every byte of it is initialized (fresh memory is zeroed by
+//! the system, recycled memory was written before); a request beyond the limit, or one the system refuses, is an error and never an abort;
+//! pooled memory is bounded by [`POOL_FLOOR`], the live bytes or a little more than the block given back last, whichever is largest, and is
+//! given up before a request fails. It does not move or share memory between engines.
 #![expect(unsafe_code, reason = "blocks are raw memory shared with compiled code")]
 
 use std::{

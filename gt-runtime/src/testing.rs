@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gt_ir::backend::{Backend, RunError};
-use gt_ir::testing::{Config, Source, difference, inputs, tape};
+use gt_ir::testing::{Config, Source, difference, inputs, same_bits, tape};
 use gt_ir::{DType, Entry, HostTensor, Op, Operand, Scalar, Tape, Type, ValueId, interp};
 
 /// A program of loops.
@@ -101,7 +101,7 @@ impl Running<'_> {
         let (mut names, mut data) = (HashMap::new(), BTreeMap::new());
         let mut results = std::mem::take(&mut self.results);
         for (old, given) in &body.data {
-            let same = |(_, ty, _): &(ValueId, Type, HostTensor)| ty == given.ty();
+            let same = |(_, ty, _): &(ValueId, Type, HostTensor)| ty.same_layout(given.ty());
             if let Some(at) = results.iter().position(same).filter(|_| body.carries) {
                 let (value, _, held) = results.remove(at);
                 names.insert(*old, value);
@@ -251,8 +251,7 @@ pub fn first_difference(a: &[Round], b: &[Round]) -> Option<String> {
     for (n, (a, b)) in rounds {
         for ((value, x), (_, y)) in a.iter().zip(b) {
             let same = match (x, y) {
-                // Names of dimensions are hints.
-                (Ok(x), Ok(y)) => x.ty().same_layout(y.ty()) && x.bytes() == y.bytes(),
+                (Ok(x), Ok(y)) => same_bits(x, y), // names of dimensions are hints
                 (Err(x), Err(y)) => x == y,
                 (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
             };

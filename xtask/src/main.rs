@@ -86,7 +86,8 @@ fn test() -> Result<()> {
         }),
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
         ("random programs", &|| {
-            cargo(&["test", "-p", "gt-runtime", "--test", "it", "as_many_random_programs"])
+            // The whole workspace again, so that nothing is built with other features.
+            cargo(&["test", "--workspace", "--test", "it", "as_many_random_programs"])
                 .env("GT_REPLAY_SECONDS", "20")
                 .run()
         }),

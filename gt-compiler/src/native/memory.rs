@@ -240,7 +240,8 @@ fn arena(plan: &mut Plan, lives: &[Option<Life>]) -> usize {
     let mut placed: Vec<(usize, usize, Life)> = Vec::new(); // start, end, life; by start
     let mut end = 0;
     for (b, life) in todo {
-        let size = plan.sizes[b].next_multiple_of(ALIGN);
+        // At least a line: code may load what does not change in a loop before it knows that the loop has no rounds.
+        let size = plan.sizes[b].max(1).next_multiple_of(ALIGN);
         let mut at = 0;
         for (start, stop, other) in &placed {
             let overlaps = other.first <= life.last && life.first <= other.last;

@@ -343,3 +343,24 @@ fn compositions_of_real_sizes() {
         check(&mut engine, op, &[&tokens], 64.0);
     }
 }
+
+#[test]
+fn values_of_no_elements_have_memory() {
+    let text = "gt tape 1
+        %0 = input : f32[0,1]
+        %1 = input : i64[0,1]
+        %2 = scatter_add[0] %0, %1, %0 : f32[0,1]
+        %3 = reshape[0] %2 : f32[0]
+        %4 = sum[0] %3 : f32[]
+        output %4
+    ";
+    let graph = gt_ir::lower(&gt_ir::text::parse(text).unwrap().0).unwrap();
+    let mut engine = native(1);
+    let compiled =
+        engine.compiler().compile(&graph, &[false; 2], &gt_compiler::Options::default()).unwrap();
+    let empty = |dtype| HostTensor::new(Type::new(dtype, shape(&[0, 1])), vec![].into()).unwrap();
+    let mut inputs =
+        [DType::F32, DType::I64].map(|d| engine.upload(&empty(d)).unwrap()).into_iter().collect();
+    let out = engine.run(&compiled.program, &mut inputs, &[]).unwrap();
+    assert_eq!(engine.download(&out[0]).unwrap().to_f64(), [0.0]);
+}

@@ -31,6 +31,14 @@ pub struct Segment {
     pub outputs: Vec<ValueId>,
 }
 
+impl Segment {
+    /// The values that come out, with the types the rules infer for them, names of dimensions included.
+    pub fn typed_outputs(&self) -> impl Iterator<Item = (ValueId, Type)> {
+        let types = self.graph.outputs().iter().map(|id| self.graph.node(*id).ty);
+        self.outputs.iter().copied().zip(types)
+    }
+}
+
 /// The graph of a segment. `ty` knows the types of the values that come from outside.
 ///
 /// # Errors
@@ -164,6 +172,10 @@ mod tests {
             assert_eq!(results.len(), form.outputs.len());
             for (id, result) in form.outputs.iter().map(name).zip(results) {
                 assert!(self.values.insert(id, result).is_none() || inputs.contains(&id));
+            }
+            for (value, ty) in form.typed_outputs() {
+                let inferred = self.verifier.ty(name(&value));
+                assert!(inferred.is_none_or(|wanted| wanted == ty), "{value}: {ty}");
             }
             self.read(piece);
             for (id, donated) in inputs.iter().zip(&form.donated) {

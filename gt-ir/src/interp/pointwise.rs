@@ -1,5 +1,7 @@
 //! Pointwise kernels: operands of equal shape, one loop each.
 
+use std::cmp::Ordering;
+
 use super::{
     EvalError,
     array::{Array, Data},
@@ -150,14 +152,18 @@ fn truncate(to: DType, x: f64) -> i64 {
     }
 }
 
-/// The larger one; `nan` when either is.
+/// The larger one; `nan` when either is. Of two zeros the positive is the larger.
 pub(super) fn maximum(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    match (a.is_nan() || b.is_nan(), a.total_cmp(&b)) {
+        (true, _) => f64::NAN,
+        (false, Ordering::Less) => b,
+        (false, _) => a,
+    }
 }
 
-/// The smaller one; `nan` when either is.
+/// The smaller one; `nan` when either is. Of two zeros the negative is the smaller.
 pub(super) fn minimum(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+    -maximum(-a, -b)
 }
 
 /// Integer power, wrapping; a negative exponent gives the truncated result: 0 unless the base is 1 or -1.

@@ -95,10 +95,9 @@ fn compiled(
         });
     }
     let results = engine.run(&program, &mut given, segment.graph.slots()).ok()?;
-    let inferred = segment.graph.outputs().iter().map(|id| segment.graph.node(*id).ty);
-    for ((value, result), ty) in segment.outputs.iter().zip(results).zip(inferred) {
+    for ((value, ty), result) in segment.typed_outputs().zip(results) {
         // A program keeps sizes; the names of dimensions are what the rules infer.
-        table.insert(*value, Slot::Ready(result.retyped(ty).unwrap_or(result)));
+        table.insert(value, Slot::Ready(result.retyped(ty).unwrap_or(result)));
     }
     Some(bytes_in)
 }

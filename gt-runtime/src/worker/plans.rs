@@ -14,7 +14,6 @@ use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::{Segment, segment};
-use gt_ir::verify::Verifier;
 use gt_ir::{Type, ValueId};
 
 use super::core::Defined;
@@ -163,13 +162,11 @@ impl Plan {
             .compile(&segment.graph, &segment.donated, options)
             .map_err(|e| e.to_string())?;
         let kept = crate::footprint::Footprint::of(&self.template).kept;
-        let types = self.types_at_the_end();
-        let output = |value: &ValueId| {
+        let output = |(value, ty): (ValueId, Type)| {
             let at = u32::try_from(value.0).ok()?.checked_sub(u32::try_from(n_inputs).ok()?)?;
-            kept.binary_search(&at).ok()?;
-            Some((at, types.ty(*value)?))
+            kept.binary_search(&at).ok().map(|_| (at, ty))
         };
-        let outputs = segment.outputs.iter().map(output).collect();
+        let outputs = segment.typed_outputs().map(output).collect();
         let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
         let report = &compiled.report;
         let news = Planned {
@@ -180,19 +177,6 @@ impl Plan {
             ..self.about()
         };
         Ok(Ready { program: compiled.program, outputs, news })
-    }
-}
-
-impl Plan {
-    /// The types of what is alive when the segment has run, names of dimensions included.
-    fn types_at_the_end(&self) -> Verifier {
-        let mut verifier = Verifier::new();
-        verifier.replay([], (0..).map(ValueId).zip(self.types.iter().copied()));
-        for entry in &self.template.tape.entries {
-            // Verified before; what is wrong all the same has no type.
-            let _ = verifier.entry(entry);
-        }
-        verifier
     }
 }
 

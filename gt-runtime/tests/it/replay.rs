@@ -1,6 +1,7 @@
 //! What repeats runs as a plan, and nobody can tell by the results.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io::Write as _;
 use std::time::Duration;
 
 use gt_ir::backend::Backend;
@@ -63,6 +64,8 @@ fn as_many_random_programs_as_time_allows() {
     let end = clock::now() + Duration::from_secs(number("GT_REPLAY_SECONDS").unwrap_or(0));
     let any = RandomState::new().hash_one(0) >> 20;
     let mut seed = number("GT_REPLAY_SEED").unwrap_or(any);
+    // Not through `eprintln!`, which a test captures: what a crash leaves behind has to name the seed.
+    writeln!(std::io::stderr(), "GT_REPLAY_SEED={seed}").unwrap();
     loop {
         let config = if seed % 3 == 0 { Config::integers() } else { Config::default() };
         let wild_indices = seed % 9 == 0;
