@@ -8,6 +8,7 @@
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
+    any::Any,
     ptr::NonNull,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -34,8 +35,14 @@ pub(crate) struct Storage {
 }
 
 enum Owner {
-    Pool { class: u16, pool: Arc<Pool> },
-    Host(#[expect(dead_code, reason = "held so that the bytes stay alive")] Bytes),
+    Pool {
+        class: u16,
+        pool: Arc<Pool>,
+    },
+    /// Memory of somebody else's, alive as long as its keeper.
+    Foreign(
+        #[expect(dead_code, reason = "held so that the memory stays")] Box<dyn Any + Send + Sync>,
+    ),
 }
 
 // SAFETY: a storage is plain memory; it is written only by the engine before it is shared and read-only afterwards.
@@ -47,7 +54,18 @@ impl Storage {
     /// Host bytes as they are; the caller has checked the alignment.
     pub(crate) fn host(bytes: Bytes) -> Storage {
         let ptr = NonNull::new(bytes.as_ptr().cast_mut()).unwrap_or(NonNull::dangling());
-        Storage { ptr, len: bytes.len(), owner: Owner::Host(bytes) }
+        Storage { ptr, len: bytes.len(), owner: Owner::Foreign(Box::new(bytes)) }
+    }
+
+    /// Memory of a device, which the host does not look into: only the engine of the device makes and reads such storage.
+    #[cfg(feature = "torch")]
+    pub(crate) fn on_device(
+        address: u64,
+        len: usize,
+        keeper: Box<dyn Any + Send + Sync>,
+    ) -> Storage {
+        let ptr = NonNull::new(address as *mut u8).unwrap_or(NonNull::dangling());
+        Storage { ptr, len, owner: Owner::Foreign(keeper) }
     }
 
     pub(crate) fn ptr(&self) -> *mut u8 {

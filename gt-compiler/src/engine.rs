@@ -10,10 +10,7 @@ use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
 use smallvec::SmallVec;
 
 use crate::{
-    buffer::Storage,
-    native::{ArtifactError, Program},
-    options::Options,
-    report::Report,
+    buffer::Storage, native::ArtifactError, options::Options, program::Program, report::Report,
 };
 
 /// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may travel.

@@ -15,11 +15,13 @@ mod native;
 pub mod options;
 mod passes;
 pub mod pipeline;
+mod program;
 pub mod report;
 mod threads;
 
 pub use cost::Machine;
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
-pub use native::{ArtifactError, Dump, Native, NativeConfig, Program};
+pub use native::{ArtifactError, Dump, Native, NativeConfig};
 pub use options::{Numerics, Options};
+pub use program::Program;
 pub use report::{Cost, Report};

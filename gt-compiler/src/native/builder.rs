@@ -18,7 +18,7 @@ use gt_ir::Graph;
 use super::{
     artifact::{Artifact, ArtifactError, Target},
     assemble::assemble,
-    plan::{Plan, Program},
+    plan::{Loaded, Plan},
     schedule::schedule,
     store::{self, Store},
 };
@@ -28,6 +28,7 @@ use crate::{
     kernel::{Code, Compiler},
     options::Options,
     pipeline::{Clock, Optimized, optimize},
+    program::Program,
     report::Report,
 };
 
@@ -124,7 +125,7 @@ impl Builder {
 
     fn loaded(&self, artifact: Artifact) -> Result<Program, EngineError> {
         let kernels = self.compiler().load(&artifact.code)?;
-        Ok(Program::new(artifact, kernels))
+        Ok(Program::new(Loaded { artifact, kernels }))
     }
 }
 

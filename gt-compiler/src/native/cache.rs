@@ -10,8 +10,7 @@ use std::{
 use gt_ir::{Op, Scalar, Type};
 use smallvec::SmallVec;
 
-use super::plan::Program;
-use crate::engine::Arg;
+use crate::{engine::Arg, program::Program};
 
 /// What the key keeps of an operand.
 #[derive(Clone, Copy, PartialEq, Eq)]

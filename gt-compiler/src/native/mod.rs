@@ -31,16 +31,17 @@ use smallvec::SmallVec;
 
 pub use artifact::ArtifactError;
 pub use dump::Dump;
-pub use plan::Program;
 pub(crate) use schedule::{Action, action};
 
 use crate::{
     buffer::{Pool, Shared, Storage},
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
+    program::{self, Program},
     threads::Threads,
 };
 use builder::Builder;
 use cache::Cache;
+use plan::Loaded;
 
 /// How a [`Native`] engine is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +163,7 @@ impl Engine for Native {
             args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
         let inputs: SmallVec<[&Value; 4]> = inputs.collect();
         let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
-        let mut values = run::run(&self.context(), program.loaded(), &inputs, &scalars)?;
+        let mut values = run::run(&self.context(), program.of::<Loaded>()?, &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
     }
 
@@ -176,10 +177,11 @@ impl Engine for Native {
         inputs: &mut Vec<Value>,
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-        program.plan().check(inputs, scalars)?;
+        let loaded = program.of::<Loaded>()?;
+        program::check((&loaded.plan().inputs, loaded.plan().n_scalars), inputs, scalars)?;
         self.stats.programs_run += 1;
         let inputs: SmallVec<[&Value; 8]> = inputs.iter().collect();
-        run::run(&self.context(), program.loaded(), &inputs, scalars)
+        run::run(&self.context(), loaded, &inputs, scalars)
     }
 
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {

@@ -3,9 +3,7 @@
 //! A plan is data: it can be written to disk and run by another process on the same kind of processor. Jobs of a wave do not depend on
 //! each other and share the threads; waves run in order.
 
-use std::sync::Arc;
-
-use gt_ir::{DType, Scalar, Type};
+use gt_ir::{DType, Type};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -15,66 +13,42 @@ use super::{
     piece::{Fold, KernelPiece, MatMul, Routine},
 };
 use crate::{
-    engine::{EngineError, Value},
+    engine::EngineError,
     kernel::{Compiler, Kernel, Nest},
+    program::Executable,
 };
 
-/// A compiled region, shared by clones. Its machine code is freed with the last of them.
-#[derive(Clone)]
-pub struct Program(Arc<Loaded>);
-
-/// A program with its machine code in memory.
+/// A native program: its plan, and its machine code in memory.
 pub(super) struct Loaded {
     pub(super) artifact: Artifact,
     pub(super) kernels: Vec<Kernel>,
 }
 
-impl std::fmt::Debug for Program {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Program({} kernels in {} launches)", self.n_kernels(), self.n_steps())
+impl Loaded {
+    pub(super) fn plan(&self) -> &Plan {
+        &self.artifact.plan
     }
 }
 
-impl Program {
-    pub(super) fn new(artifact: Artifact, kernels: Vec<Kernel>) -> Program {
-        Program(Arc::new(Loaded { artifact, kernels }))
-    }
-
-    /// The program as bytes, for [`Compile::load`](crate::Compile::load) here or in another process on this kind of machine. They hold
-    /// machine code: load only what comes from somebody trusted.
-    pub fn to_bytes(&self) -> Option<Vec<u8>> {
-        self.0.artifact.to_bytes()
-    }
-
-    pub(super) fn loaded(&self) -> &Loaded {
-        &self.0
-    }
-
-    pub(super) fn plan(&self) -> &Plan {
-        &self.0.artifact.plan
-    }
-
-    /// Number of launches a run takes: each is a wave of jobs that share the threads.
-    pub fn n_steps(&self) -> usize {
+impl Executable for Loaded {
+    fn n_steps(&self) -> usize {
         self.plan().waves.len()
     }
 
-    /// Number of kernels: tiles, matrix products and routines.
-    pub fn n_kernels(&self) -> usize {
+    fn n_kernels(&self) -> usize {
         self.plan().n_jobs()
     }
 
-    /// The program as text.
-    ///
-    /// # Errors
-    /// No code can be generated on this host.
-    pub fn dump(&self, what: Dump) -> Result<String, EngineError> {
-        super::dump::dump(self.plan(), what, &mut Compiler::new()?)
+    fn temporary_bytes(&self) -> usize {
+        self.plan().arena
     }
 
-    /// Bytes of memory a run takes for what is neither given nor kept.
-    pub fn temporary_bytes(&self) -> usize {
-        self.plan().arena
+    fn to_bytes(&self) -> Option<Vec<u8>> {
+        self.artifact.to_bytes()
+    }
+
+    fn dump(&self, what: Dump) -> Result<String, EngineError> {
+        super::dump::dump(self.plan(), what, &mut Compiler::new()?)
     }
 }
 
@@ -273,25 +247,6 @@ impl Plan {
             }
             found
         })
-    }
-
-    /// Whether a call fits this plan.
-    pub(super) fn check(&self, inputs: &[Value], scalars: &[Scalar]) -> Result<(), EngineError> {
-        if inputs.len() != self.inputs.len() || scalars.len() != self.n_scalars {
-            let (i, s) = (self.inputs.len(), self.n_scalars);
-            return Err(EngineError::Call(format!(
-                "a program of {i} inputs and {s} scalars was given {} and {}",
-                inputs.len(),
-                scalars.len()
-            )));
-        }
-        match inputs.iter().zip(&self.inputs).position(|(v, ty)| !v.ty.same_layout(ty)) {
-            None => Ok(()),
-            Some(i) => Err(EngineError::Call(format!(
-                "input {i} of a program is {}, but got {}",
-                self.inputs[i], inputs[i].ty
-            ))),
-        }
     }
 }
 

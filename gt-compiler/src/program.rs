@@ -1,0 +1,106 @@
+//! A compiled region, whichever engine made it.
+//!
+//! An engine runs programs of its own kind only: it asks for that kind and refuses others with an error. Programs are immutable and shared.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use gt_ir::{Scalar, Type};
+
+use crate::{
+    engine::{EngineError, Value},
+    native::Dump,
+};
+
+/// What an engine's compiler makes.
+pub(crate) trait Executable: Any + Send + Sync {
+    /// Number of launches a run takes.
+    fn n_steps(&self) -> usize;
+
+    /// Number of kernels.
+    fn n_kernels(&self) -> usize;
+
+    /// Bytes of memory a run takes for what is neither given nor kept.
+    fn temporary_bytes(&self) -> usize;
+
+    /// As bytes, where programs of this kind can be written.
+    fn to_bytes(&self) -> Option<Vec<u8>>;
+
+    /// As text.
+    fn dump(&self, what: Dump) -> Result<String, EngineError>;
+}
+
+/// A compiled region, shared by clones. Its machine code is freed with the last of them.
+#[derive(Clone)]
+pub struct Program(Arc<dyn Executable>);
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Program({} kernels in {} launches)", self.n_kernels(), self.n_steps())
+    }
+}
+
+impl Program {
+    pub(crate) fn new(executable: impl Executable) -> Program {
+        Program(Arc::new(executable))
+    }
+
+    /// The program as an engine's own kind.
+    pub(crate) fn of<K: Executable>(&self) -> Result<&K, EngineError> {
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
+            .ok_or_else(|| EngineError::Call("this program was compiled for another engine".into()))
+    }
+
+    /// The program as bytes, for [`Compile::load`](crate::Compile::load) here or in another process on this kind of machine; `None` for
+    /// engines whose programs are not kept. They hold machine code: load only what comes from somebody trusted.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        self.0.to_bytes()
+    }
+
+    /// Number of launches a run takes: on the CPU each is a wave of jobs that share the threads.
+    pub fn n_steps(&self) -> usize {
+        self.0.n_steps()
+    }
+
+    /// Number of kernels: tiles, matrix products and routines.
+    pub fn n_kernels(&self) -> usize {
+        self.0.n_kernels()
+    }
+
+    /// The program as text.
+    ///
+    /// # Errors
+    /// No code can be generated on this host, or the engine has no such text.
+    pub fn dump(&self, what: Dump) -> Result<String, EngineError> {
+        self.0.dump(what)
+    }
+
+    /// Bytes of memory a run takes for what is neither given nor kept.
+    pub fn temporary_bytes(&self) -> usize {
+        self.0.temporary_bytes()
+    }
+}
+
+/// Whether a call fits a program of these inputs and so many scalars.
+pub(crate) fn check(
+    wanted: (&[Type], usize),
+    inputs: &[Value],
+    scalars: &[Scalar],
+) -> Result<(), EngineError> {
+    let (types, n_scalars) = wanted;
+    if inputs.len() != types.len() || scalars.len() != n_scalars {
+        return Err(EngineError::Call(format!(
+            "a program of {} inputs and {n_scalars} scalars was given {} and {}",
+            types.len(),
+            inputs.len(),
+            scalars.len()
+        )));
+    }
+    match inputs.iter().zip(types).position(|(v, ty)| !v.ty.same_layout(ty)) {
+        None => Ok(()),
+        Some(i) => Err(EngineError::Call(format!(
+            "input {i} of a program is {}, but got {}",
+            types[i], inputs[i].ty
+        ))),
+    }
+}
