@@ -18,6 +18,8 @@ pub mod pipeline;
 mod program;
 pub mod report;
 mod threads;
+#[cfg(feature = "torch")]
+pub mod torch;
 
 pub use cost::Machine;
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};

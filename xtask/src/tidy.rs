@@ -36,6 +36,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/native/run.rs",
     "gt-compiler/src/native/stream.rs",
     "gt-compiler/src/threads.rs",
+    "gt-compiler/src/torch/products.rs",
     "gt-lang/examples/record_cost.rs",
     "gt-lang/src/reference.rs",
     "gt-lang/src/session.rs",

@@ -24,9 +24,11 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn here(simd: &str, threads: usize) -> Target {
+    /// This build, on this processor, for an engine with a library of matrix products or without.
+    pub(super) fn here(library: Option<&str>, simd: &str, threads: usize) -> Target {
         let version = concat!(env!("CARGO_PKG_VERSION"), "-", env!("GT_COMPILER_FINGERPRINT"));
-        let processor = format!("{} {simd}", std::env::consts::ARCH);
+        let library = library.map_or_else(String::new, |name| format!(" with {name}"));
+        let processor = format!("{} {simd}{library}", std::env::consts::ARCH);
         Target { build: version.into(), processor, threads }
     }
 }

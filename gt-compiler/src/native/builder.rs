@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     path::Path,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -18,8 +18,10 @@ use gt_ir::Graph;
 use super::{
     artifact::{Artifact, ArtifactError, Target},
     assemble::assemble,
+    matmul::Products,
+    piece::Piece,
     plan::{Loaded, Plan},
-    schedule::schedule,
+    schedule::{Schedule, schedule},
     store::{self, Store},
 };
 use crate::{
@@ -37,6 +39,7 @@ pub(super) struct Builder {
     compiler: Mutex<Compiler>,
     store: Option<Store>,
     target: Target,
+    products: Option<Arc<dyn Products>>,
     pub(super) simd: String,
     machine: Machine,
     kernels: AtomicU64,
@@ -44,14 +47,19 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub(super) fn new(threads: usize, cache: Option<&Path>) -> Result<Builder, EngineError> {
+    pub(super) fn new(
+        threads: usize,
+        cache: Option<&Path>,
+        products: Option<Arc<dyn Products>>,
+    ) -> Result<Builder, EngineError> {
         let compiler = Compiler::new()?;
         let simd = compiler.simd();
-        let target = Target::here(&simd, threads);
+        let target = Target::here(products.as_ref().map(|p| p.name()), &simd, threads);
         Ok(Builder {
             compiler: Mutex::new(compiler),
             store: cache.and_then(|folder| Store::open(folder, target.clone())),
             target,
+            products,
             simd,
             machine: Machine::default(),
             kernels: AtomicU64::new(0),
@@ -89,7 +97,9 @@ impl Builder {
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
         let clock = Clock::start();
-        let mut plan = assemble(primitives, schedule(primitives)?, donated, self.target.threads)?;
+        let mut schedule = schedule(primitives)?;
+        self.mark(&mut schedule);
+        let mut plan = assemble(primitives, schedule, donated, self.target.threads)?;
         let code = self.generate(&mut plan)?;
         self.nanos.fetch_add(clock.nanoseconds(), Relaxed);
         let report = report.map(|report| {
@@ -101,6 +111,16 @@ impl Builder {
             store.keep(&artifact);
         }
         self.loaded(artifact)
+    }
+
+    /// Leaves the products the library takes to it.
+    fn mark(&self, schedule: &mut Schedule) {
+        let Some(library) = &self.products else { return };
+        for piece in &mut schedule.pieces {
+            if let Piece::MatMul(work) = piece {
+                work.by_library = library.takes(work);
+            }
+        }
     }
 
     /// The code of a plan's kernels, equal ones once.

@@ -173,7 +173,8 @@ fn write_chunked(plan: &Plan, c: &Chunked, out: &mut String) -> fmt::Result {
 
 fn write_matmul(plan: &Plan, m: &MatMul, out: &mut String) -> fmt::Result {
     let (to, a, b) = (name(plan, m.out), name(plan, m.lhs.buffer), name(plan, m.rhs.buffer));
-    writeln!(out, "  {to} = {a} * {b} : {} {:?} {}x{}x{}", m.dtype, m.batch, m.m, m.k, m.n)
+    let how = if m.by_library { " by the library" } else { "" };
+    writeln!(out, "  {to} = {a} * {b} : {} {:?} {}x{}x{}{how}", m.dtype, m.batch, m.m, m.k, m.n)
 }
 
 fn write_fold(plan: &Plan, f: &Fold, out: &mut String) -> fmt::Result {

@@ -17,6 +17,21 @@ use super::{
 };
 use crate::{engine::EngineError, kernel::Range};
 
+/// Matrix products by a library, for an engine that has one.
+pub(crate) trait Products: Send + Sync {
+    /// The engine that has them; programs for one engine are not another's.
+    fn name(&self) -> &'static str;
+
+    /// Whether a product is worth a call.
+    fn takes(&self, work: &MatMul) -> bool;
+
+    /// Computes a product in the memory of its two operands' buffers and of its result.
+    ///
+    /// # Safety
+    /// The memory is as large as the product's accesses say, and nobody else touches that of the result.
+    unsafe fn run(&self, work: &MatMul, memory: [*mut u8; 3]) -> Result<(), EngineError>;
+}
+
 /// Multiply-adds worth a task of their own.
 const GRAIN: usize = 1 << 18;
 
@@ -64,6 +79,11 @@ pub(super) fn run(
     work: &MatMul,
     memory: &Memory<'_>,
 ) -> Result<(), EngineError> {
+    if let Some(library) = context.products.filter(|_| work.by_library) {
+        let memory = [work.lhs.buffer, work.rhs.buffer, work.out].map(|b| memory.address(b));
+        // SAFETY: the plan sized the buffers for the product, and this job is the one that writes its result.
+        return unsafe { library.run(work, memory) };
+    }
     let (lhs, rhs) = (memory.bytes(work.lhs.buffer), memory.bytes(work.rhs.buffer));
     // SAFETY: this job is the one that writes its result, which is neither of its operands.
     let bytes = unsafe { memory.bytes_mut(work.out) };

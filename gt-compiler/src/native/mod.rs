@@ -31,6 +31,9 @@ use smallvec::SmallVec;
 
 pub use artifact::ArtifactError;
 pub use dump::Dump;
+pub(crate) use matmul::Products;
+#[cfg(feature = "torch")]
+pub(crate) use piece::{MatMul, Matrix};
 pub(crate) use schedule::{Action, action};
 
 use crate::{
@@ -73,6 +76,7 @@ impl NativeConfig {
 /// The CPU as an engine.
 pub struct Native {
     config: NativeConfig,
+    products: Option<Arc<dyn Products>>,
     compiler: Arc<Builder>,
     threads: Threads,
     pool: Arc<Pool>,
@@ -86,11 +90,20 @@ impl Native {
     /// # Errors
     /// The code generator does not know this processor.
     pub fn new(config: NativeConfig) -> Result<Native, EngineError> {
+        Native::with_products(config, None)
+    }
+
+    /// An engine whose larger matrix products are a library's.
+    pub(crate) fn with_products(
+        config: NativeConfig,
+        products: Option<Arc<dyn Products>>,
+    ) -> Result<Native, EngineError> {
         let threads = Threads::new(config.threads);
-        let compiler = Arc::new(Builder::new(threads.count(), config.store.as_deref())?);
+        let compiler = Builder::new(threads.count(), config.store.as_deref(), products.clone())?;
         Ok(Native {
             cache: Cache::new(config.cache_capacity),
-            compiler,
+            compiler: Arc::new(compiler),
+            products,
             threads,
             pool: Pool::new(config.memory_limit),
             config,
@@ -99,7 +112,11 @@ impl Native {
     }
 
     fn context(&self) -> run::Context<'_> {
-        run::Context { threads: &self.threads, pool: &self.pool }
+        run::Context {
+            threads: &self.threads,
+            pool: &self.pool,
+            products: self.products.as_deref(),
+        }
     }
 
     fn compile_instruction(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
@@ -122,7 +139,7 @@ impl Native {
 impl Engine for Native {
     fn info(&self) -> EngineInfo {
         EngineInfo {
-            name: "native".into(),
+            name: self.products.as_ref().map_or("native", |p| p.name()).into(),
             threads: self.threads.count(),
             simd: self.compiler.simd.clone(),
             host_memory: host_memory(),

@@ -31,22 +31,24 @@ pub(super) struct KernelPiece {
 
 /// A strided operand of a matrix product: strides of the batch dimensions, rows and columns.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Matrix {
-    pub(super) buffer: BufferId,
-    pub(super) access: Access,
+pub(crate) struct Matrix {
+    pub(crate) buffer: BufferId,
+    pub(crate) access: Access,
 }
 
 /// `out[b] = lhs[b] * rhs[b]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct MatMul {
-    pub(super) dtype: DType,
-    pub(super) batch: SmallVec<[usize; 6]>,
-    pub(super) m: usize,
-    pub(super) n: usize,
-    pub(super) k: usize,
-    pub(super) lhs: Matrix,
-    pub(super) rhs: Matrix,
-    pub(super) out: BufferId,
+pub(crate) struct MatMul {
+    pub(crate) dtype: DType,
+    pub(crate) batch: SmallVec<[usize; 6]>,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) lhs: Matrix,
+    pub(crate) rhs: Matrix,
+    pub(crate) out: BufferId,
+    /// Whether the engine's library computes it.
+    pub(crate) by_library: bool,
 }
 
 /// The rows of partial results of a long reduction, folded in `f64` where they are floats.
@@ -102,6 +104,7 @@ impl MatMul {
     pub(super) fn is_tiled(&self) -> bool {
         let batched = self.batch.iter().any(|&b| b != 1);
         matches!(self.dtype, DType::F32 | DType::F64)
+            && !self.by_library
             && self.k > 0
             && self.n > 0
             && self.m > usize::from(batched)

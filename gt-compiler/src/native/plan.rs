@@ -54,7 +54,7 @@ impl Executable for Loaded {
 
 /// Names a buffer of a plan; inputs come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(super) struct BufferId(pub(super) u32);
+pub(crate) struct BufferId(pub(crate) u32);
 
 impl BufferId {
     pub(super) fn index(self) -> usize {

@@ -28,6 +28,8 @@ use crate::{
 pub(super) struct Context<'a> {
     pub(super) threads: &'a Threads,
     pub(super) pool: &'a Arc<Pool>,
+    /// The library products marked for it go to.
+    pub(super) products: Option<&'a dyn matmul::Products>,
 }
 
 /// Where the buffers of one run lie. Those written are reached by address, since the tasks of a job write disjoint parts of one.

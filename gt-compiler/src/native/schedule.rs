@@ -301,6 +301,7 @@ impl Scheduler<'_> {
             lhs: self.matrix(a)?,
             rhs: self.matrix(b)?,
             out,
+            by_library: false,
         };
         self.push(Piece::MatMul(Box::new(work)));
         Ok(())

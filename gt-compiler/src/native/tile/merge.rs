@@ -64,7 +64,9 @@ fn aligned(a: &KernelStage, b: &KernelStage) -> Option<(KernelStage, KernelStage
         return Some((a.clone(), b.clone()));
     }
     // The row loop stays what it is.
-    if ea.first() != eb.first() || ea[1..].iter().product::<usize>() != eb[1..].iter().product() {
+    if ea.first() != eb.first()
+        || ea[1..].iter().product::<usize>() != eb[1..].iter().product::<usize>()
+    {
         return None;
     }
     let mut at = rows::boundaries(&ea);
