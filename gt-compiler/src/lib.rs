@@ -8,6 +8,8 @@
 
 mod buffer;
 pub mod cost;
+#[cfg(feature = "torch")]
+mod device;
 mod egraph;
 pub mod engine;
 mod kernel;

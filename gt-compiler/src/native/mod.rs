@@ -33,7 +33,7 @@ pub use artifact::ArtifactError;
 pub use dump::Dump;
 pub(crate) use matmul::Products;
 #[cfg(feature = "torch")]
-pub(crate) use piece::{MatMul, Matrix};
+pub(crate) use piece::{Fold, MatMul, Matrix, Routine};
 pub(crate) use schedule::{Action, action};
 
 use crate::{

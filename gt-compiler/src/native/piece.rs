@@ -11,7 +11,7 @@ use crate::kernel::{Access, Binary, Cut, KernelSpec};
 
 /// One piece of work.
 #[derive(Clone, Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Kernel(Box<KernelPiece>),
     MatMul(Box<MatMul>),
     Fold(Fold),
@@ -20,13 +20,13 @@ pub(super) enum Piece {
 
 /// A loop nest and what it works on.
 #[derive(Clone, Debug)]
-pub(super) struct KernelPiece {
+pub(crate) struct KernelPiece {
     /// Its loops are those of the logical dimensions: nothing is merged yet, but for adjacent dimensions that are reduced together.
-    pub(super) spec: KernelSpec,
-    pub(super) buffers: SmallVec<[BufferId; 4]>,
-    pub(super) scalars: SmallVec<[ScalarArg; 2]>,
+    pub(crate) spec: KernelSpec,
+    pub(crate) buffers: SmallVec<[BufferId; 4]>,
+    pub(crate) scalars: SmallVec<[ScalarArg; 2]>,
     /// How a long reduction is done in pieces: then its result has one row of partial results each.
-    pub(super) cut: Option<Cut>,
+    pub(crate) cut: Option<Cut>,
 }
 
 /// A strided operand of a matrix product: strides of the batch dimensions, rows and columns.
@@ -53,41 +53,41 @@ pub(crate) struct MatMul {
 
 /// The rows of partial results of a long reduction, folded in `f64` where they are floats.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Fold {
-    pub(super) op: Binary,
-    pub(super) from: BufferId,
+pub(crate) struct Fold {
+    pub(crate) op: Binary,
+    pub(crate) from: BufferId,
     /// Of the partial results.
-    pub(super) dtype: DType,
+    pub(crate) dtype: DType,
     /// Of the result.
-    pub(super) out_dtype: DType,
-    pub(super) n_chunks: usize,
-    pub(super) len: usize,
-    pub(super) out: BufferId,
+    pub(crate) out_dtype: DType,
+    pub(crate) n_chunks: usize,
+    pub(crate) len: usize,
+    pub(crate) out: BufferId,
 }
 
 /// A step in plain Rust.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Routine {
-    pub(super) op: Op,
-    pub(super) inputs: SmallVec<[(BufferId, Type); 3]>,
-    pub(super) scalars: SmallVec<[ScalarArg; 3]>,
-    pub(super) out: BufferId,
-    pub(super) out_ty: Type,
+pub(crate) struct Routine {
+    pub(crate) op: Op,
+    pub(crate) inputs: SmallVec<[(BufferId, Type); 3]>,
+    pub(crate) scalars: SmallVec<[ScalarArg; 3]>,
+    pub(crate) out: BufferId,
+    pub(crate) out_ty: Type,
 }
 
 impl MatMul {
     /// The loops over the rows of the result: the batch, then the rows of one matrix.
-    pub(super) fn row_loops(&self) -> SmallVec<[usize; 6]> {
+    pub(crate) fn row_loops(&self) -> SmallVec<[usize; 6]> {
         self.batch.iter().copied().chain([self.m]).collect()
     }
 
     /// Rows of the result, all matrices together.
-    pub(super) fn n_rows(&self) -> usize {
+    pub(crate) fn n_rows(&self) -> usize {
         self.row_loops().iter().product()
     }
 
     /// Strides along the row loops of the left side, the right side and the result.
-    pub(super) fn row_strides(&self) -> [SmallVec<[i64; 6]>; 3] {
+    pub(crate) fn row_strides(&self) -> [SmallVec<[i64; 6]>; 3] {
         let n = self.batch.len();
         let lhs = self.lhs.access.strides[..=n].iter().copied().collect();
         let rhs = self.rhs.access.strides[..n].iter().copied().chain([0]).collect();
@@ -101,7 +101,7 @@ impl MatMul {
     }
 
     /// Whether it can be a stage of a tile: not where each row meets another right side, since rows of one tile share it.
-    pub(super) fn is_tiled(&self) -> bool {
+    pub(crate) fn is_tiled(&self) -> bool {
         let batched = self.batch.iter().any(|&b| b != 1);
         matches!(self.dtype, DType::F32 | DType::F64)
             && !self.by_library
@@ -114,14 +114,14 @@ impl MatMul {
 
 impl Routine {
     /// Whether it may find its data unfit: such a step comes before anything is overwritten.
-    pub(super) fn can_fail(&self) -> bool {
+    pub(crate) fn can_fail(&self) -> bool {
         matches!(self.op, Op::Gather(_) | Op::IndexSelect(_) | Op::ScatterAdd(_) | Op::IndexAdd(_))
     }
 }
 
 impl KernelPiece {
     /// Leaves out parallel loops of one iteration and makes one of two neighbors wherever every access walks them as one.
-    pub(super) fn merge_loops(&mut self) {
+    pub(crate) fn merge_loops(&mut self) {
         for l in (0..self.n_parallel()).rev() {
             let (inner, spec) = (self.spec.loops[l], &mut self.spec);
             let is_unit = inner.extent == 1;
@@ -140,22 +140,22 @@ impl KernelPiece {
     }
 
     /// The buffer argument numbers that are written.
-    pub(super) fn stored(&self) -> impl Iterator<Item = u16> + '_ {
+    pub(crate) fn stored(&self) -> impl Iterator<Item = u16> + '_ {
         self.spec.stores.iter().map(|s| s.buffer)
     }
 
-    pub(super) fn buffer(&self, argument: u16) -> BufferId {
+    pub(crate) fn buffer(&self, argument: u16) -> BufferId {
         self.buffers[usize::from(argument)]
     }
 
     /// Number of parallel loops; they come first.
-    pub(super) fn n_parallel(&self) -> usize {
+    pub(crate) fn n_parallel(&self) -> usize {
         self.spec.loops.iter().filter(|l| !l.reduce).count()
     }
 }
 
 impl Piece {
-    pub(super) fn writes(&self) -> SmallVec<[BufferId; 2]> {
+    pub(crate) fn writes(&self) -> SmallVec<[BufferId; 2]> {
         match self {
             Piece::Kernel(k) => k.stored().map(|b| k.buffer(b)).collect(),
             Piece::MatMul(m) => SmallVec::from_slice(&[m.out]),
@@ -164,7 +164,7 @@ impl Piece {
         }
     }
 
-    pub(super) fn reads(&self) -> SmallVec<[BufferId; 4]> {
+    pub(crate) fn reads(&self) -> SmallVec<[BufferId; 4]> {
         match self {
             Piece::Kernel(k) => k.spec.loads().map(|(b, _)| k.buffer(b)).collect(),
             Piece::MatMul(m) => SmallVec::from_slice(&[m.lhs.buffer, m.rhs.buffer]),

@@ -57,7 +57,7 @@ impl Executable for Loaded {
 pub(crate) struct BufferId(pub(crate) u32);
 
 impl BufferId {
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -202,7 +202,7 @@ impl Chunked {
 
 /// Where the bits of a scalar argument come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ScalarArg {
+pub(crate) enum ScalarArg {
     /// The k-th scalar of the call, in this dtype.
     Slot(u32, DType),
     /// These bits.

@@ -1,0 +1,117 @@
+//! What the executor needs of a device with memory of its own.
+//!
+//! Everything a [`Gpu`] is asked for is ordered on one stream: a call returns when its work is enqueued, and work runs in the order of the
+//! calls. Only [`Gpu::download`] and [`Gpu::synchronize`] wait. Addresses are numbers: the host never looks behind one. An error of work that
+//! was enqueued earlier may come back from any later call, and then from every one after it: CUDA's are sticky, and the executor treats any
+//! failure of a launch, a copy or a replay as the end of the device.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    engine::EngineError,
+    kernel::{Cut, KernelSpec},
+    native::{Fold, MatMul, Routine},
+};
+
+/// What one launch computes. Buffers are numbered by argument: equal works share a function, whatever they are called with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Work {
+    /// Arguments: `KernelSpec::buffers`.
+    Kernel { spec: Box<KernelSpec>, cut: Option<Cut> },
+    /// Arguments: the partial results, the result.
+    Fold(Fold),
+    /// Arguments: the inputs, the result.
+    Routine(Box<Routine>),
+}
+
+/// Makes functions, on any thread, also while the device runs or captures others.
+pub(crate) trait Loader: Send + Sync + 'static {
+    /// All kernels of one [`Work`] with their launch sizes, to be launched one after the other with the same arguments.
+    type Function: Send + Sync + 'static;
+
+    /// One function for each work.
+    ///
+    /// # Errors
+    /// The code cannot be generated, compiled or loaded.
+    fn load(&self, works: &[Work]) -> Result<Vec<Self::Function>, EngineError>;
+}
+
+/// One device and one stream on it, owned by the thread of its engine.
+pub(crate) trait Gpu: Send + 'static {
+    /// A loaded function.
+    type Function: Send + Sync + 'static;
+    /// What makes them.
+    type Loader: Loader<Function = Self::Function>;
+    /// An instantiated graph. Dropping one is safe while its last replay still runs.
+    type Graph: Send + 'static;
+    /// Device memory. Dropped on any thread, and at once: work enqueued before may still use it, and work enqueued afterwards gets it only
+    /// behind that (a caching allocator ordered by the stream).
+    type Block: Send + Sync + 'static;
+
+    /// The device: `cuda:0 (NVIDIA H200)`.
+    fn name(&self) -> String;
+
+    /// The compiler's half of the device.
+    fn loader(&self) -> Arc<Self::Loader>;
+
+    /// A block of at least `bytes` bytes (and at least 64), aligned to 256; never called during a capture.
+    ///
+    /// # Errors
+    /// [`EngineError::OutOfMemory`], after which the device works on; the executor trims and asks once more.
+    fn alloc(&self, bytes: usize) -> Result<Self::Block, EngineError>;
+
+    /// Where a block begins.
+    fn address(&self, block: &Self::Block) -> u64;
+
+    /// Copies `from` to the device; `from` has been read when the call returns.
+    fn upload(&self, from: &[u8], to: u64) -> Result<(), EngineError>;
+
+    /// Copies from the device, and waits for it and everything before it.
+    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError>;
+
+    /// Copies within the device.
+    fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), EngineError>;
+
+    /// Launches every kernel of a function. `args`: the addresses of its buffers, then that of its scalars (`u64` each, bits as
+    /// `scalar_bits` gives them; of `KernelSpec::scalars` or `Routine::scalars`), then that of its error words: two `u64` of its own, zero
+    /// before the launch.
+    fn launch(&self, function: &Self::Function, args: &[u64]) -> Result<(), EngineError>;
+
+    /// A matrix product: `lhs` and `rhs` are where the operands' buffers begin, their accesses in `work` say where the elements lie. The
+    /// result is contiguous, and zero where `k` is.
+    fn product(&self, work: &MatMul, lhs: u64, rhs: u64, out: u64) -> Result<(), EngineError>;
+
+    /// From now on launches, copies within the device and products are recorded instead of run. Nothing else is called until the end.
+    fn begin_capture(&self) -> Result<(), EngineError>;
+
+    /// Ends the capture, also one in which a call failed; then, and where what was recorded cannot be a graph, the error is
+    /// [`EngineError::Call`] with the reason, nothing of it has run, and the device works on.
+    fn end_capture(&self) -> Result<Self::Graph, EngineError>;
+
+    /// Runs a graph with the addresses it was captured with.
+    fn replay(&self, graph: &Self::Graph) -> Result<(), EngineError>;
+
+    /// Waits for everything enqueued.
+    fn synchronize(&self) -> Result<(), EngineError>;
+
+    /// The account of the device.
+    fn memory(&self) -> DeviceMemory;
+
+    /// Gives cached memory back to the device.
+    fn trim(&self);
+}
+
+/// The account of a device's memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeviceMemory {
+    /// In blocks alive.
+    pub(crate) live: usize,
+    /// Taken from the device: `live`, and what is cached.
+    pub(crate) reserved: usize,
+    /// The highest `live` so far.
+    pub(crate) peak: usize,
+    /// What the device has.
+    pub(crate) total: usize,
+}
