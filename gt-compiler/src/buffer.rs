@@ -222,9 +222,10 @@ impl Pool {
     }
 
     /// Gives blocks back to the system, those of sizes unused for longest first, until at most `keep` bytes are pooled: what every run
-    /// of a program asks for again stays, however large.
-    fn trim(&self, keep: usize) {
+    /// of a program asks for again stays, however large. Says how many bytes it gave back.
+    pub(crate) fn trim(&self, keep: usize) -> usize {
         let free = &mut *self.lock();
+        let mut given = 0;
         let mut classes: Vec<usize> = (0..CLASSES).filter(|&c| !free.lists[c].is_empty()).collect();
         classes.sort_unstable_by_key(|&c| free.used[c]);
         for class in classes {
@@ -232,10 +233,12 @@ impl Pool {
             while self.pooled() > keep {
                 let Some(Block(ptr)) = list.pop() else { break };
                 self.pooled.fetch_sub(size, Relaxed);
+                given += size;
                 // SAFETY: the block came from `allocate(size)` and left the free list, so nobody refers to it.
                 unsafe { release(ptr, size) };
             }
         }
+        given
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {
@@ -326,6 +329,7 @@ mod tests {
         drop(a);
         assert_eq!((pool.live(), pool.peak()), (0, 1000));
         assert_eq!(pool.alloc(990).unwrap().ptr(), address);
+        assert_eq!((pool.trim(0), pool.trim(0), pool.pooled()), (1024, 0, 0));
         let error = pool.alloc(2 << 20).map(|_| ()).unwrap_err();
         assert_eq!(error, EngineError::OutOfMemory { asked: 2 << 20, live: 0, limit: 1 << 20 });
         let huge = Pool::new(usize::MAX);

@@ -51,6 +51,11 @@ pub trait Engine: Send {
 
     /// What this engine has done and holds.
     fn stats(&self) -> EngineStats;
+
+    /// Gives memory that is only kept for reuse back to the device, and says how many bytes: to be tried once before out of memory is told.
+    fn trim(&mut self) -> usize {
+        0
+    }
 }
 
 /// Turns regions into programs. It runs none, so it may work in the background while the engine runs others.
@@ -97,6 +102,11 @@ impl Value {
         self.ty.bytes()
     }
 
+    /// Where the elements lie: equal for values that share memory. Of no other meaning outside the engine.
+    pub fn address(&self) -> usize {
+        self.storage.ptr() as usize
+    }
+
     /// The same elements under another type of equal layout size (named dims, a reshape): shares the memory.
     pub fn retyped(&self, ty: Type) -> Option<Value> {
         (ty.bytes() == self.ty.bytes() && ty.dtype == self.ty.dtype)
@@ -131,8 +141,10 @@ pub enum Arg<'a> {
 /// What an engine is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineInfo {
-    /// The engine and its device: `native`.
+    /// The engine: `native`.
     pub name: String,
+    /// What it computes on: `cpu`.
+    pub device: String,
     /// Threads a kernel may use.
     pub threads: usize,
     /// The vector features the code generator uses, as the ISA names them.

@@ -140,6 +140,7 @@ impl Engine for Native {
     fn info(&self) -> EngineInfo {
         EngineInfo {
             name: self.products.as_ref().map_or("native", |p| p.name()).into(),
+            device: "cpu".into(),
             threads: self.threads.count(),
             simd: self.compiler.simd.clone(),
             host_memory: host_memory(),
@@ -216,6 +217,10 @@ impl Engine for Native {
             pooled_bytes: self.pool.pooled(),
             ..self.stats
         }
+    }
+
+    fn trim(&mut self) -> usize {
+        self.pool.trim(0)
     }
 }
 

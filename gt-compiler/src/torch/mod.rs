@@ -6,51 +6,13 @@
 
 mod products;
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
+pub use crate::place::{Device, UnknownDevice};
 use crate::{
     engine::{Engine, EngineError},
     native::{Native, NativeConfig},
 };
-
-/// Where an engine computes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Device {
-    /// The processor.
-    #[default]
-    Cpu,
-    /// The n-th CUDA device.
-    Cuda(usize),
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Device::Cpu => f.write_str("cpu"),
-            Device::Cuda(n) => write!(f, "cuda:{n}"),
-        }
-    }
-}
-
-/// A text that names no device.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no device\nhint: cpu, cuda (the first) or cuda:N")]
-pub struct UnknownDevice(String);
-
-impl FromStr for Device {
-    type Err = UnknownDevice;
-
-    fn from_str(text: &str) -> Result<Device, UnknownDevice> {
-        let number = |n: &str| n.parse().ok().map(Device::Cuda);
-        let device = match text.trim().split_once(':') {
-            None if text.trim() == "cpu" => Some(Device::Cpu),
-            None if text.trim() == "cuda" => Some(Device::Cuda(0)),
-            Some(("cuda", n)) => number(n),
-            _ => None,
-        };
-        device.ok_or_else(|| UnknownDevice(text.into()))
-    }
-}
 
 /// How an engine on libtorch is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,23 +49,5 @@ pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
         Device::Cuda(n) => Err(EngineError::Call(format!(
             "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with `--features cuda`"
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_have_names() {
-        for (text, device) in
-            [("cpu", Device::Cpu), ("cuda", Device::Cuda(0)), (" cuda:3 ", Device::Cuda(3))]
-        {
-            assert_eq!(text.parse(), Ok(device));
-            assert_eq!(device.to_string().parse(), Ok(device));
-        }
-        for text in ["", "gpu", "cuda:", "cuda:-1", "cpu:0"] {
-            assert_eq!(text.parse::<Device>(), Err(UnknownDevice(text.into())));
-        }
     }
 }
