@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod libtorch;
 mod reference;
 mod shell;
 mod tidy;
@@ -40,6 +41,8 @@ enum Chore {
     Docs,
     /// Run the tests, writing every snapshot and expectation anew; look at `git diff` afterwards
     Bless,
+    /// Fetch the pinned libtorch from PyPI into `.libtorch`, for features `torch` and `cuda`
+    Libtorch(libtorch::LibtorchArgs),
     /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks, in turn
     Bench(bench::BenchArgs),
     /// Run a fuzz target for some seconds: text, binary, run, wire, or replay
@@ -69,6 +72,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Tidy => tidy::tidy(&root()),
         Chore::Docs => reference::write(&root()),
         Chore::Bless => bless(),
+        Chore::Libtorch(args) => libtorch::libtorch(&args),
         Chore::Bench(args) => bench::bench(&args),
         Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
     }
