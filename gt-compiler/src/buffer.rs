@@ -111,6 +111,7 @@ impl AsRef<[u8]> for Shared {
 pub(crate) struct Pool {
     free: Mutex<Free>,
     limit: usize,
+    guarded: bool,
     live: AtomicUsize,
     peak: AtomicUsize,
     pooled: AtomicUsize,
@@ -146,7 +147,8 @@ struct Block(NonNull<u8>);
 unsafe impl Send for Block {}
 
 impl Pool {
-    pub(crate) fn new(limit: usize) -> Arc<Pool> {
+    /// A pool of at most so many live bytes. Where `guarded`, each block ends at a page nobody may touch, and none is used again.
+    pub(crate) fn new(limit: usize, guarded: bool) -> Arc<Pool> {
         Arc::new(Pool {
             free: Mutex::new(Free {
                 lists: (0..CLASSES).map(|_| Vec::new()).collect(),
@@ -154,6 +156,7 @@ impl Pool {
                 ticks: 0,
             }),
             limit,
+            guarded: guarded && cfg!(unix),
             live: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             pooled: AtomicUsize::new(0),
@@ -182,12 +185,13 @@ impl Pool {
             self.live.fetch_sub(len, Relaxed);
             return Err(refused());
         }
-        let reused = self.lock().take(class);
+        let reused = if self.guarded { None } else { self.lock().take(class) };
         let ptr = match reused {
             Some(Block(ptr)) => {
                 self.pooled.fetch_sub(size, Relaxed);
                 Some(ptr)
             }
+            None if self.guarded => guarded(len),
             None => self.fresh(live, size),
         };
         let Some(ptr) = ptr else {
@@ -211,6 +215,9 @@ impl Pool {
 
     fn put(&self, class: u16, ptr: NonNull<u8>, len: usize) {
         let live = self.live.fetch_sub(len, Relaxed) - len;
+        if self.guarded {
+            return give_up(ptr, len);
+        }
         let size = class_size(class);
         let pooled = self.pooled.fetch_add(size, Relaxed) + size;
         self.lock().put(class, Block(ptr));
@@ -250,6 +257,27 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.trim(0);
     }
+}
+
+#[cfg(unix)]
+fn guarded(len: usize) -> Option<NonNull<u8>> {
+    crate::guard::allocate(len)
+}
+
+#[cfg(not(unix))]
+fn guarded(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+/// Ends a guarded block that has left its storage.
+fn give_up(ptr: NonNull<u8>, len: usize) {
+    #[cfg(unix)]
+    // SAFETY: a guarded pool's blocks come from there, with this length, and the storage that had it is gone.
+    unsafe {
+        crate::guard::release(ptr, len);
+    }
+    #[cfg(not(unix))]
+    let _ = (ptr, len);
 }
 
 /// Zeroed memory whose start is a cache line. The system's `calloc` gives untouched pages for large blocks, but only at small alignments, so
@@ -322,7 +350,7 @@ mod tests {
 
     #[test]
     fn memory_is_reused_accounted_and_limited() {
-        let pool = Pool::new(1 << 20);
+        let pool = Pool::new(1 << 20, false);
         let a = pool.alloc(1000).unwrap();
         let address = a.ptr();
         assert_eq!((pool.live(), a.ptr() as usize % ALIGN), (1000, 0));
@@ -332,7 +360,7 @@ mod tests {
         assert_eq!((pool.trim(0), pool.trim(0), pool.pooled()), (1024, 0, 0));
         let error = pool.alloc(2 << 20).map(|_| ()).unwrap_err();
         assert_eq!(error, EngineError::OutOfMemory { asked: 2 << 20, live: 0, limit: 1 << 20 });
-        let huge = Pool::new(usize::MAX);
+        let huge = Pool::new(usize::MAX, false);
         assert!(huge.alloc(1 << 60).is_err());
         assert!(huge.alloc(usize::MAX).is_err());
     }

@@ -12,6 +12,8 @@ pub mod cost;
 mod device;
 mod egraph;
 pub mod engine;
+#[cfg(unix)]
+mod guard;
 mod kernel;
 mod native;
 pub mod options;

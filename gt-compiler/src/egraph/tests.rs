@@ -235,8 +235,13 @@ fn execute(engine: &mut Native, graph: &Graph, data: &[HostTensor]) -> Option<Ho
 
 #[test]
 fn exact_rules_keep_the_bits_of_the_engine() {
-    let config =
-        NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 4096, store: None };
+    let config = NativeConfig {
+        threads: 1,
+        memory_limit: 1 << 28,
+        cache_capacity: 4096,
+        store: None,
+        guarded: false,
+    };
     let mut engine = Native::new(config).unwrap();
     for rule in BOOK.rules.iter().filter(|r| !r.recognizes() && r.rule.numerics == Numerics::Exact)
     {

@@ -57,6 +57,8 @@ pub struct NativeConfig {
     pub cache_capacity: usize,
     /// The folder compiled programs are kept in, if any.
     pub store: Option<PathBuf>,
+    /// Whether each value ends at a page that cannot be touched, so that code that reads or writes beyond it ends the process: for tests.
+    pub guarded: bool,
 }
 
 impl NativeConfig {
@@ -69,6 +71,7 @@ impl NativeConfig {
             memory_limit: host_memory() / 10 * 9,
             cache_capacity: 4096,
             store: store::default_folder(),
+            guarded: false,
         }
     }
 }
@@ -105,7 +108,7 @@ impl Native {
             compiler: Arc::new(compiler),
             products,
             threads,
-            pool: Pool::new(config.memory_limit),
+            pool: Pool::new(config.memory_limit, config.guarded),
             config,
             stats: EngineStats::default(),
         })

@@ -16,6 +16,7 @@ fn memory_is_limited_and_given_back() {
         memory_limit: 1 << 20,
         cache_capacity: 16,
         store: None,
+        guarded: false,
     })
     .unwrap();
     let full = |n: usize| Op::Full(Type::new(DType::F32, shape(&[n])));
@@ -38,6 +39,7 @@ fn what_no_machine_has_is_an_error() {
         memory_limit: usize::MAX,
         cache_capacity: 16,
         store: None,
+        guarded: false,
     })
     .unwrap();
     let op = Op::Full(Type::new(DType::F64, shape(&[1 << 24, 1 << 24])));
@@ -52,6 +54,7 @@ fn the_cache_is_bounded_and_scalars_are_no_part_of_the_key() {
         memory_limit: 1 << 24,
         cache_capacity: 8,
         store: None,
+        guarded: false,
     })
     .unwrap();
     for round in 0..3 {

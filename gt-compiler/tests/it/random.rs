@@ -9,8 +9,14 @@ use gt_ir::{
 };
 
 pub(crate) fn native(threads: usize) -> Native {
-    Native::new(NativeConfig { threads, memory_limit: 1 << 30, cache_capacity: 4096, store: None })
-        .unwrap()
+    Native::new(NativeConfig {
+        threads,
+        memory_limit: 1 << 30,
+        cache_capacity: 4096,
+        store: None,
+        guarded: true,
+    })
+    .unwrap()
 }
 
 /// A sine of something huge turns the last bit of its argument into anything.

@@ -12,8 +12,14 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn engine(store: Option<PathBuf>) -> Native {
-    Native::new(NativeConfig { threads: 1, memory_limit: 1 << 26, cache_capacity: 16, store })
-        .unwrap()
+    Native::new(NativeConfig {
+        threads: 1,
+        memory_limit: 1 << 26,
+        cache_capacity: 16,
+        store,
+        guarded: false,
+    })
+    .unwrap()
 }
 
 fn graph(scalar: f64) -> Graph {
@@ -96,7 +102,13 @@ fn an_artifact_runs_without_compiling_and_says_why_it_does_not() {
     assert_eq!(other.stats().kernels_compiled, 0);
     assert_eq!(other.compiler().load(b"gt tape 1").unwrap_err(), ArtifactError::Format);
     assert_eq!(other.compiler().load(&bytes[..40]).unwrap_err(), ArtifactError::Damaged);
-    let more = NativeConfig { threads: 3, memory_limit: 1 << 26, cache_capacity: 16, store: None };
+    let more = NativeConfig {
+        threads: 3,
+        memory_limit: 1 << 26,
+        cache_capacity: 16,
+        store: None,
+        guarded: false,
+    };
     let error = Native::new(more).unwrap().compiler().load(&bytes).unwrap_err();
     assert!(matches!(error, ArtifactError::Processor { .. }), "{error}");
 }

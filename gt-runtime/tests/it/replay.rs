@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write as _;
 use std::time::Duration;
 
+use gt_compiler::{Engine, Native, NativeConfig};
 use gt_ir::backend::Backend;
 use gt_ir::testing::{Config, Source};
 use gt_ir::{Entry, Op, Operand};
@@ -22,10 +23,17 @@ fn system(when: When) -> System {
     System::start_with(1, Tiers::compiled(when), Log::off()).unwrap()
 }
 
+/// A system that ends the process where code leaves the memory of its values.
+fn guarded(when: When) -> System {
+    let config = NativeConfig { guarded: true, ..NativeConfig::host() };
+    let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
+    System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).unwrap()
+}
+
 /// Random programs of loops, one after the other in the same systems: instruction by instruction, with every plan ready at once, and
 /// with plans that become ready some time. Gives how many segments ran as plans for certain.
 fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config) -> u64 {
-    let systems = [When::Never, When::Blocking, When::Background].map(system);
+    let systems = [When::Never, When::Blocking, When::Background].map(guarded);
     let mut launches = [0; 3];
     for seed in seeds {
         let program = Program::new(&mut Source::from_seed(seed), config, 14);
