@@ -82,6 +82,8 @@ pub struct WorkerStats {
     pub name: String,
     /// The engine that runs on it.
     pub engine: String,
+    /// What the engine computes on: `cpu`, `cuda:0`.
+    pub device: String,
     /// Instructions run.
     pub instructions: u64,
     /// Of these, the instructions run one by one; the others ran inside plans.
@@ -100,8 +102,36 @@ pub struct WorkerStats {
     pub bytes_in: u64,
     /// Bytes downloaded from it.
     pub bytes_out: u64,
-    /// Bytes of the session's values alive on it.
+    /// Bytes of the session's values alive on it; memory that several share counts once.
     pub live_bytes: u64,
+    /// How many values of the session are alive on it.
+    pub live_values: u64,
+    /// The memory of its engine, of all sessions together.
+    pub memory: MemoryStats,
+    /// What other sessions hold on it, the largest first, as far as there is room to name them.
+    pub others: Vec<Holding>,
+}
+
+/// The memory of an engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStats {
+    /// Bytes in use: values, and what programs need while they run.
+    pub live: u64,
+    /// The highest number of bytes in use so far.
+    pub peak: u64,
+    /// Bytes kept for reuse.
+    pub cached: u64,
+    /// Bytes that may be in use.
+    pub limit: u64,
+}
+
+/// What a client holds on a worker: all that others are told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// Who: `s1 digits (pi, pid 123)`.
+    pub client: String,
+    /// Bytes of its values.
+    pub bytes: u64,
 }
 
 /// What became of the segments a client recorded.
@@ -131,7 +161,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The sum over workers; name and engine are left empty.
+    /// The sum over workers of what the session did and holds; what is a worker's own is left empty.
     pub fn total(&self) -> WorkerStats {
         self.workers.iter().fold(WorkerStats::default(), |a, w| WorkerStats {
             instructions: a.instructions + w.instructions,
@@ -144,6 +174,7 @@ impl Stats {
             bytes_in: a.bytes_in + w.bytes_in,
             bytes_out: a.bytes_out + w.bytes_out,
             live_bytes: a.live_bytes + w.live_bytes,
+            live_values: a.live_values + w.live_values,
             ..a
         })
     }

@@ -22,9 +22,9 @@ use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::{Log, Source, What};
 use crate::tier::Tiers;
-use crate::wire::{Capacity, FromWorker, Hello, Message, Packet, Role, Stream, Weight};
+use crate::wire::{FromWorker, Hello, Message, Packet, Role, Stream, Weight};
 use crate::worker::queue::Queue;
-use crate::worker::serve::panic_text;
+use crate::worker::serve::{capacity, panic_text};
 use crate::worker::{Core, Executor, Job};
 
 /// The variable that names a server to use instead.
@@ -226,13 +226,10 @@ impl Shared {
 
     /// Registers a worker with the dispatcher.
     fn join(&self, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Queue<Job>>) {
-        let info = engine.info();
-        let threads = u32::try_from(info.threads).unwrap_or(u32::MAX);
-        let capacity =
-            Capacity { engine: info.name.clone(), threads, memory: info.memory_limit as u64 };
+        let capacity = capacity(&engine.info());
         let mut state = self.lock();
         let (peer, queue) = (state.new_peer(), Arc::new(Queue::new()));
-        let mut connection = dial(Role::Worker, info.name);
+        let mut connection = dial(Role::Worker, String::new());
         connection.send(
             clock::now(),
             Stream::Control,

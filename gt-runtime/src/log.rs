@@ -283,14 +283,16 @@ impl Drop for Entry<'_> {
     }
 }
 
-fn size_text(bytes: u64) -> String {
+/// A size for people; nothing for nothing.
+pub(crate) fn size_text(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a size shown with one decimal")]
     let scaled = |unit: u64| bytes as f64 / unit as f64;
     match bytes {
         0 => String::new(),
         1..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{:.1} KB", scaled(1024)),
-        _ => format!("{:.1} MB", scaled(1_048_576)),
+        1_048_576..1_073_741_824 => format!("{:.1} MB", scaled(1_048_576)),
+        _ => format!("{:.1} GB", scaled(1_073_741_824)),
     }
 }
 

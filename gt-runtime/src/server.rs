@@ -258,12 +258,13 @@ pub fn describe(report: &Report) -> String {
             format!("session {session} of {} ({who}) closed: {why}", who.name)
         }
         Report::WorkerJoined(worker, who, capacity) => {
-            format!(
-                "worker {worker} joined: {} with {} threads ({who})",
-                capacity.engine, capacity.threads
-            )
+            let (known, engine, device) =
+                (who.known_as(worker), &capacity.engine, &capacity.device);
+            format!("worker {known} joined: {engine} on {device} with {} threads", capacity.threads)
         }
-        Report::WorkerLost(worker, who, why) => format!("worker {worker} ({who}) lost: {why}"),
+        Report::WorkerLost(worker, who, why) => {
+            format!("worker {} lost: {why}", who.known_as(worker))
+        }
         Report::Refused(peer, why) => format!("{peer} refused: {why}"),
     }
 }

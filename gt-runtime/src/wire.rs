@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of everything in this file. Peers of another version are refused.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// Most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// Most bytes of a packet, its chunk not counted.
@@ -304,6 +304,13 @@ pub struct Planned {
 /// Dispatcher to worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ToWorker {
+    /// A session lives here from now on; before anything else of it.
+    Open {
+        /// Which.
+        session: SessionId,
+        /// Whose it is, as others are told: `s1 digits (pi, pid 123)`.
+        client: Arc<str>,
+    },
     /// A segment to run, after all earlier ones of its session and once its inputs are there.
     Run {
         /// Whose.
@@ -431,6 +438,8 @@ pub enum FromWorker {
 pub struct Capacity {
     /// Its engine's name.
     pub engine: String,
+    /// What the engine computes on: `cpu`, `cuda:0`.
+    pub device: String,
     /// Threads it computes with.
     pub threads: u32,
     /// Bytes of memory for values; 0 when unknown.

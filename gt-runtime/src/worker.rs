@@ -3,6 +3,7 @@
 mod at_once;
 pub mod core;
 pub mod executor;
+mod memory;
 pub mod plans;
 pub mod queue;
 pub mod serve;

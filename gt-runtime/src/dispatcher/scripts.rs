@@ -220,6 +220,9 @@ fn show(action: &Action) -> Option<String> {
 
 fn show_message(message: &Message) -> String {
     match message {
+        Message::ToWorker(ToWorker::Open { session, client }) => {
+            format!("open {session} of {client}")
+        }
         Message::ToWorker(ToWorker::Run { session, seq, attempt, tape }) => {
             let text = gt_ir::text::print(tape);
             let text = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
@@ -276,6 +279,7 @@ fn work_and_a_read() {
          0s p1 hello
          > p1 welcome s1
          0s p1 chunk %0 i64[2] 0 16
+         > p5 open s1 of s1 (pi, pid 1)
          > p5 chunk s1 %0 0
          0s p1 tape %0 = input : i64[2]; %1 = add %0, %0; output %1
          > p5 run s1 #0 a0: %0 = input : i64[2]; %1 = add %0, %0 : i64[2]; output %1
@@ -304,6 +308,7 @@ fn a_lost_worker_poisons_what_it_held() {
          0s p1 hello
          > p1 welcome s1
          0s p1 tape %0 = input : i64[2]; %1 = neg %0; output %1
+         > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = input : i64[2]; %1 = neg %0 : i64[2]; output %1
          0s p1 fetch r1 %1
          > p5 fetch s1 r1 %1
@@ -315,6 +320,7 @@ fn a_lost_worker_poisons_what_it_held() {
          > p1 failed r1: worker w1 (pi, pid 5) was lost with the values it held: its process ended
          1s p1 chunk %0 i64[2] 0 16
          2s p1 tape %2 = neg %1; free %1; %3 = full[i64[2]] 3; %4 = neg %3; output %2; output %4
+         > p6 open s1 of s1 (pi, pid 1)
          > p6 run s1 #1 a1: %3 = full[i64[2]] 3 : i64[2]; %4 = neg %3 : i64[2]; output %4
          2s p1 fetch r2 %2
          > p1 failed r2: worker w1 (pi, pid 5) was lost with the values it held: its process ended
@@ -342,6 +348,7 @@ fn without_a_worker_a_read_fails_and_says_why() {
          13s p5 hello
          > p5 welcome w1
          13s p5 register
+         > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; output %0
          > p5 fetch s1 r2 %0
          700s tick
@@ -361,8 +368,10 @@ fn a_bad_tape_harms_only_its_session() {
          0s p2 hello
          > p2 welcome s2
          0s p2 tape %0 = full[i64[2]] 3
+         > p5 open s2 of s2 (pi, pid 2)
          > p5 run s2 #0 a0: %0 = full[i64[2]] 3 : i64[2]
          0s p1 tape %0 = full[i64[2]] 3
+         > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]
          0s p1 tape %1 = neg %0; %2 = add %7, %0
          > p5 end s1
@@ -387,6 +396,7 @@ fn only_the_home_is_listened_to() {
          0s p1 hello
          > p1 welcome s1
          0s p1 tape %0 = full[u8[2]] 3
+         > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[u8[2]] 3 : u8[2]
          0s p1 fetch r1 %0
          > p5 fetch s1 r1 %0
@@ -409,7 +419,7 @@ fn strangers_and_late_packets() {
     script(
         Config::remote(),
         "0s p1 hello version 7
-         > p1 refused: protocol version 7 was refused by a server of version 2; hint: run the same version of gt on both sides
+         > p1 refused: protocol version 7 was refused by a server of version 3; hint: run the same version of gt on both sides
          > forget p1
          0s p1 tape %0 = full[u8[2]] 3
          > p1 refused: the server does not know this connection: it was restarted, or heard nothing from here for too long
@@ -474,6 +484,7 @@ fn an_older_life_replaces_no_newer_one() {
          1s p5 hello
          > p5 welcome w1
          1s p5 register
+         > p5 open s2 of s2 (pi, pid 1)
          > p5 run s2 #0 a0: %0 = full[u8[2]] 3 : u8[2]
          2s p1 hello late
          3s p1 fetch r1 %0

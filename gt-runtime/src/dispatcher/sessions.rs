@@ -216,7 +216,16 @@ impl Dispatcher {
         self.workers.get_mut(&home)?.sessions.insert(id);
         let session = self.sessions.get_mut(&id)?;
         (session.home, session.progress) = (Some(home), self.now);
+        self.introduce(id, home);
         Some(home)
+    }
+
+    /// Tells a worker whose a session is, so that it can name those who fill it.
+    fn introduce(&mut self, id: SessionId, home: WorkerId) {
+        let peer = self.sessions.get(&id).and_then(|session| self.peers.get(&session.peer));
+        let client = peer.map_or_else(|| id.to_string(), |peer| peer.identity.known_as(id));
+        let message = ToWorker::Open { session: id, client: client.into() };
+        self.give_worker(home, Stream::Control, message, Owed::NOTHING);
     }
 
     pub(super) fn send_work(&mut self, id: SessionId, work: Work) {

@@ -206,7 +206,7 @@ impl Dispatcher {
     /// A worker is gone, and every value on it.
     pub(super) fn lose_worker(&mut self, id: WorkerId, identity: Identity, reason: &str) {
         let Some(worker) = self.workers.remove(&id) else { return };
-        let name = format!("{id} ({identity})");
+        let name = identity.known_as(id);
         let message = format!("worker {name} was lost with the values it held: {reason}");
         let cause = Arc::new(RunError {
             worker: Some(name.clone()),
@@ -225,14 +225,14 @@ impl Dispatcher {
         }
     }
 
-    /// A worker as people see it: `w1 (pi, pid 123)`.
+    /// A worker as people see it: `w1 (pi, pid 123)`, or `w1 alpha (pi, pid 123)` when it was given a name.
     pub(super) fn worker_name(&self, id: WorkerId) -> String {
         let identity = self
             .workers
             .get(&id)
             .and_then(|worker| self.peers.get(&worker.peer))
             .map(|peer| &peer.identity);
-        identity.map_or_else(|| id.to_string(), |identity| format!("{id} ({identity})"))
+        identity.map_or_else(|| id.to_string(), |identity| identity.known_as(id))
     }
 }
 

@@ -47,6 +47,7 @@ fn to_client(message: &ToClient) -> (&'static str, String) {
 
 fn to_worker(message: &ToWorker) -> (&'static str, String) {
     match message {
+        ToWorker::Open { session, client } => ("Open", format!("{session} of {client}")),
         ToWorker::Run { session, seq, attempt, tape } => {
             ("Run", format!("{session} segment {seq} attempt {attempt}: {}", entries(tape)))
         }
@@ -73,9 +74,10 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
 
 fn from_worker(message: &FromWorker) -> (&'static str, String) {
     match message {
-        FromWorker::Register(capacity) => {
-            ("Register", format!("{} with {} threads", capacity.engine, capacity.threads))
-        }
+        FromWorker::Register(capacity) => (
+            "Register",
+            format!("{} on {} with {} threads", capacity.engine, capacity.device, capacity.threads),
+        ),
         FromWorker::Done { session, seq, attempt, counts } => {
             let (n, us) = (counts.instructions, counts.nanos / 1000);
             let segment = format!("{session} segment {seq} attempt {attempt}");

@@ -40,7 +40,7 @@ impl Worker {
         let identity = Identity { name: "model".into(), host: "there".into(), pid: peer.0 as u32 };
         let mut connection =
             Connection::dial(now, incarnation, Hello::new(Role::Worker, identity), config);
-        let capacity = Capacity { engine: "model".into(), threads: 1, memory: 0 };
+        let capacity = Capacity { engine: "model".into(), threads: 1, ..Capacity::default() };
         connection.send(now, Stream::Control, Message::FromWorker(FromWorker::Register(capacity)));
         Worker {
             connection,
@@ -109,6 +109,7 @@ impl Worker {
             now + Duration::from_micros(random.below(10_000 * slow))
         };
         match job? {
+            Job::Open { .. } => (),
             Job::Run { session, seq, attempt, tape, inputs, owed } => {
                 let instructions = self.run(session, &tape, inputs);
                 self.connection.release(Stream::Control, owed);

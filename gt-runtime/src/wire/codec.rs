@@ -152,7 +152,11 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
             limit("an error message", error.message.len(), MAX_TEXT)?;
         }
         Message::FromWorker(FromWorker::Register(capacity)) => {
-            limit("a name", capacity.engine.len(), MAX_TEXT)?
+            limit("a name", capacity.engine.len(), MAX_TEXT)?;
+            limit("a name", capacity.device.len(), MAX_TEXT)?;
+        }
+        Message::ToWorker(ToWorker::Open { client, .. }) => {
+            limit("a name", client.len(), MAX_TEXT)?
         }
         Message::FromClient(_)
         | Message::ToClient(_)
@@ -251,6 +255,13 @@ mod tests {
             ),
             packet(
                 Stream::Control,
+                data(Message::ToWorker(ToWorker::Open {
+                    session: crate::ids::SessionId(1),
+                    client: "s1 digits (pi, pid 7)".into(),
+                })),
+            ),
+            packet(
+                Stream::Control,
                 data(Message::ToWorker(ToWorker::Launch {
                     session: crate::ids::SessionId(1),
                     seq: 2,
@@ -323,7 +334,7 @@ mod tests {
         newer[2] = 9;
         let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
         assert!(
-            says(&newer).starts_with("protocol version 9 does not match version 2 of this program")
+            says(&newer).starts_with("protocol version 9 does not match version 3 of this program")
         );
         assert!(
             says(b"GET / HTTP/1.1")

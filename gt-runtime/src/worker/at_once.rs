@@ -9,6 +9,7 @@ use gt_ir::graph::{Segment, segment};
 use gt_ir::{Entry, NodeKind, Operand, Tape, ValueId};
 
 use super::core::Inputs;
+use super::memory::retried;
 use super::plans::Plans;
 use super::table::{Slot, Table};
 
@@ -94,7 +95,8 @@ fn compiled(
             _ => return None,
         });
     }
-    let results = engine.run(&program, &mut given, segment.graph.slots()).ok()?;
+    let run = |engine: &mut dyn Engine| engine.run(&program, &mut given, segment.graph.slots());
+    let results = retried(engine, run).ok()?;
     for ((value, ty), result) in segment.typed_outputs().zip(results) {
         // A program keeps sizes; the names of dimensions are what the rules infer.
         table.insert(value, Slot::Ready(result.retyped(ty).unwrap_or(result)));

@@ -38,7 +38,7 @@ impl Job {
     pub fn owed(&self) -> u64 {
         match self {
             Job::Run { owed, .. } | Job::Launch { owed, .. } => *owed,
-            Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => 0,
+            Job::Open { .. } | Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => 0,
         }
     }
 
@@ -48,7 +48,7 @@ impl Job {
         match self {
             Job::Run { tape, inputs, .. } => inputs.is_empty() && tape.instrs().next().is_none(),
             Job::Launch { template, .. } => template.plan.was_quick(),
-            Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => true,
+            Job::Open { .. } | Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => true,
         }
     }
 
@@ -64,6 +64,13 @@ impl Job {
 /// Work for the executor, to be done in the order given.
 #[derive(Debug)]
 pub enum Job {
+    /// Remember whose a session is.
+    Open {
+        /// Which.
+        session: SessionId,
+        /// Whose, as others are told.
+        client: Arc<str>,
+    },
     /// Run a segment.
     Run {
         /// Whose.
@@ -169,6 +176,10 @@ impl Core {
         out: &mut Vec<Job>,
     ) -> u64 {
         match message {
+            ToWorker::Open { session, client } => {
+                self.sessions.entry(session).or_default();
+                out.push(Job::Open { session, client });
+            }
             ToWorker::Run { session, seq, attempt, tape } => {
                 let inputs = inputs_of(&tape);
                 let what = What::Run(tape);
@@ -382,6 +393,7 @@ mod tests {
                     inputs.join(" ")
                 )
             }
+            Job::Open { session, client } => format!("open {session} of {client}"),
             Job::Fetch { session, request, .. } => format!("fetch {session} {request}"),
             Job::Stats { session, request } => format!("stats {session} {request}"),
             Job::End { session } => format!("end {session}"),
@@ -479,7 +491,9 @@ mod tests {
     #[test]
     fn a_session_ends_when_both_streams_have() {
         let end = || ToWorker::EndSession { session: SessionId(1) };
+        let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into() };
         check(&[
+            (C, open, 10, &["open s1 of s1 digits"]),
             (C, run(1, 0, 0, &[3]), 10, &[]),
             (B, end(), 10, &[]),
             (B, piece(3, 0, 8, f32s(2)), 10, &[]),

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::at_once;
 use super::core::{Defined, Inputs, Job};
+use super::memory::{self, retried};
 use super::plans::{PlanConfig, Plans, Ready};
 use super::table::{Slot, Table};
 use crate::assembly::whole;
@@ -57,6 +58,9 @@ impl Executor {
     /// Does one job. What is to be told to the dispatcher is added to `out`; a tensor is one chunk, however large.
     pub fn run(&mut self, job: Job, out: &mut Vec<FromWorker>) {
         match job {
+            Job::Open { session, client } => {
+                self.sessions.entry(session).or_default().client = Some(client);
+            }
             Job::Run { session, seq, attempt, tape, inputs, .. } => {
                 let began = clock::now();
                 let instructions = match self.at_once(session, &tape, &inputs) {
@@ -164,14 +168,18 @@ impl Executor {
 
     fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {
         let Executor { engine, name, log, sessions, .. } = self;
-        let table = sessions.entry(session).or_default();
+        let mut table = sessions.entry(session).or_default();
         let mut log = log.entry();
         let mut instructions = 0;
         for entry in &tape.entries {
             match entry {
                 Entry::Instr(instr) => {
                     instructions += 1;
-                    let slot = table.execute(engine.as_mut(), instr, name);
+                    let mut slot = table.execute(engine.as_mut(), instr, name);
+                    if memory::was_short(&slot, instr.out) {
+                        slot = told(slot, sessions, session, engine.as_ref());
+                        table = sessions.entry(session).or_default();
+                    }
                     if let Some(log) = &mut log {
                         log_instruction(log, name, instr, &slot);
                     }
@@ -192,7 +200,11 @@ impl Executor {
                             format_args!("{out}: {ty}"),
                         );
                     }
-                    let slot = table.upload(engine.as_mut(), *out, given, name);
+                    let mut slot = table.upload(engine.as_mut(), *out, given, name);
+                    if memory::was_short(&slot, *out) {
+                        slot = told(slot, sessions, session, engine.as_ref());
+                        table = sessions.entry(session).or_default();
+                    }
                     table.insert(*out, slot);
                 }
                 Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
@@ -216,10 +228,17 @@ impl Executor {
                 return Err(error(ErrorKind::Internal, message, value, Loc::NONE, &self.name));
             }
         };
-        let data = self
-            .engine
-            .download(held)
-            .map_err(|e| error(kind(&e), e.to_string(), value, Loc::NONE, &self.name))?;
+        let downloaded = retried(self.engine.as_mut(), |engine| engine.download(held));
+        let data = downloaded.map_err(|e| {
+            let failed = error(kind(&e), e.to_string(), value, Loc::NONE, &self.name);
+            match failed.kind {
+                ErrorKind::Resource => {
+                    memory::with_holders(&failed, &self.sessions, session, self.engine.as_ref())
+                }
+                _ => failed,
+            }
+        })?;
+        let table = self.sessions.entry(session).or_default();
         table.bytes_out += data.bytes().len() as u64;
         let name = Source::Worker(&self.name);
         self.log.line(
@@ -233,10 +252,13 @@ impl Executor {
     }
 
     fn stats(&self, session: SessionId) -> Stats {
-        let engine = self.engine.stats();
+        let (engine, info) = (self.engine.stats(), self.engine.info());
         let worker = WorkerStats {
             name: self.name.clone(),
-            engine: self.engine.info().name,
+            engine: info.name,
+            device: info.device,
+            memory: memory::of_engine(self.engine.as_ref()),
+            others: memory::others(&self.sessions, session),
             kernels_compiled: engine.kernels_compiled,
             plans: self.plans.n_ready(),
             compile_ns: u64::try_from(engine.compile_time.as_nanos()).unwrap_or(u64::MAX),
@@ -260,7 +282,7 @@ fn run_plan(
     for (at, _) in &defined.footprint.uploads {
         let data = bindings.defined.get(*at as usize).and_then(|value| inputs.get(&value));
         let Some(Ok(data)) = data else { return false };
-        let Ok(value) = engine.upload(data) else { return false };
+        let Ok(value) = retried(engine, |engine| engine.upload(data)) else { return false };
         bytes_in += data.bytes().len() as u64;
         given.push(value);
     }
@@ -269,7 +291,7 @@ fn run_plan(
     for &value in freed {
         table.remove(value);
     }
-    match engine.run(&ready.program, given, &bindings.scalars) {
+    match retried(engine, |engine| engine.run(&ready.program, given, &bindings.scalars)) {
         Ok(results) => {
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
                 let Some((at, ty)) = *kept else { continue };
@@ -316,7 +338,7 @@ impl Table {
                 },
             }
         }
-        match engine.execute(&instr.op, &args) {
+        match retried(engine, |engine| engine.execute(&instr.op, &args)) {
             Ok(value) => Slot::Ready(value),
             Err(e) => Slot::Failed(error(
                 kind(&e),
@@ -337,7 +359,7 @@ impl Table {
     ) -> Slot {
         let uploaded = given.map_err(|why| (ErrorKind::Internal, why)).and_then(|data| {
             self.bytes_in += data.bytes().len() as u64;
-            engine.upload(&data).map_err(|e| (kind(&e), e.to_string()))
+            retried(engine, |engine| engine.upload(&data)).map_err(|e| (kind(&e), e.to_string()))
         });
         match uploaded {
             Ok(value) => Slot::Ready(value),
@@ -345,6 +367,21 @@ impl Table {
                 Slot::Failed(error(kind, format!("upload of {out}: {why}"), out, Loc::NONE, worker))
             }
         }
+    }
+}
+
+/// What failed for want of memory, with who holds it.
+fn told(
+    slot: Slot,
+    sessions: &BTreeMap<SessionId, Table>,
+    session: SessionId,
+    engine: &dyn Engine,
+) -> Slot {
+    match slot {
+        Slot::Failed(error) => {
+            Slot::Failed(memory::with_holders(&error, sessions, session, engine))
+        }
+        ready @ Slot::Ready(_) => ready,
     }
 }
 

@@ -34,6 +34,8 @@ const PATIENCE: Duration = Duration::from_millis(1_900);
 pub struct WorkerConfig {
     /// The server.
     pub address: Address,
+    /// What people call the worker: shown beside the number the server gives it. It may be empty.
+    pub name: String,
     /// How patient its connection is.
     pub connection: ConnectionConfig,
     /// How long it looks for a server it has lost.
@@ -51,6 +53,7 @@ impl WorkerConfig {
         let reconnect = Duration::from_secs(60);
         WorkerConfig {
             address,
+            name: String::new(),
             connection: ConnectionConfig::remote(),
             reconnect,
             plans: PlanConfig::from_environment().unwrap_or_default(),
@@ -153,9 +156,14 @@ impl Worker {
     }
 }
 
-fn capacity(info: &EngineInfo) -> Capacity {
-    let threads = u32::try_from(info.threads).unwrap_or(u32::MAX);
-    Capacity { engine: info.name.clone(), threads, memory: info.memory_limit as u64 }
+/// What a worker with this engine offers.
+pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
+    Capacity {
+        engine: info.name.clone(),
+        device: info.device.clone(),
+        threads: u32::try_from(info.threads).unwrap_or(u32::MAX),
+        memory: info.memory_limit as u64,
+    }
 }
 
 /// The thread that runs what takes long.
@@ -244,7 +252,7 @@ impl Life<'_> {
         let config = &self.worker.config;
         let uplink = Uplink::open(ctx, &config.address, PATIENCE)?;
         self.n += 1;
-        let hello = Hello::new(Role::Worker, identity(self.capacity.engine.clone()));
+        let hello = Hello::new(Role::Worker, identity(config.name.clone()));
         let connection = Connection::dial(
             clock::now(),
             Incarnation(clock::wall_nanos()),
@@ -354,8 +362,8 @@ impl Registration<'_, '_> {
                     self.life.worker.config.address, welcome.name
                 ));
                 self.opened = true;
-                let who = identity(String::new());
-                locked(self.life.executor).set_name(format!("{} ({who})", welcome.name));
+                let who = identity(self.life.worker.config.name.clone());
+                locked(self.life.executor).set_name(who.known_as(&welcome.name));
                 self.say(FromWorker::Register(self.life.capacity.clone()));
             }
             Incoming::Message(stream, message) => {

@@ -3,7 +3,7 @@
 //! Looked up for every value that crosses the boundary of a launch, so by a hash of the number alone. The order of the table decides
 //! nothing: it is summed and dropped, no more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gt_compiler::engine::Value;
@@ -20,6 +20,8 @@ pub(super) enum Slot {
 /// What one session holds, and what it has run.
 #[derive(Default)]
 pub(super) struct Table {
+    /// Whose it is, as others are told.
+    pub(super) client: Option<Arc<str>>,
     values: HashMap<u64, Slot, IdHash>,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,
@@ -69,9 +71,21 @@ impl Table {
         self.values.len()
     }
 
+    /// Bytes of the values alive, and their number; memory that several share counts once.
+    pub(super) fn live(&self) -> (u64, u64) {
+        let mut seen = HashSet::with_capacity(self.values.len());
+        let ready = self.values.values().filter_map(|slot| match slot {
+            Slot::Ready(value) => Some(value),
+            Slot::Failed(_) => None,
+        });
+        ready.fold((0, 0), |(bytes, n), value| {
+            let first = value.bytes() > 0 && seen.insert(value.address());
+            (bytes + if first { value.bytes() as u64 } else { 0 }, n + 1)
+        })
+    }
+
     pub(super) fn stats(&self) -> WorkerStats {
-        let bytes =
-            |slot: &Slot| if let Slot::Ready(value) = slot { value.bytes() as u64 } else { 0 };
+        let (live_bytes, live_values) = self.live();
         WorkerStats {
             instructions: self.instructions,
             interpreted: self.interpreted,
@@ -79,7 +93,8 @@ impl Table {
             launches: self.launches,
             bytes_in: self.bytes_in,
             bytes_out: self.bytes_out,
-            live_bytes: self.values.values().map(bytes).sum(),
+            live_bytes,
+            live_values,
             ..WorkerStats::default()
         }
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails where it stands")]
 
 mod embedded;
+mod memory;
 mod programs;
 mod remote;
 mod replay;

@@ -195,6 +195,32 @@ fn the_end_of_a_server_is_told_to_everybody() {
 }
 
 #[test]
+fn a_worker_with_a_name_is_called_by_it() {
+    let server = server();
+    let config = WorkerConfig { name: "alpha".into(), ..WorkerConfig::new(server.address.clone()) };
+    let worker = Worker::new(WorkerConfig { log: Log::off(), ..config }).unwrap();
+    let shutdown = worker.shutdown();
+    let worker = thread::spawn(move || worker.serve(Moody::boxed(), |_| ()));
+    let line = server.says("joined");
+    assert!(line.starts_with("worker w1 alpha (") && line.contains("moody on cpu with "), "{line}");
+    let session = server.client();
+    give(&*session, 0, tensor(vec![1.0]));
+    session.submit(tape(vec![unary(1, Op::Neg, 0)]));
+    let error = read(&*session, 1).unwrap_err();
+    assert!(
+        error.worker.as_deref().is_some_and(|name| name.starts_with("w1 alpha (")),
+        "{error:?}"
+    );
+    assert!(error.message.contains("\n  this client holds 4 B in 1 value\n"), "{error}");
+    shutdown.shut_down("enough");
+    worker.join().unwrap().unwrap();
+    server.says("worker w1 alpha (");
+    let error = read(&*session, 0).unwrap_err();
+    assert!(error.message.starts_with("worker w1 alpha ("), "{error}");
+    server.end();
+}
+
+#[test]
 fn the_end_of_a_worker_is_told_to_its_sessions() {
     let server = server();
     let (shutdown, worker) = server.worker();
@@ -343,7 +369,7 @@ fn random_bytes_harm_nobody() {
         let mut bytes = random(n);
         if n % 2 == 0 {
             // Past the header, into the decoder.
-            bytes.splice(0..0, *b"GT\x02\x00");
+            bytes.splice(0..0, *b"GT\x03\x00");
         }
         send(&noise, &bytes, (n % 3 == 0).then_some(&[1, 2, 3]));
         let mut raw = TcpStream::connect(("127.0.0.1", server.address.port)).unwrap();
@@ -360,7 +386,7 @@ fn another_version_is_told_so_on_either_side() {
     let ctx = gt_runtime::zmq::context();
     let old = dealer(&ctx, &server.address);
     send(&old, b"GT\x63\x00whatever that version says", None);
-    assert_eq!(receive(&old)[0][..4], *b"GT\x02\x00");
+    assert_eq!(receive(&old)[0][..4], *b"GT\x03\x00");
     server.says("version 99");
     server.end();
 
@@ -381,7 +407,7 @@ fn another_version_is_told_so_on_either_side() {
         })
     };
     let error = connect(&address.to_string()).err().unwrap();
-    assert!(error.message.contains("version 99") && error.message.contains("version 2"), "{error}");
+    assert!(error.message.contains("version 99") && error.message.contains("version 3"), "{error}");
     stranger.join().unwrap();
 }
 

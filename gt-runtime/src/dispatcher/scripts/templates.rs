@@ -16,6 +16,7 @@ fn a_template_is_launched_by_its_number() {
              0s p1 hello
              > p1 welcome s1
              0s p1 tape %0 = full[i64[2]] 3
+             > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]
              0s p1 define t3 {LOOP}
              > p5 define s1 t3 of 4 entries
@@ -50,6 +51,7 @@ fn a_launch_that_does_not_fit_breaks_its_session_and_says_why() {
                  0s p1 hello
                  > p1 welcome s1
                  0s p1 tape %0 = full[i64[2]] 3; %1 = full[i64[2]] 3
+                 > p5 open s1 of s1 (pi, pid 1)
                  > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; %1 = full[i64[2]] 3 : i64[2]
                  0s p1 define t0 {LOOP}
                  > p5 define s1 t0 of 4 entries
@@ -129,6 +131,7 @@ fn a_new_home_is_told_the_templates_it_needs() {
              0s p5 hello
              > p5 welcome w1
              0s p5 register
+             > p5 open s1 of s1 (pi, pid 1)
              > p5 define s1 t1 of 4 entries
              > p5 define s1 t2 of 1 entries
              > p5 launch s1 #0 a0 t2: [] to [%0] with [I64(3)]
@@ -139,6 +142,7 @@ fn a_new_home_is_told_the_templates_it_needs() {
              1s p5 lost
              > forget p5
              1s p1 launch t1 %2 to %3+2 with 7
+             > p6 open s1 of s1 (pi, pid 1)
              > p6 run s1 #2 a1:
              1s p1 fetch r1 %4
              > p1 failed r1: worker w1 (pi, pid 5) was lost with the values it held: its process ended
@@ -168,6 +172,7 @@ fn a_launch_brings_types_not_met_before() {
              0s p1 hello
              > p1 welcome s1
              0s p1 tape %0 = full[i64[2]] 3; %1 = full[i64[3]] 3
+             > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; %1 = full[i64[3]] 3 : i64[3]
              0s p1 define t0 %2 = mul %0, %1
              > p5 define s1 t0 of 1 entries

@@ -1,0 +1,107 @@
+//! Whose memory it is: what the sessions of a worker hold, and what a client is told when there is no more.
+//!
+//! Before anything fails for want of memory the engine gives up what it only keeps for reuse, and the work is tried once more. A client
+//! sees of the others their names and how many bytes each holds, nothing else. It decides nobody's share.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use gt_compiler::engine::{Engine, EngineError};
+use gt_ir::ValueId;
+use gt_ir::backend::{ErrorKind, Holding, MemoryStats, RunError};
+
+use super::table::{Slot, Table};
+use crate::ids::SessionId;
+use crate::log::size_text;
+use crate::wire::codec::cut;
+
+/// Other clients named in an error, and in statistics.
+const MOST_IN_ERROR: usize = 8;
+const MOST_IN_STATS: usize = 64;
+
+/// Does something with the engine, and once more if memory was short and the engine could give some up.
+pub(super) fn retried<T>(
+    engine: &mut dyn Engine,
+    mut work: impl FnMut(&mut dyn Engine) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    match work(engine) {
+        Err(EngineError::OutOfMemory { .. }) if engine.trim() > 0 => work(engine),
+        done => done,
+    }
+}
+
+/// The memory of an engine.
+pub(super) fn of_engine(engine: &dyn Engine) -> MemoryStats {
+    let stats = engine.stats();
+    MemoryStats {
+        live: stats.live_bytes as u64,
+        peak: stats.peak_bytes as u64,
+        cached: stats.pooled_bytes as u64,
+        limit: engine.info().memory_limit as u64,
+    }
+}
+
+/// What the other sessions hold, the largest first.
+pub(super) fn others(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<Holding> {
+    let mut all = everybody_else(sessions, own);
+    all.truncate(MOST_IN_STATS);
+    all
+}
+
+fn everybody_else(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<Holding> {
+    let others = sessions.iter().filter(|(id, _)| **id != own);
+    let holding = |(id, table): (&SessionId, &Table)| {
+        let client = table.client.as_ref().map_or_else(|| id.to_string(), ToString::to_string);
+        Holding { client, bytes: table.live().0 }
+    };
+    let mut all: Vec<Holding> = others.map(holding).filter(|held| held.bytes > 0).collect();
+    all.sort_by_key(|held| Reverse(held.bytes));
+    all
+}
+
+/// Whether memory was short when this very value was made.
+pub(super) fn was_short(slot: &Slot, out: ValueId) -> bool {
+    let Slot::Failed(error) = slot else { return false };
+    error.kind == ErrorKind::Resource && error.value == Some(out)
+}
+
+/// An error that memory was short, with who holds what before its hint.
+pub(super) fn with_holders(
+    error: &RunError,
+    sessions: &BTreeMap<SessionId, Table>,
+    own: SessionId,
+    engine: &dyn Engine,
+) -> Arc<RunError> {
+    let (what, hint) = match error.message.split_once("\nhint: ") {
+        Some((what, hint)) => (what, format!("\nhint: {hint}")),
+        None => (&*error.message, String::new()),
+    };
+    let holders = holders(sessions, own, engine);
+    Arc::new(RunError { message: cut(format!("{what}{holders}{hint}")), ..error.clone() })
+}
+
+fn holders(sessions: &BTreeMap<SessionId, Table>, own: SessionId, engine: &dyn Engine) -> String {
+    let (bytes, n) = sessions.get(&own).map(Table::live).unwrap_or_default();
+    let s = if n == 1 { "" } else { "s" };
+    let mut text = format!("\n  this client holds {} in {n} value{s}", size(bytes));
+    let others = everybody_else(sessions, own);
+    let (named, rest) = others.split_at(others.len().min(MOST_IN_ERROR));
+    for Holding { client, bytes } in named {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {client} holds {}", size(*bytes));
+    }
+    if !rest.is_empty() {
+        let bytes = rest.iter().map(|held| held.bytes).sum();
+        let _ = write!(text, "\n  {} more clients hold {}", rest.len(), size(bytes));
+    }
+    let memory = of_engine(engine);
+    let (live, limit, cached) = (size(memory.live), size(memory.limit), size(memory.cached));
+    let _ = write!(text, "\n  the engine uses {live} of {limit} and keeps {cached} for reuse");
+    text
+}
+
+fn size(bytes: u64) -> String {
+    if bytes == 0 { "nothing".into() } else { size_text(bytes) }
+}

@@ -1,0 +1,154 @@
+//! Whose memory it is: what sessions are told of their own and of each other's, and what happens when there is no more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gt_compiler::engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value};
+use gt_compiler::{Native, NativeConfig, Program};
+use gt_ir::backend::{Backend, ErrorKind};
+use gt_ir::{HostTensor, Op, Scalar};
+use gt_runtime::embedded::System;
+use gt_runtime::log::Log;
+use smallvec::SmallVec;
+
+use crate::programs::{add_scalar, free, give, read, tape, tensor};
+
+/// Elements of a value here, and its bytes.
+const N: usize = 25_000;
+const BYTES: u64 = 100_000;
+
+/// A system of one worker with room for ten values.
+fn small() -> System {
+    let config = NativeConfig { memory_limit: 10 * BYTES as usize, ..NativeConfig::host() };
+    let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
+    System::with_engines(1, Box::new(engine), Log::off()).unwrap()
+}
+
+/// Makes so many values, numbered from 1.
+fn fill(session: &dyn Backend, n: u64) {
+    // What is uploaded stays in the memory it came in, and counts for no engine.
+    give(session, 0, tensor(vec![1.0; N]));
+    for i in 1..=n {
+        session.submit(tape(vec![add_scalar(i, 0, i as f64)]));
+    }
+}
+
+#[test]
+fn out_of_memory_names_who_holds_it_and_by_how_much() {
+    let system = small();
+    let (one, two, three) = (system.session(), system.session(), system.session());
+    fill(&*two, 2);
+    fill(&*three, 4);
+    assert!(read(&*two, 2).is_ok() && read(&*three, 4).is_ok());
+    fill(&*one, 5);
+    assert!(read(&*one, 4).is_ok());
+    let error = read(&*one, 5).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Resource, "{error}");
+    let lines: Vec<&str> = error.message.lines().collect();
+    let [what, own, first, second, engine, hint] = lines[..] else { panic!("{error}") };
+    assert!(
+        what.starts_with("add of f32[25000], 5.0: out of memory: 100000 bytes asked"),
+        "{what}"
+    );
+    assert_eq!(own, "  this client holds 488.3 KB in 5 values");
+    assert!(first.starts_with("  s3 ") && first.ends_with(") holds 488.3 KB"), "{first}");
+    assert!(second.starts_with("  s2 ") && second.ends_with(") holds 293.0 KB"), "{second}");
+    assert!(engine.starts_with("  the engine uses 976.6 KB of 976.6 KB and keeps "), "{engine}");
+    assert!(hint.starts_with("hint: "), "{hint}");
+
+    // Whoever frees makes room for the other.
+    three.submit(tape(vec![free(1), free(2)]));
+    assert!(read(&*three, 3).is_ok());
+    one.submit(tape(vec![add_scalar(6, 0, 6.0)]));
+    assert_eq!(read(&*one, 6).unwrap()[0], 7.0);
+}
+
+#[test]
+fn statistics_tell_a_session_what_is_its_own_and_the_others_totals() {
+    let system = small();
+    let (one, two) = (system.session(), system.session());
+    fill(&*one, 2);
+    fill(&*two, 3);
+    assert!(read(&*two, 3).is_ok());
+    let stats = one.stats().unwrap();
+    let worker = &stats.workers[0];
+    assert_eq!((worker.engine.as_str(), worker.device.as_str()), ("native", "cpu"));
+    assert_eq!((worker.live_bytes, worker.live_values), (3 * BYTES, 3));
+    assert_eq!((worker.memory.live, worker.memory.limit), (5 * BYTES, 10 * BYTES));
+    let [other] = &worker.others[..] else { panic!("{worker:?}") };
+    assert!(other.client.starts_with("s2 ") && other.bytes == 4 * BYTES, "{other:?}");
+    drop(two);
+    assert_eq!(one.stats().unwrap().workers[0].others, []);
+}
+
+/// An engine without memory until it gives up what it keeps.
+struct Miser {
+    native: Native,
+    trimmed: Arc<AtomicUsize>,
+    gives: Arc<AtomicBool>,
+}
+
+impl Miser {
+    fn room(&self) -> Result<(), EngineError> {
+        match self.trimmed.load(Ordering::Relaxed) {
+            0 => Err(EngineError::OutOfMemory { asked: 1, live: 2, limit: 3 }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Engine for Miser {
+    fn info(&self) -> EngineInfo {
+        self.native.info()
+    }
+    fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError> {
+        self.native.upload(data)
+    }
+    fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
+        self.room()?;
+        self.native.execute(op, args)
+    }
+    fn compiler(&self) -> Arc<dyn Compile> {
+        self.native.compiler()
+    }
+    fn run(
+        &mut self,
+        program: &Program,
+        inputs: &mut Vec<Value>,
+        scalars: &[Scalar],
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        self.room()?;
+        self.native.run(program, inputs, scalars)
+    }
+    fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
+        self.native.download(value)
+    }
+    fn stats(&self) -> EngineStats {
+        self.native.stats()
+    }
+    fn trim(&mut self) -> usize {
+        let given = usize::from(self.gives.load(Ordering::Relaxed));
+        self.trimmed.fetch_add(given, Ordering::Relaxed);
+        given
+    }
+}
+
+#[test]
+fn work_is_tried_again_once_the_engine_gave_up_what_it_kept() {
+    let (trimmed, gives) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let shared = (trimmed.clone(), gives.clone());
+    let engine = move |_| {
+        let native = Native::new(NativeConfig::host())?;
+        let (trimmed, gives) = shared.clone();
+        Ok(Box::new(Miser { native, trimmed, gives }) as Box<dyn Engine>)
+    };
+    let session = System::with_engines(1, Box::new(engine), Log::off()).unwrap().session();
+    fill(&*session, 1);
+    // It has nothing to give: that is the end of it.
+    let error = read(&*session, 1).unwrap_err();
+    assert!(error.message.contains("\n  this client holds "), "{error}");
+    gives.store(true, Ordering::Relaxed);
+    session.submit(tape(vec![add_scalar(2, 0, 1.0)]));
+    assert_eq!(read(&*session, 2).unwrap()[0], 2.0);
+    assert_eq!(trimmed.load(Ordering::Relaxed), 1);
+}
