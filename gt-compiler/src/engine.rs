@@ -218,4 +218,7 @@ pub enum EngineError {
     /// The code generator refused: GT's fault.
     #[error("internal error in the code generator: {0}")]
     Codegen(String),
+    /// libtorch refused or failed: GT's fault, or the environment's.
+    #[error("libtorch: {0}")]
+    Torch(String),
 }

@@ -4,6 +4,7 @@
 //! What it computes agrees with the native engine except in the rounding of products, which libtorch decides by the layout of operands too: so
 //! here a replayed segment equals its instructions to the rounding of its products, where the native engine gives equal bits.
 
+pub mod ops;
 mod products;
 
 use std::sync::Arc;

@@ -8,3 +8,5 @@ mod ops;
 mod products;
 mod random;
 mod store;
+#[path = "../sweeps/mod.rs"]
+mod sweeps;

@@ -389,7 +389,9 @@ fn kind(error: &EngineError) -> ErrorKind {
     match error {
         EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::Instruction,
         EngineError::OutOfMemory { .. } => ErrorKind::Resource,
-        EngineError::Call(_) | EngineError::Codegen(_) => ErrorKind::Internal,
+        EngineError::Call(_) | EngineError::Codegen(_) | EngineError::Torch(_) => {
+            ErrorKind::Internal
+        },
     }
 }
 

@@ -1,0 +1,6 @@
+//! The op table on libtorch, against the reference interpreter, against libtorch's own operators, and against its autograd.
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
+mod ops;
+#[path = "../sweeps/mod.rs"]
+mod sweeps;
