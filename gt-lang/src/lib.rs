@@ -18,6 +18,7 @@ pub mod prelude;
 pub mod reference;
 pub mod session;
 pub mod signal;
+pub mod state;
 pub mod typed;
 
 // The name macros use for this crate, here as elsewhere.

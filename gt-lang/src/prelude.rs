@@ -6,8 +6,12 @@ pub use crate::nn::{
     Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode, Module, Relu, Sigmoid, Tanh, repeat,
 };
 pub use crate::no_grad::no_grad;
-pub use crate::optim::{AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig};
+pub use crate::optim::{
+    Adam, AdamConfig, AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig, clip_grad_norm,
+    clip_grad_value,
+};
 pub use crate::session::{Session, manual_seed};
+pub use crate::state::{StateDict, Stateful};
 pub use crate::typed::{
     Bool, Create, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape,
     Tensor, cat, stack,

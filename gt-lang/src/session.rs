@@ -102,6 +102,17 @@ impl Session {
         self.lock().reseed(seed);
     }
 
+    /// Where the generator of random numbers stands: its seed, and how many tensors were drawn since. Two sessions in the same
+    /// state draw the same tensors.
+    pub fn rng_state(&self) -> (u64, u64) {
+        self.lock().rng_state()
+    }
+
+    /// Puts the generator of random numbers where [`Session::rng_state`] said it stood.
+    pub fn set_rng_state(&self, state: (u64, u64)) {
+        self.lock().set_rng_state(state);
+    }
+
     /// Submits what is recorded so far, without waiting for it.
     pub fn flush(&self) {
         let mut recorder = self.lock();

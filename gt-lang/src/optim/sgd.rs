@@ -1,9 +1,7 @@
 //! Stochastic gradient descent, with momentum and weight decay.
 
-use super::{Optimizer, distinct, end_step, gradient};
+use super::grouped::{Grouped, Rule, Slots};
 use crate::core::DynTensor;
-use crate::error::Result;
-use crate::no_grad::NoGrad;
 
 /// The settings of [`Sgd`]; defaults are PyTorch's.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,80 +40,51 @@ impl Default for SgdConfig {
     }
 }
 
-/// Stochastic gradient descent: `p -= lr * g`.
-pub struct Sgd {
-    params: Vec<DynTensor>,
-    config: SgdConfig,
-    momentum: Vec<Option<DynTensor>>,
+/// Stochastic gradient descent: `p -= lr * g` (Sutskever et al. 2013 for momentum).
+pub type Sgd = Grouped<SgdConfig>;
+
+impl Rule for SgdConfig {
+    const NAME: &'static str = "sgd";
+    const SLOTS: &'static [&'static str] = &["momentum_buffer"];
+
+    #[track_caller]
+    fn update(&self, param: &DynTensor, grad: &DynTensor, slots: &mut Slots) -> DynTensor {
+        let grad = decayed(grad, param, self.weight_decay);
+        param.sub(&self.direction(grad, slots).mul(self.lr))
+    }
+
+    fn settings(&mut self) -> Vec<(&'static str, &mut f64)> {
+        vec![
+            ("lr", &mut self.lr),
+            ("momentum", &mut self.momentum),
+            ("dampening", &mut self.dampening),
+            ("weight_decay", &mut self.weight_decay),
+        ]
+    }
 }
 
-impl Sgd {
-    /// An optimizer of these leaves.
-    pub fn new(params: impl IntoIterator<Item = DynTensor>, config: SgdConfig) -> Sgd {
-        let params = distinct(params);
-        Sgd { momentum: vec![None; params.len()], params, config }
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &SgdConfig {
-        &self.config
-    }
-
-    /// The momentum of each parameter that has one.
-    pub fn state(&self) -> impl Iterator<Item = &DynTensor> {
-        self.momentum.iter().flatten()
-    }
-
-    /// The direction to go, and the momentum after it.
+impl SgdConfig {
+    /// The direction to go, with momentum.
     #[track_caller]
-    fn direction(
-        &self,
-        param: &DynTensor,
-        grad: DynTensor,
-        before: Option<&DynTensor>,
-    ) -> (DynTensor, Option<DynTensor>) {
-        let SgdConfig { momentum, dampening, weight_decay, nesterov, .. } = self.config;
-        let grad = if weight_decay == 0.0 { grad } else { grad.add(&param.mul(weight_decay)) };
-        if momentum == 0.0 {
-            return (grad, None);
+    fn direction(&self, grad: DynTensor, slots: &mut Slots) -> DynTensor {
+        if self.momentum == 0.0 {
+            return grad;
         }
-        let velocity = match before {
+        let velocity = match slots.get(0) {
             None => grad.clone(),
-            Some(before) if dampening == 0.0 => before.mul(momentum).add(&grad),
-            Some(before) => before.mul(momentum).add(&grad.mul(1.0 - dampening)),
+            Some(before) if self.dampening == 0.0 => before.mul(self.momentum).add(&grad),
+            Some(before) => before.mul(self.momentum).add(&grad.mul(1.0 - self.dampening)),
         };
-        let direction = match nesterov {
-            Nesterov::Off => velocity.clone(),
-            Nesterov::On => grad.add(&velocity.mul(momentum)),
-        };
-        (direction, Some(velocity))
+        slots.put(0, &velocity);
+        match self.nesterov {
+            Nesterov::Off => velocity,
+            Nesterov::On => grad.add(&velocity.mul(self.momentum)),
+        }
     }
 }
 
-impl Optimizer for Sgd {
-    #[track_caller]
-    fn step(&mut self) -> Result<()> {
-        let _guard = NoGrad::enter();
-        for i in 0..self.params.len() {
-            let param = &self.params[i];
-            let Some(grad) = gradient("sgd", param)? else { continue };
-            let (direction, velocity) = self.direction(param, grad, self.momentum[i].as_ref());
-            param.assign(&param.sub(&direction.mul(self.config.lr)))?;
-            self.momentum[i] = velocity;
-        }
-        end_step(&self.params);
-        Ok(())
-    }
-
-    fn lr(&self) -> f64 {
-        self.config.lr
-    }
-
-    fn set_lr(&mut self, lr: f64) {
-        self.config.lr = lr;
-    }
-
-    fn parameters(&self) -> &[DynTensor] {
-        &self.params
-    }
+/// The gradient with weight decay as a penalty.
+#[track_caller]
+pub(super) fn decayed(grad: &DynTensor, param: &DynTensor, weight_decay: f64) -> DynTensor {
+    if weight_decay == 0.0 { grad.clone() } else { grad.add(&param.mul(weight_decay)) }
 }

@@ -232,14 +232,21 @@ impl Recorder {
     }
 
     pub(super) fn reseed(&mut self, seed: u64) {
-        self.seed = seed;
-        self.seeds_drawn = 0;
+        self.set_rng_state((seed, 0));
+    }
+
+    pub(super) fn rng_state(&self) -> (u64, u64) {
+        (self.seed, self.seeds_drawn)
+    }
+
+    pub(super) fn set_rng_state(&mut self, (seed, drawn): (u64, u64)) {
+        (self.seed, self.seeds_drawn) = (seed, drawn);
     }
 
     /// The seed of the next random tensor: the session's seed and how many were drawn before, mixed (SplitMix64), so
     /// that neighbouring seeds and neighbouring tensors are unrelated.
     pub(super) fn next_seed(&mut self) -> i64 {
-        self.seeds_drawn += 1;
+        self.seeds_drawn = self.seeds_drawn.wrapping_add(1);
         let mut z =
             mix(self.seed).wrapping_add(self.seeds_drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = mix(z);

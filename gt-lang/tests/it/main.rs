@@ -3,6 +3,7 @@
 extern crate gt_lang as gt;
 
 mod models;
+mod pytorch;
 mod relations;
 mod segments;
 mod tour;

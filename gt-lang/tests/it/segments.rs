@@ -4,6 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use gt::functional::CrossEntropy;
+use gt::optim::schedule::{Scheduler, WarmupCosine};
+use gt::optim::*;
 use gt::prelude::*;
 use gt::reference::Reference;
 use gt_ir::canonical::Key;
@@ -126,6 +129,38 @@ fn a_step_of_adamw_is_one_segment() {
         train(net, optimizer, i);
     });
     settled(&done, 2, 1);
+}
+
+#[test]
+fn a_step_with_schedule_clipping_and_average_is_one_segment() {
+    fn check<R: Rule>(config: R) {
+        let start = || {
+            let net = Mlp::new();
+            let mut optimizer = Grouped::new(net.parameters(), config.clone());
+            let schedule = WarmupCosine { warmup: 2, total: 9, min_factor: 0.1 };
+            let scheduler = Scheduler::new(&mut optimizer, schedule);
+            (Ema::new(net.parameters(), 0.9), scheduler, optimizer, net)
+        };
+        let done = rounds(7, start, |(ema, scheduler, optimizer, net), i| {
+            let (x, classes) = batch(i);
+            let options = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
+            let loss = net.forward(&x).cross_entropy_with(&classes, &options);
+            optimizer.zero_grad();
+            loss.backward().unwrap();
+            clip_grad_norm(optimizer.parameters(), 1.0);
+            clip_grad_value(optimizer.parameters(), 0.5);
+            ema.update();
+            optimizer.step().unwrap();
+            scheduler.step(optimizer);
+        });
+        settled(&done, 3, 1);
+    }
+    check(SgdConfig { momentum: 0.9, weight_decay: 0.1, ..SgdConfig::default() });
+    check(AdamConfig::default());
+    check(AdamWConfig { amsgrad: Amsgrad::On, ..AdamWConfig::default() });
+    check(RmsPropConfig { centered: Centered::On, momentum: 0.5, ..RmsPropConfig::default() });
+    check(AdagradConfig::default());
+    check(LionConfig::default());
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! Losses of classes: how improbable the right ones are. The classes are the last axis, and any number of axes may stand before it.
+
+use gt_ir::DType;
+
+use super::Reduction;
+use crate::core::DynTensor;
+
+/// What [`cross_entropy_with`] and [`nll_loss_with`] may be told; the default is the mean of all examples, as in PyTorch.
+#[derive(Clone, Default)]
+pub struct CrossEntropy {
+    /// The weight of each class, `[C]`.
+    pub weight: Option<DynTensor>,
+    /// Examples of this class do not count. PyTorch's default is -100; here nothing is ignored unless said, and a class
+    /// that does not exist is an error.
+    pub ignore_index: Option<i64>,
+    /// Share of the target that is spread over all classes (Szegedy et al. 2016). For `cross_entropy` only.
+    pub label_smoothing: f64,
+    /// What becomes of the losses.
+    pub reduction: Reduction,
+}
+
+/// The mean negative log-likelihood of the classes `target` names (`i64`, shape `[N]`) under `logits` (`[N, C]`).
+///
+/// Any number of leading axes may stand in place of `N`; the classes are the last axis.
+#[must_use]
+#[track_caller]
+pub fn cross_entropy(logits: &DynTensor, target: &DynTensor) -> DynTensor {
+    nll_loss(&logits.log_softmax(-1), target)
+}
+
+/// [`cross_entropy`] with class weights, ignored examples, smoothed labels, or another reduction.
+#[must_use]
+#[track_caller]
+pub fn cross_entropy_with(
+    logits: &DynTensor,
+    target: &DynTensor,
+    options: &CrossEntropy,
+) -> DynTensor {
+    let log_probs = logits.log_softmax(-1);
+    let examples = Examples::new(&log_probs, target, options);
+    let losses = examples.losses(&log_probs);
+    if options.label_smoothing == 0.0 {
+        return examples.reduce(&losses, options.reduction);
+    }
+    let of_all = match &options.weight {
+        Some(weight) => log_probs.mul(weight),
+        None => log_probs.clone(),
+    };
+    let spread = examples.counted(&of_all.sum(-1).neg());
+    let share = options.label_smoothing / log_probs.size(-1) as f64;
+    let losses = losses.mul(1.0 - options.label_smoothing).add(&spread.mul(share));
+    examples.reduce(&losses, options.reduction)
+}
+
+/// The mean of minus the log-probability of the classes `target` names; the classes are the last axis of `log_probs`.
+#[must_use]
+#[track_caller]
+pub fn nll_loss(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
+    log_probs.gather(-1, &target.unsqueeze(-1)).mean(..).neg()
+}
+
+/// [`nll_loss`] with class weights, ignored examples, or another reduction.
+#[must_use]
+#[track_caller]
+pub fn nll_loss_with(
+    log_probs: &DynTensor,
+    target: &DynTensor,
+    options: &CrossEntropy,
+) -> DynTensor {
+    let examples = Examples::new(log_probs, target, options);
+    examples.reduce(&examples.losses(log_probs), options.reduction)
+}
+
+/// The right classes, and how much each example counts.
+struct Examples {
+    target: DynTensor,
+    /// Where examples do not count.
+    ignored: Option<DynTensor>,
+    /// The weight of each example; 0 where it does not count.
+    weight: Option<DynTensor>,
+}
+
+impl Examples {
+    #[track_caller]
+    fn new(log_probs: &DynTensor, target: &DynTensor, options: &CrossEntropy) -> Examples {
+        let ignored = options.ignore_index.map(|class| target.eq(class));
+        // What does not count need not name a class that exists.
+        let target = ignored.as_ref().map_or(target.clone(), |mask| target.masked_fill(mask, 0));
+        let mut examples = Examples { target, ignored, weight: None };
+        examples.weight = match (&options.weight, &examples.ignored) {
+            (Some(weight), _) => Some(examples.counted(&weight.index_select(0, &examples.target))),
+            (None, Some(mask)) => Some(mask.logical_not().to_dtype(float_of(log_probs))),
+            (None, None) => None,
+        };
+        examples
+    }
+
+    /// Zero where examples do not count.
+    #[track_caller]
+    fn counted(&self, values: &DynTensor) -> DynTensor {
+        self.ignored.as_ref().map_or(values.clone(), |mask| values.masked_fill(mask, 0.0))
+    }
+
+    #[track_caller]
+    fn losses(&self, log_probs: &DynTensor) -> DynTensor {
+        let picked = log_probs.gather(-1, &self.target.unsqueeze(-1)).squeeze(-1).neg();
+        self.weight.as_ref().map_or(picked.clone(), |weight| picked.mul(weight))
+    }
+
+    #[track_caller]
+    fn reduce(&self, losses: &DynTensor, reduction: Reduction) -> DynTensor {
+        match (reduction, &self.weight) {
+            (Reduction::Mean, Some(weight)) => losses.sum(..).div(&weight.sum(..)),
+            _ => reduction.of(losses),
+        }
+    }
+}
+
+/// The dtype of a float; an error has none and goes its own way.
+fn float_of(tensor: &DynTensor) -> DType {
+    tensor.dtype().or_default_float()
+}

@@ -1,0 +1,45 @@
+//! Functions of tensors built from operations alone, with PyTorch's names and defaults. So far: losses.
+//!
+//! Each loss has a plain form, the mean over all elements, and a form `_with` that takes what PyTorch's keyword arguments say.
+
+mod classes;
+mod loss;
+mod probability;
+
+pub use classes::{CrossEntropy, cross_entropy, cross_entropy_with, nll_loss, nll_loss_with};
+pub use loss::{
+    huber_loss, l1_loss, l1_loss_with, mse_loss, mse_loss_with, smooth_l1_loss, smooth_l1_loss_with,
+};
+pub use probability::{
+    BceWithLogits, KlTarget, binary_cross_entropy, binary_cross_entropy_with,
+    binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_with, kl_div,
+};
+
+use crate::core::DynTensor;
+
+/// What becomes of the losses of the elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// Their mean; a weighted one where there are weights of classes.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// Their sum, divided by the size of the first axis: PyTorch's `batchmean`, the divergence as mathematicians define it.
+    BatchMean,
+    /// They stay as they are.
+    None,
+}
+
+impl Reduction {
+    /// The losses reduced.
+    #[track_caller]
+    fn of(self, losses: &DynTensor) -> DynTensor {
+        match self {
+            Reduction::Mean => losses.mean(..),
+            Reduction::Sum => losses.sum(..),
+            Reduction::BatchMean => losses.sum(..).div(losses.size(0) as f64),
+            Reduction::None => losses.clone(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `StateDict`: named values on the host, and what can be saved to one and restored from it.
+//!
+//! Guarantees: everything is a tensor, numbers too, so that a state fits any file format for tensors without loss; names are in
+//! order; restoring looks at all of a state before it changes anything.
+//!
+//! Does not: read or write files (`io` does).
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+
+use gt_ir::{Element, HostTensor};
+
+use crate::core::DynTensor;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Session;
+
+/// Tensors by name, as in PyTorch's `state_dict`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StateDict {
+    entries: BTreeMap<String, HostTensor>,
+}
+
+/// What is left to do once a state is known to fit: cannot fail.
+pub type Commit<'a> = Box<dyn FnOnce() + 'a>;
+
+/// Something that a checkpoint holds: a model, an optimizer, a scheduler, a counter, a session's generator.
+pub trait Stateful {
+    /// Its state, read from the workers.
+    ///
+    /// # Errors
+    /// A tensor of it cannot be read.
+    fn state_dict(&self) -> Result<StateDict>;
+
+    /// Looks whether `state` fits, changing nothing; the result restores it.
+    ///
+    /// # Errors
+    /// Names are missing or unknown, or shapes or dtypes differ; all of them are listed.
+    fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>>;
+
+    /// Restores a state; an error leaves everything as it was.
+    ///
+    /// # Errors
+    /// As [`Stateful::prepare`].
+    fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
+        self.prepare(state)?();
+        Ok(())
+    }
+}
+
+impl StateDict {
+    /// An empty state.
+    pub fn new() -> StateDict {
+        StateDict::default()
+    }
+
+    /// Adds a tensor; one of the same name is replaced.
+    pub fn insert(&mut self, name: impl Into<String>, value: HostTensor) {
+        self.entries.insert(name.into(), value);
+    }
+
+    /// Adds a number, as a tensor without axes.
+    pub fn insert_number<T: Element>(&mut self, name: impl Into<String>, value: T) {
+        self.insert(name, HostTensor::scalar(value));
+    }
+
+    /// The tensor of this name.
+    pub fn get(&self, name: &str) -> Option<&HostTensor> {
+        self.entries.get(name)
+    }
+
+    /// The number of this name.
+    ///
+    /// # Errors
+    /// There is none, or it is no single number of this type.
+    #[track_caller]
+    pub fn number<T: Element>(&self, name: &str) -> Result<T> {
+        let found = self.get(name).filter(|value| value.ty().shape.numel() == 1);
+        let one = found.and_then(|value| value.to_vec::<T>().ok()?.first().copied());
+        one.ok_or_else(|| {
+            data_error(format!("the state has no number `{name}` of type {}", T::DTYPE))
+        })
+    }
+
+    /// Adds another state under a prefix: `weight` as `model.weight`.
+    pub fn nest(&mut self, prefix: &str, state: StateDict) {
+        let nested =
+            state.entries.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value));
+        self.entries.extend(nested);
+    }
+
+    /// The state that was added under a prefix.
+    #[must_use]
+    pub fn part(&self, prefix: &str) -> StateDict {
+        let inside = |(name, value): (&String, &HostTensor)| {
+            let rest = name.strip_prefix(prefix)?.strip_prefix('.')?;
+            Some((rest.to_owned(), value.clone()))
+        };
+        StateDict { entries: self.entries.iter().filter_map(inside).collect() }
+    }
+
+    /// Names and tensors, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &HostTensor)> {
+        self.entries.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The number of tensors.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl FromIterator<(String, HostTensor)> for StateDict {
+    fn from_iter<I: IntoIterator<Item = (String, HostTensor)>>(entries: I) -> Self {
+        StateDict { entries: entries.into_iter().collect() }
+    }
+}
+
+/// The complaints of a state that does not fit, gathered so that one error tells them all.
+pub(crate) struct Misfits<'a> {
+    what: &'a str,
+    lines: Vec<String>,
+}
+
+impl<'a> Misfits<'a> {
+    /// Names this state must have exactly: the others are complained of.
+    pub(crate) fn names(what: &'a str, state: &StateDict, wanted: &[&str]) -> Misfits<'a> {
+        let mut lines = Vec::new();
+        let missing: Vec<&str> =
+            wanted.iter().copied().filter(|n| state.get(n).is_none()).collect();
+        let unexpected: Vec<&str> =
+            state.iter().map(|(name, _)| name).filter(|name| !wanted.contains(name)).collect();
+        for (title, names) in [("missing", missing), ("unexpected", unexpected)] {
+            if !names.is_empty() {
+                lines.push(format!("{title}: {}", names.join(", ")));
+            }
+        }
+        Misfits { what, lines }
+    }
+
+    /// Complains of a value that cannot take the place of a tensor: shapes must agree, dtypes may differ among floats.
+    pub(crate) fn compare(&mut self, name: &str, value: Option<&HostTensor>, into: &DynTensor) {
+        let (Some(value), into) = (value, into.ty()) else { return };
+        let dtypes = value.ty().dtype == into.dtype
+            || (value.ty().dtype.is_float() && into.dtype.is_float());
+        if !value.ty().shape.same_sizes(&into.shape) || !dtypes {
+            self.lines.push(format!("{name}: is {into}, but the state has {}", value.ty()));
+        }
+    }
+
+    /// Another complaint.
+    pub(crate) fn push(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    /// The error, if there is a complaint.
+    #[track_caller]
+    pub(crate) fn finish(self) -> Result<()> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        Err(data_error(format!(
+            "{}: the state does not fit\n  {}",
+            self.what,
+            self.lines.join("\n  ")
+        )))
+    }
+}
+
+/// The error of data that is not what it should be.
+#[track_caller]
+pub(crate) fn data_error(message: String) -> Error {
+    Error::new(ErrorKind::Data, message, Location::caller())
+}
+
+/// A tensor of this content, in a session and dtype that fit `like`.
+#[track_caller]
+pub(crate) fn upload_like(value: &HostTensor, like: &DynTensor) -> DynTensor {
+    let session = like.session();
+    let _entered = session.as_ref().map(Session::enter);
+    DynTensor::from_host(value.clone()).to_dtype(like.dtype())
+}
+
+/// A counter, such as the number of steps done.
+impl Stateful for u64 {
+    fn state_dict(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        state.insert_number("value", self.cast_signed());
+        Ok(state)
+    }
+
+    fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>> {
+        let value: i64 = state.number("value")?;
+        Ok(Box::new(move || *self = value.cast_unsigned()))
+    }
+}
+
+/// The generator of random numbers.
+impl Stateful for Session {
+    fn state_dict(&self) -> Result<StateDict> {
+        let (seed, drawn) = self.rng_state();
+        let mut state = StateDict::new();
+        state.insert_number("seed", seed.cast_signed());
+        state.insert_number("drawn", drawn.cast_signed());
+        Ok(state)
+    }
+
+    fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>> {
+        let (seed, drawn): (i64, i64) = (state.number("seed")?, state.number("drawn")?);
+        Ok(Box::new(move || self.set_rng_state((seed.cast_unsigned(), drawn.cast_unsigned()))))
+    }
+}

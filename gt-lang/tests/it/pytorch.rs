@@ -1,0 +1,320 @@
+//! Optimizers, schedules and losses against PyTorch: the values that `tests/fixtures/make.py` computed with it.
+
+#![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
+
+use gt::functional::*;
+use gt::optim::schedule::*;
+use gt::optim::*;
+use gt::prelude::*;
+use serde_json::Value;
+
+use crate::run;
+
+fn fixture(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+#[track_caller]
+fn close(got: &[f64], want: &[f64], what: &str) {
+    let near = got.iter().zip(want).all(|(g, w)| (g - w).abs() <= 1e-9 * (1e-3 + w.abs()));
+    assert!(near && got.len() == want.len(), "{what}: {got:?} is not {want:?}");
+}
+
+/// The settings of a case, with what it does not say left to the default.
+struct Settings<'a>(&'a Value);
+
+impl Settings<'_> {
+    fn number(&self, name: &str, default: f64) -> f64 {
+        self.0.get(name).map_or(default, |v| v.as_f64().unwrap())
+    }
+
+    fn whole(&self, name: &str, default: u64) -> u64 {
+        self.0.get(name).map_or(default, |v| v.as_u64().unwrap())
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|v| v.as_bool().unwrap())
+    }
+}
+
+/// Two groups, the second with half the learning rate, and the settings by their names.
+fn grouped<R: Rule + 'static>(
+    settings: &Value,
+    (a, b): (&DynTensor, &DynTensor),
+    config: R,
+) -> Box<dyn Optimizer> {
+    let groups = [(vec![a.clone()], config.clone()), (vec![b.clone()], config)];
+    let mut optimizer = Grouped::with_groups(groups);
+    for group in 0..2 {
+        for (name, value) in settings.as_object().unwrap() {
+            match value {
+                Value::Number(_) => assert!(optimizer.set(group, name, value.as_f64().unwrap())),
+                Value::Array(betas) => {
+                    assert!(optimizer.set(group, "beta1", betas[0].as_f64().unwrap()));
+                    assert!(optimizer.set(group, "beta2", betas[1].as_f64().unwrap()));
+                }
+                _ => assert!(value.is_boolean()),
+            }
+        }
+    }
+    let half = optimizer.lr() / 2.0;
+    assert!(optimizer.set(1, "lr", half));
+    Box::new(optimizer)
+}
+
+fn optimizer(name: &str, s: &Settings<'_>, a: &DynTensor, b: &DynTensor) -> Box<dyn Optimizer> {
+    let amsgrad = if s.flag("amsgrad") { Amsgrad::On } else { Amsgrad::Off };
+    let nesterov = if s.flag("nesterov") { Nesterov::On } else { Nesterov::Off };
+    let centered = if s.flag("centered") { Centered::On } else { Centered::Off };
+    let (s, both) = (s.0, (a, b));
+    match name {
+        "sgd" => grouped(s, both, SgdConfig { nesterov, ..SgdConfig::default() }),
+        "adam" => grouped(s, both, AdamConfig { amsgrad, ..AdamConfig::default() }),
+        "adamw" => grouped(s, both, AdamWConfig { amsgrad, ..AdamWConfig::default() }),
+        "rmsprop" => grouped(s, both, RmsPropConfig { centered, ..RmsPropConfig::default() }),
+        "adagrad" => grouped(s, both, AdagradConfig::default()),
+        "lion" => grouped(s, both, LionConfig::default()),
+        other => panic!("{other}"),
+    }
+}
+
+fn leaves() -> (DynTensor, DynTensor) {
+    let leaf = |data: &[f64]| DynTensor::from_slice(data, [data.len()]).requires_grad();
+    (leaf(&[0.7, -1.2, 0.05]), leaf(&[0.3, -0.4, 1.1, 0.9]))
+}
+
+fn one_step(optimizer: &mut dyn Optimizer, a: &DynTensor, b: &DynTensor, step: usize) {
+    optimizer.zero_grad();
+    let own = |x: &DynTensor| (x.pow(4) / 4.0 + x).sum(..);
+    let both = a.sum(..) * b.sum(..) * (step as f64).sin();
+    (own(a) + own(b) + both).backward().unwrap();
+    optimizer.step().unwrap();
+}
+
+fn values(a: &DynTensor, b: &DynTensor) -> Vec<f64> {
+    DynTensor::cat([a, b], 0).to_vec().unwrap()
+}
+
+#[test]
+fn optimizers_are_pytorchs_and_go_on_after_a_restart() {
+    let cases = fixture(include_str!("../fixtures/optimizers.json"));
+    for case in cases.as_array().unwrap() {
+        let (name, settings) = (case["name"].as_str().unwrap(), Settings(&case["settings"]));
+        let what = format!("{name} {}", case["settings"]);
+        run(|| {
+            let (mut a, mut b) = leaves();
+            let mut opt = optimizer(name, &settings, &a, &b);
+            for step in 1..=40 {
+                one_step(opt.as_mut(), &a, &b, step);
+                if let Some(want) = case["steps"].get(step.to_string()) {
+                    close(&values(&a, &b), &numbers(want), &format!("{what} step {step}"));
+                }
+                if step == 17 {
+                    // Another optimizer of other leaves, which knows the state only.
+                    let state = opt.state_dict().unwrap();
+                    (a, b) = (a.detach().requires_grad(), b.detach().requires_grad());
+                    opt = optimizer(name, &settings, &a, &b);
+                    opt.load_state_dict(&state).unwrap();
+                    assert_eq!(opt.state_dict().unwrap(), state, "{what}");
+                }
+            }
+        });
+    }
+}
+
+fn schedule(name: &str, s: &Settings<'_>) -> Box<dyn Schedule> {
+    match name {
+        "step" => {
+            Box::new(StepLr { step_size: s.whole("step_size", 0), gamma: s.number("gamma", 0.) })
+        }
+        "multi_step" => Box::new(MultiStepLr {
+            milestones: numbers(&s.0["milestones"]).into_iter().map(|at| at as u64).collect(),
+            gamma: s.number("gamma", 0.),
+        }),
+        "exponential" => Box::new(ExponentialLr { gamma: s.number("gamma", 0.) }),
+        "linear" => Box::new(LinearLr {
+            start_factor: s.number("start_factor", 0.),
+            end_factor: s.number("end_factor", 0.),
+            total_iters: s.whole("total_iters", 0),
+        }),
+        "cosine" => Box::new(CosineAnnealingLr {
+            t_max: s.whole("T_max", 0),
+            eta_min: s.number("eta_min", 0.),
+        }),
+        "warmup_cosine" => Box::new(WarmupCosine {
+            warmup: s.whole("warmup", 0),
+            total: s.whole("total", 0),
+            min_factor: s.number("min_factor", 0.),
+        }),
+        "one_cycle" => {
+            let d = OneCycleLr::new(s.number("max_lr", 0.), s.whole("total_steps", 0));
+            let anneal =
+                if s.0.get("anneal_strategy").is_some() { Anneal::Linear } else { Anneal::Cos };
+            Box::new(OneCycleLr {
+                pct_start: s.number("pct_start", d.pct_start),
+                div_factor: s.number("div_factor", d.div_factor),
+                final_div_factor: s.number("final_div_factor", d.final_div_factor),
+                anneal,
+                ..d
+            })
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// A schedule chosen at run time.
+struct Chosen(Box<dyn Schedule>);
+
+impl Schedule for Chosen {
+    fn lr(&self, base: f64, step: u64) -> f64 {
+        self.0.lr(base, step)
+    }
+    fn momentum(&self, step: u64) -> Option<f64> {
+        self.0.momentum(step)
+    }
+}
+
+fn plateau(s: &Settings<'_>) -> ReduceLrOnPlateau {
+    let mode = if s.0["mode"] == "max" { PlateauMode::Max } else { PlateauMode::Min };
+    let mut plateau = ReduceLrOnPlateau::new(mode);
+    plateau.factor = s.number("factor", plateau.factor);
+    plateau.patience = s.whole("patience", plateau.patience);
+    plateau.cooldown = s.whole("cooldown", 0);
+    plateau.min_lr = s.number("min_lr", 0.0);
+    let threshold = s.number("threshold", 1e-4);
+    plateau.threshold = match s.0.get("threshold_mode") {
+        Some(_) => Threshold::Absolute(threshold),
+        None => Threshold::Relative(threshold),
+    };
+    plateau
+}
+
+#[test]
+fn schedules_are_pytorchs_and_go_on_after_a_restart() {
+    let cases = fixture(include_str!("../fixtures/schedules.json"));
+    for case in cases.as_array().unwrap() {
+        let (name, settings) = (case["name"].as_str().unwrap(), Settings(&case["settings"]));
+        let rows = case["rows"].as_array().unwrap();
+        let ((a, b), config) =
+            (leaves(), SgdConfig { lr: 0.5, momentum: 0.9, ..SgdConfig::default() });
+        let mut opt =
+            Sgd::with_groups([(vec![a], config), (vec![b], SgdConfig { lr: 0.1, ..config })]);
+        let check = |opt: &mut Sgd, i: usize| {
+            let all = [opt.setting(0, "lr"), opt.setting(1, "lr"), opt.setting(0, "momentum")];
+            let want = numbers(&rows[i]);
+            let got: Vec<f64> = all.into_iter().flatten().take(want.len()).collect();
+            close(&got, &want, &format!("{name} {} step {i}", case["settings"]));
+        };
+        if name == "plateau" {
+            let mut scheduler = plateau(&settings);
+            for (i, metric) in numbers(&case["metrics"]).into_iter().enumerate() {
+                let state = scheduler.state_dict().unwrap();
+                scheduler = plateau(&settings);
+                scheduler.load_state_dict(&state).unwrap();
+                scheduler.step(metric, &mut opt);
+                check(&mut opt, i);
+            }
+            continue;
+        }
+        let mut scheduler = Scheduler::new(&mut opt, Chosen(schedule(name, &settings)));
+        for i in 0..rows.len() {
+            check(&mut opt, i);
+            if i == 10 {
+                let state = scheduler.state_dict().unwrap();
+                scheduler = Scheduler::new(&mut opt, Chosen(schedule(name, &settings)));
+                scheduler.load_state_dict(&state).unwrap();
+            }
+            scheduler.step(&mut opt);
+        }
+    }
+}
+
+/// The tensors that losses are computed of.
+struct Data(Value);
+
+impl Data {
+    fn get(&self, name: &str, shape: &[usize]) -> DynTensor {
+        DynTensor::from_vec(numbers(&self.0[name]), shape)
+    }
+
+    fn matrix(&self, name: &str) -> DynTensor {
+        self.get(name, &[4, 3])
+    }
+
+    fn loss(&self, name: &str, x: &DynTensor, reduction: Reduction) -> DynTensor {
+        let m = |name: &str| self.matrix(name);
+        let w = || Some(self.get("w", &[3]));
+        let classes = DynTensor::from_slice(&[2_i64, 0, 1, 2], [4]);
+        let some = DynTensor::from_slice(&[2_i64, -100, 1, -100], [4]);
+        let deep = DynTensor::from_slice(&[2_i64, 0, 1, 1, 0, 2, 2, -100], [4, 2]);
+        let plain = CrossEntropy { reduction, ..CrossEntropy::default() };
+        let ignore = CrossEntropy { weight: w(), ignore_index: Some(-100), ..plain.clone() };
+        let smooth = |label_smoothing, options: &CrossEntropy| CrossEntropy {
+            label_smoothing,
+            ..options.clone()
+        };
+        let weighted = CrossEntropy { weight: w(), ..plain.clone() };
+        match name {
+            "mse" => mse_loss_with(x, &m("y"), reduction),
+            "l1" => l1_loss_with(x, &m("y"), reduction),
+            "smooth_l1" => smooth_l1_loss_with(x, &m("y"), 1.0, reduction),
+            "smooth_l1 0.3" => smooth_l1_loss_with(x, &m("y"), 0.3, reduction),
+            "huber" => huber_loss(x, &m("y"), 0.6, reduction),
+            "bce" => binary_cross_entropy_with(x, &m("q"), None, reduction),
+            "bce weight" => binary_cross_entropy_with(x, &m("q"), w().as_ref(), reduction),
+            "bce_logits" => binary_cross_entropy_with_logits_with(
+                x,
+                &m("q"),
+                &BceWithLogits { reduction, ..BceWithLogits::default() },
+            ),
+            "bce_logits pos" => binary_cross_entropy_with_logits_with(
+                x,
+                &m("q"),
+                &BceWithLogits { reduction, weight: w(), pos_weight: w().map(|w| w * 2.0) },
+            ),
+            "ce" => cross_entropy_with(x, &classes, &plain),
+            "ce weight" => cross_entropy_with(x, &classes, &weighted),
+            "ce ignore" => cross_entropy_with(x, &some, &ignore),
+            "ce smooth" => cross_entropy_with(x, &classes, &smooth(0.2, &plain)),
+            "ce all" => cross_entropy_with(x, &some, &smooth(0.2, &ignore)),
+            "ce deep" => cross_entropy_with(x, &deep, &smooth(0.1, &ignore)),
+            "nll" => nll_loss_with(x, &classes, &plain),
+            "nll all" => nll_loss_with(x, &some, &ignore),
+            "kl" => kl_div(x, &m("softmax_y"), KlTarget::Probabilities, reduction),
+            "kl log" => kl_div(x, &m("log_q"), KlTarget::Logarithms, reduction),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn losses_and_their_gradients_are_pytorchs() {
+    run(|| {
+        let data = Data(fixture(include_str!("../fixtures/losses.json")));
+        for case in data.0["cases"].as_array().unwrap() {
+            let name = case["name"].as_str().unwrap();
+            let reduction = match case["reduction"].as_str().unwrap() {
+                "mean" => Reduction::Mean,
+                "sum" => Reduction::Sum,
+                "batchmean" => Reduction::BatchMean,
+                _ => Reduction::None,
+            };
+            let input = match name {
+                "ce deep" => data.get("z", &[4, 2, 3]),
+                _ if name.starts_with("kl") || name.starts_with("nll") => data.matrix("log_p"),
+                "bce" | "bce weight" => data.matrix("p"),
+                _ => data.matrix("x"),
+            };
+            let x = input.requires_grad();
+            let loss = data.loss(name, &x, reduction);
+            let what = format!("{name} {}", case["reduction"]);
+            close(&loss.to_vec().unwrap(), &numbers(&case["loss"]), &what);
+            loss.sum(..).backward().unwrap();
+            close(&x.grad().unwrap().to_vec().unwrap(), &numbers(&case["grad"]), &what);
+        }
+    });
+}
