@@ -1,8 +1,12 @@
-//! A fingerprint of what generates code: programs on disk made by another build are not used.
+//! A fingerprint of what generates code: programs on disk made by another build are not used. And where libtorch is, if it is built with.
+
+#[path = "../build/libtorch.rs"]
+mod libtorch;
 
 use std::{fs, path::Path};
 
 fn main() {
+    libtorch::link_programs();
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for dir in ["src", "../gt-ir/src"] {
         println!("cargo:rerun-if-changed={dir}");

@@ -33,6 +33,9 @@ Examples:
     gt-cli bench mlp_small gpt
     gt-cli bench step.gt --inputs in.safetensors
 
+  See what is wrong:
+    gt-cli doctor
+
 `-` stands for standard input or output. Exit status: 0 when it went well, 1 when it did not,
 2 when the command line was wrong, 130 after Ctrl-C.";
 
@@ -50,7 +53,29 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Measure the works of docs/benchmarks.md, or tapes of your own
     Bench(BenchArgs),
+    /// Say what this build and this machine have, what is wrong, and what mends it
+    Doctor(DoctorArgs),
 }
+
+#[derive(Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(crate) struct DoctorArgs {
+    /// The port a server here would listen on
+    #[arg(short, long, default_value_t = 12345)]
+    pub(crate) port: u16,
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+It looks at the build, engines, processor, memory, GPUs, network, the folder of compiled programs
+and the variables of the environment. It changes nothing.
+
+Exit status: 0 when everything asked for works (by GT_ENGINE, GT_DEVICE, GT_CONNECT and the like),
+1 when something does not.
+
+Examples:
+  gt-cli doctor
+  GT_ENGINE=torch GT_DEVICE=cuda gt-cli doctor    whether that works here, and if not, why
+  gt-cli doctor --json                            one object";
 
 #[derive(Args)]
 pub(crate) struct ServerArgs {

@@ -9,6 +9,7 @@ mod artifact;
 mod bench;
 mod compile;
 mod diff;
+mod doctor;
 mod fault;
 mod files;
 mod run;
@@ -32,6 +33,7 @@ fn main() {
         Command::Diff(args) => diff::diff(args, cli.json),
         Command::Run(args) => run::run(args, cli.json),
         Command::Bench(args) => bench::bench(args, cli.json),
+        Command::Doctor(args) => doctor::doctor(args, cli.json),
     };
     if let Err(error) = done {
         let status = fault::report(&error, cli.json);

@@ -30,6 +30,13 @@ const HIGH_WATER: i32 = 10_000;
 const HEARTBEAT_MS: i32 = 1_000;
 const HEARTBEAT_TIMEOUT_MS: i32 = 5_000;
 
+/// The version of libzmq, and whether it can authenticate and encrypt with CURVE.
+#[must_use]
+pub fn library() -> (String, bool) {
+    let (major, minor, patch) = ::zmq::version();
+    (format!("{major}.{minor}.{patch}"), ::zmq::has("curve") == Some(true))
+}
+
 /// Why a socket could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {

@@ -1,6 +1,6 @@
 //! `gt-cli` in a shell: what it prints, what it says of bad input, and its exit status.
 
-use crate::process::{Folder, run};
+use crate::process::{Folder, Process, run};
 use crate::snapshots::check;
 
 const GOOD: &str = "\
@@ -300,4 +300,22 @@ fn safetensors(tensors: &[(&str, &[usize], &[f32])]) -> Vec<u8> {
         (name.to_string(), view)
     });
     safetensors::serialize(views.collect::<Vec<_>>(), None).unwrap()
+}
+
+#[test]
+fn a_doctor_says_what_does_not_work() {
+    let object = run("gt-cli", &["doctor", "--json"]).good();
+    let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(
+        (&object["ok"], &object["engines"]["native"]["works"]),
+        (&true.into(), &true.into())
+    );
+    let asked = [("GT_DEVICE", "cuda:77"), ("GT_TIER", "7"), ("GT_CONECT", "a")];
+    let said = Process::start_with("gt-cli", &["doctor"], &asked).finish();
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    for words in
+        ["trouble: GT_DEVICE=cuda:77", "trouble: GT_TIER", "advice: nothing reads GT_CONECT"]
+    {
+        assert!(said.stdout.contains(words), "{words}: {}", said.stdout);
+    }
 }

@@ -391,7 +391,7 @@ fn kind(error: &EngineError) -> ErrorKind {
         EngineError::OutOfMemory { .. } => ErrorKind::Resource,
         EngineError::Call(_) | EngineError::Codegen(_) | EngineError::Torch(_) => {
             ErrorKind::Internal
-        },
+        }
     }
 }
 

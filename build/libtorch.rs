@@ -1,0 +1,89 @@
+//! Where libtorch lies and how programs find it: one rule for the build scripts of all packages that make programs.
+//!
+//! The rule is that of `torch-sys`, which compiles against the same libtorch: the PyTorch of the environment if `LIBTORCH_USE_PYTORCH`
+//! is set, else the folder `LIBTORCH`, which `.cargo/config.toml` sets to where `cargo xtask libtorch` puts it unless it is set already.
+//! Without feature `torch` nothing is looked for.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A Python program that prints the folder of PyTorch's libraries.
+const ASK_PYTORCH: &str =
+    "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))";
+
+/// With feature `torch`, tells the linker to write into each program where its libraries are, so that it starts without `LD_LIBRARY_PATH`.
+/// Says why not, and what to do, where they are not there.
+pub(crate) fn link_programs() {
+    if env::var_os("CARGO_FEATURE_TORCH").is_none() {
+        return;
+    }
+    match libraries() {
+        Ok(folder) => {
+            println!("cargo::rustc-link-arg=-Wl,-rpath,{}", folder.display());
+            if with_cuda() {
+                // What libtorch's CUDA part needs in turn is on the machines that run the program, not where it is built.
+                println!("cargo::rustc-link-arg=-Wl,--allow-shlib-undefined");
+            }
+        }
+        Err(reason) => println!("cargo::error={reason}"),
+    }
+}
+
+/// The folder of libtorch's libraries, in which everything this build needs is.
+pub(crate) fn libraries() -> Result<PathBuf, String> {
+    let folder = named()?;
+    let (library, command) = if with_cuda() {
+        ("libtorch_cuda.so", "cargo xtask libtorch --cuda")
+    } else {
+        ("libtorch_cpu.so", "cargo xtask libtorch")
+    };
+    let path = folder.join(library);
+    // A file that is not there counts as changed, so this is looked at again when it comes or goes.
+    println!("cargo::rerun-if-changed={}", path.display());
+    if path.exists() {
+        return Ok(folder);
+    }
+    Err(format!("no {} in {}: run `{command}`{}", library, folder.display(), and_then(&folder)))
+}
+
+fn with_cuda() -> bool {
+    env::var_os("CARGO_FEATURE_CUDA").is_some()
+}
+
+/// What to do besides fetching: only the processor's libtorch is found by itself.
+fn and_then(folder: &Path) -> &'static str {
+    match folder.ends_with(".libtorch/cpu/lib") {
+        true if with_cuda() => " and set LIBTORCH to the folder it names",
+        true => "",
+        false => ", or correct LIBTORCH, which was set for this build",
+    }
+}
+
+fn named() -> Result<PathBuf, String> {
+    if variable("LIBTORCH_USE_PYTORCH").is_some() {
+        return of_pytorch();
+    }
+    let folder = variable("LIBTORCH_LIB").or_else(|| variable("LIBTORCH"));
+    folder.map(|folder| folder.join("lib")).ok_or_else(|| {
+        "LIBTORCH is not set: build inside the checkout, or set it to a folder of libtorch 2.11.0".into()
+    })
+}
+
+fn of_pytorch() -> Result<PathBuf, String> {
+    let python = if env::var_os("VIRTUAL_ENV").is_some() { "python" } else { "python3" };
+    let output = Command::new(python).args(["-c", ASK_PYTORCH]).output();
+    let output =
+        output.map_err(|error| format!("LIBTORCH_USE_PYTORCH is set, but {python}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("LIBTORCH_USE_PYTORCH is set, but {python} has no PyTorch"));
+    }
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    println!("cargo::rerun-if-env-changed={name}");
+    env::var_os(name).map(PathBuf::from)
+}

@@ -1,0 +1,83 @@
+//! What was built, and which engines of it start here.
+
+use super::cuda::Gpus;
+use super::report::{Finding, Section};
+use gt_compiler::{Engine, EngineError, Native, NativeConfig};
+use serde_json::json;
+
+pub(super) fn section() -> Section {
+    let mut section = Section::new("build");
+    section.say("version", env!("CARGO_PKG_VERSION"));
+    let features: Vec<&str> =
+        [("torch", cfg!(feature = "torch")), ("cuda", cfg!(feature = "cuda"))]
+            .into_iter()
+            .filter_map(|(name, there)| there.then_some(name))
+            .collect();
+    let shown = if features.is_empty() { "none".into() } else { features.join(", ") };
+    section.line("features", shown, json!(features), None);
+    let kind = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let slow = cfg!(debug_assertions).then(|| {
+        Finding::advice("this is a debug build, which is slow", "cargo build --release -p gt-cli")
+    });
+    section.line("profile", kind, json!(kind), slow);
+    section
+}
+
+/// Each engine and device, started once.
+pub(super) fn engines(gpus: &Gpus) -> Section {
+    let mut section = Section::new("engines");
+    started(&mut section, "native", native());
+    torch(&mut section, gpus);
+    section
+}
+
+fn native() -> Result<Box<dyn Engine>, EngineError> {
+    Ok(Box::new(Native::new(NativeConfig::host())?))
+}
+
+fn started(section: &mut Section, name: &str, engine: Result<Box<dyn Engine>, EngineError>) {
+    match engine {
+        Ok(engine) => {
+            let info = engine.info();
+            let text = format!("{} threads, {}", info.threads, info.simd);
+            let value = json!({ "works": true, "device": info.device, "threads": info.threads, "simd": info.simd });
+            section.line(name, text, value, None);
+        }
+        Err(error) => {
+            let value = json!({ "works": false, "error": error.to_string() });
+            section.line(name, "does not start", value, Some(Finding::of(name, error)));
+        }
+    }
+}
+
+#[cfg(not(feature = "torch"))]
+fn torch(section: &mut Section, _: &Gpus) {
+    section.line("torch", "not in this build", json!({ "works": false }), None);
+}
+
+#[cfg(feature = "torch")]
+fn torch(section: &mut Section, gpus: &Gpus) {
+    use gt_compiler::torch::{TorchConfig, engine};
+    let mut devices = vec![gt_compiler::Device::Cpu];
+    if cfg!(feature = "cuda") {
+        devices.extend((0..gpus.count()).map(gt_compiler::Device::Cuda));
+    }
+    for device in devices {
+        started(section, &format!("torch {device}"), engine(&TorchConfig::host(device)));
+    }
+    libtorch(section);
+}
+
+/// Which libtorch this process runs with.
+#[cfg(feature = "torch")]
+fn libtorch(section: &mut Section) {
+    let Some(path) = super::cuda::loaded("libtorch_cpu.so") else {
+        return section.line("libtorch", "not loaded", json!(null), None);
+    };
+    let folder = path.parent().and_then(|lib| lib.parent());
+    let version =
+        folder.and_then(|folder| std::fs::read_to_string(folder.join("build-version")).ok());
+    let version = version.map_or("unknown version".to_string(), |text| text.trim().into());
+    let value = json!({ "version": version, "path": path });
+    section.line("libtorch", format!("{version}, {}", path.display()), value, None);
+}
