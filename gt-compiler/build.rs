@@ -1,7 +1,11 @@
-//! A fingerprint of what generates code: programs on disk made by another build are not used. And where libtorch is, if it is built with.
+//! A fingerprint of what generates code: programs on disk made by another build are not used. Where libtorch is, if it is built with; and with
+//! feature `cuda` the library `csrc/gt_cuda.cpp`, which becomes a part of the program.
 
 #[path = "../build/libtorch.rs"]
 mod libtorch;
+#[cfg(feature = "cuda")]
+#[path = "build/shim.rs"]
+mod shim;
 
 use std::{fs, path::Path};
 
@@ -13,6 +17,8 @@ fn main() {
         walk(Path::new(dir), &mut hash);
     }
     println!("cargo:rustc-env=GT_COMPILER_FINGERPRINT={hash:016x}");
+    #[cfg(feature = "cuda")]
+    shim::build();
 }
 
 /// FNV-1a over the files below a folder, in order of their names.

@@ -8,6 +8,8 @@
 
 mod buffer;
 pub mod cost;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "torch")]
 mod device;
 mod egraph;

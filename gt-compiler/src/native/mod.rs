@@ -34,6 +34,8 @@ pub use dump::Dump;
 pub(crate) use matmul::Products;
 #[cfg(feature = "torch")]
 pub(crate) use piece::{Fold, MatMul, Matrix, Routine};
+#[cfg(all(test, feature = "cuda"))]
+pub(crate) use plan::BufferId;
 pub(crate) use schedule::{Action, action};
 
 use crate::{

@@ -1,0 +1,442 @@
+// What gt_cuda.h promises, on libtorch's allocator and streams and the CUDA runtime.
+//
+// Every function is one lambda in guarded(): it turns exceptions into a status and a message. Kernels are loaded by the runtime's library
+// functions, so no symbol of the driver is needed to link or load this file; without a driver every call is a plain error.
+
+#include "gt_cuda.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/MemPool.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+namespace {
+
+thread_local std::string message;
+
+int32_t fail(gt_cuda_status status, const char* what) noexcept {
+  try {
+    message = what;
+  } catch (...) {
+    message.clear();
+  }
+  return status;
+}
+
+// Runs one call. An error of the runtime that is not sticky is cleared, so that the next call does not report it again.
+template <class F>
+int32_t guarded(F&& call) noexcept {
+  try {
+    call();
+    return GT_CUDA_OK;
+  } catch (const c10::OutOfMemoryError& error) {
+    static_cast<void>(cudaGetLastError());
+    return fail(GT_CUDA_OUT_OF_MEMORY, error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    static_cast<void>(cudaGetLastError());
+    return fail(GT_CUDA_FAILED, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(GT_CUDA_FAILED, error.what());
+  } catch (...) {
+    return fail(GT_CUDA_FAILED, "an exception of an unknown kind");
+  }
+}
+
+// The runtime's own words, and which call they are about.
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());
+  if (status == cudaErrorMemoryAllocation) {
+    C10_THROW_ERROR(OutOfMemoryError, std::string(call) + ": " + cudaGetErrorString(status));
+  }
+  C10_THROW_ERROR(Error, std::string(call) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
+}
+
+#define CHECKED(call) check(call, #call)
+
+c10::DeviceIndex index_of(int32_t device) {
+  return static_cast<c10::DeviceIndex>(device);
+}
+
+cudaStream_t handle_of(const gt_cuda_stream* stream) {
+  return static_cast<cudaStream_t>(stream->handle);
+}
+
+c10::cuda::CUDAGuard on(int32_t device) {
+  return c10::cuda::CUDAGuard(index_of(device));
+}
+
+void* at_address(uint64_t address) {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+}
+
+c10::cuda::CUDAStream stream_of(const gt_cuda_stream* stream) {
+  return c10::cuda::CUDAStream::unpack3(stream->id, index_of(stream->device), c10::DeviceType::CUDA);
+}
+
+void copy(const gt_cuda_stream* stream, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  c10::cuda::CUDAGuard guard(index_of(stream->device));
+  CHECKED(cudaMemcpyAsync(to, from, bytes, kind, handle_of(stream)));
+}
+
+// libtorch's warnings are for its users: of settings it has newer names for, and of the environment (see gt_cuda_precision).
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// Allocations of libtorch between two points on one stream go to a pool of their own.
+struct Pool {
+  c10::DeviceIndex device;
+  c10::MempoolId_t id;
+
+  Pool(c10::DeviceIndex device, cudaStream_t stream)
+      : device(device), id(at::cuda::MemPool::graph_pool_handle(false)) {
+    allocator::beginAllocateToPool(device, id, [stream](cudaStream_t other) { return other == stream; });
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void close() {
+    if (open) {
+      open = false;
+      allocator::endAllocateToPool(device, id);
+    }
+  }
+
+  ~Pool() {
+    try {
+      close();
+      allocator::releasePool(device, id);
+    } catch (...) {
+      // The pool stays until the process ends; there is nobody to tell.
+    }
+  }
+
+ private:
+  bool open = true;
+};
+
+struct Capture {
+  gt_cuda_stream stream;
+  std::unique_ptr<Pool> pool;
+};
+
+struct Graph {
+  std::unique_ptr<Pool> pool;
+  cudaGraphExec_t executable = nullptr;
+
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Destroyed before its pool is released. Relaxed, so that another thread's capture does not forbid it.
+  ~Graph() {
+    if (executable == nullptr) return;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+    static_cast<void>(cudaGraphExecDestroy(executable));
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+  }
+};
+
+at::ScalarType scalar_type(int32_t dtype) {
+  constexpr std::array<at::ScalarType, 4> types = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
+  TORCH_CHECK(dtype >= 0 && dtype < 4, "libtorch multiplies no matrices of dtype number ", dtype);
+  return types[static_cast<size_t>(dtype)];
+}
+
+// A view of memory that stays the caller's. Strides of dimensions of one element say nothing: they become those a plain matrix has, since
+// libtorch copies what does not look like one.
+at::Tensor matrix(uint64_t address, int64_t batch, int64_t rows, int64_t columns, const int64_t strides[3],
+                  const at::TensorOptions& options) {
+  int64_t row = strides[1], column = strides[2];
+  if (columns == 1) column = 1;
+  if (rows == 1) row = column == 1 ? columns : 1;
+  const std::array<int64_t, 3> sizes = {batch, rows, columns}, steps = {strides[0], row, column};
+  return at::for_blob(at_address(address), sizes).strides(steps).options(options).target_device(options.device()).make_tensor();
+}
+
+}  // namespace
+
+const char* gt_cuda_message(void) {
+  return message.c_str();
+}
+
+int32_t gt_cuda_device_count(int32_t* count) {
+  return guarded([&] {
+    int n = 0;
+    CHECKED(cudaGetDeviceCount(&n));
+    *count = n;
+  });
+}
+
+int32_t gt_cuda_open(int32_t device, gt_cuda_properties* properties) {
+  return guarded([&] {
+    int n = 0;
+    CHECKED(cudaGetDeviceCount(&n));
+    TORCH_CHECK(device >= 0 && device < n, "there are ", n, " CUDA devices");
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    const auto guard = on(device);
+    cudaDeviceProp found{};
+    CHECKED(cudaGetDeviceProperties(&found, device));
+    *properties = gt_cuda_properties{};
+    std::snprintf(properties->name, sizeof(properties->name), "%s", found.name);
+    properties->major = found.major;
+    properties->minor = found.minor;
+    properties->multiprocessors = found.multiProcessorCount;
+    properties->total_bytes = found.totalGlobalMem;
+  });
+}
+
+int32_t gt_cuda_synchronize_device(int32_t device) {
+  return guarded([&] {
+    const auto guard = on(device);
+    CHECKED(cudaDeviceSynchronize());
+  });
+}
+
+int32_t gt_cuda_last_error(int32_t device) {
+  return guarded([&] {
+    const auto guard = on(device);
+    CHECKED(cudaPeekAtLastError());
+  });
+}
+
+int32_t gt_cuda_precision(int32_t tf32, int32_t deterministic) {
+  return guarded([&] {
+    Silence silence;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    at::Context& context = at::globalContext();
+    context.setAllowTF32CuBLAS(tf32 != 0);
+    // Sums of halves are kept in f32 to the end, as everywhere else.
+    context.setAllowFP16ReductionCuBLAS(false);
+    context.setAllowBF16ReductionCuBLAS(false);
+    context.setDeterministicCuDNN(deterministic != 0);
+    // Warnings, not errors: libtorch would refuse every product where the environment has no CUBLAS_WORKSPACE_CONFIG, though cuBLAS gives
+    // equal bits without it where each workspace serves one stream, as libtorch's do.
+    context.setDeterministicAlgorithms(deterministic != 0, true);
+    context.setDeterministicFillUninitializedMemory(false);
+  });
+}
+
+int32_t gt_cuda_stream_get(int32_t device, int32_t high_priority, gt_cuda_stream* stream) {
+  return guarded([&] {
+    const auto found = c10::cuda::getStreamFromPool(high_priority != 0, index_of(device));
+    *stream = gt_cuda_stream{found.pack3().stream_id, found.stream(), device};
+  });
+}
+
+int32_t gt_cuda_stream_synchronize(const gt_cuda_stream* stream) {
+  return guarded([&] {
+    const auto guard = on(stream->device);
+    CHECKED(cudaStreamSynchronize(handle_of(stream)));
+  });
+}
+
+int32_t gt_cuda_event_create(int32_t device, int32_t timed, void** event) {
+  return guarded([&] {
+    const auto guard = on(device);
+    cudaEvent_t created = nullptr;
+    CHECKED(cudaEventCreateWithFlags(&created, timed != 0 ? cudaEventDefault : cudaEventDisableTiming));
+    *event = created;
+  });
+}
+
+int32_t gt_cuda_event_destroy(void* event) {
+  return guarded([&] { CHECKED(cudaEventDestroy(static_cast<cudaEvent_t>(event))); });
+}
+
+int32_t gt_cuda_event_record(void* event, const gt_cuda_stream* stream) {
+  return guarded([&] {
+    const auto guard = on(stream->device);
+    CHECKED(cudaEventRecord(static_cast<cudaEvent_t>(event), handle_of(stream)));
+  });
+}
+
+int32_t gt_cuda_stream_wait(const gt_cuda_stream* stream, void* event) {
+  return guarded([&] {
+    const auto guard = on(stream->device);
+    CHECKED(cudaStreamWaitEvent(handle_of(stream), static_cast<cudaEvent_t>(event), 0));
+  });
+}
+
+int32_t gt_cuda_event_synchronize(void* event) {
+  return guarded([&] { CHECKED(cudaEventSynchronize(static_cast<cudaEvent_t>(event))); });
+}
+
+int32_t gt_cuda_event_query(void* event) {
+  const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return GT_CUDA_NOT_READY;
+  }
+  return guarded([&] { check(status, "cudaEventQuery"); });
+}
+
+int32_t gt_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
+  return guarded([&] {
+    CHECKED(cudaEventElapsedTime(milliseconds, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)));
+  });
+}
+
+int32_t gt_cuda_alloc(const gt_cuda_stream* stream, size_t bytes, uint64_t* address) {
+  return guarded([&] {
+    const auto guard = on(stream->device);
+    *address = reinterpret_cast<uintptr_t>(allocator::raw_alloc_with_stream(bytes, handle_of(stream)));
+  });
+}
+
+int32_t gt_cuda_free(uint64_t address) {
+  return guarded([&] { allocator::raw_delete(at_address(address)); });
+}
+
+int32_t gt_cuda_memory_of(int32_t device, gt_cuda_memory* memory) {
+  return guarded([&] {
+    const auto stats = allocator::getDeviceStats(index_of(device));
+    const auto& live = stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    const auto& reserved = stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    *memory = gt_cuda_memory{static_cast<uint64_t>(live.current), static_cast<uint64_t>(reserved.current),
+                             static_cast<uint64_t>(live.peak)};
+  });
+}
+
+int32_t gt_cuda_trim(void) {
+  return guarded([] { allocator::emptyCache(); });
+}
+
+int32_t gt_cuda_host_alloc(int32_t device, size_t bytes, void** address) {
+  return guarded([&] {
+    const auto guard = on(device);
+    CHECKED(cudaHostAlloc(address, bytes, cudaHostAllocPortable));
+  });
+}
+
+int32_t gt_cuda_host_free(void* address) {
+  return guarded([&] { CHECKED(cudaFreeHost(address)); });
+}
+
+int32_t gt_cuda_upload(const gt_cuda_stream* stream, const void* from, uint64_t to, size_t bytes) {
+  return guarded([&] { copy(stream, at_address(to), from, bytes, cudaMemcpyHostToDevice); });
+}
+
+int32_t gt_cuda_download(const gt_cuda_stream* stream, uint64_t from, void* to, size_t bytes) {
+  return guarded([&] { copy(stream, to, at_address(from), bytes, cudaMemcpyDeviceToHost); });
+}
+
+int32_t gt_cuda_copy(const gt_cuda_stream* stream, uint64_t from, uint64_t to, size_t bytes) {
+  return guarded([&] { copy(stream, at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice); });
+}
+
+int32_t gt_cuda_module_load(int32_t device, const void* image, void** module) {
+  return guarded([&] {
+    const auto guard = on(device);
+    cudaLibrary_t library = nullptr;
+    CHECKED(cudaLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    *module = library;
+  });
+}
+
+int32_t gt_cuda_module_unload(void* module) {
+  return guarded([&] { CHECKED(cudaLibraryUnload(static_cast<cudaLibrary_t>(module))); });
+}
+
+int32_t gt_cuda_module_function(void* module, const char* name, void** function) {
+  return guarded([&] {
+    cudaKernel_t kernel = nullptr;
+    CHECKED(cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module), name));
+    *function = kernel;
+  });
+}
+
+int32_t gt_cuda_launch(const gt_cuda_stream* stream, void* function, uint32_t grid, uint32_t block,
+                       const uint64_t* arguments, size_t n_arguments) {
+  return guarded([&] {
+    // What a kernel may take: 4,096 bytes.
+    constexpr size_t most = 512;
+    TORCH_CHECK(n_arguments <= most, "a kernel of ", n_arguments, " arguments, but at most ", most, " can be passed");
+    std::array<void*, most> pointers;
+    for (size_t i = 0; i < n_arguments; i++) pointers[i] = const_cast<uint64_t*>(arguments + i);
+    const auto guard = on(stream->device);
+    CHECKED(cudaLaunchKernel(function, dim3(grid), dim3(block), pointers.data(), 0, handle_of(stream)));
+  });
+}
+
+int32_t gt_cuda_multiply(const gt_cuda_stream* stream, const gt_cuda_product* p) {
+  return guarded([&] {
+    Silence silence;
+    const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+    const c10::cuda::CUDAStreamGuard guard(stream_of(stream));
+    const auto device = c10::Device(c10::DeviceType::CUDA, index_of(stream->device));
+    const auto options = at::TensorOptions().device(device).dtype(scalar_type(p->dtype)).requires_grad(false);
+    const int64_t dense[3] = {p->m * p->n, p->n, 1};
+    const c10::InferenceMode no_autograd;
+    const at::Tensor lhs = matrix(p->lhs, p->batch, p->m, p->k, p->lhs_strides, options);
+    const at::Tensor rhs = matrix(p->rhs, p->batch, p->k, p->n, p->rhs_strides, options);
+    at::Tensor out = matrix(p->out, p->batch, p->m, p->n, dense, options);
+    if (p->batch == 1) {
+      at::Tensor plain = out.select(0, 0);
+      at::mm_out(plain, lhs.select(0, 0), rhs.select(0, 0));
+    } else {
+      at::bmm_out(out, lhs, rhs);
+    }
+  });
+}
+
+int32_t gt_cuda_capture_begin(const gt_cuda_stream* stream, void** capture) {
+  return guarded([&] {
+    const auto guard = on(stream->device);
+    auto begun = std::make_unique<Capture>();
+    begun->stream = *stream;
+    begun->pool = std::make_unique<Pool>(index_of(stream->device), handle_of(stream));
+    // Of this thread only: others may allocate and load meanwhile.
+    CHECKED(cudaStreamBeginCapture(handle_of(stream), cudaStreamCaptureModeThreadLocal));
+    *capture = begun.release();
+  });
+}
+
+int32_t gt_cuda_capture_end(void* capture, void** graph) {
+  return guarded([&] {
+    const std::unique_ptr<Capture> begun(static_cast<Capture*>(capture));
+    const auto guard = on(begun->stream.device);
+    cudaGraph_t recorded = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(handle_of(&begun->stream), &recorded);
+    begun->pool->close();
+    check(status, "cudaStreamEndCapture");
+    TORCH_CHECK(recorded != nullptr, "the capture recorded nothing that can be a graph");
+    auto made = std::make_unique<Graph>();
+    made->pool = std::move(begun->pool);
+    const cudaError_t instantiated = cudaGraphInstantiate(&made->executable, recorded, 0);
+    const cudaError_t destroyed = cudaGraphDestroy(recorded);
+    check(instantiated, "cudaGraphInstantiate");
+    check(destroyed, "cudaGraphDestroy");
+    *graph = made.release();
+  });
+}
+
+int32_t gt_cuda_graph_launch(void* graph, const gt_cuda_stream* stream) {
+  return guarded([&] {
+    const auto guard = on(stream->device);
+    CHECKED(cudaGraphLaunch(static_cast<Graph*>(graph)->executable, handle_of(stream)));
+  });
+}
+
+int32_t gt_cuda_graph_destroy(void* graph) {
+  return guarded([&] { delete static_cast<Graph*>(graph); });
+}
