@@ -40,9 +40,7 @@ enum Owner {
         pool: Arc<Pool>,
     },
     /// Memory of somebody else's, alive as long as its keeper.
-    Foreign(
-        #[expect(dead_code, reason = "held so that the memory stays")] Box<dyn Any + Send + Sync>,
-    ),
+    Foreign(Box<dyn Any + Send + Sync>),
 }
 
 // SAFETY: a storage is plain memory; it is written only by the engine before it is shared and read-only afterwards.
@@ -66,6 +64,15 @@ impl Storage {
     ) -> Storage {
         let ptr = NonNull::new(address as *mut u8).unwrap_or(NonNull::dangling());
         Storage { ptr, len, owner: Owner::Foreign(keeper) }
+    }
+
+    /// What keeps memory that is somebody else's, if it is of this kind.
+    #[cfg_attr(not(feature = "torch"), expect(dead_code, reason = "the keeper is only held"))]
+    pub(crate) fn keeper<K: Any>(&self) -> Option<&K> {
+        match &self.owner {
+            Owner::Foreign(keeper) => keeper.downcast_ref(),
+            Owner::Pool { .. } => None,
+        }
     }
 
     pub(crate) fn ptr(&self) -> *mut u8 {

@@ -52,6 +52,11 @@ pub trait Engine: Send {
     /// What this engine has done and holds.
     fn stats(&self) -> EngineStats;
 
+    /// What somebody who asks for details should be told: why calls were slower than they could be, since this was called last.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Gives memory that is only kept for reuse back to the device, and says how many bytes: to be tried once before out of memory is told.
     fn trim(&mut self) -> usize {
         0
@@ -174,6 +179,12 @@ pub struct EngineStats {
     pub cache_evictions: u64,
     /// Programs in the cache now.
     pub cache_len: usize,
+    /// Graphs captured of programs, on devices that have graphs.
+    pub graphs_captured: u64,
+    /// Runs of programs that were replays of a graph.
+    pub graph_replays: u64,
+    /// Runs that could have been but went step by step, for a reason [`Engine::notes`] gives.
+    pub graph_fallbacks: u64,
     /// Bytes of values alive.
     pub live_bytes: usize,
     /// The highest `live_bytes` so far.
@@ -215,6 +226,9 @@ pub enum EngineError {
     /// The call does not fit the program or the data: the caller's fault.
     #[error("{0}")]
     Call(String),
+    /// The device failed, and what it holds is lost: the environment's.
+    #[error("the device failed: {0}\nhint: start the worker again")]
+    Device(String),
     /// The code generator refused: GT's fault.
     #[error("internal error in the code generator: {0}")]
     Codegen(String),

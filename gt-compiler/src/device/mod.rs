@@ -1,9 +1,22 @@
 //! Programs on a device with memory of its own: lists of launches over device addresses, captured and replayed as graphs.
 //!
-//! [`gpu`] is what such a device must be able to do; everything else here is written over it and knows no driver.
+//! `gpu` is what such a device must be able to do; everything else here is written over it and knows no driver. `plan` and `place` make a
+//! list of steps of scheduled pieces, `builder` compiles, `run` runs a plan step by step, `graphs` decides what is replayed and `replay`
+//! does it, `memory` keeps the account, `engine` is the face.
 
-#[allow(dead_code, reason = "devices and the engine over them are built against it")]
+mod builder;
+mod engine;
 mod gpu;
+mod graphs;
+mod memory;
+mod place;
+mod plan;
+mod program;
+mod replay;
+mod run;
 
-#[allow(unused_imports, reason = "as above")]
-pub(crate) use gpu::{DeviceMemory, Gpu, Loader, Work};
+#[allow(unused_imports, reason = "devices are built against it")]
+pub(crate) use {
+    engine::{DeviceConfig, DeviceEngine},
+    gpu::{DeviceMemory, Gpu, Loader, Work},
+};

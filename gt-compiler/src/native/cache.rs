@@ -40,7 +40,7 @@ struct Entry {
 }
 
 /// Bounded map from instructions to programs.
-pub(super) struct Cache {
+pub(crate) struct Cache {
     entries: HashMap<u64, Vec<Entry>, Prehashed>,
     len: usize,
     capacity: usize,
@@ -60,7 +60,7 @@ impl BuildHasher for Prehashed {
 
 /// A multiplicative hash: fast, and good enough since equality decides.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Mixer(u64);
+pub(crate) struct Mixer(u64);
 
 impl Hasher for Mixer {
     fn finish(&self) -> u64 {
@@ -94,7 +94,7 @@ impl Hasher for Mixer {
 }
 
 /// The hash of an instruction.
-pub(super) fn hash(op: &Op, args: &[Arg<'_>]) -> u64 {
+pub(crate) fn hash(op: &Op, args: &[Arg<'_>]) -> u64 {
     let mut h = Mixer::default();
     op.hash(&mut h);
     for arg in args {
@@ -112,7 +112,7 @@ pub(super) fn hash(op: &Op, args: &[Arg<'_>]) -> u64 {
 }
 
 impl Cache {
-    pub(super) fn new(capacity: usize) -> Cache {
+    pub(crate) fn new(capacity: usize) -> Cache {
         Cache {
             entries: HashMap::with_hasher(Prehashed),
             len: 0,
@@ -121,12 +121,12 @@ impl Cache {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// The program of an instruction.
-    pub(super) fn find(&mut self, hash: u64, op: &Op, args: &[Arg<'_>]) -> Option<Program> {
+    pub(crate) fn find(&mut self, hash: u64, op: &Op, args: &[Arg<'_>]) -> Option<Program> {
         self.clock += 1;
         let matches = |e: &&mut Entry| {
             e.op == *op
@@ -139,7 +139,7 @@ impl Cache {
     }
 
     /// Adds a program that was not found; gives the number of programs dropped for it.
-    pub(super) fn insert(&mut self, hash: u64, op: &Op, args: &[Arg<'_>], program: Program) -> u64 {
+    pub(crate) fn insert(&mut self, hash: u64, op: &Op, args: &[Arg<'_>], program: Program) -> u64 {
         let dropped = if self.len >= self.capacity { self.evict() } else { 0 };
         let entry =
             Entry { op: *op, keys: args.iter().map(Key::of).collect(), program, used: self.clock };

@@ -11,11 +11,18 @@ use super::plan::{At, BufferId, Job, Place, Plan, Work};
 /// Alignment of buffers in the arena.
 const ALIGN: usize = 64;
 
-/// First and last wave that uses a buffer.
+/// First and last step of a plan that uses a buffer.
 #[derive(Clone, Copy)]
-struct Life {
-    first: usize,
-    last: usize,
+pub(crate) struct Life {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+}
+
+impl Life {
+    /// A buffer is used by this step, which comes after all that used it before.
+    pub(crate) fn used(life: &mut Option<Life>, step: usize) {
+        life.get_or_insert(Life { first: step, last: step }).last = step;
+    }
 }
 
 /// Gives every buffer its place.
@@ -88,8 +95,7 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
         for job in &wave.jobs {
             let (reads, writes) = uses(job);
             for b in reads.into_iter().chain(writes) {
-                let life = lives[b.index()].get_or_insert(Life { first: w, last: w });
-                life.last = w;
+                Life::used(&mut lives[b.index()], w);
             }
         }
     }
@@ -228,20 +234,29 @@ fn same_rows(
     })
 }
 
-/// Lays out what lives and dies within the run: first fit, larger buffers first. Gives the end.
+/// Lays out what lives and dies within the run. Gives the end.
 fn arena(plan: &mut Plan, lives: &[Option<Life>]) -> usize {
-    let mut todo: Vec<(usize, Life)> = lives
-        .iter()
-        .enumerate()
-        .filter(|(b, _)| plan.places[*b] == Place::Nowhere)
-        .filter_map(|(b, life)| Some((b, (*life)?)))
-        .collect();
-    todo.sort_by_key(|(b, life)| (std::cmp::Reverse(plan.sizes[*b]), life.first, *b));
+    let todo = lives.iter().enumerate().filter(|(b, _)| plan.places[*b] == Place::Nowhere);
+    let todo = todo.filter_map(|(b, life)| Some((b, (*life)?))).collect();
+    let (places, end) = layout(&plan.sizes, todo, ALIGN);
+    for (b, at) in places {
+        plan.places[b] = Place::Arena(at);
+    }
+    end
+}
+
+/// Offsets for these buffers by their lifetimes, first fit, larger buffers first; and the end of all.
+pub(crate) fn layout(
+    sizes: &[usize],
+    mut todo: Vec<(usize, Life)>,
+    align: usize,
+) -> (Vec<(usize, usize)>, usize) {
+    todo.sort_by_key(|(b, life)| (std::cmp::Reverse(sizes[*b]), life.first, *b));
     let mut placed: Vec<(usize, usize, Life)> = Vec::new(); // start, end, life; by start
-    let mut end = 0;
+    let (mut places, mut end) = (Vec::with_capacity(todo.len()), 0);
     for (b, life) in todo {
         // At least a line: code may load what does not change in a loop before it knows that the loop has no rounds.
-        let size = plan.sizes[b].max(1).next_multiple_of(ALIGN);
+        let size = sizes[b].max(1).next_multiple_of(align);
         let mut at = 0;
         for (start, stop, other) in &placed {
             let overlaps = other.first <= life.last && life.first <= other.last;
@@ -253,10 +268,10 @@ fn arena(plan: &mut Plan, lives: &[Option<Life>]) -> usize {
             }
             at = at.max(*stop);
         }
-        plan.places[b] = Place::Arena(at);
+        places.push((b, at));
         let position = placed.partition_point(|(start, ..)| *start <= at);
         placed.insert(position, (at, at + size, life));
         end = end.max(at + size);
     }
-    end
+    (places, end)
 }

@@ -20,6 +20,8 @@ mod plan;
 mod routines;
 mod run;
 mod schedule;
+#[cfg(feature = "torch")]
+mod single;
 mod store;
 mod stream;
 mod tile;
@@ -32,11 +34,17 @@ use smallvec::SmallVec;
 pub use artifact::ArtifactError;
 pub use dump::Dump;
 pub(crate) use matmul::Products;
-#[cfg(feature = "torch")]
-pub(crate) use piece::{Fold, MatMul, Matrix, Routine};
-#[cfg(all(test, feature = "cuda"))]
-pub(crate) use plan::BufferId;
 pub(crate) use schedule::{Action, action};
+#[cfg(feature = "torch")]
+pub(crate) use {
+    cache::{Cache, hash},
+    memory::{Life, layout},
+    piece::{Fold, KernelPiece, MatMul, Matrix, Piece, Routine},
+    plan::{BufferId, Place, ScalarArg},
+    run::scalar,
+    schedule::{Schedule, schedule},
+    single::Single,
+};
 
 use crate::{
     buffer::{Pool, Shared, Storage},
@@ -45,6 +53,7 @@ use crate::{
     threads::Threads,
 };
 use builder::Builder;
+#[cfg(not(feature = "torch"))]
 use cache::Cache;
 use plan::Loaded;
 
@@ -230,7 +239,7 @@ impl Engine for Native {
 }
 
 /// Bytes of memory this host has; a guess where the system does not say.
-fn host_memory() -> usize {
+pub(crate) fn host_memory() -> usize {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib: Option<usize> = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse().ok());

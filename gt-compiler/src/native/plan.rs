@@ -81,7 +81,7 @@ pub(super) struct Plan {
 
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// In the memory of an input.
     Input(u32),
     /// In memory of its own that outlives the run, or in that of a donated input nobody else holds.

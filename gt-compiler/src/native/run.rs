@@ -43,7 +43,14 @@ pub(super) struct Memory<'p> {
 // SAFETY: the addresses are of memory that outlives the run; tasks on several threads write disjoint parts, which each use states.
 unsafe impl Sync for Memory<'_> {}
 
-impl Memory<'_> {
+impl<'p> Memory<'p> {
+    /// Buffers somebody else has placed, without scratch.
+    #[cfg(feature = "torch")]
+    pub(super) fn at(addresses: &[*mut u8], sizes: &'p [usize]) -> Memory<'p> {
+        let addresses = addresses.iter().copied().collect();
+        Memory { addresses, sizes, scratch: (std::ptr::null_mut(), 0) }
+    }
+
     pub(super) fn address(&self, id: BufferId) -> *mut u8 {
         self.addresses[id.index()]
     }
@@ -311,7 +318,8 @@ impl Call<'_> {
     }
 }
 
-fn scalar(arg: ScalarArg, scalars: &[Scalar]) -> u64 {
+/// The bits of a scalar argument in a call.
+pub(crate) fn scalar(arg: ScalarArg, scalars: &[Scalar]) -> u64 {
     match arg {
         ScalarArg::Slot(k, dtype) => scalar_bits(scalars[k as usize], dtype),
         ScalarArg::Bits(bits) => bits,

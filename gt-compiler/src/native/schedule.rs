@@ -81,15 +81,15 @@ pub(crate) fn action(op: &Op) -> Action {
 }
 
 /// The pieces of a graph, and the buffers they work on.
-pub(super) struct Schedule {
-    pub(super) pieces: Vec<Piece>,
+pub(crate) struct Schedule {
+    pub(crate) pieces: Vec<Piece>,
     /// Bytes of each buffer; those of the inputs come first.
-    pub(super) sizes: Vec<usize>,
-    pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) outputs: SmallVec<[(BufferId, Type); 1]>,
 }
 
 /// Schedules a graph of primitives.
-pub(super) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
+pub(crate) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
     let mut s = Scheduler {
         graph,
         pieces: Vec::new(),
@@ -388,7 +388,7 @@ pub(super) fn access(offset: i64, strides: impl IntoIterator<Item = i64>) -> Acc
 }
 
 /// A scalar as kernels take it: the element in its register form, in the low bytes.
-pub(super) fn scalar_bits(s: Scalar, dtype: DType) -> u64 {
+pub(crate) fn scalar_bits(s: Scalar, dtype: DType) -> u64 {
     match dtype {
         DType::F64 => s.as_f64().to_bits(),
         DType::F32 => u64::from((s.as_f64() as f32).to_bits()),

@@ -388,7 +388,7 @@ fn told(
 fn kind(error: &EngineError) -> ErrorKind {
     match error {
         EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::Instruction,
-        EngineError::OutOfMemory { .. } => ErrorKind::Resource,
+        EngineError::OutOfMemory { .. } | EngineError::Device(_) => ErrorKind::Resource,
         EngineError::Call(_) | EngineError::Codegen(_) | EngineError::Torch(_) => {
             ErrorKind::Internal
         }

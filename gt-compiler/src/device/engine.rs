@@ -1,0 +1,331 @@
+//! The engine of a device with memory of its own.
+//!
+//! Guarantees: values are immutable, whether they lie in blocks of their own or in a graph's; one instruction runs as a plan of size one, so
+//! step by step, replayed and instruction by instruction give equal bits; only downloads and checks of indices that were computed on the
+//! device wait for it. A call that fails leaves every value as it was. The exception is a failure of the device itself: errors of work
+//! enqueued earlier are sticky, so then every later call fails with the same error, and the engine has to be made anew.
+
+use std::sync::{Arc, PoisonError};
+
+use gt_ir::{DType, HostTensor, Op, OperandType, Scalar};
+use smallvec::SmallVec;
+
+use super::{
+    builder::Builder,
+    gpu::Gpu,
+    graphs::{Choice, Graphs},
+    memory::Memory,
+    plan::Plan,
+    program::{DeviceProgram, Loaded},
+    replay,
+    run::{self, Failure, Frame},
+};
+use crate::{
+    engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
+    native::{Cache, hash, host_memory},
+    program::{self, Program},
+};
+
+/// How an engine of a device is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceConfig {
+    /// The engine's name: `torch`.
+    pub(crate) name: &'static str,
+    /// Bytes that values and graphs may take, if that is less than nine tenths of the device's memory.
+    pub(crate) memory_limit: usize,
+    /// Bytes of them that graphs may take.
+    pub(crate) graph_limit: usize,
+    /// Whether programs are captured at all.
+    pub(crate) graphs: bool,
+    /// Programs kept by `execute`.
+    pub(crate) cache_capacity: usize,
+}
+
+/// A device as an engine.
+pub(crate) struct DeviceEngine<G: Gpu> {
+    config: DeviceConfig,
+    memory: Memory<G>,
+    builder: Arc<Builder<G>>,
+    cache: Cache,
+    frame: Frame,
+    /// Why the device is lost.
+    broken: Option<EngineError>,
+    /// Counts runs.
+    clock: u64,
+    stats: EngineStats,
+    notes: Vec<String>,
+}
+
+/// Reasons kept until somebody asks.
+const MOST_NOTES: usize = 64;
+/// Indices whose range is found on the host; more would take longer than to ask the device.
+const RANGED: usize = 1 << 20;
+
+impl<G: Gpu> DeviceEngine<G> {
+    pub(crate) fn new(gpu: G, config: DeviceConfig) -> DeviceEngine<G> {
+        let limit = config.memory_limit.min(gpu.memory().total / 10 * 9);
+        DeviceEngine {
+            builder: Arc::new(Builder::new(&gpu)),
+            cache: Cache::new(config.cache_capacity),
+            memory: Memory::new(gpu, limit),
+            frame: Frame::default(),
+            broken: None,
+            clock: 0,
+            stats: EngineStats::default(),
+            notes: Vec::new(),
+            config,
+        }
+    }
+
+    fn healthy(&self) -> Result<(), EngineError> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// The device is lost, and says so from now on.
+    fn lost(&mut self, error: EngineError) -> EngineError {
+        let lost = match error {
+            EngineError::Device(_) => error,
+            other => EngineError::Device(format!("{}: {other}", self.memory.gpu.name())),
+        };
+        self.broken.get_or_insert(lost).clone()
+    }
+
+    fn failed(&mut self, failure: Failure) -> EngineError {
+        match failure {
+            Failure::Clean(error) => error,
+            Failure::Broken(error) => self.lost(error),
+        }
+    }
+
+    fn compile_instruction(&self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
+        let types: SmallVec<[OperandType; 3]> = args
+            .iter()
+            .map(|a| match a {
+                Arg::Value(v) => OperandType::Tensor(v.ty),
+                Arg::Scalar(s) => OperandType::Scalar(*s),
+            })
+            .collect();
+        self.builder.build(&gt_ir::expand(op, &types)?, &[], None)
+    }
+
+    fn instruction(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
+        let hash = hash(op, args);
+        if let Some(program) = self.cache.find(hash, op, args) {
+            self.stats.cache_hits += 1;
+            return Ok(program);
+        }
+        self.stats.cache_misses += 1;
+        let program = self.compile_instruction(op, args)?;
+        self.stats.cache_evictions += self.cache.insert(hash, op, args, program.clone());
+        Ok(program)
+    }
+
+    /// Step by step.
+    fn plainly(
+        &mut self,
+        loaded: &Loaded<G>,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        let done = run::run(&mut self.memory, &mut self.frame, loaded, inputs, scalars);
+        done.map_err(|failure| self.failed(failure))
+    }
+
+    /// As a graph where one fits, or can be captured.
+    fn best(
+        &mut self,
+        loaded: &Arc<Loaded<G>>,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        let mut graphs = loaded.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        let captured = match self.choose(loaded, &mut graphs, inputs) {
+            Choice::Replay(n) => Some(n),
+            Choice::Capture => self.capture(loaded, &mut graphs, inputs),
+            Choice::Plain(reason) => {
+                self.fall_back(&mut graphs, reason);
+                None
+            }
+        };
+        let Some(n) = captured else {
+            graphs.note(inputs);
+            drop(graphs);
+            return self.plainly(loaded, inputs, scalars);
+        };
+        let (memory, frame, graph) = (&mut self.memory, &mut self.frame, graphs.get(n));
+        graph.used = self.clock;
+        self.stats.graph_replays += 1;
+        let done = replay::replay(memory, frame, &loaded.plan, graph, inputs, scalars);
+        done.map_err(|failure| self.failed(failure))
+    }
+
+    fn choose(&self, loaded: &Loaded<G>, graphs: &mut Graphs<G>, inputs: &[&Value]) -> Choice {
+        let plan = &loaded.plan;
+        if !self.config.graphs || plan.steps.is_empty() {
+            return Choice::Plain(None);
+        }
+        if !replay::may_run_ahead(&self.memory, plan, inputs) {
+            return Choice::Plain(Some(
+                "indices computed on the device are checked before anything is overwritten".into(),
+            ));
+        }
+        graphs.choose(&self.memory, plan, inputs)
+    }
+
+    fn capture(
+        &mut self,
+        loaded: &Arc<Loaded<G>>,
+        graphs: &mut Graphs<G>,
+        inputs: &[&Value],
+    ) -> Option<usize> {
+        let most = replay::most_bytes(&loaded.plan);
+        self.memory.evict(self.config.graph_limit.saturating_sub(most));
+        if self.memory.account.graphs() + most > self.config.graph_limit {
+            let limit = self.config.graph_limit;
+            let reason = format!("its graph may take {most} bytes, the limit of all is {limit}");
+            self.fall_back(graphs, Some(reason));
+            return None;
+        }
+        let memory = &mut self.memory;
+        match replay::capture(memory, &mut self.frame, loaded, graphs, inputs) {
+            Ok(captured) => {
+                self.memory.register(loaded);
+                self.stats.graphs_captured += 1;
+                Some(graphs.add(captured))
+            }
+            Err(error) => {
+                let reason = format!("it cannot be captured: {error}");
+                if !matches!(error, EngineError::OutOfMemory { .. }) {
+                    graphs.refuse(reason.clone());
+                }
+                self.fall_back(graphs, Some(reason));
+                None
+            }
+        }
+    }
+
+    /// Counts a run that could have been a replay, and keeps a reason that is new.
+    fn fall_back(&mut self, graphs: &mut Graphs<G>, reason: Option<String>) {
+        let Some(reason) = reason else { return };
+        self.stats.graph_fallbacks += 1;
+        if graphs.told != reason && self.notes.len() < MOST_NOTES {
+            self.notes.push(format!("{}: no graph: {reason}", self.memory.gpu.name()));
+        }
+        graphs.told = reason;
+    }
+
+    fn check(&self, plan: &Plan, inputs: &[Value], scalars: &[Scalar]) -> Result<(), EngineError> {
+        program::check((&plan.inputs, plan.n_scalars), inputs, scalars)?;
+        inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))
+    }
+
+    /// A program of this engine's compiler.
+    fn own<'p>(&self, program: &'p Program) -> Result<&'p Arc<Loaded<G>>, EngineError> {
+        let DeviceProgram(loaded) = program.of::<DeviceProgram<G>>()?;
+        if !Arc::ptr_eq(&loaded.mark, &self.builder.mark) {
+            return Err(EngineError::Call("this program was compiled for another device".into()));
+        }
+        Ok(loaded)
+    }
+}
+
+impl<G: Gpu> Engine for DeviceEngine<G> {
+    fn info(&self) -> EngineInfo {
+        EngineInfo {
+            name: self.config.name.into(),
+            device: self.memory.gpu.name(),
+            threads: 1,
+            simd: String::new(),
+            host_memory: host_memory(),
+            memory_limit: self.memory.limit,
+        }
+    }
+
+    fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError> {
+        self.healthy()?;
+        let block = self.memory.alloc(data.bytes().len())?;
+        if !data.bytes().is_empty() {
+            let uploaded = self.memory.gpu.upload(data.bytes(), self.memory.address(&block));
+            uploaded.map_err(|error| self.lost(error))?;
+        }
+        Ok(self.memory.value(*data.ty(), block, range(data)))
+    }
+
+    fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
+        self.healthy()?;
+        self.stats.instructions += 1;
+        let program = self.instruction(op, args)?;
+        let inputs =
+            args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None });
+        let scalars =
+            args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
+        let inputs: SmallVec<[&Value; 4]> = inputs.collect();
+        let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
+        inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))?;
+        let mut values = self.plainly(self.own(&program)?, &inputs, &scalars)?;
+        values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
+    }
+
+    fn compiler(&self) -> Arc<dyn Compile> {
+        self.builder.clone()
+    }
+
+    fn run(
+        &mut self,
+        program: &Program,
+        inputs: &mut Vec<Value>,
+        scalars: &[Scalar],
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        self.healthy()?;
+        let loaded = self.own(program)?;
+        self.check(&loaded.plan, inputs, scalars)?;
+        self.stats.programs_run += 1;
+        self.clock += 1;
+        let inputs: SmallVec<[&Value; 8]> = inputs.iter().collect();
+        self.best(loaded, &inputs, scalars)
+    }
+
+    fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
+        self.healthy()?;
+        self.memory.resident(value)?;
+        let mut bytes = vec![0; value.bytes()];
+        if !bytes.is_empty() {
+            let downloaded = self.memory.gpu.download(value.address() as u64, &mut bytes);
+            downloaded.map_err(|error| self.lost(error))?;
+        }
+        Ok(HostTensor::new(value.ty, bytes::Bytes::from(bytes))?)
+    }
+
+    fn stats(&self) -> EngineStats {
+        let device = self.memory.gpu.memory();
+        EngineStats {
+            kernels_compiled: self.builder.functions(),
+            compile_time: self.builder.time(),
+            cache_len: self.cache.len(),
+            live_bytes: self.memory.account.values(),
+            peak_bytes: self.memory.account.peak(),
+            pooled_bytes: device.reserved.saturating_sub(device.live),
+            ..self.stats
+        }
+    }
+
+    fn trim(&mut self) -> usize {
+        self.memory.trim()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// The least and the largest of what may be indices.
+fn range(data: &HostTensor) -> Option<(i64, i64)> {
+    let n = data.ty().shape.numel();
+    if data.ty().dtype != DType::I64 || n > RANGED {
+        return None;
+    }
+    let words = data.bytes().chunks_exact(8).filter_map(|word| word.try_into().ok());
+    let range = |(least, most): (i64, i64), v: i64| (least.min(v), most.max(v));
+    let (least, most) = words.map(i64::from_le_bytes).fold((i64::MAX, i64::MIN), range);
+    Some(if n == 0 { (0, -1) } else { (least, most) })
+}

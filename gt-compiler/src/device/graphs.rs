@@ -1,0 +1,242 @@
+//! The graphs of one program: which one fits a call, and when to capture another.
+//!
+//! A graph holds the addresses it was captured with. Inputs that lie where they lay before (parameters and optimizer state, updated in
+//! place) are *bound*: the graph reads and overwrites them where they are. The others (batches) are *copied* into blocks of the graph's own
+//! before a replay. A result that is not in place is made in a block of the graph's own, and that block itself is lent out as the value;
+//! where the value of the last replay is still held when the next one comes, the result is copied out from then on.
+//!
+//! This file decides; `replay` talks to the device.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{
+    gpu::Gpu,
+    memory::{Charge, Memory, is_sole},
+    plan::Plan,
+};
+use crate::{engine::Value, native::BufferId};
+
+/// Runs step by step before a capture: the first may find its inputs wherever instructions left them, the second is the first on the
+/// results of the first, the third is the first whose inputs can be compared with those of a run like it. By then every function is loaded
+/// and every library has its workspace, neither of which may happen during a capture.
+const WARM: usize = 2;
+/// Graphs of one program, for as many sets of bound addresses: sessions that share it.
+const MOST_GRAPHS: usize = 4;
+/// Captures a program may have for nothing; beyond, one for so many replays.
+const FREE_CAPTURES: usize = 8;
+const REPLAYS_A_CAPTURE: u64 = 64;
+/// Runs whose addresses are remembered.
+const HISTORY: usize = 8;
+/// Inputs larger than this are never copied while their addresses may still settle.
+const COPIED: usize = 32 << 20;
+
+/// The graphs of a program, and what is known of its calls.
+pub(super) struct Graphs<G: Gpu> {
+    all: Vec<Captured<G>>,
+    /// Addresses of the inputs of the last runs that were no replays.
+    history: Vec<SmallVec<[u64; 8]>>,
+    /// Runs since a graph was captured or fitted.
+    misses: usize,
+    captures: usize,
+    replays: u64,
+    /// Inputs found elsewhere while the others stayed.
+    moving: Vec<bool>,
+    /// Results that were still held when the next replay came, by buffer.
+    pub(super) held: Vec<BufferId>,
+    /// Why this program is not captured.
+    refused: Option<String>,
+    /// The reason told last.
+    pub(super) told: String,
+}
+
+impl<G: Gpu> Default for Graphs<G> {
+    fn default() -> Graphs<G> {
+        Graphs {
+            all: Vec::new(),
+            history: Vec::new(),
+            misses: 0,
+            captures: 0,
+            replays: 0,
+            moving: Vec::new(),
+            held: Vec::new(),
+            refused: None,
+            told: String::new(),
+        }
+    }
+}
+
+/// A graph, its memory, and the calls it fits.
+pub(super) struct Captured<G: Gpu> {
+    pub(super) graph: G::Graph,
+    /// Of each input.
+    pub(super) feeds: Vec<Feed<G>>,
+    /// Of each buffer made for the caller.
+    pub(super) outs: Vec<(BufferId, Out<G>)>,
+    pub(super) words_at: u64,
+    /// When it was last used, in runs of the engine.
+    pub(super) used: u64,
+    /// What its temporary buffers and its words lie in.
+    pub(super) _arena: Option<Arc<G::Block>>,
+    pub(super) _charge: Charge,
+}
+
+/// How an input gets into a graph.
+pub(super) enum Feed<G: Gpu> {
+    /// It lies there; `taken` when a result takes its memory.
+    Bound { at: u64, taken: bool },
+    /// It is copied there.
+    Copied(Arc<G::Block>),
+    /// No step reads it.
+    Unread,
+}
+
+/// How a result gets out of a graph.
+pub(super) enum Out<G: Gpu> {
+    /// It is made in the memory of this input.
+    InPlace(usize),
+    /// It is made in this block, which is lent out.
+    Lent(Arc<G::Block>),
+    /// It is made in this block and copied out.
+    Copied(Arc<G::Block>),
+}
+
+/// What to do with a call.
+pub(super) enum Choice {
+    Replay(usize),
+    Capture,
+    /// Step by step; the reason, where it is not that the program is still warming up.
+    Plain(Option<String>),
+}
+
+impl<G: Gpu> Graphs<G> {
+    /// Decides about a call.
+    pub(super) fn choose(&mut self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Choice {
+        if let Some(n) = self.all.iter().position(|graph| graph.fits(inputs)) {
+            let Some(out) = self.all[n].conflict(memory, plan, inputs) else {
+                self.misses = 0;
+                self.replays += 1;
+                return Choice::Replay(n);
+            };
+            self.all.remove(n);
+            self.held.push(out);
+            self.misses = WARM;
+            return Choice::Plain(Some(
+                "a result of the last replay is still held; it is copied out from now on".into(),
+            ));
+        }
+        self.miss(inputs);
+        if let Some(reason) = &self.refused {
+            return Choice::Plain(Some(reason.clone()));
+        }
+        if self.misses <= WARM {
+            let known = !self.all.is_empty();
+            return Choice::Plain(known.then(|| "inputs lie elsewhere than in any graph".into()));
+        }
+        let spent = self.captures.saturating_sub(FREE_CAPTURES) as u64;
+        if self.captures >= FREE_CAPTURES && spent >= self.replays / REPLAYS_A_CAPTURE {
+            return Choice::Plain(Some("inputs move too often to be captured".into()));
+        }
+        Choice::Capture
+    }
+
+    fn miss(&mut self, inputs: &[&Value]) {
+        self.misses += 1;
+        self.moving.resize(inputs.len(), false);
+        // Where most inputs lie as in a graph, the others are those that move.
+        let moved = |graph: &Captured<G>| graph.moved(inputs).count();
+        if let Some(nearest) = self.all.iter().min_by_key(|graph| moved(graph)) {
+            let bound = nearest.feeds.iter().filter(|f| matches!(f, Feed::Bound { .. })).count();
+            if 2 * moved(nearest) <= bound || self.captures >= MOST_GRAPHS {
+                for i in nearest.moved(inputs).collect::<SmallVec<[usize; 8]>>() {
+                    self.moving[i] = true;
+                }
+            }
+        }
+    }
+
+    /// Remembers where the inputs of a run lay.
+    pub(super) fn note(&mut self, inputs: &[&Value]) {
+        if self.history.len() == HISTORY {
+            self.history.remove(0);
+        }
+        self.history.push(inputs.iter().map(|v| v.address() as u64).collect());
+    }
+
+    /// Which inputs a graph captured now would bind: those that lie where they lay in the most similar of the last runs.
+    pub(super) fn bound(&self, plan: &Plan, inputs: &[&Value]) -> SmallVec<[bool; 8]> {
+        let same = |old: &[u64], i: usize| old.get(i) == Some(&(inputs[i].address() as u64));
+        let agreeing = |old: &&SmallVec<[u64; 8]>| {
+            (0..inputs.len()).filter(|&i| same(old, i)).map(|i| 1 + plan.sizes[i]).sum::<usize>()
+        };
+        // The last of equals: the most recent.
+        let nearest = self.history.iter().max_by_key(agreeing);
+        let stays = |i: usize| nearest.is_some_and(|old| same(old, i)) && !self.moving[i];
+        (0..inputs.len()).map(|i| stays(i) || plan.sizes[i] > COPIED).collect()
+    }
+
+    pub(super) fn get(&mut self, n: usize) -> &mut Captured<G> {
+        &mut self.all[n]
+    }
+
+    /// Adds a graph, in place of the one used longest ago if there are many.
+    pub(super) fn add(&mut self, graph: Captured<G>) -> usize {
+        if self.all.len() >= MOST_GRAPHS {
+            self.drop_oldest();
+        }
+        (self.misses, self.captures) = (0, self.captures + 1);
+        self.all.push(graph);
+        self.all.len() - 1
+    }
+
+    pub(super) fn refuse(&mut self, reason: String) {
+        self.refused = Some(reason);
+    }
+
+    /// When the graph used longest ago was used.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.all.iter().map(|graph| graph.used).min()
+    }
+
+    pub(super) fn drop_oldest(&mut self) {
+        if let Some(n) = (0..self.all.len()).min_by_key(|&n| self.all[n].used) {
+            self.all.remove(n);
+        }
+    }
+}
+
+impl<G: Gpu> Captured<G> {
+    /// Whether the bound inputs lie where they are bound, and those overwritten are nobody else's.
+    fn fits(&self, inputs: &[&Value]) -> bool {
+        self.moved(inputs).next().is_none()
+            && self.feeds.iter().zip(inputs).all(|(feed, value)| match feed {
+                Feed::Bound { taken: true, .. } => is_sole(value),
+                Feed::Bound { taken: false, .. } | Feed::Copied(_) | Feed::Unread => true,
+            })
+    }
+
+    fn moved<'a>(&'a self, inputs: &'a [&Value]) -> impl Iterator<Item = usize> + 'a {
+        let feeds = self.feeds.iter().zip(inputs).enumerate();
+        feeds.filter_map(|(i, (feed, value))| match feed {
+            Feed::Bound { at, .. } => (*at != value.address() as u64).then_some(i),
+            Feed::Copied(_) | Feed::Unread => None,
+        })
+    }
+
+    /// A result whose block somebody holds, other than as an input that is copied before the block is written and not needed afterwards.
+    fn conflict(&self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Option<BufferId> {
+        let gives_up = |i: usize, block: &Arc<G::Block>| {
+            plan.donated[i]
+                && is_sole(inputs[i])
+                && !matches!(self.feeds[i], Feed::Bound { .. })
+                && memory.resident(inputs[i]).is_ok_and(|held| Arc::ptr_eq(&held.block, block))
+        };
+        self.outs.iter().find_map(|(id, out)| {
+            let Out::Lent(block) = out else { return None };
+            let others = Arc::strong_count(block) - 1;
+            let given = || (0..inputs.len()).filter(|&i| gives_up(i, block)).count();
+            (others > 0 && others > given()).then_some(*id)
+        })
+    }
+}

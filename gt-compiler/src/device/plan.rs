@@ -1,0 +1,224 @@
+//! A program as a straight list of steps: what is launched on which buffers, and where every buffer lies.
+//!
+//! A plan is data and knows no device. Its temporary buffers lie in one arena, whose end holds the *words*: the scalars of all steps, which
+//! kernels read through a pointer, and two error words for each step that may meet an index outside its axis. Results have blocks of their
+//! own, or take those of donated inputs, after the last step that can fail.
+
+use std::collections::BTreeMap;
+
+use gt_ir::{Graph, Op, Scalar, Type};
+use smallvec::SmallVec;
+
+use super::{gpu::Work, place};
+use crate::{
+    engine::EngineError,
+    native::{BufferId, Fold, MatMul, Piece, Place, Routine, ScalarArg, Schedule, scalar},
+};
+
+/// What a device runs.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) inputs: Vec<Type>,
+    pub(super) n_scalars: usize,
+    pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
+    /// Bytes of each buffer.
+    pub(super) sizes: Vec<usize>,
+    pub(super) places: Vec<Place>,
+    /// The first step that writes each buffer; none is one past the last.
+    pub(super) first_write: Vec<usize>,
+    /// Whether a step reads each input.
+    pub(super) is_read: Vec<bool>,
+    /// Whether nobody needs each input after a run.
+    pub(super) donated: Vec<bool>,
+    pub(super) steps: Vec<Step>,
+    /// What the functions of launches compute.
+    pub(super) works: Vec<Work>,
+    /// The scalars of all steps.
+    pub(super) table: Vec<ScalarArg>,
+    pub(super) checks: Vec<Check>,
+    /// Bytes of the arena, the words included, which begin at `words`.
+    pub(super) arena: usize,
+    pub(super) words: usize,
+}
+
+/// One thing the host asks the device for.
+#[derive(Debug)]
+pub(super) enum Step {
+    Launch {
+        function: usize,
+        buffers: SmallVec<[BufferId; 4]>,
+        /// The first word of its scalars.
+        scalars: usize,
+        /// The first of its error words; any where it has none.
+        errors: usize,
+    },
+    Product(Box<MatMul>),
+}
+
+/// A step that may find an index outside its axis.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) step: usize,
+    op: String,
+    axis: usize,
+    pub(super) size: usize,
+    /// The input the indices are, if they are one as it came.
+    pub(super) input: Option<usize>,
+}
+
+impl Check {
+    pub(super) fn error(&self, index: i64) -> EngineError {
+        EngineError::Index { op: self.op.clone(), index, axis: self.axis, size: self.size }
+    }
+}
+
+/// Bytes of a word.
+pub(super) const WORD: usize = 8;
+
+impl Plan {
+    /// The plan of a scheduled graph.
+    pub(super) fn new(
+        graph: &Graph,
+        schedule: Schedule,
+        donated: &[bool],
+    ) -> Result<Plan, EngineError> {
+        let Schedule { pieces, sizes, outputs } = schedule;
+        let mut plan = Plan {
+            inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
+            n_scalars: graph.slots().len(),
+            outputs,
+            sizes,
+            ..Plan::default()
+        };
+        let pieces: Vec<Piece> = pieces.into_iter().filter(|p| !is_empty(p)).collect();
+        let mut known = BTreeMap::new();
+        for piece in &pieces {
+            plan.push(piece, &mut known)?;
+        }
+        place::place(&mut plan, &pieces, donated);
+        Ok(plan)
+    }
+
+    fn push(
+        &mut self,
+        piece: &Piece,
+        known: &mut BTreeMap<Vec<u8>, usize>,
+    ) -> Result<(), EngineError> {
+        let (work, buffers, scalars) = match piece {
+            Piece::MatMul(work) => {
+                self.steps.push(Step::Product(work.clone()));
+                return Ok(());
+            }
+            Piece::Kernel(k) => {
+                let work = Work::Kernel { spec: Box::new(k.spec.clone()), cut: k.cut };
+                (work, k.buffers.clone(), &k.scalars[..])
+            }
+            Piece::Fold(f) => {
+                (Work::Fold(arguments_of_fold(f)), SmallVec::from_slice(&[f.from, f.out]), &[][..])
+            }
+            Piece::Routine(r) => {
+                let buffers = r.inputs.iter().map(|(b, _)| *b).chain([r.out]).collect();
+                (Work::Routine(Box::new(arguments_of_routine(r))), buffers, &r.scalars[..])
+            }
+        };
+        let function = self.function(work, known)?;
+        let (scalars, errors) = (self.scalars(scalars), 2 * self.checks.len());
+        if let Piece::Routine(r) = piece {
+            self.checks.extend(check(r, self.steps.len(), self.inputs.len()));
+        }
+        self.steps.push(Step::Launch { function, buffers, scalars, errors });
+        Ok(())
+    }
+
+    /// The number of a function; equal works have one.
+    fn function(
+        &mut self,
+        work: Work,
+        known: &mut BTreeMap<Vec<u8>, usize>,
+    ) -> Result<usize, EngineError> {
+        let spelled =
+            postcard::to_stdvec(&work).map_err(|e| EngineError::Codegen(e.to_string()))?;
+        let number = *known.entry(spelled).or_insert(self.works.len());
+        if number == self.works.len() {
+            self.works.push(work);
+        }
+        Ok(number)
+    }
+
+    /// The first word of these scalars.
+    fn scalars(&mut self, scalars: &[ScalarArg]) -> usize {
+        if scalars.is_empty() {
+            return 0;
+        }
+        let found = self.table.windows(scalars.len()).position(|w| w == scalars);
+        found.unwrap_or_else(|| {
+            self.table.extend_from_slice(scalars);
+            self.table.len() - scalars.len()
+        })
+    }
+
+    /// Number of words of a run: scalars, then error words.
+    pub(super) fn n_words(&self) -> usize {
+        self.table.len() + 2 * self.checks.len()
+    }
+
+    /// The words of a run as it begins.
+    pub(super) fn fill_words(&self, scalars: &[Scalar], words: &mut Vec<u64>) {
+        words.clear();
+        words.extend(self.table.iter().map(|arg| scalar(*arg, scalars)));
+        words.resize(self.n_words(), 0);
+    }
+
+    /// The number of steps up to the last that may fail; nothing given is overwritten among them.
+    pub(super) fn barrier(&self) -> usize {
+        self.checks.last().map_or(0, |check| check.step + 1)
+    }
+
+    /// The buffers made anew for the caller, each once, with the donated input whose memory they may take.
+    pub(super) fn made(&self) -> impl Iterator<Item = (BufferId, Option<usize>)> + '_ {
+        let outputs = self.outputs.iter().enumerate();
+        outputs.filter_map(|(i, (id, _))| match self.places[id.index()] {
+            Place::Output { donor } if self.outputs[..i].iter().all(|(b, _)| b != id) => {
+                Some((*id, donor.map(|d| d as usize)))
+            }
+            Place::Output { .. } | Place::Input(_) | Place::Arena(_) | Place::Nowhere => None,
+        })
+    }
+}
+
+/// A fold with its buffers numbered by argument.
+fn arguments_of_fold(fold: &Fold) -> Fold {
+    Fold { from: BufferId(0), out: BufferId(1), ..fold.clone() }
+}
+
+/// A routine with its buffers numbered by argument.
+fn arguments_of_routine(routine: &Routine) -> Routine {
+    let mut numbered = routine.clone();
+    let inputs = numbered.inputs.iter_mut().zip(0..);
+    inputs.for_each(|((buffer, _), n)| *buffer = BufferId(n));
+    numbered.scalars.iter_mut().for_each(|s| *s = ScalarArg::Bits(0));
+    numbered.out = BufferId(numbered.inputs.len() as u32);
+    numbered
+}
+
+/// Pieces without elements ask for nothing.
+fn is_empty(piece: &Piece) -> bool {
+    match piece {
+        Piece::MatMul(m) => m.m * m.n * m.batch.iter().product::<usize>() == 0,
+        Piece::Routine(r) => r.out_ty.shape.numel() == 0,
+        Piece::Kernel(k) => k.spec.parallel_len() == 0,
+        Piece::Fold(f) => f.len == 0,
+    }
+}
+
+fn check(routine: &Routine, step: usize, n_inputs: usize) -> Option<Check> {
+    let axis = match routine.op {
+        Op::Gather(axis) | Op::IndexSelect(axis) | Op::ScatterAdd(axis) | Op::IndexAdd(axis) => {
+            usize::from(axis.0)
+        }
+        _ => return None,
+    };
+    let ((index, _), (_, indexed)) = (routine.inputs.get(1)?, routine.inputs.first()?);
+    let input = Some(index.index()).filter(|i| *i < n_inputs);
+    Some(Check { step, op: routine.op.to_string(), axis, size: indexed.shape.sizes()[axis], input })
+}

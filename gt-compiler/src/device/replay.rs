@@ -1,0 +1,194 @@
+//! Captures graphs of a program and replays them.
+//!
+//! Guarantees: a replay is what the steps would be, bit for bit; it says one upload of scalars, the copies of moving inputs and one launch
+//! to the device, and allocates what outlives it before. A capture that fails has run nothing. A failure of a replay itself is the end of
+//! the device, which has overwritten parameters by then.
+
+use gt_ir::Scalar;
+use smallvec::SmallVec;
+
+use super::{
+    gpu::Gpu,
+    graphs::{Captured, Feed, Graphs, Out},
+    memory::{Memory, is_sole},
+    plan::Plan,
+    program::Loaded,
+    run::{Failure, Frame, Home, Homes, needs_check, results},
+};
+use crate::{
+    engine::{EngineError, Value},
+    native::BufferId,
+};
+
+/// Captures the program for calls like this one. The error is the reason why it cannot be.
+pub(super) fn capture<G: Gpu>(
+    memory: &mut Memory<G>,
+    frame: &mut Frame,
+    loaded: &Loaded<G>,
+    graphs: &Graphs<G>,
+    inputs: &[&Value],
+) -> Result<Captured<G>, EngineError> {
+    let plan = &loaded.plan;
+    let bound = graphs.bound(plan, inputs);
+    let outs = outs(memory, plan, graphs, inputs, &bound)?;
+    let feeds = feeds(memory, plan, inputs, &bound, &outs)?;
+    let arena = match plan.arena {
+        0 => None,
+        bytes => Some(memory.alloc(bytes)?),
+    };
+    let start = arena.as_ref().map_or(0, |block| memory.address(block));
+    let input = |i: usize| match &feeds[i] {
+        Feed::Bound { at, .. } => *at,
+        Feed::Copied(block) => memory.address(block),
+        Feed::Unread => inputs[i].address() as u64,
+    };
+    frame.place(&memory.gpu, plan, start, input, &homes(&outs));
+    let graph = record(&memory.gpu, frame, loaded)?;
+    let charge = memory.charge(bytes(plan, &bound, &outs));
+    Ok(Captured {
+        graph,
+        feeds,
+        outs,
+        words_at: frame.words_at,
+        used: 0,
+        _arena: arena,
+        _charge: charge,
+    })
+}
+
+/// Bytes of memory a graph of these would hold.
+fn bytes<G: Gpu>(plan: &Plan, bound: &[bool], outs: &[(BufferId, Out<G>)]) -> usize {
+    let copied = (0..bound.len()).filter(|&i| !bound[i] && plan.is_read[i]).map(|i| plan.sizes[i]);
+    let own = outs.iter().filter(|(_, out)| !matches!(out, Out::InPlace(_)));
+    plan.arena + copied.sum::<usize>() + own.map(|(id, _)| plan.sizes[id.index()]).sum::<usize>()
+}
+
+/// The most bytes a graph of the program would hold.
+pub(super) fn most_bytes(plan: &Plan) -> usize {
+    let made: usize = plan.made().map(|(id, _)| plan.sizes[id.index()]).sum();
+    plan.arena + made + plan.sizes[..plan.inputs.len()].iter().sum::<usize>()
+}
+
+fn record<G: Gpu>(gpu: &G, frame: &mut Frame, loaded: &Loaded<G>) -> Result<G::Graph, EngineError> {
+    gpu.begin_capture()?;
+    let recorded = (0..loaded.plan.steps.len()).try_for_each(|step| frame.step(gpu, loaded, step));
+    let graph = gpu.end_capture();
+    recorded.and(graph)
+}
+
+fn outs<G: Gpu>(
+    memory: &mut Memory<G>,
+    plan: &Plan,
+    graphs: &Graphs<G>,
+    inputs: &[&Value],
+    bound: &[bool],
+) -> Result<Vec<(BufferId, Out<G>)>, EngineError> {
+    let mut outs = Vec::new();
+    for (id, donor) in plan.made() {
+        let out = match donor.filter(|&i| bound[i] && is_sole(inputs[i])) {
+            Some(i) => Out::InPlace(i),
+            None => {
+                let block = memory.alloc(plan.sizes[id.index()])?;
+                if graphs.held.contains(&id) { Out::Copied(block) } else { Out::Lent(block) }
+            }
+        };
+        outs.push((id, out));
+    }
+    Ok(outs)
+}
+
+fn feeds<G: Gpu>(
+    memory: &mut Memory<G>,
+    plan: &Plan,
+    inputs: &[&Value],
+    bound: &[bool],
+    outs: &[(BufferId, Out<G>)],
+) -> Result<Vec<Feed<G>>, EngineError> {
+    let feed = |i: usize| {
+        let taken = outs.iter().any(|(_, out)| matches!(out, Out::InPlace(by) if *by == i));
+        if !taken && !plan.is_read[i] {
+            return Ok(Feed::Unread);
+        }
+        if bound[i] {
+            return Ok(Feed::Bound { at: inputs[i].address() as u64, taken });
+        }
+        memory.alloc(plan.sizes[i]).map(Feed::Copied)
+    };
+    (0..inputs.len()).map(feed).collect()
+}
+
+/// The results' homes as the steps see them.
+fn homes<G: Gpu>(outs: &[(BufferId, Out<G>)]) -> Homes<G> {
+    let home = |(id, out): &(BufferId, Out<G>)| match out {
+        Out::InPlace(i) => (*id, Home::Donor(*i)),
+        Out::Lent(block) | Out::Copied(block) => (*id, Home::Fresh(block.clone())),
+    };
+    outs.iter().map(home).collect()
+}
+
+/// Whether a graph of the program may run before its indices are known to be good.
+pub(super) fn may_run_ahead<G: Gpu>(memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> bool {
+    plan.made().all(|(_, donor)| donor.is_none()) || !needs_check(memory, plan, inputs)
+}
+
+/// Replays a graph that fits the call.
+pub(super) fn replay<G: Gpu>(
+    memory: &mut Memory<G>,
+    frame: &mut Frame,
+    plan: &Plan,
+    captured: &Captured<G>,
+    inputs: &[&Value],
+    scalars: &[Scalar],
+) -> Result<SmallVec<[Value; 4]>, Failure> {
+    let homes = receivers(memory, plan, captured).map_err(Failure::Clean)?;
+    let checks = needs_check(memory, plan, inputs);
+    plan.fill_words(scalars, &mut frame.words);
+    frame.words_at = captured.words_at;
+    enqueue(memory, frame, plan, captured, inputs, &homes).map_err(Failure::Broken)?;
+    if checks && let Some(error) = frame.index_error(&memory.gpu, plan).map_err(Failure::Broken)? {
+        return Err(Failure::Clean(error));
+    }
+    results(memory, plan, inputs, &homes).map_err(Failure::Broken)
+}
+
+/// Where the caller finds the results: in place, in a lent block, or in a fresh one.
+fn receivers<G: Gpu>(
+    memory: &mut Memory<G>,
+    plan: &Plan,
+    captured: &Captured<G>,
+) -> Result<Homes<G>, EngineError> {
+    let mut homes = Homes::new();
+    for (id, out) in &captured.outs {
+        let home = match out {
+            Out::InPlace(i) => Home::Donor(*i),
+            Out::Lent(block) => Home::Fresh(block.clone()),
+            Out::Copied(_) => Home::Fresh(memory.alloc(plan.sizes[id.index()])?),
+        };
+        homes.push((*id, home));
+    }
+    Ok(homes)
+}
+
+fn enqueue<G: Gpu>(
+    memory: &Memory<G>,
+    frame: &Frame,
+    plan: &Plan,
+    captured: &Captured<G>,
+    inputs: &[&Value],
+    homes: &Homes<G>,
+) -> Result<(), EngineError> {
+    let gpu = &memory.gpu;
+    for (i, feed) in captured.feeds.iter().enumerate() {
+        if let Feed::Copied(block) = feed {
+            gpu.copy(inputs[i].address() as u64, gpu.address(block), plan.sizes[i])?;
+        }
+    }
+    frame.upload_words(gpu)?;
+    gpu.replay(&captured.graph)?;
+    for ((id, out), (_, home)) in captured.outs.iter().zip(homes) {
+        if let (Out::Copied(from), Home::Fresh(to)) = (out, home) {
+            gpu.copy(gpu.address(from), gpu.address(to), plan.sizes[id.index()])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Runs a plan step by step: memory first, then everything onto the stream.
+//!
+//! Guarantees: all memory of a run is there before its first step, so what fails for want of memory has changed nothing; nothing waits
+//! but a check of indices, which stands before the first step that overwrites something given. Nothing is allocated, locked or looked up
+//! by hash between steps.
+
+use std::{ops::Range, sync::Arc};
+
+use gt_ir::Scalar;
+use smallvec::SmallVec;
+
+use super::{
+    gpu::Gpu,
+    memory::{Memory, is_out_of_memory, is_sole},
+    plan::{Plan, Step, WORD},
+    program::Loaded,
+};
+use crate::{
+    engine::{EngineError, Value},
+    native::{BufferId, Place},
+};
+
+/// Where the buffers of a run lie, and what it says to the device; kept from run to run so that nothing is allocated.
+#[derive(Default)]
+pub(super) struct Frame {
+    /// Of each buffer.
+    pub(super) addresses: Vec<u64>,
+    /// Where the words lie, and what they are.
+    pub(super) words_at: u64,
+    pub(super) words: Vec<u64>,
+    args: Vec<u64>,
+}
+
+/// The memory a result is made in.
+pub(super) enum Home<G: Gpu> {
+    Fresh(Arc<G::Block>),
+    Donor(usize),
+}
+
+pub(super) type Homes<G> = SmallVec<[(BufferId, Home<G>); 4]>;
+
+/// Why a run ended early.
+pub(super) enum Failure {
+    /// Everything given is as it was.
+    Clean(EngineError),
+    /// The device can no longer be trusted.
+    Broken(EngineError),
+}
+
+impl Frame {
+    /// Places buffers: inputs and results as told, the rest in an arena that begins at `arena`.
+    pub(super) fn place<G: Gpu>(
+        &mut self,
+        gpu: &G,
+        plan: &Plan,
+        arena: u64,
+        input: impl Fn(usize) -> u64,
+        homes: &Homes<G>,
+    ) {
+        self.addresses.clear();
+        self.addresses.extend(plan.places.iter().map(|place| match place {
+            Place::Input(i) => input(*i as usize),
+            Place::Arena(at) => arena + *at as u64,
+            Place::Output { .. } | Place::Nowhere => 0,
+        }));
+        for (id, home) in homes {
+            self.addresses[id.index()] = match home {
+                Home::Fresh(block) => gpu.address(block),
+                Home::Donor(i) => input(*i),
+            };
+        }
+        self.words_at = arena + plan.words as u64;
+    }
+
+    pub(super) fn upload_words<G: Gpu>(&self, gpu: &G) -> Result<(), EngineError> {
+        if self.words.is_empty() {
+            return Ok(());
+        }
+        gpu.upload(bytemuck::cast_slice(&self.words), self.words_at)
+    }
+
+    /// Asks the device for a step.
+    pub(super) fn step<G: Gpu>(
+        &mut self,
+        gpu: &G,
+        loaded: &Loaded<G>,
+        step: usize,
+    ) -> Result<(), EngineError> {
+        let at = |addresses: &[u64], b: BufferId| addresses[b.index()];
+        match &loaded.plan.steps[step] {
+            Step::Launch { function, buffers, scalars, errors } => {
+                self.args.clear();
+                self.args.extend(buffers.iter().map(|b| at(&self.addresses, *b)));
+                let word = |n: usize| self.words_at + (n * WORD) as u64;
+                self.args.extend([word(*scalars), word(loaded.plan.table.len() + *errors)]);
+                gpu.launch(&loaded.functions[*function], &self.args)
+            }
+            Step::Product(work) => {
+                let [lhs, rhs, out] =
+                    [work.lhs.buffer, work.rhs.buffer, work.out].map(|b| at(&self.addresses, b));
+                gpu.product(work, lhs, rhs, out)
+            }
+        }
+    }
+
+    /// The error of the first step that met an index outside its axis.
+    pub(super) fn index_error<G: Gpu>(
+        &self,
+        gpu: &G,
+        plan: &Plan,
+    ) -> Result<Option<EngineError>, EngineError> {
+        let mut words: SmallVec<[u64; 16]> = SmallVec::from_elem(0, 2 * plan.checks.len());
+        let at = self.words_at + (plan.table.len() * WORD) as u64;
+        gpu.download(at, bytemuck::cast_slice_mut(&mut words))?;
+        let found = plan.checks.iter().zip(words.chunks_exact(2));
+        let mut found = found.filter(|(_, words)| words[0] != 0);
+        Ok(found.next().map(|(check, words)| check.error(words[1] as i64)))
+    }
+}
+
+/// Whether the device has to say if an index was outside its axis: not where the host knows the indices.
+pub(super) fn needs_check<G: Gpu>(memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> bool {
+    let is_known = |input: usize, size: usize| {
+        let range = memory.resident(inputs[input]).ok().and_then(|resident| resident.range());
+        range.is_some_and(|(least, most)| least >= 0 && most < size as i64)
+    };
+    plan.checks.iter().any(|check| !check.input.is_some_and(|i| is_known(i, check.size)))
+}
+
+/// Runs a program whose call has been checked against it.
+pub(super) fn run<G: Gpu>(
+    memory: &mut Memory<G>,
+    frame: &mut Frame,
+    loaded: &Loaded<G>,
+    inputs: &[&Value],
+    scalars: &[Scalar],
+) -> Result<SmallVec<[Value; 4]>, Failure> {
+    let plan = &loaded.plan;
+    let arena = match plan.arena {
+        0 => None,
+        bytes => Some(memory.alloc(bytes).map_err(Failure::Clean)?),
+    };
+    let homes = homes(memory, plan, inputs).map_err(Failure::Clean)?;
+    let start = arena.as_ref().map_or(0, |block| memory.address(block));
+    frame.place(&memory.gpu, plan, start, |i| inputs[i].address() as u64, &homes);
+    plan.fill_words(scalars, &mut frame.words);
+    frame.upload_words(&memory.gpu).map_err(Failure::Broken)?;
+    let (barrier, kept) = (plan.barrier(), first_overwrite(plan, &homes));
+    let checks = needs_check(memory, plan, inputs);
+    steps(memory, frame, loaded, 0..barrier, kept)?;
+    if checks && let Some(error) = frame.index_error(&memory.gpu, plan).map_err(Failure::Broken)? {
+        return Err(Failure::Clean(error));
+    }
+    steps(memory, frame, loaded, barrier..plan.steps.len(), kept)?;
+    results(memory, plan, inputs, &homes).map_err(Failure::Broken)
+}
+
+/// Enqueues steps. Where the device has no memory for one (a library's workspace), it is asked once more with nothing kept for later.
+fn steps<G: Gpu>(
+    memory: &mut Memory<G>,
+    frame: &mut Frame,
+    loaded: &Loaded<G>,
+    range: Range<usize>,
+    kept: usize,
+) -> Result<(), Failure> {
+    for step in range {
+        let mut done = frame.step(&memory.gpu, loaded, step);
+        if is_out_of_memory(&done) {
+            memory.trim();
+            done = frame.step(&memory.gpu, loaded, step);
+        }
+        let is_clean = is_out_of_memory(&done) && step <= kept;
+        done.map_err(|e| if is_clean { Failure::Clean(e) } else { Failure::Broken(e) })?;
+    }
+    Ok(())
+}
+
+/// The first step that overwrites an input.
+fn first_overwrite<G: Gpu>(plan: &Plan, homes: &Homes<G>) -> usize {
+    let taken = homes.iter().filter(|(_, home)| matches!(home, Home::Donor(_)));
+    let first = taken.map(|(id, _)| plan.first_write[id.index()]);
+    first.min().unwrap_or(plan.steps.len())
+}
+
+fn homes<G: Gpu>(
+    memory: &mut Memory<G>,
+    plan: &Plan,
+    inputs: &[&Value],
+) -> Result<Homes<G>, EngineError> {
+    let mut homes = Homes::new();
+    for (id, donor) in plan.made() {
+        let home = match donor.filter(|&i| is_sole(inputs[i])) {
+            Some(i) => Home::Donor(i),
+            None => Home::Fresh(memory.alloc(plan.sizes[id.index()])?),
+        };
+        homes.push((id, home));
+    }
+    Ok(homes)
+}
+
+/// The values of a run.
+pub(super) fn results<G: Gpu>(
+    memory: &Memory<G>,
+    plan: &Plan,
+    inputs: &[&Value],
+    homes: &Homes<G>,
+) -> Result<SmallVec<[Value; 4]>, EngineError> {
+    let mut made: SmallVec<[(BufferId, Value); 4]> = SmallVec::new();
+    for &(id, ty) in &plan.outputs {
+        let earlier = made.iter().find(|(b, _)| *b == id).map(|(_, v)| v.storage.clone());
+        let home = homes.iter().find(|(b, _)| *b == id).map(|(_, home)| home);
+        let value = match (plan.places[id.index()], earlier, home) {
+            (Place::Input(i), ..) => Value { ty, storage: inputs[i as usize].storage.clone() },
+            (_, Some(storage), _) => Value { ty, storage },
+            (_, None, Some(Home::Donor(i))) => {
+                memory.resident(inputs[*i])?.overwrite();
+                Value { ty, storage: inputs[*i].storage.clone() }
+            }
+            (_, None, Some(Home::Fresh(block))) => memory.value(ty, block.clone(), None),
+            (_, None, None) => {
+                return Err(EngineError::Codegen("an output has no buffer".into()));
+            }
+        };
+        made.push((id, value));
+    }
+    Ok(made.into_iter().map(|(_, value)| value).collect())
+}
