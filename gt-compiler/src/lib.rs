@@ -11,7 +11,7 @@ pub mod cost;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 #[cfg(feature = "torch")]
-mod device;
+pub mod device;
 mod egraph;
 pub mod engine;
 #[cfg(unix)]

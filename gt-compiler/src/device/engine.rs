@@ -318,6 +318,14 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     }
 }
 
+impl<G: Gpu> Drop for DeviceEngine<G> {
+    /// Values and programs may outlive their engine; its graphs do not, and nothing of it runs any more.
+    fn drop(&mut self) {
+        self.memory.drop_graphs();
+        let _ = self.memory.gpu.synchronize(); // a device that is lost has nothing to wait for
+    }
+}
+
 /// The least and the largest of what may be indices.
 fn range(data: &HostTensor) -> Option<(i64, i64)> {
     let n = data.ty().shape.numel();

@@ -38,7 +38,7 @@ pub(crate) trait Loader: Send + Sync + 'static {
     fn load(&self, works: &[Work]) -> Result<Vec<Self::Function>, EngineError>;
 }
 
-/// One device and one stream on it, owned by the thread of its engine.
+/// One device and one stream on it, owned by the thread of its engine. Functions and blocks may outlive it, graphs do not.
 pub(crate) trait Gpu: Send + 'static {
     /// A loaded function.
     type Function: Send + Sync + 'static;

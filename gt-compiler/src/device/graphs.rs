@@ -37,7 +37,7 @@ pub(super) struct Graphs<G: Gpu> {
     all: Vec<Captured<G>>,
     /// Addresses of the inputs of the last runs that were no replays.
     history: Vec<SmallVec<[u64; 8]>>,
-    /// Runs since a graph was captured or fitted.
+    /// Runs that no graph fitted since one was captured; those of other sessions may lie between.
     misses: usize,
     captures: usize,
     replays: u64,
@@ -115,7 +115,6 @@ impl<G: Gpu> Graphs<G> {
     pub(super) fn choose(&mut self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Choice {
         if let Some(n) = self.all.iter().position(|graph| graph.fits(inputs)) {
             let Some(out) = self.all[n].conflict(memory, plan, inputs) else {
-                self.misses = 0;
                 self.replays += 1;
                 return Choice::Replay(n);
             };

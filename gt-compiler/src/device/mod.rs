@@ -14,6 +14,9 @@ mod plan;
 mod program;
 mod replay;
 mod run;
+mod simulated;
+
+pub use simulated::{Counters, Faults, Simulation, SimulationConfig};
 
 #[allow(unused_imports, reason = "devices are built against it")]
 pub(crate) use {

@@ -1,6 +1,8 @@
 //! The native engine against the reference interpreter.
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
+#[cfg(feature = "torch")]
+mod device;
 mod limits;
 mod math;
 mod numerics;

@@ -42,8 +42,8 @@ fn coarsest(tape: &Tape) -> f64 {
 }
 
 /// One instruction at a time.
-fn eager(
-    engine: &mut Native,
+pub(crate) fn eager(
+    engine: &mut dyn Engine,
     tape: &Tape,
     data: &BTreeMap<ValueId, HostTensor>,
 ) -> Result<BTreeMap<ValueId, HostTensor>, EngineError> {

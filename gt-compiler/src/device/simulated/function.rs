@@ -1,0 +1,219 @@
+//! What a simulated device runs for a launch: the native engine's code for the same piece of work.
+//!
+//! Guarantees: before a kernel runs, the memory it will touch is found alive; its bits are those of the native engine.
+#![expect(unsafe_code, reason = "runs kernels on memory found by address")]
+
+use std::sync::{Mutex, PoisonError};
+
+use super::space::Space;
+use crate::{
+    device::gpu::Work,
+    engine::EngineError,
+    kernel::{Access, Compiler, Cut, Kernel, KernelSpec, Nest, Range},
+    native::{Fold, MatMul, Matrix, Routine, Single},
+};
+
+/// A function of a simulated device.
+pub(crate) enum Function {
+    Kernel(Box<KernelFunction>),
+    Fold(Fold),
+    Routine(Box<Routine>),
+}
+
+pub(crate) struct KernelFunction {
+    kernel: Kernel,
+    nest: Nest,
+    cut: Option<Cut>,
+    /// Bytes the kernel may touch of each buffer, from its start.
+    reach: Vec<usize>,
+    n_scalars: usize,
+    /// The buffer written, and bytes of a row of partial results.
+    out: usize,
+    row: usize,
+}
+
+/// Makes functions.
+pub(crate) struct Code(Mutex<Compiler>);
+
+impl Code {
+    pub(super) fn new() -> Result<Code, EngineError> {
+        Ok(Code(Mutex::new(Compiler::new()?)))
+    }
+
+    pub(super) fn function(&self, work: &Work) -> Result<Function, EngineError> {
+        match work {
+            Work::Kernel { spec, cut } => Ok(Function::Kernel(Box::new(self.kernel(spec, *cut)?))),
+            Work::Fold(fold) => Ok(Function::Fold(fold.clone())),
+            Work::Routine(routine) => Ok(Function::Routine(routine.clone())),
+        }
+    }
+
+    fn kernel(&self, spec: &KernelSpec, cut: Option<Cut>) -> Result<KernelFunction, EngineError> {
+        let nest = Nest::new(spec.clone());
+        let mut compiler = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let code = compiler.generate(&nest)?;
+        let kernel = compiler.load(std::slice::from_ref(&code))?.pop();
+        let kernel = kernel.ok_or_else(|| EngineError::Codegen("no kernel was loaded".into()))?;
+        let out = spec.stores.first().map_or(0, |store| usize::from(store.buffer));
+        let row = spec.parallel_len() * spec.buffers[out].size();
+        let mut reach = reach(spec);
+        if let Some(cut) = cut {
+            reach[out] = row * cut.n_chunks;
+        }
+        let n_scalars = spec.scalars.len();
+        Ok(KernelFunction { kernel, nest, cut, reach, n_scalars, out, row })
+    }
+}
+
+/// Bytes of each buffer up to the end of the last element a kernel touches.
+fn reach(spec: &KernelSpec) -> Vec<usize> {
+    let mut reach = vec![0; spec.buffers.len()];
+    let extents: Vec<usize> = spec.loops.iter().map(|l| l.extent).collect();
+    let stores = spec.stores.iter().map(|s| (s.buffer, &s.access));
+    for (buffer, access) in spec.loads().chain(stores) {
+        let buffer = usize::from(buffer);
+        reach[buffer] = reach[buffer].max(end(access, &extents) * spec.buffers[buffer].size());
+    }
+    reach
+}
+
+/// Elements up to the last that an access meets.
+fn end(access: &Access, extents: &[usize]) -> usize {
+    if extents.contains(&0) {
+        return 0;
+    }
+    let steps = access.strides.iter().zip(extents);
+    let last: i64 = steps.map(|(stride, extent)| (stride * (*extent as i64 - 1)).max(0)).sum();
+    (access.offset + last).max(0) as usize + 1
+}
+
+impl Function {
+    /// Runs it. `args` as [`crate::device::gpu::Gpu::launch`] has them.
+    pub(super) fn run(
+        &self,
+        space: &Space,
+        single: &Single,
+        args: &[u64],
+    ) -> Result<(), EngineError> {
+        match self {
+            Function::Kernel(kernel) => kernel.run(space, args),
+            Function::Fold(fold) => {
+                let [from, out, ..] = *args else { return Err(wrong_arguments()) };
+                let n = fold.n_chunks * fold.len * fold.dtype.size();
+                let addresses =
+                    [space.find(from, n)?, space.find(out, fold.len * fold.out_dtype.size())?];
+                // SAFETY: both were found alive for what the fold says, and nothing else runs.
+                unsafe { single.fold(fold, &addresses) };
+                Ok(())
+            }
+            Function::Routine(routine) => run_routine(routine, space, single, args),
+        }
+    }
+}
+
+fn wrong_arguments() -> EngineError {
+    EngineError::Device("a launch has the wrong number of arguments".into())
+}
+
+/// The words at an address.
+fn words(space: &Space, at: u64, n: usize) -> Result<Vec<u64>, EngineError> {
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    let from = space.find(at, 8 * n)?;
+    // SAFETY: so many bytes are alive there, and nothing writes them meanwhile.
+    let bytes = unsafe { std::slice::from_raw_parts(from, 8 * n) };
+    Ok(bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect())
+}
+
+impl KernelFunction {
+    fn run(&self, space: &Space, args: &[u64]) -> Result<(), EngineError> {
+        let [buffers @ .., scalars, _errors] = args else { return Err(wrong_arguments()) };
+        if buffers.len() != self.reach.len() {
+            return Err(wrong_arguments());
+        }
+        let found = buffers.iter().zip(&self.reach);
+        let found = found.map(|(at, bytes)| Ok(space.find(*at, *bytes)? as u64));
+        let mut host = found.collect::<Result<Vec<u64>, EngineError>>()?;
+        host.extend(words(space, *scalars, self.n_scalars)?);
+        let all = Range { start: 0, end: self.nest.parallel_extent() };
+        let extent = self.nest.reduce_extent();
+        let chunk = self.cut.map_or(extent.max(1), |cut| cut.chunk);
+        for i in 0..self.cut.map_or(1, |cut| cut.n_chunks) {
+            let mut own = host.clone();
+            own[self.out] += (i * self.row) as u64;
+            let range = Range { start: i * chunk, end: ((i + 1) * chunk).min(extent) };
+            // SAFETY: every buffer was found alive for all the kernel's accesses, and nothing else runs.
+            unsafe { self.kernel.call(&own, all, range) };
+        }
+        Ok(())
+    }
+}
+
+fn run_routine(
+    routine: &Routine,
+    space: &Space,
+    single: &Single,
+    args: &[u64],
+) -> Result<(), EngineError> {
+    let [buffers @ .., scalars, errors] = args else { return Err(wrong_arguments()) };
+    let types = routine.inputs.iter().map(|(_, ty)| ty).chain([&routine.out_ty]);
+    let found = buffers.iter().zip(types).map(|(at, ty)| space.find(*at, ty.bytes()));
+    let host = found.collect::<Result<Vec<*mut u8>, EngineError>>()?;
+    if host.len() != routine.inputs.len() + 1 {
+        return Err(wrong_arguments());
+    }
+    let scalars = words(space, *scalars, routine.scalars.len())?;
+    // SAFETY: every buffer was found alive for its type, and nothing else runs.
+    match unsafe { single.routine(routine, &host, &scalars) } {
+        // What a kernel does that meets an index outside its axis: it says so and goes on.
+        Err(EngineError::Index { index, .. }) => {
+            write(space, *errors, bytemuck::cast_slice(&[1, index as u64]))
+        }
+        done => done,
+    }
+}
+
+/// Copies bytes to the device.
+pub(super) fn write(space: &Space, at: u64, from: &[u8]) -> Result<(), EngineError> {
+    let to = space.find(at, from.len())?;
+    // SAFETY: so many bytes are alive there, none of them the host's.
+    unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    Ok(())
+}
+
+/// Copies bytes from the device.
+pub(super) fn read(space: &Space, at: u64, to: &mut [u8]) -> Result<(), EngineError> {
+    let from = space.find(at, to.len())?;
+    // SAFETY: so many bytes are alive there, none of them the host's.
+    unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+    Ok(())
+}
+
+/// Copies bytes within the device.
+pub(super) fn copy(space: &Space, from: u64, to: u64, bytes: usize) -> Result<(), EngineError> {
+    let (from, to) = (space.find(from, bytes)?, space.find(to, bytes)?);
+    // SAFETY: so many bytes are alive at both.
+    unsafe { to.copy_from(from, bytes) };
+    Ok(())
+}
+
+/// Computes a product.
+pub(super) fn product(
+    space: &Space,
+    single: &Single,
+    work: &MatMul,
+    [lhs, rhs, out]: [u64; 3],
+) -> Result<(), EngineError> {
+    let size = work.dtype.size();
+    let bytes = |of: &Matrix, rows: usize, columns: usize| {
+        let extents: Vec<usize> = work.batch.iter().copied().chain([rows, columns]).collect();
+        end(&of.access, &extents) * size
+    };
+    let n_out = work.batch.iter().product::<usize>() * work.m * work.n * size;
+    let sizes = [bytes(&work.lhs, work.m, work.k), bytes(&work.rhs, work.k, work.n), n_out];
+    let addresses =
+        [space.find(lhs, sizes[0])?, space.find(rhs, sizes[1])?, space.find(out, sizes[2])?];
+    // SAFETY: the memory was found alive for the product's accesses, and nothing else runs.
+    unsafe { single.product(work, addresses, sizes) }
+}
