@@ -18,6 +18,12 @@ pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// Runs `body` with tracking, inside [`no_grad`] too: PyTorch's `enable_grad`.
+pub fn enable_grad<R>(body: impl FnOnce() -> R) -> R {
+    let _guard = NoGrad::switch(true);
+    body()
+}
+
 /// Switches tracking off on this thread until it is dropped; the scope form of [`no_grad`].
 #[must_use = "tracking is switched on again when this is dropped"]
 pub struct NoGrad {
@@ -29,7 +35,12 @@ pub struct NoGrad {
 impl NoGrad {
     /// Switches tracking off.
     pub fn enter() -> NoGrad {
-        NoGrad { before: ENABLED.replace(false), _thread: PhantomData }
+        NoGrad::switch(false)
+    }
+
+    /// Switches tracking on or off until the guard is dropped.
+    pub(crate) fn switch(enabled: bool) -> NoGrad {
+        NoGrad { before: ENABLED.replace(enabled), _thread: PhantomData }
     }
 }
 
@@ -49,6 +60,7 @@ mod tests {
         no_grad(|| {
             assert!(!is_grad_enabled());
             no_grad(|| assert!(!is_grad_enabled()));
+            enable_grad(|| assert!(is_grad_enabled()));
             assert!(!is_grad_enabled());
         });
         let caught =

@@ -1,7 +1,7 @@
 //! The backward walk: from a loss to the leaves, newest instruction first.
 //!
 //! Guarantees: each node is visited once, after everything computed from it; leaves receive their gradients only if
-//! the whole walk succeeded; what is recorded is never tracked and stands at the line of the instruction it differentiates.
+//! the whole walk succeeded; what is recorded is tracked only where gradients of gradients are asked for, and stands at the line of the instruction it differentiates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,46 +11,109 @@ use gt_ir::{Emit, Loc, Op, OpError, Operand, OperandType, Scalar, Type, ValueId}
 use smallvec::SmallVec;
 
 use super::Retain;
-use super::node::{Edge, Leaf, Node, Saved};
-use crate::core::DynTensor;
-use crate::core::record::{NO_TYPE, record_plain};
-use crate::core::tensor::{Repr, Value};
+use super::custom::Call;
+use super::node::{Edge, Leaf, Node, Saved, edge, tensor};
+use crate::core::record::{NO_TYPE, record_plain, try_record};
+use crate::core::tensor::Value;
+use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
+use crate::no_grad::NoGrad;
 use crate::session::{Place, Session};
 
-/// Walks back from `loss`.
+/// Whether the gradients are tracked themselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// They are plain values.
+    First,
+    /// They have gradients in turn.
+    Higher,
+}
+
+/// Walks back from `loss` and adds the gradients to the leaves.
 pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> {
     let value = loss.0.hold();
     let (session, _) = value.place().map_err(Error::clone)?;
     let loc = session.loc(place);
-    let fail = |message: String| Error::new(ErrorKind::Gradient, message, loc);
     if value.ty.shape.numel() != 1 {
         let message = format!("backward: needs a single number, but the tensor is {}", value.ty);
-        return Err(fail(message).hint("reduce it first, with `.mean(..)` or `.sum(..)`"));
+        let error = Error::new(ErrorKind::Gradient, message, loc);
+        return Err(error.hint("reduce it first, with `.mean(..)` or `.sum(..)`"));
     }
-    let edge = match &loss.0 {
-        Repr::Plain(_) => {
-            let hint = "nothing it was computed from requires one: make a leaf with `.requires_grad()`, outside `no_grad`";
-            return Err(fail("backward: the tensor requires no gradient".to_owned()).hint(hint));
-        }
-        Repr::Tracked(_, node) => Edge::Node(node.clone()),
-        Repr::Variable(variable) => Edge::Leaf(variable.leaf.clone()),
-    };
-    let one = [Operand::Scalar(Scalar::F64(1.0))];
-    let types = [OperandType::Scalar(Scalar::F64(1.0))];
-    let seed = record_plain(session, &Op::Full(value.ty), &one, &types, loc)
-        .map_err(|e| Error::from_op(e, loc))?;
-    let emit = Recording { session, loc, known: Vec::new() };
-    let mut walk =
-        Walk { session, retain, loc, emit, nodes: BTreeMap::new(), leaves: BTreeMap::new() };
-    walk.deliver(edge, seed)?;
-    while let Some((_, (node, grad))) = walk.nodes.pop_last() {
-        walk.visit(&node, grad)?;
-    }
+    let mut walk = Walk::new(session, retain, Order::First, loc);
+    let edge = start("backward", loss, loc)?;
+    walk.go(edge, ones(session, value.ty, loc)?)?;
     walk.finish()
 }
 
-type Gradients = SmallVec<[Option<Arc<Value>>; 3]>;
+/// Walks back from `output`, whose gradient is `seed`, and hands out the gradients of `inputs`; leaves get none.
+pub(super) fn collect(
+    output: (&DynTensor, Option<&DynTensor>),
+    inputs: &[&DynTensor],
+    (retain, order): (Retain, Order),
+    place: Place,
+) -> Result<Vec<DynTensor>> {
+    let (output, seed) = output;
+    let value = output.0.hold();
+    let (session, _) = value.place().map_err(Error::clone)?;
+    let loc = session.loc(place);
+    let seed = match seed {
+        Some(seed) => seed_of(seed, value.ty, order, loc)?,
+        None => ones(session, value.ty, loc)?,
+    };
+    let mut walk = Walk::new(session, retain, order, loc);
+    let mut edges = Vec::new();
+    for input in inputs {
+        edges.push(start("grad", input, loc)?);
+    }
+    walk.wanted = edges.iter().filter_map(|e| Some((node_of(e)?.output, None))).collect();
+    walk.go(start("grad", output, loc)?, seed)?;
+    let taken = edges.iter().zip(inputs).map(|(edge, input)| {
+        let found = match edge {
+            Edge::Node(node) => walk.wanted.get(&node.output).cloned().flatten(),
+            Edge::Leaf(leaf) => walk.leaves.get(&leaf.order).map(|(_, grad)| grad.clone()),
+        };
+        Ok(found.unwrap_or_else(|| input.detach().zeros_like()))
+    });
+    taken.collect()
+}
+
+fn node_of(edge: &Edge) -> Option<&Arc<Node>> {
+    match edge {
+        Edge::Node(node) => Some(node),
+        Edge::Leaf(_) => None,
+    }
+}
+
+/// Where a walk from this tensor starts, and where one to it ends.
+fn start(what: &str, tensor: &DynTensor, loc: Loc) -> Result<Edge> {
+    edge(tensor).ok_or_else(|| {
+        if let Some(error) = tensor.error() {
+            return error;
+        }
+        let hint = "nothing it was computed from requires one: make a leaf with `.requires_grad()`, outside `no_grad`";
+        let message = format!("{what}: the tensor requires no gradient");
+        Error::new(ErrorKind::Gradient, message, loc).hint(hint)
+    })
+}
+
+fn ones(session: &Session, ty: Type, loc: Loc) -> Result<DynTensor> {
+    let one = [Operand::Scalar(Scalar::F64(1.0))];
+    let types = [OperandType::Scalar(Scalar::F64(1.0))];
+    record_plain(session, &Op::Full(ty), &one, &types, loc)
+        .map(DynTensor::plain)
+        .map_err(|e| Error::from_op(e, loc))
+}
+
+/// The gradient somebody gave for an output of this type.
+fn seed_of(seed: &DynTensor, ty: Type, order: Order, loc: Loc) -> Result<DynTensor> {
+    if seed.dtype() != ty.dtype || !seed.shape().same_sizes(&ty.shape) {
+        let message = format!("grad: the output is {ty}, but its gradient is {}", seed.ty());
+        return Err(seed.error().unwrap_or_else(|| Error::new(ErrorKind::Gradient, message, loc)));
+    }
+    Ok(if order == Order::Higher { seed.clone() } else { seed.detach() })
+}
+
+type Gradients = SmallVec<[Option<DynTensor>; 3]>;
 
 struct Walk<'a> {
     session: &'a Session,
@@ -59,14 +122,49 @@ struct Walk<'a> {
     loc: Loc,
     emit: Recording<'a>,
     /// Nodes to visit, by the name of their result, with the gradient gathered so far.
-    nodes: BTreeMap<ValueId, (Arc<Node>, Arc<Value>)>,
-    leaves: BTreeMap<u64, (Arc<Leaf>, Arc<Value>)>,
+    nodes: BTreeMap<ValueId, (Arc<Node>, DynTensor)>,
+    leaves: BTreeMap<u64, (Arc<Leaf>, DynTensor)>,
+    /// Results between, whose gradients somebody wants.
+    wanted: BTreeMap<ValueId, Option<DynTensor>>,
 }
 
-impl Walk<'_> {
-    fn visit(&mut self, node: &Arc<Node>, grad: Arc<Value>) -> Result<()> {
+impl<'a> Walk<'a> {
+    fn new(session: &'a Session, retain: Retain, order: Order, loc: Loc) -> Walk<'a> {
+        Walk {
+            session,
+            retain,
+            loc,
+            emit: Recording { session, order, loc, known: Vec::new() },
+            nodes: BTreeMap::new(),
+            leaves: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+        }
+    }
+
+    /// The whole walk, from an edge and its gradient.
+    fn go(&mut self, edge: Edge, seed: DynTensor) -> Result<()> {
+        let _mode = NoGrad::switch(self.emit.order == Order::Higher);
+        self.deliver(edge, seed)?;
+        while let Some((output, (node, grad))) = self.nodes.pop_last() {
+            if let Some(wanted) = self.wanted.get_mut(&output) {
+                *wanted = Some(grad.clone());
+            }
+            self.visit(&node, grad)?;
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, node: &Arc<Node>, grad: DynTensor) -> Result<()> {
         let mut state = node.lock();
         let Some(saved) = state.as_mut() else { return Err(self.freed(node)) };
+        if saved.custom.is_some() {
+            let call = Call::new(node, saved, grad, self.emit.order);
+            let freed = if self.retain == Retain::Free { state.take() } else { None };
+            // The function may look at this very node.
+            drop(state);
+            drop(freed);
+            return self.deliver_all(call.gradients()?);
+        }
         let gradients = self.emit.gradients(node, saved, grad)?;
         let inputs = saved.inputs.iter_mut();
         let (edges, freed): (SmallVec<[Option<Edge>; 3]>, _) = match self.retain {
@@ -75,12 +173,7 @@ impl Walk<'_> {
         };
         drop(state);
         drop(freed);
-        for (edge, gradient) in edges.into_iter().zip(gradients) {
-            if let (Some(edge), Some(gradient)) = (edge, gradient) {
-                self.deliver(edge, gradient)?;
-            }
-        }
-        Ok(())
+        self.deliver_all(edges.into_iter().zip(gradients).filter_map(|(e, g)| Some((e?, g?))))
     }
 
     fn freed(&self, node: &Node) -> Error {
@@ -94,19 +187,23 @@ impl Walk<'_> {
         Error::new(ErrorKind::Gradient, message, self.loc).hint(hint)
     }
 
+    fn deliver_all(&mut self, all: impl IntoIterator<Item = (Edge, DynTensor)>) -> Result<()> {
+        all.into_iter().try_for_each(|(edge, gradient)| self.deliver(edge, gradient))
+    }
+
     /// Adds a gradient to what an edge leads to.
-    fn deliver(&mut self, edge: Edge, grad: Arc<Value>) -> Result<()> {
+    fn deliver(&mut self, edge: Edge, grad: DynTensor) -> Result<()> {
         match edge {
             Edge::Node(node) => {
                 let sum = match self.nodes.remove(&node.output) {
-                    Some((_, before)) => add(self.session, &before, &grad, node.loc)?,
+                    Some((_, before)) => self.emit.add(&before, &grad, node.loc)?,
                     None => grad,
                 };
                 self.nodes.insert(node.output, (node, sum));
             }
             Edge::Leaf(leaf) => {
                 let sum = match self.leaves.remove(&leaf.order) {
-                    Some((_, before)) => add(self.session, &before, &grad, self.loc)?,
+                    Some((_, before)) => self.emit.add(&before, &grad, self.loc)?,
                     None => grad,
                 };
                 self.leaves.insert(leaf.order, (leaf, sum));
@@ -119,32 +216,29 @@ impl Walk<'_> {
     fn finish(self) -> Result<()> {
         for (leaf, grad) in self.leaves.into_values() {
             let before = leaf.grad();
-            let grad = match before.as_ref().map(|b| b.0.hold()) {
-                Some(before)
-                    if before.place().is_ok_and(|(session, _)| session.is(self.session)) =>
-                {
-                    add(self.session, &before, &grad, self.loc)?
-                }
+            let grad = match &before {
                 // A gradient that carries an error keeps it.
-                Some(before) if before.place().is_err() => Arc::clone(&before),
+                Some(before) if before.error().is_some() => before.clone(),
+                Some(before) if before.session().is_some_and(|s| s.is(self.session)) => {
+                    self.emit.add(before, &grad, self.loc)?
+                }
                 Some(_) | None => grad,
             };
-            leaf.set(Some(DynTensor::plain(grad)));
+            leaf.set(Some(grad));
         }
         Ok(())
     }
 }
 
-fn add(session: &Session, a: &Arc<Value>, b: &Arc<Value>, loc: Loc) -> Result<Arc<Value>> {
-    let name = |v: &Arc<Value>| v.place().map(|(_, id)| Operand::Value(id)).map_err(Error::clone);
-    let types = [OperandType::Tensor(a.ty), OperandType::Tensor(b.ty)];
-    record_plain(session, &Op::Add, &[name(a)?, name(b)?], &types, loc)
-        .map_err(|e| Error::from_op(e, loc))
+/// The name of a gradient's value.
+fn id_of(tensor: &DynTensor) -> Result<ValueId> {
+    tensor.with_value(|value| value.place().map(|(_, id)| id).map_err(Error::clone))
 }
 
 /// Records what a gradient rule emits; its values live until the rule is done unless they are results.
 struct Recording<'a> {
     session: &'a Session,
+    order: Order,
     /// Where the instruction being differentiated was written.
     loc: Loc,
     known: Vec<(ValueId, Known)>,
@@ -153,29 +247,33 @@ struct Recording<'a> {
 /// What is known of a value. Types are large: one is copied only where no value has it.
 enum Known {
     /// It may be used.
-    Value(Arc<Value>),
+    Value(DynTensor),
     /// It was not kept: only its type may be asked for.
     Type(Type),
 }
 
 impl Known {
-    fn of(value: &Option<Arc<Value>>, ty: &Type) -> Known {
-        value.as_ref().map_or_else(|| Known::Type(*ty), |value| Known::Value(Arc::clone(value)))
+    fn of(value: Option<DynTensor>, ty: &Type) -> Known {
+        value.map_or_else(|| Known::Type(*ty), Known::Value)
     }
 }
 
 impl Recording<'_> {
     /// The gradients of a node's operands.
-    fn gradients(&mut self, node: &Node, saved: &Saved, grad: Arc<Value>) -> Result<Gradients> {
-        let (_, grad_id) = grad.place().map_err(Error::clone)?;
+    fn gradients(&mut self, node: &Arc<Node>, saved: &Saved, grad: DynTensor) -> Result<Gradients> {
+        let grad_id = id_of(&grad)?;
         self.loc = node.loc;
         for input in &saved.inputs {
             if let Operand::Value(id) = input.operand {
-                self.known.push((id, Known::of(&input.value, &input.ty)));
+                let value = input.value.as_ref();
+                let value = value.map(|value| self.tensor(value, input.edge.as_ref()));
+                self.known.push((id, Known::of(value, &input.ty)));
             }
         }
         // The gradient has the type of the result.
-        self.known.push((node.output, Known::of(&saved.output, &grad.ty)));
+        let output = saved.output.as_ref();
+        let output = output.map(|value| self.tensor(value, Some(&Edge::Node(node.clone()))));
+        self.known.push((node.output, Known::of(output, &grad.ty())));
         self.known.push((grad_id, Known::Value(grad)));
         let inputs: SmallVec<[Operand; 3]> =
             saved.inputs.iter().map(|input| input.operand).collect();
@@ -193,8 +291,36 @@ impl Recording<'_> {
         gradients.map_err(|e| Error::from_op(e, node.loc))
     }
 
+    /// A value the node kept, with its own history if gradients have gradients.
+    fn tensor(&self, value: &Arc<Value>, edge: Option<&Edge>) -> DynTensor {
+        tensor(value, edge.filter(|_| self.order == Order::Higher))
+    }
+
+    fn add(&self, a: &DynTensor, b: &DynTensor, loc: Loc) -> Result<DynTensor> {
+        if self.order == Order::Higher {
+            return try_record(&Op::Add, &[a.into(), b.into()], Place::Known(loc));
+        }
+        let types = [OperandType::Tensor(a.ty()), OperandType::Tensor(b.ty())];
+        let operands = [Operand::Value(id_of(a)?), Operand::Value(id_of(b)?)];
+        record_plain(self.session, &Op::Add, &operands, &types, loc)
+            .map(DynTensor::plain)
+            .map_err(|e| Error::from_op(e, loc))
+    }
+
+    /// Records an instruction that is tracked, as one of the user's is.
+    fn tracked(&self, op: &Op, inputs: &[Operand]) -> Result<DynTensor, OpError> {
+        let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
+        for input in inputs {
+            args.push(match input {
+                Operand::Value(id) => Arg::Tensor(self.alive(*id)?),
+                Operand::Scalar(scalar) => Arg::Scalar(*scalar),
+            });
+        }
+        try_record(op, &args, Place::Known(self.loc)).map_err(|e| OpError::new(e.message()))
+    }
+
     /// A value that may be used: one the node saved or the rule made.
-    fn alive(&self, id: ValueId) -> Result<&Arc<Value>, OpError> {
+    fn alive(&self, id: ValueId) -> Result<&DynTensor, OpError> {
         // The same value may stand twice among the operands, saved only once.
         let found = self.known.iter().rev().find_map(|(known, what)| match what {
             Known::Value(value) if *known == id => Some(value),
@@ -210,23 +336,28 @@ impl Recording<'_> {
 
 impl Emit for Recording<'_> {
     fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
-        let mut types: SmallVec<[OperandType; 4]> = SmallVec::new();
-        for input in inputs {
-            types.push(match input {
-                Operand::Value(id) => OperandType::Tensor(self.alive(*id)?.ty),
-                Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
-            });
-        }
-        let value = record_plain(self.session, &op, inputs, &types, self.loc)?;
-        let id = value.place().map_or(ValueId(u64::MAX), |(_, id)| id);
-        self.known.push((id, Known::Value(value)));
+        let result = match self.order {
+            Order::Higher => self.tracked(&op, inputs)?,
+            Order::First => {
+                let mut types: SmallVec<[OperandType; 4]> = SmallVec::new();
+                for input in inputs {
+                    types.push(match input {
+                        Operand::Value(id) => OperandType::Tensor(self.alive(*id)?.ty()),
+                        Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
+                    });
+                }
+                DynTensor::plain(record_plain(self.session, &op, inputs, &types, self.loc)?)
+            }
+        };
+        let id = result.value_id().unwrap_or(ValueId(u64::MAX));
+        self.known.push((id, Known::Value(result)));
         Ok(id)
     }
 
     fn ty(&self, value: ValueId) -> Type {
         let found = self.known.iter().rev().find(|(known, _)| *known == value);
         found.map_or(NO_TYPE, |(_, what)| match what {
-            Known::Value(value) => value.ty,
+            Known::Value(value) => value.ty(),
             Known::Type(ty) => *ty,
         })
     }

@@ -2,11 +2,16 @@
 //!
 //! Guarantees: the graph lives exactly as long as tensors that need it, so loops without `backward` grow nothing;
 //! walking and dropping are iterative, so length costs no stack; `backward` records plain instructions and is never
-//! tracked itself; gradients add up, over uses and over calls.
+//! tracked itself; gradients add up, over uses and over calls. [`grad`] hands gradients out instead, and tracks them if
+//! asked to, so that they have gradients in turn; [`apply`] takes gradients written by hand; [`checkpoint`] computes
+//! a part again instead of keeping what its gradient needs.
 //!
 //! Does not: know any op. Rules come from the op table.
 
 mod backward;
+mod checkpoint;
+mod custom;
+mod grad;
 mod node;
 mod saved;
 #[cfg(test)]
@@ -20,6 +25,9 @@ use crate::core::tensor::{Repr, Value, Variable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Place;
 
+pub use checkpoint::checkpoint;
+pub use custom::{Function, apply, custom};
+pub use grad::{Graph, grad, grad_with, vjp};
 pub(crate) use node::{Leaf, Node};
 
 /// What `backward` does with the graph it walked.

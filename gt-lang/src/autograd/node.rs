@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gt_ir::{Loc, Op, Operand, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
+use super::custom::Custom;
 use super::saved;
 use crate::core::record::{Held, NO_TYPE};
-use crate::core::tensor::{Repr, Value};
+use crate::core::tensor::{Repr, Value, Variable};
 use crate::core::{Arg, DynTensor};
 
 /// The node of one tracked instruction.
@@ -29,6 +30,8 @@ pub(crate) struct Saved {
     pub(crate) inputs: Inputs,
     /// The result, when the rule reads it.
     pub(crate) output: Option<Arc<Value>>,
+    /// The rule, if it is not the op's.
+    pub(crate) custom: Option<Custom>,
 }
 
 /// The operands of a node; two fit without allocating.
@@ -105,8 +108,27 @@ impl Node {
                 },
             });
         }
-        let saved = Saved { inputs, output: needs.output().then(|| output.clone()) };
+        let saved = Saved { inputs, output: needs.output().then(|| output.clone()), custom: None };
         Arc::new(Node { output: id, op: *op, loc, state: Mutex::new(Some(saved)) })
+    }
+
+    /// The node of a rule that is not an op's: all values are kept for it.
+    pub(crate) fn custom(
+        op: &Op,
+        loc: Loc,
+        inputs: &[DynTensor],
+        output: (ValueId, &Arc<Value>),
+        custom: Custom,
+    ) -> Arc<Node> {
+        let kept = inputs.iter().map(|tensor| Input {
+            operand: tensor.value_id().map_or(Operand::Value(ValueId(u64::MAX)), Operand::Value),
+            ty: tensor.ty(),
+            value: Some(tensor.value()),
+            edge: edge(tensor),
+        });
+        let saved =
+            Saved { inputs: kept.collect(), output: Some(output.1.clone()), custom: Some(custom) };
+        Arc::new(Node { output: output.0, op: *op, loc, state: Mutex::new(Some(saved)) })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Saved>> {
@@ -120,8 +142,21 @@ impl Input {
     }
 }
 
+/// The tensor of this value whose gradient goes where the edge says.
+pub(crate) fn tensor(value: &Arc<Value>, edge: Option<&Edge>) -> DynTensor {
+    DynTensor(match edge {
+        None => Repr::Plain(value.clone()),
+        Some(Edge::Node(node)) => Repr::Tracked(value.clone(), node.clone()),
+        // The leaf as it was: its value may have been replaced since.
+        Some(Edge::Leaf(leaf)) => Repr::Variable(Arc::new(Variable {
+            current: Mutex::new(value.clone()),
+            leaf: leaf.clone(),
+        })),
+    })
+}
+
 /// Where the gradient of a tensor goes, if it has one.
-fn edge(tensor: &DynTensor) -> Option<Edge> {
+pub(crate) fn edge(tensor: &DynTensor) -> Option<Edge> {
     match &tensor.0 {
         Repr::Plain(_) => None,
         Repr::Tracked(_, node) => Some(Edge::Node(node.clone())),

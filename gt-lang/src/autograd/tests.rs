@@ -1,5 +1,7 @@
 //! Gradients against finite differences, op by op on random shapes; the graph's life and its errors.
 
+mod functions;
+
 use std::collections::BTreeSet;
 
 use gt_ir::attr::{Axis, Pad};

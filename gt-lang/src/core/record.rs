@@ -85,7 +85,7 @@ impl DynTensor {
 }
 
 fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
-    match try_record(op, args, at) {
+    match try_record(op, args, Place::Caller(at)) {
         Ok(tensor) => tensor,
         Err(error) => {
             let first = args.iter().find_map(|arg| match arg {
@@ -97,11 +97,8 @@ fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTe
     }
 }
 
-fn try_record(
-    op: &Op,
-    args: &[Arg<'_>],
-    at: &'static Location<'static>,
-) -> Result<DynTensor, Error> {
+/// Records an instruction, tracked if an operand is; its first error is the result.
+pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTensor, Error> {
     if args.len() > MAX_OPERANDS {
         let message = format!(
             "{}: {} operands are more than the {MAX_OPERANDS} an instruction takes",
@@ -143,7 +140,7 @@ fn try_record(
         Ok(ty) => ty,
         Err(error) => return Err(Error::from_op(error, at)),
     };
-    let (id, loc) = session.instr(op, operands, Place::Caller(at));
+    let (id, loc) = session.instr(op, operands, at);
     let value = Value::live(session, id, ty);
     if !tracks(op, args, ty) {
         return Ok(DynTensor::plain(value));
@@ -171,11 +168,7 @@ pub(crate) fn record_in(
 }
 
 /// The session of all operands; the current one when there is none.
-fn one_session(
-    op: &Op,
-    held: &[Option<Held<'_>>],
-    at: &'static Location<'static>,
-) -> Result<Session, Error> {
+fn one_session(op: &Op, held: &[Option<Held<'_>>], at: Place) -> Result<Session, Error> {
     let mut sessions =
         held.iter().flatten().filter_map(|v| v.place().ok().map(|(session, _)| session));
     let Some(first) = sessions.next() else { return Session::current().map_err(|e| e.or_at(at)) };

@@ -8,7 +8,7 @@ use super::module::{Module, Visitor};
 use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Linear<I: Dim, O: Dim> {
     /// The weight, outputs first as in PyTorch.
     pub weight: Tensor<(O, I)>,
@@ -99,7 +99,7 @@ impl<I: Dim, O: Dim, S: Shape + Project<I, O>> Forward<Tensor<S>> for Linear<I, 
 }
 
 /// A table of `V` rows of width `D`, looked up by index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Embedding<V: Dim, D: Dim> {
     /// The rows.
     pub weight: Tensor<(V, D)>,
@@ -149,7 +149,7 @@ impl<V: Dim, D: Dim, S: Shape + Append<D>> Forward<Tensor<S, Int>> for Embedding
 }
 
 /// Subtracts the mean and divides by the standard deviation over the last dimension, then `* weight + bias`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LayerNorm<D: Dim> {
     /// The scale, ones at first.
     pub weight: Tensor<(D,)>,

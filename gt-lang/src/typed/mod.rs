@@ -17,6 +17,7 @@ mod movement;
 mod operand;
 mod operators;
 mod pointwise;
+mod recompute;
 mod reduce;
 mod relation;
 mod shape;

@@ -6,7 +6,7 @@ use crate::run;
 
 dims! { Batch, Seq }
 
-#[derive(Module)]
+#[derive(Clone, Module)]
 pub(crate) struct Mlp {
     fc1: Linear<N<4>, N<8>>,
     ln: LayerNorm<N<8>>,

@@ -164,6 +164,22 @@ fn a_step_with_schedule_clipping_and_average_is_one_segment() {
 }
 
 #[test]
+fn what_is_computed_again_starts_a_segment() {
+    let start = || {
+        let net = Mlp::new();
+        (sgd(&net), net)
+    };
+    let done = rounds(6, start, |(optimizer, net), i| {
+        let ((x, classes), part) = (batch(i), net.clone());
+        let logits = x.checkpoint(move |x| part.forward(x));
+        optimizer.zero_grad();
+        logits.cross_entropy(&classes).backward().unwrap();
+        optimizer.step().unwrap();
+    });
+    settled(&done, 3, 2);
+}
+
+#[test]
 fn gradients_of_several_batches_are_one_segment() {
     let start = || {
         let net = Mlp::new();

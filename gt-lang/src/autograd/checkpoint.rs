@@ -1,0 +1,57 @@
+//! Parts of a model that are computed again by `backward` instead of keeping what their gradients need (Chen et al. 2016).
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::custom::{Custom, joined};
+use crate::core::DynTensor;
+use crate::no_grad::{enable_grad, no_grad};
+
+/// The value of `f` at `inputs`. What `f` computes on the way is freed at once; `backward` calls `f` again, so it must do the same
+/// each time. Random numbers are drawn again as they were. Tensors that `f` holds get their gradients too.
+///
+/// The second computation starts a segment of its own, so that no optimizer makes one of both and keeps the values after all.
+#[must_use]
+#[track_caller]
+pub fn checkpoint<F>(f: F, inputs: &[&DynTensor]) -> DynTensor
+where
+    F: Fn(&[DynTensor]) -> DynTensor + Send + Sync + 'static,
+{
+    let inputs: Vec<DynTensor> = inputs.iter().map(|&input| input.clone()).collect();
+    let session = inputs.iter().find_map(DynTensor::session);
+    let rng = session.map(|session| session.rng_state());
+    let output = no_grad(|| f(&inputs));
+    joined(
+        &output,
+        &inputs,
+        Custom::Recompute(Recompute { f: Arc::new(f), rng }),
+        Location::caller(),
+    )
+}
+
+/// A part of a model.
+type Part = dyn Fn(&[DynTensor]) -> DynTensor + Send + Sync;
+
+/// What is computed again.
+#[derive(Clone)]
+pub(crate) struct Recompute {
+    f: Arc<Part>,
+    /// Where the generator of random numbers stood.
+    rng: Option<(u64, u64)>,
+}
+
+impl Recompute {
+    /// The output with the history it would have had.
+    pub(super) fn run(&self, inputs: &[DynTensor]) -> DynTensor {
+        let session = inputs.iter().find_map(DynTensor::session);
+        let Some((session, rng)) = session.zip(self.rng) else {
+            return enable_grad(|| (self.f)(inputs));
+        };
+        session.flush();
+        let now = session.rng_state();
+        session.set_rng_state(rng);
+        let output = enable_grad(|| (self.f)(inputs));
+        session.set_rng_state(now);
+        output
+    }
+}

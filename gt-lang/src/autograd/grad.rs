@@ -1,0 +1,68 @@
+//! Gradients as values: of any tensors with respect to any others, of any order.
+
+use std::panic::Location;
+
+use super::Retain;
+use super::backward::{Order, collect};
+use crate::core::DynTensor;
+use crate::error::Result;
+use crate::no_grad::enable_grad;
+use crate::session::Place;
+
+/// What [`grad_with`] makes of the graph it walks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Graph {
+    /// Free it: values saved for it are released.
+    #[default]
+    Free,
+    /// Keep it, for another walk.
+    Retain,
+    /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's `create_graph=True`.
+    Create,
+}
+
+/// The gradients of `output` with respect to `inputs`, which are leaves or results between; zeros where it does not depend on
+/// one. Leaves gather nothing. An output of several elements counts as their sum.
+///
+/// # Errors
+/// A tensor carries an error or requires no gradient, or the graph was freed before.
+#[track_caller]
+pub fn grad(output: &DynTensor, inputs: &[&DynTensor]) -> Result<Vec<DynTensor>> {
+    grad_with(output, None, inputs, Graph::Free)
+}
+
+/// [`grad`] with the gradient of the output (of its type; ones by default), and a choice of what becomes of the graph.
+///
+/// # Errors
+/// As [`grad`]; also when `grad_output` is of another type than the output.
+#[track_caller]
+pub fn grad_with(
+    output: &DynTensor,
+    grad_output: Option<&DynTensor>,
+    inputs: &[&DynTensor],
+    graph: Graph,
+) -> Result<Vec<DynTensor>> {
+    let how = match graph {
+        Graph::Free => (Retain::Free, Order::First),
+        Graph::Retain => (Retain::Graph, Order::First),
+        Graph::Create => (Retain::Graph, Order::Higher),
+    };
+    collect((output, grad_output), inputs, how, Place::Caller(Location::caller()))
+}
+
+/// The value of `f` at `inputs`, and the product of `v` (a gradient of the value) with the Jacobian of `f`: one gradient an input.
+/// The inputs need not require gradients. Both results are plain; for higher orders use [`grad_with`].
+///
+/// # Errors
+/// As [`grad`]; an `f` that does not use its inputs by operations that have gradients is one of them.
+#[track_caller]
+pub fn vjp(
+    f: impl FnOnce(&[DynTensor]) -> DynTensor,
+    inputs: &[&DynTensor],
+    v: &DynTensor,
+) -> Result<(DynTensor, Vec<DynTensor>)> {
+    let leaves: Vec<DynTensor> = inputs.iter().map(|x| x.detach().requires_grad()).collect();
+    let output = enable_grad(|| f(&leaves));
+    let grads = grad_with(&output, Some(v), &leaves.iter().collect::<Vec<_>>(), Graph::Free)?;
+    Ok((output.detach(), grads))
+}
