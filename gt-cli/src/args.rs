@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
+use gt_runtime::choice::{Devices, EngineKind, Wish};
 use std::path::PathBuf;
 
 /// Serve, join, compile and run GT programs.
@@ -94,19 +95,44 @@ pub(crate) struct ServerArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = WORKER_EXAMPLES)]
 pub(crate) struct WorkerArgs {
     /// The server to work for
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: String,
+    /// What to call this worker, in the server's lines and in errors
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) name: Option<String>,
     /// Threads that compute [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// What computes
-    #[arg(long, value_enum, default_value_t = EngineName::Native)]
-    pub(crate) engine: EngineName,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
+    /// One of so many workers that another process supervises: takes its share of the machine, and ends
+    /// when standard input does
+    #[arg(long, hide = true, value_name = "N")]
+    pub(crate) one_of: Option<usize>,
+}
+
+const WORKER_EXAMPLES: &str = "\
+With several devices, or all, each gets a process of its own, named for its device, which this one
+starts, supervises and ends: one that dies is started again, first after half a second, then later
+and later, and is given up when it died six times in a row, or could not begin. Exit status: 0 when
+the server ended, 1 when a worker was given up, 130 after Ctrl-C.
+
+Examples:
+  gt-cli worker --connect localhost:12345
+  gt-cli worker --connect localhost:12345 --name pi --threads 2
+  gt-cli worker --connect localhost:12345 --engine torch --device cuda:1
+  gt-cli worker --connect localhost:12345 --device all";
+
+/// A name that fits on a line.
+fn name(text: &str) -> Result<String, String> {
+    let fits = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits { Ok(text.to_owned()) } else { Err("a name has 1 to 64 characters".into()) }
 }
 
 #[derive(Args)]
@@ -184,9 +210,8 @@ pub(crate) struct RunArgs {
     /// Run on this server rather than in this process
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
-    /// What computes, when it runs in this process
-    #[arg(long, value_enum, default_value_t = EngineName::Native)]
-    pub(crate) engine: EngineName,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
 }
 
 #[derive(Args)]
@@ -198,9 +223,8 @@ pub(crate) struct BenchArgs {
     /// Name the works and say what they do
     #[arg(long)]
     pub(crate) list: bool,
-    /// What computes
-    #[arg(long, value_enum, default_value_t = EngineName::Native)]
-    pub(crate) engine: EngineName,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
     /// 0: every instruction by itself; 1: what repeats runs as a compiled plan [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u8).range(0..=1))]
     pub(crate) tier: Option<u8>,
@@ -271,9 +295,27 @@ impl Emit {
     }
 }
 
-/// The engines there are.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EngineName {
-    /// The CPU, through compiled kernels
-    Native,
+/// What computes in this process, and on what.
+#[derive(Args)]
+pub(crate) struct ComputeArgs {
+    /// What computes: native, or torch (libtorch) [env: GT_ENGINE] [default: torch where this build
+    /// has CUDA and the machine a device, else native]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineKind>,
+    /// What it computes on: cpu, cuda, cuda:N, several with commas, or all (every CUDA device)
+    /// [env: GT_DEVICE]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<Devices>,
+}
+
+impl ComputeArgs {
+    /// What the flags ask for.
+    pub(crate) fn wish(&self) -> Wish {
+        Wish { engine: self.engine, devices: self.device.clone() }
+    }
+
+    /// Whether a flag asks for anything.
+    pub(crate) fn is_given(&self) -> bool {
+        self.engine.is_some() || self.device.is_some()
+    }
 }

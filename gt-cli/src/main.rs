@@ -15,6 +15,7 @@ mod files;
 mod run;
 mod serve;
 mod signals;
+mod supervise;
 mod system;
 mod tensors;
 

@@ -36,6 +36,10 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
             args.connect.is_none(),
             "a compiled program runs in this process, a tape on a server"
         );
+        ensure!(
+            !args.compute.is_given(),
+            "a compiled program runs on the engine it was compiled for; give its tape to choose another"
+        );
         let program = artifact::parse(&args.file, &bytes)?;
         let inputs = bind(&program.inputs(), given(args)?)?;
         signals::end_at_interrupt(interrupted)?;
@@ -47,7 +51,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
         let inputs = wanted.iter().map(|input| input.value).zip(tensors).collect();
         let wanted = outputs(&tape)?;
         signals::end_at_interrupt(interrupted)?;
-        let backend = system::open(args.connect.as_deref())?;
+        let backend = system::open(args.connect.as_deref(), &args.compute)?;
         let results = execute(backend.as_ref(), tape, inputs, &wanted);
         backend.close();
         results?

@@ -5,8 +5,11 @@
 use crate::args::{ServerArgs, WorkerArgs};
 use crate::fault::Interrupted;
 use crate::signals::Interrupt;
+use crate::supervise::{end_with_supervisor, supervise};
 use anyhow::{Context, Result, bail};
-use gt_compiler::{Native, NativeConfig};
+use gt_compiler::{Device, NativeConfig};
+use gt_runtime::choice::{Choice, Devices};
+use gt_runtime::embedded::share_of_host;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::serve::{End, Worker, WorkerConfig};
@@ -49,15 +52,37 @@ pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
 
 pub(crate) fn worker(args: &WorkerArgs, json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
-    let log = log(args.log_file.as_deref())?;
-    let host = NativeConfig::host();
+    let choice = Choice::make(&args.compute.wish())?;
+    match choice.devices[..] {
+        [device] if args.compute.device != Some(Devices::All) => {
+            work(args, &address, &choice, device, json)
+        }
+        _ => supervise(args, &choice, json),
+    }
+}
+
+fn work(
+    args: &WorkerArgs,
+    address: &Address,
+    choice: &Choice,
+    device: Device,
+    json: bool,
+) -> Result<()> {
+    let host = share_of_host(args.one_of.unwrap_or(1));
     let threads = args.threads.map_or(host.threads, usize::from);
-    let engine =
-        Native::new(NativeConfig { threads, ..host }).context("cannot start the native engine")?;
-    let worker = Worker::new(WorkerConfig { log, ..WorkerConfig::new(address.clone()) })?;
+    let engine = choice
+        .engine(device, NativeConfig { threads, ..host })
+        .with_context(|| format!("cannot start the engine {} on {device}", choice.engine))?;
+    choice.news().into_iter().for_each(|line| tell(json, &line));
+    let name = args.name.clone().unwrap_or_default();
+    let log = log(args.log_file.as_deref())?;
+    let worker = Worker::new(WorkerConfig { log, name, ..WorkerConfig::new(address.clone()) })?;
     let shutdown = worker.shutdown();
+    if args.one_of.is_some() {
+        end_with_supervisor(worker.shutdown());
+    }
     let _interrupt = Interrupt::watch(move || shutdown.shut_down(STOPPED))?;
-    match worker.serve(Box::new(engine), |line| tell(json, line))? {
+    match worker.serve(engine, |line| tell(json, line))? {
         End::ShutDown(_) => bail!(Interrupted("the worker was stopped; the server was told")),
         End::Server(reason) => {
             tell(json, &format!("the server at {address} ended: {reason}"));
@@ -85,7 +110,7 @@ fn tell(json: bool, line: &str) {
 }
 
 /// Says it, and goes on when nobody listens any more: a server does not end because a terminal did.
-fn news(json: bool, text: &str) {
+pub(crate) fn news(json: bool, text: &str) {
     let _ = if json {
         writeln!(std::io::stdout(), "{text}")
     } else {

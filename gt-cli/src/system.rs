@@ -1,12 +1,24 @@
 //! Where a tape runs: in this process, or on a server.
 
+use crate::args::ComputeArgs;
 use crate::fault;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use gt_ir::backend::Backend;
-use gt_runtime::{client, embedded};
+use gt_runtime::client;
+use gt_runtime::embedded::System;
 use std::sync::Arc;
 
-/// A session with the server at `address`, or else with the system that programs use when they name none.
-pub(crate) fn open(address: Option<&str>) -> Result<Arc<dyn Backend>> {
-    address.map_or_else(embedded::backend, client::connect).map_err(fault::run_error)
+/// Why a server and an engine do not go together.
+pub(crate) const CHOSEN_THERE: &str = "a server's workers chose what computes when they were started\nhint: leave out --engine and --device, or --connect and GT_CONNECT";
+
+/// A session with the server at `address`, or else with a system in this process, on what the flags ask for.
+pub(crate) fn open(address: Option<&str>, compute: &ComputeArgs) -> Result<Arc<dyn Backend>> {
+    match address {
+        Some(address) => {
+            ensure!(!compute.is_given(), CHOSEN_THERE);
+            client::connect(address)
+        }
+        None => System::own(&compute.wish()).map(|system| system.session()),
+    }
+    .map_err(fault::run_error)
 }

@@ -31,7 +31,7 @@ pub mod torch;
 pub use cost::Machine;
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
 pub use native::{ArtifactError, Dump, Native, NativeConfig};
-pub use options::{Numerics, Options};
+pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};
 pub use program::Program;
 pub use report::{Cost, Report};

@@ -23,6 +23,72 @@ pub enum Numerics {
     Approximate,
 }
 
+/// The environment variable that allows products of `f32` on a GPU to round their operands to 10 bits of mantissa: 0, the default, or 1.
+pub const TF32_VARIABLE: &str = "GT_TF32";
+/// The environment variable that allows faster calls whose bits change from run to run: 1, the default, forbids them; 0 allows them.
+pub const DETERMINISTIC_VARIABLE: &str = "GT_DETERMINISTIC";
+
+/// What libtorch and CUDA may do for speed. The default is what PyTorch computes by default, the same bits in every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Precision {
+    /// Whether products of `f32` may round their operands to 10 bits of mantissa.
+    pub tf32: bool,
+    /// Whether every run gives the same bits.
+    pub deterministic: bool,
+}
+
+impl Default for Precision {
+    fn default() -> Precision {
+        Precision { tf32: false, deterministic: true }
+    }
+}
+
+/// Why a variable says neither yes nor no.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value} is neither 0 nor 1\nhint: {about}")]
+pub struct UnknownSwitch {
+    variable: &'static str,
+    value: String,
+    about: &'static str,
+}
+
+impl Precision {
+    /// What the environment asks for: [`TF32_VARIABLE`] and [`DETERMINISTIC_VARIABLE`], where unset or empty the default.
+    ///
+    /// # Errors
+    /// A variable is neither 0 nor 1.
+    pub fn from_env() -> Result<Precision, UnknownSwitch> {
+        let text = |name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+        let usual = Precision::default();
+        let tf32 = "1 lets products of f32 on a GPU round their operands to 10 bits of mantissa";
+        let bits = "0 allows faster calls whose bits change from run to run";
+        Ok(Precision {
+            tf32: switch(TF32_VARIABLE, text(TF32_VARIABLE), usual.tf32, tf32)?,
+            deterministic: switch(
+                DETERMINISTIC_VARIABLE,
+                text(DETERMINISTIC_VARIABLE),
+                usual.deterministic,
+                bits,
+            )?,
+        })
+    }
+}
+
+fn switch(
+    variable: &'static str,
+    text: Option<String>,
+    usual: bool,
+    about: &'static str,
+) -> Result<bool, UnknownSwitch> {
+    let value = text.unwrap_or_default();
+    match value.trim() {
+        "" => Ok(usual),
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(UnknownSwitch { variable, value, about }),
+    }
+}
+
 /// Options of a compilation; part of the key of whatever caches its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Options {
@@ -89,5 +155,18 @@ mod tests {
             assert_eq!(numerics.to_string().parse(), Ok(numerics));
         }
         assert!("fast".parse::<Numerics>().is_err_and(|e| e.to_string().contains("exact")));
+    }
+
+    #[test]
+    fn a_switch_is_0_or_1() {
+        let read = |text: Option<&str>, usual| {
+            switch(TF32_VARIABLE, text.map(str::to_owned), usual, "what it does")
+        };
+        for usual in [false, true] {
+            assert_eq!((read(None, usual), read(Some(" "), usual)), (Ok(usual), Ok(usual)));
+            assert_eq!((read(Some("1"), usual), read(Some("0 "), usual)), (Ok(true), Ok(false)));
+        }
+        let error = read(Some("yes"), true).unwrap_err().to_string();
+        assert_eq!(error, "GT_TF32=yes is neither 0 nor 1\nhint: what it does");
     }
 }

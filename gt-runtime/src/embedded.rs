@@ -8,13 +8,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
+use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
-use gt_compiler::{Native, NativeConfig};
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
 use gt_ir::{HostTensor, Tape, ValueId};
 
+use crate::choice::{Choice, Wish};
 use crate::client::{self, Session, Submitter, Travel, identity, program};
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
@@ -74,10 +75,11 @@ struct Worker {
 }
 
 impl System {
-    /// A system with native engines that share the machine's cores.
+    /// A system with the engines that the environment asks for, or else this build and this machine have (see [`crate::choice`]); they share
+    /// the machine's cores.
     ///
     /// # Errors
-    /// There can be no such number of workers, or no thread can be started.
+    /// What is asked for is not here, there can be no such number of workers, or no thread can be started.
     pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
         System::start_with(workers, Tiers::from_environment()?, log)
     }
@@ -87,9 +89,34 @@ impl System {
     /// # Errors
     /// As [`System::start`].
     pub fn start_with(workers: usize, tiers: Tiers, log: Log) -> Result<System, RunError> {
-        let config = share_of_host(workers);
-        let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
+        System::chosen(workers, Choice::make(&Wish::default())?, tiers, log)
+    }
+
+    /// As [`System::start_with`], with engines as chosen.
+    ///
+    /// # Errors
+    /// There can be no such number of workers, an engine cannot be made, or no thread can be started.
+    pub fn chosen(
+        workers: usize,
+        choice: Choice,
+        tiers: Tiers,
+        log: Log,
+    ) -> Result<System, RunError> {
+        possible(workers)?;
+        announce(&choice);
+        let host = share_of_host(workers);
+        let engine = move |n| choice.engine(choice.device(n), host.clone());
         System::configured(workers, Box::new(engine), tiers, log)
+    }
+
+    /// The system of a program that leaves open what its environment says: how many workers, on which devices, with which plans.
+    ///
+    /// # Errors
+    /// The wish or the environment asks for what is not here, or the system cannot be started.
+    pub fn own(wish: &Wish) -> Result<System, RunError> {
+        let choice = Choice::make(wish)?;
+        let workers = chosen_workers(choice.devices.len())?;
+        System::chosen(workers, choice, Tiers::from_environment()?, Log::from_environment())
     }
 
     /// A system with engines of the caller's.
@@ -156,8 +183,18 @@ impl Drop for Handle {
     }
 }
 
+/// Says once where the process computes, when nobody asked for it.
+#[expect(clippy::print_stderr, reason = "a user is to know that a GPU is used, and how not to")]
+fn announce(choice: &Choice) {
+    static SAID: Once = Once::new();
+    if let Some(news) = choice.news() {
+        SAID.call_once(|| eprintln!("gt: {news}"));
+    }
+}
+
 /// What each of so many engines takes of this host.
-fn share_of_host(workers: usize) -> NativeConfig {
+#[must_use]
+pub fn share_of_host(workers: usize) -> NativeConfig {
     let host = NativeConfig::host();
     NativeConfig {
         threads: (host.threads / workers.max(1)).max(1),
@@ -448,9 +485,10 @@ fn possible(n_workers: usize) -> Result<(), RunError> {
     Err(RunError::new(ErrorKind::Resource, message))
 }
 
-fn chosen_workers() -> Result<usize, RunError> {
+/// How many workers the program or the environment asks for, else so many.
+fn chosen_workers(usual: usize) -> Result<usize, RunError> {
     match (CHOSEN.load(Ordering::Relaxed), std::env::var(WORKERS)) {
-        (0, Err(_)) => Ok(1),
+        (0, Err(_)) => Ok(usual),
         (0, Ok(text)) => match text.trim().parse() {
             Ok(n) if (1..=MAX_WORKERS).contains(&n) => Ok(n),
             _ => Err(RunError::new(
@@ -471,7 +509,7 @@ pub fn backend() -> Result<Arc<dyn Backend>, RunError> {
     {
         return client::connect(&address);
     }
-    let system = SYSTEM.get_or_init(|| System::start(chosen_workers()?, Log::from_environment()));
+    let system = SYSTEM.get_or_init(|| System::own(&Wish::default()));
     system.as_ref().map(System::session).map_err(Clone::clone)
 }
 

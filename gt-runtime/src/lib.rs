@@ -4,6 +4,7 @@
 //! packets; thin shells around them own sockets, threads and the clock. The same machines run embedded and remote.
 
 pub mod assembly;
+pub mod choice;
 pub mod client;
 pub mod clock;
 pub mod connection;

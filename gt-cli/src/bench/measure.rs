@@ -129,6 +129,7 @@ fn finished(
     row.n_steps = samples.len();
     row.peak_bytes = memory("VmHWM:").zip(row.resident).map(|(peak, at_start)| peak - at_start);
     row.count(&before.total(), &after.total());
+    row.place(&after);
     samples.sort_by(f64::total_cmp);
     row.spread(&samples);
     Ok(row)
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn as_many_steps_as_asked_for_are_sampled() {
         let (count, step) = counting();
-        let row = measure(|| Ok(step), Until::Steps(7), &around(), Row::new("w", "e", 0)).unwrap();
+        let row = measure(|| Ok(step), Until::Steps(7), &around(), Row::new("w", 0)).unwrap();
         assert_eq!(row.n_steps, 7);
         assert!(count.get() > 1 + WARM_UP.0 + 7);
         assert!(row.start_s >= row.first_s && row.p10 <= row.ms && row.ms <= row.p90);
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn a_median_has_enough_samples() {
         let (_, step) = counting();
-        let row = measure(|| Ok(step), Until::Seconds(0.0), &around(), Row::new("w", "e", 0));
+        let row = measure(|| Ok(step), Until::Seconds(0.0), &around(), Row::new("w", 0));
         assert_eq!(row.unwrap().n_steps, MIN_SAMPLES);
     }
 
@@ -213,7 +214,7 @@ mod tests {
     fn blocks_are_answered_one_by_one() {
         let (_, step) = counting();
         let mut said = Vec::new();
-        let row = Row::new("w", "e", 0);
+        let row = Row::new("w", 0);
         measure_paced(|| Ok(step), &around(), row, &b"0\n0\n"[..], &mut said).unwrap();
         let lines: Vec<serde_json::Value> = String::from_utf8(said)
             .unwrap()

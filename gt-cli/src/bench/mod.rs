@@ -10,13 +10,14 @@ mod print;
 mod tape;
 mod works;
 
-use crate::args::{BenchArgs, EngineName};
+use crate::args::BenchArgs;
 use crate::fault::Silent;
 use crate::{files, signals, system};
 use anyhow::{Context, Result, bail, ensure};
-use gt_compiler::Report;
+use gt_compiler::{Compile, Engine, Native, NativeConfig, Report};
 use gt_ir::backend::Backend;
 use gt_lang::{DynTensor, Session};
+use gt_runtime::choice::{Choice, Devices};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Surroundings, Until};
 use print::Row;
@@ -86,18 +87,31 @@ fn list(json: bool) -> Result<()> {
 fn table(args: &BenchArgs, works: &[String], json: bool) -> Result<()> {
     signals::end_at_interrupt("the measurement was interrupted")?;
     let stdout = Path::new("-");
+    // What is not here is said once, and so is what was found.
+    let choice = match args.connect {
+        Some(_) => None,
+        None => Some(Choice::make(&args.compute.wish())?),
+    };
+    if let Some(news) = choice.as_ref().and_then(Choice::news) {
+        eprintln!("{news}");
+    }
     if !json {
         files::write(stdout, format!("{}\n", print::head()).as_bytes())?;
     }
     for work in works {
-        let row = measured_elsewhere(args, work, json)?;
+        let row = measured_elsewhere(args, choice.as_ref(), work, json)?;
         let line = if json { row.json().to_string() } else { row.line() };
         files::write(stdout, format!("{line}\n").as_bytes())?;
     }
     Ok(())
 }
 
-fn measured_elsewhere(args: &BenchArgs, work: &str, json: bool) -> Result<Row> {
+fn measured_elsewhere(
+    args: &BenchArgs,
+    choice: Option<&Choice>,
+    work: &str,
+    json: bool,
+) -> Result<Row> {
     let program = std::env::current_exe().context("this program does not find itself")?;
     let mut command = Command::new(program);
     command.args(["bench", "--inner", work]);
@@ -115,6 +129,11 @@ fn measured_elsewhere(args: &BenchArgs, work: &str, json: bool) -> Result<Row> {
     }
     if let Some(address) = &args.connect {
         command.args(["--connect", address]);
+        ensure!(!args.compute.is_given(), system::CHOSEN_THERE);
+    }
+    if let Some(Choice { engine, devices, .. }) = choice {
+        let devices = Devices::List(devices.clone()).to_string();
+        command.args(["--engine", engine.name(), "--device", &devices]);
     }
     if let Some(tier) = args.tier {
         command.env(TIER, tier.to_string());
@@ -138,12 +157,11 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
         Subject::Tape(path) => files::shown(path),
     };
     let source = Source::load(subject, args.inputs.as_deref())?;
-    let EngineName::Native = args.engine;
     let until = args.steps.map_or(Until::Seconds(args.seconds.unwrap_or(SECONDS)), Until::Steps);
     let bar = bar(&name, !args.paced);
-    let row = Row::new(&name, "native", tier());
+    let row = Row::new(&name, tier());
 
-    let backend = system::open(args.connect.as_deref())?;
+    let backend = system::open(args.connect.as_deref(), &args.compute)?;
     let session = Session::with_backend(backend.clone());
     let _current = session.enter();
     session.manual_seed(0);
@@ -159,10 +177,20 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     }
     let mut row = measure::measure(prepare, until, &around, row)?;
     if row.tier > 0 {
-        row.plan(&source.report(&session)?);
+        row.plan(&source.report(&session, &*compiler(args)?)?);
     }
     bar.finish_and_clear();
     files::write(Path::new("-"), format!("{}\n", row.json()).as_bytes())
+}
+
+/// A compiler such as made the plans: this process's own, or for a server's workers the one nearly every machine has.
+fn compiler(args: &BenchArgs) -> Result<Arc<dyn Compile>> {
+    let own = || Choice::make(&args.compute.wish());
+    let engine: Box<dyn Engine> = match args.connect {
+        Some(_) => Box::new(Native::new(NativeConfig::host())?),
+        None => own().map(|choice| choice.engine(choice.device(0), NativeConfig::host()))??,
+    };
+    Ok(engine.compiler())
 }
 
 /// Where a step comes from.
@@ -186,10 +214,10 @@ impl Source {
         }
     }
 
-    fn report(&self, session: &Session) -> Result<Report> {
+    fn report(&self, session: &Session, compiler: &dyn Compile) -> Result<Report> {
         match self {
-            Source::Work(work) => plan::report(session, || Ok((work.prepare)())),
-            Source::Tape(source) => source.report(),
+            Source::Work(work) => plan::report(session, compiler, || Ok((work.prepare)())),
+            Source::Tape(source) => source.report(compiler),
         }
     }
 }

@@ -4,13 +4,17 @@
 
 use super::works::Step;
 use anyhow::Result;
-use gt_compiler::{Engine, Native, NativeConfig, Options, Report};
+use gt_compiler::{Compile, Options, Report};
 use gt_ir::verify::Verifier;
 use gt_ir::{Segment, Tape, ValueId};
 use gt_lang::Session;
 
 /// The report of the plan of a step.
-pub(super) fn report(session: &Session, prepare: impl FnOnce() -> Result<Step>) -> Result<Report> {
+pub(super) fn report(
+    session: &Session,
+    compiler: &dyn Compile,
+    prepare: impl FnOnce() -> Result<Step>,
+) -> Result<Report> {
     session.start_trace();
     let mut step = prepare()?;
     step()?;
@@ -21,12 +25,15 @@ pub(super) fn report(session: &Session, prepare: impl FnOnce() -> Result<Step>) 
     let mut types = Verifier::new();
     // What were not well formed would have no type, and the step could not be compiled.
     before.entries.iter().for_each(|entry| drop(types.entry(entry)));
-    of(&tape, |value| types.ty(value))
+    of(&tape, compiler, |value| types.ty(value))
 }
 
 /// The report of the plan of a tape.
-pub(super) fn of(tape: &Tape, ty: impl Fn(ValueId) -> Option<gt_ir::Type>) -> Result<Report> {
+pub(super) fn of(
+    tape: &Tape,
+    compiler: &dyn Compile,
+    ty: impl Fn(ValueId) -> Option<gt_ir::Type>,
+) -> Result<Report> {
     let Segment { graph, donated, .. } = gt_ir::segment(tape, ty)?;
-    let engine = Native::new(NativeConfig::host())?;
-    Ok(engine.compiler().compile(&graph, &donated, &Options::from_env()?)?.report)
+    Ok(compiler.compile(&graph, &donated, &Options::from_env()?)?.report)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use gt_compiler::Report;
-use gt_ir::backend::WorkerStats;
+use gt_ir::backend::{Stats, WorkerStats};
 use serde_json::{Value, json};
 
 /// What was measured of one work.
@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 pub(crate) struct Row {
     pub(crate) work: String,
     pub(crate) engine: String,
+    /// What the engine computed on.
+    pub(crate) device: String,
     pub(crate) tier: u8,
     /// Milliseconds of a step: median, and what a tenth of the steps stay under or go over.
     pub(crate) ms: f64,
@@ -44,8 +46,15 @@ pub(crate) struct Plan {
 
 impl Row {
     /// A row without figures.
-    pub(crate) fn new(work: &str, engine: &str, tier: u8) -> Row {
-        Row { work: work.into(), engine: engine.into(), tier, ..Row::default() }
+    pub(crate) fn new(work: &str, tier: u8) -> Row {
+        Row { work: work.into(), tier, ..Row::default() }
+    }
+
+    /// What computed, from what the session ran.
+    pub(crate) fn place(&mut self, stats: &Stats) {
+        if let Some(worker) = stats.workers.last() {
+            (self.engine, self.device) = (worker.engine.clone(), worker.device.clone());
+        }
     }
 
     /// Median and spread of ascending samples.
@@ -82,7 +91,7 @@ impl Row {
     /// One object.
     pub(crate) fn json(&self) -> Value {
         json!({
-            "work": self.work, "engine": self.engine, "tier": self.tier,
+            "work": self.work, "engine": self.engine, "device": self.device, "tier": self.tier,
             "ms": self.ms, "p10": self.p10, "p90": self.p90, "steps": self.n_steps,
             "first_s": self.first_s, "start_s": self.start_s,
             "instructions": self.instructions, "planned": self.planned,
@@ -103,6 +112,7 @@ impl Row {
         Ok(Row {
             work: text("work"),
             engine: text("engine"),
+            device: text("device"),
             tier: number("tier") as u8,
             ms: number("ms"),
             p10: number("p10"),
@@ -181,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_middle_and_the_tenths_of_samples() {
-        let mut row = Row::new("w", "native", 1);
+        let mut row = Row::new("w", 1);
         let samples: Vec<f64> = (0..=100).map(f64::from).collect();
         row.spread(&samples);
         assert_eq!((row.p10, row.ms, row.p90), (10.0, 50.0, 90.0));
@@ -203,7 +213,9 @@ mod tests {
             compiled: 12,
             plan: Some(Plan { kernels: 12, launches: 7, bytes: 1_500_000, ms: 2.5 }),
             peak_bytes: Some(3_200_000),
-            ..Row::new("mlp_small", "native", 1)
+            engine: "native".into(),
+            device: "cpu".into(),
+            ..Row::new("mlp_small", 1)
         };
         assert_eq!(Row::parse(&row.json().to_string()).unwrap(), row);
         assert_eq!(row.line().len(), head().len());

@@ -8,7 +8,7 @@ use super::works::Step;
 use crate::{fault, files, run, tensors};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use gt_compiler::Report;
+use gt_compiler::{Compile, Report};
 use gt_ir::backend::Backend;
 use gt_ir::{DType, Entry, HostTensor, Operand, Tape, Type, ValueId};
 use half::{bf16, f16};
@@ -43,8 +43,8 @@ impl Source {
     }
 
     /// What a step comes to as a plan.
-    pub(crate) fn report(&self) -> Result<Report> {
-        plan::of(&self.tape, |_| None)
+    pub(crate) fn report(&self, compiler: &dyn Compile) -> Result<Report> {
+        plan::of(&self.tape, compiler, |_| None)
     }
 
     /// Uploads the inputs and gives the step.

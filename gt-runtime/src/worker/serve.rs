@@ -24,6 +24,8 @@ use crate::shutdown::{Ended, Shutdown};
 use crate::wire::{Capacity, FromWorker, Hello, MAX_CHUNK, Message, Refusal, Role, Stream, Weight};
 use crate::zmq::{Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
 
+/// How the line begins that tells a watcher that the worker is at work.
+pub const REGISTERED: &str = "registered with the server at";
 /// Packets and reports taken before what is queued is sent.
 const BATCH: usize = 256;
 /// How long one attempt to reach a server may take.
@@ -358,7 +360,7 @@ impl Registration<'_, '_> {
         match incoming {
             Incoming::Opened(welcome) => {
                 watch(&format!(
-                    "registered with the server at {} as {}",
+                    "{REGISTERED} {} as {}",
                     self.life.worker.config.address, welcome.name
                 ));
                 self.opened = true;

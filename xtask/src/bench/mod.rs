@@ -25,6 +25,12 @@ pub(crate) struct BenchArgs {
     /// How long a turn is, in seconds
     #[arg(long, default_value_t = 0.5, requires = "vs")]
     seconds: f64,
+    /// The engine of `gt-cli bench`, which is built with what that needs
+    #[arg(long, requires = "vs")]
+    engine: Option<String>,
+    /// What it computes on
+    #[arg(long, requires = "vs")]
+    device: Option<String>,
     /// Print one object a line
     #[arg(long)]
     json: bool,
@@ -71,8 +77,25 @@ impl Peer {
     }
 }
 
+impl BenchArgs {
+    /// The feature that `gt-cli` is built with, if any.
+    fn feature(&self) -> Option<&'static str> {
+        let cuda = self.device.as_deref().is_some_and(|device| device != "cpu");
+        let torch = self.engine.as_deref() == Some("torch");
+        if cuda { Some("cuda") } else { torch.then_some("torch") }
+    }
+
+    /// The words that choose what computes.
+    fn compute(&self) -> Vec<&str> {
+        let engine = self.engine.iter().flat_map(|engine| ["--engine", engine]);
+        engine.chain(self.device.iter().flat_map(|device| ["--device", device])).collect()
+    }
+}
+
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
-    cargo(&["build", "--release", "-p", "gt-cli"]).run()?;
+    let feature = args.feature().into_iter().flat_map(|feature| ["--features", feature]);
+    let build = cargo(&["build", "--release", "-p", "gt-cli"]);
+    build.args(&feature.collect::<Vec<_>>()).run()?;
     if args.vs.is_empty() { rows(args) } else { beside(args) }
 }
 
@@ -101,7 +124,8 @@ fn beside(args: &BenchArgs) -> Result<()> {
         println!("{}", if args.json { row.json(&columns).to_string() } else { row.line() });
         table.push(row);
     }
-    if args.names.is_empty() {
+    // What is kept is what users get who choose nothing.
+    if args.names.is_empty() && args.compute().is_empty() {
         table::keep(&columns, &table, &environment::about(&python, &args.vs)?)?;
     }
     Ok(())
@@ -135,7 +159,8 @@ fn measured(
     program: &std::path::Path,
     python: &std::path::Path,
 ) -> Result<Row> {
-    let mut running = vec![Paced::start("gt", program, &["bench", "--paced", work])?];
+    let words = [&["bench", "--paced", work][..], &args.compute()].concat();
+    let mut running = vec![Paced::start("gt", program, &words)?];
     for peer in &args.vs {
         let (file, word) = peer.program();
         let file = crate::shell::root().join("xtask/peers").join(file);

@@ -1,0 +1,199 @@
+//! One supervised process: how it is started, what it says, how it ended.
+//!
+//! Its standard input is a pipe that only the supervisor holds: when it closes, because the supervisor wants so or is no more, the process
+//! winds down. So none outlives its supervisor, however that ends, and no signals are needed.
+
+use super::policy::{Deaths, Ending, Next};
+use crate::args::WorkerArgs;
+use anyhow::{Context, Result};
+use gt_runtime::choice::Choice;
+use gt_runtime::clock::{self, Time};
+use gt_runtime::log;
+use gt_runtime::worker::serve::REGISTERED;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+
+/// What the supervisor hears.
+pub(super) enum Event {
+    /// A child said a line; whether on standard output.
+    Line(usize, bool, String),
+    /// One of a child's two streams ended.
+    Closed(usize),
+    /// The user asked for an end.
+    Interrupt,
+}
+
+/// What a child is doing.
+pub(super) enum State {
+    Running(Box<process::Child>),
+    /// It is started again at that time.
+    Waiting(Time),
+    Done(Next),
+}
+
+/// A process that is kept alive.
+pub(super) struct Child {
+    /// What lines of it are marked with: its device.
+    pub(super) label: String,
+    pub(super) state: State,
+    words: Vec<OsString>,
+    /// Streams it still holds open.
+    n_open: usize,
+    started: Time,
+    worked: bool,
+    deaths: Deaths,
+}
+
+impl Child {
+    /// A child for the n-th device, not yet started.
+    pub(super) fn new(args: &WorkerArgs, choice: &Choice, n: usize, json: bool) -> Child {
+        let label = label(choice, n);
+        Child {
+            words: words(args, choice, n, &label, json),
+            label,
+            state: State::Waiting(Time::ZERO),
+            n_open: 0,
+            started: Time::ZERO,
+            worked: false,
+            deaths: Deaths::default(),
+        }
+    }
+
+    /// Starts it; gives its process id.
+    pub(super) fn start(&mut self, n: usize, tell: &Sender<Event>) -> Result<u32> {
+        let program = std::env::current_exe().context("this program does not find itself")?;
+        let mut command = Command::new(program);
+        command.args(&self.words).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start a worker")?;
+        listen(n, true, child.stdout.take(), tell)?;
+        listen(n, false, child.stderr.take(), tell)?;
+        (self.n_open, self.started, self.worked) = (2, clock::now(), false);
+        let pid = child.id();
+        self.state = State::Running(Box::new(child));
+        Ok(pid)
+    }
+
+    /// Notes what it said.
+    pub(super) fn heard(&mut self, line: &str) {
+        self.worked |= line.contains(REGISTERED);
+    }
+
+    /// Notes that a stream of it ended. When both have, it has ended or will at once; says how and what follows.
+    pub(super) fn closed(&mut self, stopping: bool) -> Result<Option<(ExitStatus, Next)>> {
+        self.n_open = self.n_open.saturating_sub(1);
+        let State::Running(child) = &mut self.state else { return Ok(None) };
+        if self.n_open > 0 {
+            return Ok(None);
+        }
+        let status = child.wait().context("cannot wait for a worker")?;
+        let lived = clock::now().saturating_sub(self.started);
+        let ending = Ending { code: status.code(), lived, worked: self.worked };
+        let next = match self.deaths.after(ending) {
+            Next::Again(_) if stopping => Next::Stopped,
+            next => next,
+        };
+        self.state = match next {
+            Next::Again(wait) => State::Waiting(clock::now() + wait),
+            over => State::Done(over),
+        };
+        Ok(Some((status, next)))
+    }
+
+    /// Asks it to end, or not to begin again.
+    pub(super) fn stop(&mut self) {
+        match &mut self.state {
+            State::Running(child) => drop(child.stdin.take()),
+            State::Waiting(_) => self.state = State::Done(Next::Stopped),
+            State::Done(_) => {}
+        }
+    }
+
+    /// Ends it, if it still runs.
+    pub(super) fn kill(&mut self) {
+        if let State::Running(child) = &mut self.state {
+            // It may have ended by itself just now.
+            let _ = child.kill();
+        }
+    }
+}
+
+/// A thread that passes on what a child says.
+fn listen(
+    n: usize,
+    stdout: bool,
+    stream: Option<impl Read + Send + 'static>,
+    tell: &Sender<Event>,
+) -> Result<()> {
+    let (stream, tell) = (stream.context("a worker without output")?, tell.clone());
+    let work = move || {
+        for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            // Without a supervisor nobody listens, and the child ends too.
+            let _ = tell.send(Event::Line(n, stdout, line));
+        }
+        let _ = tell.send(Event::Closed(n));
+    };
+    std::thread::Builder::new().spawn(work).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// The device of a child, told apart from others on the same one.
+fn label(choice: &Choice, n: usize) -> String {
+    let device = choice.device(n);
+    match choice.devices.iter().take(n).filter(|other| **other == device).count() {
+        0 => device.to_string(),
+        before => format!("{device}#{}", before + 1),
+    }
+}
+
+/// The command line of a child.
+fn words(args: &WorkerArgs, choice: &Choice, n: usize, label: &str, json: bool) -> Vec<OsString> {
+    let short = |name: &String| name.chars().take(48).collect::<String>();
+    let name = args.name.as_ref().map_or_else(|| label.into(), |n| format!("{} {label}", short(n)));
+    let (device, of) = (choice.device(n).to_string(), choice.devices.len().to_string());
+    let mut words = ["worker", "--connect", &args.connect, "--engine", choice.engine.name()]
+        .into_iter()
+        .chain(["--device", &device, "--one-of", &of, "--name", &name])
+        .chain(json.then_some("--json"))
+        .map(OsString::from)
+        .collect::<Vec<_>>();
+    if let Some(threads) = args.threads {
+        words.extend(["--threads".into(), threads.to_string().into()]);
+    }
+    // Several processes cannot write one file.
+    let log = args.log_file.clone().map(OsString::from).or_else(|| std::env::var_os(log::VARIABLE));
+    if let Some(mut file) = log.filter(|file| !file.is_empty()) {
+        file.push(format!(".{}", label.replace([':', '#'], "-")));
+        words.extend(["--log-file".into(), file]);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn parsed(line: &str) -> (WorkerArgs, Choice) {
+        let cli = crate::args::Cli::try_parse_from(line.split(' ')).unwrap();
+        let crate::args::Command::Worker(args) = cli.command else { panic!("no worker") };
+        let choice = Choice::make(&args.compute.wish()).unwrap();
+        (args, choice)
+    }
+
+    #[test]
+    fn a_child_gets_one_device_a_name_of_its_own_and_what_was_asked_for() {
+        let line =
+            "gt-cli worker --connect pi:1 --device cpu,cpu --name a --threads 3 --log-file gt.log";
+        let (args, choice) = parsed(line);
+        let label = label(&choice, 1);
+        let words = words(&args, &choice, 1, &label, true).join(&OsString::from(" "));
+        assert_eq!(
+            words,
+            "worker --connect pi:1 --engine native --device cpu --one-of 2 --name a cpu#2 --json --threads 3 --log-file gt.log.cpu-2"
+        );
+    }
+}
