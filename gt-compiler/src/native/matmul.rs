@@ -1,7 +1,7 @@
 //! Matrix products by the `gemm` crate, on strided operands as they lie.
 //!
 //! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers, which the crate does not know, take a plain loop.
-//! Work is cut by rows and batches; an element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles ([`rows`]), the
+//! Work is cut by rows or columns and batches; an element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles ([`rows`]), the
 //! others jobs of their own ([`run`]).
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
 
@@ -117,27 +117,45 @@ fn view(matrix: &Matrix, batch: &[usize], mut b: usize) -> View {
     View { offset, row: strides[batch.len()], column: strides[batch.len() + 1] }
 }
 
-/// Cuts a product into (batch, rows) tasks: `f(batch, first row, end row)`.
-fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(usize, usize, usize) + Sync)) {
+/// One task's part of the products of a batch.
+struct Part {
+    batch: usize,
+    rows: Range,
+    columns: Range,
+}
+
+/// Cuts a product into tasks, each of some rows or, where the result is wider than high, of some columns: a task packs its part of the side
+/// that is cut and all of the other, which should be the smaller one.
+fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(Part) + Sync)) {
     let batches: usize = work.batch.iter().product();
     let flops = work.m * work.n * work.k.max(1);
-    // A product cut by rows packs its right side once a task: no more tasks than threads.
+    // What is not cut is packed once a task: no more tasks than threads.
     let per_batch = if batches >= 2 * context.threads.count() {
         1
     } else {
         (flops / GRAIN).clamp(1, context.threads.count())
     };
-    let rows = work.m.div_ceil(per_batch).next_multiple_of(16).max(1);
-    let per_batch = work.m.div_ceil(rows).max(1);
+    let side = work.m.max(work.n);
+    let step = side.div_ceil(per_batch).next_multiple_of(16).max(1);
+    let per_batch = side.div_ceil(step).max(1);
+    let part = |batch: usize, n: usize| {
+        let (all_rows, all_columns) =
+            (Range { start: 0, end: work.m }, Range { start: 0, end: work.n });
+        let some = Range { start: n * step, end: ((n + 1) * step).min(side) };
+        match work.n > work.m {
+            true => Part { batch, rows: all_rows, columns: some },
+            false => Part { batch, rows: some, columns: all_columns },
+        }
+    };
     if flops * batches < GRAIN {
-        return (0..batches).for_each(|b| f(b, 0, work.m));
+        return (0..batches).for_each(|b| (0..per_batch).for_each(|n| f(part(b, n))));
     }
     // Small matrices go several to a task.
     let group = if per_batch == 1 { (GRAIN / flops.max(1)).clamp(1, batches.max(1)) } else { 1 };
     context.threads.run(batches.div_ceil(group) * per_batch, &|i, _| {
-        let (first, part) = ((i / per_batch) * group, i % per_batch);
+        let first = (i / per_batch) * group;
         for b in first..(first + group).min(batches) {
-            f(b, part * rows, ((part + 1) * rows).min(work.m));
+            f(part(b, i % per_batch));
         }
     });
 }
@@ -154,18 +172,18 @@ fn floats<T: Float + Send + Sync>(
     }
     let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
-    let strided = |of: &[T], v: View, row: usize| Strided {
-        at: of.as_ptr().wrapping_offset((v.offset + row as i64 * v.row) as isize),
-        row: v.row as isize,
-        column: v.column as isize,
+    let strided = |of: &[T], v: View, row: usize, column: usize| {
+        let first = v.offset + row as i64 * v.row + column as i64 * v.column;
+        let at = of.as_ptr().wrapping_offset(first as isize);
+        Strided { at, row: v.row as isize, column: v.column as isize }
     };
-    cut(context, work, &|batch, start, end| {
-        let lhs = strided(a, view(&work.lhs, &work.batch, batch), start);
-        let rhs = strided(b, view(&work.rhs, &work.batch, batch), 0);
-        let at = (batch * work.m + start) * work.n;
+    cut(context, work, &|Part { batch, rows, columns }| {
+        let lhs = strided(a, view(&work.lhs, &work.batch, batch), rows.start, 0);
+        let rhs = strided(b, view(&work.rhs, &work.batch, batch), 0, columns.start);
+        let at = (batch * work.m + rows.start) * work.n + columns.start;
         let out = target.address().cast::<T>().wrapping_add(at);
-        let size = [end - start, work.n, work.k];
-        // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes rows `start..end` of this batch.
+        let size = [rows.end - rows.start, columns.end - columns.start, work.k];
+        // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes these rows and columns of this batch.
         unsafe { multiply(size, &lhs, &rhs, out, work.n as isize) };
     });
 }
@@ -267,19 +285,24 @@ fn integers<T: Pod + Send + Sync>(
     out.fill(0);
     let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
-    cut(context, work, &|batch, start, end| {
+    cut(context, work, &|Part { batch, rows, columns }| {
         let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
-        for i in start..end {
-            let at = (batch * work.m + i) * work.n;
+        let (first, len) = (columns.start, columns.end - columns.start);
+        for i in rows.start..rows.end {
+            let at = (batch * work.m + i) * work.n + first;
             let row = target.address().cast::<T>().wrapping_add(at);
-            // SAFETY: this task alone touches row `i` of this batch, which has `n` elements.
-            let row = unsafe { std::slice::from_raw_parts_mut(row, work.n) };
+            // SAFETY: this task alone touches these columns of row `i` of this batch.
+            let row = unsafe { std::slice::from_raw_parts_mut(row, len) };
             for p in 0..work.k {
                 let x = a[(l.offset + i as i64 * l.row + p as i64 * l.column) as usize];
                 for (j, y) in row.iter_mut().enumerate() {
                     *y = add(
                         *y,
-                        mul(x, b[(r.offset + p as i64 * r.row + j as i64 * r.column) as usize]),
+                        mul(
+                            x,
+                            b[(r.offset + p as i64 * r.row + (first + j) as i64 * r.column)
+                                as usize],
+                        ),
                     );
                 }
             }

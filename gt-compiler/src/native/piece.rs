@@ -9,6 +9,9 @@ use smallvec::SmallVec;
 use super::plan::{BufferId, ScalarArg};
 use crate::kernel::{Access, Binary, Cut, KernelSpec};
 
+/// Elements of a right side from which on packing it counts.
+const PACKING: usize = 1 << 18;
+
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
@@ -100,11 +103,14 @@ impl MatMul {
         [lhs, rhs, out]
     }
 
-    /// Whether it can be a stage of a tile: not where each row meets another right side, since rows of one tile share it.
+    /// Whether it can be a stage of a tile: not where each row meets another right side, since rows of one tile share it; and not where the
+    /// right side is so large beside the rows that every thread packing all of it costs more than passing over the result once more.
     pub(crate) fn is_tiled(&self) -> bool {
         let batched = self.batch.iter().any(|&b| b != 1);
+        let packing = !batched && self.n >= 2 * self.m && self.n * self.k >= PACKING;
         matches!(self.dtype, DType::F32 | DType::F64)
             && !self.by_library
+            && !packing
             && self.k > 0
             && self.n > 0
             && self.m > usize::from(batched)
