@@ -2,6 +2,8 @@
 //! thread with sockets of its own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails where it stands")]
 
+#[cfg(feature = "torch")]
+mod device;
 mod embedded;
 mod memory;
 mod programs;
