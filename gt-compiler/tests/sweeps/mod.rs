@@ -6,6 +6,7 @@ mod index;
 mod movement;
 mod pointwise;
 mod reduce;
+pub(crate) mod tapes;
 
 use gt_ir::{HostTensor, Op, OperandType, infer, interp};
 

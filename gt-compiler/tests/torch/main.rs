@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 mod ops;
+mod random;
 #[path = "../sweeps/mod.rs"]
 mod sweeps;

@@ -1,0 +1,48 @@
+//! Random tapes: by libtorch's ops an instruction at a time, and by the engine on libtorch eagerly and as one region.
+
+use gt_compiler::{
+    NativeConfig,
+    torch::{Device, TorchConfig, engine, ops},
+};
+use gt_ir::testing::{Config, Source, inputs, tape};
+
+use crate::sweeps::tapes::{compare, eager, fused, ill_conditioned, seeds};
+
+fn check(config: &Config, start: u64) {
+    let host = NativeConfig { threads: 2, store: None, ..NativeConfig::host() };
+    let mut engine = engine(&TorchConfig { host, ..TorchConfig::host(Device::Cpu) }).unwrap();
+    for seed in seeds(start) {
+        let mut source = Source::from_seed(seed);
+        let tape = tape(&mut source, config);
+        let data = inputs(&tape, &mut source);
+        if ill_conditioned(&tape) {
+            continue;
+        }
+        let by_ops = ops::run_tape(&tape, &data, tch::Device::Cpu);
+        compare(&format!("seed {seed}, ops"), &tape, &data, by_ops);
+        let eager = eager(engine.as_mut(), &tape, &data);
+        let whole = eager.is_ok();
+        compare(&format!("seed {seed}, eager"), &tape, &data, eager);
+        if whole {
+            // Of a region only what is read runs, so it may miss an error.
+            let fused = fused(engine.as_mut(), &tape, &data);
+            compare(&format!("seed {seed}, fused"), &tape, &data, fused);
+        }
+    }
+}
+
+#[test]
+fn any_tape() {
+    check(&Config::default(), 10_000_000);
+}
+
+#[test]
+fn integer_tapes() {
+    check(&Config::integers(), 11_000_000);
+}
+
+/// Indices that may point anywhere: an error here is one there.
+#[test]
+fn wild_tapes() {
+    check(&Config { wild_indices: true, ..Config::default() }, 12_000_000);
+}
