@@ -37,7 +37,7 @@ fn axis_of(op: &Op) -> Result<AxisSet, OpError> {
 }
 
 /// The dtype sums and exponentials of this dtype are computed in.
-fn wide(dtype: DType) -> DType {
+pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 

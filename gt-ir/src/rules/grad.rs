@@ -43,6 +43,17 @@ fn two(
     Ok(smallvec![operand(cx, 0, f)?, operand(cx, 1, g)?])
 }
 
+/// A narrow float in `f32`: what is composed of several steps is rounded once, as in the op itself.
+fn wide(cx: &mut Vjp<'_>, v: ValueId) -> Emitted {
+    let dtype = super::derive::wide(cx.e.ty(v).dtype);
+    cx.e.cast(v, dtype)
+}
+
+/// Gradient and result, both wide.
+fn wide_ends(cx: &mut Vjp<'_>) -> Result<(ValueId, ValueId), OpError> {
+    Ok((wide(cx, cx.grad)?, wide(cx, cx.output)?))
+}
+
 pub(crate) fn neg(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| cx.e.neg(cx.grad))
 }
@@ -98,9 +109,10 @@ pub(crate) fn cos(cx: &mut Vjp<'_>) -> Out {
 
 pub(crate) fn tanh(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
-        let square = cx.e.mul(cx.output, cx.output)?;
+        let (g, y) = wide_ends(cx)?;
+        let square = cx.e.mul(y, y)?;
         let slope = cx.e.sub(1, square)?;
-        cx.e.mul(cx.grad, slope)
+        cx.e.mul(g, slope)
     })
 }
 
@@ -117,9 +129,10 @@ pub(crate) fn erf(cx: &mut Vjp<'_>) -> Out {
 
 pub(crate) fn sigmoid(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
-        let rest = cx.e.sub(1, cx.output)?;
-        let slope = cx.e.mul(cx.output, rest)?;
-        cx.e.mul(cx.grad, slope)
+        let (g, y) = wide_ends(cx)?;
+        let rest = cx.e.sub(1, y)?;
+        let slope = cx.e.mul(y, rest)?;
+        cx.e.mul(g, slope)
     })
 }
 
@@ -133,6 +146,7 @@ pub(crate) fn relu(cx: &mut Vjp<'_>) -> Out {
 /// d x Phi(x) = Phi(x) + x phi(x).
 pub(crate) fn gelu(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
+        let (x, g) = (wide(cx, x)?, wide(cx, cx.grad)?);
         let scaled = cx.e.mul(x, std::f64::consts::FRAC_1_SQRT_2)?;
         let erf = cx.e.erf(scaled)?;
         let one_plus = cx.e.add(erf, 1)?;
@@ -147,12 +161,13 @@ pub(crate) fn gelu(cx: &mut Vjp<'_>) -> Out {
             0.5 * std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2,
         )?;
         let slope = cx.e.add(cdf, tail)?;
-        cx.e.mul(cx.grad, slope)
+        cx.e.mul(g, slope)
     })
 }
 
 pub(crate) fn gelu_tanh(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
+        let (x, g) = (wide(cx, x)?, wide(cx, cx.grad)?);
         let (square, t) = super::derive::gelu_tanh_parts(cx.e, x)?;
         let one_plus = cx.e.add(t, 1)?;
         let first = cx.e.mul(one_plus, 0.5)?;
@@ -164,7 +179,7 @@ pub(crate) fn gelu_tanh(cx: &mut Vjp<'_>) -> Out {
         let steep = cx.e.mul(sech, inner)?;
         let second = cx.e.mul(x, steep)?;
         let slope = cx.e.add(first, second)?;
-        cx.e.mul(cx.grad, slope)
+        cx.e.mul(g, slope)
     })
 }
 
@@ -219,7 +234,11 @@ fn pow_by_base(cx: &mut Vjp<'_>, x: ValueId) -> Emitted {
 
 fn pow_by_exponent(cx: &mut Vjp<'_>, y: ValueId) -> Emitted {
     let (log, zero_base) = match cx.inputs[0] {
-        Operand::Value(x) => (Operand::from(cx.e.log(x)?), Some(cx.e.eq(x, 0)?)),
+        Operand::Value(x) => {
+            // In the result's dtype: the base may be a narrower float, or an integer.
+            let wide = cx.e.cast(x, cx.e.ty(cx.output).dtype)?;
+            (Operand::from(cx.e.log(wide)?), Some(cx.e.eq(x, 0)?))
+        }
         Operand::Scalar(s) if s.as_f64() == 0.0 => {
             let ty = cx.e.ty(y);
             return cx.e.full(ty, 0);
@@ -436,20 +455,22 @@ pub(crate) fn index_add(cx: &mut Vjp<'_>) -> Out {
 /// y (g - sum(g y)).
 pub(crate) fn softmax(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
-        let weighted = cx.e.mul(cx.grad, cx.output)?;
+        let (g, y) = wide_ends(cx)?;
+        let weighted = cx.e.mul(g, y)?;
         let total = cx.e.sum(weighted, axes(cx.op), Keep::Yes)?;
-        let centered = cx.e.sub(cx.grad, total)?;
-        cx.e.mul(cx.output, centered)
+        let centered = cx.e.sub(g, total)?;
+        cx.e.mul(y, centered)
     })
 }
 
 /// g - exp(y) sum(g).
 pub(crate) fn log_softmax(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
-        let total = cx.e.sum(cx.grad, axes(cx.op), Keep::Yes)?;
-        let soft = cx.e.exp(cx.output)?;
+        let (g, y) = wide_ends(cx)?;
+        let total = cx.e.sum(g, axes(cx.op), Keep::Yes)?;
+        let soft = cx.e.exp(y)?;
         let share = cx.e.mul(soft, total)?;
-        cx.e.sub(cx.grad, share)
+        cx.e.sub(g, share)
     })
 }
 
@@ -461,7 +482,8 @@ pub(crate) fn layer_norm(cx: &mut Vjp<'_>) -> Out {
     let axes: AxisSet = (rank - dims.0 as usize..rank).collect();
     let (normal, inverse) = super::derive::normalize(cx.e, x, axes, cx.inputs[3])?;
     let gx = operand(cx, 0, |cx, _| {
-        let h = cx.e.mul(cx.grad, w)?;
+        let (g, w) = (wide(cx, cx.grad)?, wide(cx, w)?);
+        let h = cx.e.mul(g, w)?;
         let h_mean = cx.e.mean(h, axes, Keep::Yes)?;
         let hn = cx.e.mul(h, normal)?;
         let hn_mean = cx.e.mean(hn, axes, Keep::Yes)?;
@@ -470,7 +492,10 @@ pub(crate) fn layer_norm(cx: &mut Vjp<'_>) -> Out {
         let rest = cx.e.sub(centered, along)?;
         cx.e.mul(rest, inverse)
     })?;
-    let gw = operand(cx, 1, |cx, _| cx.e.mul(cx.grad, normal))?;
+    let gw = operand(cx, 1, |cx, _| {
+        let g = wide(cx, cx.grad)?;
+        cx.e.mul(g, normal)
+    })?;
     let gb = operand(cx, 2, |cx, _| Ok(cx.grad))?;
     Ok(smallvec![gx, gw, gb, None])
 }

@@ -358,6 +358,17 @@ fn ties_share_equally() {
 }
 
 #[test]
+fn an_exponents_gradient_is_as_precise_as_the_power() {
+    let base = DynTensor::from_slice(&[0.3_f32, 249.0], [2]);
+    let y = leaf(&[0.7, -0.25]);
+    base.pow(&y).sum(..).backward().unwrap();
+    for (got, (x, y)) in grad_of(&y).into_iter().zip([(f64::from(0.3_f32), 0.7), (249.0, -0.25)]) {
+        let want = x.powf(y) * x.ln();
+        assert!((got - want).abs() < 1e-14, "{got} {want}");
+    }
+}
+
+#[test]
 fn gradients_accumulate_over_uses_and_calls() {
     let x = leaf(&[2.0, 3.0]);
     let loss = || (&x * &x + &x).sum(..);

@@ -1,0 +1,227 @@
+//! The gradient rule of every differentiable row against libtorch's autograd of its own operator.
+
+use std::collections::BTreeSet;
+
+use gt_compiler::torch::ops::{self, Arg, dtype_of, kind_of, type_of};
+use gt_ir::{
+    DType, Emit, HostTensor, Op, OpError, OpKind, Operand, Type, ValueId,
+    grad::{Vjp, is_differentiable, vjp},
+    interp,
+    testing::{Config, difference},
+};
+use tch::{Device, Tensor};
+
+use crate::{
+    forward::{instructions, shown},
+    own::own,
+    sweeps,
+};
+
+/// Runs what gradient rules emit, at once.
+#[derive(Default)]
+struct Eager(Vec<Tensor>);
+
+impl Eager {
+    fn push(&mut self, value: Tensor) -> ValueId {
+        self.0.push(value);
+        ValueId(self.0.len() as u64 - 1)
+    }
+
+    fn get(&self, id: ValueId) -> &Tensor {
+        &self.0[id.0 as usize]
+    }
+}
+
+impl Emit for Eager {
+    fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
+        let args = inputs.iter().map(|operand| match operand {
+            Operand::Value(id) => Arg::Tensor(self.get(*id)),
+            Operand::Scalar(scalar) => Arg::Scalar(*scalar),
+        });
+        let args: Vec<Arg<'_>> = args.collect();
+        let result = ops::eval(&op, &args, Device::Cpu);
+        let result = result.unwrap_or_else(|e| panic!("{}: {e}", shown(&op, &args)));
+        Ok(self.push(result))
+    }
+
+    fn ty(&self, value: ValueId) -> Type {
+        type_of(self.get(value)).unwrap()
+    }
+}
+
+/// Gradients by GT's rule, one for each operand that can have one.
+fn ours(op: &Op, args: &[Arg<'_>], weights: &Tensor) -> Vec<Option<Tensor>> {
+    let mut e = Eager::default();
+    let inputs: Vec<Operand> = args
+        .iter()
+        .map(|arg| match arg {
+            Arg::Tensor(tensor) => e.push(tensor.shallow_clone()).into(),
+            Arg::Scalar(scalar) => (*scalar).into(),
+        })
+        .collect();
+    let output = e.emit(*op, &inputs).unwrap();
+    let grad = e.push(weights.shallow_clone());
+    let wanted = vec![true; inputs.len()];
+    let cx = Vjp { e: &mut e, op, inputs: &inputs, output, grad, wanted: &wanted };
+    let grads = vjp(cx).unwrap();
+    grads.iter().map(|id| id.map(|id| e.get(id).shallow_clone())).collect()
+}
+
+/// Gradients by libtorch's autograd, for the float operands; `None` where it has no such operator.
+fn theirs(op: &Op, args: &[Arg<'_>], weights: &Tensor) -> Option<Vec<Option<Tensor>>> {
+    let leaves: Vec<Option<Tensor>> = args.iter().map(leaf).collect();
+    let tracked: Vec<Arg<'_>> = args
+        .iter()
+        .zip(&leaves)
+        .map(|(arg, leaf)| leaf.as_ref().map_or(*arg, Arg::Tensor))
+        .collect();
+    let out = own(op, &tracked).unwrap()?;
+    let loss = (out * weights).sum(None);
+    let floats: Vec<&Tensor> = leaves.iter().flatten().collect();
+    let mut grads = match Tensor::f_run_backward(&[loss], &floats, false, false) {
+        Ok(grads) => grads.into_iter(),
+        // The power rule subtracts 1 from an exponent that may be bool.
+        Err(error) if error.to_string().contains("with a bool tensor") => return None,
+        Err(error) => panic!("{}: {error}", shown(op, args)),
+    };
+    Some(leaves.iter().map(|leaf| leaf.as_ref().and_then(|_| grads.next())).collect())
+}
+
+fn leaf(arg: &Arg<'_>) -> Option<Tensor> {
+    match arg {
+        Arg::Tensor(tensor) if dtype_of(tensor).unwrap().is_float() => {
+            Some(tensor.detach().copy().set_requires_grad(true))
+        }
+        Arg::Tensor(_) | Arg::Scalar(_) => None,
+    }
+}
+
+/// Unequal weights, so that errors do not cancel.
+fn weights(op: &Op, args: &[Arg<'_>]) -> Option<Tensor> {
+    let out = ops::eval(op, args, Device::Cpu).unwrap();
+    let ty = type_of(&out).unwrap();
+    let n = ty.shape.numel();
+    let weights: Vec<f32> = (0..n).map(|i| 0.5 + (i * 7 % 5) as f32 * 0.25).collect();
+    let host = HostTensor::from_vec(weights, ty.shape).unwrap();
+    let there = ops::upload(&host, Device::Cpu).unwrap();
+    ty.dtype.is_float().then(|| there.to_kind(kind_of(ty.dtype)))
+}
+
+/// Where GT means to differ from libtorch, and why.
+///
+/// | row | where | GT | libtorch | why |
+/// |---|---|---|---|---|
+/// | `maximum`, `minimum` | an operand is NaN | 0 to both | all to both | the gradient goes to the operand the result equals, and NaN equals none; so has it JAX |
+/// | `relu` | NaN | 0 | all | it is where the result is above 0; so has it JAX |
+///
+/// There NaN is replaced, so that the rest of the operands is judged.
+fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
+    let differs = matches!(op, Op::Maximum | Op::Minimum | Op::Relu);
+    let replaced = |arg: &Arg<'_>| match arg {
+        Arg::Tensor(x) if differs && dtype_of(x).unwrap().is_float() => {
+            Some(x.masked_fill(&x.isnan(), 0.75))
+        }
+        Arg::Tensor(_) | Arg::Scalar(_) => None,
+    };
+    args.iter().map(replaced).collect()
+}
+
+/// What differs, if anything; `None` where there is nothing to compare.
+fn compare(op: &Op, args: &[Arg<'_>], near: Near) -> Option<Result<(), String>> {
+    let defined = defined(op, args);
+    let args: Vec<Arg<'_>> =
+        args.iter().zip(&defined).map(|(a, d)| d.as_ref().map_or(*a, Arg::Tensor)).collect();
+    if !is_differentiable(op) || args.iter().filter_map(leaf).count() == 0 {
+        return None;
+    }
+    let weights = weights(op, &args)?;
+    let theirs = theirs(op, &args, &weights)?;
+    for (i, (ours, theirs)) in ours(op, &args, &weights).iter().zip(&theirs).enumerate() {
+        let found = match (ours, theirs) {
+            (Some(ours), Some(theirs)) => {
+                let [ours, theirs] = [ours, theirs].map(|t| ops::download(t).unwrap());
+                near(&ours, &theirs)
+            }
+            (None, None) => None,
+            (ours, _) => Some(format!("GT gives {}", if ours.is_some() { "one" } else { "none" })),
+        };
+        if let Some(found) = found {
+            return Some(Err(format!("operand {i}: {found}: {}", shown(op, &args))));
+        }
+    }
+    Some(Ok(()))
+}
+
+/// The first difference of two gradients.
+type Near = fn(&HostTensor, &HostTensor) -> Option<String>;
+
+/// To 2e-5 of the largest element for `f32`, to three roundings of narrow floats.
+fn altogether(ours: &HostTensor, theirs: &HostTensor) -> Option<String> {
+    let narrow = ours.ty().dtype.size() == 2;
+    difference(ours, theirs, if narrow { 1.5 } else { 20.0 })
+}
+
+/// To 1e-4 of each element for `f32`, and zeros where the others have subnormals.
+fn each(ours: &HostTensor, theirs: &HostTensor) -> Option<String> {
+    if ours.ty() != theirs.ty() {
+        return altogether(ours, theirs);
+    }
+    let (unit, least) = match ours.ty().dtype {
+        DType::F64 => (1e-11, 1e-300),
+        DType::F16 => (1e-2, 1e-6),
+        DType::Bf16 => (5e-2, 1e-37),
+        _ => (1e-4, 1e-37),
+    };
+    let (a, b) = (ours.to_f64(), theirs.to_f64());
+    let near = |x: f64, y: f64| {
+        x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= unit * x.abs().max(y.abs()) + least
+    };
+    let at = a.iter().zip(&b).position(|(x, y)| !near(*x, *y))?;
+    Some(format!("{}: element {at} is {} and {}", ours.ty(), a[at], b[at]))
+}
+
+/// The arguments of a sweep, brought to libtorch.
+fn uploaded(args: &[interp::Arg<'_>]) -> Vec<Tensor> {
+    let tensors = args.iter().filter_map(|arg| match arg {
+        interp::Arg::Tensor(tensor) => Some(ops::upload(tensor, Device::Cpu).unwrap()),
+        interp::Arg::Scalar(_) => None,
+    });
+    tensors.collect()
+}
+
+#[test]
+fn gradients_at_the_edges() {
+    let mut faults = Vec::new();
+    sweeps::pointwise_ops_at_the_edges(&mut |op, args| {
+        let tensors = uploaded(args);
+        let there: Vec<Arg<'_>> = tensors.iter().map(Arg::Tensor).collect();
+        let broadcasts = tensors.iter().any(|t| t.size() != tensors[0].size());
+        let near = if broadcasts { altogether } else { each };
+        faults.extend(compare(op, &there, near).and_then(Result::err));
+        interp::eval(op, args).unwrap()
+    });
+    none(&faults);
+}
+
+/// Shows the first of them.
+fn none(faults: &[String]) {
+    let few = faults[..faults.len().min(20)].join("\n");
+    assert!(faults.is_empty(), "{} faults\n{few}", faults.len());
+}
+
+#[test]
+fn every_gradient_is_libtorchs() {
+    let (mut judged, mut faults) = (BTreeSet::new(), Vec::new());
+    let config = Config { jumps: true, ..Config::default() };
+    instructions(&config, 0..400, |op, args| {
+        if let Some(result) = compare(op, args, altogether) {
+            judged.insert(op.kind());
+            faults.extend(result.err());
+        }
+    });
+    none(&faults);
+    let missing = OpKind::ALL.iter().filter(|kind| {
+        matches!(kind.spec().grad, gt_ir::op::Grad::Rule(_)) && !judged.contains(kind)
+    });
+    assert_eq!(missing.map(|kind| kind.name()).collect::<Vec<_>>(), Vec::<&str>::new());
+}
