@@ -8,7 +8,7 @@ use gt_compiler::{Arg, Engine, EngineError, Options, Value};
 use gt_ir::testing::{Config, Source, inputs, same_bits, tape};
 use gt_ir::{HostTensor, Op, Scalar, Segment, Tape, ValueId};
 
-use crate::random::{eager, native};
+use crate::{random::native, sweeps::tapes::eager};
 
 type Results = BTreeMap<ValueId, HostTensor>;
 
