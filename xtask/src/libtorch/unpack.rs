@@ -43,8 +43,18 @@ pub(super) fn unpack(parts: &[Part], wheels: &[PathBuf], place: &Path) -> Result
     }
     fs::write(beside.join(LIST), list)
         .with_context(|| format!("cannot write to {}", beside.display()))?;
-    remove(place)?;
-    fs::rename(&beside, place).with_context(|| format!("cannot make {}", place.display()))
+    replace(place, &beside)
+}
+
+/// Puts the new folder in the old one's place, which is without one only between two renames.
+fn replace(place: &Path, beside: &Path) -> Result<()> {
+    let old = place.with_extension("old");
+    remove(&old)?;
+    if place.exists() {
+        fs::rename(place, &old).with_context(|| format!("cannot move {}", place.display()))?;
+    }
+    fs::rename(beside, place).with_context(|| format!("cannot make {}", place.display()))?;
+    remove(&old)
 }
 
 /// What a folder is made from, as the head of its list: the same pins and the same files of them.
