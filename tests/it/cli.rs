@@ -314,7 +314,7 @@ fn a_doctor_says_what_does_not_work() {
     let said = Process::start_with("gt-cli", &["doctor"], &asked).finish();
     assert_eq!(said.status.code(), Some(1), "{said:?}");
     for words in
-        ["trouble: GT_DEVICE=cuda:77", "trouble: GT_TIER", "advice: nothing reads GT_CONECT"]
+        ["trouble: asked for: cuda:77", "trouble: GT_TIER", "advice: nothing reads GT_CONECT"]
     {
         assert!(said.stdout.contains(words), "{words}: {}", said.stdout);
     }

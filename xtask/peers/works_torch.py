@@ -1,6 +1,7 @@
-"""The works of docs/benchmarks.md for PyTorch: `works_torch.py eager|compile WORK`, served by pace.py.
+"""The works of docs/benchmarks.md for PyTorch: `works_torch.py eager|compile|reduce-overhead WORK`, served by pace.py.
 
-f32, as many threads as there are cores, written as PyTorch's own documentation would.
+f32, as many threads as there are cores, or the device `GT_PEERS_DEVICE` names, written as PyTorch's own documentation would.
+`reduce-overhead` is the mode of torch.compile that replays CUDA graphs.
 `dispatch2000` measures dispatching, so it is not compiled: compiling would leave nothing of it.
 """
 
@@ -16,11 +17,32 @@ import pace
 torch.set_num_threads(os.cpu_count())
 torch.manual_seed(0)
 
-COMPILE = sys.argv[1] == "compile"
+MODE = sys.argv[1]
+DEVICE = torch.device(os.environ.get("GT_PEERS_DEVICE", "cpu"))
+torch.set_default_device(DEVICE)
 
 
 def compiled(f):
-    return torch.compile(f) if COMPILE else f
+    if MODE == "eager":
+        return f
+    return torch.compile(f) if MODE == "compile" else torch.compile(f, mode=MODE)
+
+
+def waited(prepare):
+    """The work, each step of which ends when the device has done it."""
+    if DEVICE.type == "cpu":
+        return prepare
+
+    def prepared():
+        step = prepare()
+
+        def to_its_end():
+            step()
+            torch.cuda.synchronize()
+
+        return to_its_end
+
+    return prepared
 
 
 def trained(net, optimizer, x, y):
@@ -142,4 +164,4 @@ WORKS = {
 }
 
 if __name__ == "__main__":
-    pace.serve(WORKS, sys.argv[2])
+    pace.serve({name: waited(prepare) for name, prepare in WORKS.items()}, sys.argv[2])

@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod gpu_bundle;
 mod libtorch;
 mod reference;
 mod shell;
@@ -43,6 +44,8 @@ enum Chore {
     Bless,
     /// Fetch the pinned libtorch from PyPI into `.libtorch`, for features `torch` and `cuda`
     Libtorch(libtorch::LibtorchArgs),
+    /// Build a folder that tests and measures everything on a machine with a GPU, with one command
+    GpuBundle(gpu_bundle::GpuBundleArgs),
     /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks, in turn
     Bench(bench::BenchArgs),
     /// Run a fuzz target for some seconds: text, binary, run, wire, or replay
@@ -73,15 +76,16 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Docs => reference::write(&root()),
         Chore::Bless => bless(),
         Chore::Libtorch(args) => libtorch::libtorch(&args),
+        Chore::GpuBundle(args) => gpu_bundle::gpu_bundle(&args),
         Chore::Bench(args) => bench::bench(&args),
         Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
     }
 }
 
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo check`, and the tests are built
-/// once, so that the world is compiled twice (without and with code) and no third time.
+/// once, so that the world is compiled twice (without and with code) and no third time; only what knows libtorch is, with it.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 6] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 7] = [
         ("format", &|| cargo(&["fmt", "--all", "--check"]).run()),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
@@ -100,6 +104,7 @@ fn test() -> Result<()> {
                 .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")
                 .run()
         }),
+        ("libtorch", &with_libtorch),
     ];
     let mut times = Vec::new();
     for (name, step) in steps {
@@ -115,6 +120,23 @@ fn test() -> Result<()> {
         println!("  {name:<14} {:>6.1} s", time.as_secs_f64());
     }
     Ok(())
+}
+
+/// Lints and tests of the packages that know libtorch, built with it; fetches it first where the environment names none.
+fn with_libtorch() -> Result<()> {
+    const FEATURES: [&str; 2] = ["--features", "gt/torch,gt-cli/torch"];
+    libtorch::for_tests()?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet"])
+        .args(&FEATURES)
+        .args(&["--", "-D", "warnings"])
+        .run()?;
+    // The others as well, but for two that know nothing of it: a smaller choice of packages would build their dependencies anew,
+    // with fewer features.
+    cargo(&["test", "--workspace", "--exclude", "gt-ir", "--exclude", "gt-lang"])
+        .args(&["--lib", "--test", "it", "--test", "torch"])
+        .args(&FEATURES)
+        .env("INSTA_UPDATE", "no")
+        .run()
 }
 
 fn bless() -> Result<()> {

@@ -3,6 +3,7 @@
 use super::cuda::Gpus;
 use super::report::{Finding, Section};
 use gt_compiler::{Engine, EngineError, Native, NativeConfig};
+use gt_runtime::choice::{Choice, Wish};
 use serde_json::json;
 
 pub(super) fn section() -> Section {
@@ -28,7 +29,23 @@ pub(super) fn engines(gpus: &Gpus) -> Section {
     let mut section = Section::new("engines");
     started(&mut section, "native", native());
     torch(&mut section, gpus);
+    chosen(&mut section);
     section
+}
+
+/// What a program that says nothing would compute on, by the environment and what there is.
+fn chosen(section: &mut Section) {
+    match Choice::make(&Wish::default()) {
+        Ok(choice) => {
+            let devices: Vec<String> = choice.devices.iter().map(ToString::to_string).collect();
+            let text = format!("{} on {}", choice.engine, devices.join(", "));
+            let value = json!({ "engine": choice.engine.name(), "devices": devices });
+            section.line("chosen", text, value, None);
+        }
+        Err(error) => {
+            section.line("chosen", "none", json!(null), Some(Finding::of("asked for", error)));
+        }
+    }
 }
 
 fn native() -> Result<Box<dyn Engine>, EngineError> {
@@ -60,7 +77,7 @@ fn torch(section: &mut Section, gpus: &Gpus) {
     use gt_compiler::torch::{TorchConfig, engine};
     let mut devices = vec![gt_compiler::Device::Cpu];
     if cfg!(feature = "cuda") {
-        devices.extend((0..gpus.count()).map(gt_compiler::Device::Cuda));
+        devices.extend((0..gpus.devices.len()).map(gt_compiler::Device::Cuda));
     }
     for device in devices {
         started(section, &format!("torch {device}"), engine(&TorchConfig::host(device)));

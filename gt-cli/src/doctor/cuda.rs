@@ -13,23 +13,16 @@ use std::time::Duration;
 const DRIVER: u32 = 580;
 /// The major version of CUDA that the pinned libtorch is built for.
 const CUDA: &str = "13";
-/// How a build with CUDA is made.
-pub(super) const BUILD: &str = "cargo xtask libtorch --cuda, then LIBTORCH=$PWD/.libtorch/cuda cargo build --release -p gt-cli --features cuda";
+const BUILD: &str = "cargo xtask libtorch --cuda, then LIBTORCH=$PWD/.libtorch/cuda cargo build --release -p gt-cli --features cuda";
 
 /// What drives GPUs here, and which there are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Gpus {
     driver: Option<String>,
     /// Name, memory and so on, as they are shown.
-    devices: Vec<String>,
+    pub(super) devices: Vec<String>,
     /// Why it is not known which there are.
     fault: Option<String>,
-}
-
-impl Gpus {
-    pub(super) fn count(&self) -> usize {
-        self.devices.len()
-    }
 }
 
 /// Looks for them.
@@ -168,7 +161,7 @@ mod tests {
         let gpus = listed(
             "0, NVIDIA H200, 143771 MiB, 9.0, 580.95.05\n1, NVIDIA H200, 143771 MiB, 9.0, 580.95.05\n",
         );
-        assert_eq!((gpus.count(), gpus.driver.as_deref()), (2, Some("580.95.05")));
+        assert_eq!((gpus.devices.len(), gpus.driver.as_deref()), (2, Some("580.95.05")));
         assert_eq!(gpus.devices[1], "cuda:1 NVIDIA H200, 143771 MiB, compute capability 9.0");
         assert_eq!(outdated(&gpus), None);
         let old = Gpus { driver: Some("535.183.01".into()), ..Gpus::default() };

@@ -34,7 +34,7 @@ fn look(args: &DoctorArgs) -> Report {
             cuda::section(&gpus),
             system::network(args.port),
             system::cache(),
-            settings::section(&gpus),
+            settings::section(),
         ],
     }
 }

@@ -1,21 +1,22 @@
 //! The variables by which the environment chooses something, and whether what they say can be done.
 
-use super::cuda::{self, Gpus};
 use super::report::{Finding, Section};
 use super::system;
-use gt_compiler::{Device, Options};
+use gt_compiler::Options;
 use std::path::Path;
 
-/// A variable and what is wrong with what it says on a machine with these GPUs.
-type Setting = (&'static str, fn(&str, &Gpus) -> Option<Finding>);
+/// A variable and what is wrong with what it says.
+type Setting = (&'static str, fn(&str) -> Option<Finding>);
 
 const SETTINGS: &[Setting] = &[
-    ("GT_CONNECT", |value, _| system::reach(value)),
-    ("GT_ENGINE", engine),
-    ("GT_DEVICE", device),
+    ("GT_CONNECT", system::reach),
+    (gt_runtime::choice::ENGINE, anything),
+    (gt_runtime::choice::DEVICE, anything),
     (gt_runtime::embedded::WORKERS, workers),
     (gt_runtime::tier::TIER, tier),
     (gt_compiler::options::NUMERICS_VARIABLE, numerics),
+    (gt_compiler::options::TF32_VARIABLE, anything),
+    (gt_compiler::options::DETERMINISTIC_VARIABLE, anything),
     (gt_runtime::tier::VERBOSE, anything),
     ("GT_CACHE", anything),
     ("GT_SIMD", simd),
@@ -26,18 +27,15 @@ const SETTINGS: &[Setting] = &[
     ("LD_LIBRARY_PATH", anything),
 ];
 
-const TORCH_BUILD: &str =
-    "cargo xtask libtorch, then cargo build --release -p gt-cli --features torch";
-
 /// Set by the project's own tests and chores, which read them.
 const OF_CHORES: &[&str] = &["GT_BLESS", "GT_PEERS_PYTHON", "GT_SEEDS", "GT_REPLAY_", "GT_SIM_"];
 
-pub(super) fn section(gpus: &Gpus) -> Section {
+pub(super) fn section() -> Section {
     let mut section = Section::new("environment");
     for (name, check) in SETTINGS {
         let Some(value) = std::env::var_os(name) else { continue };
         let value = value.to_string_lossy();
-        let finding = if value.trim().is_empty() { None } else { check(&value, gpus) };
+        let finding = if value.trim().is_empty() { None } else { check(&value) };
         section.line(*name, value.as_ref(), value.as_ref().into(), finding);
     }
     for name in unread(std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned())) {
@@ -60,57 +58,31 @@ fn unread(names: impl Iterator<Item = String>) -> Vec<String> {
     unread
 }
 
-fn anything(_: &str, _: &Gpus) -> Option<Finding> {
+fn anything(_: &str) -> Option<Finding> {
     None
 }
 
-fn engine(value: &str, _: &Gpus) -> Option<Finding> {
-    if value.trim() == "torch" && !cfg!(feature = "torch") {
-        let what = "GT_ENGINE=torch: this build has no libtorch";
-        return Some(Finding::trouble(what, TORCH_BUILD));
-    }
-    let names = ["native", "torch"];
-    let what = format!("GT_ENGINE={value}: there is no such engine");
-    let fix = format!("the engines are {}", names.join(" and "));
-    (!names.contains(&value.trim())).then(|| Finding::trouble(what, fix))
-}
-
-fn device(value: &str, gpus: &Gpus) -> Option<Finding> {
-    let n = match value.parse() {
-        Ok(Device::Cpu) => return None,
-        Ok(Device::Cuda(n)) => n,
-        Err(error) => return Some(Finding::of("GT_DEVICE", error)),
-    };
-    let trouble =
-        |what: &str, fix: &str| Some(Finding::trouble(format!("GT_DEVICE={value}: {what}"), fix));
-    if n >= gpus.count() {
-        let found = ["there is no GPU here", "there are not as many GPUs here"];
-        return trouble(found[usize::from(gpus.count() > 0)], "GT_DEVICE=cpu, or unset it");
-    }
-    if cfg!(feature = "cuda") { None } else { trouble("this build has no CUDA", cuda::BUILD) }
-}
-
-fn workers(value: &str, _: &Gpus) -> Option<Finding> {
+fn workers(value: &str) -> Option<Finding> {
     let n: Option<usize> = value.trim().parse().ok();
     let what = format!("GT_WORKERS={value} is no number of workers");
     n.is_none_or(|n| n == 0).then(|| Finding::trouble(what, "GT_WORKERS=1, or unset it"))
 }
 
-fn tier(_: &str, _: &Gpus) -> Option<Finding> {
+fn tier(_: &str) -> Option<Finding> {
     gt_runtime::tier::plans_wanted().err().map(|error| Finding::of("GT_TIER", error))
 }
 
-fn numerics(_: &str, _: &Gpus) -> Option<Finding> {
+fn numerics(_: &str) -> Option<Finding> {
     Options::from_env().err().map(|error| Finding::of("GT_NUMERICS", error))
 }
 
-fn simd(value: &str, _: &Gpus) -> Option<Finding> {
+fn simd(value: &str) -> Option<Finding> {
     let what = format!("GT_SIMD={value} says nothing");
     (value != "128")
         .then(|| Finding::advice(what, "GT_SIMD=128 asks for narrow vectors; else unset it"))
 }
 
-fn log_file(value: &str, _: &Gpus) -> Option<Finding> {
+fn log_file(value: &str) -> Option<Finding> {
     let folder = Path::new(value).parent().filter(|folder| !folder.as_os_str().is_empty());
     let there = folder.is_none_or(Path::is_dir);
     let what = format!("GT_INSTRUCTION_LOG={value}: the folder does not exist");
@@ -123,14 +95,10 @@ mod tests {
 
     #[test]
     fn values_that_cannot_be_done_are_found() {
-        let none = Gpus::default();
-        assert!(engine("native", &none).is_none() && engine("tpu", &none).is_some());
-        assert!(device("cpu", &none).is_none() && device("gpu", &none).is_some());
-        assert!(device("cuda:0", &none).is_some());
-        assert!(workers("3", &none).is_none() && workers("0", &none).is_some());
-        assert!(simd("128", &none).is_none() && simd("512", &none).is_some());
+        assert!(workers("3").is_none() && workers("0").is_some());
+        assert!(simd("128").is_none() && simd("512").is_some());
         let absent = "/no/such/folder/gt.log";
-        assert!(log_file("gt.log", &none).is_none() && log_file(absent, &none).is_some());
+        assert!(log_file("gt.log").is_none() && log_file(absent).is_some());
     }
 
     #[test]

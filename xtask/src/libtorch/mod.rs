@@ -40,6 +40,30 @@ pub(crate) fn libtorch(args: &LibtorchArgs) -> Result<()> {
     Ok(())
 }
 
+/// Sees to it that a build with feature `torch` finds libtorch: fetches the processor's, unless the environment names another.
+pub(crate) fn for_tests() -> Result<()> {
+    let ours = root().join(CACHE).join(Kind::Cpu.folder());
+    // Cargo sets LIBTORCH to our folder where it is not set, as .cargo/config.toml says.
+    let named = std::env::var_os("LIBTORCH").filter(|folder| Path::new(folder) != ours);
+    match named.or_else(|| std::env::var_os("LIBTORCH_USE_PYTORCH")) {
+        Some(other) => println!(
+            "with the libtorch that the environment names: {}",
+            Path::new(&other).display()
+        ),
+        None => println!(
+            "libtorch {} is in {}",
+            wheels::TORCH,
+            shown(&fetched(Kind::Cpu, Wheels::Delete)?)
+        ),
+    }
+    Ok(())
+}
+
+/// libtorch for CUDA, to build with; fetched first if it is not there.
+pub(crate) fn for_cuda() -> Result<PathBuf> {
+    fetched(Kind::Cuda, Wheels::Delete)
+}
+
 /// What of libtorch is asked for; each kind has a folder of its own, but that `CudaRun` adds to what `Cuda` links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {

@@ -1,0 +1,108 @@
+//! `cargo xtask gpu-bundle`: one folder to carry to a machine with a GPU, where one command tests and measures everything.
+//!
+//! It holds programs built here against libtorch for CUDA, which take no GPU to build, but not libtorch itself: xtask/gpu/run.py, which goes
+//! with them, finds the libraries of the PyTorch installed there. The folder has nothing of this machine but the programs.
+
+use crate::libtorch;
+use crate::shell::{Step, cargo, root, target_folder};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The most the folder may take, in bytes: so that it goes where a few files go.
+const MOST: u64 = 60_000_000;
+/// What goes along as it is.
+const SCRIPTS: [&str; 3] =
+    ["xtask/gpu/run.py", "xtask/peers/works_torch.py", "xtask/peers/pace.py"];
+/// The same packages and features for each command, so that nothing is built twice.
+const CHOICE: [&str; 7] =
+    ["--release", "-p", "gt-cli", "-p", "gt-compiler", "--features", "gt-cli/cuda"];
+
+#[derive(Args)]
+pub(crate) struct GpuBundleArgs {
+    /// The folder to write [default: gpu-bundle in the target folder]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn gpu_bundle(args: &GpuBundleArgs) -> Result<()> {
+    let libtorch = libtorch::for_cuda()?.to_string_lossy().into_owned();
+    cargo(&["build", "--bin", "gt-cli"]).args(&CHOICE).env("LIBTORCH", &libtorch).run()?;
+    let tests = tests(&libtorch)?;
+    let folder = args.out.clone().unwrap_or_else(|| target_folder().join("gpu-bundle"));
+    fresh(&folder)?;
+    put(&target_folder().join("release/gt-cli"), &folder.join("gt-cli"))?;
+    for (name, program) in &tests {
+        put(program, &folder.join("tests").join(name))?;
+    }
+    for script in SCRIPTS {
+        let name = Path::new(script).file_name().context("a script has a name")?;
+        copy(&root().join(script), &folder.join(name))?;
+    }
+    fs::write(folder.join("version"), version()?)?;
+    let size = size(&folder)?;
+    ensure!(size <= MOST, "{} takes {size} bytes, more than {MOST}", folder.display());
+    println!("{} is ready, {:.1} MB", folder.display(), size as f64 / 1e6);
+    println!("copy it to a machine with a GPU and run there: python3 gpu-bundle/run.py");
+    Ok(())
+}
+
+/// The programs of tests that know GPUs: what they are called in the folder, and where they were built.
+fn tests(libtorch: &str) -> Result<Vec<(&'static str, PathBuf)>> {
+    let said = cargo(&["test", "--no-run", "--message-format", "json", "--lib", "--test", "torch"])
+        .args(&CHOICE)
+        .env("LIBTORCH", libtorch)
+        .read()?;
+    let messages: Vec<Value> = said.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+    let built = |name: &str, kind: &str| {
+        let is = |message: &&Value| {
+            message["target"]["name"] == name && message["target"]["kind"][0] == kind
+        };
+        let mut programs = messages.iter().filter(is).filter_map(|m| m["executable"].as_str());
+        programs.next_back().map(PathBuf::from).with_context(|| format!("no tests of {name}"))
+    };
+    Ok(vec![
+        ("gt-compiler-torch", built("torch", "test")?),
+        ("gt-compiler-unit", built("gt_compiler", "lib")?),
+    ])
+}
+
+/// An empty folder in the place of the one that an earlier run left.
+fn fresh(folder: &Path) -> Result<()> {
+    let ours = !folder.exists() || folder.join("run.py").exists();
+    ensure!(ours, "{} is there and is no bundle: name another folder", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder.join("tests"))
+        .with_context(|| format!("cannot make {}", folder.display()))
+}
+
+/// A program, without what only a debugger reads.
+fn put(program: &Path, to: &Path) -> Result<()> {
+    copy(program, to)?;
+    Step::new("strip", &[&to.to_string_lossy()]).run()
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let copying = || format!("cannot copy {} to {}", from.display(), to.display());
+    fs::copy(from, to).map(drop).with_context(copying)
+}
+
+fn version() -> Result<String> {
+    let commit = Step::new("git", &["rev-parse", "--short", "HEAD"]).read()?;
+    Ok(format!("{}, commit {}\n", env!("CARGO_PKG_VERSION"), commit.trim()))
+}
+
+fn size(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let file = entry.metadata()?;
+        sum += if file.is_dir() { size(&entry.path())? } else { file.len() };
+    }
+    Ok(sum)
+}
