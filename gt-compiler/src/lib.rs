@@ -8,7 +8,7 @@
 
 mod buffer;
 pub mod cost;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "torch")]
 pub mod cuda;
 #[cfg(feature = "torch")]
 pub mod device;

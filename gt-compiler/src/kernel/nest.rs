@@ -41,7 +41,7 @@ pub(crate) struct Nest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cut {
     /// Which of the reduced extents is cut.
-    at: usize,
+    pub(crate) at: usize,
     /// Iterations of it in a piece.
     pub(crate) chunk: usize,
     pub(crate) n_chunks: usize,

@@ -1,0 +1,230 @@
+//! What a kernel computes at a point, as statements: loads, operations and stores, each where it has to stand.
+//!
+//! A step of a thread is `width` elements along the innermost loop. What is the same for all steps, or for all elements of one, is computed
+//! once; what lies side by side in memory moves as one pack. Nothing here chooses which points a thread works on.
+
+use gt_ir::DType;
+
+use crate::kernel::{Access, Expr, ExprId, Store};
+
+use super::{
+    expression,
+    space::Space,
+    text::{Parameter, Text, memory_type, register_type},
+};
+
+/// How often a value is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// Once.
+    Fixed,
+    /// Once a step.
+    Step,
+    /// For each element of a step.
+    Element,
+}
+
+/// The statements of a kernel.
+pub(super) struct Body<'s> {
+    pub(super) space: &'s Space,
+    /// Elements of a step.
+    pub(super) width: usize,
+    /// How many elements of a step there are, where that may be less than all: an expression.
+    pub(super) live: Option<String>,
+    /// The loop a step goes along.
+    inner: Option<usize>,
+    levels: Vec<Level>,
+}
+
+/// Elements of a pack that one access of 16 bytes moves.
+fn aligned(dtype: DType, width: usize) -> i64 {
+    width.min(16 / dtype.size()).max(1) as i64
+}
+
+impl<'s> Body<'s> {
+    /// `level_of` says how often a loop's coordinate changes.
+    pub(super) fn new(
+        space: &'s Space,
+        width: usize,
+        inner: Option<usize>,
+        level_of: impl Fn(usize) -> Level,
+    ) -> Body<'s> {
+        let moved = |access: &Access| {
+            let of = |(l, s): (usize, &i64)| if *s == 0 { Level::Fixed } else { level_of(l) };
+            access.strides.iter().enumerate().map(of).max().unwrap_or(Level::Fixed)
+        };
+        let mut levels: Vec<Level> = Vec::with_capacity(space.spec.nodes.len());
+        for node in &space.spec.nodes {
+            let level = match &node.expr {
+                Expr::Load { access, .. } | Expr::Index(access) => moved(access),
+                other => {
+                    let operands = other.operands();
+                    let levels = operands.iter().map(|o| levels[o.0 as usize]);
+                    levels.max().unwrap_or(Level::Fixed)
+                }
+            };
+            levels.push(level);
+        }
+        Body { space, width, live: None, inner, levels }
+    }
+
+    fn dtype(&self, id: ExprId) -> DType {
+        self.space.spec.node(id).dtype
+    }
+
+    pub(super) fn buffer_dtype(&self, buffer: u16) -> DType {
+        self.space.spec.buffers[usize::from(buffer)]
+    }
+
+    /// Whether the elements of a step lie side by side, where one access can take them.
+    pub(super) fn is_pack(&self, dtype: DType, access: &Access) -> bool {
+        packs(access, dtype, self.width, self.inner)
+    }
+
+    /// The values computed at a level. `coordinates` are those of the step, or of the element `u` of it.
+    pub(super) fn values(&self, text: &mut Text, level: Level, coordinates: &[String]) {
+        for (id, node) in self.space.spec.nodes.iter().enumerate() {
+            if level == Level::Step
+                && let Expr::Load { buffer, access } = &node.expr
+                && self.levels[id] == Level::Element
+                && self.is_pack(self.buffer_dtype(*buffer), access)
+            {
+                text.line(self.load_pack(id, *buffer, access, coordinates));
+            }
+            if self.levels[id] == level {
+                let value = self.value(id, coordinates);
+                text.line(format!("const {} v{id} = {value};", register_type(node.dtype)));
+            }
+        }
+    }
+
+    fn load_pack(&self, id: usize, buffer: u16, access: &Access, at: &[String]) -> String {
+        let (n, at) = (self.width, self.space.at(access, at));
+        let dtype = memory_type(self.buffer_dtype(buffer));
+        let load = match &self.live {
+            Some(live) => format!("load_some<{n}>(b{buffer} + ({at}), {live})"),
+            None => format!("load<{n}>(b{buffer} + ({at}))"),
+        };
+        format!("const Pack<{dtype}, {n}> p{id} = {load};")
+    }
+
+    fn value(&self, id: usize, at: &[String]) -> String {
+        let node = &self.space.spec.nodes[id];
+        let name = |o: ExprId| format!("v{}", o.0);
+        match &node.expr {
+            Expr::Load { buffer, access } => {
+                let dtype = self.buffer_dtype(*buffer);
+                match self.levels[id] == Level::Element && self.is_pack(dtype, access) {
+                    true => format!("get(p{id}.at[u])"),
+                    false => format!("get(b{buffer}[{}])", self.space.at(access, at)),
+                }
+            }
+            Expr::Scalar(slot) => expression::scalar(node.dtype, &format!("scalars[{slot}]")),
+            Expr::Index(access) => index(access, at),
+            Expr::Unary(op, a) => expression::unary(*op, self.dtype(*a), &name(*a)),
+            Expr::Binary(op, a, b) => expression::binary(*op, self.dtype(*a), &name(*a), &name(*b)),
+            Expr::Select(c, a, b) => format!("{} ? {} : {}", name(*c), name(*a), name(*b)),
+            Expr::Cast(a) => expression::cast(self.dtype(*a), node.dtype, &name(*a)),
+        }
+    }
+
+    /// Room for what a step stores as one.
+    pub(super) fn declare_packs(&self, text: &mut Text) {
+        for (k, store) in self.kept() {
+            let dtype = self.buffer_dtype(store.buffer);
+            if self.is_pack(dtype, &store.access) {
+                text.line(format!("Pack<{}, {}> q{k};", memory_type(dtype), self.width));
+            }
+        }
+    }
+
+    /// Keeps the values of one element.
+    pub(super) fn put(&self, text: &mut Text, coordinates: &[String]) {
+        for (k, store) in self.kept() {
+            let dtype = self.buffer_dtype(store.buffer);
+            let value = self.stored(store);
+            let to = match self.is_pack(dtype, &store.access) {
+                true => format!("q{k}.at[u]"),
+                false => {
+                    format!("b{}[{}]", store.buffer, self.space.at(&store.access, coordinates))
+                }
+            };
+            text.line(format!("put({to}, {value});"));
+        }
+    }
+
+    /// Writes what a step stores as one.
+    pub(super) fn store_packs(&self, text: &mut Text, coordinates: &[String]) {
+        for (k, store) in self.kept() {
+            if !self.is_pack(self.buffer_dtype(store.buffer), &store.access) {
+                continue;
+            }
+            let to = format!("b{} + ({})", store.buffer, self.space.at(&store.access, coordinates));
+            text.line(match &self.live {
+                Some(live) => format!("store_some<{}>({to}, q{k}, {live});", self.width),
+                None => format!("store<{}>({to}, q{k});", self.width),
+            });
+        }
+    }
+
+    /// What is stored in every iteration.
+    fn kept(&self) -> impl Iterator<Item = (usize, &Store)> {
+        self.space.spec.stores.iter().enumerate().filter(|(_, s)| s.fold.is_none())
+    }
+
+    /// A store's value in its buffer's dtype.
+    fn stored(&self, store: &Store) -> String {
+        let (from, to) = (self.dtype(store.value), self.buffer_dtype(store.buffer));
+        expression::cast(from, to, &format!("v{}", store.value.0))
+    }
+
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
+        let spec = &self.space.spec;
+        let parameter = |(k, &dtype): (usize, &DType)| Parameter {
+            name: format!("b{k}"),
+            dtype,
+            is_written: spec.stores.iter().any(|s| usize::from(s.buffer) == k),
+        };
+        spec.buffers.iter().enumerate().map(parameter).collect()
+    }
+
+    /// What the kernel does, in a few lines.
+    pub(super) fn about(&self, name: &str) -> Vec<String> {
+        let spec = &self.space.spec;
+        let loops: Vec<String> = spec
+            .loops
+            .iter()
+            .map(|l| format!("{}{}", l.extent, if l.reduce { " folded" } else { "" }))
+            .collect();
+        let of = |written: bool| {
+            let names = self.parameters().into_iter().filter(|p| p.is_written == written);
+            let names: Vec<String> = names.map(|p| format!("{} {}", p.name, p.dtype)).collect();
+            names.join(", ")
+        };
+        let loops = if loops.is_empty() { "one element".into() } else { loops.join(" x ") };
+        vec![format!("{name}: {loops}; from {}; to {}", of(false), of(true))]
+    }
+}
+
+/// Whether `width` elements along a loop lie side by side and aligned.
+pub(super) fn packs(access: &Access, dtype: DType, width: usize, inner: Option<usize>) -> bool {
+    let unit = aligned(dtype, width);
+    let others = |(l, s): (usize, &i64)| Some(l) == inner || s % unit == 0;
+    width > 1
+        && inner.is_some_and(|l| access.strides[l] == 1)
+        && access.offset % unit == 0
+        && access.strides.iter().enumerate().all(others)
+}
+
+/// The value of an affine function.
+fn index(access: &Access, coordinates: &[String]) -> String {
+    let mut out = format!("i64({})", access.offset);
+    for (stride, coordinate) in access.strides.iter().zip(coordinates) {
+        match stride {
+            0 => (),
+            1 => out += &format!(" + i64({coordinate})"),
+            s => out += &format!(" + i64({coordinate}) * {s}"),
+        }
+    }
+    out
+}

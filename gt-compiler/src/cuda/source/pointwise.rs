@@ -1,0 +1,116 @@
+//! Kernels that compute each element on its own: threads along the flat index.
+//!
+//! Where elements lie side by side a thread takes as many of them as 16 bytes hold of the narrowest; else neighboring threads take neighboring
+//! elements, one each. How elements are shared out changes no bit of them.
+
+use gt_ir::DType;
+
+use super::{
+    Source,
+    body::{Body, Level, packs},
+    space::Space,
+    text::{Frame, Text},
+};
+
+const BLOCK: usize = 256;
+/// Below this many elements a thread takes one: there are processors for all.
+const SMALL: usize = 1 << 15;
+const MAX_WIDTH: usize = 8;
+
+pub(super) fn write(name: &str, space: &Space) -> Source {
+    let n = space.parallel_len();
+    let inner = space.n_parallel.checked_sub(1);
+    let width = width(space, n, inner);
+    let mut body = Body::new(space, width, inner, |l| {
+        if Some(l) == inner && width > 1 { Level::Element } else { Level::Step }
+    });
+    if !n.is_multiple_of(width) {
+        body.live = Some("n".into());
+    }
+    let frame = Frame {
+        name,
+        about: body.about(name),
+        parameters: body.parameters(),
+        grid: n.div_ceil(BLOCK * width) as u64,
+        block: BLOCK as u32,
+        barriers: false,
+        library: "",
+    };
+    frame.source(|text| points(text, &body, n))
+}
+
+/// Elements a thread takes.
+fn width(space: &Space, n: usize, inner: Option<usize>) -> usize {
+    let Some(last) = inner.filter(|_| n >= SMALL) else { return 1 };
+    let spec = &space.spec;
+    let stores = spec.stores.iter().map(|s| (s.buffer, &s.access));
+    let accesses: Vec<(DType, _)> = spec
+        .loads()
+        .chain(stores)
+        .map(|(buffer, access)| (spec.buffers[usize::from(buffer)], access))
+        .collect();
+    let is_whole =
+        |width: usize| space.n_parallel == 1 || spec.loops[last].extent.is_multiple_of(width);
+    let mut width = MAX_WIDTH;
+    while width > 1 {
+        let moved = accesses.iter().filter(|(dtype, a)| packs(a, *dtype, width, inner));
+        let narrowest = moved.map(|(dtype, _)| dtype.size()).min();
+        if is_whole(width) && narrowest.is_some_and(|size| size * width <= 16) {
+            return width;
+        }
+        width /= 2;
+    }
+    1
+}
+
+fn points(text: &mut Text, body: &Body<'_>, n: usize) {
+    let space = body.space;
+    let (index, n, width) = (space.index(), space.literal(n as i128), body.width);
+    let position = match space.wide {
+        true => format!("u64(blockIdx.x) * {BLOCK}u + threadIdx.x"),
+        false => format!("blockIdx.x * {BLOCK}u + threadIdx.x"),
+    };
+    let position = if width > 1 {
+        format!("({position}) * {}", space.literal(width as i128))
+    } else {
+        position
+    };
+    text.line(format!("const {index} i = {position};"));
+    text.line(format!("if (i >= {n}) return;"));
+    if body.live.is_some() {
+        text.line(format!("const {index} n = {n} - i;"));
+    }
+    let step = coordinates(text, space);
+    body.values(text, Level::Fixed, &step);
+    body.values(text, Level::Step, &step);
+    if width == 1 {
+        return body.put(text, &step);
+    }
+    let mut element = step.clone();
+    if let Some(last) = element.last_mut() {
+        *last = format!("({last} + u)");
+    }
+    body.declare_packs(text);
+    text.line("#pragma unroll");
+    text.open(format!("for (u32 u = 0; u < {width}; ++u)"));
+    if body.live.is_some() {
+        text.line("if (u >= n) break;");
+    }
+    body.values(text, Level::Element, &element);
+    body.put(text, &element);
+    text.close();
+    body.store_packs(text, &step);
+}
+
+/// Declares the coordinates of a thread's first element, and names them.
+fn coordinates(text: &mut Text, space: &Space) -> Vec<String> {
+    let loops: Vec<usize> = (0..space.spec.loops.len()).collect();
+    if loops.len() <= 1 {
+        return loops.iter().map(|_| "i".to_owned()).collect();
+    }
+    let of = space.split(&loops, "i");
+    for (l, coordinate) in of.iter().enumerate() {
+        text.line(format!("const {} i{l} = {coordinate};", space.index()));
+    }
+    loops.iter().map(|l| format!("i{l}")).collect()
+}

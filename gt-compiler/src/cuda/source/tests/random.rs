@@ -1,0 +1,122 @@
+//! The pieces of random graphs, run by their texts, agree with the interpreter.
+
+use std::collections::BTreeMap;
+
+use gt_ir::{
+    DType, Entry, HostTensor, Op, Tape, ValueId, interp, lower,
+    testing::{Config, Source, difference, inputs, tape},
+};
+
+use super::{
+    host::{Host, Names},
+    machine::Planned,
+};
+
+/// A program, its data, and how it is run.
+struct Case {
+    seed: u64,
+    tape: Tape,
+    data: BTreeMap<ValueId, HostTensor>,
+    planned: Planned,
+}
+
+/// A sine of something huge turns the last bit of its argument into anything.
+fn ill_conditioned(tape: &Tape) -> bool {
+    let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
+    has(|op| matches!(op, Op::Sin | Op::Cos)) && has(|op| matches!(op, Op::Exp | Op::Pow))
+}
+
+fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::EPSILON,
+        DType::F32 => f64::from(f32::EPSILON),
+        DType::F16 => 1.0 / 1024.0,
+        DType::Bf16 => 1.0 / 128.0,
+        DType::I64 | DType::I32 | DType::U8 | DType::Bool => f64::MIN_POSITIVE,
+    }
+}
+
+/// The coarsest rounding anywhere in a tape: a later cast to a finer dtype does not undo it.
+fn coarsest(tape: &Tape) -> f64 {
+    let types = lower(tape).unwrap();
+    types.ids().map(|id| epsilon(types.node(id).ty.dtype)).fold(0.0, f64::max)
+}
+
+fn cases(config: &Config, seeds: std::ops::Range<u64>, names: &mut Names) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for seed in seeds {
+        let mut source = Source::from_seed(seed);
+        let tape = tape(&mut source, config);
+        let data = inputs(&tape, &mut source);
+        if ill_conditioned(&tape) {
+            continue;
+        }
+        let planned = Planned::new(&lower(&tape).unwrap(), names);
+        cases.push(Case { seed, tape, data, planned });
+    }
+    cases
+}
+
+impl Case {
+    fn check(&self, host: &Host) {
+        let ids = self.tape.entries.iter().filter_map(|e| match e {
+            Entry::Input { out, .. } => Some(&self.data[out]),
+            _ => None,
+        });
+        let graph = lower(&self.tape).unwrap();
+        let got = self.planned.run(host, &ids.collect::<Vec<_>>(), graph.slots());
+        match (interp::run(&self.tape, &self.data), got) {
+            (Ok(want), Ok(got)) => self.compare(&want, &got),
+            (Err(_), Err(_)) => (),
+            (want, got) => {
+                panic!("seed {}: {:?} and {:?}\n{}", self.seed, want.err(), got.err(), self.text())
+            }
+        }
+    }
+
+    fn compare(&self, want: &BTreeMap<ValueId, HostTensor>, got: &[HostTensor]) {
+        let names = self.tape.entries.iter().filter_map(|e| match e {
+            Entry::Output { value, .. } => Some(*value),
+            _ => None,
+        });
+        for (id, got) in names.zip(got) {
+            let tolerance = 8.0 * coarsest(&self.tape) / epsilon(got.ty().dtype);
+            if let Some(difference) = difference(&want[&id], got, tolerance) {
+                panic!("seed {}: {id}: {difference}\n{}", self.seed, self.text());
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        gt_ir::text::print(&self.tape)
+    }
+}
+
+/// A fixed sample; `GT_SEEDS=n` makes it larger.
+fn check(what: &str, samples: &[(Config, u64)]) {
+    let n = std::env::var("GT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let mut names = Names::default();
+    let cases: Vec<Case> =
+        samples.iter().flat_map(|(c, start)| cases(c, *start..*start + n, &mut names)).collect();
+    let sources: Vec<_> = cases.iter().flat_map(|c| c.planned.sources().cloned()).collect();
+    let host = Host::new(what, &sources);
+    cases.iter().for_each(|case| case.check(&host));
+}
+
+#[test]
+fn any_tape() {
+    check("any", &[(Config::default(), 0), (Config::integers(), 1_000_000)]);
+}
+
+/// Long rows, wide columns, elements enough for packs.
+#[test]
+fn large_tapes() {
+    let large = Config {
+        instrs: 8,
+        max_size: 400,
+        max_numel: 150_000,
+        dtypes: vec![DType::F32, DType::Bf16, DType::F64],
+        ..Config::default()
+    };
+    check("large", &[(large, 2_000_000)]);
+}
