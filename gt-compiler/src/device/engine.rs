@@ -141,7 +141,7 @@ impl<G: Gpu> DeviceEngine<G> {
         let mut graphs = loaded.graphs.lock().unwrap_or_else(PoisonError::into_inner);
         let captured = match self.choose(loaded, &mut graphs, inputs) {
             Choice::Replay(n) => Some(n),
-            Choice::Capture => self.capture(loaded, &mut graphs, inputs),
+            Choice::Capture => self.capture(loaded, &mut graphs, inputs, scalars),
             Choice::Plain(reason) => {
                 self.fall_back(&mut graphs, reason);
                 None
@@ -177,6 +177,7 @@ impl<G: Gpu> DeviceEngine<G> {
         loaded: &Arc<Loaded<G>>,
         graphs: &mut Graphs<G>,
         inputs: &[&Value],
+        scalars: &[Scalar],
     ) -> Option<usize> {
         let most = replay::most_bytes(&loaded.plan);
         self.memory.evict(self.config.graph_limit.saturating_sub(most));
@@ -187,7 +188,7 @@ impl<G: Gpu> DeviceEngine<G> {
             return None;
         }
         let memory = &mut self.memory;
-        match replay::capture(memory, &mut self.frame, loaded, graphs, inputs) {
+        match replay::capture(memory, &mut self.frame, loaded, graphs, inputs, scalars) {
             Ok(captured) => {
                 self.memory.register(loaded);
                 self.stats.graphs_captured += 1;
@@ -297,14 +298,14 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     }
 
     fn stats(&self) -> EngineStats {
-        let device = self.memory.gpu.memory();
+        let (device, values) = (self.memory.gpu.memory(), self.memory.account.values());
         EngineStats {
             kernels_compiled: self.builder.functions(),
             compile_time: self.builder.time(),
             cache_len: self.cache.len(),
-            live_bytes: self.memory.account.values(),
+            live_bytes: values,
             peak_bytes: self.memory.account.peak(),
-            pooled_bytes: device.reserved.saturating_sub(device.live),
+            pooled_bytes: device.reserved.saturating_sub(values),
             ..self.stats
         }
     }

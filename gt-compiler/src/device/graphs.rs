@@ -73,7 +73,7 @@ pub(super) struct Captured<G: Gpu> {
     /// Of each input.
     pub(super) feeds: Vec<Feed<G>>,
     /// Of each buffer made for the caller.
-    pub(super) outs: Vec<(BufferId, Out<G>)>,
+    pub(super) outs: Vec<Out<G>>,
     pub(super) words_at: u64,
     /// When it was last used, in runs of the engine.
     pub(super) used: u64,
@@ -231,7 +231,7 @@ impl<G: Gpu> Captured<G> {
                 && !matches!(self.feeds[i], Feed::Bound { .. })
                 && memory.resident(inputs[i]).is_ok_and(|held| Arc::ptr_eq(&held.block, block))
         };
-        self.outs.iter().find_map(|(id, out)| {
+        plan.made.iter().zip(&self.outs).find_map(|((id, _), out)| {
             let Out::Lent(block) = out else { return None };
             let others = Arc::strong_count(block) - 1;
             let given = || (0..inputs.len()).filter(|&i| gives_up(i, block)).count();

@@ -4,9 +4,9 @@
 //! that writes the result first, and in that step only element by element; and no step from there on may find its data unfit. So a run
 //! that fails on its data has changed no input.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use super::plan::{Plan, WORD};
+use super::plan::{Found, Plan, WORD};
 use crate::native::{BufferId, KernelPiece, Life, Piece, Place, layout};
 
 /// Alignment of buffers in the arena: a device loads whole lines from it.
@@ -22,15 +22,7 @@ pub(super) fn place(plan: &mut Plan, pieces: &[Piece], donated: &[bool]) {
     for i in 0..plan.inputs.len() {
         plan.places[i] = Place::Input(i as u32);
     }
-    let mut taken: BTreeSet<u32> = BTreeSet::new();
-    for (id, _) in plan.outputs.clone() {
-        if plan.places[id.index()] != Place::Nowhere {
-            continue; // an input given back as it is, or a result given twice
-        }
-        let donor = donor(plan, pieces, id, &lives, &taken);
-        taken.extend(donor);
-        plan.places[id.index()] = Place::Output { donor };
-    }
+    outputs(plan, pieces, &lives);
     let todo = lives.iter().enumerate().filter(|(b, _)| plan.places[*b] == Place::Nowhere);
     let todo = todo.filter_map(|(b, life)| Some((b, (*life)?))).collect();
     let (places, end) = layout(&plan.sizes, todo, ALIGN);
@@ -39,6 +31,25 @@ pub(super) fn place(plan: &mut Plan, pieces: &[Piece], donated: &[bool]) {
     }
     plan.words = end;
     plan.arena = end + plan.n_words() * WORD;
+}
+
+/// Decides where each output is found.
+fn outputs(plan: &mut Plan, pieces: &[Piece], lives: &[Option<Life>]) {
+    let mut first: BTreeMap<BufferId, usize> = BTreeMap::new();
+    for (n, (id, _)) in plan.outputs.clone().into_iter().enumerate() {
+        let found = match (plan.places[id.index()], first.get(&id)) {
+            (Place::Input(i), _) => Found::Given(i as usize),
+            (_, Some(&earlier)) => Found::Again(earlier),
+            (_, None) => {
+                let donor = donor(plan, pieces, id, lives);
+                plan.places[id.index()] = Place::Output { donor: donor.map(|i| i as u32) };
+                plan.made.push((id, donor));
+                Found::Made(plan.made.len() - 1)
+            }
+        };
+        first.entry(id).or_insert(n);
+        plan.found.push(found);
+    }
 }
 
 fn lives(n_buffers: usize, pieces: &[Piece]) -> Vec<Option<Life>> {
@@ -60,20 +71,14 @@ fn first_writes(n_buffers: usize, pieces: &[Piece]) -> Vec<usize> {
 }
 
 /// A donated input whose memory a result may take.
-fn donor(
-    plan: &Plan,
-    pieces: &[Piece],
-    out: BufferId,
-    lives: &[Option<Life>],
-    taken: &BTreeSet<u32>,
-) -> Option<u32> {
+fn donor(plan: &Plan, pieces: &[Piece], out: BufferId, lives: &[Option<Life>]) -> Option<usize> {
     let first = lives[out.index()]?.first;
     if first < plan.barrier() {
         return None;
     }
     let fits = |i: usize| {
         plan.donated[i]
-            && !taken.contains(&(i as u32))
+            && plan.made.iter().all(|(_, taken)| *taken != Some(i))
             && plan.outputs.iter().all(|(b, _)| b.index() != i)
             && plan.sizes[i] == plan.sizes[out.index()]
     };
@@ -82,7 +87,7 @@ fn donor(
         Some(read) if read.last == first => is_in_step(&pieces[first], BufferId(i as u32), out),
         Some(read) => read.last < first,
     };
-    (0..plan.inputs.len()).find(|&i| fits(i) && is_over(i)).map(|i| i as u32)
+    (0..plan.inputs.len()).find(|&i| fits(i) && is_over(i))
 }
 
 /// Whether a piece reads of `input` just the element of `out` it is about to write.

@@ -21,6 +21,10 @@ pub(super) struct Plan {
     pub(super) inputs: Vec<Type>,
     pub(super) n_scalars: usize,
     pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
+    /// The buffers made for the caller, each once, with the donated input whose memory they may take.
+    pub(super) made: Vec<(BufferId, Option<usize>)>,
+    /// Where each output is found.
+    pub(super) found: Vec<Found>,
     /// Bytes of each buffer.
     pub(super) sizes: Vec<usize>,
     pub(super) places: Vec<Place>,
@@ -39,6 +43,17 @@ pub(super) struct Plan {
     /// Bytes of the arena, the words included, which begin at `words`.
     pub(super) arena: usize,
     pub(super) words: usize,
+}
+
+/// Where an output is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It is this input, as it came.
+    Given(usize),
+    /// It is this one of the buffers made.
+    Made(usize),
+    /// It is the same value as this earlier output.
+    Again(usize),
 }
 
 /// One thing the host asks the device for.
@@ -174,15 +189,10 @@ impl Plan {
         self.checks.last().map_or(0, |check| check.step + 1)
     }
 
-    /// The buffers made anew for the caller, each once, with the donated input whose memory they may take.
-    pub(super) fn made(&self) -> impl Iterator<Item = (BufferId, Option<usize>)> + '_ {
-        let outputs = self.outputs.iter().enumerate();
-        outputs.filter_map(|(i, (id, _))| match self.places[id.index()] {
-            Place::Output { donor } if self.outputs[..i].iter().all(|(b, _)| b != id) => {
-                Some((*id, donor.map(|d| d as usize)))
-            }
-            Place::Output { .. } | Place::Input(_) | Place::Arena(_) | Place::Nowhere => None,
-        })
+    /// Whether runs differ in what they say to kernels: in scalars, or in that error words begin as zero.
+    pub(super) fn has_news(&self) -> bool {
+        let is_slot = |arg: &ScalarArg| matches!(arg, ScalarArg::Slot(..));
+        !self.checks.is_empty() || self.table.iter().any(is_slot)
     }
 }
 

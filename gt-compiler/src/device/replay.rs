@@ -27,6 +27,7 @@ pub(super) fn capture<G: Gpu>(
     loaded: &Loaded<G>,
     graphs: &Graphs<G>,
     inputs: &[&Value],
+    scalars: &[Scalar],
 ) -> Result<Captured<G>, EngineError> {
     let plan = &loaded.plan;
     let bound = graphs.bound(plan, inputs);
@@ -43,6 +44,8 @@ pub(super) fn capture<G: Gpu>(
         Feed::Unread => inputs[i].address() as u64,
     };
     frame.place(&memory.gpu, plan, start, input, &homes(&outs));
+    plan.fill_words(scalars, &mut frame.words);
+    frame.upload_words(&memory.gpu)?;
     let graph = record(&memory.gpu, frame, loaded)?;
     let charge = memory.charge(bytes(plan, &bound, &outs));
     Ok(Captured {
@@ -57,15 +60,17 @@ pub(super) fn capture<G: Gpu>(
 }
 
 /// Bytes of memory a graph of these would hold.
-fn bytes<G: Gpu>(plan: &Plan, bound: &[bool], outs: &[(BufferId, Out<G>)]) -> usize {
+fn bytes<G: Gpu>(plan: &Plan, bound: &[bool], outs: &[Out<G>]) -> usize {
     let copied = (0..bound.len()).filter(|&i| !bound[i] && plan.is_read[i]).map(|i| plan.sizes[i]);
-    let own = outs.iter().filter(|(_, out)| !matches!(out, Out::InPlace(_)));
-    plan.arena + copied.sum::<usize>() + own.map(|(id, _)| plan.sizes[id.index()]).sum::<usize>()
+    let made = plan.made.iter().zip(outs);
+    let own = made.filter(|(_, out)| !matches!(out, Out::InPlace(_)));
+    let own = own.map(|((id, _), _)| plan.sizes[id.index()]);
+    plan.arena + copied.sum::<usize>() + own.sum::<usize>()
 }
 
 /// The most bytes a graph of the program would hold.
 pub(super) fn most_bytes(plan: &Plan) -> usize {
-    let made: usize = plan.made().map(|(id, _)| plan.sizes[id.index()]).sum();
+    let made: usize = plan.made.iter().map(|(id, _)| plan.sizes[id.index()]).sum();
     plan.arena + made + plan.sizes[..plan.inputs.len()].iter().sum::<usize>()
 }
 
@@ -82,19 +87,15 @@ fn outs<G: Gpu>(
     graphs: &Graphs<G>,
     inputs: &[&Value],
     bound: &[bool],
-) -> Result<Vec<(BufferId, Out<G>)>, EngineError> {
-    let mut outs = Vec::new();
-    for (id, donor) in plan.made() {
-        let out = match donor.filter(|&i| bound[i] && is_sole(inputs[i])) {
-            Some(i) => Out::InPlace(i),
-            None => {
-                let block = memory.alloc(plan.sizes[id.index()])?;
-                if graphs.held.contains(&id) { Out::Copied(block) } else { Out::Lent(block) }
-            }
-        };
-        outs.push((id, out));
-    }
-    Ok(outs)
+) -> Result<Vec<Out<G>>, EngineError> {
+    let out = |&(id, donor): &(BufferId, Option<usize>)| {
+        if let Some(i) = donor.filter(|&i| bound[i] && is_sole(inputs[i])) {
+            return Ok(Out::InPlace(i));
+        }
+        let block = memory.alloc(plan.sizes[id.index()])?;
+        Ok(if graphs.held.contains(&id) { Out::Copied(block) } else { Out::Lent(block) })
+    };
+    plan.made.iter().map(out).collect()
 }
 
 fn feeds<G: Gpu>(
@@ -102,10 +103,10 @@ fn feeds<G: Gpu>(
     plan: &Plan,
     inputs: &[&Value],
     bound: &[bool],
-    outs: &[(BufferId, Out<G>)],
+    outs: &[Out<G>],
 ) -> Result<Vec<Feed<G>>, EngineError> {
     let feed = |i: usize| {
-        let taken = outs.iter().any(|(_, out)| matches!(out, Out::InPlace(by) if *by == i));
+        let taken = outs.iter().any(|out| matches!(out, Out::InPlace(by) if *by == i));
         if !taken && !plan.is_read[i] {
             return Ok(Feed::Unread);
         }
@@ -118,17 +119,17 @@ fn feeds<G: Gpu>(
 }
 
 /// The results' homes as the steps see them.
-fn homes<G: Gpu>(outs: &[(BufferId, Out<G>)]) -> Homes<G> {
-    let home = |(id, out): &(BufferId, Out<G>)| match out {
-        Out::InPlace(i) => (*id, Home::Donor(*i)),
-        Out::Lent(block) | Out::Copied(block) => (*id, Home::Fresh(block.clone())),
+fn homes<G: Gpu>(outs: &[Out<G>]) -> Homes<G> {
+    let home = |out: &Out<G>| match out {
+        Out::InPlace(i) => Home::Donor(*i),
+        Out::Lent(block) | Out::Copied(block) => Home::Fresh(block.clone()),
     };
     outs.iter().map(home).collect()
 }
 
 /// Whether a graph of the program may run before its indices are known to be good.
 pub(super) fn may_run_ahead<G: Gpu>(memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> bool {
-    plan.made().all(|(_, donor)| donor.is_none()) || !needs_check(memory, plan, inputs)
+    plan.made.iter().all(|(_, donor)| donor.is_none()) || !needs_check(memory, plan, inputs)
 }
 
 /// Replays a graph that fits the call.
@@ -157,16 +158,12 @@ fn receivers<G: Gpu>(
     plan: &Plan,
     captured: &Captured<G>,
 ) -> Result<Homes<G>, EngineError> {
-    let mut homes = Homes::new();
-    for (id, out) in &captured.outs {
-        let home = match out {
-            Out::InPlace(i) => Home::Donor(*i),
-            Out::Lent(block) => Home::Fresh(block.clone()),
-            Out::Copied(_) => Home::Fresh(memory.alloc(plan.sizes[id.index()])?),
-        };
-        homes.push((*id, home));
-    }
-    Ok(homes)
+    let receiver = |((id, _), out): (&(BufferId, Option<usize>), &Out<G>)| match out {
+        Out::InPlace(i) => Ok(Home::Donor(*i)),
+        Out::Lent(block) => Ok(Home::Fresh(block.clone())),
+        Out::Copied(_) => memory.alloc(plan.sizes[id.index()]).map(Home::Fresh),
+    };
+    plan.made.iter().zip(&captured.outs).map(receiver).collect()
 }
 
 fn enqueue<G: Gpu>(
@@ -183,9 +180,11 @@ fn enqueue<G: Gpu>(
             gpu.copy(inputs[i].address() as u64, gpu.address(block), plan.sizes[i])?;
         }
     }
-    frame.upload_words(gpu)?;
+    if plan.has_news() {
+        frame.upload_words(gpu)?;
+    }
     gpu.replay(&captured.graph)?;
-    for ((id, out), (_, home)) in captured.outs.iter().zip(homes) {
+    for ((id, _), (out, home)) in plan.made.iter().zip(captured.outs.iter().zip(homes)) {
         if let (Out::Copied(from), Home::Fresh(to)) = (out, home) {
             gpu.copy(gpu.address(from), gpu.address(to), plan.sizes[id.index()])?;
         }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{
     gpu::Gpu,
     memory::{Memory, is_out_of_memory, is_sole},
-    plan::{Plan, Step, WORD},
+    plan::{Found, Plan, Step, WORD},
     program::Loaded,
 };
 use crate::{
@@ -37,7 +37,8 @@ pub(super) enum Home<G: Gpu> {
     Donor(usize),
 }
 
-pub(super) type Homes<G> = SmallVec<[(BufferId, Home<G>); 4]>;
+/// One for each buffer made.
+pub(super) type Homes<G> = SmallVec<[Home<G>; 4]>;
 
 /// Why a run ended early.
 pub(super) enum Failure {
@@ -63,7 +64,7 @@ impl Frame {
             Place::Arena(at) => arena + *at as u64,
             Place::Output { .. } | Place::Nowhere => 0,
         }));
-        for (id, home) in homes {
+        for ((id, _), home) in plan.made.iter().zip(homes) {
             self.addresses[id.index()] = match home {
                 Home::Fresh(block) => gpu.address(block),
                 Home::Donor(i) => input(*i),
@@ -177,8 +178,8 @@ fn steps<G: Gpu>(
 
 /// The first step that overwrites an input.
 fn first_overwrite<G: Gpu>(plan: &Plan, homes: &Homes<G>) -> usize {
-    let taken = homes.iter().filter(|(_, home)| matches!(home, Home::Donor(_)));
-    let first = taken.map(|(id, _)| plan.first_write[id.index()]);
+    let taken = plan.made.iter().zip(homes).filter(|(_, home)| matches!(home, Home::Donor(_)));
+    let first = taken.map(|((id, _), _)| plan.first_write[id.index()]);
     first.min().unwrap_or(plan.steps.len())
 }
 
@@ -187,15 +188,12 @@ fn homes<G: Gpu>(
     plan: &Plan,
     inputs: &[&Value],
 ) -> Result<Homes<G>, EngineError> {
-    let mut homes = Homes::new();
-    for (id, donor) in plan.made() {
-        let home = match donor.filter(|&i| is_sole(inputs[i])) {
-            Some(i) => Home::Donor(i),
-            None => Home::Fresh(memory.alloc(plan.sizes[id.index()])?),
+    let home =
+        |&(id, donor): &(BufferId, Option<usize>)| match donor.filter(|&i| is_sole(inputs[i])) {
+            Some(i) => Ok(Home::Donor(i)),
+            None => memory.alloc(plan.sizes[id.index()]).map(Home::Fresh),
         };
-        homes.push((id, home));
-    }
-    Ok(homes)
+    plan.made.iter().map(home).collect()
 }
 
 /// The values of a run.
@@ -205,23 +203,20 @@ pub(super) fn results<G: Gpu>(
     inputs: &[&Value],
     homes: &Homes<G>,
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-    let mut made: SmallVec<[(BufferId, Value); 4]> = SmallVec::new();
-    for &(id, ty) in &plan.outputs {
-        let earlier = made.iter().find(|(b, _)| *b == id).map(|(_, v)| v.storage.clone());
-        let home = homes.iter().find(|(b, _)| *b == id).map(|(_, home)| home);
-        let value = match (plan.places[id.index()], earlier, home) {
-            (Place::Input(i), ..) => Value { ty, storage: inputs[i as usize].storage.clone() },
-            (_, Some(storage), _) => Value { ty, storage },
-            (_, None, Some(Home::Donor(i))) => {
-                memory.resident(inputs[*i])?.overwrite();
-                Value { ty, storage: inputs[*i].storage.clone() }
-            }
-            (_, None, Some(Home::Fresh(block))) => memory.value(ty, block.clone(), None),
-            (_, None, None) => {
-                return Err(EngineError::Codegen("an output has no buffer".into()));
-            }
+    let mut values: SmallVec<[Value; 4]> = SmallVec::new();
+    for (found, &(_, ty)) in plan.found.iter().zip(&plan.outputs) {
+        let value = match found {
+            Found::Given(i) => Value { ty, storage: inputs[*i].storage.clone() },
+            Found::Again(n) => Value { ty, storage: values[*n].storage.clone() },
+            Found::Made(n) => match &homes[*n] {
+                Home::Fresh(block) => memory.value(ty, block.clone(), None),
+                Home::Donor(i) => {
+                    memory.resident(inputs[*i])?.overwrite();
+                    Value { ty, storage: inputs[*i].storage.clone() }
+                }
+            },
         };
-        made.push((id, value));
+        values.push(value);
     }
-    Ok(made.into_iter().map(|(_, value)| value).collect())
+    Ok(values)
 }
