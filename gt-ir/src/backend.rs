@@ -108,6 +108,8 @@ pub struct WorkerStats {
     pub live_values: u64,
     /// The memory of its engine, of all sessions together.
     pub memory: MemoryStats,
+    /// The graphs of its device, of all sessions together.
+    pub graphs: GraphStats,
     /// What other sessions hold on it, the largest first, as far as there is room to name them.
     pub others: Vec<Holding>,
 }
@@ -123,6 +125,17 @@ pub struct MemoryStats {
     pub cached: u64,
     /// Bytes that may be in use.
     pub limit: u64,
+}
+
+/// What came of replaying plans as graphs, on devices that have graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphStats {
+    /// Graphs captured.
+    pub captured: u64,
+    /// Runs of plans that were replays of a graph.
+    pub replays: u64,
+    /// Runs that could have been, but went step by step.
+    pub fallbacks: u64,
 }
 
 /// What a client holds on a worker: all that others are told of it.

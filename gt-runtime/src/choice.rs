@@ -164,8 +164,8 @@ pub enum ChoiceError {
     )]
     NoCuda(String),
     /// The machine has no CUDA device.
-    #[error("{0}: there is no CUDA device here\nhint: `gt-cli doctor` says what was found")]
-    NoDevice(String),
+    #[error("{0}: {1}\nhint: `gt-cli doctor` says what was found")]
+    NoDevice(String, String),
     /// The machine has other CUDA devices.
     #[error("there is no {0} here\nhint: there is {1}")]
     OtherDevices(Device, String),
@@ -189,16 +189,33 @@ pub struct Here {
     pub torch: bool,
     /// Whether this build has CUDA.
     pub cuda: bool,
-    /// The CUDA devices of this machine, by their models; none when the build cannot use them.
+    /// The CUDA devices of this machine, as people know them; none when the build cannot use them.
     pub gpus: Vec<String>,
+    /// Why there are none.
+    pub why: String,
 }
 
 impl Here {
     /// This build and this machine.
     #[must_use]
     pub fn now() -> Here {
-        Here { torch: cfg!(feature = "torch"), cuda: false, gpus: Vec::new() }
+        let (gpus, why) = match gpus() {
+            Ok(gpus) => (gpus, String::new()),
+            Err(why) => (Vec::new(), why),
+        };
+        Here { torch: cfg!(feature = "torch"), cuda: cfg!(feature = "cuda"), gpus, why }
     }
+}
+
+#[cfg(feature = "cuda")]
+fn gpus() -> Result<Vec<String>, String> {
+    let devices = gt_compiler::cuda::devices().map_err(|why| why.to_string())?;
+    Ok(devices.into_iter().map(|device| device.name).collect())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpus() -> Result<Vec<String>, String> {
+    Ok(Vec::new())
 }
 
 /// What computes.
@@ -316,7 +333,7 @@ fn granted(devices: &Devices, here: &Here) -> Result<Vec<Device>, ChoiceError> {
             return Err(ChoiceError::NoCuda(asked()));
         }
         if here.gpus.is_empty() {
-            return Err(ChoiceError::NoDevice(asked()));
+            return Err(ChoiceError::NoDevice(asked(), here.why.clone()));
         }
     }
     match gpus.clone().find(|gpu| !cuda().any(|there| there == **gpu)) {
@@ -343,7 +360,7 @@ mod tests {
     }
 
     fn here(torch: bool, cuda: bool, n_gpus: usize) -> Here {
-        Here { torch, cuda, gpus: vec!["H200".into(); n_gpus] }
+        Here { torch, cuda, gpus: vec!["H200".into(); n_gpus], why: "no driver".into() }
     }
 
     /// The decision in a word, or the first line of why there is none.
@@ -378,8 +395,8 @@ mod tests {
             ("torch", "", &plain, "the engine torch: this program was built without libtorch"),
             ("", "cuda:1", &torch, "cuda:1: this program was built without CUDA"),
             ("", "all", &plain, "all: this program was built without CUDA"),
-            ("", "all", &idle, "all: there is no CUDA device here"),
-            ("torch", "cuda", &idle, "cuda:0: there is no CUDA device here"),
+            ("", "all", &idle, "all: no driver"),
+            ("torch", "cuda", &idle, "cuda:0: no driver"),
             ("", "cuda:2", &two, "there is no cuda:2 here"),
             ("native", "cuda", &two, "the engine native computes on the cpu, not on cuda:0"),
             ("native", "all", &two, "the engine native computes on the cpu, not on all"),

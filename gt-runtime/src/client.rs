@@ -262,6 +262,11 @@ impl Session {
                     verbose::say(&verbose::planned(&news));
                 }
             }
+            ToClient::Note(text) => {
+                if crate::tier::is_verbose() {
+                    verbose::say(&text);
+                }
+            }
             ToClient::Stats { request, stats } => {
                 self.log_line(What::ClientRecv, "Stats", 0, format_args!("{request}"));
                 if let Some(Question::Stats(slot)) = self.open.remove(&request) {

@@ -246,10 +246,12 @@ impl Shared {
         let (peer, executor, queue) = self.join(engine);
         let shared = self.clone();
         let work = move || {
-            if let Err(panic) =
-                catch_unwind(AssertUnwindSafe(|| shared.work(peer, executor, &queue)))
-            {
-                shared.lose(peer, &format!("its engine panicked: {}", panic_text(&*panic)));
+            let ended = catch_unwind(AssertUnwindSafe(|| shared.work(peer, executor, &queue)));
+            let ended = ended.unwrap_or_else(|panic| {
+                Some(format!("its engine panicked: {}", panic_text(&*panic)))
+            });
+            if let Some(why) = ended {
+                shared.lose(peer, &why);
                 // Without a new one the sessions find no worker and say so.
                 let _ = shared.start_worker(n);
             }
@@ -281,8 +283,8 @@ impl Shared {
         (peer, executor, queue)
     }
 
-    /// An executor's thread.
-    fn work(&self, peer: PeerId, mut executor: Executor, queue: &Queue<Job>) {
+    /// An executor's thread. Gives the reason when its worker is lost.
+    fn work(&self, peer: PeerId, mut executor: Executor, queue: &Queue<Job>) -> Option<String> {
         let mut reports = Vec::new();
         while let Some(job) = queue.pop() {
             let owed = job.owed();
@@ -301,7 +303,11 @@ impl Shared {
             drop(state);
             reports.clear();
             self.moved.notify_all();
+            if let Some(why) = executor.failure() {
+                return Some(format!("its device failed: {why}"));
+            }
         }
+        None
     }
 
     /// A worker is gone; the dispatcher hears why.

@@ -276,6 +276,8 @@ pub enum ToClient {
     },
     /// News of a template, for people.
     Planned(Box<Planned>),
+    /// Why a launch was slower than it could be, for people.
+    Note(Box<str>),
 }
 
 /// What became of compiling a template.
@@ -430,6 +432,13 @@ pub enum FromWorker {
         session: SessionId,
         /// The news.
         planned: Box<Planned>,
+    },
+    /// Why a launch of a session was slower than it could be, for people.
+    Note {
+        /// Whose.
+        session: SessionId,
+        /// Why.
+        text: Box<str>,
     },
 }
 

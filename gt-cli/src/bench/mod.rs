@@ -100,8 +100,16 @@ fn table(args: &BenchArgs, works: &[String], json: bool) -> Result<()> {
     }
     for work in works {
         let row = measured_elsewhere(args, choice.as_ref(), work, json)?;
-        let line = if json { row.json().to_string() } else { row.line() };
-        files::write(stdout, format!("{line}\n").as_bytes())?;
+        let lines = if json {
+            row.json().to_string()
+        } else {
+            [Some(row.line()), row.about_graphs()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        files::write(stdout, format!("{lines}\n").as_bytes())?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use gt_compiler::Report;
-use gt_ir::backend::{Stats, WorkerStats};
+use gt_ir::backend::{GraphStats, Stats, WorkerStats};
 use serde_json::{Value, json};
 
 /// What was measured of one work.
@@ -26,6 +26,8 @@ pub(crate) struct Row {
     pub(crate) planned: f64,
     /// Kernels compiled since the session began.
     pub(crate) compiled: u64,
+    /// Replays as graphs, on devices that have graphs.
+    pub(crate) graphs: GraphStats,
     /// What a step comes to as a plan.
     pub(crate) plan: Option<Plan>,
     /// Memory of this process: what it had before the session's first operation, and what it took on top at most.
@@ -54,6 +56,7 @@ impl Row {
     pub(crate) fn place(&mut self, stats: &Stats) {
         if let Some(worker) = stats.workers.last() {
             (self.engine, self.device) = (worker.engine.clone(), worker.device.clone());
+            self.graphs = worker.graphs;
         }
     }
 
@@ -99,6 +102,7 @@ impl Row {
             "launches": self.plan.map(|plan| plan.launches),
             "bytes": self.plan.map(|plan| plan.bytes),
             "compile_ms": self.plan.map(|plan| plan.ms),
+            "graphs": self.graphs,
             "kernels_compiled": self.compiled, "peak_bytes": self.peak_bytes,
         })
     }
@@ -113,6 +117,7 @@ impl Row {
             work: text("work"),
             engine: text("engine"),
             device: text("device"),
+            graphs: serde_json::from_value(object["graphs"].clone()).unwrap_or_default(),
             tier: number("tier") as u8,
             ms: number("ms"),
             p10: number("p10"),
@@ -131,6 +136,14 @@ impl Row {
             }),
             resident: None,
             peak_bytes: object["peak_bytes"].as_u64(),
+        })
+    }
+
+    /// A line about graphs, where there are any.
+    pub(crate) fn about_graphs(&self) -> Option<String> {
+        let GraphStats { captured, replays, fallbacks } = self.graphs;
+        (self.graphs != GraphStats::default()).then(|| {
+            format!("  graphs: {captured} captured, {replays} replays, {fallbacks} runs without (GT_VERBOSE=1 says why)")
         })
     }
 
@@ -215,6 +228,7 @@ mod tests {
             peak_bytes: Some(3_200_000),
             engine: "native".into(),
             device: "cpu".into(),
+            graphs: GraphStats { captured: 1, replays: 2, fallbacks: 3 },
             ..Row::new("mlp_small", 1)
         };
         assert_eq!(Row::parse(&row.json().to_string()).unwrap(), row);

@@ -62,16 +62,22 @@ impl Dispatcher {
                 }
             }
             FromWorker::Planned { session, planned } => {
-                let lives_there = |held: &Session| {
-                    // News are for people: of too many, those who take none are spared.
-                    held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
-                };
-                if self.sessions.get(&session).is_some_and(lives_there) {
-                    let news = ToClient::Planned(planned);
-                    self.give_client(session, Stream::Control, news, Owed::NOTHING);
-                }
+                self.tell_news(worker, session, ToClient::Planned(planned))
+            }
+            FromWorker::Note { session, text } => {
+                self.tell_news(worker, session, ToClient::Note(text))
             }
             FromWorker::Chunk { .. } => (),
+        }
+    }
+
+    /// Passes on what is for people, unless the session lives elsewhere: of too many news, those who take none are spared.
+    fn tell_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
+        let listens = |held: &Session| {
+            held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
+        };
+        if self.sessions.get(&session).is_some_and(listens) {
+            self.give_client(session, Stream::Control, news, Owed::NOTHING);
         }
     }
 

@@ -42,6 +42,7 @@ fn to_client(message: &ToClient) -> (&'static str, String) {
         ToClient::Failed { request, error } => ("Failed", format!("{request} {error}")),
         ToClient::Stats { request, .. } => ("Stats", request.to_string()),
         ToClient::Planned(planned) => ("Planned", news(planned)),
+        ToClient::Note(text) => ("Note", text.to_string()),
     }
 }
 
@@ -93,6 +94,7 @@ fn from_worker(message: &FromWorker) -> (&'static str, String) {
         FromWorker::Planned { session, planned } => {
             ("Planned", format!("{session} {}", news(planned)))
         }
+        FromWorker::Note { session, text } => ("Note", format!("{session} {text}")),
     }
 }
 

@@ -147,6 +147,10 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         | Message::FromWorker(FromWorker::Planned { planned, .. }) => {
             limit("a reason", planned.failed.as_ref().map_or(0, String::len), MAX_TEXT)?;
         }
+        Message::ToClient(ToClient::Note(text))
+        | Message::FromWorker(FromWorker::Note { text, .. }) => {
+            limit("a note", text.len(), MAX_TEXT)?;
+        }
         Message::ToClient(ToClient::Failed { error, .. })
         | Message::FromWorker(FromWorker::Failed { error, .. }) => {
             limit("an error message", error.message.len(), MAX_TEXT)?;
@@ -278,6 +282,7 @@ mod tests {
                     ..Default::default()
                 })))),
             ),
+            packet(Stream::Control, data(Message::ToClient(ToClient::Note("no graph".into())))),
             packet(Stream::Control, data(Message::FromClient(FromClient::Tape(Arc::new(tape))))),
             packet(
                 Stream::Bulk,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gt_compiler::engine::{Arg, Engine, EngineError, Value};
-use gt_ir::backend::{ErrorKind, RunError, Stats, WorkerStats};
+use gt_ir::backend::{ErrorKind, GraphStats, RunError, Stats, WorkerStats};
 use gt_ir::canonical::{Bindings, expand};
 use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
 use smallvec::SmallVec;
@@ -32,8 +32,36 @@ pub struct Executor {
     log: Log,
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
+    trouble: Trouble,
     /// Kept for its room.
     inputs: Vec<Value>,
+}
+
+/// What the engine failed at beyond one value.
+#[derive(Default)]
+struct Trouble {
+    /// Whether memory was short, since this was looked at last.
+    short: bool,
+    /// Why the device is of no use any more.
+    device: Option<String>,
+}
+
+impl Trouble {
+    fn note(&mut self, error: &EngineError) {
+        match error {
+            EngineError::OutOfMemory { .. } => self.short = true,
+            EngineError::Device(why) => self.device = Some(why.clone()),
+            EngineError::Op(_)
+            | EngineError::Index { .. }
+            | EngineError::Call(_)
+            | EngineError::Codegen(_)
+            | EngineError::Torch(_) => {}
+        }
+    }
+
+    fn was_short(&mut self) -> bool {
+        std::mem::take(&mut self.short)
+    }
 }
 
 impl Executor {
@@ -41,7 +69,8 @@ impl Executor {
     #[must_use]
     pub fn new(engine: Box<dyn Engine>, name: String, plans: PlanConfig, log: Log) -> Self {
         let plans = Plans::new(plans, engine.compiler());
-        Executor { engine, name, log, sessions: BTreeMap::new(), plans, inputs: Vec::new() }
+        let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
+        Executor { engine, name, log, sessions, plans, trouble, inputs: Vec::new() }
     }
 
     /// The name it reports under.
@@ -53,6 +82,12 @@ impl Executor {
     /// Renames it: the dispatcher chooses the name.
     pub fn set_name(&mut self, name: String) {
         self.name = name;
+    }
+
+    /// Why its device is of no use any more, and everything on it lost: then its worker is to end.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.trouble.device.as_deref()
     }
 
     /// Does one job. What is to be told to the dispatcher is added to `out`; a tensor is one chunk, however large.
@@ -133,7 +168,7 @@ impl Executor {
         if self.plans.is_off() {
             return false;
         }
-        let Executor { engine, name, log, sessions, plans, inputs: given } = self;
+        let Executor { engine, name, log, sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(session).or_default();
         if !table.lend(&bindings.inputs, given) {
             return false;
@@ -149,6 +184,9 @@ impl Executor {
             Some(Err(_)) | None => false,
         };
         given.clear();
+        for note in engine.notes() {
+            out.push(FromWorker::Note { session, text: cut(note).into() });
+        }
         if ran {
             let n = defined.footprint.n_instrs;
             let details = format_args!("{session}: {n} instructions as one plan");
@@ -167,7 +205,7 @@ impl Executor {
     }
 
     fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {
-        let Executor { engine, name, log, sessions, .. } = self;
+        let Executor { engine, name, log, sessions, trouble, .. } = self;
         let mut table = sessions.entry(session).or_default();
         let mut log = log.entry();
         let mut instructions = 0;
@@ -175,8 +213,8 @@ impl Executor {
             match entry {
                 Entry::Instr(instr) => {
                     instructions += 1;
-                    let mut slot = table.execute(engine.as_mut(), instr, name);
-                    if memory::was_short(&slot, instr.out) {
+                    let mut slot = table.execute(engine.as_mut(), instr, name, trouble);
+                    if trouble.was_short() {
                         slot = told(slot, sessions, session, engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
@@ -200,8 +238,8 @@ impl Executor {
                             format_args!("{out}: {ty}"),
                         );
                     }
-                    let mut slot = table.upload(engine.as_mut(), *out, given, name);
-                    if memory::was_short(&slot, *out) {
+                    let mut slot = table.upload(engine.as_mut(), *out, given, name, trouble);
+                    if trouble.was_short() {
                         slot = told(slot, sessions, session, engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
@@ -258,6 +296,11 @@ impl Executor {
             engine: info.name,
             device: info.device,
             memory: memory::of_engine(self.engine.as_ref()),
+            graphs: GraphStats {
+                captured: engine.graphs_captured,
+                replays: engine.graph_replays,
+                fallbacks: engine.graph_fallbacks,
+            },
             others: memory::others(&self.sessions, session),
             kernels_compiled: engine.kernels_compiled,
             plans: self.plans.n_ready(),
@@ -317,7 +360,13 @@ fn done(session: SessionId, seq: u64, attempt: u32, instructions: u64, began: Ti
 }
 
 impl Table {
-    fn execute(&self, engine: &mut dyn Engine, instr: &Instr, worker: &str) -> Slot {
+    fn execute(
+        &self,
+        engine: &mut dyn Engine,
+        instr: &Instr,
+        worker: &str,
+        trouble: &mut Trouble,
+    ) -> Slot {
         let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
         for input in &instr.inputs {
             match input {
@@ -340,13 +389,11 @@ impl Table {
         }
         match retried(engine, |engine| engine.execute(&instr.op, &args)) {
             Ok(value) => Slot::Ready(value),
-            Err(e) => Slot::Failed(error(
-                kind(&e),
-                describe(&e, instr, &args),
-                instr.out,
-                instr.loc,
-                worker,
-            )),
+            Err(e) => {
+                trouble.note(&e);
+                let message = describe(&e, instr, &args);
+                Slot::Failed(error(kind(&e), message, instr.out, instr.loc, worker))
+            }
         }
     }
 
@@ -356,10 +403,14 @@ impl Table {
         out: ValueId,
         given: Result<HostTensor, String>,
         worker: &str,
+        trouble: &mut Trouble,
     ) -> Slot {
         let uploaded = given.map_err(|why| (ErrorKind::Internal, why)).and_then(|data| {
             self.bytes_in += data.bytes().len() as u64;
-            retried(engine, |engine| engine.upload(&data)).map_err(|e| (kind(&e), e.to_string()))
+            retried(engine, |engine| engine.upload(&data)).map_err(|e| {
+                trouble.note(&e);
+                (kind(&e), e.to_string())
+            })
         });
         match uploaded {
             Ok(value) => Slot::Ready(value),

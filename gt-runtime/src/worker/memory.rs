@@ -9,10 +9,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use gt_compiler::engine::{Engine, EngineError};
-use gt_ir::ValueId;
-use gt_ir::backend::{ErrorKind, Holding, MemoryStats, RunError};
+use gt_ir::backend::{Holding, MemoryStats, RunError};
 
-use super::table::{Slot, Table};
+use super::table::Table;
 use crate::ids::SessionId;
 use crate::log::size_text;
 use crate::wire::codec::cut;
@@ -59,12 +58,6 @@ fn everybody_else(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<
     let mut all: Vec<Holding> = others.map(holding).filter(|held| held.bytes > 0).collect();
     all.sort_by_key(|held| Reverse(held.bytes));
     all
-}
-
-/// Whether memory was short when this very value was made.
-pub(super) fn was_short(slot: &Slot, out: ValueId) -> bool {
-    let Slot::Failed(error) = slot else { return false };
-    error.kind == ErrorKind::Resource && error.value == Some(out)
 }
 
 /// An error that memory was short, with who holds what before its hint.

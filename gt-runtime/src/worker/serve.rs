@@ -88,6 +88,9 @@ pub enum WorkerError {
     /// The server was lost, and did not come back.
     #[error("the server at {0} is lost: {1}")]
     Lost(Address, String),
+    /// The device failed, and what it held is lost.
+    #[error("the device failed: {0}")]
+    Device(String),
     /// The engine failed in a way it must not.
     #[error("the engine panicked: {0}")]
     Panic(String),
@@ -107,6 +110,8 @@ struct Order(u64, Job);
 enum Told {
     Report(u64, Vec<FromWorker>, u64),
     Panic(String),
+    /// The device is of no use any more.
+    Failure(String),
 }
 
 impl Worker {
@@ -179,8 +184,13 @@ fn spawn(
         let work = || {
             while let Some(Order(life, job)) = orders.pop() {
                 let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
-                locked(&executor).run(job, &mut reports);
+                let mut executor = locked(&executor);
+                executor.run(job, &mut reports);
                 told.push(Told::Report(life, reports, owed));
+                if let Some(why) = executor.failure() {
+                    told.push(Told::Failure(why.to_owned()));
+                }
+                drop(executor);
                 waker.wake();
             }
         };
@@ -396,13 +406,20 @@ impl Registration<'_, '_> {
                 continue;
             }
             let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
-            let run = || locked(self.life.executor).run(job, &mut reports);
+            let run = || {
+                let mut executor = locked(self.life.executor);
+                executor.run(job, &mut reports);
+                executor.failure().map(str::to_owned)
+            };
             let ran = catch_unwind(AssertUnwindSafe(run));
             self.life.n_ordered += 1;
-            self.life.told.push(match ran {
-                Ok(()) => Told::Report(life, reports, owed),
-                Err(panic) => Told::Panic(panic_text(&*panic)),
-            });
+            match ran {
+                Ok(failure) => {
+                    self.life.told.push(Told::Report(life, reports, owed));
+                    failure.into_iter().for_each(|why| self.life.told.push(Told::Failure(why)));
+                }
+                Err(panic) => self.life.told.push(Told::Panic(panic_text(&*panic))),
+            }
         }
     }
 
@@ -410,9 +427,14 @@ impl Registration<'_, '_> {
     fn report(&mut self, uplink: &Uplink) -> Result<bool, WorkerError> {
         for _ in 0..BATCH {
             let told = self.life.told.try_pop();
-            self.life.n_ordered -= usize::from(told.is_some());
+            self.life.n_ordered -=
+                usize::from(matches!(told, Some(Told::Report(..) | Told::Panic(_))));
             match told {
                 None => return Ok(false),
+                Some(Told::Failure(why)) => {
+                    send(uplink, &self.connection.close(format!("its device failed: {why}")))?;
+                    return Err(WorkerError::Device(why));
+                }
                 Some(Told::Panic(why)) => {
                     send(uplink, &self.connection.close(format!("its engine panicked: {why}")))?;
                     return Err(WorkerError::Panic(why));
