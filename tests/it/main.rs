@@ -8,4 +8,5 @@ mod cluster;
 mod process;
 mod replay;
 mod snapshots;
+mod workers;
 mod zoo;

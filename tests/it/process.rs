@@ -27,6 +27,10 @@ fn build() -> PathBuf {
     cargo
         .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"])
         .arg(folder.parent().unwrap());
+    let features = [("torch", cfg!(feature = "torch")), ("cuda", cfg!(feature = "cuda"))];
+    for (feature, _) in features.iter().filter(|(_, wanted)| *wanted) {
+        cargo.args(["--features", feature]);
+    }
     if folder.file_name().unwrap() == "release" {
         cargo.arg("--release");
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use gt_compiler::{Engine, Native, NativeConfig};
 use gt_ir::Op;
 use gt_ir::backend::ErrorKind;
 use gt_runtime::embedded::System;
@@ -49,7 +50,9 @@ fn data_may_come_in_any_order_with_its_segment() {
 
 #[test]
 fn uploads_and_reads_are_not_copied() {
-    let session = system().session();
+    // Whatever else this machine has.
+    let native = |_| Ok(Box::new(Native::new(NativeConfig::host())?) as Box<dyn Engine>);
+    let session = System::with_engines(1, Box::new(native), Log::off()).unwrap().session();
     let data = tensor(vec![5.0; 1 << 16]);
     let at = data.bytes().as_ptr();
     give(&*session, 0, data);
@@ -124,6 +127,20 @@ fn a_panic_loses_the_worker_and_a_new_one_takes_its_place() {
     assert_eq!(read(&*two, 0).unwrap_err().kind, ErrorKind::WorkerLost);
     give(&*two, 5, tensor(vec![8.0]));
     assert_eq!(read(&*two, 5).unwrap(), [8.0]);
+}
+
+#[test]
+fn a_device_that_failed_loses_the_worker_and_a_new_one_takes_its_place() {
+    let session = moody(1).session();
+    give(&*session, 0, tensor(vec![1.0]));
+    session.submit(tape(vec![unary(1, Op::Cos, 0)]));
+    let error = read(&*session, 1).unwrap_err();
+    assert!(error.message.contains("it fell off the bus"), "{error}");
+    let error = read(&*session, 0).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::WorkerLost, "{error}");
+    assert!(error.message.contains("its device failed: it fell off the bus"), "{error}");
+    give(&*session, 5, tensor(vec![8.0]));
+    assert_eq!(read(&*session, 5).unwrap(), [8.0]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(crate) fn read(session: &dyn Backend, value: u64) -> Result<Vec<f32>, RunErr
     session.fetch(id(value)).map(|data| data.to_vec().unwrap())
 }
 
-/// An engine that fails at `neg`, panics at `exp`, takes its time at `sqrt`, and never runs a plan.
+/// An engine that fails at `neg`, panics at `exp`, loses its device at `cos`, takes its time at `sqrt`, and never runs a plan.
 pub(crate) struct Moody(Native);
 
 impl Moody {
@@ -87,6 +87,7 @@ impl Engine for Moody {
         match op {
             Op::Neg => Err(EngineError::OutOfMemory { asked: 1 << 40, live: 7, limit: 8 }),
             Op::Exp => panic!("exp is too much"),
+            Op::Cos => Err(EngineError::Device("it fell off the bus".into())),
             Op::Sqrt => {
                 std::thread::sleep(Duration::from_millis(50));
                 self.0.execute(op, args)

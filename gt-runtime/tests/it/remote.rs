@@ -221,6 +221,25 @@ fn a_worker_with_a_name_is_called_by_it() {
 }
 
 #[test]
+fn a_worker_whose_device_failed_says_so_and_ends() {
+    let server = server();
+    let config = WorkerConfig { log: Log::off(), ..WorkerConfig::new(server.address.clone()) };
+    let worker = Worker::new(config).unwrap();
+    let worker = thread::spawn(move || worker.serve(Moody::boxed(), |_| ()));
+    server.says("joined");
+    let session = server.client();
+    give(&*session, 0, tensor(vec![1.0]));
+    session.submit(tape(vec![unary(1, Op::Cos, 0)]));
+    let error = read(&*session, 1).unwrap_err();
+    assert!(error.message.contains("it fell off the bus"), "{error}");
+    let Err(WorkerError::Device(why)) = worker.join().unwrap() else { panic!("it goes on") };
+    assert_eq!(why, "it fell off the bus");
+    let line = server.says("lost");
+    assert!(line.contains("its device failed: it fell off the bus"), "{line}");
+    server.end();
+}
+
+#[test]
 fn the_end_of_a_worker_is_told_to_its_sessions() {
     let server = server();
     let (shutdown, worker) = server.worker();
