@@ -34,9 +34,6 @@ fn build() -> PathBuf {
     if folder.file_name().unwrap() == "release" {
         cargo.arg("--release");
     }
-    if cfg!(feature = "torch") {
-        cargo.args(["--features", "gt/torch,gt-cli/torch"]);
-    }
     assert!(cargo.current_dir(root()).status().unwrap().success(), "the programs do not build");
     folder.to_path_buf()
 }
