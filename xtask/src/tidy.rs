@@ -33,6 +33,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/cuda/load.rs",
     "gt-compiler/src/guard.rs",
     "gt-compiler/src/device/simulated/function.rs",
+    "gt-compiler/src/cuda/nvrtc/ffi.rs",
     "gt-compiler/src/cuda/source/tests/host.rs",
     "gt-compiler/src/kernel/jit.rs",
     "gt-compiler/src/kernel/tests.rs",

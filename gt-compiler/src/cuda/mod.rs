@@ -1,7 +1,8 @@
 //! CUDA: the devices of this machine, and what an engine needs of one.
 //!
 //! `driver` asks which devices there are. `load` loads the C++ shim over libtorch, `ffi` calls it, `resources` owns what it lends; `staging` copies
-//! between host and device, `product` maps matrix products to cuBLAS; `source` writes kernels as CUDA C++. Nothing here is touched until somebody asks for a CUDA device.
+//! between host and device, `product` maps matrix products to cuBLAS; `source` writes
+//! kernels as CUDA C++ and `nvrtc` compiles them. Nothing here is touched until somebody asks for a CUDA device.
 
 #[cfg(feature = "cuda")]
 mod driver;
@@ -10,6 +11,8 @@ mod driver;
 mod ffi;
 #[cfg(feature = "cuda")]
 mod load;
+#[cfg_attr(not(test), expect(dead_code, reason = "the devices that run kernels need it"))]
+pub(crate) mod nvrtc;
 #[cfg(feature = "cuda")]
 #[expect(dead_code, reason = "as above")]
 mod product;

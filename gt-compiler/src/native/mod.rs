@@ -46,6 +46,12 @@ pub(crate) use {
     single::Single,
 };
 
+/// The folder of compiled programs: its rules.
+#[cfg(feature = "torch")]
+pub(crate) mod files {
+    pub(crate) use super::store::{name, prepare, prune, touch, write_whole};
+}
+
 use crate::{
     buffer::{Pool, Shared, Storage},
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},

@@ -101,18 +101,21 @@ impl Store {
     }
 
     fn path(&self, key: &[u8]) -> PathBuf {
-        let mut name = [0u64; 2];
-        for (salt, half) in name.iter_mut().enumerate() {
-            let mut mixer = Mixer::default();
-            mixer.write_usize(salt + 1);
-            mixer.write(self.target.build.as_bytes());
-            mixer.write(self.target.processor.as_bytes());
-            mixer.write_usize(self.target.threads);
-            mixer.write(key);
-            *half = mixer.finish();
-        }
-        self.folder.join(format!("{:016x}{:016x}.gtc", name[0], name[1]))
+        let threads = self.target.threads.to_le_bytes();
+        let (build, processor) = (self.target.build.as_bytes(), self.target.processor.as_bytes());
+        self.folder.join(format!("{}.gtc", name(&[build, processor, &threads, key])))
     }
+}
+
+/// A file's name by what its contents are made from.
+pub(crate) fn name(parts: &[&[u8]]) -> String {
+    let half = |salt: usize| {
+        let mut mixer = Mixer::default();
+        mixer.write_usize(salt);
+        parts.iter().for_each(|part| mixer.write(part));
+        mixer.finish()
+    };
+    format!("{:016x}{:016x}", half(1), half(2))
 }
 
 /// What a program is made from, as bytes: equal graphs have equal ones, whatever the values of their scalars and wherever they were written.
@@ -142,7 +145,7 @@ fn append(bytes: &mut Vec<u8>, value: &impl Serialize) {
     bytes.extend(postcard::to_stdvec(value).unwrap_or_default());
 }
 
-fn prepare(folder: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn prepare(folder: &Path) -> std::io::Result<PathBuf> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -161,21 +164,21 @@ fn prepare(folder: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Writes beside and renames, so that readers see all of it or nothing.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     fs::write(&beside, bytes)?;
     fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
 /// Marks a file as used just now.
-fn touch(path: &Path) {
+pub(crate) fn touch(path: &Path) {
     if let Ok(file) = fs::File::options().append(true).open(path) {
         let _ = file.set_modified(SystemTime::now()); // only the order of pruning depends on it
     }
 }
 
 /// Removes the files used least recently until the folder is within three quarters of its limit.
-fn prune(folder: &Path) {
+pub(crate) fn prune(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut files: Vec<(SystemTime, PathBuf, u64)> = entries
         .flatten()

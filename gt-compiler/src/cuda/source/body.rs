@@ -102,8 +102,8 @@ impl<'s> Body<'s> {
         let (n, at) = (self.width, self.space.at(access, at));
         let dtype = memory_type(self.buffer_dtype(buffer));
         let load = match &self.live {
-            Some(live) => format!("load_some<{n}>(b{buffer} + ({at}), {live})"),
-            None => format!("load<{n}>(b{buffer} + ({at}))"),
+            Some(live) => format!("load_some<{n}>(&b{buffer}[{at}], {live})"),
+            None => format!("load<{n}>(&b{buffer}[{at}])"),
         };
         format!("const Pack<{dtype}, {n}> p{id} = {load};")
     }
@@ -159,7 +159,7 @@ impl<'s> Body<'s> {
             if !self.is_pack(self.buffer_dtype(store.buffer), &store.access) {
                 continue;
             }
-            let to = format!("b{} + ({})", store.buffer, self.space.at(&store.access, coordinates));
+            let to = format!("&b{}[{}]", store.buffer, self.space.at(&store.access, coordinates));
             text.line(match &self.live {
                 Some(live) => format!("store_some<{}>({to}, q{k}, {live});", self.width),
                 None => format!("store<{}>({to}, q{k});", self.width),

@@ -127,10 +127,8 @@ pub(super) fn cast(from: DType, to: DType, a: &str) -> String {
 /// The value that changes nothing when combined.
 pub(super) fn identity(op: Binary, dtype: DType) -> &'static str {
     match (op, dtype) {
-        (Binary::Max, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => {
-            "-__builtin_huge_val()"
-        }
-        (Binary::Min, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "__builtin_huge_val()",
+        (Binary::Max, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "-infinity()",
+        (Binary::Min, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "infinity()",
         (Binary::Max, DType::I64) => "-0x7fffffffffffffffll - 1",
         (Binary::Min, DType::I64) => "0x7fffffffffffffffll",
         (Binary::Max, DType::I32) => "-0x7fffffff - 1",

@@ -80,5 +80,15 @@ pub(crate) fn routine(name: &str, routine: &Routine) -> Vec<Source> {
     routine::write(name, routine)
 }
 
+/// Kernels of different names as one translation unit.
+pub(crate) fn unit(sources: &[Source]) -> String {
+    let mut text = PRELUDE.to_owned();
+    for Source { name, text: whole, .. } in sources {
+        let own = whole.strip_prefix(PRELUDE).unwrap_or(whole);
+        text += &format!("\nnamespace in_{name} {{\n{own}}}\n");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests;

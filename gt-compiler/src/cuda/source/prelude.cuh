@@ -104,6 +104,8 @@ __device__ void put(b8& to, bool x) { to.bits = x; }
 __device__ void put(bf16& to, f32 x) { to.bits = bf16_bits(x); }
 __device__ void put(f16& to, f32 x) { to.bits = f16_bits(x); }
 
+__device__ f32 infinity() { return __uint_as_float(0x7f800000u); }
+
 // Integers that wrap.
 __device__ i32 wrap_add(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
 __device__ i64 wrap_add(i64 a, i64 b) { return i64(u64(a) + u64(b)); }

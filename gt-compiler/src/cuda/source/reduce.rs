@@ -113,7 +113,9 @@ fn mapping(space: &Space, lanes: usize, n_rows: usize) -> Mapping {
     }
     let stores = space.spec.stores.iter().filter(|s| s.fold.is_some());
     let bytes: usize = stores.map(|s| lanes * space.spec.node(s.value).dtype.size().max(4)).sum();
-    let x = [32, 16, 8].into_iter().find(|x| x * bytes <= SHARED);
+    // Eight neighbors of four bytes are what memory moves at least.
+    let fits = |x: &usize| x * bytes <= SHARED && (*x == 8 || n_rows.div_ceil(*x) >= BUSY / 2);
+    let x = [32, 16, 8].into_iter().find(fits);
     let Some(x) = x.map(|x| x.min(n_rows.next_power_of_two())) else { return along() };
     let threads = if n_rows.div_ceil(x) < BUSY { 1024 } else { 256 };
     Mapping::Across { x, y: (threads / x).min(lanes) }
@@ -183,7 +185,10 @@ impl Reduce<'_> {
         };
         text.line(format!("const {index} at = {row};"));
         text.line("// Threads beyond the last result do as it does and write nothing.");
-        text.line(format!("const {index} row = at < {last} ? at : {last};"));
+        text.line(match self.n_rows > 1 {
+            true => format!("const {index} row = at < {last} ? at : {last};"),
+            false => format!("const {index} row = 0;"),
+        });
     }
 
     /// Declares the coordinates along the parallel loops, and the piece.
@@ -192,7 +197,10 @@ impl Reduce<'_> {
         let mut flat = "row";
         if space.cut.is_some() {
             let n = space.literal(space.parallel_len() as i128);
-            text.line(format!("const {index} piece = row / {n}, kept = row % {n};"));
+            text.line(match space.parallel_len() {
+                1 => format!("const {index} piece = row;"),
+                _ => format!("const {index} piece = row / {n}, kept = row % {n};"),
+            });
             flat = "kept";
         }
         let loops: Vec<usize> = (0..space.n_parallel).collect();
@@ -407,8 +415,10 @@ impl Reduce<'_> {
             let value = expression::cast(dtype, to, &format!("total{k}"));
             let mut at = self.space.at(&store.access, kept);
             if self.space.cut.is_some() {
-                let len = self.space.literal(self.space.parallel_len() as i128);
-                at = format!("piece * {len} + {at}");
+                at = match self.space.parallel_len() {
+                    1 => format!("piece + {at}"),
+                    n => format!("piece * {} + {at}", self.space.literal(n as i128)),
+                };
             }
             text.line(format!("put(b{}[{at}], {value});", store.buffer));
         });
@@ -426,5 +436,9 @@ fn accumulator(dtype: DType) -> DType {
 
 /// An operation on expressions that are operations themselves.
 fn combined(op: Binary, dtype: DType, a: &str, b: &str) -> String {
-    expression::binary(op, dtype, &format!("({a})"), &format!("({b})"))
+    let is_call = a.ends_with(')') && !a.contains(") ");
+    match is_call {
+        true => expression::binary(op, dtype, a, b),
+        false => expression::binary(op, dtype, &format!("({a})"), &format!("({b})")),
+    }
 }

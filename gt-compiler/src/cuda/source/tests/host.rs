@@ -3,11 +3,11 @@
 //! One compilation for many kernels: each stands in a namespace of its own.
 #![expect(unsafe_code, reason = "loads and calls what was compiled")]
 
-use std::{collections::BTreeMap, fmt::Write, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use libloading::Library;
 
-use crate::cuda::source::{PRELUDE, Source};
+use crate::cuda::source::{Source, unit};
 
 /// Compiled kernels.
 pub(crate) struct Host {
@@ -20,13 +20,8 @@ impl Host {
     pub(crate) fn new(what: &str, sources: &[Source]) -> Host {
         let folder = std::env::temp_dir().join(format!("gt-kernels-{what}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut text = PRELUDE.to_owned();
-        for source in sources {
-            let own = source.text.strip_prefix(PRELUDE).unwrap();
-            writeln!(text, "namespace in_{} {{\n{own}}}", source.name).unwrap();
-        }
         let (code, library) = (folder.join("kernels.cpp"), folder.join("kernels.so"));
-        std::fs::write(&code, text).unwrap();
+        std::fs::write(&code, unit(sources)).unwrap();
         let output = Command::new("g++")
             .args(["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off"])
             .args(["-DGT_HOST_EMULATION", "-o"])
@@ -56,14 +51,16 @@ impl Drop for Host {
     }
 }
 
-/// Names that tell kernels apart.
-#[derive(Default)]
-pub(crate) struct Names(BTreeMap<String, usize>);
+/// Names that tell kernels apart: a word and a number.
+pub(crate) struct Names(String, usize);
 
 impl Names {
-    pub(crate) fn fresh(&mut self, base: &str) -> String {
-        let n = self.0.entry(base.to_owned()).or_default();
-        *n += 1;
-        format!("{base}{n}")
+    pub(crate) fn of(word: &str) -> Names {
+        Names(word.to_owned(), 0)
+    }
+
+    pub(crate) fn fresh(&mut self) -> String {
+        self.1 += 1;
+        format!("{}{}", self.0, self.1)
     }
 }

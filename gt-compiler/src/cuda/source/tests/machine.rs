@@ -77,9 +77,9 @@ impl Planned {
 
 fn texts(piece: &Piece, names: &mut Names) -> Vec<Source> {
     match piece {
-        Piece::Kernel(k) => vec![kernel(&names.fresh("kernel"), &k.spec, k.cut)],
-        Piece::Fold(f) => vec![fold(&names.fresh("fold"), f)],
-        Piece::Routine(r) => routine(&names.fresh("routine"), r),
+        Piece::Kernel(k) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
+        Piece::Fold(f) => vec![fold(&names.fresh(), f)],
+        Piece::Routine(r) => routine(&names.fresh(), r),
         Piece::MatMul(_) => Vec::new(),
     }
 }

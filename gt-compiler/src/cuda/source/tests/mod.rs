@@ -1,5 +1,6 @@
-//! Kernel texts, run on the host against the interpreter.
+//! Kernel texts, read by reviewers, compiled by NVRTC, and run on the host against the interpreter.
 
 mod host;
 mod machine;
 mod random;
+mod samples;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use gt_ir::{
     DType, Entry, HostTensor, Op, Tape, ValueId, interp, lower,
-    testing::{Config, Source, difference, inputs, tape},
+    testing::{self, Config, difference, inputs, tape},
 };
 
 use super::{
     host::{Host, Names},
     machine::Planned,
 };
+use crate::cuda::{nvrtc::for_test, source::Source};
 
 /// A program, its data, and how it is run.
 struct Case {
@@ -45,7 +46,7 @@ fn coarsest(tape: &Tape) -> f64 {
 fn cases(config: &Config, seeds: std::ops::Range<u64>, names: &mut Names) -> Vec<Case> {
     let mut cases = Vec::new();
     for seed in seeds {
-        let mut source = Source::from_seed(seed);
+        let mut source = testing::Source::from_seed(seed);
         let tape = tape(&mut source, config);
         let data = inputs(&tape, &mut source);
         if ill_conditioned(&tape) {
@@ -95,10 +96,15 @@ impl Case {
 /// A fixed sample; `GT_SEEDS=n` makes it larger.
 fn check(what: &str, samples: &[(Config, u64)]) {
     let n = std::env::var("GT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
-    let mut names = Names::default();
+    let mut names = Names::of("kernel");
     let cases: Vec<Case> =
         samples.iter().flat_map(|(c, start)| cases(c, *start..*start + n, &mut names)).collect();
     let sources: Vec<_> = cases.iter().flat_map(|c| c.planned.sources().cloned()).collect();
+    if let Some(compiler) = for_test((9, 0), None) {
+        // A sample of the sample: it takes its time.
+        let some: Vec<Source> = sources.iter().step_by(8).cloned().collect();
+        compiler.compile(&some).unwrap();
+    }
     let host = Host::new(what, &sources);
     cases.iter().for_each(|case| case.check(&host));
 }
