@@ -5,6 +5,7 @@
 
 mod cli;
 mod cluster;
+mod gpt;
 mod process;
 mod replay;
 mod snapshots;

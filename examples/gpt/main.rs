@@ -1,0 +1,80 @@
+//! Trains a small GPT-2 on the characters of a text and lets it write: `cargo run --release --example gpt`.
+
+#![expect(clippy::disallowed_methods, reason = "examples read the clock")]
+#![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
+#![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
+
+mod model;
+mod sample;
+mod text;
+mod train;
+
+use anyhow::Result;
+use clap::Parser;
+use gt::prelude::*;
+use model::Gpt;
+use std::io::Write;
+use std::path::PathBuf;
+use text::Text;
+use train::Training;
+
+/// Train a small GPT-2 on a text, character by character, and let it write
+#[derive(Parser)]
+#[command(name = "gpt", after_help = EXAMPLES)]
+struct Args {
+    /// The text to learn [default: The Devil's Dictionary, which comes with this example]
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
+    /// Steps of training
+    #[arg(long, default_value_t = 2500, value_parser = clap::value_parser!(u64).range(1..))]
+    steps: u64,
+    /// Decides the initial weights, the passages, and what is written
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Characters to write at the end
+    #[arg(long, default_value_t = 400, value_name = "N")]
+    sample: usize,
+    /// What the writing begins with
+    #[arg(long, default_value = "\n\nL", value_name = "TEXT")]
+    prompt: String,
+    /// How freely it writes: 1 as it learned, less more likely
+    #[arg(long, default_value_t = 0.8, value_name = "T")]
+    temperature: f64,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example gpt
+  cargo run --release --example gpt -- --text novel.txt --steps 10000
+  cargo run --release --example gpt -- --prompt 'HAPPINESS, n.' --temperature 0.5";
+
+fn main() {
+    let Err(error) = run(&Args::parse()) else { return };
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
+        return; // Whoever reads the output has read enough.
+    }
+    eprintln!("error: {error:#}");
+    std::process::exit(1);
+}
+
+fn run(args: &Args) -> Result<()> {
+    let text = Text::load(args.text.as_deref())?;
+    manual_seed(args.seed);
+    let net = Gpt::new();
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{} parameters, {} characters to learn from, {} held back",
+        net.parameter_count(),
+        text.training.len(),
+        text.validation.len()
+    )?;
+    let mut training = Training::new(&net, args.steps, args.seed);
+    training.run(&text)?;
+    let written =
+        sample::sample(&net, args.prompt.as_bytes(), args.sample, args.temperature, args.seed)?;
+    writeln!(out, "\n{}\n", String::from_utf8_lossy(&written).trim())?;
+    writeln!(out, "validation loss: {:.4}", train::validation_loss(&net, &text)?)?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The model: GPT-2's architecture at the size of a small text.
+
+use gt::prelude::*;
+
+/// Tokens are bytes.
+pub const VOCABULARY: usize = 256;
+/// How many of them the model looks at.
+pub const CONTEXT: usize = 64;
+const WIDTH: usize = 128;
+const HEADS: usize = 4;
+const HEAD: usize = WIDTH / HEADS;
+const LAYERS: usize = 4;
+
+dims! { Batch }
+
+/// Bytes of some passages, a row each.
+pub type Tokens = T![Batch, { CONTEXT }; Int];
+type Hidden = T![Batch, { CONTEXT }, { WIDTH }];
+type Mask = T![{ CONTEXT }, { CONTEXT }; Bool];
+type Wide = N<{ 4 * WIDTH }>;
+
+/// Attention, then a perceptron, each on a normalized copy that is added to what came in.
+#[derive(Module)]
+struct Block {
+    norm1: LayerNorm<N<WIDTH>>,
+    #[module(init = linear(0.02))]
+    query: Linear<N<WIDTH>, N<WIDTH>>,
+    #[module(init = linear(0.02))]
+    key: Linear<N<WIDTH>, N<WIDTH>>,
+    #[module(init = linear(0.02))]
+    value: Linear<N<WIDTH>, N<WIDTH>>,
+    #[module(init = linear(residual()))]
+    out: Linear<N<WIDTH>, N<WIDTH>>,
+    norm2: LayerNorm<N<WIDTH>>,
+    #[module(init = linear(0.02))]
+    up: Linear<N<WIDTH>, Wide>,
+    #[module(init = linear(residual()))]
+    down: Linear<Wide, N<WIDTH>>,
+}
+
+/// Normal weights, as GPT-2 begins with (Radford et al. 2019); no bias at first.
+fn linear<I: StaticDim, O: StaticDim>(deviation: f64) -> Linear<I, O> {
+    Linear::from_tensors(Tensor::randn() * deviation, Some(Tensor::zeros()))
+}
+
+/// Smaller where results add up over the layers.
+fn residual() -> f64 {
+    0.02 / (2.0 * LAYERS as f64).sqrt()
+}
+
+impl Block {
+    fn forward(&self, x: &Hidden, later: &Mask) -> Hidden {
+        let x = x + self.attention(&self.norm1.forward(x), later);
+        let wide = self.up.forward(&self.norm2.forward(&x)).gelu_tanh();
+        &x + self.down.forward(&wide)
+    }
+
+    fn attention(&self, x: &Hidden, later: &Mask) -> Hidden {
+        let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| {
+            let heads: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.forward(x).reshape();
+            heads.transpose::<1, 2>()
+        });
+        let scores = q.matmul(&k.t()) * (1.0 / (HEAD as f64).sqrt());
+        let weights = scores.masked_fill(later, f64::NEG_INFINITY).softmax_last();
+        let mixed: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] =
+            weights.matmul(&v).transpose::<1, 2>();
+        self.out.forward(&mixed.reshape::<shape![Batch, { CONTEXT }, { WIDTH }]>())
+    }
+}
+
+/// The whole model.
+#[derive(Module)]
+pub struct Gpt {
+    #[module(init = embedding())]
+    tokens: Embedding<N<VOCABULARY>, N<WIDTH>>,
+    #[module(init = embedding())]
+    positions: Embedding<N<CONTEXT>, N<WIDTH>>,
+    #[module(init = repeat(LAYERS))]
+    blocks: Vec<Block>,
+    norm: LayerNorm<N<WIDTH>>,
+    #[module(init = later_tokens())]
+    later: Mask,
+}
+
+fn embedding<V: StaticDim>() -> Embedding<V, N<WIDTH>> {
+    Embedding::from_tensor(Tensor::randn() * 0.02)
+}
+
+/// True where a token, the row, must not look at another, the column: at those after it.
+fn later_tokens() -> Mask {
+    let later = (0..CONTEXT).flat_map(|row| (0..CONTEXT).map(move |column| column > row));
+    Tensor::from_vec(later.collect::<Vec<bool>>())
+}
+
+impl Gpt {
+    /// For each token a score for each byte to come next. The weights of the first layer are those of the last (Press and Wolf 2017).
+    pub fn forward(&self, tokens: &Tokens) -> T![Batch, { CONTEXT }, { VOCABULARY }] {
+        let x = self.tokens.forward(tokens) + &self.positions.weight;
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x, &self.later));
+        self.norm.forward(&x).matmul(&self.tokens.weight.t())
+    }
+
+    /// The mean surprise at the bytes that did come next, in nats.
+    pub fn loss(&self, tokens: &Tokens, next: &Tokens) -> T![] {
+        self.forward(tokens).cross_entropy(next)
+    }
+
+    /// Parameters that weights decay acts on, which are matrices, and the others.
+    pub fn groups(&self) -> [Vec<DynTensor>; 2] {
+        let (matrices, others) = self.parameters().into_iter().partition(|p| p.rank() > 1);
+        [matrices, others]
+    }
+}

@@ -1,0 +1,32 @@
+//! The language model of the examples: it learns, it writes, the same again for the same seed, and bad texts are told.
+
+use crate::process::Process;
+
+const GPT: &str = "examples/gpt";
+
+fn validation_loss(stdout: &str) -> f64 {
+    let last = stdout.trim_end().lines().last().unwrap();
+    last.strip_prefix("validation loss: ").unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_model_learns_a_text_and_writes() {
+    let run = || {
+        Process::start(GPT, &["--steps", "40", "--sample", "30", "--prompt", "The ", "--seed", "3"])
+            .finish()
+            .good()
+    };
+    let stdout = run();
+    // Uniform guesses would be at 5.5; the frequencies of the letters alone are near 3.1.
+    assert!(validation_loss(&stdout) < 3.6, "{stdout}");
+    assert!(stdout.contains("\nThe "), "{stdout}");
+    assert_eq!(stdout, run());
+}
+
+#[test]
+fn a_text_that_is_missing_or_too_short_is_told() {
+    let missing = Process::start(GPT, &["--text", "no/such/text"]).finish().bad().1;
+    assert!(missing.contains("error: cannot read no/such/text: No such file"), "{missing}");
+    let empty = Process::start(GPT, &["--text", "/dev/null"]).finish().bad().1;
+    assert!(empty.contains("a text of 0 bytes is too short\nhint: at least 760"), "{empty}");
+}
