@@ -124,7 +124,7 @@ fn test() -> Result<()> {
 
 /// Lints and tests of the packages that know libtorch, built with it; fetches it first where the environment names none.
 fn with_libtorch() -> Result<()> {
-    const FEATURES: [&str; 2] = ["--features", "gt/torch,gt-cli/torch"];
+    const FEATURES: [&str; 2] = ["--features", "torch"];
     libtorch::for_tests()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet"])
         .args(&FEATURES)

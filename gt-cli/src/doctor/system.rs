@@ -2,7 +2,7 @@
 
 use super::report::{Finding, Section};
 use gt_compiler::NativeConfig;
-use gt_runtime::zmq::{self, Address};
+use gt_runtime::zmq::{Address, library};
 use serde_json::{Value, json};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn network(port: u16) -> Section {
     });
     let text = format!("{port} is {}", if free { "free" } else { "taken" });
     section.line("port", text, json!({ "number": port, "free": free }), taken);
-    let (version, curve) = zmq::library();
+    let (version, curve) = library();
     let security = if curve {
         "with CURVE"
     } else {
