@@ -9,8 +9,11 @@
 
 pub mod autograd;
 pub mod core;
+pub mod data;
 pub mod error;
 pub mod functional;
+pub mod io;
+pub mod logger;
 pub mod nn;
 mod no_grad;
 pub mod optim;

@@ -142,6 +142,11 @@ impl<'a> Misfits<'a> {
         Misfits { what, lines }
     }
 
+    /// No complaint yet.
+    pub(crate) fn none(what: &'a str) -> Misfits<'a> {
+        Misfits { what, lines: Vec::new() }
+    }
+
     /// Complains of a value that cannot take the place of a tensor: shapes must agree, dtypes may differ among floats.
     pub(crate) fn compare(&mut self, name: &str, value: Option<&HostTensor>, into: &DynTensor) {
         let (Some(value), into) = (value, into.ty()) else { return };

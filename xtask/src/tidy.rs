@@ -24,8 +24,8 @@ const RULES: &[(&str, Rule)] = &[
     ("generated pages are up to date", generated),
 ];
 
-/// Files that may hold unsafe code: memory, threads and compiled kernels of the engine, and the one symbol by which the
-/// language finds the embedded system (declared in one place, defined where a program or a test of the language needs it).
+/// Files that may hold unsafe code: memory, threads and compiled kernels of the engine, files mapped into memory, and the one symbol
+/// by which the language finds the embedded system (declared in one place, defined where a program or a test of the language needs it).
 const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/buffer.rs",
     "gt-compiler/src/cuda/driver.rs",
@@ -46,6 +46,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/threads.rs",
     "gt-compiler/src/torch/products.rs",
     "gt-lang/examples/record_cost.rs",
+    "gt-lang/src/io/mmap.rs",
     "gt-lang/src/reference.rs",
     "gt-lang/src/session.rs",
     "gt-lang/tests/it/main.rs",

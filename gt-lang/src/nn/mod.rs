@@ -4,12 +4,16 @@
 //! either, or other models. The derive gives parameters with dotted names, `Model::new()` with PyTorch's default
 //! initialization, train and eval, and a summary with parameter counts.
 
+mod buffer;
 mod forward;
 mod init;
 mod layers;
 mod module;
+mod state;
 
+pub use buffer::Buffer;
 pub use forward::{Forward, Gelu, Relu, Sigmoid, Tanh};
 pub use init::{Init, repeat};
 pub use layers::{Embedding, LayerNorm, Linear};
 pub use module::{Event, Mode, Module, Visitor, walk};
+pub use state::{Unmatched, load_matching};

@@ -5,6 +5,7 @@
 //! It prescribes no `forward`: a model's forward is an ordinary method with the types its author wants.
 
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use super::init::Init;
 use crate::core::DynTensor;
@@ -109,6 +110,7 @@ pub trait Module {
                 let counted = if tensor.is_leaf() { tensor.numel() } else { 0 };
                 open.iter().for_each(|&row| rows[row].n_parameters += counted);
             }
+            Event::Buffer { .. } => (),
             Event::Exit => {
                 open.pop();
             }
@@ -132,6 +134,13 @@ pub enum Event<'a> {
         path: &'a str,
         /// The tensor.
         tensor: &'a DynTensor,
+    },
+    /// The tensor met last can be given another value here.
+    Buffer {
+        /// Its dotted name.
+        path: &'a str,
+        /// Where it stands.
+        cell: &'a Mutex<DynTensor>,
     },
     /// The part that began last ends.
     Exit,
@@ -165,6 +174,13 @@ impl Visitor<'_> {
     /// Shows the tensor this part is.
     pub fn tensor(&mut self, tensor: &DynTensor) {
         (self.sink)(Event::Leaf { path: &self.path, tensor });
+    }
+
+    /// Shows a tensor that can be given another value.
+    pub fn buffer(&mut self, cell: &Mutex<DynTensor>) {
+        let tensor = cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.tensor(&tensor);
+        (self.sink)(Event::Buffer { path: &self.path, cell });
     }
 }
 

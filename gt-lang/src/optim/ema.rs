@@ -27,8 +27,7 @@ impl Ema {
         &self.averages
     }
 
-    /// Takes the parameters as they are now into the averages. Call it before `optimizer.step()` ends the step's segment, or
-    /// after: it is a few instructions either way.
+    /// Takes the parameters as they are now into the averages. Call it after `optimizer.step()`.
     #[track_caller]
     pub fn update(&mut self) {
         let _guard = NoGrad::enter();

@@ -2,9 +2,12 @@
 
 extern crate gt_lang as gt;
 
+mod files;
+mod loader;
 mod models;
 mod pytorch;
 mod relations;
+mod resume;
 mod segments;
 mod tour;
 mod typed;

@@ -1,0 +1,85 @@
+//! Data for training: datasets, and loaders that shuffle, batch and read ahead.
+
+mod loader;
+mod order;
+mod prefetch;
+
+pub use loader::{Batches, DataLoader, Last, LoaderConfig, Shuffle};
+pub use order::Order;
+
+use gt_ir::HostTensor;
+
+use crate::error::Result;
+
+/// Examples by number. PyTorch's map-style `Dataset`.
+pub trait Dataset: Send + Sync + 'static {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// One of them: its tensors, of the same number, types and shapes each time. They are stacked into batches.
+    ///
+    /// # Errors
+    /// It cannot be read; the loader hands the error on.
+    fn get(&self, index: usize) -> Result<Vec<HostTensor>>;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Examples that are all in memory: rows of tensors of equal first size. PyTorch's `TensorDataset`.
+pub struct TensorDataset {
+    tensors: Vec<HostTensor>,
+    rows: usize,
+}
+
+impl TensorDataset {
+    /// A dataset of the rows of these tensors.
+    ///
+    /// # Errors
+    /// A tensor has no rows, or not as many as the first.
+    #[track_caller]
+    pub fn new(tensors: Vec<HostTensor>) -> Result<TensorDataset> {
+        let rows = |t: &HostTensor| t.ty().shape.sizes().first().copied();
+        let first = tensors.first().and_then(rows);
+        match first {
+            Some(n) if tensors.iter().all(|t| rows(t) == first) => {
+                Ok(TensorDataset { tensors, rows: n })
+            }
+            _ => {
+                let types: Vec<String> = tensors.iter().map(|t| t.ty().to_string()).collect();
+                let message = format!(
+                    "dataset: tensors of equally many rows are needed, not {}",
+                    types.join(", ")
+                );
+                Err(crate::state::data_error(message))
+            }
+        }
+    }
+}
+
+impl Dataset for TensorDataset {
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn get(&self, index: usize) -> Result<Vec<HostTensor>> {
+        self.tensors.iter().map(|tensor| row(tensor, index)).collect()
+    }
+}
+
+/// One row of a tensor, sharing its memory.
+fn row(tensor: &HostTensor, index: usize) -> Result<HostTensor> {
+    let ty = tensor.ty();
+    let dims: Vec<gt_ir::Dim> = ty.shape.dims().skip(1).collect();
+    let told = |e: gt_ir::OpError| crate::state::data_error(format!("dataset: {}", e.message));
+    let shape = gt_ir::Shape::from_dims(&dims).map_err(told)?;
+    let ty = gt_ir::Type { dtype: ty.dtype, shape };
+    let (from, to) = (index * ty.bytes(), (index + 1) * ty.bytes());
+    if to > tensor.bytes().len() {
+        let message = format!("dataset: there is no row {index} in {}", tensor.ty());
+        return Err(crate::state::data_error(message));
+    }
+    HostTensor::new(ty, tensor.bytes().slice(from..to)).map_err(told)
+}

@@ -1,0 +1,90 @@
+//! Tables of numbers as comma-separated text.
+
+use std::path::Path;
+
+use gt_ir::{Dim, HostTensor, Shape};
+
+use super::{InFile, atomic, file_error};
+use crate::error::Result;
+
+/// Whether the first line names the columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Header {
+    /// It does.
+    #[default]
+    Yes,
+    /// It holds numbers as the others do.
+    No,
+}
+
+/// A table: the names of its columns, if it has some, and its numbers, `f64[rows, columns]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The names of the columns; empty without a header.
+    pub columns: Vec<String>,
+    /// The numbers.
+    pub values: HostTensor,
+}
+
+/// Reads a table of numbers; an empty field is NaN.
+///
+/// # Errors
+/// The file cannot be read, a field is no number (line and column are named), or a line has another number of fields.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
+    let path = path.as_ref();
+    let mut reader = ::csv::ReaderBuilder::new()
+        .has_headers(header == Header::Yes)
+        .trim(::csv::Trim::All)
+        .from_path(path)
+        .in_file(path)?;
+    let columns: Vec<String> = match header {
+        Header::Yes => reader.headers().in_file(path)?.iter().map(str::to_owned).collect(),
+        Header::No => Vec::new(),
+    };
+    let (mut values, mut rows, mut width) = (Vec::new(), 0, columns.len());
+    let mut record = ::csv::StringRecord::new();
+    while reader.read_record(&mut record).in_file(path)? {
+        width = record.len();
+        for (column, field) in record.iter().enumerate() {
+            let number = if field.is_empty() { Ok(f64::NAN) } else { field.parse() };
+            let place = record.position().map_or(0, ::csv::Position::line);
+            values.push(number.map_err(|_| {
+                let column = columns.get(column).cloned().unwrap_or((column + 1).to_string());
+                file_error(path, format!("line {place}, column {column}: `{field}` is no number"))
+            })?);
+        }
+        rows += 1;
+    }
+    let shape =
+        Shape::from_dims(&[Dim::new(rows), Dim::new(width)]).map_err(|e| file_error(path, e))?;
+    let values = HostTensor::from_vec(values, shape).map_err(|e| file_error(path, e))?;
+    Ok(Table { columns, values })
+}
+
+/// Writes a table, as a whole or not at all. Numbers are written so that reading them gives the same.
+///
+/// # Errors
+/// The file cannot be written, the values are no matrix, or there are not as many names as columns.
+#[track_caller]
+pub fn save(path: impl AsRef<Path>, table: &Table) -> Result<()> {
+    let path = path.as_ref();
+    let &[_, width] = table.values.ty().shape.sizes() else {
+        return Err(file_error(path, format!("a table is a matrix, not {}", table.values.ty())));
+    };
+    if !table.columns.is_empty() && table.columns.len() != width {
+        let names = table.columns.len();
+        return Err(file_error(path, format!("{names} names for {width} columns")));
+    }
+    let values = table.values.to_f64();
+    atomic::write(path, |file| {
+        let mut writer = ::csv::Writer::from_writer(file);
+        if !table.columns.is_empty() {
+            writer.write_record(&table.columns).in_file(path)?;
+        }
+        for row in values.chunks_exact(width.max(1)) {
+            writer.write_record(row.iter().map(f64::to_string)).in_file(path)?;
+        }
+        writer.flush().in_file(path)
+    })
+}

@@ -1,0 +1,64 @@
+//! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, and checkpoints of whole training runs.
+//!
+//! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or made to harm gives an error that
+//! names the file and what is wrong, never a panic, and no more memory is taken than the file's own sizes allow. Reading
+//! executes nothing. Writing goes to a file beside the old one, which is replaced only when the new one is whole and on disk.
+//!
+//! Does not: know models; states go in and out as [`StateDict`](crate::state::StateDict)s.
+
+pub(crate) mod atomic;
+pub mod checkpoint;
+pub mod csv;
+mod mmap;
+pub mod npy;
+pub mod pth;
+pub mod safetensors;
+
+use std::path::Path;
+
+use bytes::Bytes;
+use gt_ir::{DType, Dim, HostTensor, Shape, Type};
+
+use crate::error::{Error, Result};
+use crate::state::data_error;
+
+/// The most bytes that are unpacked of one archive, whatever it promises.
+const MAX_UNPACKED: u64 = 1 << 38;
+
+/// Names of files in errors.
+pub(crate) trait InFile<T> {
+    /// The same result, whose error says of which file it is.
+    fn in_file(self, path: &Path) -> Result<T>;
+}
+
+impl<T, E: std::fmt::Display> InFile<T> for std::result::Result<T, E> {
+    #[track_caller]
+    fn in_file(self, path: &Path) -> Result<T> {
+        match self {
+            Ok(value) => Ok(value),
+            Err(error) => Err(file_error(path, error)),
+        }
+    }
+}
+
+#[track_caller]
+fn file_error(path: &Path, what: impl std::fmt::Display) -> Error {
+    data_error(format!("{}: {what}", path.display()))
+}
+
+/// A file's bytes, read into memory.
+fn read(path: &Path) -> Result<Bytes> {
+    std::fs::read(path).map(Bytes::from).in_file(path)
+}
+
+/// A tensor of these bytes; what is wrong with them in words.
+fn tensor(dtype: DType, sizes: &[usize], bytes: Bytes) -> std::result::Result<HostTensor, String> {
+    let dims: Vec<Dim> = sizes.iter().map(|size| Dim::new(*size)).collect();
+    let shape = Shape::from_dims(&dims).map_err(|e| e.message)?;
+    HostTensor::new(Type { dtype, shape }, bytes).map_err(|e| e.message)
+}
+
+/// How many bytes a tensor of this dtype and these sizes has, if that fits the machine.
+fn size_of(dtype: DType, sizes: &[usize]) -> Option<usize> {
+    sizes.iter().try_fold(dtype.size(), |product, size| product.checked_mul(*size))
+}

@@ -1,0 +1,221 @@
+//! NumPy's formats: `.npy`, one array, and `.npz`, a zip archive of named ones.
+//!
+//! Guarantees: arrays in row-major or column-major order, headers of versions 1 to 3. Little-endian numbers of the dtypes there are here;
+//! anything else (objects, strings, structures, big-endian numbers) is an error that names it.
+
+use std::io::{Cursor, Read, Seek, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+use gt_ir::{DType, HostTensor};
+use zip::write::SimpleFileOptions;
+
+use super::{InFile, MAX_UNPACKED, atomic, file_error, size_of, tensor};
+use crate::error::Result;
+use crate::state::StateDict;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Names of dtypes in headers. NumPy has no `bf16`.
+const DTYPES: [(&str, DType); 7] = [
+    ("<f4", DType::F32),
+    ("<f8", DType::F64),
+    ("<f2", DType::F16),
+    ("<i8", DType::I64),
+    ("<i4", DType::I32),
+    ("|u1", DType::U8),
+    ("|b1", DType::Bool),
+];
+
+/// Reads an `.npy` file.
+///
+/// # Errors
+/// The file cannot be read, is damaged, or its dtype has no counterpart here.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>) -> Result<HostTensor> {
+    let path = path.as_ref();
+    parse(&super::read(path)?).in_file(path)
+}
+
+/// Writes an `.npy` file, as a whole or not at all.
+///
+/// # Errors
+/// The file cannot be written, or the dtype is `bf16`, which NumPy has not.
+#[track_caller]
+pub fn save(path: impl AsRef<Path>, value: &HostTensor) -> Result<()> {
+    let path = path.as_ref();
+    let head = header(value).in_file(path)?;
+    atomic::write(path, |file| {
+        file.write_all(&head).and_then(|()| file.write_all(value.bytes())).in_file(path)
+    })
+}
+
+/// Reads all arrays of an `.npz` archive, packed or not.
+///
+/// # Errors
+/// As [`load`]; also when an array's checksum is wrong.
+#[track_caller]
+pub fn load_npz(path: impl AsRef<Path>) -> Result<StateDict> {
+    let path = path.as_ref();
+    let mut archive = zip::ZipArchive::new(Cursor::new(super::read(path)?)).in_file(path)?;
+    let mut state = StateDict::new();
+    let mut left = MAX_UNPACKED;
+    for i in 0..archive.len() {
+        let (file, bytes) = entry(&mut archive, i, &mut left).in_file(path)?;
+        let name = file.strip_suffix(".npy").unwrap_or(&file);
+        let value = parse(&bytes).map_err(|e| file_error(path, format!("{file}: {e}")))?;
+        state.insert(name, value);
+    }
+    Ok(state)
+}
+
+/// Writes an `.npz` archive as `np.savez` does, unpacked, as a whole or not at all.
+///
+/// # Errors
+/// As [`save`].
+#[track_caller]
+pub fn save_npz(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
+    let path = path.as_ref();
+    let plain = SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
+        .large_file(true);
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, value) in state.iter() {
+        let head = header(value).map_err(|e| file_error(path, format!("{name}: {e}")))?;
+        archive.start_file(format!("{name}.npy"), plain).in_file(path)?;
+        archive.write_all(&head).and_then(|()| archive.write_all(value.bytes())).in_file(path)?;
+    }
+    let bytes = archive.finish().in_file(path)?.into_inner();
+    atomic::write(path, |file| file.write_all(&bytes).in_file(path))
+}
+
+/// One entry of an archive, unpacked; its size counts against what is left.
+pub(super) fn entry<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    i: usize,
+    left: &mut u64,
+) -> Result<(String, Bytes), String> {
+    let file = archive.by_index(i).map_err(|e| e.to_string())?;
+    let name = file.name().map_err(|e| e.to_string())?.into_owned();
+    let promised = file.size();
+    *left = left.checked_sub(promised).ok_or("the archive unpacks to more than is taken")?;
+    let mut bytes = Vec::new();
+    // Memory is taken as bytes come, not as they are promised.
+    file.take(promised.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("{name}: {e}"))?;
+    if bytes.len() as u64 != promised {
+        return Err(format!("{name}: {} bytes instead of {promised}", bytes.len()));
+    }
+    Ok((name, Bytes::from(bytes)))
+}
+
+/// The array of an `.npy` file.
+pub(super) fn parse(bytes: &Bytes) -> Result<HostTensor, String> {
+    let rest = bytes.strip_prefix(MAGIC).ok_or("not an npy file")?;
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or("the header is cut off")?;
+    let (length, at) = match version[0] {
+        1 => rest.first_chunk::<2>().map(|n| (usize::from(u16::from_le_bytes(*n)), 10)),
+        2 | 3 => rest.first_chunk::<4>().map(|n| (u32::from_le_bytes(*n) as usize, 12)),
+        other => return Err(format!("version {other} of the format is not known")),
+    }
+    .ok_or("the header is cut off")?;
+    let end = at + length;
+    let text = bytes.get(at..end).ok_or("the header is cut off")?;
+    let head = Header::parse(std::str::from_utf8(text).map_err(|e| e.to_string())?)?;
+    let size = size_of(head.dtype, &head.sizes).ok_or("the shape has more elements than fit")?;
+    if bytes.len() - end != size {
+        let found = bytes.len() - end;
+        return Err(format!("shape {:?} takes {size} bytes, but there are {found}", head.sizes));
+    }
+    let data = bytes.slice(end..);
+    let data =
+        if head.columns_first { row_major(&data, &head.sizes, head.dtype.size()) } else { data };
+    tensor(head.dtype, &head.sizes, data)
+}
+
+struct Header {
+    dtype: DType,
+    columns_first: bool,
+    sizes: Vec<usize>,
+}
+
+impl Header {
+    /// `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
+    fn parse(text: &str) -> Result<Header, String> {
+        let field = |name: &str| {
+            let found = text.split_once(&format!("'{name}':")).map(|(_, rest)| rest.trim_start());
+            found.ok_or_else(|| format!("the header has no `{name}`"))
+        };
+        let descr = field("descr")?.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
+        let descr = descr.map(|(name, _)| name).ok_or("the array is not one of plain numbers")?;
+        let dtype = DTYPES.iter().find(|(name, _)| *name == descr).map(|(_, dtype)| *dtype);
+        let dtype = dtype.ok_or_else(|| format!("there is no dtype `{descr}` here"))?;
+        let columns_first = match field("fortran_order")? {
+            order if order.starts_with("True") => true,
+            order if order.starts_with("False") => false,
+            _ => return Err("`fortran_order` is neither True nor False".to_owned()),
+        };
+        let shape = field("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let (shape, _) = shape.ok_or("the shape is not a tuple")?;
+        let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
+        let sizes: Result<Vec<usize>, _> = sizes.map(str::parse).collect();
+        let sizes = sizes.map_err(|e| format!("the shape ({shape}): {e}"))?;
+        Ok(Header { dtype, columns_first, sizes })
+    }
+}
+
+/// Elements in column-major order, put into row-major order.
+pub(super) fn row_major(data: &[u8], sizes: &[usize], width: usize) -> Bytes {
+    let mut strides = vec![0; sizes.len()];
+    let mut step = 1;
+    for (stride, size) in strides.iter_mut().zip(sizes) {
+        *stride = step;
+        step *= size;
+    }
+    gathered(data, sizes, &strides, width).unwrap_or_default()
+}
+
+/// Elements of these sizes and strides (in elements), in row-major order; `None` where one lies outside.
+pub(super) fn gathered(
+    data: &[u8],
+    sizes: &[usize],
+    strides: &[usize],
+    width: usize,
+) -> Option<Bytes> {
+    let n: usize = sizes.iter().product();
+    let mut out = Vec::with_capacity(n * width);
+    let mut at = vec![0_usize; sizes.len()];
+    for _ in 0..n {
+        let offset: usize = at.iter().zip(strides).map(|(i, stride)| i * stride).sum();
+        out.extend_from_slice(data.get(offset * width..(offset + 1) * width)?);
+        for axis in (0..sizes.len()).rev() {
+            at[axis] += 1;
+            if at[axis] < sizes[axis] {
+                break;
+            }
+            at[axis] = 0;
+        }
+    }
+    Some(Bytes::from(out))
+}
+
+/// The header of an array, padded so that the contents are aligned.
+fn header(value: &HostTensor) -> Result<Vec<u8>, String> {
+    let dtype = value.ty().dtype;
+    let descr = DTYPES.iter().find(|(_, ours)| *ours == dtype).map(|(name, _)| *name);
+    let descr = descr.ok_or_else(|| format!("NumPy has no {dtype}; save it as f32"))?;
+    let sizes: String = value.ty().shape.sizes().iter().map(|size| format!("{size}, ")).collect();
+    let sizes =
+        if value.ty().shape.rank() == 1 { sizes.trim_end() } else { sizes.trim_end_matches(", ") };
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
+    let padded = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
+    let mut out = MAGIC.to_vec();
+    out.extend([1, 0]);
+    // Eight sizes of twenty digits at most: far below 65,536.
+    out.extend((padded as u16).to_le_bytes());
+    out.extend(text.bytes());
+    out.resize(MAGIC.len() + 4 + padded - 1, b' ');
+    out.push(b'\n');
+    Ok(out)
+}

@@ -1,0 +1,226 @@
+//! PyTorch's `.pth` (`.pt`, `.bin`) files: the zip archives that `torch.save` writes since PyTorch 1.6.
+//!
+//! Guarantees: nothing is executed. The pickle inside is read by a machine that knows the instructions, and the few names, that
+//! states of models and optimizers use (`pickle`); any other name is an error that tells it. Depth, number and size of
+//! what is read are limited, whatever the file says.
+
+mod pickle;
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::Path;
+
+use bytes::Bytes;
+use gt_ir::{DType, HostTensor};
+
+use super::npy::{entry, gathered};
+use super::{InFile, MAX_UNPACKED, file_error, size_of, tensor};
+use crate::error::Result;
+use crate::state::StateDict;
+use pickle::{Machine, TensorRef, Value};
+
+/// The deepest nesting of dictionaries and lists.
+const MAX_DEPTH: usize = 32;
+/// The most values of all dictionaries and lists together.
+const MAX_VALUES: usize = 1 << 22;
+/// The longest name.
+const MAX_NAME: usize = 1 << 10;
+/// The most bytes of pickle.
+const MAX_PICKLE: u64 = 1 << 28;
+/// The most bytes that tensors with overlapping or permuted elements take when they are spread out.
+const MAX_SPREAD: usize = 1 << 32;
+
+/// Reads the tensors and numbers of a file by their names. Nested dictionaries and lists are joined by dots: what was saved as
+/// `{"model": model.state_dict(), "epoch": 3}` has `model.fc1.weight` and `epoch`; [`StateDict::part`] takes it apart. Texts and `None` are
+/// left out.
+///
+/// # Errors
+/// The file cannot be read, is damaged, or holds more than states do.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
+    let path = path.as_ref();
+    let bytes = super::read(path)?;
+    if !bytes.starts_with(b"PK") {
+        let error = file_error(path, "not a zip archive, as torch.save writes them");
+        return Err(
+            error.hint("files of PyTorch before 1.6: load and save them again with a newer one")
+        );
+    }
+    let archive = zip::ZipArchive::new(Cursor::new(bytes)).in_file(path)?;
+    let mut file =
+        File { archive, prefix: String::new(), left: MAX_UNPACKED, storages: BTreeMap::new() };
+    file.state().in_file(path)
+}
+
+struct File {
+    archive: zip::ZipArchive<Cursor<Bytes>>,
+    /// The folder all entries are in.
+    prefix: String,
+    /// Bytes that may still be unpacked.
+    left: u64,
+    storages: BTreeMap<String, Bytes>,
+}
+
+impl File {
+    fn state(&mut self) -> Result<StateDict, String> {
+        let names = self.archive.file_names().filter_map(std::result::Result::ok);
+        let names: Vec<String> = names.map(|name| name.into_owned()).collect();
+        let found = names.iter().find_map(|name| name.strip_suffix("data.pkl"));
+        self.prefix = found.ok_or("the archive has no data.pkl")?.to_owned();
+        if names.iter().any(|name| *name == format!("{}byteorder", self.prefix))
+            && &self.unpack("byteorder")?[..] != b"little"
+        {
+            return Err("the numbers are big-endian".to_owned());
+        }
+        let mut budget = MAX_PICKLE;
+        let pickle = self.unpack_within("data.pkl", &mut budget)?;
+        let mut machine = Machine::default();
+        let root = machine.run(&pickle)?;
+        if !matches!(root, Value::Dict(_)) {
+            return Err("what was saved is no dictionary, as a state_dict is".to_owned());
+        }
+        let mut flat = Flat { machine: &machine, visits: 0, leaves: Vec::new() };
+        flat.walk(root, String::new(), 0)?;
+        let (mut state, mut spread) = (StateDict::new(), MAX_SPREAD);
+        for (name, leaf) in flat.leaves {
+            let told = |e: String| format!("{name}: {e}");
+            if let Some(value) = self.leaf(&machine, leaf, &mut spread).map_err(told)? {
+                state.insert(name, value);
+            }
+        }
+        Ok(state)
+    }
+
+    fn unpack(&mut self, name: &str) -> Result<Bytes, String> {
+        let mut left = self.left;
+        let bytes = self.unpack_within(name, &mut left);
+        self.left = left;
+        bytes
+    }
+
+    fn unpack_within(&mut self, name: &str, left: &mut u64) -> Result<Bytes, String> {
+        let full = format!("{}{name}", self.prefix);
+        let at = self.archive.index_for_name(&full);
+        let at = at.ok_or_else(|| format!("the archive has no {full}"))?;
+        entry(&mut self.archive, at, left).map(|(_, bytes)| bytes)
+    }
+
+    /// A tensor or number; `None` for what is neither.
+    fn leaf(
+        &mut self,
+        machine: &Machine,
+        leaf: Value,
+        spread: &mut usize,
+    ) -> Result<Option<HostTensor>, String> {
+        Ok(match leaf {
+            Value::Bool(value) => Some(HostTensor::scalar(value)),
+            Value::Int(value) => Some(HostTensor::scalar(value)),
+            Value::Float(value) => Some(HostTensor::scalar(value)),
+            Value::Tensor(at) => {
+                let tensor = machine.tensor(at).ok_or("a tensor that is not there")?;
+                Some(self.tensor(tensor, spread)?)
+            }
+            _ => None,
+        })
+    }
+
+    fn tensor(&mut self, t: &TensorRef, spread: &mut usize) -> Result<HostTensor, String> {
+        let storage = match self.storages.get(&t.key) {
+            Some(known) => known.clone(),
+            None => {
+                let bytes = self.unpack(&format!("data/{}", t.key))?;
+                self.storages.insert(t.key.clone(), bytes.clone());
+                bytes
+            }
+        };
+        let width = t.dtype.size();
+        let outside = || format!("elements outside of storage {}", t.key);
+        let size = size_of(t.dtype, &t.sizes).ok_or_else(outside)?;
+        if size == 0 {
+            return tensor(t.dtype, &t.sizes, Bytes::new());
+        }
+        let last = last_element(t).ok_or_else(outside)?;
+        if last >= storage.len() / width {
+            return Err(outside());
+        }
+        let data = storage.slice(t.offset * width..);
+        if is_contiguous(t) {
+            return tensor(t.dtype, &t.sizes, data.slice(..size));
+        }
+        *spread = spread
+            .checked_sub(size)
+            .ok_or("spread out, the tensors take more memory than is given")?;
+        let data = gathered(&data, &t.sizes, &t.strides, width).ok_or_else(outside)?;
+        tensor(t.dtype, &t.sizes, data)
+    }
+}
+
+/// The element of the storage that lies furthest back, if that is a number.
+fn last_element(t: &TensorRef) -> Option<usize> {
+    let reach = |last: usize, (size, stride): (&usize, &usize)| {
+        last.checked_add(size.checked_sub(1)?.checked_mul(*stride)?)
+    };
+    t.sizes.iter().zip(&t.strides).try_fold(t.offset, reach)
+}
+
+/// Whether the elements lie in row-major order, one behind the other.
+fn is_contiguous(t: &TensorRef) -> bool {
+    let mut step = 1;
+    t.sizes.iter().zip(&t.strides).rev().all(|(size, stride)| {
+        let fits = *size == 1 || *stride == step;
+        step *= size;
+        fits
+    })
+}
+
+/// The values in dictionaries and lists, by their dotted names.
+struct Flat<'a> {
+    machine: &'a Machine,
+    /// How many values were looked at: what is shared is looked at each time, so that a small file could hold a large tree.
+    visits: usize,
+    leaves: Vec<(String, Value)>,
+}
+
+impl Flat<'_> {
+    fn walk(&mut self, value: Value, name: String, depth: usize) -> Result<(), String> {
+        self.visits += 1;
+        if depth > MAX_DEPTH || self.visits > MAX_VALUES || name.len() > MAX_NAME {
+            return Err("dictionaries are nested too deep, or hold too much".to_owned());
+        }
+        let inner = |key: &str| match name.as_str() {
+            "" => key.to_owned(),
+            outer => format!("{outer}.{key}"),
+        };
+        match value {
+            Value::Dict(_) => {
+                for (key, value) in self.machine.entries(value) {
+                    let key = self.machine.key(*key, MAX_NAME);
+                    let key = key.ok_or("a key is neither a short text nor a number")?;
+                    self.walk(*value, inner(&key), depth + 1)?;
+                }
+            }
+            Value::List(_) | Value::Tuple(_) => {
+                for (i, value) in self.machine.items(value).iter().enumerate() {
+                    self.walk(*value, inner(&i.to_string()), depth + 1)?;
+                }
+            }
+            leaf => self.leaves.push((name, leaf)),
+        }
+        Ok(())
+    }
+}
+
+/// The dtype of a class of storages.
+fn storage_dtype(class: &str) -> Option<DType> {
+    Some(match class {
+        "FloatStorage" => DType::F32,
+        "DoubleStorage" => DType::F64,
+        "HalfStorage" => DType::F16,
+        "BFloat16Storage" => DType::Bf16,
+        "LongStorage" => DType::I64,
+        "IntStorage" => DType::I32,
+        "ByteStorage" => DType::U8,
+        "BoolStorage" => DType::Bool,
+        _ => return None,
+    })
+}

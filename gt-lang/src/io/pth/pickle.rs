@@ -1,0 +1,390 @@
+//! A reader of pickles that knows what states of models and optimizers consist of, and nothing else.
+//!
+//! Guarantees: total on any bytes; memory grows with the pickle's length only. Values are names of things in flat lists, so nesting
+//! costs no stack, neither when reading nor when dropping. Calls are recognized (a dictionary made, a tensor put together), never made.
+//!
+//! Source: the comments of Python's `pickletools`, and what `torch/serialization.py` writes (protocol 2; 4 is read as well).
+
+use std::collections::BTreeMap;
+
+use gt_ir::DType;
+
+use super::storage_dtype;
+
+/// The most axes of a tensor.
+const MAX_RANK: usize = 8;
+
+/// A value on the machine's stack; what holds others stands in a list of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Mark,
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(usize),
+    Tuple(usize),
+    List(usize),
+    Dict(usize),
+    Global(Global),
+    Storage(usize),
+    Tensor(usize),
+}
+
+/// The names a state may mention.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Global {
+    OrderedDict,
+    Tensor,
+    Parameter,
+    Size,
+    Storage(DType),
+}
+
+/// A tensor as the pickle describes it: elements of a storage.
+#[derive(Clone, Debug)]
+pub(super) struct TensorRef {
+    pub(super) dtype: DType,
+    pub(super) key: String,
+    pub(super) offset: usize,
+    pub(super) sizes: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+}
+
+/// The machine: a stack, a memory by number, and the lists of what was made.
+#[derive(Default)]
+pub(super) struct Machine {
+    stack: Vec<Value>,
+    memo: BTreeMap<u32, Value>,
+    texts: Vec<String>,
+    sequences: Vec<Vec<Value>>,
+    dicts: Vec<Vec<(Value, Value)>>,
+    storages: Vec<(DType, String)>,
+    tensors: Vec<TensorRef>,
+}
+
+type Out<T = ()> = Result<T, String>;
+
+/// The bytes not yet read.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn bytes(&mut self, n: usize) -> Out<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(n).ok_or("the pickle is cut off")?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Out<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or("the pickle is cut off")?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn byte(&mut self) -> Out<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Out<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn line(&mut self) -> Out<&'a str> {
+        let end = self.0.iter().position(|byte| *byte == b'\n').ok_or("the pickle is cut off")?;
+        let line = self.bytes(end)?;
+        self.bytes(1)?;
+        std::str::from_utf8(line).map_err(|e| e.to_string())
+    }
+
+    fn text(&mut self, n: usize) -> Out<String> {
+        std::str::from_utf8(self.bytes(n)?).map(str::to_owned).map_err(|e| e.to_string())
+    }
+}
+
+impl Machine {
+    /// Runs a pickle to its end; what it makes.
+    pub(super) fn run(&mut self, pickle: &[u8]) -> Out<Value> {
+        let mut input = Input(pickle);
+        loop {
+            match input.byte()? {
+                b'.' => return self.pop(),
+                opcode => self.step(opcode, &mut input)?,
+            }
+        }
+    }
+
+    /// The pairs of a dictionary.
+    pub(super) fn entries(&self, value: Value) -> &[(Value, Value)] {
+        match value {
+            Value::Dict(at) => self.dicts.get(at).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+
+    /// The items of a list or tuple.
+    pub(super) fn items(&self, value: Value) -> &[Value] {
+        match value {
+            Value::List(at) | Value::Tuple(at) => self.sequences.get(at).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+
+    /// A dictionary's key as text, unless it is longer than that.
+    pub(super) fn key(&self, key: Value, longest: usize) -> Option<String> {
+        match key {
+            Value::Text(at) => self.texts.get(at).filter(|text| text.len() <= longest).cloned(),
+            Value::Int(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// A tensor by its number.
+    pub(super) fn tensor(&self, at: usize) -> Option<&TensorRef> {
+        self.tensors.get(at)
+    }
+
+    fn step(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
+        match opcode {
+            // PROTO, FRAME: no meaning here.
+            0x80 => input.bytes(1).map(drop),
+            0x95 => input.bytes(8).map(drop),
+            b'(' => self.push(Value::Mark),
+            b'0' => self.pop().map(drop),
+            b'1' => self.above_mark().map(drop),
+            b'2' => self.top().and_then(|top| self.push(top)),
+            b'}' => self.new_dict(),
+            b']' => self.new_sequence(Vec::new(), Value::List),
+            b')' => self.new_sequence(Vec::new(), Value::Tuple),
+            b't' => self.above_mark().and_then(|items| self.new_sequence(items, Value::Tuple)),
+            0x85..=0x87 => self.small_tuple(usize::from(opcode - 0x84)),
+            b'a' | b'e' => self.append(opcode),
+            b's' | b'u' => self.set_items(opcode),
+            b'c' | 0x93 => self.global(opcode, input),
+            b'Q' => self.persistent(),
+            b'R' => self.reduce(),
+            b'b' => self.build(),
+            b'q' | b'r' | 0x94 => self.put(opcode, input),
+            b'h' => input.byte().and_then(|at| self.get(at.into())),
+            b'j' => input.u32().and_then(|at| self.get(at)),
+            _ => self.literal(opcode, input),
+        }
+    }
+
+    fn literal(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
+        let value = match opcode {
+            b'N' => Value::None,
+            0x88 => Value::Bool(true),
+            0x89 => Value::Bool(false),
+            b'J' => Value::Int(i32::from_le_bytes(input.array()?).into()),
+            b'K' => Value::Int(input.byte()?.into()),
+            b'M' => Value::Int(u16::from_le_bytes(input.array()?).into()),
+            0x8a => Value::Int(long(input)?),
+            b'G' => Value::Float(f64::from_be_bytes(input.array()?)),
+            b'X' => {
+                let n = input.u32()? as usize;
+                self.new_text(input.text(n)?)
+            }
+            0x8c => {
+                let n = input.byte()?.into();
+                self.new_text(input.text(n)?)
+            }
+            other => {
+                return Err(format!("pickle instruction {other:#04x}, which states do not use"));
+            }
+        };
+        self.push(value)
+    }
+
+    fn push(&mut self, value: Value) -> Out {
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn top(&self) -> Out<Value> {
+        self.stack.last().copied().ok_or_else(|| "the pickle takes what is not there".to_owned())
+    }
+
+    fn pop(&mut self) -> Out<Value> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    fn above_mark(&mut self) -> Out<Vec<Value>> {
+        let mark = self.stack.iter().rposition(|value| *value == Value::Mark);
+        let items = self.stack.split_off(mark.ok_or("the pickle lacks a mark")? + 1);
+        self.stack.pop();
+        Ok(items)
+    }
+
+    fn new_text(&mut self, text: String) -> Value {
+        self.texts.push(text);
+        Value::Text(self.texts.len() - 1)
+    }
+
+    fn new_dict(&mut self) -> Out {
+        self.dicts.push(Vec::new());
+        self.push(Value::Dict(self.dicts.len() - 1))
+    }
+
+    fn new_sequence(&mut self, items: Vec<Value>, kind: fn(usize) -> Value) -> Out {
+        self.sequences.push(items);
+        self.push(kind(self.sequences.len() - 1))
+    }
+
+    fn small_tuple(&mut self, n: usize) -> Out {
+        let from = self.stack.len().checked_sub(n).ok_or("the pickle takes what is not there")?;
+        let items = self.stack.split_off(from);
+        self.new_sequence(items, Value::Tuple)
+    }
+
+    fn append(&mut self, opcode: u8) -> Out {
+        let items = if opcode == b'e' { self.above_mark()? } else { vec![self.pop()?] };
+        match self.top()? {
+            Value::List(at) if at < self.sequences.len() => {
+                self.sequences[at].extend(items);
+                Ok(())
+            }
+            _ => Err("the pickle appends to what is no list".to_owned()),
+        }
+    }
+
+    fn set_items(&mut self, opcode: u8) -> Out {
+        let items = match opcode {
+            b'u' => self.above_mark()?,
+            _ => {
+                let (value, key) = (self.pop()?, self.pop()?);
+                vec![key, value]
+            }
+        };
+        match self.top()? {
+            Value::Dict(at) if at < self.dicts.len() && items.len().is_multiple_of(2) => {
+                self.dicts[at].extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
+                Ok(())
+            }
+            _ => Err("the pickle sets items of what is no dictionary".to_owned()),
+        }
+    }
+
+    fn put(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
+        let at = match opcode {
+            b'q' => input.byte()?.into(),
+            b'r' => input.u32()?,
+            _ => u32::try_from(self.memo.len()).map_err(|e| e.to_string())?,
+        };
+        let top = self.top()?;
+        self.memo.insert(at, top);
+        Ok(())
+    }
+
+    fn get(&mut self, at: u32) -> Out {
+        let value = self.memo.get(&at).copied();
+        self.push(value.ok_or("the pickle takes what it has not put away")?)
+    }
+
+    fn global(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
+        let (module, name) = if opcode == b'c' {
+            (input.line()?.to_owned(), input.line()?.to_owned())
+        } else {
+            let (name, module) = (self.pop()?, self.pop()?);
+            (self.text(module)?.to_owned(), self.text(name)?.to_owned())
+        };
+        let global = match (module.as_str(), name.as_str()) {
+            ("collections", "OrderedDict") => Global::OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2") => Global::Tensor,
+            ("torch._utils", "_rebuild_parameter") => Global::Parameter,
+            ("torch", "Size") => Global::Size,
+            ("torch", class) if storage_dtype(class).is_some() => {
+                storage_dtype(class).map(Global::Storage).ok_or("a storage")?
+            }
+            _ => {
+                return Err(format!(
+                    "the file mentions `{module}.{name}`, which states do not need; it is not followed"
+                ));
+            }
+        };
+        self.push(Value::Global(global))
+    }
+
+    fn text(&self, value: Value) -> Out<&str> {
+        match value {
+            Value::Text(at) => self.texts.get(at).map(String::as_str),
+            _ => None,
+        }
+        .ok_or_else(|| "the pickle has something else where a text belongs".to_owned())
+    }
+
+    /// `('storage', class, key, device, elements)`.
+    fn persistent(&mut self) -> Out {
+        let id = self.pop()?;
+        match *self.items(id) {
+            [kind, Value::Global(Global::Storage(dtype)), key, _, Value::Int(_)]
+                if self.text(kind)? == "storage" =>
+            {
+                self.storages.push((dtype, self.text(key)?.to_owned()));
+                self.push(Value::Storage(self.storages.len() - 1))
+            }
+            _ => Err("the pickle refers to something that is no storage".to_owned()),
+        }
+    }
+
+    fn reduce(&mut self) -> Out {
+        let (arguments, function) = (self.pop()?, self.pop()?);
+        match (function, self.items(arguments)) {
+            (Value::Global(Global::OrderedDict), []) => self.new_dict(),
+            (Value::Global(Global::Parameter), [data @ Value::Tensor(_), ..]) => self.push(*data),
+            (Value::Global(Global::Size), [items @ (Value::Tuple(_) | Value::List(_))]) => {
+                self.push(*items)
+            }
+            (
+                Value::Global(Global::Tensor),
+                [Value::Storage(at), Value::Int(offset), sizes, strides, ..],
+            ) => {
+                let tensor = self.described(*at, *offset, *sizes, *strides)?;
+                self.tensors.push(tensor);
+                self.push(Value::Tensor(self.tensors.len() - 1))
+            }
+            _ => Err("the pickle calls something in a way that states do not".to_owned()),
+        }
+    }
+
+    fn described(&self, at: usize, offset: i64, sizes: Value, strides: Value) -> Out<TensorRef> {
+        let (dtype, key) = self.storages.get(at).cloned().ok_or("a storage that is not there")?;
+        let numbers = |value: Value| -> Out<Vec<usize>> {
+            let whole = |item: &Value| match item {
+                Value::Int(number) => usize::try_from(*number).ok(),
+                _ => None,
+            };
+            let all: Option<Vec<usize>> = self.items(value).iter().map(whole).collect();
+            all.filter(|all| all.len() <= MAX_RANK).ok_or_else(|| "a shape that is none".to_owned())
+        };
+        let (sizes, strides) = (numbers(sizes)?, numbers(strides)?);
+        if sizes.len() != strides.len() {
+            return Err("a shape and strides of different lengths".to_owned());
+        }
+        let offset = usize::try_from(offset).map_err(|e| e.to_string())?;
+        Ok(TensorRef { dtype, key, offset, sizes, strides })
+    }
+
+    /// Attributes of a dictionary, such as a state's `_metadata`: not needed.
+    fn build(&mut self) -> Out {
+        self.pop()?;
+        match self.top()? {
+            Value::Dict(_) => Ok(()),
+            _ => Err("the pickle sets attributes of what is no dictionary".to_owned()),
+        }
+    }
+}
+
+/// An integer of up to eight bytes, two's complement.
+fn long(input: &mut Input<'_>) -> Out<i64> {
+    let n = usize::from(input.byte()?);
+    let bytes = input.bytes(n)?;
+    if n > 8 {
+        return Err("an integer of more than 64 bits".to_owned());
+    }
+    let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
+    let mut all = [if negative { 0xff } else { 0 }; 8];
+    all[..n].copy_from_slice(bytes);
+    Ok(i64::from_le_bytes(all))
+}

@@ -1,0 +1,147 @@
+//! `RunLogger`: the curves of a training run, live in the terminal and afterwards as a picture and a table.
+//!
+//! Guarantees: in a terminal a chart is drawn over itself at each interval, in colors unless `NO_COLOR` is set; elsewhere each interval
+//! prints one line. What is printed goes to the error stream, so that a program's output stays its own. `run.csv` and `run.svg` are
+//! replaced as wholes. A logger is part of a checkpoint: a run that goes on has the curve from its beginning.
+//!
+//! Does not: read a clock, or tensors; numbers are given to it.
+
+mod chart;
+mod picture;
+#[cfg(test)]
+mod tests;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use gt_ir::{Dim, HostTensor, Shape};
+
+use crate::error::Result;
+use crate::io::csv::{self, Table};
+use crate::state::{Commit, Misfits, StateDict, Stateful, data_error};
+
+/// How what is logged is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// A line an interval.
+    Lines,
+    /// A chart drawn over itself.
+    Chart { colors: bool },
+}
+
+/// One point of all curves: the step, and a value of each curve; NaN where there is none.
+pub(crate) type Row = Vec<f64>;
+
+/// Gathers the curves of a run and shows them.
+pub struct RunLogger {
+    folder: PathBuf,
+    curves: Vec<String>,
+    rows: Vec<Row>,
+    every: usize,
+    look: Look,
+    out: Box<dyn Write + Send>,
+    /// Lines of the chart drawn last, to draw over.
+    drawn: usize,
+}
+
+impl RunLogger {
+    /// A logger of these curves, which shows them every so many points and writes `run.csv` and `run.svg` into a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    #[track_caller]
+    pub fn new(folder: impl AsRef<Path>, curves: &[&str], every: usize) -> Result<RunLogger> {
+        let folder = folder.as_ref().to_owned();
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| data_error(format!("{}: {e}", folder.display())))?;
+        let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let look = match std::io::stderr().is_terminal() {
+            true => Look::Chart { colors },
+            false => Look::Lines,
+        };
+        Ok(RunLogger {
+            folder,
+            curves: curves.iter().map(|&name| name.to_owned()).collect(),
+            rows: Vec::new(),
+            every: every.max(1),
+            look,
+            out: Box::new(std::io::stderr()),
+            drawn: 0,
+        })
+    }
+
+    /// Adds a point: values by the names of their curves. Names that are no curve's are left out.
+    pub fn log(&mut self, step: u64, values: &[(&str, f64)]) {
+        let value = |curve: &String| values.iter().find(|(name, _)| name == curve);
+        let found = self.curves.iter().map(|curve| value(curve).map_or(f64::NAN, |(_, v)| *v));
+        self.rows.push([step as f64].into_iter().chain(found).collect());
+        if self.rows.len().is_multiple_of(self.every) {
+            self.show();
+        }
+    }
+
+    /// Writes `run.csv` and `run.svg`.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    #[track_caller]
+    pub fn save(&self) -> Result<()> {
+        let columns = ["step".to_owned()].into_iter().chain(self.curves.iter().cloned()).collect();
+        csv::save(self.folder.join("run.csv"), &Table { columns, values: self.points()? })?;
+        picture::save(&self.folder.join("run.svg"), &self.curves, &self.rows)
+    }
+
+    /// Shows what came since the last interval, and saves.
+    ///
+    /// # Errors
+    /// As [`RunLogger::save`].
+    #[track_caller]
+    pub fn finish(mut self) -> Result<()> {
+        self.show();
+        self.save()
+    }
+
+    /// A terminal that does not take what is printed is no reason to stop training.
+    fn show(&mut self) {
+        let text = match self.look {
+            Look::Lines => {
+                self.rows.last().map_or(String::new(), |row| chart::line(&self.curves, row))
+            }
+            Look::Chart { colors } => {
+                let chart = chart::draw(&self.curves, &self.rows, colors);
+                let over = std::mem::replace(&mut self.drawn, chart.lines().count());
+                let up = if over > 0 { format!("\x1b[{over}A\x1b[J") } else { String::new() };
+                format!("{up}{chart}")
+            }
+        };
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+
+    fn points(&self) -> Result<HostTensor> {
+        let told = |e: gt_ir::OpError| data_error(format!("logger: {}", e.message));
+        let dims = [Dim::new(self.rows.len()), Dim::new(self.curves.len() + 1)];
+        let shape = Shape::from_dims(&dims).map_err(told)?;
+        HostTensor::from_vec(self.rows.concat(), shape).map_err(told)
+    }
+}
+
+impl Stateful for RunLogger {
+    fn state_dict(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        state.insert("points", self.points()?);
+        Ok(state)
+    }
+
+    fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>> {
+        let mut misfits = Misfits::names("logger", state, &["points"]);
+        let width = self.curves.len() + 1;
+        let points = state.get("points");
+        if points.is_some_and(|p| p.ty().shape.sizes().get(1) != Some(&width)) {
+            misfits.push(format!("points: not of {} curves", self.curves.len()));
+        }
+        misfits.finish()?;
+        let numbers = points.map(HostTensor::to_f64).unwrap_or_default();
+        let rows = numbers.chunks_exact(width).map(<[f64]>::to_vec).collect();
+        Ok(Box::new(move || self.rows = rows))
+    }
+}
