@@ -7,8 +7,8 @@ use crate::fault::Interrupted;
 use crate::signals::Interrupt;
 use crate::supervise::{end_with_supervisor, supervise};
 use anyhow::{Context, Result, bail};
-use gt_compiler::{Device, NativeConfig};
-use gt_runtime::choice::{Choice, Devices};
+use gt_compiler::NativeConfig;
+use gt_runtime::choice::{Begun, Choice, Devices};
 use gt_runtime::embedded::share_of_host;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
@@ -54,26 +54,18 @@ pub(crate) fn worker(args: &WorkerArgs, json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
     let choice = Choice::make(&args.compute.wish())?;
     match choice.devices[..] {
-        [device] if args.compute.device != Some(Devices::All) => {
-            work(args, &address, &choice, device, json)
-        }
+        [_] if args.compute.device != Some(Devices::All) => work(args, &address, &choice, json),
         _ => supervise(args, &choice, json),
     }
 }
 
-fn work(
-    args: &WorkerArgs,
-    address: &Address,
-    choice: &Choice,
-    device: Device,
-    json: bool,
-) -> Result<()> {
+fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Result<()> {
     let host = share_of_host(args.one_of.unwrap_or(1));
     let threads = args.threads.map_or(host.threads, usize::from);
-    let engine = choice
-        .engine(device, NativeConfig { threads, ..host })
-        .with_context(|| format!("cannot start the engine {} on {device}", choice.engine))?;
-    choice.news().into_iter().for_each(|line| tell(json, &line));
+    let Begun { engine, news, .. } = choice
+        .begin(NativeConfig { threads, ..host })
+        .with_context(|| format!("cannot start the engine {}", choice.engine))?;
+    news.iter().for_each(|line| tell(json, line));
     let name = args.name.clone().unwrap_or_default();
     let log = log(args.log_file.as_deref())?;
     let worker = Worker::new(WorkerConfig { log, name, ..WorkerConfig::new(address.clone()) })?;

@@ -266,12 +266,48 @@ impl Choice {
         }
     }
 
-    /// Where it computes when nobody asked for it, and how not to.
-    #[must_use]
-    pub fn news(&self) -> Option<String> {
-        let (found, device) = (self.found.as_ref()?, self.device(0));
-        Some(format!("computing on {device} ({found}); {ENGINE}=native keeps to the processor"))
+    /// The engine of the first device, with what to say about it. A GPU that nobody asked for and that cannot be used is done without.
+    ///
+    /// # Errors
+    /// As of [`Choice::engine`], for what was asked for.
+    pub fn begin(&self, host: NativeConfig) -> Result<Begun, EngineError> {
+        let device = self.device(0);
+        let made = self.engine(device, host.clone());
+        let Some(found) = &self.found else {
+            return Ok(Begun { engine: made?, choice: self.clone(), news: None });
+        };
+        match made {
+            Ok(engine) => {
+                let off = format!("{ENGINE}=native keeps to the processor");
+                let news = Some(format!("computing on {device} ({found}); {off}"));
+                Ok(Begun { engine, choice: self.clone(), news })
+            }
+            Err(why) => {
+                let news = Some(format!("{device} ({found}) is not used: {why}"));
+                let choice = Choice { precision: self.precision, ..Choice::native() };
+                Ok(Begun { engine: choice.engine(Device::Cpu, host)?, choice, news })
+            }
+        }
     }
+
+    fn native() -> Choice {
+        Choice {
+            engine: EngineKind::Native,
+            devices: vec![Device::Cpu],
+            found: None,
+            precision: Precision::default(),
+        }
+    }
+}
+
+/// A first engine.
+pub struct Begun {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// What is chosen for the others.
+    pub choice: Choice,
+    /// What a user should be told once.
+    pub news: Option<String>,
 }
 
 #[cfg(feature = "torch")]
@@ -299,8 +335,7 @@ fn torch(_: Device, _: NativeConfig, _: Precision) -> Result<Box<dyn Engine>, En
 /// # Errors
 /// It names what is not here.
 pub fn decide(wish: &Wish, here: &Here) -> Result<Choice, ChoiceError> {
-    let plain =
-        |engine, devices| Choice { engine, devices, found: None, precision: Precision::default() };
+    let plain = |engine, devices| Choice { engine, devices, ..Choice::native() };
     let cpu = || vec![Device::Cpu];
     match (wish.engine, &wish.devices) {
         (Some(EngineKind::Native), Some(devices)) if wish.wants_cuda() => {
@@ -403,6 +438,23 @@ mod tests {
         ] {
             assert_eq!(said(engine, devices, here), want, "{engine} {devices} {here:?}");
         }
+    }
+
+    #[test]
+    fn a_gpu_that_was_found_and_cannot_be_used_is_done_without() {
+        let config = NativeConfig { threads: 1, ..NativeConfig::host() };
+        let found = Choice { found: Some("H200".into()), ..Choice::native() };
+        let begun = found.begin(config.clone()).unwrap();
+        let news = "computing on cpu (H200); GT_ENGINE=native keeps to the processor";
+        assert_eq!(begun.news.as_deref(), Some(news));
+        // There are not so many.
+        let devices = vec![Device::Cuda(9_999)];
+        let found = Choice { engine: EngineKind::Torch, devices, ..found };
+        let begun = found.begin(config.clone()).unwrap();
+        assert_eq!((begun.choice, begun.engine.info().name), (Choice::native(), "native".into()));
+        let news = begun.news.unwrap();
+        assert!(news.starts_with("cuda:9999 (H200) is not used: "), "{news}");
+        assert!(Choice { found: None, ..found }.begin(config).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use gt_compiler::engine::{Engine, EngineError};
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
 use gt_ir::{HostTensor, Tape, ValueId};
 
-use crate::choice::{Choice, Wish};
+use crate::choice::{Begun, Choice, Wish};
 use crate::client::{self, Session, Submitter, Travel, identity, program};
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
@@ -103,9 +103,15 @@ impl System {
         log: Log,
     ) -> Result<System, RunError> {
         possible(workers)?;
-        announce(&choice);
         let host = share_of_host(workers);
-        let engine = move |n| choice.engine(choice.device(n), host.clone());
+        let cannot = |why: EngineError| RunError::new(ErrorKind::Resource, why.to_string());
+        let Begun { engine, choice, news } = choice.begin(host.clone()).map_err(cannot)?;
+        news.iter().for_each(|news| announce(news));
+        let first = Mutex::new(Some(engine));
+        let engine = move |n| {
+            let begun = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            begun.map_or_else(|| choice.engine(choice.device(n), host.clone()), Ok)
+        };
         System::configured(workers, Box::new(engine), tiers, log)
     }
 
@@ -185,11 +191,9 @@ impl Drop for Handle {
 
 /// Says once where the process computes, when nobody asked for it.
 #[expect(clippy::print_stderr, reason = "a user is to know that a GPU is used, and how not to")]
-fn announce(choice: &Choice) {
+fn announce(news: &str) {
     static SAID: Once = Once::new();
-    if let Some(news) = choice.news() {
-        SAID.call_once(|| eprintln!("gt: {news}"));
-    }
+    SAID.call_once(|| eprintln!("gt: {news}"));
 }
 
 /// What each of so many engines takes of this host.

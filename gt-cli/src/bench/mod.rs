@@ -92,8 +92,8 @@ fn table(args: &BenchArgs, works: &[String], json: bool) -> Result<()> {
         Some(_) => None,
         None => Some(Choice::make(&args.compute.wish())?),
     };
-    if let Some(news) = choice.as_ref().and_then(Choice::news) {
-        eprintln!("{news}");
+    if let Some(Choice { found: Some(found), devices, .. }) = &choice {
+        eprintln!("measured on {} ({found})", Devices::List(devices.clone()));
     }
     if !json {
         files::write(stdout, format!("{}\n", print::head()).as_bytes())?;
