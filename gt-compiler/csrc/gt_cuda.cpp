@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/MemPool.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
@@ -21,8 +22,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
@@ -101,6 +104,20 @@ struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
+// For memory checkers: with GT_CUDA_MEMCHECK each block is an allocation of its own, of just the size asked for, where the caching allocator
+// would cut many out of one, so that an access beyond one is seen.
+bool checks_memory() {
+  static const bool wanted = std::getenv("GT_CUDA_MEMCHECK") != nullptr;
+  return wanted;
+}
+
+void* take(const gt_cuda_stream* stream, size_t bytes) {
+  if (!checks_memory()) return allocator::raw_alloc_with_stream(bytes, handle_of(stream));
+  void* address = nullptr;
+  CHECKED(cudaMalloc(&address, bytes));
+  return address;
+}
+
 // Allocations of libtorch between two points on one stream go to a pool of their own.
 struct Pool {
   c10::DeviceIndex device;
@@ -157,8 +174,8 @@ struct Graph {
 };
 
 at::ScalarType scalar_type(int32_t dtype) {
-  constexpr std::array<at::ScalarType, 4> types = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
-  TORCH_CHECK(dtype >= 0 && dtype < 4, "libtorch multiplies no matrices of dtype number ", dtype);
+  constexpr std::array<at::ScalarType, 5> types = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kFloat};
+  TORCH_CHECK(dtype >= 0 && dtype < 5, "libtorch multiplies no matrices of dtype number ", dtype);
   return types[static_cast<size_t>(dtype)];
 }
 
@@ -192,6 +209,9 @@ int32_t gt_cuda_open(int32_t device, gt_cuda_properties* properties) {
     int n = 0;
     CHECKED(cudaGetDeviceCount(&n));
     TORCH_CHECK(device >= 0 && device < n, "there are ", n, " CUDA devices");
+    // libtorch looks for its CUDA part once: when it is asked for a seed, a gradient or a device first.
+    TORCH_CHECK(at::detail::getCUDAHooks().hasCUDA(),
+                "libtorch was used before its CUDA part was loaded: open the device before anything else that uses libtorch");
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     const auto guard = on(device);
     cudaDeviceProp found{};
@@ -224,7 +244,7 @@ int32_t gt_cuda_precision(int32_t tf32, int32_t deterministic) {
     Silence silence;
     const c10::WarningUtils::WarningHandlerGuard guard(&silence);
     at::Context& context = at::globalContext();
-    context.setAllowTF32CuBLAS(tf32 != 0);
+    if (tf32 != 0) context.setAllowTF32CuBLAS(true);
     // Sums of halves are kept in f32 to the end, as everywhere else.
     context.setAllowFP16ReductionCuBLAS(false);
     context.setAllowBF16ReductionCuBLAS(false);
@@ -281,15 +301,6 @@ int32_t gt_cuda_event_synchronize(void* event) {
   return guarded([&] { CHECKED(cudaEventSynchronize(static_cast<cudaEvent_t>(event))); });
 }
 
-int32_t gt_cuda_event_query(void* event) {
-  const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
-  if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());
-    return GT_CUDA_NOT_READY;
-  }
-  return guarded([&] { check(status, "cudaEventQuery"); });
-}
-
 int32_t gt_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
   return guarded([&] {
     CHECKED(cudaEventElapsedTime(milliseconds, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)));
@@ -299,12 +310,18 @@ int32_t gt_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
 int32_t gt_cuda_alloc(const gt_cuda_stream* stream, size_t bytes, uint64_t* address) {
   return guarded([&] {
     const auto guard = on(stream->device);
-    *address = reinterpret_cast<uintptr_t>(allocator::raw_alloc_with_stream(bytes, handle_of(stream)));
+    *address = reinterpret_cast<uintptr_t>(take(stream, bytes));
   });
 }
 
 int32_t gt_cuda_free(uint64_t address) {
-  return guarded([&] { allocator::raw_delete(at_address(address)); });
+  return guarded([&] {
+    if (checks_memory()) {
+      CHECKED(cudaFree(at_address(address)));
+    } else {
+      allocator::raw_delete(at_address(address));
+    }
+  });
 }
 
 int32_t gt_cuda_memory_of(int32_t device, gt_cuda_memory* memory) {
@@ -387,6 +404,8 @@ int32_t gt_cuda_multiply(const gt_cuda_stream* stream, const gt_cuda_product* p)
     const auto options = at::TensorOptions().device(device).dtype(scalar_type(p->dtype)).requires_grad(false);
     const int64_t dense[3] = {p->m * p->n, p->n, 1};
     const c10::InferenceMode no_autograd;
+    std::optional<at::NoTF32Guard> full;
+    if (p->dtype != 4) full.emplace();
     const at::Tensor lhs = matrix(p->lhs, p->batch, p->m, p->k, p->lhs_strides, options);
     const at::Tensor rhs = matrix(p->rhs, p->batch, p->k, p->n, p->rhs_strides, options);
     at::Tensor out = matrix(p->out, p->batch, p->m, p->n, dense, options);

@@ -26,8 +26,6 @@ typedef enum {
   GT_CUDA_FAILED = 1,
   // No memory was left on the device, cached memory given back included.
   GT_CUDA_OUT_OF_MEMORY = 2,
-  // Asked for something that is not finished yet: no error.
-  GT_CUDA_NOT_READY = 3,
 } gt_cuda_status;
 
 // A stream, by its number on the device (libtorch's pool keeps it) and its handle.
@@ -53,7 +51,7 @@ typedef struct {
   uint64_t lhs, rhs, out;
   int64_t batch, m, n, k;
   int64_t lhs_strides[3], rhs_strides[3];
-  // 0: f32, 1: f64, 2: f16, 3: bf16.
+  // 0: f32, 1: f64, 2: f16, 3: bf16, 4: f32 whose operands may be rounded to tf32.
   int32_t dtype;
 } gt_cuda_product;
 
@@ -66,7 +64,7 @@ GT_CUDA_API int32_t gt_cuda_open(int32_t device, gt_cuda_properties* properties)
 GT_CUDA_API int32_t gt_cuda_synchronize_device(int32_t device);
 // What earlier work left behind, without waiting for any.
 GT_CUDA_API int32_t gt_cuda_last_error(int32_t device);
-// Both are the process's, for all devices.
+// How libtorch computes in this process: with products in tf32 possible (each says whether it wants that), and with equal bits preferred to speed.
 GT_CUDA_API int32_t gt_cuda_precision(int32_t tf32, int32_t deterministic);
 
 GT_CUDA_API int32_t gt_cuda_stream_get(int32_t device, int32_t high_priority, gt_cuda_stream* stream);
@@ -78,7 +76,6 @@ GT_CUDA_API int32_t gt_cuda_event_record(void* event, const gt_cuda_stream* stre
 // Work enqueued on the stream from now on waits for the event as last recorded.
 GT_CUDA_API int32_t gt_cuda_stream_wait(const gt_cuda_stream* stream, void* event);
 GT_CUDA_API int32_t gt_cuda_event_synchronize(void* event);
-GT_CUDA_API int32_t gt_cuda_event_query(void* event);
 GT_CUDA_API int32_t gt_cuda_event_elapsed(void* from, void* to, float* milliseconds);
 
 GT_CUDA_API int32_t gt_cuda_alloc(const gt_cuda_stream* stream, size_t bytes, uint64_t* address);

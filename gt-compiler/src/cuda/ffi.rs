@@ -86,17 +86,17 @@ pub(super) struct Product {
 
 /// Declares the table of the shim's functions, and how it is filled.
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*);)*) => {
+    ($($(#[$when:meta])? $name:ident($($argument:ty),*);)*) => {
         struct Functions {
             message: unsafe extern "C" fn() -> *const c_char,
-            $($name: unsafe extern "C" fn($($argument),*) -> i32,)*
+            $($(#[$when])? $name: unsafe extern "C" fn($($argument),*) -> i32,)*
         }
 
         impl Functions {
             fn find(library: &Library) -> std::result::Result<Functions, String> {
                 Ok(Functions {
                     message: symbol(library, concat!("gt_cuda_message", "\0"))?,
-                    $($name: symbol(library, concat!("gt_cuda_", stringify!($name), "\0"))?,)*
+                    $($(#[$when])? $name: symbol(library, concat!("gt_cuda_", stringify!($name), "\0"))?,)*
                 })
             }
         }
@@ -104,9 +104,12 @@ macro_rules! functions {
 }
 
 functions! {
+    #[cfg(test)]
     device_count(*mut i32);
     open(i32, *mut Properties);
+    #[cfg(test)]
     synchronize_device(i32);
+    #[cfg(test)]
     last_error(i32);
     precision(i32, i32);
     stream_get(i32, i32, *mut Stream);
@@ -116,7 +119,7 @@ functions! {
     event_record(Handle, *const Stream);
     stream_wait(*const Stream, Handle);
     event_synchronize(Handle);
-    event_query(Handle);
+    #[cfg(test)]
     event_elapsed(Handle, Handle, *mut f32);
     alloc(*const Stream, usize, *mut u64);
     free(u64);
@@ -192,6 +195,7 @@ impl Shim {
         text.to_string_lossy().trim_end().to_owned()
     }
 
+    #[cfg(test)]
     pub(super) fn device_count(&self) -> Result<usize> {
         let mut n = 0;
         call!(self, device_count(&mut n))?;
@@ -205,10 +209,12 @@ impl Shim {
         Ok(found)
     }
 
+    #[cfg(test)]
     pub(super) fn synchronize_device(&self, device: i32) -> Result<()> {
         call!(self, synchronize_device(device))
     }
 
+    #[cfg(test)]
     pub(super) fn last_error(&self, device: i32) -> Result<()> {
         call!(self, last_error(device))
     }
@@ -249,14 +255,7 @@ impl Shim {
         call!(self, event_synchronize(event))
     }
 
-    /// Whether it has passed.
-    pub(super) fn event_query(&self, event: Handle) -> Result<bool> {
-        const NOT_READY: i32 = 3;
-        // SAFETY: takes a handle of the shim's own.
-        let status = unsafe { (self.functions.event_query)(event) };
-        if status == NOT_READY { Ok(false) } else { self.result(status).map(|()| true) }
-    }
-
+    #[cfg(test)]
     pub(super) fn event_elapsed(&self, from: Handle, to: Handle) -> Result<f32> {
         let mut milliseconds = 0.0;
         call!(self, event_elapsed(from, to, &mut milliseconds))?;

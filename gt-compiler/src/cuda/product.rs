@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use super::ffi::Product;
 use crate::native::MatMul;
 
-/// The number by which the shim knows a dtype that libtorch multiplies.
-pub(super) fn number(dtype: DType) -> Option<i32> {
+/// The number by which the shim knows a dtype that libtorch multiplies; with `tf32` the operands of `f32` may be rounded.
+pub(super) fn number(dtype: DType, tf32: bool) -> Option<i32> {
     match dtype {
-        DType::F32 => Some(0),
+        DType::F32 => Some(if tf32 { 4 } else { 0 }),
         DType::F64 => Some(1),
         DType::F16 => Some(2),
         DType::Bf16 => Some(3),

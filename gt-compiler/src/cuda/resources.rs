@@ -31,6 +31,7 @@ impl Device {
     }
 
     /// An event that also knows when it passed.
+    #[cfg(test)]
     pub(super) fn timer(&self) -> Result<Event> {
         Ok(Event { handle: self.shim.event_create(self.index, true)?, shim: self.shim })
     }
@@ -94,6 +95,7 @@ impl Event {
     }
 
     /// Milliseconds from an earlier one to this; both are timers that have passed.
+    #[cfg(test)]
     pub(super) fn since(&self, earlier: &Event) -> Result<f32> {
         self.shim.event_elapsed(earlier.handle, self.handle)
     }

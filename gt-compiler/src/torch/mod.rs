@@ -10,6 +10,11 @@ mod products;
 use std::sync::Arc;
 
 pub use crate::place::{Device, UnknownDevice};
+#[cfg(feature = "cuda")]
+use crate::{
+    cuda::{CudaGpu, Precision},
+    device::{DeviceConfig, DeviceEngine, Gpu as _},
+};
 use crate::{
     engine::{Engine, EngineError},
     native::{Native, NativeConfig},
@@ -47,8 +52,28 @@ pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
             let products = Arc::new(products::LibtorchProducts);
             Ok(Box::new(Native::with_products(config.host.clone(), Some(products))?))
         }
-        Device::Cuda(n) => Err(EngineError::Call(format!(
-            "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with `--features cuda`"
-        ))),
+        Device::Cuda(n) => cuda(n, config),
     }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda(n: usize, config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
+    let precision = Precision { tf32: config.tf32, deterministic: config.deterministic };
+    let gpu = CudaGpu::open(n, precision, config.host.store.clone())?;
+    let memory_limit = config.host.memory_limit.min(gpu.memory().total);
+    let config = DeviceConfig {
+        name: "torch",
+        memory_limit,
+        graph_limit: memory_limit / 2,
+        graphs: true,
+        cache_capacity: config.host.cache_capacity,
+    };
+    Ok(Box::new(DeviceEngine::new(gpu, config)))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(n: usize, _: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
+    Err(EngineError::Call(format!(
+        "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with `--features cuda`"
+    )))
 }

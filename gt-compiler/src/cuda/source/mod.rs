@@ -12,6 +12,7 @@
 mod body;
 mod expression;
 mod pointwise;
+mod product;
 mod reduce;
 mod routine;
 mod space;
@@ -24,6 +25,7 @@ use crate::{
     kernel::{Access, Cut, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store},
     native::{Fold, Routine},
 };
+pub(crate) use product::product;
 use space::Space;
 
 /// What every text begins with.

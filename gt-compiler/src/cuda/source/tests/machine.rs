@@ -1,4 +1,4 @@
-//! Runs a schedule's pieces one by one on host memory: kernels by their texts, matrix products by three loops.
+//! Runs a schedule's pieces one by one on host memory: kernels by their texts, matrix products of floats by the interpreter.
 //!
 //! Guarantees: a write outside of a buffer is found; it says nothing about reads.
 
@@ -9,7 +9,7 @@ use gt_ir::{
 
 use crate::{
     cuda::source::{
-        Source, fold, kernel, routine,
+        Source, fold, kernel, product, routine,
         tests::host::{Host, Names},
     },
     native::{MatMul, Matrix, Piece, ScalarArg, Schedule, scalar, schedule},
@@ -56,8 +56,10 @@ impl Planned {
                 scalar_args(piece).iter().map(|s| scalar(*s, slots)).chain([0]).collect();
             let mut args: Vec<u64> = buffers(piece).iter().map(|&b| memory[b].address()).collect();
             args.extend([scalars.as_ptr() as u64, error.as_mut_ptr() as u64]);
-            if let Piece::MatMul(work) = piece {
-                product(work, &mut memory);
+            if let Piece::MatMul(work) = piece
+                && work.dtype.is_float()
+            {
+                multiply(work, &mut memory);
             }
             texts.iter().for_each(|source| host.launch(source, &args));
             if error[0] != 0 {
@@ -80,7 +82,8 @@ fn texts(piece: &Piece, names: &mut Names) -> Vec<Source> {
         Piece::Kernel(k) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
         Piece::Fold(f) => vec![fold(&names.fresh(), f)],
         Piece::Routine(r) => routine(&names.fresh(), r),
-        Piece::MatMul(_) => Vec::new(),
+        Piece::MatMul(work) if work.dtype.is_float() => Vec::new(),
+        Piece::MatMul(work) => vec![product(&names.fresh(), work)],
     }
 }
 
@@ -91,7 +94,7 @@ fn buffers(piece: &Piece) -> Vec<usize> {
         Piece::Routine(r) => {
             r.inputs.iter().map(|(b, _)| b.index()).chain([r.out.index()]).collect()
         }
-        Piece::MatMul(_) => Vec::new(),
+        Piece::MatMul(w) => vec![w.lhs.buffer.index(), w.rhs.buffer.index(), w.out.index()],
     }
 }
 
@@ -129,7 +132,7 @@ impl Buffer {
 }
 
 /// A matrix product by the interpreter, on operands made dense.
-fn product(work: &MatMul, memory: &mut [Buffer]) {
+fn multiply(work: &MatMul, memory: &mut [Buffer]) {
     let operands =
         [(&work.lhs, [work.m, work.k]), (&work.rhs, [work.k, work.n])].map(|(matrix, last)| {
             let sizes: Vec<usize> = work.batch.iter().copied().chain(last).collect();

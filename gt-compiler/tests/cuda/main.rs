@@ -1,0 +1,45 @@
+//! The engine on a CUDA device against the reference interpreter, and what only a device has: graphs, memory that runs out, a copy engine,
+//! neighbors. Where there is no device every test says so and passes; where there is one, CUDA's libraries have to be there too.
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+mod limits;
+mod ops;
+mod precision;
+mod random;
+mod replay;
+#[path = "../sweeps/mod.rs"]
+mod sweeps;
+mod together;
+
+use gt_compiler::{
+    Engine, NativeConfig, cuda,
+    torch::{Device, TorchConfig, engine},
+};
+use gt_ir::{DType, HostTensor, Op, Shape, interp};
+
+/// How the engines of the tests are set up.
+fn config() -> TorchConfig {
+    let host = NativeConfig { store: None, ..NativeConfig::host() };
+    TorchConfig { host, ..TorchConfig::host(Device::Cuda(0)) }
+}
+
+/// An engine on the first device, or `None` and a line that says why the test has nothing to do.
+fn device(config: &TorchConfig) -> Option<Box<dyn Engine>> {
+    match cuda::devices() {
+        Ok(_) => Some(engine(config).unwrap()),
+        Err(why) => {
+            assert!(engine(config).is_err());
+            println!("skipped: {why}");
+            None
+        }
+    }
+}
+
+/// Numbers between -1.25 and 1.5, all of them eighths, so that sums of many are exact in every order.
+fn ramp(dtype: DType, sizes: &[usize], salt: usize) -> HostTensor {
+    let shape = Shape::new(sizes).unwrap();
+    let values = (0..shape.numel()).map(|i| ((i * 37 + salt * 5 + 11) % 23) as f64 / 8.0 - 1.25);
+    let wide = HostTensor::from_vec(values.collect(), shape).unwrap();
+    interp::eval(&Op::Cast(dtype), &[interp::Arg::Tensor(&wide)]).unwrap()
+}

@@ -1,0 +1,43 @@
+//! Products: full precision unless asked otherwise, on every dtype and layout.
+
+use gt_compiler::{Arg, torch::TorchConfig};
+use gt_ir::{DType, HostTensor, Op, Shape, interp};
+
+use crate::{config, device};
+
+/// Numbers that 10 bits of mantissa do not hold.
+fn rough(sizes: &[usize], salt: u64) -> HostTensor {
+    let shape = Shape::new(sizes).unwrap();
+    let mut state = salt;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+    };
+    HostTensor::from_vec((0..shape.numel()).map(|_| next()).collect(), shape).unwrap()
+}
+
+/// The error of a product, as a part of its norm.
+fn error(config: &TorchConfig) -> Option<f64> {
+    let mut engine = device(config)?;
+    let (a, b) = (rough(&[96, 300], 1), rough(&[300, 80], 2));
+    let [wide_a, wide_b] =
+        [&a, &b].map(|x| interp::eval(&Op::Cast(DType::F64), &[interp::Arg::Tensor(x)]).unwrap());
+    let operands = [interp::Arg::Tensor(&wide_a), interp::Arg::Tensor(&wide_b)];
+    let want = interp::eval(&Op::MatMul, &operands).unwrap().to_f64();
+    let [a, b] = [&a, &b].map(|x| engine.upload(x).unwrap());
+    let got = engine.execute(&Op::MatMul, &[Arg::Value(&a), Arg::Value(&b)]).unwrap();
+    let got = engine.download(&got).unwrap().to_f64();
+    let off: f64 = got.iter().zip(&want).map(|(g, w)| (g - w) * (g - w)).sum();
+    Some((off / want.iter().map(|w| w * w).sum::<f64>()).sqrt())
+}
+
+/// Also beside an engine that rounds.
+#[test]
+fn products_round_to_tf32_only_where_asked() {
+    let tf32 = TorchConfig { tf32: true, ..config() };
+    let Some(rounded) = error(&tf32) else { return };
+    let full = error(&config()).unwrap();
+    assert!(full < 2e-6, "{full}");
+    assert!(rounded < 2e-3, "{rounded}");
+}
