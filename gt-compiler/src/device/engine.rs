@@ -5,7 +5,7 @@
 //! device wait for it. A call that fails leaves every value as it was. The exception is a failure of the device itself: errors of work
 //! enqueued earlier are sticky, so then every later call fails with the same error, and the engine has to be made anew.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use gt_ir::{DType, HostTensor, Op, OperandType, Scalar};
 use smallvec::SmallVec;
@@ -13,12 +13,10 @@ use smallvec::SmallVec;
 use super::{
     builder::Builder,
     gpu::Gpu,
-    graphs::{Choice, Graphs},
     memory::Memory,
     plan::Plan,
     program::{DeviceProgram, Loaded},
-    replay,
-    run::{self, Failure, Frame},
+    run::{Failure, Frame},
 };
 use crate::{
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
@@ -43,21 +41,19 @@ pub(crate) struct DeviceConfig {
 
 /// A device as an engine.
 pub(crate) struct DeviceEngine<G: Gpu> {
-    config: DeviceConfig,
-    memory: Memory<G>,
+    pub(super) config: DeviceConfig,
+    pub(super) memory: Memory<G>,
     builder: Arc<Builder<G>>,
     cache: Cache,
-    frame: Frame,
+    pub(super) frame: Frame,
     /// Why the device is lost.
     broken: Option<EngineError>,
     /// Counts runs.
-    clock: u64,
-    stats: EngineStats,
-    notes: Vec<String>,
+    pub(super) clock: u64,
+    pub(super) stats: EngineStats,
+    pub(super) notes: Vec<String>,
 }
 
-/// Reasons kept until somebody asks.
-const MOST_NOTES: usize = 64;
 /// Indices whose range is found on the host; more would take longer than to ask the device.
 const RANGED: usize = 1 << 20;
 
@@ -90,7 +86,7 @@ impl<G: Gpu> DeviceEngine<G> {
         self.broken.get_or_insert(lost).clone()
     }
 
-    fn failed(&mut self, failure: Failure) -> EngineError {
+    pub(super) fn failed(&mut self, failure: Failure) -> EngineError {
         match failure {
             Failure::Clean(error) => error,
             Failure::Broken(error) => self.lost(error),
@@ -118,101 +114,6 @@ impl<G: Gpu> DeviceEngine<G> {
         let program = self.compile_instruction(op, args)?;
         self.stats.cache_evictions += self.cache.insert(hash, op, args, program.clone());
         Ok(program)
-    }
-
-    /// Step by step.
-    fn plainly(
-        &mut self,
-        loaded: &Loaded<G>,
-        inputs: &[&Value],
-        scalars: &[Scalar],
-    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-        let done = run::run(&mut self.memory, &mut self.frame, loaded, inputs, scalars);
-        done.map_err(|failure| self.failed(failure))
-    }
-
-    /// As a graph where one fits, or can be captured.
-    fn best(
-        &mut self,
-        loaded: &Arc<Loaded<G>>,
-        inputs: &[&Value],
-        scalars: &[Scalar],
-    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-        let mut graphs = loaded.graphs.lock().unwrap_or_else(PoisonError::into_inner);
-        let captured = match self.choose(loaded, &mut graphs, inputs) {
-            Choice::Replay(n) => Some(n),
-            Choice::Capture => self.capture(loaded, &mut graphs, inputs, scalars),
-            Choice::Plain(reason) => {
-                self.fall_back(&mut graphs, reason);
-                None
-            }
-        };
-        let Some(n) = captured else {
-            graphs.note(inputs);
-            drop(graphs);
-            return self.plainly(loaded, inputs, scalars);
-        };
-        let (memory, frame, graph) = (&mut self.memory, &mut self.frame, graphs.get(n));
-        graph.used = self.clock;
-        self.stats.graph_replays += 1;
-        let done = replay::replay(memory, frame, &loaded.plan, graph, inputs, scalars);
-        done.map_err(|failure| self.failed(failure))
-    }
-
-    fn choose(&self, loaded: &Loaded<G>, graphs: &mut Graphs<G>, inputs: &[&Value]) -> Choice {
-        let plan = &loaded.plan;
-        if !self.config.graphs || plan.steps.is_empty() {
-            return Choice::Plain(None);
-        }
-        if !replay::may_run_ahead(&self.memory, plan, inputs) {
-            return Choice::Plain(Some(
-                "indices computed on the device are checked before anything is overwritten".into(),
-            ));
-        }
-        graphs.choose(&self.memory, plan, inputs)
-    }
-
-    fn capture(
-        &mut self,
-        loaded: &Arc<Loaded<G>>,
-        graphs: &mut Graphs<G>,
-        inputs: &[&Value],
-        scalars: &[Scalar],
-    ) -> Option<usize> {
-        let most = replay::most_bytes(&loaded.plan);
-        self.memory.evict(self.config.graph_limit.saturating_sub(most));
-        if self.memory.account.graphs() + most > self.config.graph_limit {
-            let limit = self.config.graph_limit;
-            let reason = format!("its graph may take {most} bytes, the limit of all is {limit}");
-            self.fall_back(graphs, Some(reason));
-            return None;
-        }
-        let memory = &mut self.memory;
-        match replay::capture(memory, &mut self.frame, loaded, graphs, inputs, scalars) {
-            Ok(captured) => {
-                self.memory.register(loaded);
-                self.stats.graphs_captured += 1;
-                Some(graphs.add(captured))
-            }
-            Err(error) => {
-                let reason = format!("it cannot be captured: {error}");
-                if !matches!(error, EngineError::OutOfMemory { .. }) {
-                    graphs.refuse(reason.clone());
-                }
-                self.fall_back(graphs, Some(reason));
-                None
-            }
-        }
-    }
-
-    /// Counts a run that could have been a replay, and keeps a reason that is new.
-    fn fall_back(&mut self, graphs: &mut Graphs<G>, reason: Option<String>) {
-        let Some(reason) = reason else { return };
-        self.stats.graph_fallbacks += 1;
-        if graphs.told != reason && self.notes.len() < MOST_NOTES {
-            self.notes.push(format!("{}: no graph: {reason}", self.memory.gpu.name()));
-        }
-        graphs.told = reason;
     }
 
     fn check(&self, plan: &Plan, inputs: &[Value], scalars: &[Scalar]) -> Result<(), EngineError> {

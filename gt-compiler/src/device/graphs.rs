@@ -15,6 +15,7 @@ use super::{
     gpu::Gpu,
     memory::{Charge, Memory, is_sole},
     plan::Plan,
+    run::needs_check,
 };
 use crate::{engine::Value, native::BufferId};
 
@@ -189,6 +190,11 @@ impl<G: Gpu> Graphs<G> {
         self.all.len() - 1
     }
 
+    /// There was no memory for a graph: another attempt is made after some more runs, and counts as a capture.
+    pub(super) fn postpone(&mut self) {
+        (self.misses, self.captures) = (0, self.captures + 1);
+    }
+
     pub(super) fn refuse(&mut self, reason: String) {
         self.refused = Some(reason);
     }
@@ -225,8 +231,11 @@ impl<G: Gpu> Captured<G> {
 
     /// A result whose block somebody holds, other than as an input that is copied before the block is written and not needed afterwards.
     fn conflict(&self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Option<BufferId> {
+        // A run that may yet fail on its data has to leave its inputs as they are.
+        let may_fail = needs_check(memory, plan, inputs);
         let gives_up = |i: usize, block: &Arc<G::Block>| {
-            plan.donated[i]
+            !may_fail
+                && plan.donated[i]
                 && is_sole(inputs[i])
                 && !matches!(self.feeds[i], Feed::Bound { .. })
                 && memory.resident(inputs[i]).is_ok_and(|held| Arc::ptr_eq(&held.block, block))

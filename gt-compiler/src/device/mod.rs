@@ -2,7 +2,7 @@
 //!
 //! `gpu` is what such a device must be able to do; everything else here is written over it and knows no driver. `plan` and `place` make a
 //! list of steps of scheduled pieces, `builder` compiles, `run` runs a plan step by step, `graphs` decides what is replayed and `replay`
-//! does it, `memory` keeps the account, `engine` is the face.
+//! does it, `tiers` takes the one way or the other, `memory` keeps the account, `engine` is the face. `simulated` is a device for machines without.
 
 mod builder;
 mod engine;
@@ -15,6 +15,7 @@ mod program;
 mod replay;
 mod run;
 mod simulated;
+mod tiers;
 
 pub use simulated::{Counters, Faults, Simulation, SimulationConfig};
 

@@ -20,19 +20,19 @@ use crate::{
     native::BufferId,
 };
 
-/// Captures the program for calls like this one. The error is the reason why it cannot be.
+/// Captures the program for calls like this one, in which these inputs are bound. The error is the reason why it cannot be.
 pub(super) fn capture<G: Gpu>(
     memory: &mut Memory<G>,
     frame: &mut Frame,
     loaded: &Loaded<G>,
     graphs: &Graphs<G>,
     inputs: &[&Value],
+    bound: &[bool],
     scalars: &[Scalar],
 ) -> Result<Captured<G>, EngineError> {
     let plan = &loaded.plan;
-    let bound = graphs.bound(plan, inputs);
-    let outs = outs(memory, plan, graphs, inputs, &bound)?;
-    let feeds = feeds(memory, plan, inputs, &bound, &outs)?;
+    let outs = outs(memory, plan, graphs, inputs, bound)?;
+    let feeds = feeds(memory, plan, inputs, bound, &outs)?;
     let arena = match plan.arena {
         0 => None,
         bytes => Some(memory.alloc(bytes)?),
@@ -47,7 +47,7 @@ pub(super) fn capture<G: Gpu>(
     plan.fill_words(scalars, &mut frame.words);
     frame.upload_words(&memory.gpu)?;
     let graph = record(&memory.gpu, frame, loaded)?;
-    let charge = memory.charge(bytes(plan, &bound, &outs));
+    let charge = memory.charge(bytes(plan, inputs, bound));
     Ok(Captured {
         graph,
         feeds,
@@ -59,19 +59,17 @@ pub(super) fn capture<G: Gpu>(
     })
 }
 
-/// Bytes of memory a graph of these would hold.
-fn bytes<G: Gpu>(plan: &Plan, bound: &[bool], outs: &[Out<G>]) -> usize {
+/// Bytes of memory a graph captured for this call holds.
+pub(super) fn bytes(plan: &Plan, inputs: &[&Value], bound: &[bool]) -> usize {
     let copied = (0..bound.len()).filter(|&i| !bound[i] && plan.is_read[i]).map(|i| plan.sizes[i]);
-    let made = plan.made.iter().zip(outs);
-    let own = made.filter(|(_, out)| !matches!(out, Out::InPlace(_)));
-    let own = own.map(|((id, _), _)| plan.sizes[id.index()]);
+    let own = plan.made.iter().filter(|(_, donor)| in_place(*donor, inputs, bound).is_none());
+    let own = own.map(|(id, _)| plan.sizes[id.index()]);
     plan.arena + copied.sum::<usize>() + own.sum::<usize>()
 }
 
-/// The most bytes a graph of the program would hold.
-pub(super) fn most_bytes(plan: &Plan) -> usize {
-    let made: usize = plan.made.iter().map(|(id, _)| plan.sizes[id.index()]).sum();
-    plan.arena + made + plan.sizes[..plan.inputs.len()].iter().sum::<usize>()
+/// The input whose memory a result takes.
+fn in_place(donor: Option<usize>, inputs: &[&Value], bound: &[bool]) -> Option<usize> {
+    donor.filter(|&i| bound[i] && is_sole(inputs[i]))
 }
 
 fn record<G: Gpu>(gpu: &G, frame: &mut Frame, loaded: &Loaded<G>) -> Result<G::Graph, EngineError> {
@@ -89,7 +87,7 @@ fn outs<G: Gpu>(
     bound: &[bool],
 ) -> Result<Vec<Out<G>>, EngineError> {
     let out = |&(id, donor): &(BufferId, Option<usize>)| {
-        if let Some(i) = donor.filter(|&i| bound[i] && is_sole(inputs[i])) {
+        if let Some(i) = in_place(donor, inputs, bound) {
             return Ok(Out::InPlace(i));
         }
         let block = memory.alloc(plan.sizes[id.index()])?;

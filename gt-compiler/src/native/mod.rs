@@ -32,12 +32,13 @@ use gt_ir::{HostTensor, Op, OperandType, Scalar};
 use smallvec::SmallVec;
 
 pub use artifact::ArtifactError;
+pub(crate) use cache::Cache;
 pub use dump::Dump;
 pub(crate) use matmul::Products;
 pub(crate) use schedule::{Action, action};
 #[cfg(feature = "torch")]
 pub(crate) use {
-    cache::{Cache, hash},
+    cache::hash,
     memory::{Life, layout},
     piece::{Fold, KernelPiece, MatMul, Matrix, Piece, Routine},
     plan::{BufferId, Place, ScalarArg},
@@ -59,8 +60,6 @@ use crate::{
     threads::Threads,
 };
 use builder::Builder;
-#[cfg(not(feature = "torch"))]
-use cache::Cache;
 use plan::Loaded;
 
 /// How a [`Native`] engine is set up.

@@ -93,4 +93,4 @@ pub(crate) fn unit(sources: &[Source]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -18,6 +18,8 @@ pub(crate) enum Function {
     Kernel(Box<KernelFunction>),
     Fold(Fold),
     Routine(Box<Routine>),
+    #[cfg(test)]
+    Text(super::texts::TextFunction),
 }
 
 pub(crate) struct KernelFunction {
@@ -107,6 +109,8 @@ impl Function {
                 Ok(())
             }
             Function::Routine(routine) => run_routine(routine, space, single, args),
+            #[cfg(test)]
+            Function::Text(text) => text.run(space, args),
         }
     }
 }

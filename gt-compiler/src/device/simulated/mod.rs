@@ -6,6 +6,8 @@
 
 mod function;
 mod space;
+#[cfg(test)]
+mod texts;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -110,9 +112,13 @@ impl Simulation {
     /// # Errors
     /// The code generator does not know this processor.
     pub fn engine(&self) -> Result<Box<dyn Engine>, EngineError> {
+        Ok(self.engine_of(Shared::Code(Code::new()?)))
+    }
+
+    fn engine_of(&self, loader: Shared) -> Box<dyn Engine> {
         let gpu = Simulated {
             state: self.0.clone(),
-            code: Arc::new(Shared(Code::new()?)),
+            loader: Arc::new(loader),
             single: Single::new(),
             recording: Mutex::default(),
             is_spoiled: AtomicBool::new(false),
@@ -124,7 +130,7 @@ impl Simulation {
             graphs: self.0.config.graphs,
             cache_capacity: 4096,
         };
-        Ok(Box::new(DeviceEngine::new(gpu, config)))
+        Box::new(DeviceEngine::new(gpu, config))
     }
 
     /// What it was asked for so far.
@@ -163,7 +169,7 @@ fn fails(left: &mut Option<u64>, times: u64) -> bool {
 /// A simulated device as a [`Gpu`].
 pub(crate) struct Simulated {
     state: Arc<State>,
-    code: Arc<Shared>,
+    loader: Arc<Shared>,
     single: Single,
     /// What is being recorded.
     recording: Mutex<Option<Vec<Recorded>>>,
@@ -171,14 +177,25 @@ pub(crate) struct Simulated {
     is_spoiled: AtomicBool,
 }
 
-/// The loader of a simulated device.
-pub(crate) struct Shared(Code);
+/// The loader of a simulated device: what its functions are made of.
+pub(crate) enum Shared {
+    /// The native engine's code.
+    Code(Code),
+    /// The texts of CUDA kernels.
+    #[cfg(test)]
+    Texts(Arc<texts::Texts>),
+}
 
 impl Loader for Shared {
     type Function = Arc<Function>;
 
     fn load(&self, works: &[Work]) -> Result<Vec<Arc<Function>>, EngineError> {
-        works.iter().map(|work| self.0.function(work).map(Arc::new)).collect()
+        let function = |work| match self {
+            Shared::Code(code) => code.function(work),
+            #[cfg(test)]
+            Shared::Texts(texts) => Ok(Function::Text(texts.function(work))),
+        };
+        works.iter().map(|work| function(work).map(Arc::new)).collect()
     }
 }
 
@@ -236,7 +253,7 @@ impl Gpu for Simulated {
     }
 
     fn loader(&self) -> Arc<Shared> {
-        self.code.clone()
+        self.loader.clone()
     }
 
     fn alloc(&self, bytes: usize) -> Result<Block, EngineError> {
