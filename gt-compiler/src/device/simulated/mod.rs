@@ -112,7 +112,7 @@ impl Simulation {
     /// # Errors
     /// The code generator does not know this processor.
     pub fn engine(&self) -> Result<Box<dyn Engine>, EngineError> {
-        Ok(self.engine_of(Shared::Code(Code::new()?)))
+        Ok(self.engine_of(Shared::Code(Box::new(Code::new()?))))
     }
 
     fn engine_of(&self, loader: Shared) -> Box<dyn Engine> {
@@ -180,7 +180,7 @@ pub(crate) struct Simulated {
 /// The loader of a simulated device: what its functions are made of.
 pub(crate) enum Shared {
     /// The native engine's code.
-    Code(Code),
+    Code(Box<Code>),
     /// The texts of CUDA kernels.
     #[cfg(test)]
     Texts(Arc<texts::Texts>),

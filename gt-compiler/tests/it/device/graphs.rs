@@ -239,3 +239,23 @@ fn graphs_give_way_to_each_other_within_their_limit() {
     training.check(&mut lab);
     assert!(lab.replays() > 20, "{:?} {:?}", lab.engine.stats(), lab.engine.notes());
 }
+
+#[test]
+fn a_parameter_somebody_keeps_is_not_updated_in_place() {
+    let mut lab = Lab::with(STEP);
+    let mut training = Training::new(&mut lab, 0.5);
+    let mut kept: Vec<(Value, Vec<f32>)> = Vec::new();
+    for n in 0..80 {
+        if n % 9 == 8 {
+            let values = [&training.w, &training.v].map(Value::clone);
+            kept.extend(values.map(|value| (value.clone(), lab.read(&value))));
+        }
+        (training, _) = training.step(&mut lab, n);
+    }
+    training.check(&mut lab);
+    for (value, wanted) in &kept {
+        assert_eq!(&lab.read(value), wanted);
+    }
+    let stats = lab.engine.stats();
+    assert!(stats.graph_replays > 30, "{stats:?} {:?}", lab.engine.notes());
+}
