@@ -89,11 +89,11 @@ def output(words, env):
     return done.stdout or done.stderr
 
 
-def tests(program, env, before=()):
+def tests(program, env, before=(), suites=None):
     """One program of tests: what passed, what failed, and what it said."""
     print(f"testing: {' '.join([*before, program.name])}", file=sys.stderr, flush=True)
     start = time.monotonic()
-    words = [*before, str(program), "--show-output", *SUITES.get(program.name, [])]
+    words = [*before, str(program), "--show-output", *(suites or SUITES).get(program.name, [])]
     try:
         done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=TEST_SECONDS)
         said, status = done.stdout + done.stderr, done.returncode
@@ -119,6 +119,8 @@ def tests(program, env, before=()):
 
 # The parts of a program of tests that know GPUs; without a line here, all of it.
 SUITES = {"gt-compiler-unit": ["cuda::", "device::", "torch::"]}
+# The parts that are worth the time of a memory checker.
+CHECKED = {"gt-compiler-unit": ["cuda::tests::"], "gt-compiler-cuda": ["ops::", "transfers"]}
 
 
 class Paced:
@@ -288,8 +290,10 @@ def main():
         report["tests"] = [tests(program, env) for program in programs]
         sanitizer = shutil.which("compute-sanitizer")
         if sanitizer:
-            before = [sanitizer, "--error-exitcode", "9"]
-            report["tests"] += [tests(p, env, before) for p in programs if p.name in SUITES]
+            # Tests provoke errors of CUDA's functions on purpose.
+            before = [sanitizer, "--error-exitcode", "9", "--report-api-errors", "no"]
+            checked = dict(env, GT_CUDA_MEMCHECK="1")
+            report["tests"] += [tests(p, checked, before, CHECKED) for p in programs if p.name in CHECKED]
     if args.only != "tests":
         report["bench"] = bench(args, env, args.out / "bench.log")
     report["ok"] = not failures(report)

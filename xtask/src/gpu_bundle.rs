@@ -51,10 +51,20 @@ pub(crate) fn gpu_bundle(args: &GpuBundleArgs) -> Result<()> {
 
 /// The programs of tests that know GPUs: what they are called in the folder, and where they were built.
 fn tests(libtorch: &str) -> Result<Vec<(&'static str, PathBuf)>> {
-    let said = cargo(&["test", "--no-run", "--message-format", "json", "--lib", "--test", "torch"])
-        .args(&CHOICE)
-        .env("LIBTORCH", libtorch)
-        .read()?;
+    let said = cargo(&[
+        "test",
+        "--no-run",
+        "--message-format",
+        "json",
+        "--lib",
+        "--test",
+        "torch",
+        "--test",
+        "cuda",
+    ])
+    .args(&CHOICE)
+    .env("LIBTORCH", libtorch)
+    .read()?;
     let messages: Vec<Value> = said.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
     let built = |name: &str, kind: &str| {
         let is = |message: &&Value| {
@@ -64,6 +74,7 @@ fn tests(libtorch: &str) -> Result<Vec<(&'static str, PathBuf)>> {
         programs.next_back().map(PathBuf::from).with_context(|| format!("no tests of {name}"))
     };
     Ok(vec![
+        ("gt-compiler-cuda", built("cuda", "test")?),
         ("gt-compiler-torch", built("torch", "test")?),
         ("gt-compiler-unit", built("gt_compiler", "lib")?),
     ])

@@ -18,9 +18,11 @@ use gt_compiler::{
 };
 use gt_ir::{DType, HostTensor, Op, Shape, interp};
 
-/// How the engines of the tests are set up.
+/// How the engines of the tests are set up. Kernels are kept, so that a memory checker that runs the tests again need not wait for the
+/// compiler.
 fn config() -> TorchConfig {
-    let host = NativeConfig { store: None, ..NativeConfig::host() };
+    let store = std::env::temp_dir().join("gt-cuda-tests");
+    let host = NativeConfig { store: Some(store), ..NativeConfig::host() };
     TorchConfig { host, ..TorchConfig::host(Device::Cuda(0)) }
 }
 
