@@ -1,11 +1,13 @@
 //! Everything a program needs: `use gt::prelude::*;`.
 
 pub use crate::core::{DynTensor, keepdim, range, step};
+pub use crate::data::{DataLoader, Dataset, LoaderConfig};
 pub use crate::error::{Error, Result};
 pub use crate::nn::{
-    Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode, Module, Relu, Sigmoid, Tanh, repeat,
+    Buffer, Dropout, Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode, Module, Relu,
+    Sigmoid, Tanh, repeat,
 };
-pub use crate::no_grad::no_grad;
+pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{
     Adam, AdamConfig, AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig, clip_grad_norm,
     clip_grad_value,

@@ -270,10 +270,10 @@ impl Recording<'_> {
                 self.known.push((id, Known::of(value, &input.ty)));
             }
         }
+        let output = saved.output.as_ref().map(|value| self.result(value, node));
         // The gradient has the type of the result.
-        let output = saved.output.as_ref();
-        let output = output.map(|value| self.tensor(value, Some(&Edge::Node(node.clone()))));
-        self.known.push((node.output, Known::of(output, &grad.ty())));
+        let output = output.map_or_else(|| Known::Type(grad.ty()), Known::Value);
+        self.known.push((node.output, output));
         self.known.push((grad_id, Known::Value(grad)));
         let inputs: SmallVec<[Operand; 3]> =
             saved.inputs.iter().map(|input| input.operand).collect();
@@ -294,6 +294,14 @@ impl Recording<'_> {
     /// A value the node kept, with its own history if gradients have gradients.
     fn tensor(&self, value: &Arc<Value>, edge: Option<&Edge>) -> DynTensor {
         tensor(value, edge.filter(|_| self.order == Order::Higher))
+    }
+
+    /// The result of a node, likewise.
+    fn result(&self, value: &Arc<Value>, node: &Arc<Node>) -> DynTensor {
+        match self.order {
+            Order::First => DynTensor::plain(value.clone()),
+            Order::Higher => tensor(value, Some(&Edge::Node(node.clone()))),
+        }
     }
 
     fn add(&self, a: &DynTensor, b: &DynTensor, loc: Loc) -> Result<DynTensor> {

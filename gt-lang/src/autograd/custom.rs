@@ -45,7 +45,7 @@ pub fn apply(function: impl Function, inputs: &[&DynTensor]) -> DynTensor {
     let plain: Vec<DynTensor> = inputs.iter().map(DynTensor::detach).collect();
     let output = no_grad(|| function.forward(&plain));
     if !inputs.iter().any(DynTensor::is_tracked) {
-        return output;
+        return output.detach();
     }
     joined(&output, &inputs, Custom::Function(Arc::new(function)), Location::caller())
 }

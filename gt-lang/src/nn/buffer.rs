@@ -7,10 +7,15 @@ use crate::core::DynTensor;
 use crate::typed::{Float, Kind, Shape, Tensor};
 
 /// A tensor that a layer replaces while it runs. Clones are the same buffer. No gradient flows through it.
-#[derive(Clone)]
 pub struct Buffer<S: Shape, K: Kind = Float> {
     cell: Arc<Mutex<DynTensor>>,
     marker: std::marker::PhantomData<fn() -> (S, K)>,
+}
+
+impl<S: Shape, K: Kind> Clone for Buffer<S, K> {
+    fn clone(&self) -> Self {
+        Buffer { cell: self.cell.clone(), marker: self.marker }
+    }
 }
 
 impl<S: Shape, K: Kind> Buffer<S, K> {

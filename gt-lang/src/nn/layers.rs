@@ -8,7 +8,7 @@ use super::module::{Module, Visitor};
 use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Linear<I: Dim, O: Dim> {
     /// The weight, outputs first as in PyTorch.
     pub weight: Tensor<(O, I)>,
@@ -98,8 +98,15 @@ impl<I: Dim, O: Dim, S: Shape + Project<I, O>> Forward<Tensor<S>> for Linear<I, 
     }
 }
 
+// Not derived, here as below: a layer is a handle of its parameters, whatever the types of its dimensions are.
+impl<I: Dim, O: Dim> Clone for Linear<I, O> {
+    fn clone(&self) -> Self {
+        Linear { weight: self.weight.clone(), bias: self.bias.clone() }
+    }
+}
+
 /// A table of `V` rows of width `D`, looked up by index.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Embedding<V: Dim, D: Dim> {
     /// The rows.
     pub weight: Tensor<(V, D)>,
@@ -148,8 +155,14 @@ impl<V: Dim, D: Dim, S: Shape + Append<D>> Forward<Tensor<S, Int>> for Embedding
     }
 }
 
+impl<V: Dim, D: Dim> Clone for Embedding<V, D> {
+    fn clone(&self) -> Self {
+        Embedding { weight: self.weight.clone() }
+    }
+}
+
 /// Subtracts the mean and divides by the standard deviation over the last dimension, then `* weight + bias`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct LayerNorm<D: Dim> {
     /// The scale, ones at first.
     pub weight: Tensor<(D,)>,
@@ -195,5 +208,11 @@ impl<D: Dim, S: Shape + Project<D, D>> Forward<Tensor<S>> for LayerNorm<D> {
     #[track_caller]
     fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
         LayerNorm::forward(self, x)
+    }
+}
+
+impl<D: Dim> Clone for LayerNorm<D> {
+    fn clone(&self) -> Self {
+        LayerNorm { weight: self.weight.clone(), bias: self.bias.clone(), eps: self.eps }
     }
 }

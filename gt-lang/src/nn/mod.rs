@@ -4,14 +4,18 @@
 //! either, or other models. The derive gives parameters with dotted names, `Model::new()` with PyTorch's default
 //! initialization, train and eval, and a summary with parameter counts.
 
+mod attention;
 mod buffer;
+mod dropout;
 mod forward;
 mod init;
 mod layers;
 mod module;
 mod state;
 
+pub use attention::{AttentionMask, MultiheadAttention, NormOrder, TransformerEncoderLayer};
 pub use buffer::Buffer;
+pub use dropout::Dropout;
 pub use forward::{Forward, Gelu, Relu, Sigmoid, Tanh};
 pub use init::{Init, repeat};
 pub use layers::{Embedding, LayerNorm, Linear};

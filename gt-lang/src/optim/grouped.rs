@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use super::Optimizer;
+use super::{Optimizer, pytorch};
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::NoGrad;
@@ -147,7 +147,8 @@ impl<R: Rule> Optimizer for Grouped<R> {
     }
 }
 
-/// Saved as `group.0.lr`, `state.3.step`, `state.3.exp_avg`, ..: parameters are numbered as in PyTorch.
+/// Saved as `group.0.lr`, `state.3.step`, `state.3.exp_avg`, ..: parameters are numbered as in PyTorch, whose own states
+/// (`io::pth` reads them) are restored as well.
 impl<R: Rule> Stateful for Grouped<R> {
     fn state_dict(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
@@ -170,6 +171,9 @@ impl<R: Rule> Stateful for Grouped<R> {
 
     fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>> {
         let mut configs = self.configs.clone();
+        let settings: Vec<&str> =
+            configs.iter_mut().flat_map(|c| c.settings()).map(|(name, _)| name).collect();
+        let state = &*pytorch::translated(state, &settings);
         let mut wanted = Vec::new();
         for (group, config) in configs.iter_mut().enumerate() {
             for (name, value) in config.settings() {

@@ -13,6 +13,7 @@ mod clip;
 mod ema;
 mod grouped;
 mod lion;
+mod pytorch;
 mod rmsprop;
 pub mod schedule;
 mod sgd;

@@ -17,10 +17,16 @@ use crate::error::{Error, Result};
 /// A tensor of shape `S` and kind `K`; written `T![Batch, 784]`, or `Tensor<(B, S, H)>` in generic code.
 ///
 /// Cloning copies the handle. See the [module](crate::typed).
-#[derive(Clone)]
 pub struct Tensor<S: Shape, K: Kind = Float> {
     inner: DynTensor,
     marker: PhantomData<fn() -> (S, K)>,
+}
+
+// Not derived: a handle can be cloned whatever its shape's types are.
+impl<S: Shape, K: Kind> Clone for Tensor<S, K> {
+    fn clone(&self) -> Self {
+        Tensor { inner: self.inner.clone(), marker: PhantomData }
+    }
 }
 
 impl<S: Shape, K: Kind> Tensor<S, K> {

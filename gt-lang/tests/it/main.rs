@@ -2,6 +2,7 @@
 
 extern crate gt_lang as gt;
 
+mod encoder;
 mod files;
 mod loader;
 mod models;

@@ -144,6 +144,25 @@ fn a_damaged_checkpoint_changes_nothing() {
     assert_eq!(step, 7);
 }
 
+#[test]
+fn an_optimizer_of_pytorch_goes_on_here() {
+    run(|| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/whole.pth");
+        let saved = gt::io::pth::load(path).unwrap();
+        let shapes: [&[usize]; 6] = [&[4, 3], &[4], &[4], &[4], &[2, 4], &[2]];
+        let leaf = |shape: &&[usize]| DynTensor::zeros(*shape, DType::F32).requires_grad();
+        let mut optimizer = AdamW::new(shapes.iter().map(leaf), AdamWConfig::default());
+        optimizer.load_state_dict(&saved.part("optimizer")).unwrap();
+        assert_eq!((optimizer.lr(), optimizer.setting(0, "beta2")), (0.01, Some(0.999)));
+        let state = optimizer.state_dict().unwrap();
+        assert_eq!(state.number::<i64>("state.5.step").unwrap(), 1);
+        assert_eq!(state.get("state.4.exp_avg"), saved.get("optimizer.state.4.exp_avg"));
+        let mut other = Sgd::new(shapes.iter().map(leaf), SgdConfig::default());
+        let error = other.load_state_dict(&saved.part("optimizer")).unwrap_err();
+        assert!(error.message().contains("unexpected: state.0.exp_avg"), "{error}");
+    });
+}
+
 #[derive(Module)]
 struct Counted {
     fc: Linear<N<2>, N<3>>,

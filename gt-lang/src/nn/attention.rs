@@ -1,0 +1,270 @@
+//! Attention with several heads and the encoder layer around it (Vaswani et al. 2017), with PyTorch's names and layout.
+
+use gt_ir::DType;
+
+use super::dropout::Dropout;
+use super::layers::{LayerNorm, Linear};
+use super::module::{Mode, Module, Visitor};
+use crate::core::DynTensor;
+use crate::session::Session;
+use crate::typed::{Create, Dim, Shape, StaticDim, Tensor};
+
+/// `softmax(q k^T / sqrt(width)) v`, with no weight where the mask says so.
+#[track_caller]
+fn attention(
+    q: &DynTensor,
+    k: &DynTensor,
+    v: &DynTensor,
+    AttentionMask { mask, causal }: AttentionMask<'_>,
+) -> DynTensor {
+    let scale = 1.0 / (q.size(-1).max(1) as f64).sqrt();
+    let mut scores = q.matmul(&k.t()).mul(scale);
+    if let Some(mask) = mask {
+        scores = scores.masked_fill(&mask.logical_not(), f64::NEG_INFINITY);
+    }
+    if causal {
+        let session = q.session();
+        let _entered = session.as_ref().map(Session::enter);
+        let range = |n: usize| DynTensor::arange(0, n as i64, 1, DType::I64);
+        let later = range(k.size(-2)).gt(&range(q.size(-2)).unsqueeze(-1));
+        scores = scores.masked_fill(&later, f64::NEG_INFINITY);
+    }
+    scores.softmax(-1).matmul(v)
+}
+
+/// Which positions attention is paid to.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionMask<'a> {
+    /// True where it is; broadcasts to `[batch, heads, length, positions]`.
+    pub mask: Option<&'a DynTensor>,
+    /// Not to later positions.
+    pub causal: bool,
+}
+
+/// Attention with several heads, over `[batch, length, D]`. PyTorch's `MultiheadAttention(batch_first=True)`, without its weights of attention.
+#[derive(Debug)]
+pub struct MultiheadAttention<D: Dim> {
+    /// The projections of query, key and value, one below the other: `[3 D, D]`.
+    pub in_proj_weight: DynTensor,
+    /// Their biases: `[3 D]`.
+    pub in_proj_bias: DynTensor,
+    /// The projection of the result.
+    pub out_proj: Linear<D, D>,
+    heads: usize,
+}
+
+impl<D: StaticDim> MultiheadAttention<D> {
+    /// A layer with so many heads, which must divide `D`.
+    #[must_use]
+    #[track_caller]
+    pub fn with_heads(heads: usize) -> Self {
+        // Xavier's uniform distribution (Glorot and Bengio 2010), zeros for biases: PyTorch's defaults.
+        let bound = (6.0 / (4 * D::SIZE) as f64).sqrt();
+        let weight = DynTensor::rand([3 * D::SIZE, D::SIZE], DType::F32);
+        let bias = DynTensor::zeros([3 * D::SIZE], DType::F32);
+        let out: Tensor<(D, D)> = Linear::<D, D>::without_bias().weight;
+        MultiheadAttention {
+            in_proj_weight: (weight * (2.0 * bound) - bound).detach().requires_grad(),
+            in_proj_bias: bias.requires_grad(),
+            out_proj: Linear::from_tensors(out, Some(Tensor::zeros())),
+            heads,
+        }
+    }
+}
+
+impl<D: Dim> MultiheadAttention<D> {
+    /// Attention of `x` to itself.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<B: Dim, S: Dim>(
+        &self,
+        x: &Tensor<(B, S, D)>,
+        mask: AttentionMask<'_>,
+    ) -> Tensor<(B, S, D)> {
+        let all = x.as_dyn().matmul(&self.in_proj_weight.t()).add(&self.in_proj_bias);
+        let parts = all.chunk(3, -1);
+        match &parts[..] {
+            [q, k, v] => self.attend(q, k, v, mask),
+            // No three parts: an error, or no width at all.
+            _ => Tensor::wrap(all),
+        }
+    }
+
+    /// Attention of `query` to the positions of `memory`, which it may differ from in length.
+    #[must_use]
+    #[track_caller]
+    pub fn cross<B: Dim, S: Dim, M: Dim>(
+        &self,
+        query: &Tensor<(B, S, D)>,
+        memory: &Tensor<(B, M, D)>,
+        mask: AttentionMask<'_>,
+    ) -> Tensor<(B, S, D)> {
+        let project = |x: &DynTensor, part: i64| {
+            let width = x.size(-1);
+            let from = part * width as i64;
+            let weight = self.in_proj_weight.narrow(0, from, width);
+            x.matmul(&weight.t()).add(&self.in_proj_bias.narrow(0, from, width))
+        };
+        let (query, memory) = (query.as_dyn(), memory.as_dyn());
+        self.attend(&project(query, 0), &project(memory, 1), &project(memory, 2), mask)
+    }
+
+    #[track_caller]
+    fn attend<S: Shape>(
+        &self,
+        q: &DynTensor,
+        k: &DynTensor,
+        v: &DynTensor,
+        mask: AttentionMask<'_>,
+    ) -> Tensor<S> {
+        let heads = |x: &DynTensor| {
+            let (batch, length, width) = (x.size(0), x.size(1), x.size(-1));
+            let each = width.checked_div(self.heads).unwrap_or(0);
+            x.reshape([batch, length, self.heads, each]).transpose(1, 2)
+        };
+        let out = attention(&heads(q), &heads(k), &heads(v), mask);
+        let joined = out.transpose(1, 2).reshape(q.shape());
+        let projected = joined.matmul(&self.out_proj.weight.as_dyn().t());
+        Tensor::wrap(match &self.out_proj.bias {
+            Some(bias) => projected.add(bias.as_dyn()),
+            None => projected,
+        })
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Dim> Module for MultiheadAttention<D> {
+    fn describe(&self) -> String {
+        format!("MultiheadAttention({}, {} heads)", self.in_proj_weight.size(-1), self.heads)
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("in_proj_weight", &self.in_proj_weight);
+        visitor.child("in_proj_bias", &self.in_proj_bias);
+        visitor.child("out_proj", &self.out_proj);
+    }
+}
+
+impl<D: Dim> Clone for MultiheadAttention<D> {
+    fn clone(&self) -> Self {
+        MultiheadAttention {
+            in_proj_weight: self.in_proj_weight.clone(),
+            in_proj_bias: self.in_proj_bias.clone(),
+            out_proj: self.out_proj.clone(),
+            heads: self.heads,
+        }
+    }
+}
+
+/// Where a block's normalizations stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NormOrder {
+    /// After the sums, as in the paper: PyTorch's default.
+    #[default]
+    After,
+    /// Before attention and feed-forward, as in GPT-2: `norm_first=True`.
+    First,
+}
+
+/// Attention and two linear layers, each with dropout, a sum and a normalization: PyTorch's `TransformerEncoderLayer`, with `relu`.
+#[derive(Debug)]
+pub struct TransformerEncoderLayer<D: Dim, F: Dim> {
+    /// Attention.
+    pub self_attn: MultiheadAttention<D>,
+    /// Into the feed-forward width.
+    pub linear1: Linear<D, F>,
+    /// Back.
+    pub linear2: Linear<F, D>,
+    /// The normalization of the attention.
+    pub norm1: LayerNorm<D>,
+    /// The normalization of the feed-forward.
+    pub norm2: LayerNorm<D>,
+    /// Applied after attention, inside and after the feed-forward.
+    pub dropout: Dropout,
+    /// Where the normalizations stand.
+    pub order: NormOrder,
+}
+
+impl<D: StaticDim, F: StaticDim> TransformerEncoderLayer<D, F> {
+    /// A layer with so many heads and this dropout (PyTorch's is 0.1).
+    #[must_use]
+    #[track_caller]
+    pub fn with_heads(heads: usize, dropout: f64, order: NormOrder) -> Self {
+        TransformerEncoderLayer {
+            self_attn: MultiheadAttention::with_heads(heads),
+            linear1: Linear::new(),
+            linear2: Linear::new(),
+            norm1: LayerNorm::new(),
+            norm2: LayerNorm::new(),
+            dropout: Dropout::new(dropout),
+            order,
+        }
+    }
+}
+
+impl<D: Dim, F: Dim> TransformerEncoderLayer<D, F> {
+    /// The layer applied to `[batch, length, D]`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<B: Dim, S: Dim>(
+        &self,
+        x: &Tensor<(B, S, D)>,
+        mask: AttentionMask<'_>,
+    ) -> Tensor<(B, S, D)> {
+        match self.order {
+            NormOrder::After => {
+                let x = self.norm1.forward(&(x + self.attention(x, mask)));
+                self.norm2.forward(&(&x + self.feed_forward(&x)))
+            }
+            NormOrder::First => {
+                let x = x + self.attention(&self.norm1.forward(x), mask);
+                &x + self.feed_forward(&self.norm2.forward(&x))
+            }
+        }
+    }
+
+    #[track_caller]
+    fn attention<B: Dim, S: Dim>(
+        &self,
+        x: &Tensor<(B, S, D)>,
+        mask: AttentionMask<'_>,
+    ) -> Tensor<(B, S, D)> {
+        self.dropout.forward(&self.self_attn.forward(x, mask))
+    }
+
+    #[track_caller]
+    fn feed_forward<B: Dim, S: Dim>(&self, x: &Tensor<(B, S, D)>) -> Tensor<(B, S, D)> {
+        let inner = self.dropout.forward(&self.linear1.forward(x).relu());
+        self.dropout.forward(&self.linear2.forward(&inner))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Dim, F: Dim> Module for TransformerEncoderLayer<D, F> {
+    fn describe(&self) -> String {
+        "TransformerEncoderLayer".to_owned()
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("self_attn", &self.self_attn);
+        visitor.child("linear1", &self.linear1);
+        visitor.child("linear2", &self.linear2);
+        visitor.child("norm1", &self.norm1);
+        visitor.child("norm2", &self.norm2);
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        self.dropout.set_mode(mode);
+    }
+}
+
+impl<D: Dim, F: Dim> Clone for TransformerEncoderLayer<D, F> {
+    fn clone(&self) -> Self {
+        TransformerEncoderLayer {
+            self_attn: self.self_attn.clone(),
+            linear1: self.linear1.clone(),
+            linear2: self.linear2.clone(),
+            norm1: self.norm1.clone(),
+            norm2: self.norm2.clone(),
+            dropout: self.dropout,
+            order: self.order,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `Dropout`: zeroes elements at random while training (Srivastava et al. 2014).
+
+use gt_ir::DType;
+
+use super::forward::Forward;
+use super::init::Init;
+use super::module::{Mode, Module, Visitor};
+use crate::core::DynTensor;
+use crate::session::Session;
+use crate::typed::{Shape, Tensor};
+
+/// In training each element is zeroed with probability `p` and the others are divided by `1 - p`; in evaluation nothing happens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
+    /// The probability.
+    pub p: f64,
+    mode: Mode,
+}
+
+impl Dropout {
+    /// A layer with this probability, in training.
+    #[must_use]
+    pub fn new(p: f64) -> Self {
+        Dropout { p, mode: Mode::Train }
+    }
+
+    /// The layer applied to `x`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
+        match self.mode {
+            Mode::Train if self.p > 0.0 => Tensor::wrap(dropped(x.as_dyn(), self.p)),
+            Mode::Train | Mode::Eval => x.clone(),
+        }
+    }
+}
+
+/// The mask is drawn in the session of `x`, in `f32`: a narrower float would not have every probability.
+#[track_caller]
+fn dropped(x: &DynTensor, p: f64) -> DynTensor {
+    let session = x.session();
+    let _entered = session.as_ref().map(Session::enter);
+    let kept = DynTensor::rand(x.shape(), DType::F32).ge(p);
+    // All dropped is all zeros, whatever the scale.
+    let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+    kept.where_(&x.mul(scale), 0.0)
+}
+
+#[diagnostic::do_not_recommend]
+impl Init for Dropout {
+    fn init() -> Self {
+        Dropout::new(0.5)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Module for Dropout {
+    fn describe(&self) -> String {
+        format!("Dropout({})", self.p)
+    }
+    fn visit(&self, _: &mut Visitor<'_>) {}
+    fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+}
+
+impl<S: Shape> Forward<Tensor<S>> for Dropout {
+    type Out = Tensor<S>;
+    #[track_caller]
+    fn forward(&self, x: &Tensor<S>) -> Tensor<S> {
+        Dropout::forward(self, x)
+    }
+}
