@@ -31,6 +31,8 @@ pub(super) struct Body<'s> {
     pub(super) width: usize,
     /// How many elements of a step there are, where that may be less than all: an expression.
     pub(super) live: Option<String>,
+    /// Loads whose elements lie in shared memory, turned.
+    pub(super) turned: Vec<usize>,
     /// The loop a step goes along.
     inner: Option<usize>,
     levels: Vec<Level>,
@@ -65,7 +67,7 @@ impl<'s> Body<'s> {
             };
             levels.push(level);
         }
-        Body { space, width, live: None, inner, levels }
+        Body { space, width, live: None, turned: Vec::new(), inner, levels }
     }
 
     fn dtype(&self, id: ExprId) -> DType {
@@ -112,6 +114,7 @@ impl<'s> Body<'s> {
         let node = &self.space.spec.nodes[id];
         let name = |o: ExprId| format!("v{}", o.0);
         match &node.expr {
+            Expr::Load { .. } if self.turned.contains(&id) => format!("get(turned{id}[x][k])"),
             Expr::Load { buffer, access } => {
                 let dtype = self.buffer_dtype(*buffer);
                 match self.levels[id] == Level::Element && self.is_pack(dtype, access) {

@@ -4,7 +4,7 @@
 //! indices that come from data included; the order in which a fold combines elements is decided by the reduced extents alone (never by
 //! layout, by what is kept beside them, or by what else the kernel computes), so that a program gives the bits its instructions give one by
 //! one; there are no atomic operations on data. It does not compile anything, and knows no device: `space` brings the loops into shape,
-//! `expression` and `body` write what happens at a point, `pointwise` and `reduce` the two kinds of kernel, `routine` the rest.
+//! `expression` and `body` write what happens at a point, `pointwise` (with `turn`) and `reduce` the two kinds of kernel, `routine` the rest.
 //!
 //! The texts are also C++ for a host, where `GT_HOST_EMULATION` is defined: `NAME_launch(grid, arguments)` then runs the blocks one after
 //! the other, with threads that take turns at barriers.
@@ -17,6 +17,7 @@ mod reduce;
 mod routine;
 mod space;
 mod text;
+mod turn;
 
 use gt_ir::DType;
 use smallvec::smallvec;

@@ -10,6 +10,7 @@ use super::{
     body::{Body, Level, packs},
     space::Space,
     text::{Frame, Text},
+    turn::Turn,
 };
 
 const BLOCK: usize = 256;
@@ -19,6 +20,9 @@ const MAX_WIDTH: usize = 8;
 
 pub(super) fn write(name: &str, space: &Space) -> Source {
     let n = space.parallel_len();
+    if let Some(turn) = Turn::of(space).filter(|_| n >= SMALL) {
+        return turn.write(name, space);
+    }
     let inner = space.n_parallel.checked_sub(1);
     let width = width(space, n, inner);
     let mut body = Body::new(space, width, inner, |l| {

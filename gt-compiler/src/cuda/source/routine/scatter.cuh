@@ -9,14 +9,19 @@ struct Entry { u32 from, row; };
 __device__ u32 collect(Entry* list, const i64* index, u64 stride, u32 start, u32 n, u32 size, u32 parts, u32 part, u64* error) {
     __shared__ u32 counts[THREADS], groups[THREADS / 32];
     const u32 me = threadIdx.x, group = me / 32;
-    Entry own[EACH];
-    u32 count = 0;
+    i64 rows[EACH]; // in registers: every subscript is a constant
+    u32 count = 0, owned = 0;
+    #pragma unroll
     for (u32 u = 0; u < EACH; ++u) {
         const u32 from = start + me * EACH + u;
-        if (from >= n) break;
-        const i64 row = index[from * stride];
-        checked(row, size, error);
-        if (u64(row) < size && u32(row) % parts == part) own[count++] = {from, u32(row)};
+        rows[u] = from < n ? index[from * stride] : 0;
+    }
+    #pragma unroll
+    for (u32 u = 0; u < EACH; ++u) {
+        if (start + me * EACH + u >= n) break;
+        checked(rows[u], size, error);
+        const bool own = u64(rows[u]) < size && u32(rows[u]) % parts == part;
+        owned |= u32(own) << u, count += own;
     }
     counts[me] = count;
     __syncthreads();
@@ -32,7 +37,9 @@ __device__ u32 collect(Entry* list, const i64* index, u64 stride, u32 start, u32
         all += groups[g];
     }
     for (u32 t = group * 32; t < me; ++t) at += counts[t];
-    for (u32 k = 0; k < count; ++k) list[at + k] = own[k];
+    #pragma unroll
+    for (u32 u = 0; u < EACH; ++u)
+        if (owned >> u & 1u) list[at++] = {start + me * EACH + u, u32(rows[u])};
     __syncthreads();
     return all;
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod host;
 mod machine;
+mod order;
 mod random;
 mod samples;
