@@ -5,3 +5,4 @@ mod machine;
 mod order;
 mod random;
 mod samples;
+mod shapes;
