@@ -31,6 +31,12 @@ struct Args {
     /// Decides the initial weights, the passages, and what is written
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Steps between two looks at how it goes
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    interval: u64,
+    /// Save the run to this file from time to time, and go on from there if it exists
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
     /// Characters to write at the end
     #[arg(long, default_value_t = 400, value_name = "N")]
     sample: usize,
@@ -46,6 +52,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example gpt
   cargo run --release --example gpt -- --text novel.txt --steps 10000
+  cargo run --release --example gpt -- --checkpoint run.safetensors
   cargo run --release --example gpt -- --prompt 'HAPPINESS, n.' --temperature 0.5";
 
 fn main() {
@@ -70,11 +77,18 @@ fn run(args: &Args) -> Result<()> {
         text.training.len(),
         text.validation.len()
     )?;
-    let mut training = Training::new(&net, args.steps, args.seed);
-    training.run(&text)?;
+    let mut training = Training::new(net, args.steps, args.seed);
+    if let Some(file) = &args.checkpoint {
+        let done = training.resume(file)?;
+        if done > 0 {
+            writeln!(out, "going on after step {done} of {}", file.display())?;
+        }
+    }
+    training.run(&text, args.interval, args.checkpoint.as_deref())?;
+    let net = &training.net;
     let written =
-        sample::sample(&net, args.prompt.as_bytes(), args.sample, args.temperature, args.seed)?;
+        sample::sample(net, args.prompt.as_bytes(), args.sample, args.temperature, args.seed)?;
     writeln!(out, "\n{}\n", String::from_utf8_lossy(&written).trim())?;
-    writeln!(out, "validation loss: {:.4}", train::validation_loss(&net, &text)?)?;
+    writeln!(out, "validation loss: {:.4}", train::validation_loss(net, &text)?)?;
     Ok(())
 }

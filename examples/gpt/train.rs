@@ -1,31 +1,32 @@
-//! Training: AdamW, a learning rate that warms up and then falls along a cosine, clipped gradients.
+//! Training: AdamW, a learning rate that warms up and then falls along a cosine, clipped gradients, checkpoints.
 
 use super::model::Gpt;
 use super::text::{Places, Text, all_starts, passages};
 use anyhow::Result;
+use gt::io::checkpoint;
 use gt::optim::schedule::{Scheduler, WarmupCosine};
 use gt::prelude::*;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::time::Instant;
 
 /// Passages of a step.
 const BATCH: usize = 16;
 const LR: f64 = 2e-3;
-/// Steps between two looks at how it goes.
-const INTERVAL: u64 = 500;
 
-/// A run of training.
-pub struct Training<'a> {
-    net: &'a Gpt,
+/// A run of training: all of it that a checkpoint holds.
+pub struct Training {
+    pub net: Gpt,
     optimizer: AdamW,
     scheduler: Scheduler<WarmupCosine>,
     places: Places,
+    done: u64,
     steps: u64,
 }
 
-impl<'a> Training<'a> {
-    pub fn new(net: &'a Gpt, steps: u64, seed: u64) -> Training<'a> {
+impl Training {
+    pub fn new(net: Gpt, steps: u64, seed: u64) -> Training {
         let config = AdamWConfig { lr: LR, betas: (0.9, 0.99), ..AdamWConfig::default() };
         let [matrices, others] = net.groups();
         let mut optimizer = AdamW::with_groups([
@@ -34,35 +35,76 @@ impl<'a> Training<'a> {
         ]);
         let shape = WarmupCosine { warmup: (steps / 10).min(100), total: steps, min_factor: 0.1 };
         let scheduler = Scheduler::new(&mut optimizer, shape);
-        Training { net, optimizer, scheduler, places: Places(seed), steps }
+        Training { net, optimizer, scheduler, places: Places(seed), done: 0, steps }
     }
 
-    /// All steps; says from time to time how it goes.
-    pub fn run(&mut self, text: &Text) -> Result<()> {
-        let bar = bar(self.steps);
-        let (mut total, mut n, start): (T![], u64, _) = (Tensor::zeros(), 0, Instant::now());
-        for step in 1..=self.steps {
-            total += self.step(text)?;
-            n += 1;
-            bar.iter().for_each(|bar| bar.inc(1));
-            if step % INTERVAL == 0 || step == self.steps {
-                // The only reads: until here, steps were recorded while earlier ones ran.
-                let loss = total.item()? / n as f64;
-                let held_back = validation_loss(self.net, text)?;
-                let seconds = start.elapsed().as_secs_f64();
-                let line = format!(
-                    "step {step:>5}  loss {loss:.3}  validation {held_back:.3}  {:.1} ms a step",
-                    1e3 * seconds / step as f64
-                );
-                match &bar {
-                    Some(bar) => bar.println(line),
-                    None => writeln!(std::io::stderr(), "{line}")?,
-                }
-                (total, n) = (Tensor::zeros(), 0);
+    /// Goes on where the file says, if it is there. What it restores has the bits of what was saved.
+    pub fn resume(&mut self, file: &Path) -> Result<u64> {
+        if file.exists() {
+            let Training { net, optimizer, scheduler, places, done, .. } = self;
+            checkpoint::load(
+                file,
+                &mut [
+                    ("model", net),
+                    ("optimizer", optimizer),
+                    ("scheduler", scheduler),
+                    ("places", &mut places.0),
+                    ("done", done),
+                ],
+            )?;
+        }
+        Ok(self.done)
+    }
+
+    fn save(&self, file: &Path) -> Result<()> {
+        let Training { net, optimizer, scheduler, places, done, .. } = self;
+        checkpoint::save(
+            file,
+            &[
+                ("model", net),
+                ("optimizer", optimizer),
+                ("scheduler", scheduler),
+                ("places", &places.0),
+                ("done", done),
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// The steps left. Every `interval` of them it says how it goes, and saves.
+    pub fn run(&mut self, text: &Text, interval: u64, file: Option<&Path>) -> Result<()> {
+        let bar = bar(self.steps, self.done);
+        while self.done < self.steps {
+            let until = (self.done / interval + 1) * interval;
+            let line = self.interval(text, until.min(self.steps), bar.as_ref())?;
+            match &bar {
+                Some(bar) => bar.println(line),
+                None => writeln!(std::io::stderr(), "{line}")?,
+            }
+            if let Some(file) = file {
+                self.save(file)?;
             }
         }
         bar.iter().for_each(ProgressBar::finish_and_clear);
         Ok(())
+    }
+
+    /// The steps until one; says how they went.
+    fn interval(&mut self, text: &Text, until: u64, bar: Option<&ProgressBar>) -> Result<String> {
+        let (mut total, n): (T![], f64) = (Tensor::zeros(), (until - self.done) as f64);
+        let start = Instant::now();
+        while self.done < until {
+            total += self.step(text)?;
+            self.done += 1;
+            bar.iter().for_each(|bar| bar.inc(1));
+        }
+        // The only reads: until here, steps were recorded while earlier ones ran.
+        let loss = total.item()? / n;
+        let pace = 1e3 * start.elapsed().as_secs_f64() / n;
+        let held_back = validation_loss(&self.net, text)?;
+        Ok(format!(
+            "step {until:>5}  loss {loss:.3}  validation {held_back:.3}  {pace:.1} ms a step"
+        ))
     }
 
     fn step(&mut self, text: &Text) -> Result<T![]> {
@@ -90,12 +132,13 @@ pub fn validation_loss(net: &Gpt, text: &Text) -> Result<f64> {
 }
 
 /// A bar on a terminal; elsewhere lines are enough.
-fn bar(steps: u64) -> Option<ProgressBar> {
+fn bar(steps: u64, done: u64) -> Option<ProgressBar> {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     std::io::stderr().is_terminal().then(|| {
         let colors = if set("NO_COLOR") { "{bar:30}" } else { "{bar:30.cyan/blue}" };
         let template = format!("{{elapsed}} {colors} {{pos}}/{{len}} steps, {{eta}} left");
         let style = ProgressStyle::with_template(&template);
-        ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        ProgressBar::new(steps).with_style(style).with_position(done)
     })
 }

@@ -1,6 +1,6 @@
 //! The language model of the examples: it learns, it writes, the same again for the same seed, and bad texts are told.
 
-use crate::process::Process;
+use crate::process::{Folder, Process};
 
 const GPT: &str = "examples/gpt";
 
@@ -21,6 +21,22 @@ fn a_model_learns_a_text_and_writes() {
     assert!(validation_loss(&stdout) < 3.6, "{stdout}");
     assert!(stdout.contains("\nThe "), "{stdout}");
     assert_eq!(stdout, run());
+}
+
+#[test]
+fn a_run_goes_on_from_its_checkpoint_to_the_bit() {
+    let folder = Folder::new("gpt-checkpoint");
+    let file = folder.path("run.safetensors");
+    let words = ["--steps", "40", "--sample", "0", "--interval", "10", "--text", "ARCHITECTURE.md"];
+    let saved = [&words[..], &["--checkpoint", &file]].concat();
+    let mut killed = Process::start(GPT, &saved);
+    killed.until("step    20");
+    killed.kill();
+    drop(killed);
+    let (whole, resumed) = (Process::start(GPT, &words), Process::start(GPT, &saved));
+    let [whole, resumed] = [whole, resumed].map(|run| run.finish().good());
+    assert!(resumed.contains("going on after step "), "{resumed}");
+    assert_eq!(validation_loss(&resumed), validation_loss(&whole));
 }
 
 #[test]
