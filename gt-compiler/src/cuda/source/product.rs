@@ -20,7 +20,7 @@ pub(crate) fn product(name: &str, work: &MatMul) -> Source {
         |name: &str| Parameter { name: name.into(), dtype: work.dtype, is_written: name == "out" };
     let frame = Frame {
         name,
-        about: vec![format!("a product of {} matrices", work.dtype)],
+        about: vec![format!("{name}: a product of {} matrices", work.dtype)],
         parameters: ["lhs", "rhs", "out"].map(parameter).into(),
         grid: (n_elements as u64).div_ceil(u64::from(BLOCK)),
         block: BLOCK,

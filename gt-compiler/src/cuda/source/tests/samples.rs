@@ -81,6 +81,13 @@ pub(super) const SAMPLES: &[(&str, &str)] = &[
          %3 = index_add[0] %0, %1, %2 : f32[50257,768]
          output %3",
     ),
+    (
+        "integer_product",
+        "%0 = input : i32[3,40,50]
+         %1 = input : i32[50,60]
+         %2 = matmul %0, %1 : i32[3,40,60]
+         output %2",
+    ),
     ("uniform", "%0 = rand[f32[1001]] 7 : f32[1001]\noutput %0"),
 ];
 
