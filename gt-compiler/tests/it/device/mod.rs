@@ -2,6 +2,7 @@
 
 mod faults;
 mod graphs;
+mod overwriting;
 mod random;
 
 use gt_compiler::device::{Simulation, SimulationConfig};
