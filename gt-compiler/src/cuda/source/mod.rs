@@ -24,9 +24,8 @@ use smallvec::smallvec;
 
 use crate::{
     kernel::{Access, Cut, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store},
-    native::{Fold, Routine},
+    native::{Fold, MatMul, Routine},
 };
-pub(crate) use product::product;
 use space::Space;
 
 /// What every text begins with.
@@ -48,6 +47,11 @@ pub(crate) struct Source {
 pub(crate) fn kernel(name: &str, spec: &KernelSpec, cut: Option<Cut>) -> Source {
     let space = Space::new(spec, cut);
     if space.folds { reduce::write(name, &space) } else { pointwise::write(name, &space) }
+}
+
+/// The kernel of a matrix product of integers or booleans; its buffers are both operands and the result.
+pub(crate) fn product(name: &str, work: &MatMul) -> Source {
+    product::write(name, work)
 }
 
 /// The kernel that folds rows of partial results; its buffers are the partial results and the result. Floats add up in `f64`.

@@ -13,8 +13,8 @@ use crate::native::{MatMul, Matrix};
 
 const BLOCK: u32 = 256;
 
-/// The kernel of a product; its buffers are both operands and the result.
-pub(crate) fn product(name: &str, work: &MatMul) -> Source {
+/// The kernel of a product.
+pub(super) fn write(name: &str, work: &MatMul) -> Source {
     let n_elements = work.batch.iter().product::<usize>() * work.m * work.n;
     let parameter =
         |name: &str| Parameter { name: name.into(), dtype: work.dtype, is_written: name == "out" };
