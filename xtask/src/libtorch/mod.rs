@@ -40,23 +40,20 @@ pub(crate) fn libtorch(args: &LibtorchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Sees to it that a build with feature `torch` finds libtorch: fetches the processor's, unless the environment names another.
-pub(crate) fn for_tests() -> Result<()> {
+/// The feature that the tests are built with, and the libtorch they find: the one that the environment names, else the processor's,
+/// fetched first if it is not there. One for CUDA serves both features.
+pub(crate) fn for_tests() -> Result<&'static str> {
     let ours = root().join(CACHE).join(Kind::Cpu.folder());
-    // Cargo sets LIBTORCH to our folder where it is not set, as .cargo/config.toml says.
-    let named = std::env::var_os("LIBTORCH").filter(|folder| Path::new(folder) != ours);
-    match named.or_else(|| std::env::var_os("LIBTORCH_USE_PYTORCH")) {
-        Some(other) => println!(
-            "with the libtorch that the environment names: {}",
-            Path::new(&other).display()
-        ),
-        None => println!(
-            "libtorch {} is in {}",
-            wheels::TORCH,
-            shown(&fetched(Kind::Cpu, Wheels::Delete)?)
-        ),
+    if std::env::var_os("LIBTORCH_USE_PYTORCH").is_some() {
+        println!("with the libtorch of the environment's PyTorch");
+        return Ok("torch");
     }
-    Ok(())
+    // Cargo sets LIBTORCH to our folder where it is not set, as .cargo/config.toml says.
+    let named = std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|folder| *folder != ours);
+    let folder = named.map_or_else(|| fetched(Kind::Cpu, Wheels::Delete), Ok)?;
+    println!("with the libtorch in {}", shown(&folder));
+    let for_cuda = ["lib/libtorch_cuda.so", "include/cuda_runtime_api.h"];
+    Ok(if for_cuda.iter().all(|file| folder.join(file).exists()) { "cuda" } else { "torch" })
 }
 
 /// libtorch for CUDA, to build with; fetched first if it is not there.
