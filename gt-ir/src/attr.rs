@@ -1,5 +1,7 @@
 //! What an op carries besides its operands. Attributes print and parse inside one pair of brackets, without spaces: `sum[0,1,keep]`.
 
+mod choices;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,8 @@ use crate::{
     dtype::DType,
     shape::{MAX_RANK, Shape, Type},
 };
+
+pub use choices::{Attention, Axes, Diagonal, Groups};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.
 pub trait Attr: Sized {

@@ -49,9 +49,11 @@ macro_rules! binary {
 
 /// The ops as methods, for rules. Each emits one instruction unless it says otherwise.
 pub(crate) trait Build: Emit {
-    unary! { neg => Neg, exp => Exp, log => Log, sqrt => Sqrt, sin => Sin, cos => Cos, tanh => Tanh, erf => Erf, logical_not => LogicalNot, rsqrt => Rsqrt }
+    unary! { neg => Neg, exp => Exp, log => Log, sqrt => Sqrt, sin => Sin, cos => Cos, tanh => Tanh, erf => Erf, logical_not => LogicalNot, rsqrt => Rsqrt,
+        abs => Abs, sigmoid => Sigmoid,
+    }
     binary! {
-        add => Add, sub => Sub, mul => Mul, div => Div, pow => Pow, maximum => Maximum, eq => Eq, lt => Lt, gt => Gt, ge => Ge,
+        add => Add, sub => Sub, mul => Mul, div => Div, pow => Pow, maximum => Maximum, eq => Eq, lt => Lt, gt => Gt, ge => Ge, le => Le,
         logical_or => LogicalOr, logical_and => LogicalAnd, matmul => MatMul,
     }
 

@@ -2,12 +2,14 @@
 //!
 //! Which instruction comes when, and where gradients accumulate, is the caller's.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use crate::{
-    emit::Emit,
+    emit::{Build, Emit},
     error::OpError,
-    op::{Grad, Op, Operand},
+    op::{Expansion, Grad, Meaning, Op, Operand, OperandType},
     shape::Type,
     tape::ValueId,
 };
@@ -71,11 +73,105 @@ impl Vjp<'_> {
 pub fn vjp(mut cx: Vjp<'_>) -> Result<Grads, OpError> {
     match cx.op.spec().grad {
         Grad::Rule(rule) => rule(&mut cx),
+        Grad::Expansion => match cx.op.spec().meaning {
+            Meaning::Derived(expansion) => through(&mut cx, expansion),
+            Meaning::Primitive => {
+                Err(OpError::new(format!("{}: a primitive has no expansion", cx.op.name())))
+            }
+        },
         Grad::Zero => Ok(std::iter::repeat_n(None, cx.inputs.len()).collect()),
     }
 }
 
 /// Whether any gradient can flow from `op`'s result to its operands.
 pub fn is_differentiable(op: &Op) -> bool {
-    matches!(op.spec().grad, Grad::Rule(_))
+    !matches!(op.spec().grad, Grad::Zero)
+}
+
+/// One instruction of an expansion.
+struct Step {
+    op: Op,
+    inputs: SmallVec<[Operand; 3]>,
+    output: ValueId,
+}
+
+/// Hands instructions on and remembers them.
+struct Remembering<'a> {
+    e: &'a mut dyn Emit,
+    steps: Vec<Step>,
+}
+
+impl Emit for Remembering<'_> {
+    fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
+        let output = self.e.emit(op, inputs)?;
+        self.steps.push(Step { op, inputs: inputs.into(), output });
+        Ok(output)
+    }
+
+    fn ty(&self, value: ValueId) -> Type {
+        self.e.ty(value)
+    }
+
+    fn operand_type(&self, operand: Operand) -> OperandType {
+        self.e.operand_type(operand)
+    }
+}
+
+/// The gradient of a derived op by its expansion: computed again, then walked backwards. What the forward pass has computed is
+/// found equal and merged when the two are compiled together.
+fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
+    let mut forward = Remembering { e: &mut *cx.e, steps: Vec::new() };
+    let result = expansion(&mut forward, cx.op, cx.inputs)?;
+    let steps = forward.steps;
+    // The values a wanted operand flows into, each with the gradient gathered so far.
+    let mut reached: BTreeMap<ValueId, Option<ValueId>> = BTreeMap::new();
+    reached.extend(
+        (0..cx.inputs.len()).filter(|i| cx.wants(*i)).filter_map(|i| Some((cx.value(i)?, None))),
+    );
+    for step in &steps {
+        if is_differentiable(&step.op)
+            && cx.e.ty(step.output).dtype.is_float()
+            && step.inputs.iter().any(|input| leads(&reached, *input))
+        {
+            reached.insert(step.output, None);
+        }
+    }
+    if let Some(gathered) = reached.get_mut(&result) {
+        *gathered = Some(cx.grad);
+    }
+    for step in steps.iter().rev() {
+        if let Some(Some(grad)) = reached.get(&step.output).copied() {
+            back(cx, step, grad, &mut reached)?;
+        }
+    }
+    // A value that stands twice among the operands gets its whole gradient once.
+    let mut grad = |i: usize| cx.wants(i).then(|| reached.get_mut(&cx.value(i)?)?.take()).flatten();
+    Ok((0..cx.inputs.len()).map(&mut grad).collect())
+}
+
+fn leads(reached: &BTreeMap<ValueId, Option<ValueId>>, operand: Operand) -> bool {
+    matches!(operand, Operand::Value(v) if reached.contains_key(&v))
+}
+
+/// Adds the gradients of one step's operands to what they have gathered.
+fn back(
+    cx: &mut Vjp<'_>,
+    step: &Step,
+    grad: ValueId,
+    reached: &mut BTreeMap<ValueId, Option<ValueId>>,
+) -> Result<(), OpError> {
+    let wanted: SmallVec<[bool; 3]> = step.inputs.iter().map(|i| leads(reached, *i)).collect();
+    let (op, inputs, output) = (&step.op, &step.inputs, step.output);
+    let grads = vjp(Vjp { e: &mut *cx.e, op, inputs, output, grad, wanted: &wanted })?;
+    for (operand, grad) in inputs.iter().zip(grads) {
+        if let (Operand::Value(v), Some(grad)) = (operand, grad)
+            && let Some(gathered) = reached.get_mut(v)
+        {
+            *gathered = Some(match *gathered {
+                Some(before) => cx.e.add(before, grad)?,
+                None => grad,
+            });
+        }
+    }
+    Ok(())
 }

@@ -9,12 +9,15 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    attr::{Attr, Axis, Classes, Pad, Perm, Reduce, ReduceOne, Slice, Swap, Trailing},
+    attr::{
+        Attention, Attr, Axes, Axis, Classes, Diagonal, Groups, Pad, Perm, Reduce, ReduceOne,
+        Slice, Swap, Trailing,
+    },
     dtype::DType,
     emit::Emit,
     error::OpError,
     grad::{Grads, Vjp},
-    rules::{derive, grad as g, infer as ty},
+    rules::{activation, attention, derive, grad as g, infer as ty, normal, part, statistic},
     scalar::Scalar,
     shape::{Shape, Type},
     tape::ValueId,
@@ -43,6 +46,8 @@ pub enum OperandType {
 pub enum Arity {
     /// Exactly so many.
     Exactly(usize),
+    /// At least the first number, at most the second: the last ones may be left out.
+    Between(usize, usize),
     /// One or more.
     Variadic,
 }
@@ -69,6 +74,8 @@ pub enum Class {
 pub enum Grad {
     /// By this rule.
     Rule(fn(&mut Vjp<'_>) -> Result<Grads, OpError>),
+    /// By the expansion, which is computed again and walked backwards; every operand is kept for it.
+    Expansion,
     /// The result does not depend smoothly on the operands: gradients end here.
     Zero,
 }
@@ -193,8 +200,8 @@ macro_rules! ops {
     };
 }
 
-use Arity::{Exactly, Variadic};
-use Grad::{Rule, Zero};
+use Arity::{Between, Exactly, Variadic};
+use Grad::{Expansion as Through, Rule, Zero};
 use Meaning::Derived;
 
 #[rustfmt::skip]
@@ -328,6 +335,63 @@ derived {
     "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose);
     /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the classes gives zeros.
     "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot);
+
+    /// -1, 0 or 1 by the sign of x; 0 for NaN.
+    "sign"        = Sign,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(activation::sign);
+    /// Logarithm to base 2.
+    "log2"        = Log2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log2);
+    /// Logarithm to base 10.
+    "log10"       = Log10,       Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log10);
+    /// 2 to the x.
+    "exp2"        = Exp2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::exp2);
+    /// x * sigmoid(x) (Elfwing, Uchibe and Doya 2018).
+    "silu"        = Silu,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::silu);
+    /// log(1 + exp(x)), without overflow.
+    "softplus"    = Softplus,    Pointwise, Exactly(1), ty::float,      Rule(activation::softplus_grad), Derived(activation::softplus);
+    /// x where it is positive, x times a slope elsewhere: `leaky_relu x, slope` (Maas, Hannun and Ng 2013).
+    "leaky_relu"  = LeakyRelu,   Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::leaky_relu);
+    /// x where it is positive, `alpha * (exp(x) - 1)` elsewhere: `elu x, alpha` (Clevert, Unterthiner and Hochreiter 2016).
+    "elu"         = Elu,         Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::elu);
+    /// x, no smaller than a lower bound and then no larger than an upper one: `clamp x, low, high`; on a bound x keeps its gradient.
+    "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Through, Derived(activation::clamp);
+    /// x with elements zeroed at random and the others divided by 1 - p: `dropout x, p, seed` (Srivastava et al. 2014).
+    "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout);
+    /// The last two axes' elements on and below a diagonal (0 the main one, positive ones above it), 0 elsewhere.
+    "tril"        = Tril(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
+    /// The last two axes' elements on and above a diagonal (0 the main one, positive ones above it), 0 elsewhere.
+    "triu"        = Triu(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
+
+    /// Index of the first smallest element along an axis (the first NaN if there is one), as `i64`.
+    "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
+    /// Whether any element over axes is nonzero.
+    "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
+    /// Whether all elements over axes are nonzero.
+    "all"         = All(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::all);
+    /// Logarithm of the sum of exp(x) over axes, without overflow.
+    "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::mean,    Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp);
+    /// Variance over axes, the sum of squares divided by the count less a correction: `var x, correction`.
+    "var"         = Var(Reduce), Reduce,    Exactly(2), ty::var,        Rule(statistic::var_grad), Derived(statistic::var);
+    /// Euclidean norm over axes; its gradient at 0 is 0.
+    "norm"        = Norm(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(statistic::norm_grad), Derived(statistic::norm);
+    /// Division by the root mean square over the last dims, then scale: `rms_norm x, weight, eps` (Zhang and Sennrich 2019).
+    "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm);
+    /// Normalization of each of the groups the channels (axis 1) are cut into, then scale and shift by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
+    "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm);
+    /// Normalization of channels (axis 1) by given statistics, then scale and shift: `batch_norm x, mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
+    "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm);
+
+    /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]`, of which key and value may have fewer heads: `.. query, key, value, scale` or
+    /// `.., scale, mask`. A mask is `bool`, true where attention is paid, or added; rows that pay none give 0. `causal`: none to later positions (Vaswani et al. 2017).
+    "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Through, Derived(attention::expand);
+
+    /// The elements of some axes in reverse order.
+    "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip);
+    /// x with a strided range of one axis replaced: `slice_assign x, value`.
+    "slice_assign" = SliceAssign(Slice), Move, Exactly(2), part::infer_assign, Rule(part::assign_grad), Derived(part::assign);
+    /// A base with whole slices replaced at the positions of an index: `index_copy base, index, src`; what goes to one position twice is added up.
+    "index_copy"  = IndexCopy(Axis), Gather, Exactly(3), ty::index_add, Through,          Derived(part::index_copy);
+    /// A base with `src[..i..]` put at `index[..i..]` along an axis: `scatter base, index, src`; what goes to one position twice is added up.
+    "scatter"     = Scatter(Axis), Gather,  Exactly(3), ty::scatter_add, Through,         Derived(part::scatter);
 }
 }
 
@@ -401,12 +465,14 @@ pub fn infer(op: &Op, ins: &[OperandType]) -> Result<Type, OpError> {
     let spec = op.spec();
     let fits = match spec.arity {
         Exactly(n) => ins.len() == n,
+        Between(low, high) => (low..=high).contains(&ins.len()),
         Variadic => !ins.is_empty(),
     };
     if !fits {
         let wants = match spec.arity {
             Exactly(1) => "1 operand".to_owned(),
             Exactly(n) => format!("{n} operands"),
+            Between(low, high) => format!("{low} to {high} operands"),
             Variadic => "at least 1 operand".to_owned(),
         };
         return Err(OpError::new(format!("{}: takes {wants}, but got {}", spec.name, ins.len())));

@@ -258,6 +258,7 @@ impl Verifier {
             (Err(error), declared) => {
                 let fits = match instr.op.spec().arity {
                     Arity::Exactly(n) => instr.inputs.len() == n,
+                    Arity::Between(low, high) => (low..=high).contains(&instr.inputs.len()),
                     Arity::Variadic => !instr.inputs.is_empty(),
                 };
                 let kind = if fits { FaultKind::Type } else { FaultKind::Arity };

@@ -49,6 +49,7 @@ fn row(spec: &OpSpec) -> String {
     let attribute = if spec.attr.is_empty() { String::new() } else { format!("[{}]", spec.attr) };
     let arity = match spec.arity {
         Arity::Exactly(n) => n.to_string(),
+        Arity::Between(low, high) => format!("{low} to {high}"),
         Arity::Variadic => "1 or more".into(),
     };
     let meaning = match spec.meaning {
@@ -56,7 +57,7 @@ fn row(spec: &OpSpec) -> String {
         Meaning::Derived(_) => "derived",
     };
     let gradient = match spec.grad {
-        Grad::Rule(_) => "yes",
+        Grad::Rule(_) | Grad::Expansion => "yes",
         Grad::Zero => "none",
     };
     // `doc` holds the lines of a comment, each with its leading space.

@@ -383,6 +383,14 @@ impl Builder {
         self.primitive(op, ty, &ins)
     }
 
+    /// Gives a node made after the first `since` the names of dimensions its op was inferred to have.
+    fn rename(&mut self, v: ValueId, ty: Type, since: usize) {
+        let id = NodeId::of(v);
+        if id.index() >= since && self.graph.node(id).ty.same_layout(&ty) {
+            self.graph.dag[id.raw()].ty = ty;
+        }
+    }
+
     fn finish(self, outputs: &[NodeId], stage: Stage) -> Graph {
         compact(self.graph, outputs, stage)
     }
@@ -435,7 +443,10 @@ impl Emit for Builder {
             Meaning::Primitive => self.legalize(op, ty, &ins, &seen),
             Meaning::Derived(expansion) => {
                 let operands: SmallVec<[Operand; 3]> = ins.iter().map(|v| (*v).into()).collect();
-                expansion(self, &op, &operands)
+                let first = self.graph.len();
+                let result = expansion(self, &op, &operands)?;
+                self.rename(result, ty, first);
+                Ok(result)
             }
         }
     }

@@ -218,7 +218,14 @@ mod tests {
                 donated +=
                     segment(&piece, ty).map_or(0, |s| s.donated.iter().filter(|d| **d).count());
             }
-            assert_eq!(pieces.read, want);
+            // Names of dimensions are hints: a value handed through may have those of its operand.
+            let plain = |values: &BTreeMap<ValueId, HostTensor>| -> Vec<_> {
+                let one = |(id, v): (&ValueId, &HostTensor)| {
+                    (*id, v.ty().dtype, v.ty().shape.unnamed(), v.bytes().to_vec())
+                };
+                values.iter().map(one).collect()
+            };
+            assert_eq!(plain(&pieces.read), plain(&want));
         }
         assert!(donated > 20, "{donated}");
     }

@@ -2,12 +2,14 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
+use smallvec::SmallVec;
+
 use crate::{
     attr::{AxisSet, Keep, Perm},
     dtype::DType,
     emit::{Build, Emit, Emitted},
     error::OpError,
-    op::{Op, Operand, OperandType},
+    op::{Op, Operand, OperandType, infer},
     shape::{Dim, Shape, Type},
     tape::ValueId,
 };
@@ -17,12 +19,12 @@ pub(crate) const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
 /// Weight of the cubic term in the tanh approximation.
 pub(crate) const GELU_CUBIC: f64 = 0.044_715;
 
-fn misplaced(op: &Op) -> OpError {
+pub(super) fn misplaced(op: &Op) -> OpError {
     OpError::new(format!("{}: the op table names an expansion that does not fit it", op.name()))
 }
 
 /// The operand as a value; type rules have seen to it that it is one.
-fn value(op: &Op, ins: &[Operand], i: usize) -> Result<ValueId, OpError> {
+pub(super) fn value(op: &Op, ins: &[Operand], i: usize) -> Result<ValueId, OpError> {
     match ins.get(i) {
         Some(Operand::Value(v)) => Ok(*v),
         Some(Operand::Scalar(_)) | None => Err(misplaced(op)),
@@ -95,13 +97,34 @@ pub(crate) fn sigmoid(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// The operand in the dtype to compute in, and the dtype of the result: integers become the default float, halves are widened.
-fn float(e: &mut dyn Emit, x: Operand) -> Result<(ValueId, DType), OpError> {
+pub(super) fn float(e: &mut dyn Emit, x: Operand) -> Result<(ValueId, DType), OpError> {
     match (x, e.operand_type(x)) {
         (Operand::Value(v), OperandType::Tensor(t)) => {
             Ok((e.cast(v, wide(t.dtype))?, t.dtype.or_default_float()))
         }
         _ => Err(OpError::new("a derived op was given a literal for a tensor")),
     }
+}
+
+/// The tensors among the operands in the dtype to compute in, and the dtype of the result.
+pub(super) fn floats(
+    e: &mut dyn Emit,
+    op: &Op,
+    ins: &[Operand],
+) -> Result<(SmallVec<[Operand; 4]>, DType), OpError> {
+    let types: SmallVec<[OperandType; 4]> = ins.iter().map(|o| e.operand_type(*o)).collect();
+    let dtype = infer(op, &types)?.dtype;
+    let computed = if dtype.is_float() { wide(dtype) } else { dtype };
+    let cast = |(o, ty): (&Operand, &OperandType)| match (o, ty) {
+        (Operand::Value(v), OperandType::Tensor(_)) => e.cast(*v, computed).map(Operand::Value),
+        _ => Ok(*o),
+    };
+    Ok((ins.iter().zip(&types).map(cast).collect::<Result<_, _>>()?, dtype))
+}
+
+/// A literal as a value of a dtype: what arithmetic between literals alone is done on.
+pub(super) fn number(e: &mut dyn Emit, literal: Operand, dtype: DType) -> Emitted {
+    e.full(Type::scalar(dtype), literal)
 }
 
 pub(crate) fn relu(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {

@@ -14,15 +14,15 @@ use crate::{
     tape::ValueId,
 };
 
-type Out = Result<Grads, OpError>;
+pub(super) type Out = Result<Grads, OpError>;
 
 /// One gradient, for the only operand that has one.
-fn one(cx: &mut Vjp<'_>, f: impl FnOnce(&mut Vjp<'_>, ValueId) -> Emitted) -> Out {
+pub(super) fn one(cx: &mut Vjp<'_>, f: impl FnOnce(&mut Vjp<'_>, ValueId) -> Emitted) -> Out {
     operand(cx, 0, f).map(|g| smallvec![g])
 }
 
 /// Gradient of operand `i` if wanted, summed and cast back to the operand's type.
-fn operand(
+pub(super) fn operand(
     cx: &mut Vjp<'_>,
     i: usize,
     f: impl FnOnce(&mut Vjp<'_>, ValueId) -> Emitted,
@@ -279,9 +279,10 @@ pub(crate) fn cast(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| Ok(cx.grad))
 }
 
-fn axes(op: &Op) -> AxisSet {
+pub(super) fn axes(op: &Op) -> AxisSet {
     match op {
         Op::Sum(r) | Op::Max(r) | Op::Min(r) | Op::Mean(r) => r.axes,
+        Op::Var(r) | Op::LogSumExp(r) | Op::Norm(r) => r.axes,
         Op::Softmax(a) | Op::LogSoftmax(a) => AxisSet::from_iter([a.0 as usize]),
         _ => AxisSet::default(),
     }

@@ -13,15 +13,15 @@ use crate::{
     shape::{Dim, MAX_RANK, Shape, Type},
 };
 
-type Result<T> = std::result::Result<T, OpError>;
-type Dims = SmallVec<[Dim; MAX_RANK]>;
+pub(super) type Result<T> = std::result::Result<T, OpError>;
+pub(super) type Dims = SmallVec<[Dim; MAX_RANK]>;
 
 /// Operands as messages list them: `f32[2,3] and f32[4]`.
 fn list(ins: &[OperandType]) -> String {
     ins.iter().map(|t| t.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-fn tensor(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
+pub(super) fn tensor(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
     match ins[i] {
         OperandType::Tensor(t) => Ok(t),
         OperandType::Scalar(s) => Err(OpError::new(format!(
@@ -31,7 +31,7 @@ fn tensor(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
     }
 }
 
-fn literal(op: &Op, ins: &[OperandType], i: usize) -> Result<()> {
+pub(super) fn literal(op: &Op, ins: &[OperandType], i: usize) -> Result<()> {
     match ins[i] {
         OperandType::Tensor(t) if t.shape.rank() > 0 => Err(OpError::new(format!(
             "{}: operand {i} must be a literal or a zero-dimensional tensor, but is {t}",
@@ -42,7 +42,7 @@ fn literal(op: &Op, ins: &[OperandType], i: usize) -> Result<()> {
 }
 
 /// Common shape of pointwise operands; at least one must be a tensor.
-fn broadcast(op: &Op, ins: &[OperandType]) -> Result<Shape> {
+pub(super) fn broadcast(op: &Op, ins: &[OperandType]) -> Result<Shape> {
     let mut shape: Option<Shape> = None;
     for operand in ins {
         let OperandType::Tensor(t) = operand else { continue };
@@ -101,11 +101,11 @@ pub(crate) fn cast(op: &Op, ins: &[OperandType]) -> Result<Type> {
 }
 
 /// Reached only if a row names the rule of an op with another attribute; the table test would find it first.
-fn misplaced(op: &Op) -> OpError {
+pub(super) fn misplaced(op: &Op) -> OpError {
     OpError::new(format!("{}: the op table names a rule that does not fit it", op.name()))
 }
 
-fn reduced(op: &Op, t: &Type, axes: AxisSet, keep: Keep) -> Result<Shape> {
+pub(super) fn reduced(op: &Op, t: &Type, axes: AxisSet, keep: Keep) -> Result<Shape> {
     if let Some(axis) = axes.iter().find(|&a| a >= t.shape.rank()) {
         return Err(OpError::new(format!("{}: axis {axis} is out of range for {t}", op.name())));
     }
@@ -118,7 +118,16 @@ fn reduced(op: &Op, t: &Type, axes: AxisSet, keep: Keep) -> Result<Shape> {
 }
 
 fn reduce(op: &Op, ins: &[OperandType]) -> Result<(Type, Shape, AxisSet)> {
-    let (Op::Sum(r) | Op::Max(r) | Op::Min(r) | Op::Mean(r)) = op else {
+    let (Op::Sum(r)
+    | Op::Max(r)
+    | Op::Min(r)
+    | Op::Mean(r)
+    | Op::Any(r)
+    | Op::All(r)
+    | Op::Var(r)
+    | Op::LogSumExp(r)
+    | Op::Norm(r)) = op
+    else {
         return Err(misplaced(op));
     };
     let t = tensor(op, ins, 0)?;
@@ -133,11 +142,20 @@ pub(crate) fn sum(op: &Op, ins: &[OperandType]) -> Result<Type> {
 pub(crate) fn mean(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (t, shape, _) = reduce(op, ins)?;
     if !t.dtype.is_float() {
-        return Err(
-            OpError::new(format!("mean: takes floats, but got {t}")).hint("cast to f32 first")
-        );
+        return Err(OpError::new(format!("{}: takes floats, but got {t}", op.name()))
+            .hint("cast to f32 first"));
     }
     Ok(Type::new(t.dtype, shape))
+}
+
+pub(crate) fn var(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    literal(op, ins, 1)?;
+    mean(op, ins)
+}
+
+pub(crate) fn truth(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let (_, shape, _) = reduce(op, ins)?;
+    Ok(Type::new(DType::Bool, shape))
 }
 
 pub(crate) fn extremum(op: &Op, ins: &[OperandType]) -> Result<Type> {
@@ -158,7 +176,7 @@ fn nonempty(op: &Op, t: &Type, axes: AxisSet) -> Result<()> {
 }
 
 pub(crate) fn argmax(op: &Op, ins: &[OperandType]) -> Result<Type> {
-    let Op::Argmax(r) = op else { return Err(misplaced(op)) };
+    let (Op::Argmax(r) | Op::Argmin(r)) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
     let axes = AxisSet::from_iter([r.axis as usize]);
     let shape = reduced(op, &t, axes, r.keep)?;
@@ -255,7 +273,7 @@ pub(crate) fn slice(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, replace(&t.shape, axis, dim(t.shape.dim(axis)))?))
 }
 
-fn replace(shape: &Shape, axis: usize, dim: Dim) -> Result<Shape> {
+pub(super) fn replace(shape: &Shape, axis: usize, dim: Dim) -> Result<Shape> {
     Shape::collect(shape.dims().enumerate().map(|(i, d)| if i == axis { dim } else { d }))
 }
 
@@ -293,7 +311,7 @@ pub(crate) fn pad(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, replace(&t.shape, axis, Dim::new(size))?))
 }
 
-fn index(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
+pub(super) fn index(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
     let t = tensor(op, ins, i)?;
     if t.dtype.category() == Category::Int {
         return Ok(t);
@@ -344,15 +362,18 @@ fn not_bool(op: &Op, t: &Type) -> Result<()> {
 }
 
 pub(crate) fn scatter_add(op: &Op, ins: &[OperandType]) -> Result<Type> {
-    let Op::ScatterAdd(axis) = op else { return Err(misplaced(op)) };
+    let (Op::ScatterAdd(axis) | Op::Scatter(axis)) = op else { return Err(misplaced(op)) };
     let (base, i, src) = (tensor(op, ins, 0)?, index(op, ins, 1)?, tensor(op, ins, 2)?);
-    let axis = base.shape.axis("scatter_add", axis.0.into())?;
+    let axis = base.shape.axis(op.name(), axis.0.into())?;
     within(op, &i, &base, axis)?;
     same_dtype(op, &base, &src)?;
-    not_bool(op, &base)?;
+    if matches!(op, Op::ScatterAdd(_)) {
+        not_bool(op, &base)?;
+    }
     if !i.shape.same_sizes(&src.shape) {
         return Err(OpError::new(format!(
-            "scatter_add: index {i} and source {src} differ in shape"
+            "{}: index {i} and source {src} differ in shape",
+            op.name()
         )));
     }
     Ok(base)
@@ -372,14 +393,17 @@ pub(crate) fn index_select(op: &Op, ins: &[OperandType]) -> Result<Type> {
 }
 
 pub(crate) fn index_add(op: &Op, ins: &[OperandType]) -> Result<Type> {
-    let Op::IndexAdd(axis) = op else { return Err(misplaced(op)) };
+    let (Op::IndexAdd(axis) | Op::IndexCopy(axis)) = op else { return Err(misplaced(op)) };
     let (base, i, src) = (tensor(op, ins, 0)?, index(op, ins, 1)?, tensor(op, ins, 2)?);
-    let axis = base.shape.axis("index_add", axis.0.into())?;
+    let axis = base.shape.axis(op.name(), axis.0.into())?;
     same_dtype(op, &base, &src)?;
-    not_bool(op, &base)?;
+    if matches!(op, Op::IndexAdd(_)) {
+        not_bool(op, &base)?;
+    }
     if !selected(&base.shape, &i.shape, axis)?.same_sizes(&src.shape) {
         return Err(OpError::new(format!(
-            "index_add: source {src} does not fit base {base} and index {i} along axis {axis}"
+            "{}: source {src} does not fit base {base} and index {i} along axis {axis}",
+            op.name()
         )));
     }
     Ok(base)

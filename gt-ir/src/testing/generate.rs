@@ -242,11 +242,17 @@ fn jumps(op: &Op, types: &[OperandType]) -> bool {
             | OpKind::Gt
             | OpKind::Ge
             | OpKind::Le
-            | OpKind::Argmax => true,
+            | OpKind::Argmax
+            | OpKind::Argmin
+            | OpKind::Any
+            | OpKind::All
+            | OpKind::Sign
+            // A variance about zero decides.
+            | OpKind::BatchNorm => true,
             OpKind::LogicalAnd | OpKind::LogicalOr | OpKind::LogicalXor | OpKind::LogicalNot => {
                 true
             }
-            OpKind::Pow | OpKind::Div | OpKind::Log | OpKind::Sqrt | OpKind::Rsqrt => true, // A zero or a sign decides.
+            OpKind::Pow | OpKind::Div | OpKind::Log | OpKind::Sqrt | OpKind::Rsqrt | OpKind::Log2 | OpKind::Log10 => true, // A zero or a sign decides.
             OpKind::Cast => matches!(op, Op::Cast(to) if !to.is_float()),
             _ => false,
         }

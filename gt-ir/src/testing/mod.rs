@@ -13,6 +13,7 @@
 //! configurations give equal tapes; every op of the table occurs. It is no part of the public API.
 
 mod data;
+mod derived;
 mod generate;
 mod propose;
 mod source;

@@ -3,7 +3,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::generate::{Generator, Known};
+use super::{
+    derived,
+    generate::{Generator, Known},
+};
 use crate::{
     attr::{Axis, AxisSet, Classes, Keep, Pad, Perm, Reduce, ReduceOne, Slice, Swap, Trailing},
     dtype::DType,
@@ -13,8 +16,8 @@ use crate::{
     tape::ValueId,
 };
 
-type Inputs = SmallVec<[Operand; 4]>;
-type Proposal = Option<(Op, Inputs)>;
+pub(super) type Inputs = SmallVec<[Operand; 4]>;
+pub(super) type Proposal = Option<(Op, Inputs)>;
 
 /// An instruction that probably fits; the type rule has the last word. `None` when there is nothing to apply it to.
 #[expect(clippy::too_many_lines, reason = "an arm for each op that needs more than operands")]
@@ -25,7 +28,7 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         match kind.spec().arity {
             Arity::Exactly(1) => return unary(g, op),
             Arity::Exactly(2) => return binary(g, op),
-            Arity::Exactly(_) | Arity::Variadic => (),
+            Arity::Exactly(_) | Arity::Between(..) | Arity::Variadic => (),
         }
     }
     match kind {
@@ -89,19 +92,20 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let index = index_within(g, &x.ty.shape, axis)?;
             Some((Op::Gather(Axis(axis)), smallvec![x.id.into(), index.into()]))
         }
-        OpKind::ScatterAdd => {
+        OpKind::ScatterAdd | OpKind::Scatter => {
             let (x, axis) = axis(g)?;
             let index = index_within(g, &x.ty.shape, axis)?;
             let shape = g.find(|known| known.id == index)?.ty.shape;
             let src = like(g, Type::new(x.ty.dtype, shape));
-            Some((Op::ScatterAdd(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
+            let op = if kind == OpKind::Scatter { Op::Scatter } else { Op::ScatterAdd };
+            Some((op(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
         }
         OpKind::IndexSelect => {
             let (x, axis) = axis(g)?;
             let index = index(g, &[], x.ty.shape.sizes()[usize::from(axis)])?;
             Some((Op::IndexSelect(Axis(axis)), smallvec![x.id.into(), index.into()]))
         }
-        OpKind::IndexAdd => {
+        OpKind::IndexAdd | OpKind::IndexCopy => {
             let (x, axis) = axis(g)?;
             let at = usize::from(axis);
             let index = index(g, &[], x.ty.shape.sizes()[at])?;
@@ -111,7 +115,8 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let src =
                 Shape::from_dims(&dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
             let src = like(g, Type::new(x.ty.dtype, src));
-            Some((Op::IndexAdd(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
+            let op = if kind == OpKind::IndexCopy { Op::IndexCopy } else { Op::IndexAdd };
+            Some((op(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
         }
         OpKind::OneHot => {
             let x = g.find(|known| known.ty.dtype.is_int())?;
@@ -145,24 +150,24 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         OpKind::Softmax => axis(g).map(|(x, axis)| (Op::Softmax(Axis(axis)), one(x))),
         OpKind::LogSoftmax => axis(g).map(|(x, axis)| (Op::LogSoftmax(Axis(axis)), one(x))),
         OpKind::LayerNorm => layer_norm(g),
-        _ => None,
+        _ => derived::propose(g, kind),
     }
 }
 
-fn one(x: Known) -> Inputs {
+pub(super) fn one(x: Known) -> Inputs {
     smallvec![x.id.into()]
 }
 
-fn any(g: &mut Generator<'_, '_>) -> Option<Known> {
+pub(super) fn any(g: &mut Generator<'_, '_>) -> Option<Known> {
     g.find(|_| true)
 }
 
-fn unary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
+pub(super) fn unary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
     any(g).map(|x| (op, one(x)))
 }
 
 /// A value with at least one axis, and one of its axes.
-fn axis(g: &mut Generator<'_, '_>) -> Option<(Known, u8)> {
+pub(super) fn axis(g: &mut Generator<'_, '_>) -> Option<(Known, u8)> {
     let x = g.find(|known| known.ty.shape.rank() > 0)?;
     Some((x, g.below(x.ty.shape.rank()) as u8))
 }
@@ -186,7 +191,7 @@ fn select(g: &mut Generator<'_, '_>) -> Proposal {
 }
 
 /// Something that broadcasts with `shape`: a literal (unless a dtype is asked for), a live value, or a new input.
-fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Operand {
+pub(super) fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Operand {
     if dtype.is_none() && g.chance(1, 4) {
         return g.scalar().into();
     }
@@ -208,14 +213,14 @@ fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Op
 }
 
 /// A live value of this type, or a new input.
-fn like(g: &mut Generator<'_, '_>, ty: Type) -> ValueId {
+pub(super) fn like(g: &mut Generator<'_, '_>, ty: Type) -> ValueId {
     match g.find(|known| known.ty.same_layout(&ty)) {
         Some(known) if g.chance(1, 2) => known.id,
         _ => g.input(ty),
     }
 }
 
-fn reduce(g: &mut Generator<'_, '_>, op: fn(Reduce) -> Op) -> Proposal {
+pub(super) fn reduce(g: &mut Generator<'_, '_>, op: fn(Reduce) -> Op) -> Proposal {
     let x = any(g)?;
     let axes: AxisSet = (0..x.ty.shape.rank()).filter(|_| g.chance(1, 2)).collect();
     let keep = if g.chance(1, 3) { Keep::Yes } else { Keep::No };
@@ -299,7 +304,7 @@ fn cat(g: &mut Generator<'_, '_>) -> Proposal {
 }
 
 /// An index as large as `shape` or smaller, with any size along `axis`, into an axis of its size.
-fn index_within(g: &mut Generator<'_, '_>, shape: &Shape, axis: u8) -> Option<ValueId> {
+pub(super) fn index_within(g: &mut Generator<'_, '_>, shape: &Shape, axis: u8) -> Option<ValueId> {
     let at = usize::from(axis);
     let dims: Vec<Dim> = shape.dims().collect();
     let dims: Vec<Dim> = dims
@@ -315,7 +320,7 @@ fn index_within(g: &mut Generator<'_, '_>, shape: &Shape, axis: u8) -> Option<Va
 }
 
 /// An index tensor of these dims (random ones when there are none), of numbers below `size`.
-fn index(g: &mut Generator<'_, '_>, dims: &[Dim], size: usize) -> Option<ValueId> {
+pub(super) fn index(g: &mut Generator<'_, '_>, dims: &[Dim], size: usize) -> Option<ValueId> {
     let dtype = [DType::I64, DType::I64, DType::I32][g.below(3)];
     let ty = if dims.is_empty() {
         g.ty(Some(dtype))

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use gt_ir::grad::{Vjp, vjp};
+use gt_ir::op::Grad;
 use gt_ir::{Emit, Op, OpError, OpKind, Operand, OperandType, Type, ValueId, infer};
 use smallvec::SmallVec;
 
@@ -50,6 +51,10 @@ impl Needs {
 
 /// What the rule of `op` reads when the gradients of the tracked operands are wanted.
 pub(crate) fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> Needs {
+    if matches!(op.spec().grad, Grad::Expansion) {
+        // The expansion reads the operands; which of them may depend on shapes, so that none is left out.
+        return Needs::Many { inputs: vec![true; args.len()], output: false };
+    }
     if args.len() > MAX_INPUTS {
         let (inputs, output) = probe(op, args, held, output);
         return Needs::Many { inputs, output };

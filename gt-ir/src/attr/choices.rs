@@ -1,0 +1,85 @@
+//! Attributes of single ops: diagonals, sets of axes, groups, kinds of attention. Their text forms are as strict as those of the others.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Attr, AxisSet, numbers, print_list};
+
+/// A diagonal of a matrix: `0` the main one, positive ones above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Diagonal(pub i64);
+
+/// Some axes: `0,2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Axes(pub AxisSet);
+
+/// Number of groups that channels are cut into: `4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Groups(pub u64);
+
+/// Where attention may be paid: `full` or `causal`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum Attention {
+    /// To all positions.
+    #[default]
+    Full,
+    /// To no position after one's own.
+    Causal,
+}
+
+impl Attr for Diagonal {
+    const SYNTAX: &'static str = "diagonal";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+    fn parse(s: &str) -> Option<Self> {
+        match numbers::<i64>(s)?.as_slice() {
+            [n] => Some(Diagonal(*n)),
+            _ => None,
+        }
+    }
+}
+
+impl Attr for Axes {
+    const SYNTAX: &'static str = "axis,..";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_list(f, self.0.iter())
+    }
+    fn parse(s: &str) -> Option<Self> {
+        let mut axes = AxisSet::default();
+        if !s.is_empty() && !numbers::<usize>(s)?.iter().all(|&a| axes.insert(a)) {
+            return None;
+        }
+        Some(Axes(axes))
+    }
+}
+
+impl Attr for Groups {
+    const SYNTAX: &'static str = "groups";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+    fn parse(s: &str) -> Option<Self> {
+        super::exactly(s).map(|[n]| Groups(n))
+    }
+}
+
+impl Attr for Attention {
+    const SYNTAX: &'static str = "full or causal";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Attention::Full => "full",
+            Attention::Causal => "causal",
+        })
+    }
+    fn parse(s: &str) -> Option<Self> {
+        match s {
+            "full" => Some(Attention::Full),
+            "causal" => Some(Attention::Causal),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Parts of tensors: triangles, reversed axes, and replacing a range or indexed slices without changing the original.
+
+use smallvec::smallvec;
+
+use super::{
+    derive::{misplaced, value},
+    grad::{Out, one, operand},
+    infer::{Result, tensor},
+    statistic::{along, ruler},
+};
+use crate::{
+    attr::{Axis, Pad, Slice},
+    dtype::DType,
+    emit::{Build, Emit, Emitted},
+    error::OpError,
+    grad::Vjp,
+    op::{Op, Operand, OperandType},
+    shape::{Shape, Type},
+    tape::ValueId,
+};
+
+pub(crate) fn infer_triangle(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let x = tensor(op, ins, 0)?;
+    if x.shape.rank() >= 2 {
+        return Ok(x);
+    }
+    Err(OpError::new(format!("{}: takes matrices, but got {x}", op.name())))
+}
+
+pub(crate) fn triangle(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let x = value(op, ins, 0)?;
+    let shape = e.ty(x).shape;
+    let rank = shape.rank();
+    let matrix = Shape::collect(shape.dims().skip(rank - 2))?;
+    let (row, column) = (ruler(e, &matrix, 0)?, ruler(e, &matrix, 1)?);
+    let above = e.sub(column, row)?;
+    let kept = match *op {
+        Op::Tril(k) => e.le(above, k.0)?,
+        Op::Triu(k) => e.ge(above, k.0)?,
+        _ => return Err(misplaced(op)),
+    };
+    // `false` promotes to no other dtype.
+    e.select(kept, x, false)
+}
+
+pub(crate) fn infer_flip(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let Op::Flip(axes) = op else { return Err(misplaced(op)) };
+    let x = tensor(op, ins, 0)?;
+    match axes.0.iter().find(|&a| a >= x.shape.rank()) {
+        Some(axis) => Err(OpError::new(format!("flip: axis {axis} is out of range for {x}"))),
+        None => Ok(x),
+    }
+}
+
+pub(crate) fn flip(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let Op::Flip(axes) = op else { return Err(misplaced(op)) };
+    let mut x = value(op, ins, 0)?;
+    let shape = e.ty(x).shape;
+    for axis in axes.0.iter() {
+        let line = Shape::from_dims(&[shape.dim(axis)])?;
+        let up = e.emit(Op::Iota(Type::new(DType::I64, line)), &[])?;
+        let down = e.sub(shape.sizes()[axis] as i64 - 1, up)?;
+        x = e.emit(Op::IndexSelect(Axis(axis as u8)), &[x.into(), down.into()])?;
+    }
+    Ok(x)
+}
+
+pub(crate) fn flip_grad(cx: &mut Vjp<'_>) -> Out {
+    one(cx, |cx, _| cx.e.emit(*cx.op, &[cx.grad.into()]))
+}
+
+pub(crate) fn infer_assign(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let Op::SliceAssign(s) = op else { return Err(misplaced(op)) };
+    let (x, v) = (tensor(op, ins, 0)?, tensor(op, ins, 1)?);
+    let part = super::infer::slice(&Op::Slice(*s), &ins[..1])?;
+    if part.shape.same_sizes(&v.shape) && v.dtype == x.dtype {
+        return Ok(x);
+    }
+    Err(OpError::new(format!("slice_assign: value {v} does not fit the part {part} of {x}"))
+        .hint("cast and expand it to the type of the part"))
+}
+
+pub(crate) fn assign(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let Op::SliceAssign(s) = *op else { return Err(misplaced(op)) };
+    let (x, v) = (value(op, ins, 0)?, value(op, ins, 1)?);
+    let ty = e.ty(x);
+    let size = ty.shape.sizes()[usize::from(s.axis)] as u64;
+    match s.len() {
+        0 => Ok(x),
+        // The whole axis: only the names of dimensions are still those of x.
+        n if n == size => e.reshape(v, ty.shape),
+        _ if s.step == 1 => joined(e, x, v, s, size),
+        _ => interleaved(e, x, v, s, size),
+    }
+}
+
+/// What comes before, the value, what comes after.
+fn joined(e: &mut dyn Emit, x: ValueId, v: ValueId, s: Slice, size: u64) -> Emitted {
+    let shape = e.ty(x).shape;
+    let mut parts: Vec<Operand> = Vec::new();
+    if s.start > 0 {
+        parts.push(e.slice(x, Slice { start: 0, stop: s.start, ..s })?.into());
+    }
+    parts.push(v.into());
+    if s.stop < size {
+        parts.push(e.slice(x, Slice { start: s.stop, stop: size, ..s })?.into());
+    }
+    let y = e.emit(Op::Cat(Axis(s.axis)), &parts)?;
+    e.reshape(y, shape)
+}
+
+/// The value spread over the axis, selected where it lies.
+fn interleaved(e: &mut dyn Emit, x: ValueId, v: ValueId, s: Slice, size: u64) -> Emitted {
+    let shape = e.ty(x).shape;
+    let last = s.start + (s.len() - 1) * s.step;
+    let pad = Pad { axis: s.axis, lo: s.start, hi: size - last - 1, interior: s.step - 1 };
+    let spread = e.pad(v, pad)?;
+    let line = Type::new(DType::Bool, Shape::new(&[s.len() as usize])?);
+    let here = e.full(line, true)?;
+    let here = e.pad(here, Pad { axis: 0, ..pad })?;
+    let here = along(e, here, &shape, usize::from(s.axis))?;
+    let y = e.select(here, spread, x)?;
+    e.reshape(y, shape)
+}
+
+/// By x: g without the part; by the value: the part of g.
+pub(crate) fn assign_grad(cx: &mut Vjp<'_>) -> Out {
+    let Op::SliceAssign(s) = *cx.op else { return Err(misplaced(cx.op)) };
+    let value = cx.ty(1)?;
+    let gx = operand(cx, 0, |cx, _| {
+        let nothing = cx.e.full(value, 0)?;
+        cx.e.emit(*cx.op, &[cx.grad.into(), nothing.into()])
+    })?;
+    let gv = operand(cx, 1, |cx, _| cx.e.slice(cx.grad, s))?;
+    Ok(smallvec![gx, gv])
+}
+
+/// A dtype that can be added into, for a value that is only moved.
+fn addable(dtype: DType) -> DType {
+    if dtype == DType::Bool { DType::U8 } else { dtype }
+}
+
+pub(crate) fn index_copy(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let Op::IndexCopy(axis) = *op else { return Err(misplaced(op)) };
+    let (base, index, src) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
+    let (ty, at) = (e.ty(base), usize::from(axis.0));
+    let line = Type::new(DType::I64, Shape::from_dims(&[ty.shape.dim(at)])?);
+    let ones = e.full(e.ty(index).with_dtype(DType::I64), 1)?;
+    let hits = put(e, Op::IndexAdd(Axis(0)), line, index, ones)?;
+    let hit = e.gt(hits, 0)?;
+    let hit = along(e, hit, &ty.shape, at)?;
+    let placed = put(e, Op::IndexAdd(axis), ty, index, src)?;
+    e.select(hit, placed, base)
+}
+
+pub(crate) fn scatter(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let Op::Scatter(axis) = *op else { return Err(misplaced(op)) };
+    let (base, index, src) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
+    let ty = e.ty(base);
+    let ones = e.full(e.ty(index).with_dtype(DType::I64), 1)?;
+    let hits = put(e, Op::ScatterAdd(axis), ty.with_dtype(DType::I64), index, ones)?;
+    let hit = e.gt(hits, 0)?;
+    let placed = put(e, Op::ScatterAdd(axis), ty, index, src)?;
+    e.select(hit, placed, base)
+}
+
+/// Values added into zeros of a type, in that type.
+fn put(e: &mut dyn Emit, op: Op, ty: Type, index: ValueId, src: ValueId) -> Emitted {
+    let dtype = addable(ty.dtype);
+    let zeros = e.full(ty.with_dtype(dtype), 0)?;
+    let src = e.cast(src, dtype)?;
+    let placed = e.emit(op, &[zeros.into(), index.into(), src.into()])?;
+    e.cast(placed, ty.dtype)
+}

@@ -1,0 +1,151 @@
+//! Operands and attributes for instructions of derived kinds that more is needed for than a tensor or two.
+
+use smallvec::smallvec;
+
+use super::{
+    generate::{Generator, Known},
+    propose::{Inputs, Proposal, any, axis, like, one, partner, reduce},
+};
+use crate::{
+    attr::{Attention, Axes, Diagonal, Groups, Keep, ReduceOne, Slice, Trailing},
+    dtype::DType,
+    op::{Op, OpKind, Operand},
+    scalar::Scalar,
+    shape::{Dim, Shape, Type},
+};
+
+pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
+    match kind {
+        OpKind::Clamp => clamp(g),
+        OpKind::Dropout => dropout(g),
+        OpKind::Tril => triangle(g, Op::Tril),
+        OpKind::Triu => triangle(g, Op::Triu),
+        OpKind::Argmin => {
+            let (x, axis) = axis(g)?;
+            let keep = if g.chance(1, 2) { Keep::Yes } else { Keep::No };
+            Some((Op::Argmin(ReduceOne { axis, keep }), one(x)))
+        }
+        OpKind::Any => reduce(g, Op::Any),
+        OpKind::All => reduce(g, Op::All),
+        OpKind::LogSumExp => reduce(g, Op::LogSumExp),
+        OpKind::Norm => reduce(g, Op::Norm),
+        OpKind::Var => {
+            let (op, mut inputs) = reduce(g, Op::Var)?;
+            inputs.push(Scalar::I64(g.below(2) as i64).into());
+            Some((op, inputs))
+        }
+        OpKind::RmsNorm => rms_norm(g),
+        OpKind::GroupNorm => group_norm(g),
+        OpKind::BatchNorm => batch_norm(g),
+        OpKind::ScaledDotProductAttention => attention(g),
+        OpKind::Flip => {
+            let x = any(g)?;
+            let axes = (0..x.ty.shape.rank()).filter(|_| g.chance(1, 2)).collect();
+            Some((Op::Flip(Axes(axes)), one(x)))
+        }
+        OpKind::SliceAssign => assign(g),
+        _ => None,
+    }
+}
+
+fn float(g: &mut Generator<'_, '_>, rank: usize) -> Option<Known> {
+    g.find(|known| known.ty.shape.rank() >= rank && known.ty.dtype.is_float())
+}
+
+/// New dims of a float type, within the limits.
+fn floats(g: &Generator<'_, '_>, dtype: DType, dims: &[Dim]) -> Option<Type> {
+    let shape = Shape::from_dims(dims).ok().filter(|shape| shape.numel() <= g.config.max_numel)?;
+    Some(Type::new(dtype, shape))
+}
+
+fn clamp(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = any(g)?;
+    let (low, high) = (partner(g, &x.ty.shape, None), partner(g, &x.ty.shape, None));
+    Some((Op::Clamp, smallvec![x.id.into(), low, high]))
+}
+
+fn dropout(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 0)?;
+    let p = Scalar::F64([0.0, 0.25, 0.5][g.below(3)]);
+    Some((Op::Dropout, smallvec![x.id.into(), p.into(), g.seed().into()]))
+}
+
+fn triangle(g: &mut Generator<'_, '_>, op: fn(Diagonal) -> Op) -> Proposal {
+    let x = g.find(|known| known.ty.shape.rank() >= 2)?;
+    Some((op(Diagonal(g.below(9) as i64 - 4)), one(x)))
+}
+
+fn rms_norm(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 1)?;
+    let rank = x.ty.shape.rank();
+    let n = 1 + g.below(rank);
+    let dims: Vec<Dim> = x.ty.shape.dims().skip(rank - n).collect();
+    let ty = floats(g, x.ty.dtype, &dims)?;
+    let weight = like(g, ty);
+    let inputs = smallvec![x.id.into(), weight.into(), Scalar::F64(0.01).into()];
+    Some((Op::RmsNorm(Trailing(n as u8)), inputs))
+}
+
+/// Vectors over the channels of x.
+fn channels(g: &mut Generator<'_, '_>, x: &Known, n: usize) -> Option<Inputs> {
+    let ty = floats(g, x.ty.dtype, &[x.ty.shape.dim(1)])?;
+    Some((0..n).map(|_| like(g, ty).into()).collect())
+}
+
+fn group_norm(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 2)?;
+    let channels_of_x = x.ty.shape.sizes()[1];
+    let whole: Vec<usize> = (1..=channels_of_x).filter(|n| channels_of_x % n == 0).collect();
+    let groups = *whole.get(g.below(whole.len()))?;
+    let mut inputs = one(x);
+    inputs.extend(channels(g, &x, 2)?);
+    inputs.push(Scalar::F64(0.01).into());
+    Some((Op::GroupNorm(Groups(groups as u64)), inputs))
+}
+
+fn batch_norm(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 2)?;
+    let mut inputs = one(x);
+    inputs.extend(channels(g, &x, 4)?);
+    inputs.push(Scalar::F64(0.01).into());
+    Some((Op::BatchNorm, inputs))
+}
+
+/// Key and value for a query, which may share heads; a mask half of the time.
+fn attention(g: &mut Generator<'_, '_>) -> Proposal {
+    let q = float(g, 2)?;
+    let rank = q.ty.shape.rank();
+    let mut dims: Vec<Dim> = q.ty.shape.dims().collect();
+    let length = dims[rank - 2];
+    if rank > 2 && g.chance(1, 3) {
+        dims[rank - 3] = Dim::new(1);
+    }
+    dims[rank - 2] = g.dim();
+    let key_type = floats(g, q.ty.dtype, &dims)?;
+    let key = like(g, key_type);
+    dims[rank - 1] = g.dim();
+    let value_type = floats(g, q.ty.dtype, &dims)?;
+    let value = like(g, value_type);
+    let kind = if g.chance(1, 2) { Attention::Causal } else { Attention::Full };
+    let mut inputs: Inputs =
+        smallvec![q.id.into(), key.into(), value.into(), Operand::from(Scalar::F64(0.25))];
+    if g.chance(1, 2) {
+        let dtype = if g.chance(1, 2) { DType::Bool } else { q.ty.dtype };
+        let ty = floats(g, dtype, &[length, dims[rank - 2]])?;
+        inputs.push(like(g, ty).into());
+    }
+    Some((Op::ScaledDotProductAttention(kind), inputs))
+}
+
+fn assign(g: &mut Generator<'_, '_>) -> Proposal {
+    let (x, axis) = axis(g)?;
+    let at = usize::from(axis);
+    let size = x.ty.shape.sizes()[at];
+    let start = g.below(size + 1);
+    let stop = start + g.below(size - start + 1);
+    let slice = Slice { axis, start: start as u64, stop: stop as u64, step: 1 + g.below(3) as u64 };
+    let mut dims: Vec<Dim> = x.ty.shape.dims().collect();
+    dims[at] = Dim::new(slice.len() as usize);
+    let value = like(g, Type::new(x.ty.dtype, Shape::from_dims(&dims).ok()?));
+    Some((Op::SliceAssign(slice), smallvec![x.id.into(), value.into()]))
+}
