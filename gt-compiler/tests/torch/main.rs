@@ -3,6 +3,7 @@
 
 mod forward;
 mod grad;
+mod later;
 mod ops;
 mod own;
 mod random;

@@ -10,7 +10,9 @@ use gt_ir::{
 };
 use tch::{Device, Kind, TchError, Tensor};
 
-type Made = Result<Tensor, TchError>;
+use crate::later;
+
+pub(crate) type Made = Result<Tensor, TchError>;
 
 /// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT takes.
 #[expect(clippy::too_many_lines, reason = "a line for each row")]
@@ -106,6 +108,34 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
             }
             index.f_one_hot(n.0 as i64)?
         }
+        Op::Sign
+        | Op::Silu
+        | Op::Softplus
+        | Op::LeakyRelu
+        | Op::Elu
+        | Op::Clamp
+        | Op::Dropout
+        | Op::Log2
+        | Op::Log10
+        | Op::Exp2
+        | Op::Tril(_)
+        | Op::Triu(_)
+        | Op::Argmin(_)
+        | Op::Any(_)
+        | Op::All(_)
+        | Op::LogSumExp(_)
+        | Op::Var(_)
+        | Op::Norm(_)
+        | Op::RmsNorm(_)
+        | Op::GroupNorm(_)
+        | Op::BatchNorm
+        | Op::ScaledDotProductAttention(_)
+        | Op::Flip(_)
+        | Op::SliceAssign(_)
+        | Op::IndexCopy(_)
+        | Op::Scatter(_) => {
+            return later::own(op, args, &tensors, ty);
+        }
         Op::Iota(_) | Op::Rand(_) | Op::Randn(_) | Op::Randint(_) | Op::Full(_) | Op::Arange(_) => {
             return source(op, args, ty);
         }
@@ -167,18 +197,18 @@ fn tensor(arg: &Arg<'_>, all: &[Arg<'_>]) -> Tensor {
     literal(scalar, dtype, Device::Cpu).unwrap()
 }
 
-fn given(args: &[Arg<'_>], i: usize) -> Scalar {
+pub(crate) fn given(args: &[Arg<'_>], i: usize) -> Scalar {
     match args[i] {
         Arg::Scalar(scalar) => scalar,
         Arg::Tensor(tensor) => Scalar::F64(tensor.double_value(&[])),
     }
 }
 
-fn narrow(x: &Tensor) -> bool {
+pub(crate) fn narrow(x: &Tensor) -> bool {
     matches!(x.kind(), Kind::Half | Kind::BFloat16)
 }
 
-fn finite(x: &Tensor) -> Result<bool, TchError> {
+pub(crate) fn finite(x: &Tensor) -> Result<bool, TchError> {
     Ok(x.f_isfinite()?.f_all()?.f_int64_value(&[])? == 1)
 }
 
@@ -197,15 +227,15 @@ fn fits(x: &Tensor, to: DType) -> bool {
 }
 
 /// libtorch compares no bools.
-fn number(x: &Tensor) -> Made {
+pub(crate) fn number(x: &Tensor) -> Made {
     if x.f_kind()? == Kind::Bool { x.f_to_kind(Kind::Uint8) } else { x.f_alias() }
 }
 
-fn index(x: &Tensor) -> Made {
+pub(crate) fn index(x: &Tensor) -> Made {
     x.f_to_kind(Kind::Int64)
 }
 
-fn at(axis: Axis, index: &Tensor) -> Result<Vec<Option<Tensor>>, TchError> {
+pub(crate) fn at(axis: Axis, index: &Tensor) -> Result<Vec<Option<Tensor>>, TchError> {
     let mut indices: Vec<Option<Tensor>> = (0..axis.0).map(|_| None).collect();
     indices.push(Some(self::index(index)?));
     Ok(indices)
@@ -238,11 +268,11 @@ fn padded(x: &Tensor, args: &[Arg<'_>], pad: Pad, ty: &Type) -> Made {
     full.f_index_copy(axis as i64, &places, x)
 }
 
-fn keep(keep: Keep) -> bool {
+pub(crate) fn keep(keep: Keep) -> bool {
     keep == Keep::Yes
 }
 
-fn dims(axes: AxisSet) -> Vec<i64> {
+pub(crate) fn dims(axes: AxisSet) -> Vec<i64> {
     axes.iter().map(|a| a as i64).collect()
 }
 

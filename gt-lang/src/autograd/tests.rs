@@ -1,6 +1,7 @@
 //! Gradients against finite differences, op by op on random shapes; the graph's life and its errors.
 
 mod functions;
+mod rows;
 
 use std::collections::BTreeSet;
 
@@ -309,6 +310,7 @@ fn cases(rng: &mut Rng) -> Vec<Case> {
     let mut cases = pointwise(rng);
     cases.extend(reductions());
     cases.extend(movements(rng));
+    cases.extend(rows::cases(rng));
     cases
 }
 
@@ -336,10 +338,29 @@ fn every_differentiable_op_is_checked() {
         assert_eq!((case.f)(&inputs).error(), None, "{}", case.name);
     }
     let seen: BTreeSet<OpKind> = session.stop_trace().instrs().map(|i| i.op.kind()).collect();
-    let differentiable = OpKind::ALL.iter().filter(|k| !matches!(k.spec().grad, Grad::Zero));
+    // Its gradient is its own forward pass, which differs from call to call: a test by itself.
+    let apart = |k: &&OpKind| **k != OpKind::Dropout;
+    let differentiable =
+        OpKind::ALL.iter().filter(|k| !matches!(k.spec().grad, Grad::Zero)).filter(apart);
     let missing: Vec<&str> =
         differentiable.filter(|k| !seen.contains(k)).map(|k| k.name()).collect();
     assert_eq!(missing, Vec::<&str>::new(), "no gradient case");
+}
+
+#[test]
+fn dropout_drops_the_gradient_where_it_dropped_the_element() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let x = DynTensor::ones([200], DType::F64).requires_grad();
+    let y = x.dropout(0.25);
+    y.mul(&y).sum(..).backward().unwrap();
+    let y: Vec<f64> = y.to_vec().unwrap();
+    let kept = y.iter().filter(|v| **v > 0.0).count();
+    assert!((130..170).contains(&kept), "{kept} of 200");
+    let scale = 1.0 / 0.75;
+    for (y, g) in y.iter().zip(grad_of(&x)) {
+        assert!((g - 2.0 * y * scale).abs() < 1e-12, "{y} {g}");
+    }
 }
 
 fn leaf(values: &[f64]) -> DynTensor {

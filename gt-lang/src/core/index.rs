@@ -1,13 +1,13 @@
-//! Slicing with ranges, steps and single positions: `x.slice((.., 0, 1..-1, step(0..10, 2)))`.
+//! Slicing with ranges, steps, single positions and index tensors: `x.slice((.., 0, 1..-1, step(0..10, 2), &index))`.
 
-use gt_ir::{Dim, Op, OpError, Shape, Type};
+use gt_ir::{DType, Dim, Op, OpError, Shape, Type};
 use smallvec::SmallVec;
 
 use super::DynTensor;
 use super::movement::slice_op;
 
 /// What one axis is cut to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Index {
     /// One position; the axis disappears. Negative counts from the end.
     At(i64),
@@ -24,10 +24,12 @@ pub enum Index {
     NewAxis,
     /// As many whole axes as are needed to name them all.
     Ellipsis,
+    /// The positions an integer tensor holds; its shape stands in place of the axis. Negative ones count from the end.
+    Tensor(DynTensor),
 }
 
 /// One [`Index`] for each axis, from the first; missing ones are whole axes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct IndexList(pub(crate) Vec<Index>);
 
 /// From `start` (included) to `stop` (excluded). Says what the range `start..stop` says, and reads better than `1..-1`,
@@ -40,7 +42,7 @@ pub fn range(start: i64, stop: i64) -> Index {
 pub fn step(range: impl Into<Index>, step: i64) -> Index {
     match range.into() {
         Index::Range { start, stop, .. } => Index::Range { start, stop, step },
-        other @ (Index::At(_) | Index::NewAxis | Index::Ellipsis) => other,
+        other => other,
     }
 }
 
@@ -57,6 +59,17 @@ impl From<i32> for Index {
 impl From<usize> for Index {
     fn from(at: usize) -> Self {
         Index::At(i64::try_from(at).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<&DynTensor> for Index {
+    fn from(index: &DynTensor) -> Self {
+        Index::Tensor(index.clone())
+    }
+}
+impl From<DynTensor> for Index {
+    fn from(index: DynTensor) -> Self {
+        Index::Tensor(index)
     }
 }
 
@@ -128,11 +141,14 @@ impl DynTensor {
     ///
     /// A number picks one position and drops the axis, a range keeps it; `step(.., 2)` takes every second; negative
     /// positions count from the end; ranges are clipped to the axis, as in PyTorch.
+    ///
+    /// An integer tensor picks the positions it holds, along its axis. Several such tensors broadcast and pick together, as in PyTorch:
+    /// their common shape stands where the first one does if they are neighbours, else in front.
     #[must_use]
     #[track_caller]
     pub fn slice(&self, indices: impl Into<IndexList>) -> DynTensor {
         let list = indices.into();
-        let plan = match Plan::new(&list.0, &self.ty()) {
+        let plan = match Plan::new("slice", &list.0, &self.ty()) {
             Ok(plan) => plan,
             Err(error) => return self.record_with(|_| Err(error)),
         };
@@ -143,45 +159,56 @@ impl DynTensor {
         if part.shape() != plan.shape || part.error().is_some() {
             part = part.record_with(|_| Ok(Op::Reshape(plan.shape)));
         }
-        part
+        match plan.picks.as_slice() {
+            [] => part,
+            picks => super::pick::pick(&part, picks),
+        }
     }
 }
 
-/// The instructions of an indexing expression: one cut for each axis that loses elements, then a reshape.
-struct Plan {
-    cuts: Vec<Op>,
-    shape: Shape,
+/// The instructions of an indexing expression: one cut for each axis that loses elements, then a reshape, then picking by tensors.
+pub(super) struct Plan {
+    pub(super) cuts: Vec<Op>,
+    pub(super) shape: Shape,
+    /// Index tensors with their axes of `shape`.
+    pub(super) picks: Vec<(usize, DynTensor)>,
 }
 
 impl Plan {
-    fn new(list: &[Index], ty: &Type) -> Result<Plan, OpError> {
+    pub(super) fn new(name: &str, list: &[Index], ty: &Type) -> Result<Plan, OpError> {
         let rank = ty.shape.rank();
-        let named = list.iter().filter(|i| matches!(i, Index::At(_) | Index::Range { .. })).count();
+        let named = list.iter().filter(|i| !matches!(i, Index::NewAxis | Index::Ellipsis)).count();
         let ellipses = list.iter().filter(|i| matches!(i, Index::Ellipsis)).count();
         if named > rank {
             return Err(OpError::new(format!(
-                "slice: {named} indices for {ty}, which has {rank} axes"
+                "{name}: {named} indices for {ty}, which has {rank} axes"
             )));
         }
         if ellipses > 1 {
-            return Err(OpError::new(format!("slice: more than one ellipsis for {ty}")));
+            return Err(OpError::new(format!("{name}: more than one ellipsis for {ty}")));
         }
         let mut plan = (Vec::new(), SmallVec::<[Dim; 8]>::new());
+        let mut picks = Vec::new();
         let mut axis = 0;
         for index in list {
-            match *index {
+            match index {
+                Index::Tensor(index) => {
+                    picks.push((plan.1.len(), integers(name, index)?));
+                    plan.1.push(ty.shape.dim(axis));
+                    axis += 1;
+                }
                 Index::NewAxis => plan.1.push(Dim::new(1)),
                 Index::Ellipsis => {
                     plan.1.extend((axis..axis + rank - named).map(|a| ty.shape.dim(a)));
                     axis += rank - named;
                 }
                 Index::At(at) => {
-                    plan.0.push(pick(at, axis, ty)?);
+                    plan.0.push(pick(name, *at, axis, ty)?);
                     axis += 1;
                 }
                 Index::Range { start, stop, step } => {
                     let dim = ty.shape.dim(axis);
-                    let (cut, size) = cut(start, stop, step, axis, ty)?;
+                    let (cut, size) = cut(name, *start, *stop, *step, axis, ty)?;
                     plan.0.extend(cut);
                     plan.1.push(if size == dim.size { dim } else { Dim::new(size) });
                     axis += 1;
@@ -189,23 +216,37 @@ impl Plan {
             }
         }
         plan.1.extend((axis..rank).map(|a| ty.shape.dim(a)));
-        Ok(Plan { cuts: plan.0, shape: Shape::from_dims(&plan.1)? })
+        Ok(Plan { cuts: plan.0, shape: Shape::from_dims(&plan.1)?, picks })
     }
 }
 
-fn pick(at: i64, axis: usize, ty: &Type) -> Result<Op, OpError> {
+/// An index tensor that picks a number of elements its type tells.
+fn integers(name: &str, index: &DynTensor) -> Result<DynTensor, OpError> {
+    let ty = index.ty();
+    let error = OpError::new(format!("{name}: an index tensor must hold integers, but is {ty}"));
+    match ty.dtype {
+        _ if ty.dtype.is_int() => Ok(index.clone()),
+        DType::Bool => Err(error.hint(
+            "how many elements a mask names is data, and shapes are not: use `where_`, `masked_fill` or `masked_assign`",
+        )),
+        _ => Err(error.hint("cast it to i64")),
+    }
+}
+
+fn pick(name: &str, at: i64, axis: usize, ty: &Type) -> Result<Op, OpError> {
     let size = ty.shape.sizes()[axis];
     let from = if at < 0 { at.checked_add(size as i64) } else { Some(at) };
     match from.and_then(|f| usize::try_from(f).ok()).filter(|&f| f < size) {
         Some(from) => Ok(slice_op(axis, from, from + 1, 1)),
         None => {
-            Err(OpError::new(format!("slice: index {at} is out of range for axis {axis} of {ty}")))
+            Err(OpError::new(format!("{name}: index {at} is out of range for axis {axis} of {ty}")))
         }
     }
 }
 
 /// The cut a range makes, `None` when it takes everything, and the size it leaves.
 fn cut(
+    name: &str,
     start: Option<i64>,
     stop: Option<i64>,
     step: i64,
@@ -215,7 +256,7 @@ fn cut(
     let size = ty.shape.sizes()[axis];
     let Some(step) = usize::try_from(step).ok().filter(|&s| s > 0) else {
         let error =
-            OpError::new(format!("slice: step {step} for axis {axis} of {ty} is not positive"));
+            OpError::new(format!("{name}: step {step} for axis {axis} of {ty} is not positive"));
         return Err(error.hint("steps are 1 or more, as in PyTorch"));
     };
     let clip = |p: i64| {

@@ -7,13 +7,17 @@
 //! Does not: compute anything (a worker does), decide when work is sent (`session` does).
 
 mod arg;
+mod arrange;
+mod assign;
 mod create;
 mod data;
 mod index;
 mod movement;
 mod operators;
+mod pick;
 mod pointwise;
 mod print;
+mod random;
 pub(crate) mod record;
 mod reduce;
 pub(crate) mod tensor;

@@ -61,6 +61,18 @@ unary! {
     gelu => Gelu;
     /// The approximation of [`DynTensor::gelu`] by `tanh`.
     gelu_tanh => GeluTanh;
+    /// `x * sigmoid(x)`, also known as swish.
+    silu => Silu;
+    /// `log(1 + exp(x))`, without overflow.
+    softplus => Softplus;
+    /// -1, 0 or 1 by the sign of each element; 0 for NaN.
+    sign => Sign;
+    /// The logarithm to base 2.
+    log2 => Log2;
+    /// The logarithm to base 10.
+    log10 => Log10;
+    /// 2 to the power of each element.
+    exp2 => Exp2;
     /// The logical opposite, a `bool` tensor.
     logical_not => LogicalNot;
 }
@@ -80,6 +92,10 @@ binary! {
     maximum => Maximum;
     /// The smaller of the two; NaN if either is.
     minimum => Minimum;
+    /// `x` where it is positive, `x` times a slope (PyTorch's default is 0.01) elsewhere; a slope that is a tensor makes it PReLU.
+    leaky_relu => LeakyRelu;
+    /// `x` where it is positive, `alpha * (exp(x) - 1)` (PyTorch's default is 1.0) elsewhere.
+    elu => Elu;
     /// Where equal, a `bool` tensor.
     eq => Eq;
     /// Where not equal, a `bool` tensor.
@@ -143,10 +159,101 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn clamp<'a>(&'a self, min: impl Into<Arg<'a>>, max: impl Into<Arg<'a>>) -> DynTensor {
-        let (min, max) = (min.into(), max.into());
+        DynTensor::record(Op::Clamp, &[Arg::Tensor(self), min.into(), max.into()])
+    }
+
+    /// Each element no smaller than `min`; an element on the bound keeps its gradient.
+    #[must_use]
+    #[track_caller]
+    pub fn clamp_min<'a>(&'a self, min: impl Into<Arg<'a>>) -> DynTensor {
+        let min = min.into();
         let below = DynTensor::record(Op::Lt, &[Arg::Tensor(self), min]);
-        let at_least = DynTensor::record(Op::Where, &[Arg::Tensor(&below), min, Arg::Tensor(self)]);
-        let above = DynTensor::record(Op::Gt, &[Arg::Tensor(&at_least), max]);
-        DynTensor::record(Op::Where, &[Arg::Tensor(&above), max, Arg::Tensor(&at_least)])
+        DynTensor::record(Op::Where, &[Arg::Tensor(&below), min, Arg::Tensor(self)])
+    }
+
+    /// Each element no larger than `max`; an element on the bound keeps its gradient.
+    #[must_use]
+    #[track_caller]
+    pub fn clamp_max<'a>(&'a self, max: impl Into<Arg<'a>>) -> DynTensor {
+        let max = max.into();
+        let above = DynTensor::record(Op::Gt, &[Arg::Tensor(self), max]);
+        DynTensor::record(Op::Where, &[Arg::Tensor(&above), max, Arg::Tensor(self)])
+    }
+
+    /// One over each element.
+    #[must_use]
+    #[track_caller]
+    pub fn reciprocal(&self) -> DynTensor {
+        DynTensor::record(Op::Div, &[Arg::from(1.0), Arg::Tensor(self)])
+    }
+
+    /// The tangent.
+    #[must_use]
+    #[track_caller]
+    pub fn tan(&self) -> DynTensor {
+        self.sin().div(&self.cos())
+    }
+
+    /// `log(sigmoid(x))`, without overflow.
+    #[must_use]
+    #[track_caller]
+    pub fn log_sigmoid(&self) -> DynTensor {
+        self.neg().softplus().neg()
+    }
+
+    /// `x` between -1 and 1, the nearer of them elsewhere. PyTorch's `hardtanh` with other bounds is [`DynTensor::clamp`].
+    #[must_use]
+    #[track_caller]
+    pub fn hardtanh(&self) -> DynTensor {
+        self.clamp(-1.0, 1.0)
+    }
+
+    /// `x` between 0 and 6, the nearer of them elsewhere.
+    #[must_use]
+    #[track_caller]
+    pub fn relu6(&self) -> DynTensor {
+        self.clamp(0.0, 6.0)
+    }
+
+    /// `clamp(x / 6 + 1/2, 0, 1)`.
+    #[must_use]
+    #[track_caller]
+    pub fn hardsigmoid(&self) -> DynTensor {
+        self.div(6.0).add(0.5).clamp(0.0, 1.0)
+    }
+
+    /// `x * hardsigmoid(x)` (Howard et al. 2019).
+    #[must_use]
+    #[track_caller]
+    pub fn hardswish(&self) -> DynTensor {
+        self.mul(&self.hardsigmoid())
+    }
+
+    /// `x * tanh(softplus(x))` (Misra 2019).
+    #[must_use]
+    #[track_caller]
+    pub fn mish(&self) -> DynTensor {
+        self.mul(&self.softplus().tanh())
+    }
+
+    /// Where NaN, a `bool` tensor.
+    #[must_use]
+    #[track_caller]
+    pub fn isnan(&self) -> DynTensor {
+        self.ne(self)
+    }
+
+    /// Where infinite, a `bool` tensor.
+    #[must_use]
+    #[track_caller]
+    pub fn isinf(&self) -> DynTensor {
+        self.abs().eq(f64::INFINITY)
+    }
+
+    /// Where neither infinite nor NaN, a `bool` tensor.
+    #[must_use]
+    #[track_caller]
+    pub fn isfinite(&self) -> DynTensor {
+        self.abs().lt(f64::INFINITY)
     }
 }

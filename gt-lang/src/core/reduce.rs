@@ -1,7 +1,7 @@
 //! Reductions over any axes, matrix products, and the functions that normalise along an axis.
 
 use gt_ir::Op;
-use gt_ir::attr::{Axis, Keep, ReduceOne, Trailing};
+use gt_ir::attr::{Axis, Groups, Keep, ReduceOne, Trailing};
 
 use super::arg::resolve_axis;
 use super::{Arg, Axes, DynTensor};
@@ -32,6 +32,14 @@ reduce! {
     max => Max;
     /// The smallest element; in the gradient, ties share equally.
     min => Min;
+    /// Whether any element is not zero, as `bool`.
+    any => Any;
+    /// Whether all elements are not zero, as `bool`.
+    all => All;
+    /// The logarithm of the sum of `exp(x)` of floats, without overflow.
+    logsumexp => LogSumExp;
+    /// The Euclidean norm of floats; its gradient at 0 is 0. For other norms see [`DynTensor::norm_p`].
+    norm => Norm;
 }
 
 impl DynTensor {
@@ -45,18 +53,30 @@ impl DynTensor {
         })
     }
 
+    /// The index of the smallest element along `axis`, the first of equals, as `i64`.
+    #[must_use]
+    #[track_caller]
+    pub fn argmin(&self, axis: i64) -> DynTensor {
+        self.record_with(|ty| {
+            let axis = resolve_axis("argmin", axis, ty)? as u8;
+            Ok(Op::Argmin(ReduceOne { axis, keep: Keep::No }))
+        })
+    }
+
     /// The variance over `axes`, divided by `n - 1` as PyTorch's `var` is by default; of a single element it is NaN.
     #[must_use]
     #[track_caller]
     pub fn var(&self, axes: impl Into<Axes>) -> DynTensor {
+        self.var_with(axes, 1.0)
+    }
+
+    /// The variance over `axes`, divided by `n - correction`.
+    #[must_use]
+    #[track_caller]
+    pub fn var_with(&self, axes: impl Into<Axes>, correction: f64) -> DynTensor {
         let axes = axes.into();
-        let squares = self.sub(&self.mean(super::keepdim(axes.clone()))).square();
-        let ty = self.ty();
-        // Axes that are not there are reported by the mean.
-        let n = axes.resolve("var", &ty).map_or(1, |reduced| {
-            reduced.axes.iter().map(|axis| ty.shape.sizes()[axis]).product::<usize>()
-        });
-        squares.sum(axes).div(n as f64 - 1.0)
+        let args = [Arg::Tensor(self), Arg::from(correction)];
+        self.record_with_args(&args, |ty| Ok(Op::Var(axes.resolve("var", ty)?)))
     }
 
     /// The square root of [`DynTensor::var`].
@@ -64,6 +84,28 @@ impl DynTensor {
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>) -> DynTensor {
         self.var(axes).sqrt()
+    }
+
+    /// The square root of [`DynTensor::var_with`].
+    #[must_use]
+    #[track_caller]
+    pub fn std_with(&self, axes: impl Into<Axes>, correction: f64) -> DynTensor {
+        self.var_with(axes, correction).sqrt()
+    }
+
+    /// The norm of order `p` over `axes`: `sum(|x|^p)^(1/p)`, the largest `|x|` for infinity, the smallest for its negative, and the
+    /// number of elements that are not zero for 0.
+    #[must_use]
+    #[track_caller]
+    pub fn norm_p(&self, p: f64, axes: impl Into<Axes>) -> DynTensor {
+        match p {
+            2.0 => self.norm(axes),
+            1.0 => self.abs().sum(axes),
+            0.0 => self.ne(0).to_dtype(self.dtype()).sum(axes),
+            f64::INFINITY => self.abs().max(axes),
+            f64::NEG_INFINITY => self.abs().min(axes),
+            _ => self.abs().pow(p).sum(axes).pow(1.0 / p),
+        }
     }
 
     /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.
@@ -97,5 +139,29 @@ impl DynTensor {
         let dims = weight.rank() as u8; // at most MAX_RANK
         let args = [Arg::Tensor(self), Arg::Tensor(weight), Arg::Tensor(bias), Arg::from(eps)];
         DynTensor::record(Op::LayerNorm(Trailing(dims)), &args)
+    }
+
+    /// Divides by the root mean square over the axes of `weight` (the last ones of this tensor), then `* weight`.
+    #[must_use]
+    #[track_caller]
+    pub fn rms_norm(&self, weight: &DynTensor, eps: f64) -> DynTensor {
+        let dims = weight.rank() as u8; // at most MAX_RANK
+        let args = [Arg::Tensor(self), Arg::Tensor(weight), Arg::from(eps)];
+        DynTensor::record(Op::RmsNorm(Trailing(dims)), &args)
+    }
+
+    /// Cuts the channels (axis 1) into equal groups, subtracts each group's mean and divides by its standard deviation, then
+    /// `* weight + bias` (one number a channel). PyTorch's default for `eps` is `1e-5`.
+    #[must_use]
+    #[track_caller]
+    pub fn group_norm(
+        &self,
+        groups: usize,
+        weight: &DynTensor,
+        bias: &DynTensor,
+        eps: f64,
+    ) -> DynTensor {
+        let args = [Arg::Tensor(self), Arg::Tensor(weight), Arg::Tensor(bias), Arg::from(eps)];
+        DynTensor::record(Op::GroupNorm(Groups(groups as u64)), &args)
     }
 }

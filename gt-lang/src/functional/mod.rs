@@ -1,14 +1,28 @@
-//! Functions of tensors built from operations alone, with PyTorch's names and defaults. So far: losses.
+//! Functions of tensors built from operations alone, with PyTorch's names and defaults: losses, attention, normalization, `einsum`.
 //!
 //! Each loss has a plain form, the mean over all elements, and a form `_with` that takes what PyTorch's keyword arguments say.
 
+mod attention;
 mod classes;
+mod einsum;
 mod loss;
+mod normalization;
 mod probability;
+#[cfg(test)]
+mod tests;
 
+pub use attention::{
+    Attention, rotary_embedding, rotary_tables, scaled_dot_product_attention,
+    scaled_dot_product_attention_with,
+};
 pub use classes::{CrossEntropy, cross_entropy, cross_entropy_with, nll_loss, nll_loss_with};
+pub use einsum::einsum;
 pub use loss::{
     huber_loss, l1_loss, l1_loss_with, mse_loss, mse_loss_with, smooth_l1_loss, smooth_l1_loss_with,
+};
+pub use normalization::{
+    BatchNorm, batch_norm, batch_norm_eval, cosine_similarity, instance_norm, normalize,
+    pairwise_distance,
 };
 pub use probability::{
     BceWithLogits, KlTarget, binary_cross_entropy, binary_cross_entropy_with,

@@ -130,7 +130,7 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         let mut parts = vec![Index::from(..); A];
         match part.into() {
             range @ Index::Range { .. } => parts.push(range),
-            Index::At(_) | Index::NewAxis | Index::Ellipsis => {
+            Index::At(_) | Index::NewAxis | Index::Ellipsis | Index::Tensor(_) => {
                 return Tensor::wrap(
                     self.refuse(
                         "slice_axis",

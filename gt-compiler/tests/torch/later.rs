@@ -1,0 +1,169 @@
+//! The rows of subjects as libtorch's own operators: activations, statistics, normalizations, attention, parts.
+
+use gt_compiler::torch::ops::{Arg, kind_of};
+use gt_ir::{DType, Op, Type, attr::Attention};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::own::{Made, at, dims, given, index, keep, narrow, number};
+
+/// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT takes.
+pub(crate) fn own(
+    op: &Op,
+    args: &[Arg<'_>],
+    tensors: &[Tensor],
+    ty: Type,
+) -> Result<Option<Tensor>, TchError> {
+    let (x, kind) = (&tensors[0], kind_of(ty.dtype));
+    let y = tensors.get(1).unwrap_or(x);
+    let none = |axes: gt_ir::attr::AxisSet| axes.is_empty(); // No axes are all axes there.
+    Ok(Some(match *op {
+        Op::Sign => x.f_sign()?,
+        Op::Log2 => wide(x, ty)?.f_log2()?.f_to_kind(kind)?,
+        Op::Log10 => wide(x, ty)?.f_log10()?.f_to_kind(kind)?,
+        Op::Exp2 => wide(x, ty)?.f_exp2()?.f_to_kind(kind)?,
+        Op::Silu => wide(x, ty)?.f_silu()?.f_to_kind(kind)?,
+        Op::Softplus => softplus(&wide(x, ty)?)?.f_to_kind(kind)?,
+        Op::LeakyRelu => prelu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
+        Op::Elu => elu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
+        Op::Clamp => {
+            let z = tensors.get(2).unwrap_or(x);
+            if y.f_isnan()?.f_any()?.f_int64_value(&[])?
+                + z.f_isnan()?.f_any()?.f_int64_value(&[])?
+                > 0
+            {
+                return Ok(None); // A bound that is NaN makes everything NaN there.
+            }
+            x.f_to_kind(kind)?
+                .f_clamp_tensor(Some(&y.f_to_kind(kind)?), Some(&z.f_to_kind(kind)?))?
+        }
+        Op::Dropout => dropped(x, args, kind)?,
+        Op::Tril(k) => x.f_tril(k.0)?,
+        Op::Triu(k) => x.f_triu(k.0)?,
+        Op::Argmin(r) => number(x)?.f_argmin(i64::from(r.axis), keep(r.keep))?,
+        Op::Any(r) | Op::All(r) | Op::LogSumExp(r) | Op::Var(r) | Op::Norm(r) if none(r.axes) => {
+            return Ok(None);
+        }
+        Op::Any(r) => x.f_to_kind(Kind::Bool)?.f_any_dims(dims(r.axes), keep(r.keep))?,
+        Op::All(r) => x.f_to_kind(Kind::Bool)?.f_all_dims(dims(r.axes), keep(r.keep))?,
+        Op::LogSumExp(r) => x.f_logsumexp(dims(r.axes), keep(r.keep))?,
+        Op::Var(r) => x.f_var_correction(dims(r.axes), given(args, 1).as_f64(), keep(r.keep))?,
+        Op::Norm(r) => x.f_norm_scalaropt_dim(2.0, dims(r.axes), keep(r.keep))?,
+        Op::RmsNorm(n) => {
+            rms_norm(x, y, usize::from(n.0), given(args, 2).as_f64())?.f_to_kind(kind)?
+        }
+        Op::GroupNorm(n) => {
+            let wide = if narrow(x) { Kind::Float } else { kind };
+            let [x, w, b] = [x, y, &tensors[2]].map(|t| t.to_kind(wide));
+            if x.numel() == 0 {
+                return Ok(None);
+            }
+            let eps = given(args, 3).as_f64();
+            x.f_group_norm(n.0 as i64, Some(w), Some(b), eps, false)?.f_to_kind(kind)?
+        }
+        Op::BatchNorm => return batch_norm(x, args, tensors, kind),
+        Op::ScaledDotProductAttention(how) => return attention(how, args, tensors, kind),
+        Op::Flip(axes) => x.f_flip(dims(axes.0))?,
+        Op::SliceAssign(s) => {
+            let (axis, start, stop) = (i64::from(s.axis), s.start as i64, s.stop as i64);
+            x.f_slice_scatter(y, axis, start, stop, s.step as i64)?
+        }
+        Op::IndexCopy(axis) => {
+            if twice(&index(y)?.f_reshape([-1])?)? {
+                return Ok(None); // Which of them stays is left open there.
+            }
+            x.f_index_put(&at(axis, y)?, &tensors[2], false)?
+        }
+        Op::Scatter(axis) => {
+            let axis = i64::from(axis.0);
+            let hits = x.f_zeros_like()?.f_to_kind(Kind::Int64)?;
+            let ones = index(y)?.f_ones_like()?;
+            let hits = hits.f_scatter_add(axis, &index(y)?, &ones)?;
+            if hits.f_gt(1)?.f_any()?.f_int64_value(&[])? == 1 {
+                return Ok(None);
+            }
+            x.f_scatter(axis, &index(y)?, &tensors[2])?
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// In the dtype to compute in: libtorch rounds narrow floats after each of its operators.
+fn wide(x: &Tensor, ty: Type) -> Made {
+    x.f_to_kind(if ty.dtype == DType::F64 { Kind::Double } else { Kind::Float })
+}
+
+/// Without the threshold beyond which libtorch's own is x itself.
+fn softplus(x: &Tensor) -> Made {
+    x.f_logaddexp(&x.f_zeros_like()?)
+}
+
+fn prelu(x: &Tensor, slope: &Tensor) -> Made {
+    x.f_mul(slope)?.f_where_self(&x.f_gt(0)?.f_logical_not()?, &x.f_add(&slope.f_zeros_like()?)?)
+}
+
+fn elu(x: &Tensor, alpha: &Tensor) -> Made {
+    let below = x.f_gt(0)?.f_logical_not()?;
+    let exp = x.f_masked_fill(&x.f_gt(0)?, 0)?.f_exp()?.f_sub_scalar(1)?;
+    exp.f_mul(alpha)?.f_where_self(&below, &x.f_add(&alpha.f_zeros_like()?)?)
+}
+
+/// GT's mask, libtorch's arithmetic.
+fn dropped(x: &Tensor, args: &[Arg<'_>], kind: Kind) -> Made {
+    let (p, seed) = (given(args, 1).as_f64(), args[2]);
+    let wide = Type { dtype: DType::F32, ..gt_compiler::torch::ops::type_of(x).unwrap() };
+    let noise = gt_compiler::torch::ops::eval(&Op::Rand(wide), &[seed], Device::Cpu).unwrap();
+    let kept = noise.f_ge(p)?.f_to_kind(Kind::Float)?.f_div_scalar(1.0 - p)?;
+    let wide = if narrow(x) { x.f_to_kind(Kind::Float)? } else { x.f_alias()? };
+    let zeros = wide.f_zeros_like()?;
+    wide.f_mul(&kept.f_to_kind(wide.kind())?)?.f_where_self(&kept.f_gt(0)?, &zeros)?.f_to_kind(kind)
+}
+
+fn rms_norm(x: &Tensor, weight: &Tensor, n: usize, eps: f64) -> Made {
+    let wide = if narrow(x) { Kind::Float } else { x.kind() };
+    let (x, weight, size) = (x.f_to_kind(wide)?, weight.f_to_kind(wide)?, x.size());
+    let axes: Vec<i64> = (size.len() - n..size.len()).map(|a| a as i64).collect();
+    let mean = x.f_square()?.f_mean_dim(axes, true, None::<Kind>)?;
+    x.f_mul(&mean.f_add_scalar(eps)?.f_rsqrt()?)?.f_mul(&weight)
+}
+
+fn batch_norm(
+    x: &Tensor,
+    args: &[Arg<'_>],
+    tensors: &[Tensor],
+    kind: Kind,
+) -> Result<Option<Tensor>, TchError> {
+    let wide = if narrow(x) { Kind::Float } else { kind };
+    let mut shape = vec![1; x.dim()];
+    shape[1] = -1;
+    let channel = |i: usize| tensors[i].f_to_kind(wide)?.f_reshape(&shape);
+    let eps = given(args, 5).as_f64();
+    // Its own gives no gradient to the statistics.
+    let inverse = channel(2)?.f_add_scalar(eps)?.f_rsqrt()?;
+    let normal = x.f_to_kind(wide)?.f_sub(&channel(1)?)?.f_mul(&inverse)?;
+    Ok(Some(normal.f_mul(&channel(3)?)?.f_add(&channel(4)?)?.f_to_kind(kind)?))
+}
+
+fn attention(
+    how: Attention,
+    args: &[Arg<'_>],
+    tensors: &[Tensor],
+    kind: Kind,
+) -> Result<Option<Tensor>, TchError> {
+    let wide = if narrow(&tensors[0]) { return Ok(None) } else { kind };
+    let [q, k, v] = [0, 1, 2].map(|i| tensors[i].to_kind(wide));
+    let (causal, rank) = (how == Attention::Causal, q.dim());
+    let mask = tensors.get(4).filter(|_| args.len() > 4);
+    if causal && mask.is_some() || rank < 3 || q.numel() == 0 || k.numel() == 0 || v.numel() == 0 {
+        return Ok(None); // One mask at most there.
+    }
+    let scale = given(args, 3).as_f64();
+    let made = Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, causal, scale, true)?;
+    Ok(Some(made.f_to_kind(kind)?))
+}
+
+/// Whether a position stands twice in an index.
+fn twice(index: &Tensor) -> Result<bool, TchError> {
+    let n = index.numel();
+    let equal = index.f_unsqueeze(0)?.f_eq_tensor(&index.f_unsqueeze(1)?)?;
+    Ok(equal.f_sum(Kind::Int64)?.f_int64_value(&[])? > n as i64)
+}

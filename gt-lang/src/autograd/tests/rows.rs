@@ -1,0 +1,160 @@
+//! Gradient cases of activations, statistics, normalizations, attention, and of parts replaced.
+
+use super::{Case, Domain, DynTensor, Rng, case};
+use crate::core::{keepdim, step};
+use crate::functional::{self as f, Attention};
+
+type Unary = fn(&DynTensor) -> DynTensor;
+
+pub(super) fn cases(rng: &mut Rng) -> Vec<Case> {
+    let mut cases = pointwise(rng);
+    cases.extend(statistics());
+    cases.extend(normalizations());
+    cases.extend(attention());
+    cases.extend(parts(rng));
+    cases
+}
+
+fn pointwise(rng: &mut Rng) -> Vec<Case> {
+    use Domain::*;
+    let each: &[(&str, Domain, Unary)] = &[
+        ("silu", Any, DynTensor::silu),
+        ("softplus", Any, DynTensor::softplus),
+        ("log_sigmoid", Any, DynTensor::log_sigmoid),
+        ("log2", Positive, DynTensor::log2),
+        ("log10", Positive, DynTensor::log10),
+        ("exp2", Any, DynTensor::exp2),
+        ("leaky_relu", NotZero, |x| x.leaky_relu(0.1)),
+        ("elu", NotZero, |x| x.elu(1.5)),
+        ("clamp_min", NotZero, |x| x.clamp_min(0.05)),
+        ("clamp_max", NotZero, |x| x.clamp_max(0.05)),
+        ("reciprocal", NotZero, DynTensor::reciprocal),
+        ("tan", Any, |x| x.mul(0.5).tan()),
+        ("hardswish", Any, DynTensor::hardswish),
+        ("mish", Any, DynTensor::mish),
+    ];
+    let mut cases: Vec<Case> = each
+        .iter()
+        .map(|&(name, domain, f)| case(name, &[(&rng.shape(0), domain)], move |x| f(&x[0])))
+        .collect();
+    let prelu: [(&[usize], Domain); 2] = [(&[2, 3], NotZero), (&[3], Any)];
+    cases.push(case("prelu", &prelu, |x| x[0].leaky_relu(&x[1])));
+    let bounds: [(&[usize], Domain); 3] = [(&[2, 3], Any), (&[3], Positive), (&[2, 1], Positive)];
+    cases.push(case("clamp between tensors", &bounds, |x| x[0].clamp(&x[1].neg(), &x[2])));
+    cases
+}
+
+fn statistics() -> Vec<Case> {
+    use Domain::*;
+    let each: &[(&str, Unary)] = &[
+        ("var of two axes", |x| x.var_with([0, -1], 0.0)),
+        ("var, keep", |x| x.var(keepdim(1))),
+        ("std", |x| x.std(..)),
+        ("logsumexp", |x| x.logsumexp([0, 2])),
+        ("logsumexp, keep", |x| x.logsumexp(keepdim(-1))),
+        ("norm", |x| x.norm(1)),
+        ("norm all", |x| x.norm(..)),
+        ("norm 3", |x| x.norm_p(3.0, -1)),
+        ("norm 1", |x| x.norm_p(1.0, [0, 1])),
+        ("norm inf", |x| x.norm_p(f64::INFINITY, 0)),
+        ("normalize", |x| f::normalize(x, 2.0, 1, 1e-12)),
+    ];
+    let mut cases: Vec<Case> = each
+        .iter()
+        .map(|&(name, f)| case(name, &[(&[2, 3, 2], NotZero)], move |x| f(&x[0])))
+        .collect();
+    let two: [(&[usize], Domain); 2] = [(&[2, 3], Any), (&[2, 3], Any)];
+    cases.push(case("cosine_similarity", &two, |x| f::cosine_similarity(&x[0], &x[1], 1, 1e-8)));
+    cases.push(case("pairwise_distance", &two, |x| f::pairwise_distance(&x[0], &x[1], 2.0, 1e-6)));
+    cases
+}
+
+fn normalizations() -> Vec<Case> {
+    use Domain::*;
+    let rms: [(&[usize], Domain); 2] = [(&[2, 2, 3], Any), (&[2, 3], Any)];
+    let group: [(&[usize], Domain); 3] = [(&[2, 4, 3], Any), (&[4], Any), (&[4], Any)];
+    let batch: [(&[usize], Domain); 5] =
+        [(&[3, 2, 2], Any), (&[2], Any), (&[2], Positive), (&[2], Any), (&[2], Any)];
+    vec![
+        case("rms_norm", &rms, |x| x[0].rms_norm(&x[1], 1e-5)),
+        case("group_norm", &group, |x| x[0].group_norm(2, &x[1], &x[2], 1e-5)),
+        case("instance_norm", &group, |x| f::instance_norm(&x[0], &x[1], &x[2], 1e-5)),
+        case("batch_norm with given statistics", &batch, |x| {
+            f::batch_norm_eval(&x[0], (&x[1], &x[2]), (&x[3], &x[4]), 1e-3)
+        }),
+        case("batch_norm", &group, |x| {
+            let (mean, var) = (x[1].detach().zeros_like(), x[1].detach().ones_like());
+            f::batch_norm(&x[0], (&mean, &var), (&x[1], &x[2]), 0.1, 1e-3).output
+        }),
+    ]
+}
+
+fn attention() -> Vec<Case> {
+    use Domain::*;
+    type Attend = fn(&DynTensor, &DynTensor, &DynTensor) -> DynTensor;
+    let each: &[(&str, Attend)] = &[
+        ("attention", |q, k, v| f::scaled_dot_product_attention(q, k, v)),
+        ("causal attention", |q, k, v| {
+            let how = Attention { causal: true, ..Attention::default() };
+            f::scaled_dot_product_attention_with(q, k, v, how)
+        }),
+        ("masked attention", |q, k, v| {
+            // The second query sees nothing.
+            let mask = DynTensor::from_vec(vec![1_i64, 0, 1, 0, 0, 0], [2, 3]).ne(0);
+            let how = Attention { mask: Some(&mask), scale: Some(0.7), ..Attention::default() };
+            f::scaled_dot_product_attention_with(q, k, v, how)
+        }),
+    ];
+    let shapes: [(&[usize], Domain); 3] = [(&[4, 2, 2], Any), (&[2, 3, 2], Any), (&[2, 3, 1], Any)];
+    let mut cases: Vec<Case> = each
+        .iter()
+        .map(|&(name, f)| case(name, &shapes, move |x| f(&x[0], &x[1], &x[2])))
+        .collect();
+    let biased: [(&[usize], Domain); 4] =
+        [(&[2, 2], Any), (&[3, 2], Any), (&[3, 2], Any), (&[3], Any)];
+    cases.push(case("attention with a bias", &biased, |x| {
+        let how = Attention { mask: Some(&x[3]), ..Attention::default() };
+        f::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], how)
+    }));
+    cases.push(case("rotary_embedding", &[(&[2, 3, 4], Any)], |x| {
+        let positions = DynTensor::arange(1, 4, 1, gt_ir::DType::I64);
+        let (cos, sin) = f::rotary_tables(&positions, 4, 100.0);
+        f::rotary_embedding(&x[0], &cos.to_dtype(x[0].dtype()), &sin.to_dtype(x[0].dtype()))
+    }));
+    cases
+}
+
+fn parts(rng: &mut Rng) -> Vec<Case> {
+    use Domain::*;
+    let each: &[(&str, Unary)] = &[
+        ("tril", |x| x.tril(0)),
+        ("triu", |x| x.triu(-1)),
+        ("flip", |x| x.flip([0, 2])),
+        ("roll", |x| x.roll(-1, 2)),
+        ("repeat", |x| x.repeat([2, 1, 3, 1])),
+        ("repeat_interleave", |x| x.repeat_interleave(2, 1)),
+        ("movedim", |x| x.movedim(0, -1)),
+        ("unflatten", |x| x.unflatten(2, [2, 2])),
+        ("split_sizes", |x| &x.split_sizes([1, 3], 2)[1] * 2.0),
+        ("pad", |x| x.pad([(0, 0), (1, 2), (-1, 1)], 3.0)),
+        ("einsum", |x| f::einsum("bij,kij->bk", [x, x])),
+        ("einsum of a diagonal", |x| f::einsum("ii->i", [&x.sum(0).narrow(1, 0, 3)])),
+    ];
+    let mut cases: Vec<Case> =
+        each.iter().map(|&(name, f)| case(name, &[(&[2, 3, 4], Any)], move |x| f(&x[0]))).collect();
+    let two: [(&[usize], Domain); 2] = [(&[3, 5], Any), (&[2, 2], Any)];
+    cases.push(case("slice_assign", &two, |x| x[0].slice_assign((1.., step(1.., 3)), &x[1])));
+    let row: [(&[usize], Domain); 2] = [(&[3, 5], Any), (&[1], Any)];
+    cases.push(case("slice_assign of a row", &row, |x| x[0].slice_assign((1, 2..4), &x[1])));
+    let three: [(&[usize], Domain); 2] = [(&[3, 2], Any), (&[2, 2], Any)];
+    cases.push(case("index_copy", &three, |x| {
+        x[0].index_copy(0, &DynTensor::from_vec(vec![2_i64, 0], [2]), &x[1])
+    }));
+    cases.push(case("scatter", &three, |x| {
+        x[0].scatter(0, &DynTensor::from_vec(vec![2_i64, 0, 1, 1], [2, 2]), &x[1])
+    }));
+    let index = rng.index(3, &[2, 2]);
+    let other = rng.index(4, &[2]);
+    cases.push(case("picked", &[(&[2, 3, 4], Any)], move |x| x[0].slice((.., &index, &other))));
+    cases
+}

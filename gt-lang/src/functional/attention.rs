@@ -1,0 +1,69 @@
+//! Attention and the rotary position embedding of queries and keys.
+
+use gt_ir::attr::Attention as Kind;
+use gt_ir::{DType, Op};
+
+use crate::core::{Arg, DynTensor};
+
+/// What PyTorch's keyword arguments of `scaled_dot_product_attention` say.
+#[derive(Clone, Copy, Default)]
+pub struct Attention<'a> {
+    /// Where attention is paid: `bool`, true where it is, or numbers added to the scores. Broadcasts to `[.., heads, length, positions]`.
+    pub mask: Option<&'a DynTensor>,
+    /// No attention to later positions: query `i` sees keys `0..=i`.
+    pub causal: bool,
+    /// What scores are multiplied with; `1 / sqrt(width)` when not given.
+    pub scale: Option<f64>,
+}
+
+/// `softmax(query key^T / sqrt(width)) value` over `[.., heads, length, width]`, every query seeing every key.
+#[must_use]
+#[track_caller]
+pub fn scaled_dot_product_attention(
+    query: &DynTensor,
+    key: &DynTensor,
+    value: &DynTensor,
+) -> DynTensor {
+    scaled_dot_product_attention_with(query, key, value, Attention::default())
+}
+
+/// [`scaled_dot_product_attention`] with masks or another scale. Key and value may have fewer heads than the query, whose heads then share
+/// them in order (PyTorch's `enable_gqa`). A query that sees no key gets zeros.
+#[must_use]
+#[track_caller]
+pub fn scaled_dot_product_attention_with(
+    query: &DynTensor,
+    key: &DynTensor,
+    value: &DynTensor,
+    how: Attention<'_>,
+) -> DynTensor {
+    let width = query.shape().sizes().last().copied().unwrap_or(1);
+    let scale = how.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
+    let mut args = vec![Arg::Tensor(query), Arg::Tensor(key), Arg::Tensor(value), Arg::from(scale)];
+    args.extend(how.mask.map(Arg::Tensor));
+    let kind = if how.causal { Kind::Causal } else { Kind::Full };
+    DynTensor::record(Op::ScaledDotProductAttention(kind), &args)
+}
+
+/// The cosines and sines of [`rotary_embedding`] for positions (integers, shape `[length]`): two tables `[length, width]` in f32, whose second
+/// half repeats the first. Frequency `i` is `base^(-2i / width)`; the usual base is 10000.
+#[must_use]
+#[track_caller]
+pub fn rotary_tables(positions: &DynTensor, width: usize, base: f64) -> (DynTensor, DynTensor) {
+    let steps = DynTensor::arange(0, width as i64 / 2, 1, DType::F32);
+    let frequencies = steps.mul(-2.0 * base.ln() / width as f64).exp();
+    let angles = positions.to_dtype(DType::F32).unsqueeze(-1).mul(&frequencies);
+    let both = DynTensor::cat([&angles, &angles], -1);
+    (both.cos(), both.sin())
+}
+
+/// Pairs of elements of the last axis (`i` and `i + width / 2`) turned by the angles of the tables (Su et al. 2021, in the layout of LLaMA):
+/// `x * cos + (-x2, x1) * sin`. The tables broadcast to x, `[.., length, width]`.
+#[must_use]
+#[track_caller]
+pub fn rotary_embedding(x: &DynTensor, cos: &DynTensor, sin: &DynTensor) -> DynTensor {
+    let half = x.size(-1) / 2;
+    let (first, second) = (x.narrow(-1, 0, half), x.narrow(-1, half as i64, half));
+    let turned = DynTensor::cat([&second.neg(), &first], -1);
+    x.mul(cos).add(&turned.mul(sin))
+}
