@@ -17,7 +17,9 @@ use crate::{
     emit::Emit,
     error::OpError,
     grad::{Grads, Vjp},
-    rules::{activation, attention, derive, grad as g, infer as ty, normal, part, statistic},
+    rules::{
+        activation, attention, derive, elementary, grad as g, infer as ty, normal, part, statistic,
+    },
     scalar::Scalar,
     shape::{Shape, Type},
     tape::ValueId,
@@ -338,6 +340,26 @@ derived {
 
     /// -1, 0 or 1 by the sign of x; 0 for NaN.
     "sign"        = Sign,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(activation::sign);
+    /// The largest integer not above x; infinities and NaN stay.
+    "floor"       = Floor,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::floor);
+    /// The smallest integer not below x; infinities and NaN stay.
+    "ceil"        = Ceil,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::ceil);
+    /// x without its fraction; infinities and NaN stay.
+    "trunc"       = Trunc,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::trunc);
+    /// The nearest integer, of two the even one; infinities and NaN stay.
+    "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
+    /// `x - floor(x / y) * y`: the remainder has the sign of y. Integers are exact below 2^53; a divisor of 0 leaves x as it is among integers, NaN among floats.
+    "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
+    /// `x - trunc(x / y) * y`: the remainder has the sign of x. Integers and divisors of 0 as in remainder.
+    "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::fmod);
+    /// log(1 + x), precise for small x too.
+    "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p);
+    /// exp(x) - 1, precise for small x too.
+    "expm1"       = Expm1,       Pointwise, Exactly(1), ty::float,      Rule(elementary::expm1_grad), Derived(elementary::expm1);
+    /// Arc tangent, in radians.
+    "atan"        = Atan,        Pointwise, Exactly(1), ty::float,      Rule(elementary::atan_grad), Derived(elementary::atan);
+    /// Angle of the point (x, y), in radians from -pi to pi: `atan2 y, x`.
+    "atan2"       = Atan2,       Pointwise, Exactly(2), ty::float,      Rule(elementary::atan2_grad), Derived(elementary::atan2);
     /// Logarithm to base 2.
     "log2"        = Log2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log2);
     /// Logarithm to base 10.

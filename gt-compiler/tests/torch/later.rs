@@ -21,6 +21,19 @@ pub(crate) fn own(
         Op::Log2 => wide(x, ty)?.f_log2()?.f_to_kind(kind)?,
         Op::Log10 => wide(x, ty)?.f_log10()?.f_to_kind(kind)?,
         Op::Exp2 => wide(x, ty)?.f_exp2()?.f_to_kind(kind)?,
+        Op::Floor => x.f_floor()?,
+        Op::Ceil => x.f_ceil()?,
+        Op::Trunc => x.f_trunc()?,
+        Op::Round => x.f_round()?,
+        Op::Log1p => wide(x, ty)?.f_log1p()?.f_to_kind(kind)?,
+        Op::Expm1 => wide(x, ty)?.f_expm1()?.f_to_kind(kind)?,
+        Op::Atan => wide(x, ty)?.f_atan()?.f_to_kind(kind)?,
+        Op::Atan2 => wide(x, ty)?.f_atan2(&wide(y, ty)?)?.f_to_kind(kind)?,
+        Op::Remainder | Op::Fmod if !ty.dtype.is_float() || narrow(x) || narrow(y) => {
+            return Ok(None);
+        }
+        Op::Remainder => x.f_remainder_tensor(y)?,
+        Op::Fmod => x.f_fmod_tensor(y)?,
         Op::Silu => wide(x, ty)?.f_silu()?.f_to_kind(kind)?,
         Op::Softplus => softplus(&wide(x, ty)?)?.f_to_kind(kind)?,
         Op::LeakyRelu => prelu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
@@ -94,7 +107,8 @@ fn wide(x: &Tensor, ty: Type) -> Made {
 
 /// Without the threshold beyond which libtorch's own is x itself.
 fn softplus(x: &Tensor) -> Made {
-    x.f_logaddexp(&x.f_zeros_like()?)
+    let far = x.f_abs()?.f_neg()?.f_exp()?;
+    x.f_maximum(&x.f_zeros_like()?)?.f_add(&far.f_log1p()?)
 }
 
 fn prelu(x: &Tensor, slope: &Tensor) -> Made {
@@ -103,7 +117,7 @@ fn prelu(x: &Tensor, slope: &Tensor) -> Made {
 
 fn elu(x: &Tensor, alpha: &Tensor) -> Made {
     let below = x.f_gt(0)?.f_logical_not()?;
-    let exp = x.f_masked_fill(&x.f_gt(0)?, 0)?.f_exp()?.f_sub_scalar(1)?;
+    let exp = x.f_masked_fill(&x.f_gt(0)?, 0)?.f_expm1()?;
     exp.f_mul(alpha)?.f_where_self(&below, &x.f_add(&alpha.f_zeros_like()?)?)
 }
 
@@ -112,10 +126,9 @@ fn dropped(x: &Tensor, args: &[Arg<'_>], kind: Kind) -> Made {
     let (p, seed) = (given(args, 1).as_f64(), args[2]);
     let wide = Type { dtype: DType::F32, ..gt_compiler::torch::ops::type_of(x).unwrap() };
     let noise = gt_compiler::torch::ops::eval(&Op::Rand(wide), &[seed], Device::Cpu).unwrap();
-    let kept = noise.f_ge(p)?.f_to_kind(Kind::Float)?.f_div_scalar(1.0 - p)?;
     let wide = if narrow(x) { x.f_to_kind(Kind::Float)? } else { x.f_alias()? };
-    let zeros = wide.f_zeros_like()?;
-    wide.f_mul(&kept.f_to_kind(wide.kind())?)?.f_where_self(&kept.f_gt(0)?, &zeros)?.f_to_kind(kind)
+    let scaled = wide.f_div_scalar(1.0 - p)?;
+    scaled.f_where_self(&noise.f_ge(p)?, &wide.f_zeros_like()?)?.f_to_kind(kind)
 }
 
 fn rms_norm(x: &Tensor, weight: &Tensor, n: usize, eps: f64) -> Made {

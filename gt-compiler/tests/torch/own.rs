@@ -39,7 +39,14 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         Op::Add => x.f_add(y)?,
         Op::Sub => x.f_to_kind(kind)?.f_sub(&y.f_to_kind(kind)?)?, // No bools beside numbers there.
         Op::Mul => x.f_mul(y)?,
-        Op::Div => x.f_div(y)?,
+        Op::Div => {
+            // A literal divides as the float it is, also beside unsigned integers.
+            let side = |i: usize, t: &Tensor| match args[i] {
+                Arg::Scalar(scalar) => literal(scalar, ty.dtype, Device::Cpu).unwrap(),
+                Arg::Tensor(_) => t.shallow_clone(),
+            };
+            side(0, x).f_div(&side(1, y))?
+        }
         Op::Pow => x.f_pow(y)?,
         Op::Maximum => x.f_maximum(y)?,
         Op::Minimum => x.f_minimum(y)?,
@@ -108,7 +115,17 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
             }
             index.f_one_hot(n.0 as i64)?
         }
-        Op::Sign
+        Op::Floor
+        | Op::Ceil
+        | Op::Trunc
+        | Op::Round
+        | Op::Log1p
+        | Op::Expm1
+        | Op::Atan
+        | Op::Atan2
+        | Op::Remainder
+        | Op::Fmod
+        | Op::Sign
         | Op::Silu
         | Op::Softplus
         | Op::LeakyRelu

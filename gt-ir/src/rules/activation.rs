@@ -87,8 +87,7 @@ pub(crate) fn softplus(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let size = e.abs(x)?;
     let minus = e.neg(size)?;
     let exp = e.exp(minus)?;
-    let sum = e.add(exp, 1)?;
-    let log = e.log(sum)?;
+    let log = e.emit(Op::Log1p, &[exp.into()])?;
     let above = e.maximum(x, 0)?;
     let y = e.add(above, log)?;
     e.cast(y, dtype)
@@ -114,8 +113,7 @@ pub(crate) fn elu(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
     let positive = e.gt(ins[0], 0)?;
     let below = e.select(positive, 0, ins[0])?;
-    let exp = e.exp(below)?;
-    let less = e.sub(exp, 1)?;
+    let less = e.emit(Op::Expm1, &[below.into()])?;
     let scaled = e.mul(less, ins[1])?;
     let y = e.select(positive, ins[0], scaled)?;
     e.cast(y, dtype)

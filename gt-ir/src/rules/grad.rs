@@ -35,7 +35,7 @@ pub(super) fn operand(
     cx.e.sum_to(g, to).map(Some)
 }
 
-fn two(
+pub(super) fn two(
     cx: &mut Vjp<'_>,
     f: impl FnOnce(&mut Vjp<'_>, ValueId) -> Emitted,
     g: impl FnOnce(&mut Vjp<'_>, ValueId) -> Emitted,

@@ -5,6 +5,7 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod derive;
+pub(crate) mod elementary;
 pub(crate) mod grad;
 pub(crate) mod infer;
 pub(crate) mod normal;

@@ -247,6 +247,14 @@ fn jumps(op: &Op, types: &[OperandType]) -> bool {
             | OpKind::Any
             | OpKind::All
             | OpKind::Sign
+            | OpKind::Floor
+            | OpKind::Ceil
+            | OpKind::Trunc
+            | OpKind::Round
+            | OpKind::Remainder
+            | OpKind::Fmod
+            | OpKind::Atan2
+            | OpKind::Log1p
             // A variance about zero decides.
             | OpKind::BatchNorm => true,
             OpKind::LogicalAnd | OpKind::LogicalOr | OpKind::LogicalXor | OpKind::LogicalNot => {

@@ -67,6 +67,20 @@ unary! {
     softplus => Softplus;
     /// -1, 0 or 1 by the sign of each element; 0 for NaN.
     sign => Sign;
+    /// The largest integer that is no larger.
+    floor => Floor;
+    /// The smallest integer that is no smaller.
+    ceil => Ceil;
+    /// Without the fraction.
+    trunc => Trunc;
+    /// The nearest integer, halves going to the even one.
+    round => Round;
+    /// `log(1 + x)`, precise for small x too.
+    log1p => Log1p;
+    /// `exp(x) - 1`, precise for small x too.
+    expm1 => Expm1;
+    /// The arc tangent.
+    atan => Atan;
     /// The logarithm to base 2.
     log2 => Log2;
     /// The logarithm to base 10.
@@ -96,6 +110,12 @@ binary! {
     leaky_relu => LeakyRelu;
     /// `x` where it is positive, `alpha * (exp(x) - 1)` (PyTorch's default is 1.0) elsewhere.
     elu => Elu;
+    /// What division by the other leaves, with the sign of the other, as Python's `%`.
+    remainder => Remainder;
+    /// What division by the other leaves, with the sign of this, as C's `fmod`.
+    fmod => Fmod;
+    /// The angle of the point `(other, self)`, from -pi to pi.
+    atan2 => Atan2;
     /// Where equal, a `bool` tensor.
     eq => Eq;
     /// Where not equal, a `bool` tensor.

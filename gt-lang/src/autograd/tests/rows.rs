@@ -32,6 +32,10 @@ fn pointwise(rng: &mut Rng) -> Vec<Case> {
         ("tan", Any, |x| x.mul(0.5).tan()),
         ("hardswish", Any, DynTensor::hardswish),
         ("mish", Any, DynTensor::mish),
+        ("log1p", Positive, DynTensor::log1p),
+        ("expm1", Any, DynTensor::expm1),
+        ("atan", Any, DynTensor::atan),
+        ("remainder", Positive, |x| x.remainder(7.0)),
     ];
     let mut cases: Vec<Case> = each
         .iter()
@@ -39,6 +43,12 @@ fn pointwise(rng: &mut Rng) -> Vec<Case> {
         .collect();
     let prelu: [(&[usize], Domain); 2] = [(&[2, 3], NotZero), (&[3], Any)];
     cases.push(case("prelu", &prelu, |x| x[0].leaky_relu(&x[1])));
+    let two: [(&[usize], Domain); 2] = [(&[2, 3], NotZero), (&[3], NotZero)];
+    cases.push(case("atan2", &two, |x| x[0].atan2(&x[1])));
+    cases.push(case("remainder by y", &two, |x| {
+        x[0].mul(0.1).add(5.0).remainder(&x[1].mul(0.1).add(3.0))
+    }));
+    cases.push(case("fmod by y", &two, |x| x[0].mul(0.1).sub(5.0).fmod(&x[1].mul(0.1).add(3.0))));
     let bounds: [(&[usize], Domain); 3] = [(&[2, 3], Any), (&[3], Positive), (&[2, 1], Positive)];
     cases.push(case("clamp between tensors", &bounds, |x| x[0].clamp(&x[1].neg(), &x[2])));
     cases

@@ -1,0 +1,314 @@
+//! Elementary functions made of others: rounding to integers, remainders, logarithm and exponential near 0, arc tangents.
+//!
+//! They are precise to a few units of the last place where each step is rounded as written; a policy that lets sums be taken in another order may
+//! cost `log1p` its precision near 0.
+
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+
+use super::{
+    derive::{float, floats, number, value, wide},
+    grad::{Out, one, two},
+};
+use crate::{
+    dtype::DType,
+    emit::{Build, Emit, Emitted},
+    error::OpError,
+    grad::Vjp,
+    op::{Op, Operand, OperandType},
+    tape::ValueId,
+};
+
+pub(crate) fn floor(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let x = value(op, ins, 0)?;
+    whole(e, x, floored)
+}
+
+pub(crate) fn ceil(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let x = value(op, ins, 0)?;
+    whole(e, x, |e, x| {
+        let minus = e.neg(x)?;
+        let below = floored(e, minus)?;
+        e.neg(below)
+    })
+}
+
+pub(crate) fn trunc(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let x = value(op, ins, 0)?;
+    whole(e, x, truncated)
+}
+
+/// Up where more than a half is left, or a half beside an odd integer.
+pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let x = value(op, ins, 0)?;
+    whole(e, x, |e, x| {
+        let below = floored(e, x)?;
+        let left = e.sub(x, below)?;
+        let half = e.mul(below, 0.5)?;
+        let whole_half = floored(e, half)?;
+        let odd = e.lt(whole_half, half)?;
+        let (more, tied) = (e.gt(left, 0.5)?, e.eq(left, 0.5)?);
+        let tied = e.logical_and(tied, odd)?;
+        let up = e.logical_or(more, tied)?;
+        let up = e.cast(up, e.ty(x).dtype)?;
+        e.add(below, up)
+    })
+}
+
+/// A rounding of floats in a wide dtype; integers are whole already.
+fn whole(
+    e: &mut dyn Emit,
+    x: ValueId,
+    f: impl FnOnce(&mut dyn Emit, ValueId) -> Emitted,
+) -> Emitted {
+    if !e.ty(x).dtype.is_float() {
+        return Ok(x);
+    }
+    let (x, dtype) = float(e, x.into())?;
+    let y = f(e, x)?;
+    e.cast(y, dtype)
+}
+
+/// By way of integers. Floats too large for that have no fraction, and with infinities and NaN stay as they are.
+fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let dtype = e.ty(x).dtype;
+    let (int, limit) = match dtype {
+        DType::F64 => (DType::I64, (1_u64 << 52) as f64),
+        _ => (DType::I32, f64::from(1 << 23)),
+    };
+    let integer = e.cast(x, int)?;
+    let cut = e.cast(integer, dtype)?;
+    let size = e.abs(x)?;
+    let fraction = e.lt(size, limit)?;
+    e.select(fraction, cut, x)
+}
+
+fn floored(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let cut = truncated(e, x)?;
+    let over = e.gt(cut, x)?;
+    let over = e.cast(over, e.ty(x).dtype)?;
+    e.sub(cut, over)
+}
+
+pub(crate) fn remainder(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    left_over(e, op, ins)
+}
+
+pub(crate) fn fmod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    left_over(e, op, ins)
+}
+
+fn left_over(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let (ins, dtype) = floats(e, op, ins)?;
+    let quotient = quotient(e, op, ins[0], ins[1])?;
+    let quotient = if dtype.is_float() { quotient } else { e.cast(quotient, dtype)? };
+    let product = e.mul(quotient, ins[1])?;
+    let left = e.sub(ins[0], product)?;
+    e.cast(left, dtype)
+}
+
+/// x / y rounded to an integer: down for `remainder`, towards 0 for `fmod`. Integers are divided in f64.
+fn quotient(e: &mut dyn Emit, op: &Op, x: Operand, y: Operand) -> Emitted {
+    let (x, y) = (exact(e, x)?, exact(e, y)?);
+    let ratio = e.div(x, y)?;
+    if matches!(op, Op::Remainder) { floored(e, ratio) } else { truncated(e, ratio) }
+}
+
+/// Integers as f64, which holds the smaller ones exactly; floats and literals as they are.
+fn exact(e: &mut dyn Emit, x: Operand) -> Result<Operand, OpError> {
+    match (x, e.operand_type(x)) {
+        (Operand::Value(v), OperandType::Tensor(t)) if !t.dtype.is_float() => {
+            e.cast(v, DType::F64).map(Operand::Value)
+        }
+        _ => Ok(x),
+    }
+}
+
+/// By x: g; by y: minus the quotient times g.
+pub(crate) fn remainder_grad(cx: &mut Vjp<'_>) -> Out {
+    two(
+        cx,
+        |cx, _| Ok(cx.grad),
+        |cx, _| {
+            let quotient = quotient(cx.e, cx.op, cx.inputs[0], cx.inputs[1])?;
+            let product = cx.e.mul(cx.grad, quotient)?;
+            cx.e.neg(product)
+        },
+    )
+}
+
+/// With u = 1 + x rounded: log(u) x / (u - 1), whose two errors cancel (Kahan, as told by Higham 2002, section 1.14.1).
+pub(crate) fn log1p(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
+    let (x, dtype) = float(e, ins[0])?;
+    let u = e.add(x, 1)?;
+    let log = e.log(u)?;
+    let less = e.sub(u, 1)?;
+    let unchanged = e.eq(less, 0)?;
+    let ratio = e.div(x, less)?;
+    let mended = e.mul(log, ratio)?;
+    // Infinity over infinity would be NaN.
+    let endless = e.eq(u, f64::INFINITY)?;
+    let y = e.select(endless, u, mended)?;
+    let y = e.select(unchanged, x, y)?;
+    e.cast(y, dtype)
+}
+
+pub(crate) fn log1p_grad(cx: &mut Vjp<'_>) -> Out {
+    one(cx, |cx, x| {
+        let u = cx.e.add(x, 1)?;
+        cx.e.div(cx.grad, u)
+    })
+}
+
+/// Between -1 and 1 by t = tanh(x / 2): 2 t / (1 - t), where nothing cancels.
+pub(crate) fn expm1(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
+    let (x, dtype) = float(e, ins[0])?;
+    let half = e.mul(x, 0.5)?;
+    let t = e.tanh(half)?;
+    let (double, rest) = (e.mul(t, 2)?, e.sub(1, t)?);
+    let small = e.div(double, rest)?;
+    let exp = e.exp(x)?;
+    let large = e.sub(exp, 1)?;
+    let size = e.abs(x)?;
+    let near = e.lt(size, 1)?;
+    let y = e.select(near, small, large)?;
+    e.cast(y, dtype)
+}
+
+/// (y + 1) g.
+pub(crate) fn expm1_grad(cx: &mut Vjp<'_>) -> Out {
+    one(cx, |cx, _| {
+        let slope = cx.e.add(cx.output, 1)?;
+        cx.e.mul(cx.grad, slope)
+    })
+}
+
+/// Numerator and denominator of (atan(x) / x - 1) / x^2 by powers of x^2, from the highest, for |x| <= 0.66 (Moshier's Cephes library, 1989).
+const ATAN_P: [f64; 5] = [
+    -0.875_060_860_003_190_4,
+    -16.157_537_187_333_65,
+    -75.008_557_923_147_05,
+    -122.886_666_844_901_36,
+    -64.850_219_049_420_25,
+];
+const ATAN_Q: [f64; 6] = [
+    1.0,
+    24.858_464_901_423_062,
+    165.027_009_831_698_85,
+    432.881_060_491_290_27,
+    485.390_399_635_913_7,
+    194.550_657_148_261_4,
+];
+/// tan(3 pi / 8): beyond it the arc tangent is pi / 2 less that of the inverse.
+const TAN_3_PI_8: f64 = 2.414_213_562_373_095;
+
+pub(crate) fn atan(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
+    let (x, dtype) = float(e, ins[0])?;
+    let y = arc(e, x)?;
+    e.cast(y, dtype)
+}
+
+/// The arc tangent of |x|, then with the sign of x.
+fn arc(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let a = e.abs(x)?;
+    let (far, middle) = (e.gt(a, TAN_3_PI_8)?, e.gt(a, 0.66)?);
+    let minus = e.div(-1, a)?;
+    let (less, more) = (e.sub(a, 1)?, e.add(a, 1)?);
+    let turned = e.div(less, more)?;
+    let t = e.select(middle, turned, a)?;
+    let t = e.select(far, minus, t)?;
+    let z = e.mul(t, t)?;
+    let (p, q) = (polynomial(e, z, &ATAN_P)?, polynomial(e, z, &ATAN_Q)?);
+    let ratio = e.div(p, q)?;
+    let ratio = e.mul(ratio, z)?;
+    let tail = e.mul(ratio, t)?;
+    let near = e.add(tail, t)?;
+    let (eighth, quarter) = (e.add(near, FRAC_PI_4)?, e.add(near, FRAC_PI_2)?);
+    let y = e.select(middle, eighth, near)?;
+    let y = e.select(far, quarter, y)?;
+    let negative = e.lt(x, 0)?;
+    let minus = e.neg(y)?;
+    let y = e.select(negative, minus, y)?;
+    // Keeps the sign of a zero.
+    let zero = e.eq(x, 0)?;
+    e.select(zero, x, y)
+}
+
+/// Horner's rule, from the highest power.
+fn polynomial(e: &mut dyn Emit, z: ValueId, coefficients: &[f64]) -> Emitted {
+    let ty = e.ty(z);
+    let Some((&first, rest)) = coefficients.split_first() else { return e.full(ty, 0) };
+    let mut y = e.full(ty, first)?;
+    for &c in rest {
+        let product = e.mul(y, z)?;
+        y = e.add(product, c)?;
+    }
+    Ok(y)
+}
+
+pub(crate) fn atan_grad(cx: &mut Vjp<'_>) -> Out {
+    one(cx, |cx, x| {
+        let square = cx.e.mul(x, x)?;
+        let sum = cx.e.add(square, 1)?;
+        cx.e.div(cx.grad, sum)
+    })
+}
+
+/// The arc tangent of |y| / |x|, or pi / 2 less that of the inverse, turned into the quadrant of the point; negative zeros count as zeros.
+pub(crate) fn atan2(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let (ins, dtype) = floats(e, op, ins)?;
+    let (y, x) = (tensor(e, ins[0], dtype)?, tensor(e, ins[1], dtype)?);
+    let (height, width) = (e.abs(y)?, e.abs(x)?);
+    let steep = e.gt(height, width)?;
+    let (low, high) = (e.select(steep, width, height)?, e.select(steep, height, width)?);
+    let ratio = e.div(low, high)?;
+    // Both 0, both infinite: a ratio of 0 and of 1.
+    let (none, equal) = (e.eq(high, 0)?, e.eq(low, f64::INFINITY)?);
+    let ratio = e.select(none, low, ratio)?;
+    let ratio = e.select(equal, 1, ratio)?;
+    let angle = arc(e, ratio)?;
+    let rest = e.sub(FRAC_PI_2, angle)?;
+    let angle = e.select(steep, rest, angle)?;
+    let behind = e.lt(x, 0)?;
+    let other = e.sub(PI, angle)?;
+    let angle = e.select(behind, other, angle)?;
+    let below = e.lt(y, 0)?;
+    let minus = e.neg(angle)?;
+    let angle = e.select(below, minus, angle)?;
+    e.cast(angle, dtype)
+}
+
+/// A literal as a value in the dtype to compute in.
+fn tensor(e: &mut dyn Emit, x: Operand, dtype: DType) -> Emitted {
+    match (x, e.operand_type(x)) {
+        (Operand::Value(v), OperandType::Tensor(_)) => Ok(v),
+        _ => number(e, x, wide(dtype)),
+    }
+}
+
+/// By y: x g / (x^2 + y^2), by x: -y g / (x^2 + y^2).
+pub(crate) fn atan2_grad(cx: &mut Vjp<'_>) -> Out {
+    fn part(cx: &mut Vjp<'_>, of: usize) -> Emitted {
+        let (y, x) = (cx.inputs[0], cx.inputs[1]);
+        let ty = cx.e.ty(cx.output);
+        let (y, x) = (tensor_like(cx, y, ty.dtype)?, tensor_like(cx, x, ty.dtype)?);
+        let (yy, xx) = (cx.e.mul(y, y)?, cx.e.mul(x, x)?);
+        let square = cx.e.add(yy, xx)?;
+        let share = cx.e.div(if of == 0 { x } else { y }, square)?;
+        cx.e.mul(cx.grad, share)
+    }
+    two(
+        cx,
+        |cx, _| part(cx, 0),
+        |cx, _| {
+            let g = part(cx, 1)?;
+            cx.e.neg(g)
+        },
+    )
+}
+
+fn tensor_like(cx: &mut Vjp<'_>, x: Operand, dtype: DType) -> Emitted {
+    match x {
+        Operand::Value(v) => cx.e.cast(v, dtype),
+        Operand::Scalar(_) => number(cx.e, x, dtype),
+    }
+}
