@@ -1,6 +1,7 @@
 //! What an op carries besides its operands. Attributes print and parse inside one pair of brackets, without spaces: `sum[0,1,keep]`.
 
 mod choices;
+mod windows;
 
 use std::fmt;
 
@@ -12,7 +13,8 @@ use crate::{
     shape::{MAX_RANK, Shape, Type},
 };
 
-pub use choices::{Attention, Axes, Diagonal, Groups};
+pub use choices::{Attention, Axes, Diagonal, Groups, Order};
+pub use windows::{Conv, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.
 pub trait Attr: Sized {

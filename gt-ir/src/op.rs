@@ -10,15 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attr::{
-        Attention, Attr, Axes, Axis, Classes, Diagonal, Groups, Pad, Perm, Reduce, ReduceOne,
-        Slice, Swap, Trailing,
+        Attention, Attr, Axes, Axis, Classes, Conv, Diagonal, Groups, Order, Pad, Perm, Reduce,
+        ReduceOne, Slice, Swap, Trailing, Window,
     },
     dtype::DType,
     emit::Emit,
     error::OpError,
     grad::{Grads, Vjp},
     rules::{
-        activation, attention, derive, elementary, grad as g, infer as ty, normal, part, statistic,
+        activation, attention, derive, elementary, grad as g, infer as ty, normal, part, scan,
+        statistic, window,
     },
     scalar::Scalar,
     shape::{Shape, Type},
@@ -348,7 +349,7 @@ derived {
     "trunc"       = Trunc,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::trunc);
     /// The nearest integer, of two the even one; infinities and NaN stay.
     "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
-    /// `x - floor(x / y) * y`: the remainder has the sign of y. Integers are exact below 2^53; a divisor of 0 leaves x as it is among integers, NaN among floats.
+    /// `x - floor(x / y) * y`: the remainder has the sign of y. Integers are exact below 2^53; a divisor of 0 leaves x as it is among integers, NaN among floats, as an infinite one.
     "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
     /// `x - trunc(x / y) * y`: the remainder has the sign of x. Integers and divisors of 0 as in remainder.
     "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::fmod);
@@ -385,6 +386,14 @@ derived {
 
     /// Index of the first smallest element along an axis (the first NaN if there is one), as `i64`.
     "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
+    /// Product over axes; integers and `bool` multiply to `i64`. Multiplied in pairs, then pairs of these.
+    "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod);
+    /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64` (Hillis and Steele 1986).
+    "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad), Derived(scan::cumsum);
+    /// Products of the elements up to each position of an axis; integers and `bool` multiply to `i64`.
+    "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod);
+    /// Positions along an axis in the order of the elements there, as `i64`: equal ones stay in order, NaN is the largest. Costs as many comparisons as the axis has pairs.
+    "argsort"     = ArgSort(Order), Reduce, Exactly(1), scan::infer_argsort, Zero,        Derived(scan::argsort);
     /// Whether any element over axes is nonzero.
     "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
     /// Whether all elements over axes are nonzero.
@@ -406,6 +415,12 @@ derived {
     /// `.., scale, mask`. A mask is `bool`, true where attention is paid, or added; rows that pay none give 0. `causal`: none to later positions (Vaswani et al. 2017).
     "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Through, Derived(attention::expand);
 
+    /// Convolution of `[batch, channels, height, width]` with kernels `[out channels, channels / groups, height, width]`: `conv2d x, weight`, as a matrix product over
+    /// unfolded windows (Chellapilla, Puri and Simard 2006).
+    "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d);
+
+    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. The axis counts windows, a new last axis the elements of each.
+    "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Through,    Derived(window::unfold);
     /// The elements of some axes in reverse order.
     "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip);
     /// x with a strided range of one axis replaced: `slice_assign x, value`.

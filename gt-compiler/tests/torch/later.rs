@@ -4,7 +4,7 @@ use gt_compiler::torch::ops::{Arg, kind_of};
 use gt_ir::{DType, Op, Type, attr::Attention};
 use tch::{Device, Kind, TchError, Tensor};
 
-use crate::own::{Made, at, dims, given, index, keep, narrow, number};
+use crate::own::{Made, at, dims, finite, given, index, keep, narrow, number};
 
 /// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT takes.
 pub(crate) fn own(
@@ -17,6 +17,28 @@ pub(crate) fn own(
     let y = tensors.get(1).unwrap_or(x);
     let none = |axes: gt_ir::attr::AxisSet| axes.is_empty(); // No axes are all axes there.
     Ok(Some(match *op {
+        Op::Prod(r) if r.axes.len() != 1 => return Ok(None), // One axis there.
+        Op::Prod(r) => {
+            let axis = r.axes.iter().next().unwrap_or(0) as i64;
+            wide_or(x, kind)?.f_prod_dim_int(axis, keep(r.keep), None::<Kind>)?.f_to_kind(kind)?
+        }
+        Op::CumSum(axis) => {
+            wide_or(x, kind)?.f_cumsum(i64::from(axis.0), None::<Kind>)?.f_to_kind(kind)?
+        }
+        Op::CumProd(axis) => {
+            wide_or(x, kind)?.f_cumprod(i64::from(axis.0), None::<Kind>)?.f_to_kind(kind)?
+        }
+        Op::ArgSort(order) => x.f_argsort_stable(true, i64::from(order.axis), order.descending)?,
+        Op::Unfold(w) if w.dilation != 1 => return Ok(None), // Neighbours alone there.
+        Op::Unfold(w) => x.f_unfold(i64::from(w.axis), w.size as i64, w.step as i64)?,
+        Op::Conv2d(_) if x.numel() == 0 || y.numel() == 0 => return Ok(None),
+        Op::Conv2d(c) => {
+            let [stride, padding, dilation] =
+                [c.stride, c.padding, c.dilation].map(|p| p.map(i64::from));
+            let [x, w] = [x, y].map(|t| wide_or(t, kind));
+            x?.f_conv2d(&w?, None::<Tensor>, stride, padding, dilation, i64::from(c.groups))?
+                .f_to_kind(kind)?
+        }
         Op::Sign => x.f_sign()?,
         Op::Log2 => wide(x, ty)?.f_log2()?.f_to_kind(kind)?,
         Op::Log10 => wide(x, ty)?.f_log10()?.f_to_kind(kind)?,
@@ -29,6 +51,12 @@ pub(crate) fn own(
         Op::Expm1 => wide(x, ty)?.f_expm1()?.f_to_kind(kind)?,
         Op::Atan => wide(x, ty)?.f_atan()?.f_to_kind(kind)?,
         Op::Atan2 => wide(x, ty)?.f_atan2(&wide(y, ty)?)?.f_to_kind(kind)?,
+        // A divisor that is not finite, or a quotient with few exact digits, is NaN or rounded here.
+        Op::Remainder | Op::Fmod
+            if !finite(x)? || x.f_div(y)?.f_abs()?.f_lt(1e3)?.f_all()?.f_int64_value(&[])? == 0 =>
+        {
+            return Ok(None);
+        }
         Op::Remainder | Op::Fmod if !ty.dtype.is_float() || narrow(x) || narrow(y) => {
             return Ok(None);
         }
@@ -38,6 +66,7 @@ pub(crate) fn own(
         Op::Softplus => softplus(&wide(x, ty)?)?.f_to_kind(kind)?,
         Op::LeakyRelu => prelu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
         Op::Elu => elu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
+        Op::Clamp if tensors.iter().any(|t| t.numel() == 0) => return Ok(None), // It forgets to broadcast.
         Op::Clamp => {
             let z = tensors.get(2).unwrap_or(x);
             if y.f_isnan()?.f_any()?.f_int64_value(&[])?
@@ -98,6 +127,12 @@ pub(crate) fn own(
         }
         _ => return Ok(None),
     }))
+}
+
+/// In `f32` if the result is narrow, else in its dtype.
+fn wide_or(x: &Tensor, kind: Kind) -> Made {
+    let narrow = matches!(kind, Kind::Half | Kind::BFloat16);
+    x.f_to_kind(if narrow { Kind::Float } else { kind })
 }
 
 /// In the dtype to compute in: libtorch rounds narrow floats after each of its operators.

@@ -115,7 +115,13 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
             }
             index.f_one_hot(n.0 as i64)?
         }
-        Op::Floor
+        Op::Prod(_)
+        | Op::CumSum(_)
+        | Op::CumProd(_)
+        | Op::ArgSort(_)
+        | Op::Unfold(_)
+        | Op::Conv2d(_)
+        | Op::Floor
         | Op::Ceil
         | Op::Trunc
         | Op::Round

@@ -18,6 +18,15 @@ pub struct Axes(pub AxisSet);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Groups(pub u64);
 
+/// An axis to order, and which end comes first: `1` or `1,descending`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Order {
+    /// The axis.
+    pub axis: u8,
+    /// The largest first.
+    pub descending: bool,
+}
+
 /// Where attention may be paid: `full` or `causal`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -81,5 +90,20 @@ impl Attr for Attention {
             "causal" => Some(Attention::Causal),
             _ => None,
         }
+    }
+}
+
+impl Attr for Order {
+    const SYNTAX: &'static str = "axis[,descending]";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.axis, if self.descending { ",descending" } else { "" })
+    }
+    fn parse(s: &str) -> Option<Self> {
+        let (list, descending) = match s.strip_suffix(",descending") {
+            Some(list) => (list, true),
+            None => (s, false),
+        };
+        let [a] = super::exactly(list)?;
+        Some(Order { axis: super::axis(a)?, descending })
     }
 }

@@ -126,6 +126,7 @@ fn reduce(op: &Op, ins: &[OperandType]) -> Result<(Type, Shape, AxisSet)> {
     | Op::All(r)
     | Op::Var(r)
     | Op::LogSumExp(r)
+    | Op::Prod(r)
     | Op::Norm(r)) = op
     else {
         return Err(misplaced(op));

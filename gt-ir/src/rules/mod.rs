@@ -11,4 +11,6 @@ pub(crate) mod infer;
 pub(crate) mod normal;
 pub(crate) mod part;
 pub(crate) mod promote;
+pub(crate) mod scan;
 pub(crate) mod statistic;
+pub(crate) mod window;

@@ -93,7 +93,7 @@ pub(crate) fn logsumexp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Drops the axes a reduction kept, unless it is to keep them.
-fn squeeze(e: &mut dyn Emit, y: ValueId, like: &Shape, r: Reduce) -> Emitted {
+pub(super) fn squeeze(e: &mut dyn Emit, y: ValueId, like: &Shape, r: Reduce) -> Emitted {
     if r.keep == Keep::Yes {
         return Ok(y);
     }

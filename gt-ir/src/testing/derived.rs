@@ -7,7 +7,10 @@ use super::{
     propose::{Inputs, Proposal, any, axis, like, one, partner, reduce},
 };
 use crate::{
-    attr::{Attention, Axes, Diagonal, Groups, Keep, ReduceOne, Slice, Trailing},
+    attr::{
+        Attention, Axes, Axis, Conv, Diagonal, Groups, Keep, Order, ReduceOne, Slice, Trailing,
+        Window,
+    },
     dtype::DType,
     op::{Op, OpKind, Operand},
     scalar::Scalar,
@@ -44,6 +47,19 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             Some((Op::Flip(Axes(axes)), one(x)))
         }
         OpKind::SliceAssign => assign(g),
+        OpKind::Prod => reduce(g, Op::Prod),
+        OpKind::CumSum => axis(g).map(|(x, axis)| (Op::CumSum(Axis(axis)), one(x))),
+        OpKind::CumProd => axis(g).map(|(x, axis)| (Op::CumProd(Axis(axis)), one(x))),
+        OpKind::ArgSort => {
+            let (x, axis) = axis(g)?;
+            Some((Op::ArgSort(Order { axis, descending: g.chance(1, 2) }), one(x)))
+        }
+        OpKind::Unfold => {
+            let (x, axis) = axis(g)?;
+            let [size, step, dilation] = [(); 3].map(|()| 1 + g.below(3) as u64);
+            Some((Op::Unfold(Window { axis, size, step, dilation }), one(x)))
+        }
+        OpKind::Conv2d => conv(g),
         _ => None,
     }
 }
@@ -148,4 +164,20 @@ fn assign(g: &mut Generator<'_, '_>) -> Proposal {
     dims[at] = Dim::new(slice.len() as usize);
     let value = like(g, Type::new(x.ty.dtype, Shape::from_dims(&dims).ok()?));
     Some((Op::SliceAssign(slice), smallvec![x.id.into(), value.into()]))
+}
+
+/// An image of the dtype of a live float, and kernels for it.
+fn conv(g: &mut Generator<'_, '_>) -> Proposal {
+    let dtype = float(g, 0)?.ty.dtype;
+    let (groups, each, out) = (1 + g.below(2), 1 + g.below(2), 1 + g.below(2));
+    let [batch, height, width] = [2, 5, 5].map(|most| 1 + g.below(most));
+    let [tall, broad] = [(); 2].map(|()| 1 + g.below(3));
+    let dims = |sizes: [usize; 4]| sizes.map(Dim::new);
+    let image = floats(g, dtype, &dims([batch, groups * each, height, width]))?;
+    let kernels = floats(g, dtype, &dims([groups * out, each, tall, broad]))?;
+    let (image, kernels) = (like(g, image), like(g, kernels));
+    let pair = |g: &mut Generator<'_, '_>, low: u32| [(); 2].map(|()| low + g.below(2) as u32);
+    let (stride, padding, dilation) = (pair(g, 1), pair(g, 0), pair(g, 1));
+    let conv = Conv { stride, padding, dilation, groups: groups as u32 };
+    Some((Op::Conv2d(conv), smallvec![image.into(), kernels.into()]))
 }

@@ -247,6 +247,7 @@ fn jumps(op: &Op, types: &[OperandType]) -> bool {
             | OpKind::Any
             | OpKind::All
             | OpKind::Sign
+            | OpKind::ArgSort
             | OpKind::Floor
             | OpKind::Ceil
             | OpKind::Trunc

@@ -14,6 +14,7 @@ mod data;
 mod index;
 mod movement;
 mod operators;
+mod order;
 mod pick;
 mod pointwise;
 mod print;

@@ -32,6 +32,8 @@ reduce! {
     max => Max;
     /// The smallest element; in the gradient, ties share equally.
     min => Min;
+    /// The product; integers and `bool` multiply to `i64`.
+    prod => Prod;
     /// Whether any element is not zero, as `bool`.
     any => Any;
     /// Whether all elements are not zero, as `bool`.

@@ -4,6 +4,7 @@
 
 mod attention;
 mod classes;
+mod conv;
 mod einsum;
 mod loss;
 mod normalization;
@@ -16,6 +17,10 @@ pub use attention::{
     scaled_dot_product_attention_with,
 };
 pub use classes::{CrossEntropy, cross_entropy, cross_entropy_with, nll_loss, nll_loss_with};
+pub use conv::{
+    Convolution, Pooling, avg_pool1d, avg_pool2d, conv_transpose1d, conv_transpose2d, conv1d,
+    conv2d, max_pool1d, max_pool2d,
+};
 pub use einsum::einsum;
 pub use loss::{
     huber_loss, l1_loss, l1_loss_with, mse_loss, mse_loss_with, smooth_l1_loss, smooth_l1_loss_with,

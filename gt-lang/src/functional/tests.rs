@@ -218,3 +218,82 @@ fn no_gradient_flows_into_padding() {
     rows.sum(..).backward().unwrap();
     close(&table.grad().unwrap(), &[2.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
 }
+
+/// Convolution by its definition.
+fn convolved(x: &DynTensor, w: &DynTensor, how: Convolution) -> Vec<f64> {
+    let [n, c, h, wd] = *x.shape().sizes() else { panic!() };
+    let [o, each, kh, kw] = *w.shape().sizes() else { panic!() };
+    let out = |i: usize, size: usize, k: usize| {
+        (size + 2 * how.padding[i] - how.dilation[i] * (k - 1) - 1) / how.stride[i] + 1
+    };
+    let (oh, ow) = (out(0, h, kh), out(1, wd, kw));
+    let (x, w) = (list(x), list(w));
+    let mut y = vec![0.0; n * o * oh * ow];
+    for (flat, y) in y.iter_mut().enumerate() {
+        let (b, f, i, j) = (flat / (o * oh * ow), flat / (oh * ow) % o, flat / ow % oh, flat % ow);
+        for (e, p, q) in (0..each * kh * kw).map(|k| (k / (kh * kw), k / kw % kh, k % kw)) {
+            let channel = f / (o / how.groups) * each + e;
+            let row = (i * how.stride[0] + p * how.dilation[0]).checked_sub(how.padding[0]);
+            let column = (j * how.stride[1] + q * how.dilation[1]).checked_sub(how.padding[1]);
+            if let (Some(r), Some(s)) = (row.filter(|r| *r < h), column.filter(|s| *s < wd)) {
+                *y +=
+                    x[((b * c + channel) * h + r) * wd + s] * w[((f * each + e) * kh + p) * kw + q];
+            }
+        }
+    }
+    y
+}
+
+#[test]
+fn convolution_is_its_definition_and_the_transpose_its_adjoint() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let plain = Convolution::default();
+    let cases = [
+        ([2, 3, 6, 5], [4, 3, 3, 2], plain),
+        ([1, 2, 5, 5], [2, 2, 1, 1], Convolution { stride: [2, 3], ..plain }),
+        ([2, 4, 6, 6], [2, 2, 3, 3], Convolution { padding: [1, 2], groups: 2, ..plain }),
+        (
+            [1, 1, 7, 8],
+            [1, 1, 2, 3],
+            Convolution { stride: [2, 1], dilation: [3, 2], padding: [1, 0], ..plain },
+        ),
+        ([2, 2, 4, 4], [4, 1, 2, 2], Convolution { stride: [2, 2], groups: 2, ..plain }),
+    ];
+    for (image, kernel, how) in cases {
+        let (x, w) = (tensor(&image), tensor(&kernel));
+        let y = conv2d(&x, &w, None, how);
+        close(&y, &convolved(&x, &w, how));
+        // <conv(x), g> = <x, transpose(g)>, which output padding brings to the size of x.
+        let g = y.mul(0.5).add(1.0);
+        let output_padding = [0, 1].map(|i| {
+            let size =
+                image[2 + i] + 2 * how.padding[i] - how.dilation[i] * (kernel[2 + i] - 1) - 1;
+            size % how.stride[i]
+        });
+        let back = conv_transpose2d(&g, &w, None, Convolution { output_padding, ..how });
+        assert_eq!(back.shape().sizes(), image);
+        close(&x.mul(&back).sum(..), &list(&y.mul(&g).sum(..)));
+    }
+}
+
+#[test]
+fn order_and_permutations() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let x = DynTensor::from_vec(vec![3.0, 1.0, 2.0, 1.0, 5.0, 4.0], [2, 3]);
+    let (values, places) = x.topk(2, 1);
+    close(&values, &[3.0, 2.0, 5.0, 4.0]);
+    close(&places, &[0.0, 2.0, 1.0, 2.0]);
+    close(&x.median(1).0, &[2.0, 4.0]);
+    close(&x.sort(0, false).0, &[1.0, 1.0, 2.0, 3.0, 5.0, 4.0]);
+    let mut p: Vec<i64> = DynTensor::randperm(50).to_vec().unwrap();
+    assert!(!p.is_sorted());
+    p.sort_unstable();
+    assert_eq!(p, (0..50).collect::<Vec<_>>());
+    let drawn =
+        DynTensor::from_vec(vec![1.0, 0.0, 2.0, 3.0], [4]).multinomial_without_replacement(3);
+    let mut drawn: Vec<i64> = drawn.to_vec().unwrap();
+    drawn.sort_unstable();
+    assert_eq!(drawn, [0, 2, 3]);
+}

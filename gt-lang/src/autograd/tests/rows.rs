@@ -12,6 +12,7 @@ pub(super) fn cases(rng: &mut Rng) -> Vec<Case> {
     cases.extend(normalizations());
     cases.extend(attention());
     cases.extend(parts(rng));
+    cases.extend(windows());
     cases
 }
 
@@ -62,6 +63,13 @@ fn statistics() -> Vec<Case> {
         ("std", |x| x.std(..)),
         ("logsumexp", |x| x.logsumexp([0, 2])),
         ("logsumexp, keep", |x| x.logsumexp(keepdim(-1))),
+        ("prod", |x| x.prod(1)),
+        ("prod all", |x| x.prod(..)),
+        ("cumsum", |x| x.cumsum(1)),
+        ("cumprod", |x| x.cumprod(-2)),
+        ("sort", |x| x.sort(1, true).0),
+        ("topk", |x| x.topk(2, 1).0),
+        ("median", |x| x.median(1).0),
         ("norm", |x| x.norm(1)),
         ("norm all", |x| x.norm(..)),
         ("norm 3", |x| x.norm_p(3.0, -1)),
@@ -166,5 +174,46 @@ fn parts(rng: &mut Rng) -> Vec<Case> {
     let index = rng.index(3, &[2, 2]);
     let other = rng.index(4, &[2]);
     cases.push(case("picked", &[(&[2, 3, 4], Any)], move |x| x[0].slice((.., &index, &other))));
+    cases
+}
+
+fn windows() -> Vec<Case> {
+    use Domain::*;
+    let each: &[(&str, Unary)] = &[
+        ("unfold", |x| x.unfold(-1, 3, 1)),
+        ("unfold, dilated", |x| x.unfold_dilated(2, 2, 2, 3)),
+        ("max_pool2d", |x| f::max_pool2d(x, f::Pooling::of([2, 2]))),
+        ("max_pool2d, padded", |x| {
+            f::max_pool2d(x, f::Pooling { size: [3, 2], stride: [2, 1], padding: [1, 1] })
+        }),
+        ("avg_pool2d", |x| {
+            f::avg_pool2d(x, f::Pooling { size: [2, 3], stride: [1, 2], padding: [1, 0] })
+        }),
+        ("max_pool1d", |x| f::max_pool1d(&x.flatten(0, 1), 2, 2, 0)),
+    ];
+    let mut cases: Vec<Case> = each
+        .iter()
+        .map(|&(name, f)| case(name, &[(&[2, 2, 5, 5], Any)], move |x| f(&x[0])))
+        .collect();
+    let plain = f::Convolution::default();
+    let odd =
+        f::Convolution { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 2, ..plain };
+    let image: [(&[usize], Domain); 3] = [(&[2, 2, 4, 3], Any), (&[3, 2, 2, 2], Any), (&[3], Any)];
+    cases.push(case("conv2d", &image, move |x| f::conv2d(&x[0], &x[1], Some(&x[2]), plain)));
+    let grouped: [(&[usize], Domain); 2] = [(&[2, 4, 5, 4], Any), (&[2, 2, 3, 2], Any)];
+    cases.push(case("conv2d in groups", &grouped, move |x| f::conv2d(&x[0], &x[1], None, odd)));
+    let line: [(&[usize], Domain); 2] = [(&[2, 2, 6], Any), (&[2, 2, 3], Any)];
+    cases.push(case("conv1d", &line, move |x| f::conv1d(&x[0], &x[1], None, plain)));
+    let back: [(&[usize], Domain); 2] = [(&[1, 4, 3, 2], Any), (&[4, 1, 2, 3], Any)];
+    let how = f::Convolution {
+        stride: [2, 2],
+        padding: [0, 1],
+        output_padding: [1, 0],
+        groups: 2,
+        ..plain
+    };
+    cases.push(case("conv_transpose2d", &back, move |x| {
+        f::conv_transpose2d(&x[0], &x[1], None, how)
+    }));
     cases
 }

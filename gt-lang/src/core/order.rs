@@ -1,0 +1,107 @@
+//! Running sums and products, sorting, the largest few, medians, permutations and draws without replacement; windows.
+//!
+//! Sorting compares all pairs along the axis, so it is for thousands of elements, not for millions.
+
+use gt_ir::attr::{Axis, Order, Window};
+use gt_ir::{DType, Op, OpError};
+
+use super::DynTensor;
+use super::arg::resolve_axis;
+
+impl DynTensor {
+    /// The sums of the elements of `axis` up to and with each; integers and `bool` sum to `i64`.
+    #[must_use]
+    #[track_caller]
+    pub fn cumsum(&self, axis: i64) -> DynTensor {
+        self.record_with(|ty| Ok(Op::CumSum(Axis(resolve_axis("cumsum", axis, ty)? as u8))))
+    }
+
+    /// The products of the elements of `axis` up to and with each; integers and `bool` multiply to `i64`.
+    #[must_use]
+    #[track_caller]
+    pub fn cumprod(&self, axis: i64) -> DynTensor {
+        self.record_with(|ty| Ok(Op::CumProd(Axis(resolve_axis("cumprod", axis, ty)? as u8))))
+    }
+
+    /// The positions along `axis` in the order of the elements there, as `i64`; equal ones stay in order, NaN counts as the largest.
+    #[must_use]
+    #[track_caller]
+    pub fn argsort(&self, axis: i64, descending: bool) -> DynTensor {
+        self.record_with(|ty| {
+            let axis = resolve_axis("argsort", axis, ty)? as u8;
+            Ok(Op::ArgSort(Order { axis, descending }))
+        })
+    }
+
+    /// The elements along `axis` in order, and where they stood.
+    #[must_use]
+    #[track_caller]
+    pub fn sort(&self, axis: i64, descending: bool) -> (DynTensor, DynTensor) {
+        let places = self.argsort(axis, descending);
+        (self.gather(axis, &places), places)
+    }
+
+    /// The `k` largest elements along `axis`, the largest first, and where they stand.
+    #[must_use]
+    #[track_caller]
+    pub fn topk(&self, k: usize, axis: i64) -> (DynTensor, DynTensor) {
+        let places = self.argsort(axis, true).narrow(axis, 0, k);
+        (self.gather(axis, &places), places)
+    }
+
+    /// The middle element along `axis`, the lower one of two, and where it stands; the axis disappears.
+    #[must_use]
+    #[track_caller]
+    pub fn median(&self, axis: i64) -> (DynTensor, DynTensor) {
+        let middle = (self.size(axis).saturating_sub(1) / 2) as i64;
+        let place = self.argsort(axis, false).narrow(axis, middle, 1);
+        (self.gather(axis, &place).squeeze(axis), place.squeeze(axis))
+    }
+
+    /// The numbers `0..n` in random order, as `i64`.
+    #[must_use]
+    #[track_caller]
+    pub fn randperm(n: usize) -> DynTensor {
+        DynTensor::rand([n], DType::F32).argsort(0, false)
+    }
+
+    /// `n` different classes drawn from the weights along the last axis: PyTorch's `multinomial` without replacement. By the largest `n` of
+    /// `log(weight)` plus Gumbel noise (Efraimidis and Spirakis 2006).
+    #[must_use]
+    #[track_caller]
+    pub fn multinomial_without_replacement(&self, n: usize) -> DynTensor {
+        let noise = self.rand_like().log().neg().log().neg();
+        self.log().add(&noise).topk(n, -1).1
+    }
+
+    /// Windows of `size` elements along `axis`, one every `step`: the axis counts windows, a new last axis their elements.
+    #[must_use]
+    #[track_caller]
+    pub fn unfold(&self, axis: i64, size: usize, step: usize) -> DynTensor {
+        self.unfold_dilated(axis, size, step, 1)
+    }
+
+    /// As [`DynTensor::unfold`], with the elements of a window `dilation` apart.
+    #[must_use]
+    #[track_caller]
+    pub fn unfold_dilated(
+        &self,
+        axis: i64,
+        size: usize,
+        step: usize,
+        dilation: usize,
+    ) -> DynTensor {
+        self.record_with(|ty| {
+            let axis = resolve_axis("unfold", axis, ty)? as u8;
+            let [size, step, dilation] = [size, step, dilation].map(|n| n as u64);
+            let window = Window { axis, size, step, dilation };
+            let bound = ty.shape.numel().max(1) as u64;
+            if size > bound {
+                return Err(OpError::new(format!(
+                    "unfold: windows of {size} elements do not fit {ty}"
+                )));
+            }
+            Ok(Op::Unfold(window))
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels, height, width]`).
+
+use gt_ir::attr::{Conv, Pad};
+use gt_ir::{Op, OpError};
+
+use crate::core::{Arg, DynTensor};
+
+/// What PyTorch's keyword arguments of convolutions say: along height, then along width. Lines use the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// Distance between windows.
+    pub stride: [usize; 2],
+    /// Zeros put around, on both sides.
+    pub padding: [usize; 2],
+    /// Distance between elements of a window.
+    pub dilation: [usize; 2],
+    /// Groups that channels are cut into.
+    pub groups: usize,
+    /// Rows and columns added at the end of a transposed convolution's result; others ignore it.
+    pub output_padding: [usize; 2],
+}
+
+impl Default for Convolution {
+    fn default() -> Self {
+        Convolution {
+            stride: [1; 2],
+            padding: [0; 2],
+            dilation: [1; 2],
+            groups: 1,
+            output_padding: [0; 2],
+        }
+    }
+}
+
+/// The sum over channels and windows of x times `weight`, `[out channels, channels / groups, height, width]`, plus one number of `bias` for each out channel.
+#[must_use]
+#[track_caller]
+pub fn conv2d(
+    x: &DynTensor,
+    weight: &DynTensor,
+    bias: Option<&DynTensor>,
+    how: Convolution,
+) -> DynTensor {
+    with_bias(&convolved(x, weight, how), bias)
+}
+
+/// [`conv2d`] over lines; `weight` is `[out channels, channels / groups, length]`.
+#[must_use]
+#[track_caller]
+pub fn conv1d(
+    x: &DynTensor,
+    weight: &DynTensor,
+    bias: Option<&DynTensor>,
+    how: Convolution,
+) -> DynTensor {
+    let y = convolved(&x.unsqueeze(-2), &weight.unsqueeze(-2), as_line(how)).squeeze(-2);
+    with_bias(&y, bias)
+}
+
+/// The transpose of [`conv2d`], its gradient by x: `weight` is `[channels, out channels / groups, height, width]`. By putting zeros between the elements of x and
+/// convolving with the kernels turned around (Dumoulin and Visin 2016).
+#[must_use]
+#[track_caller]
+pub fn conv_transpose2d(
+    x: &DynTensor,
+    weight: &DynTensor,
+    bias: Option<&DynTensor>,
+    how: Convolution,
+) -> DynTensor {
+    let [channels, each, height, width] = *weight.shape().sizes() else {
+        let e = format!("conv_transpose2d: weight {} has not four axes", weight.ty());
+        return weight.record_with(|_| Err(OpError::new(e)));
+    };
+    let groups = how.groups.max(1);
+    let turned = weight
+        .reshape([groups, channels / groups, each, height, width])
+        .transpose(1, 2)
+        .reshape([groups * each, channels / groups, height, width])
+        .flip([2, 3]);
+    let mut spread = x.clone();
+    for (i, size) in [height, width].into_iter().enumerate() {
+        let reach = (how.dilation[i] * size.saturating_sub(1)) as i64;
+        let around = reach - how.padding[i] as i64;
+        spread =
+            apart(&spread, 2 + i, how.stride[i], (around, around + how.output_padding[i] as i64));
+    }
+    let plain =
+        Convolution { dilation: how.dilation, groups: how.groups, ..Convolution::default() };
+    with_bias(&convolved(&spread, &turned, plain), bias)
+}
+
+/// [`conv_transpose2d`] over lines; `weight` is `[channels, out channels / groups, length]`.
+#[must_use]
+#[track_caller]
+pub fn conv_transpose1d(
+    x: &DynTensor,
+    weight: &DynTensor,
+    bias: Option<&DynTensor>,
+    how: Convolution,
+) -> DynTensor {
+    let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, as_line(how));
+    with_bias(&y.squeeze(-2), bias)
+}
+
+/// Lines are images of height 1.
+fn as_line(how: Convolution) -> Convolution {
+    let of = |[_, width]: [usize; 2], height| [height, width];
+    Convolution {
+        stride: of(how.stride, 1),
+        padding: of(how.padding, 0),
+        dilation: of(how.dilation, 1),
+        output_padding: of(how.output_padding, 0),
+        groups: how.groups,
+    }
+}
+
+#[track_caller]
+fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
+    x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |ty| {
+        let small = |n: usize| {
+            u32::try_from(n).map_err(|_| OpError::new(format!("conv2d: {n} is too large for {ty}")))
+        };
+        let pair = |[a, b]: [usize; 2]| Ok::<_, OpError>([small(a)?, small(b)?]);
+        Ok(Op::Conv2d(Conv {
+            stride: pair(how.stride)?,
+            padding: pair(how.padding)?,
+            dilation: pair(how.dilation)?,
+            groups: small(how.groups)?,
+        }))
+    })
+}
+
+#[track_caller]
+fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
+    let Some(bias) = bias else { return y.clone() };
+    let mut sizes = vec![1; y.rank().saturating_sub(1)];
+    if let Some(channels) = sizes.first_mut() {
+        *channels = bias.numel();
+    }
+    y.add(&bias.reshape(sizes))
+}
+
+/// The elements of an axis `step` apart, with zeros between and around; a negative number cuts off.
+#[track_caller]
+fn apart(x: &DynTensor, axis: usize, step: usize, (before, after): (i64, i64)) -> DynTensor {
+    let pad = Pad {
+        axis: axis as u8,
+        lo: before.max(0) as u64,
+        hi: after.max(0) as u64,
+        interior: step.saturating_sub(1) as u64,
+    };
+    let zero = Arg::from(0);
+    let mut y = x.record_with_args(&[Arg::Tensor(x), zero], |_| Ok(Op::Pad(pad)));
+    if before < 0 || after < 0 {
+        let mut cut = vec![(0, 0); axis];
+        cut.push((before.min(0), after.min(0)));
+        y = y.pad(cut, 0.0);
+    }
+    y
+}
+
+/// What PyTorch's keyword arguments of pooling say: along height, then along width. Lines use the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pooling {
+    /// Elements of a window.
+    pub size: [usize; 2],
+    /// Distance between windows.
+    pub stride: [usize; 2],
+    /// Elements put around, on both sides: those that are no maximum, or zeros that count in the mean.
+    pub padding: [usize; 2],
+}
+
+impl Pooling {
+    /// Windows of this size beside each other.
+    pub fn of(size: [usize; 2]) -> Pooling {
+        Pooling { size, stride: size, padding: [0; 2] }
+    }
+}
+
+/// The largest element of each window. In the gradient, ties share equally (PyTorch gives all to the first).
+#[must_use]
+#[track_caller]
+pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
+    windows(x, how, f64::NEG_INFINITY).max([-2, -1])
+}
+
+/// The mean of each window, zeros around included.
+#[must_use]
+#[track_caller]
+pub fn avg_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
+    windows(x, how, 0.0).mean([-2, -1])
+}
+
+/// [`max_pool2d`] over lines.
+#[must_use]
+#[track_caller]
+pub fn max_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> DynTensor {
+    let how = Pooling { size: [1, size], stride: [1, stride], padding: [0, padding] };
+    max_pool2d(&x.unsqueeze(-2), how).squeeze(-2)
+}
+
+/// [`avg_pool2d`] over lines.
+#[must_use]
+#[track_caller]
+pub fn avg_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> DynTensor {
+    let how = Pooling { size: [1, size], stride: [1, stride], padding: [0, padding] };
+    avg_pool2d(&x.unsqueeze(-2), how).squeeze(-2)
+}
+
+/// The windows over the last two axes, as two axes behind them.
+#[track_caller]
+fn windows(x: &DynTensor, how: Pooling, around: f64) -> DynTensor {
+    let rank = x.rank() as i64;
+    let mut y = x.clone();
+    if how.padding != [0; 2] {
+        let mut pads = vec![(0, 0); x.rank().saturating_sub(2)];
+        pads.extend(how.padding.map(|n| (n as i64, n as i64)));
+        y = y.pad(pads, around);
+    }
+    let down = y.unfold(rank - 2, how.size[0], how.stride[0]);
+    down.unfold(rank - 1, how.size[1], how.stride[1])
+}
