@@ -75,7 +75,7 @@ pub(crate) fn infer_group(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::GroupNorm(groups) = op else { return Err(misplaced(op)) };
     let (x, channels) = channels(op, ins)?;
     literal(op, ins, 3)?;
-    let whole = usize::try_from(groups.0).is_ok_and(|g| g > 0 && channels % g == 0);
+    let whole = usize::try_from(groups.0).is_ok_and(|g| g > 0 && channels.is_multiple_of(g));
     if !whole {
         let groups = groups.0;
         let e =

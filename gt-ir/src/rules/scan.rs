@@ -66,7 +66,7 @@ fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
         let half = n / 2;
         let (front, back) = (e.slice(x, part(0, half))?, e.slice(x, part(half, 2 * half))?);
         let product = e.mul(front, back)?;
-        x = if n % 2 == 0 {
+        x = if n.is_multiple_of(2) {
             product
         } else {
             let odd = e.slice(x, part(n - 1, n))?;
