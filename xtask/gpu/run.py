@@ -102,7 +102,9 @@ def tests(program, env, before=(), suites=None):
     found = RESULT.findall(said)
     named = {state: [name for name, s in found if s == state] for state in ("ok", "FAILED", "ignored")}
     skipped = sorted({line.strip() for line in said.splitlines() if line.strip().startswith("skipped:")})
-    good = status == 0 and bool(found)
+    # Here is a GPU, so a test that did not find it has tested nothing.
+    idle = any("no CUDA device" in why for why in skipped)
+    good = status == 0 and bool(found) and not idle
     row = {
         "program": " ".join([*before, program.name]),
         "ok": good,
@@ -218,7 +220,8 @@ def failures(report):
         for key in ["gt", *PEERS]
         if "error" in row.get(key, {"error": ""})
     ]
-    return tests + works
+    doctor = [] if (report["doctor"] or {}).get("ok") else ["gt-cli doctor"]
+    return doctor + tests + works
 
 
 def page(report):
