@@ -7,6 +7,18 @@
 //! a part again instead of keeping what its gradient needs.
 //!
 //! Does not: know any op. Rules come from the op table.
+//!
+//! ```no_run
+//! # extern crate gt_lang as gt;
+//! use gt::DynTensor;
+//! use gt::autograd::{Graph, grad, grad_with};
+//! # fn f() -> gt::Result<()> {
+//! let x = DynTensor::from_slice(&[0.5], [1]).requires_grad();
+//! let slope = grad_with(&x.pow(3), None, &[&x], Graph::Create)?.remove(0); // 3 x^2
+//! let curvature = grad(&slope, &[&x])?.remove(0); // 6 x
+//! # Ok(())
+//! # }
+//! ```
 
 mod backward;
 mod checkpoint;

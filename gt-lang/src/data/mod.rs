@@ -1,4 +1,22 @@
 //! Data for training: datasets, and loaders that shuffle, batch and read ahead.
+//!
+//! ```no_run
+//! # extern crate gt_lang as gt;
+//! use gt::data::{DataLoader, LoaderConfig, Shuffle, TensorDataset};
+//! # fn f() -> gt::Result<()> {
+//! let arrays = gt::io::npy::load_npz("digits.npz")?;
+//! let rows = ["images", "labels"].into_iter().filter_map(|name| arrays.get(name).cloned());
+//! let config = LoaderConfig { batch_size: 64, shuffle: Shuffle::Seed(0), ..LoaderConfig::default() };
+//! let mut loader = DataLoader::new(TensorDataset::new(rows.collect())?, config)?;
+//! for _ in 0..3 {
+//!     for batch in loader.epoch() {
+//!         let batch = batch?;
+//!         println!("{} {}", batch[0].ty(), batch[1].ty());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod loader;
 mod order;

@@ -5,6 +5,18 @@
 //! replaced as wholes. A logger is part of a checkpoint: a run that goes on has the curve from its beginning.
 //!
 //! Does not: read a clock, or tensors; numbers are given to it.
+//!
+//! ```no_run
+//! # extern crate gt_lang as gt;
+//! # fn f() -> gt::Result<()> {
+//! let mut log = gt::logger::RunLogger::new("run", &["loss", "validation"], 50)?;
+//! for step in 0..1000 {
+//!     log.log(step, &[("loss", 1.0 / (step + 1) as f64)]);
+//! }
+//! log.finish()?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod chart;
 mod picture;

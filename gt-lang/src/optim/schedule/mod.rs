@@ -3,6 +3,23 @@
 //! A [`Schedule`] is a function of the step's number and of what the optimizer was given at first; [`Scheduler`] applies one. Call
 //! `scheduler.step(&mut optimizer)` after `optimizer.step()`, once an epoch or once a step as the schedule's numbers are meant.
 //!
+//! ```no_run
+//! # extern crate gt_lang as gt;
+//! use gt::optim::schedule::{Scheduler, WarmupCosine};
+//! use gt::prelude::*;
+//! # fn f(net: Linear<N<2>, N<3>>) -> Result<()> {
+//! let mut optimizer = AdamW::new(net.parameters(), AdamWConfig::default());
+//! let schedule = WarmupCosine { warmup: 100, total: 5000, min_factor: 0.1 };
+//! let mut scheduler = Scheduler::new(&mut optimizer, schedule);
+//! for _ in 0..5000 {
+//!     // .. backward ..
+//!     optimizer.step()?;
+//!     scheduler.step(&mut optimizer);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Guarantees: only numbers change, which are literals of the tape, so a step's plan is used on. Values are PyTorch's, in closed
 //! form: they depend on the number of the step only, so errors do not add up and a restored scheduler goes on exactly.
 
