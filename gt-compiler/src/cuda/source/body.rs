@@ -31,6 +31,8 @@ pub(super) struct Body<'s> {
     pub(super) width: usize,
     /// How many elements of a step there are, where that may be less than all: an expression.
     pub(super) live: Option<String>,
+    /// The flat index of a step's first element, where packs go along it and not along the innermost loop.
+    pub(super) flat: Option<String>,
     /// Loads whose elements lie in shared memory, turned.
     pub(super) turned: Vec<usize>,
     /// The loop a step goes along.
@@ -67,7 +69,7 @@ impl<'s> Body<'s> {
             };
             levels.push(level);
         }
-        Body { space, width, live: None, turned: Vec::new(), inner, levels }
+        Body { space, width, live: None, flat: None, turned: Vec::new(), inner, levels }
     }
 
     fn dtype(&self, id: ExprId) -> DType {
@@ -80,7 +82,19 @@ impl<'s> Body<'s> {
 
     /// Whether the elements of a step lie side by side, where one access can take them.
     pub(super) fn is_pack(&self, dtype: DType, access: &Access) -> bool {
-        packs(access, dtype, self.width, self.inner)
+        match self.flat {
+            Some(_) => packs_flat(self.space, access, dtype, self.width),
+            None => packs(access, dtype, self.width, self.inner),
+        }
+    }
+
+    /// Where a pack begins, of the step at some coordinates.
+    fn pack_at(&self, access: &Access, coordinates: &[String]) -> String {
+        match &self.flat {
+            Some(flat) if access.offset == 0 => flat.clone(),
+            Some(flat) => format!("{} + {flat}", self.space.literal(i128::from(access.offset))),
+            None => self.space.at(access, coordinates),
+        }
     }
 
     /// The values computed at a level. `coordinates` are those of the step, or of the element `u` of it.
@@ -101,7 +115,7 @@ impl<'s> Body<'s> {
     }
 
     fn load_pack(&self, id: usize, buffer: u16, access: &Access, at: &[String]) -> String {
-        let (n, at) = (self.width, self.space.at(access, at));
+        let (n, at) = (self.width, self.pack_at(access, at));
         let dtype = memory_type(self.buffer_dtype(buffer));
         let load = match &self.live {
             Some(live) => format!("load_some<{n}>(&b{buffer}[{at}], {live})"),
@@ -162,7 +176,7 @@ impl<'s> Body<'s> {
             if !self.is_pack(self.buffer_dtype(store.buffer), &store.access) {
                 continue;
             }
-            let to = format!("&b{}[{}]", store.buffer, self.space.at(&store.access, coordinates));
+            let to = format!("&b{}[{}]", store.buffer, self.pack_at(&store.access, coordinates));
             text.line(match &self.live {
                 Some(live) => format!("store_some<{}>({to}, q{k}, {live});", self.width),
                 None => format!("store<{}>({to}, q{k});", self.width),
@@ -217,6 +231,18 @@ pub(super) fn packs(access: &Access, dtype: DType, width: usize, inner: Option<u
         && inner.is_some_and(|l| access.strides[l] == 1)
         && access.offset % unit == 0
         && access.strides.iter().enumerate().all(others)
+}
+
+/// Whether all elements lie side by side in the order of the flat index, and steps of it are aligned.
+pub(super) fn packs_flat(space: &Space, access: &Access, dtype: DType, width: usize) -> bool {
+    let mut step = 1;
+    for (l, stride) in space.spec.loops.iter().zip(&access.strides).rev() {
+        if *stride != step {
+            return false;
+        }
+        step *= l.extent as i64;
+    }
+    width > 1 && access.offset % aligned(dtype, width) == 0
 }
 
 /// The value of an affine function.

@@ -1,13 +1,15 @@
 //! Kernels that compute each element on its own: threads along the flat index.
 //!
-//! Where elements lie side by side a thread takes as many of them as 16 bytes hold of the narrowest; else neighboring threads take neighboring
-//! elements, one each. How elements are shared out changes no bit of them.
+//! Where elements lie side by side a thread takes as many of them as 16 bytes hold of the narrowest: along the innermost loop, or of the flat
+//! index where rows are odd; else neighboring threads take neighboring elements, one each. How elements are shared out changes no bit of them.
 
 use gt_ir::DType;
 
+use crate::kernel::Access;
+
 use super::{
     Source,
-    body::{Body, Level, packs},
+    body::{Body, Level, packs, packs_flat},
     space::Space,
     text::{Frame, Text},
     turn::Turn,
@@ -24,10 +26,11 @@ pub(super) fn write(name: &str, space: &Space) -> Source {
         return turn.write(name, space);
     }
     let inner = space.n_parallel.checked_sub(1);
-    let width = width(space, n, inner);
+    let (width, is_flat) = width(space, n, inner);
     let mut body = Body::new(space, width, inner, |l| {
-        if Some(l) == inner && width > 1 { Level::Element } else { Level::Step }
+        if width > 1 && (Some(l) == inner || is_flat) { Level::Element } else { Level::Step }
     });
+    body.flat = is_flat.then(|| "i".into());
     if !n.is_multiple_of(width) {
         body.live = Some("n".into());
     }
@@ -43,28 +46,26 @@ pub(super) fn write(name: &str, space: &Space) -> Source {
     frame.source(|text| points(text, &body, n))
 }
 
-/// Elements a thread takes.
-fn width(space: &Space, n: usize, inner: Option<usize>) -> usize {
-    let Some(last) = inner.filter(|_| n >= SMALL) else { return 1 };
+/// Elements a thread takes, and whether they are neighbors of the flat index rather than along the innermost loop.
+fn width(space: &Space, n: usize, inner: Option<usize>) -> (usize, bool) {
+    let Some(last) = inner.filter(|_| n >= SMALL) else { return (1, false) };
     let spec = &space.spec;
     let stores = spec.stores.iter().map(|s| (s.buffer, &s.access));
-    let accesses: Vec<(DType, _)> = spec
+    let accesses: Vec<(DType, &Access)> = spec
         .loads()
         .chain(stores)
         .map(|(buffer, access)| (spec.buffers[usize::from(buffer)], access))
         .collect();
-    let is_whole =
-        |width: usize| space.n_parallel == 1 || spec.loops[last].extent.is_multiple_of(width);
-    let mut width = MAX_WIDTH;
-    while width > 1 {
-        let moved = accesses.iter().filter(|(dtype, a)| packs(a, *dtype, width, inner));
-        let narrowest = moved.map(|(dtype, _)| dtype.size()).min();
-        if is_whole(width) && narrowest.is_some_and(|size| size * width <= 16) {
-            return width;
-        }
-        width /= 2;
-    }
-    1
+    let fits = |width: usize, is_pack: &dyn Fn(DType, &Access) -> bool| {
+        let moved = accesses.iter().filter(|(dtype, access)| is_pack(*dtype, access));
+        moved.map(|(dtype, _)| dtype.size()).min().is_some_and(|size| size * width <= 16)
+    };
+    let widths = [MAX_WIDTH, 4, 2];
+    let is_whole = |w: usize| space.n_parallel == 1 || spec.loops[last].extent.is_multiple_of(w);
+    let along = |&w: &usize| is_whole(w) && fits(w, &|dtype, a| packs(a, dtype, w, inner));
+    let flat = |&w: &usize| fits(w, &|dtype, a| packs_flat(space, a, dtype, w));
+    let along = widths.into_iter().find(along).map(|w| (w, false));
+    along.or_else(|| widths.into_iter().find(flat).map(|w| (w, true))).unwrap_or((1, false))
 }
 
 fn points(text: &mut Text, body: &Body<'_>, n: usize) {
@@ -84,15 +85,11 @@ fn points(text: &mut Text, body: &Body<'_>, n: usize) {
     if body.live.is_some() {
         text.line(format!("const {index} n = {n} - i;"));
     }
-    let step = coordinates(text, space);
+    let step = if body.flat.is_some() { Vec::new() } else { coordinates(text, space, "i") };
     body.values(text, Level::Fixed, &step);
     body.values(text, Level::Step, &step);
     if width == 1 {
         return body.put(text, &step);
-    }
-    let mut element = step.clone();
-    if let Some(last) = element.last_mut() {
-        *last = format!("({last} + u)");
     }
     body.declare_packs(text);
     text.line("#pragma unroll");
@@ -100,19 +97,32 @@ fn points(text: &mut Text, body: &Body<'_>, n: usize) {
     if body.live.is_some() {
         text.line("if (u >= n) break;");
     }
+    let element = element(text, body, &step);
     body.values(text, Level::Element, &element);
     body.put(text, &element);
     text.close();
     body.store_packs(text, &step);
 }
 
-/// Declares the coordinates of a thread's first element, and names them.
-fn coordinates(text: &mut Text, space: &Space) -> Vec<String> {
+/// The coordinates of element `u`.
+fn element(text: &mut Text, body: &Body<'_>, step: &[String]) -> Vec<String> {
+    if body.flat.is_some() {
+        return coordinates(text, body.space, "(i + u)");
+    }
+    let mut element = step.to_vec();
+    if let Some(last) = element.last_mut() {
+        *last = format!("({last} + u)");
+    }
+    element
+}
+
+/// Declares the coordinates of an element, and names them.
+fn coordinates(text: &mut Text, space: &Space, flat: &str) -> Vec<String> {
     let loops: Vec<usize> = (0..space.spec.loops.len()).collect();
     if loops.len() <= 1 {
-        return loops.iter().map(|_| "i".to_owned()).collect();
+        return loops.iter().map(|_| flat.to_owned()).collect();
     }
-    let of = space.split(&loops, "i");
+    let of = space.split(&loops, flat);
     for (l, coordinate) in of.iter().enumerate() {
         text.line(format!("const {} i{l} = {coordinate};", space.index()));
     }

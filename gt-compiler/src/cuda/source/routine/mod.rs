@@ -21,6 +21,11 @@ const BLOCK: usize = 256;
 
 /// The kernels of a routine, to be launched one after the other with the same arguments.
 pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
+    if let Op::IndexSelect(axis) | Op::IndexAdd(axis) = routine.op
+        && routine.out_ty.shape.numel() == 0
+    {
+        return vec![check(name, routine, usize::from(axis.0))];
+    }
     match routine.op {
         Op::Argmax(a) => vec![argmax::write(name, routine, usize::from(a.axis))],
         Op::Gather(axis) => vec![gather::gather(name, routine, usize::from(axis.0))],
@@ -29,6 +34,16 @@ pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
         Op::IndexAdd(axis) => scatter::index_add(name, routine, usize::from(axis.0)),
         _ => vec![random::write(name, routine)],
     }
+}
+
+/// Looks at the indices of a routine that has nothing else to do.
+fn check(name: &str, routine: &Routine, axis: usize) -> Source {
+    let n = routine.inputs[1].1.shape.numel();
+    let size = routine.inputs[0].1.shape.sizes()[axis];
+    frame(name, routine, &["x", "index", "src"], n).source(|text| {
+        Index::up_to(n).declare(text, n);
+        text.line(format!("checked(index[i], {size}, error);"));
+    })
 }
 
 /// An array as rows of `axis` slices of `inner` elements.

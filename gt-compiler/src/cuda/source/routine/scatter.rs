@@ -97,10 +97,14 @@ impl Lines {
         self.dims.iter().map(|d| d.0).product()
     }
 
+    fn is_empty(&self) -> bool {
+        self.n == 0 || self.size == 0 || self.len() == 0
+    }
+
     fn write(&self, name: &str, routine: &Routine) -> Source {
         let counts = self.n.max(self.size) as u64;
         let alone = self.n <= SHORT || self.len() >= MANY && !self.is_shared;
-        if alone || counts >= 1 << 31 || self.n == 0 || self.size == 0 {
+        if alone || counts >= 1 << 31 || self.is_empty() {
             return self.by_line(name, routine);
         }
         if self.is_shared && self.len() >= 32 {

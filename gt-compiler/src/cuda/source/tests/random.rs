@@ -95,7 +95,7 @@ impl Case {
 
 /// A fixed sample; `GT_SEEDS=n` makes it larger.
 fn check(what: &str, samples: &[(Config, u64)]) {
-    let n = std::env::var("GT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let n = std::env::var("GT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     let mut names = Names::of("kernel");
     let cases: Vec<Case> =
         samples.iter().flat_map(|(c, start)| cases(c, *start..*start + n, &mut names)).collect();
