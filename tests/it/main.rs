@@ -9,5 +9,7 @@ mod gpt;
 mod process;
 mod replay;
 mod snapshots;
+#[cfg(feature = "torch")]
+mod torch;
 mod workers;
 mod zoo;

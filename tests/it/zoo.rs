@@ -9,7 +9,7 @@ use gt::prelude::*;
 use gt_compiler::{Dump, Engine, Machine, Native, NativeConfig, Options, pipeline};
 
 /// A step of a program: records instructions, and reads or keeps what it wants.
-type Step = Box<dyn FnMut() -> Result<()>>;
+pub(crate) type Step = Box<dyn FnMut() -> Result<()>>;
 
 /// Compiles the second step of a program and compares all of it with the snapshot of this name.
 #[track_caller]
@@ -33,15 +33,17 @@ fn watch(name: &str, program: fn() -> Step) {
     let config = NativeConfig { threads: 2, store: None, ..NativeConfig::host() };
     let compiler = Native::new(config).unwrap().compiler();
     let compiled = compiler.compile(&segment.graph, &segment.donated, &options).unwrap();
-    let (report, program) = (compiled.report, compiled.program);
+    let report = compiled.report;
     let text = format!(
         "# {} instructions, {} kernels in {} launches\n{graph}\n# kernels and plan\n{}",
         report.instructions,
         report.kernels,
         report.launches,
-        program.dump(Dump::Plan).unwrap()
+        compiled.program.dump(Dump::Plan).unwrap()
     );
     check(&format!("zoo_{name}"), &text);
+    #[cfg(feature = "torch")]
+    crate::torch::agrees(name, program);
 }
 
 dims! { Batch, Seq }

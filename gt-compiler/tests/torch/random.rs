@@ -18,7 +18,7 @@ fn check(config: &Config, start: u64) {
         if ill_conditioned(&tape) {
             continue;
         }
-        let by_ops = ops::run_tape(&tape, &data, tch::Device::Cpu);
+        let by_ops = ops::run_tape(&tape, &data, Device::Cpu);
         compare(&format!("seed {seed}, ops"), &tape, &data, by_ops);
         let eager = eager(engine.as_mut(), &tape, &data);
         let whole = eager.is_ok();

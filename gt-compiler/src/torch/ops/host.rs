@@ -76,6 +76,15 @@ pub fn literal(scalar: Scalar, dtype: DType, device: Device) -> Made {
     Ok(if device == Device::Cpu { host } else { host.f_to_device(device)? })
 }
 
+impl From<crate::Device> for Device {
+    fn from(device: crate::Device) -> Device {
+        match device {
+            crate::Device::Cpu => Device::Cpu,
+            crate::Device::Cuda(n) => Device::Cuda(n),
+        }
+    }
+}
+
 impl From<TchError> for EngineError {
     /// The first line says what is wrong; the rest is a trace through libtorch.
     fn from(error: TchError) -> EngineError {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use gt_ir::{Entry, HostTensor, Instr, Operand, Tape, ValueId};
-use tch::{Device, Tensor};
+use tch::Tensor;
 
 use super::{Arg, Made, download, eval, upload};
-use crate::engine::EngineError;
+use crate::{Device, engine::EngineError};
 
 /// Runs a tape on the data of its inputs and gives the values it outputs.
 ///
@@ -18,6 +18,7 @@ pub fn run(
     device: Device,
 ) -> Result<BTreeMap<ValueId, HostTensor>, EngineError> {
     let (mut values, mut outputs) = (BTreeMap::new(), BTreeMap::new());
+    let device = device.into();
     for entry in &tape.entries {
         match entry {
             Entry::Input { out, .. } => {
@@ -38,7 +39,7 @@ pub fn run(
     Ok(outputs)
 }
 
-fn step(instr: &Instr, values: &BTreeMap<ValueId, Tensor>, device: Device) -> Made {
+fn step(instr: &Instr, values: &BTreeMap<ValueId, Tensor>, device: tch::Device) -> Made {
     let args = instr.inputs.iter().map(|operand| match operand {
         Operand::Value(value) => get(values, *value).map(Arg::Tensor),
         Operand::Scalar(scalar) => Ok(Arg::Scalar(*scalar)),
