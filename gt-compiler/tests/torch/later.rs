@@ -7,6 +7,7 @@ use tch::{Device, Kind, TchError, Tensor};
 use crate::own::{Made, at, dims, finite, given, index, keep, narrow, number};
 
 /// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT takes.
+#[expect(clippy::too_many_lines, reason = "a line for each row")]
 pub(crate) fn own(
     op: &Op,
     args: &[Arg<'_>],
