@@ -302,7 +302,7 @@ pub(crate) struct ComputeArgs {
     /// has CUDA and the machine a device, else native]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<EngineKind>,
-    /// What it computes on: cpu, cuda, cuda:N, several with commas, or all (every CUDA device)
+    /// What it computes on: cpu, cuda, cuda:N, simulated, several with commas, or all (every CUDA device)
     /// [env: GT_DEVICE]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Devices>,

@@ -10,6 +10,8 @@ pub enum Device {
     Cpu,
     /// The n-th CUDA device.
     Cuda(usize),
+    /// A device with memory and graphs of its own that the processor plays: it checks programs where there is no GPU.
+    Simulated,
 }
 
 impl fmt::Display for Device {
@@ -17,13 +19,14 @@ impl fmt::Display for Device {
         match self {
             Device::Cpu => f.write_str("cpu"),
             Device::Cuda(n) => write!(f, "cuda:{n}"),
+            Device::Simulated => f.write_str("simulated"),
         }
     }
 }
 
 /// A text that names no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no device\nhint: cpu, cuda (the first) or cuda:N")]
+#[error("`{0}` is no device\nhint: cpu, cuda (the first), cuda:N or simulated")]
 pub struct UnknownDevice(String);
 
 impl FromStr for Device {
@@ -34,6 +37,7 @@ impl FromStr for Device {
         let device = match text.trim().split_once(':') {
             None if text.trim() == "cpu" => Some(Device::Cpu),
             None if text.trim() == "cuda" => Some(Device::Cuda(0)),
+            None if text.trim() == "simulated" => Some(Device::Simulated),
             Some(("cuda", n)) => number(n),
             _ => None,
         };
@@ -47,9 +51,12 @@ mod tests {
 
     #[test]
     fn devices_have_names() {
-        for (text, device) in
-            [("cpu", Device::Cpu), ("cuda", Device::Cuda(0)), (" cuda:3 ", Device::Cuda(3))]
-        {
+        for (text, device) in [
+            ("cpu", Device::Cpu),
+            ("cuda", Device::Cuda(0)),
+            (" cuda:3 ", Device::Cuda(3)),
+            ("simulated", Device::Simulated),
+        ] {
             assert_eq!(text.parse(), Ok(device));
             assert_eq!(device.to_string().parse(), Ok(device));
         }

@@ -71,7 +71,7 @@ pub enum Devices {
 /// Why a text names no devices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown device `{0}`\nhint: the devices are cpu, cuda (the first), cuda:N, several of them with commas, or all (every CUDA device)"
+    "unknown device `{0}`\nhint: the devices are cpu, cuda (the first), cuda:N, simulated, several of them with commas, or all (every CUDA device)"
 )]
 pub struct UnknownDevices(String);
 
@@ -121,10 +121,10 @@ impl Wish {
             engine: self.engine.or(other.engine),
             devices: self.devices.clone().or(other.devices),
         };
-        if both.engine == Some(EngineKind::Native) && both.wants_cuda() { self } else { both }
+        if both.engine == Some(EngineKind::Native) && both.wants_a_device() { self } else { both }
     }
 
-    fn wants_cuda(&self) -> bool {
+    fn wants_a_device(&self) -> bool {
         match &self.devices {
             None => false,
             Some(Devices::All) => true,
@@ -338,13 +338,13 @@ pub fn decide(wish: &Wish, here: &Here) -> Result<Choice, ChoiceError> {
     let plain = |engine, devices| Choice { engine, devices, ..Choice::native() };
     let cpu = || vec![Device::Cpu];
     match (wish.engine, &wish.devices) {
-        (Some(EngineKind::Native), Some(devices)) if wish.wants_cuda() => {
+        (Some(EngineKind::Native), Some(devices)) if wish.wants_a_device() => {
             Err(ChoiceError::Native(devices.to_string()))
         }
         (Some(EngineKind::Torch), _) if !here.torch => Err(ChoiceError::NoTorch),
         (engine, Some(devices)) => {
             let devices = granted(devices, here)?;
-            let usual = if wish.wants_cuda() { EngineKind::Torch } else { EngineKind::Native };
+            let usual = if wish.wants_a_device() { EngineKind::Torch } else { EngineKind::Native };
             Ok(plain(engine.unwrap_or(usual), devices))
         }
         (None | Some(EngineKind::Torch), None) if !here.gpus.is_empty() => Ok(Choice {
@@ -361,7 +361,10 @@ fn granted(devices: &Devices, here: &Here) -> Result<Vec<Device>, ChoiceError> {
         Devices::All => cuda().collect(),
         Devices::List(list) => list.clone(),
     };
-    let gpus = wanted.iter().filter(|device| **device != Device::Cpu);
+    if wanted.contains(&Device::Simulated) && !here.torch {
+        return Err(ChoiceError::NoTorch);
+    }
+    let gpus = wanted.iter().filter(|device| matches!(device, Device::Cuda(_)));
     if *devices == Devices::All || gpus.clone().next().is_some() {
         let asked = || devices.to_string();
         if !here.cuda {
@@ -426,6 +429,14 @@ mod tests {
             ("", "cuda", &two, "torch cuda:0"),
             ("", "cuda:1,cpu", &two, "torch cuda:1,cpu"),
             ("", "cpu,cpu", &plain, "native cpu,cpu"),
+            ("", "simulated", &torch, "torch simulated"),
+            ("", "simulated", &plain, "the engine torch: this program was built without libtorch"),
+            (
+                "native",
+                "simulated",
+                &torch,
+                "the engine native computes on the cpu, not on simulated",
+            ),
             ("", "all", &two, "torch cuda:0,cuda:1"),
             ("torch", "", &plain, "the engine torch: this program was built without libtorch"),
             ("", "cuda:1", &torch, "cuda:1: this program was built without CUDA"),

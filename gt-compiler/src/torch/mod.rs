@@ -16,6 +16,7 @@ use crate::{
     device::{DeviceConfig, DeviceEngine, Gpu as _},
 };
 use crate::{
+    device::{Simulation, SimulationConfig},
     engine::{Engine, EngineError},
     native::{Native, NativeConfig},
 };
@@ -53,6 +54,15 @@ pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
             Ok(Box::new(Native::with_products(config.host.clone(), Some(products))?))
         }
         Device::Cuda(n) => cuda(n, config),
+        Device::Simulated => {
+            let memory = config.host.memory_limit / 2;
+            let simulated = SimulationConfig {
+                memory,
+                graph_memory: memory / 2,
+                ..SimulationConfig::default()
+            };
+            Simulation::new(simulated).engine()
+        }
     }
 }
 
