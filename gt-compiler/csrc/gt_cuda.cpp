@@ -13,6 +13,7 @@
 #include <ATen/ops/mm.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -212,6 +213,8 @@ int32_t gt_cuda_open(int32_t device, gt_cuda_properties* properties) {
     // libtorch looks for its CUDA part once: when it is asked for a seed, a gradient or a device first.
     TORCH_CHECK(at::detail::getCUDAHooks().hasCUDA(),
                 "libtorch was used before its CUDA part was loaded: open the device before anything else that uses libtorch");
+    // Guards ask the driver by way of a library that is loaded at the first question, and end the process where it cannot be: ask here first.
+    static_cast<void>(c10::cuda::hasPrimaryContext(index_of(device)));
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     const auto guard = on(device);
     cudaDeviceProp found{};
