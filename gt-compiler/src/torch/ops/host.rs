@@ -79,7 +79,7 @@ pub fn literal(scalar: Scalar, dtype: DType, device: Device) -> Made {
 impl From<crate::Device> for Device {
     fn from(device: crate::Device) -> Device {
         match device {
-            crate::Device::Cpu => Device::Cpu,
+            crate::Device::Cpu | crate::Device::Simulated => Device::Cpu,
             crate::Device::Cuda(n) => Device::Cuda(n),
         }
     }
