@@ -51,6 +51,8 @@ pub(crate) fn own(
         Op::Log1p => wide(x, ty)?.f_log1p()?.f_to_kind(kind)?,
         Op::Expm1 => wide(x, ty)?.f_expm1()?.f_to_kind(kind)?,
         Op::Atan => wide(x, ty)?.f_atan()?.f_to_kind(kind)?,
+        // Zeros have signs there, and squares of tiny numbers are zero here.
+        Op::Atan2 if !finite(x)? || !finite(y)? || tiny(x)? || tiny(y)? => return Ok(None),
         Op::Atan2 => wide(x, ty)?.f_atan2(&wide(y, ty)?)?.f_to_kind(kind)?,
         // A divisor that is not finite, or a quotient with few exact digits, is NaN or rounded here.
         Op::Remainder | Op::Fmod
@@ -67,7 +69,10 @@ pub(crate) fn own(
         Op::Softplus => softplus(&wide(x, ty)?)?.f_to_kind(kind)?,
         Op::LeakyRelu => prelu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
         Op::Elu => elu(&wide(x, ty)?, &wide(y, ty)?)?.f_to_kind(kind)?,
-        Op::Clamp if tensors.iter().any(|t| t.numel() == 0) => return Ok(None), // It forgets to broadcast.
+        // It forgets to broadcast.
+        Op::Clamp if tensors.iter().any(|t| t.size() != x.size() || t.numel() == 0) => {
+            return Ok(None);
+        }
         Op::Clamp => {
             let z = tensors.get(2).unwrap_or(x);
             if y.f_isnan()?.f_any()?.f_int64_value(&[])?
@@ -139,6 +144,11 @@ fn wide_or(x: &Tensor, kind: Kind) -> Made {
 /// In the dtype to compute in: libtorch rounds narrow floats after each of its operators.
 fn wide(x: &Tensor, ty: Type) -> Made {
     x.f_to_kind(if ty.dtype == DType::F64 { Kind::Double } else { Kind::Float })
+}
+
+/// Whether an element is 0, or nearly.
+fn tiny(x: &Tensor) -> Result<bool, TchError> {
+    Ok(x.f_abs()?.f_lt(1e-15)?.f_any()?.f_int64_value(&[])? == 1)
 }
 
 /// Without the threshold beyond which libtorch's own is x itself.

@@ -22,6 +22,7 @@ mod reduce;
 mod relation;
 mod shape;
 mod tensor;
+mod window;
 
 pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};

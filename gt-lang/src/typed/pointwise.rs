@@ -57,6 +57,40 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         gelu;
         /// The approximation of [`Tensor::gelu`] by `tanh`.
         gelu_tanh;
+        /// `x * sigmoid(x)`.
+        silu;
+        /// `log(1 + exp(x))`, without overflow.
+        softplus;
+        /// `log(sigmoid(x))`, without overflow.
+        log_sigmoid;
+        /// `x * tanh(softplus(x))`.
+        mish;
+        /// `x * clamp(x / 6 + 1/2, 0, 1)`.
+        hardswish;
+        /// The logarithm to base 2.
+        log2;
+        /// The logarithm to base 10.
+        log10;
+        /// `log(1 + x)`, precise for small x too.
+        log1p;
+        /// 2 to the power of each element.
+        exp2;
+        /// `exp(x) - 1`, precise for small x too.
+        expm1;
+        /// The tangent.
+        tan;
+        /// The arc tangent.
+        atan;
+        /// One over each element.
+        reciprocal;
+    }
+    unary! { Bool:
+        /// Where NaN.
+        isnan;
+        /// Where infinite.
+        isinf;
+        /// Where neither infinite nor NaN.
+        isfinite;
     }
     unary! { K:
         /// The absolute value.
@@ -65,6 +99,16 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         relu;
         /// Each element times itself.
         square;
+        /// -1, 0 or 1 by the sign of each element.
+        sign;
+        /// The largest integer that is no larger.
+        floor;
+        /// The smallest integer that is no smaller.
+        ceil;
+        /// Without the fraction.
+        trunc;
+        /// The nearest integer, halves going to the even one.
+        round;
     }
     binary! {
         /// Each element to a power.
@@ -73,6 +117,12 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         maximum -> R::Kind;
         /// The smaller of the two; NaN if either is.
         minimum -> R::Kind;
+        /// What division leaves, with the sign of the divisor, as Python's `%`.
+        remainder -> R::Kind;
+        /// What division leaves, with the sign of this, as C's `fmod`.
+        fmod -> R::Kind;
+        /// The angle of the point `(other, self)`.
+        atan2 -> Float;
         /// Where the two are equal.
         eq -> Bool;
         /// Where the two differ.
@@ -85,6 +135,20 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         gt -> Bool;
         /// Where this is greater or equal.
         ge -> Bool;
+    }
+
+    /// `x` where it is positive, `slope * x` elsewhere.
+    #[must_use]
+    #[track_caller]
+    pub fn leaky_relu(&self, slope: f64) -> Tensor<S, Float> {
+        Tensor::wrap(self.as_dyn().leaky_relu(slope))
+    }
+
+    /// `x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+    #[must_use]
+    #[track_caller]
+    pub fn elu(&self, alpha: f64) -> Tensor<S, Float> {
+        Tensor::wrap(self.as_dyn().elu(alpha))
     }
 
     /// Each element no smaller than `min` and no larger than `max`.

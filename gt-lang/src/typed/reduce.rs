@@ -2,8 +2,8 @@
 //!
 //! `x.sum_axis::<1>()` drops the axis, `x.sum_keep::<1>()` leaves a `One` that broadcasts back.
 
-use super::dim::{Dim, One, SameDim};
-use super::kind::{Float, Int, Kind};
+use super::dim::{Dim, Dyn, One, SameDim};
+use super::kind::{Bool, Float, Int, Kind};
 use super::relation::{Axis, HasLast, SetAxis};
 use super::shape::Shape;
 use super::tensor::Tensor;
@@ -66,6 +66,74 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         max max max_axis max_keep max_last -> K;
         /// The smallest element; in the gradient, ties share equally.
         min min min_axis min_keep min_last -> K;
+        /// The product; integers and truth values multiply to integers.
+        prod prod prod_axis prod_keep prod_last -> K::Summed;
+        /// Whether any element is not zero.
+        any any any_axis any_keep any_last -> Bool;
+        /// Whether all elements are not zero.
+        all all all_axis all_keep all_last -> Bool;
+    }
+
+    /// The position of the smallest element along axis `A`, the first of equals.
+    #[must_use]
+    #[track_caller]
+    pub fn argmin_axis<const A: usize>(&self) -> Tensor<S::Without, Int>
+    where
+        S: Axis<A>,
+    {
+        Tensor::wrap(self.as_dyn().argmin(A as i64))
+    }
+
+    /// The position of the smallest element along the last axis, the first of equals.
+    #[must_use]
+    #[track_caller]
+    pub fn argmin_last(&self) -> Tensor<S::Rest, Int>
+    where
+        S: HasLast,
+    {
+        Tensor::wrap(self.as_dyn().argmin(-1))
+    }
+
+    /// The sums of the elements of axis `A` up to and with each.
+    #[must_use]
+    #[track_caller]
+    pub fn cumsum<const A: usize>(&self) -> Tensor<S, K::Summed>
+    where
+        S: Axis<A>,
+    {
+        Tensor::wrap(self.as_dyn().cumsum(A as i64))
+    }
+
+    /// The positions along axis `A` in the order of the elements there; equal ones stay in order.
+    #[must_use]
+    #[track_caller]
+    pub fn argsort<const A: usize>(&self, descending: bool) -> Tensor<S, Int>
+    where
+        S: Axis<A>,
+    {
+        Tensor::wrap(self.as_dyn().argsort(A as i64, descending))
+    }
+
+    /// The elements along axis `A` in order, and where they stood.
+    #[must_use]
+    #[track_caller]
+    pub fn sort<const A: usize>(&self, descending: bool) -> (Self, Tensor<S, Int>)
+    where
+        S: Axis<A>,
+    {
+        let (values, places) = self.as_dyn().sort(A as i64, descending);
+        (Tensor::wrap(values), Tensor::wrap(places))
+    }
+
+    /// The `k` largest elements along axis `A`, the largest first, and where they stand; the axis gets a run-time size.
+    #[must_use]
+    #[track_caller]
+    pub fn topk<const A: usize>(&self, k: usize) -> (Tensor<S::Out, K>, Tensor<S::Out, Int>)
+    where
+        S: SetAxis<A, Dyn>,
+    {
+        let (values, places) = self.as_dyn().topk(k, A as i64);
+        (Tensor::conform("topk", values), Tensor::conform("topk", places))
     }
 
     /// The position of the largest element along axis `A`, the first of equals.
@@ -97,6 +165,28 @@ impl<S: Shape> Tensor<S, Float> {
         var var var_axis var_keep var_last -> Float;
         /// The square root of the variance.
         std std std_axis std_keep std_last -> Float;
+        /// The logarithm of the sum of `exp(x)`, without overflow.
+        logsumexp logsumexp logsumexp_axis logsumexp_keep logsumexp_last -> Float;
+        /// The Euclidean norm.
+        norm norm norm_axis norm_keep norm_last -> Float;
+    }
+
+    /// Divides by the root mean square over the last axis, then `* weight`.
+    #[must_use]
+    #[track_caller]
+    pub fn rms_norm<D: Dim>(&self, weight: &Tensor<(D,)>, eps: f64) -> Self
+    where
+        S: HasLast,
+        S::Last: SameDim<D>,
+    {
+        Tensor::wrap(self.as_dyn().rms_norm(weight.as_dyn(), eps))
+    }
+
+    /// Each element zeroed with probability `p`, the others divided by `1 - p`.
+    #[must_use]
+    #[track_caller]
+    pub fn dropout(&self, p: f64) -> Self {
+        Tensor::wrap(self.as_dyn().dropout(p))
     }
 
     /// `exp(x) / sum(exp(x))` along axis `A`.

@@ -315,3 +315,32 @@ fn the_tape_is_the_dynamic_one() {
     });
     assert_eq!(typed, dynamic);
 }
+
+#[test]
+fn rows_of_later_have_their_shapes() {
+    run(|| {
+        let x: T![Batch, 3] = counting(&[2]);
+        assert_eq!((x.silu() - &x * &x.sigmoid()).abs().max().item(), Ok(0.0));
+        assert_eq!(x.cumsum::<1>().to_vec::<f32>(), Ok(vec![0., 1., 3., 3., 7., 12.]));
+        assert_eq!(x.prod_last().to_vec::<f32>(), Ok(vec![0., 60.]));
+        assert_eq!(x.flip::<1>().to_vec::<f32>(), Ok(vec![2., 1., 0., 5., 4., 3.]));
+        let (top, at): (T![Batch, ?], T![Batch, ?; Int]) = x.topk::<1>(2);
+        assert_eq!(top.to_vec::<f32>(), Ok(vec![2., 1., 5., 4.]));
+        assert_eq!(at.to_vec::<i64>(), Ok(vec![2, 1, 2, 1]));
+        let part: T![2] = Tensor::ones();
+        let assigned: T![Batch, 3] = x.slice_assign((1, 1..), &part);
+        assert_eq!(assigned.to_vec::<f32>(), Ok(vec![0., 1., 2., 3., 1., 1.]));
+        let image: T![Batch, 1, 4, 4] = counting(&[1]);
+        let weight: T![2, 1, 3, 3] = Tensor::ones();
+        let y: T![Batch, 2, ?, ?] = image.conv2d(&weight, None, functional::Convolution::default());
+        assert_eq!(y.to_vec::<f32>(), Ok(vec![45., 54., 81., 90., 45., 54., 81., 90.]));
+        let pooled: T![Batch, 1, ?, ?] = image.max_pool2d(functional::Pooling::of([2, 2]));
+        assert_eq!(pooled.to_vec::<f32>(), Ok(vec![5., 7., 13., 15.]));
+        let q: T![Batch, 2, 3, 4] = counting(&[1]);
+        let k: T![Batch, 1, 5, 4] = counting(&[1]);
+        let v: T![Batch, 1, 5, 2] = Tensor::ones_with([1]);
+        let y: T![Batch, 2, 3, 2] =
+            q.scaled_dot_product_attention(&k, &v, functional::Attention::default());
+        assert_eq!(y.sum().item(), Ok(12.0));
+    });
+}
