@@ -8,6 +8,7 @@ mod cluster;
 mod gpt;
 mod process;
 mod replay;
+mod resume;
 mod snapshots;
 #[cfg(feature = "torch")]
 mod torch;
