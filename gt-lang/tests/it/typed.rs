@@ -324,7 +324,7 @@ fn rows_of_later_have_their_shapes() {
         assert_eq!(x.cumsum::<1>().to_vec::<f32>(), Ok(vec![0., 1., 3., 3., 7., 12.]));
         assert_eq!(x.prod_last().to_vec::<f32>(), Ok(vec![0., 60.]));
         assert_eq!(x.flip::<1>().to_vec::<f32>(), Ok(vec![2., 1., 0., 5., 4., 3.]));
-        let (top, at): (T![Batch, ?], T![Batch, ?; Int]) = x.topk::<1>(2);
+        let (top, at) = x.topk::<1>(2);
         assert_eq!(top.to_vec::<f32>(), Ok(vec![2., 1., 5., 4.]));
         assert_eq!(at.to_vec::<i64>(), Ok(vec![2, 1, 2, 1]));
         let part: T![2] = Tensor::ones();
