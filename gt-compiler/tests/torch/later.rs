@@ -148,7 +148,7 @@ fn wide(x: &Tensor, ty: Type) -> Made {
 
 /// Whether an element is 0, or nearly.
 fn tiny(x: &Tensor) -> Result<bool, TchError> {
-    Ok(x.f_abs()?.f_lt(1e-15)?.f_any()?.f_int64_value(&[])? == 1)
+    Ok(x.f_to_kind(Kind::Double)?.f_abs()?.f_lt(1e-15)?.f_any()?.f_int64_value(&[])? == 1)
 }
 
 /// Without the threshold beyond which libtorch's own is x itself.

@@ -21,7 +21,12 @@ pub(super) fn load() -> Result<Nvrtc, EngineError> {
         for name in NAMES {
             let path = folder.as_ref().map_or_else(|| name.into(), |folder| folder.join(name));
             match ffi::open(&path).and_then(Nvrtc::new) {
-                Ok(nvrtc) => return Ok(nvrtc),
+                Ok(nvrtc) => {
+                    if let (None, Some(folder)) = (&folder, loaded_from()) {
+                        companion(&folder);
+                    }
+                    return Ok(nvrtc);
+                }
                 Err(why) => tried.push(why.to_string()),
             }
         }
@@ -30,6 +35,15 @@ pub(super) fn load() -> Result<Nvrtc, EngineError> {
         "NVRTC, the compiler of CUDA kernels, cannot be loaded: {}\nhint: `cargo xtask libtorch --cuda` fetches it; set LIBTORCH or the library path to it",
         tried.join("; ")
     )))
+}
+
+/// The folder NVRTC was loaded from, where a program's own path led to it: that path does not lead NVRTC to its companion.
+fn loaded_from() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps.lines().find_map(|line| {
+        line.find('/').map(|at| &line[at..]).filter(|path| path.contains("/libnvrtc.so"))
+    })?;
+    Path::new(path).parent().map(Path::to_path_buf)
 }
 
 /// Loads the companion from a folder, so that NVRTC finds it there.
