@@ -78,8 +78,8 @@ fn as_many_random_programs_as_time_allows() {
     writeln!(std::io::stderr(), "GT_REPLAY_SEED={seed}").unwrap();
     loop {
         let config = if seed % 3 == 0 { Config::integers() } else { Config::default() };
-        let wild_indices = seed % 9 == 0;
-        same_bits_on_every_tier(seed..seed + 4, &Config { wild_indices, ..config }, false);
+        // Indices stay in range: where an expansion does not use an operand that failed, only the instructions tell.
+        same_bits_on_every_tier(seed..seed + 4, &config, false);
         seed += 4;
         if clock::now() >= end {
             return;
