@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::{DType, HostTensor, Op, OperandType, Scalar};
+use gt_ir::{DType, Graph, HostTensor, Op, Scalar};
 use smallvec::SmallVec;
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
-    native::{Cache, hash, host_memory},
+    native::{Cache, host_memory, split},
     program::{self, Program},
 };
 
@@ -93,29 +93,6 @@ impl<G: Gpu> DeviceEngine<G> {
         }
     }
 
-    fn compile_instruction(&self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
-        let types: SmallVec<[OperandType; 3]> = args
-            .iter()
-            .map(|a| match a {
-                Arg::Value(v) => OperandType::Tensor(v.ty),
-                Arg::Scalar(s) => OperandType::Scalar(*s),
-            })
-            .collect();
-        self.builder.build(&gt_ir::expand(op, &types)?, &[], None)
-    }
-
-    fn instruction(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
-        let hash = hash(op, args);
-        if let Some(program) = self.cache.find(hash, op, args) {
-            self.stats.cache_hits += 1;
-            return Ok(program);
-        }
-        self.stats.cache_misses += 1;
-        let program = self.compile_instruction(op, args)?;
-        self.stats.cache_evictions += self.cache.insert(hash, op, args, program.clone());
-        Ok(program)
-    }
-
     fn check(&self, plan: &Plan, inputs: &[Value], scalars: &[Scalar]) -> Result<(), EngineError> {
         program::check((&plan.inputs, plan.n_scalars), inputs, scalars)?;
         inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))
@@ -155,14 +132,10 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
 
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
         self.healthy()?;
-        self.stats.instructions += 1;
-        let program = self.instruction(op, args)?;
-        let inputs =
-            args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None });
-        let scalars =
-            args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
-        let inputs: SmallVec<[&Value; 4]> = inputs.collect();
-        let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
+        let builder = &self.builder;
+        let compile = |graph: &Graph| builder.build(graph, &[], None);
+        let program = self.cache.program(op, args, &mut self.stats, compile)?;
+        let (inputs, scalars) = split(args);
         inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))?;
         let mut values = self.plainly(self.own(&program)?, &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))

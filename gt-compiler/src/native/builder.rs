@@ -113,6 +113,15 @@ impl Builder {
         self.loaded(artifact)
     }
 
+    /// The program of one expanded instruction, from disk or new.
+    pub(super) fn instruction(&self, graph: &Graph) -> Result<Program, EngineError> {
+        let key = store::key(graph, &[], &());
+        match self.stored(&key) {
+            Some((program, _)) => Ok(program),
+            None => self.build(graph, &[], key, None),
+        }
+    }
+
     /// Leaves the products the library takes to it.
     fn mark(&self, schedule: &mut Schedule) {
         let Some(library) = &self.products else { return };

@@ -7,10 +7,13 @@ use std::{
     hash::{BuildHasher, Hash, Hasher},
 };
 
-use gt_ir::{Op, Scalar, Type};
+use gt_ir::{Graph, Op, OperandType, Scalar, Type};
 use smallvec::SmallVec;
 
-use crate::{engine::Arg, program::Program};
+use crate::{
+    engine::{Arg, EngineError, EngineStats, Value},
+    program::Program,
+};
 
 /// What the key keeps of an operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,8 +96,27 @@ impl Hasher for Mixer {
     }
 }
 
+fn operand_type(arg: &Arg<'_>) -> OperandType {
+    match arg {
+        Arg::Value(v) => OperandType::Tensor(v.ty),
+        Arg::Scalar(s) => OperandType::Scalar(*s),
+    }
+}
+
+/// The values and the literals among operands, as programs take them.
+pub(crate) fn split<'v>(args: &[Arg<'v>]) -> (SmallVec<[&'v Value; 4]>, SmallVec<[Scalar; 4]>) {
+    let (mut values, mut scalars) = (SmallVec::new(), SmallVec::new());
+    for arg in args {
+        match *arg {
+            Arg::Value(v) => values.push(v),
+            Arg::Scalar(s) => scalars.push(s),
+        }
+    }
+    (values, scalars)
+}
+
 /// The hash of an instruction.
-pub(crate) fn hash(op: &Op, args: &[Arg<'_>]) -> u64 {
+fn hash(op: &Op, args: &[Arg<'_>]) -> u64 {
     let mut h = Mixer::default();
     op.hash(&mut h);
     for arg in args {
@@ -125,8 +147,28 @@ impl Cache {
         self.len
     }
 
-    /// The program of an instruction.
-    pub(crate) fn find(&mut self, hash: u64, op: &Op, args: &[Arg<'_>]) -> Option<Program> {
+    /// The program of an instruction, compiled by `compile` where it is not there yet; counted in `stats`.
+    pub(crate) fn program(
+        &mut self,
+        op: &Op,
+        args: &[Arg<'_>],
+        stats: &mut EngineStats,
+        compile: impl FnOnce(&Graph) -> Result<Program, EngineError>,
+    ) -> Result<Program, EngineError> {
+        stats.instructions += 1;
+        let hash = hash(op, args);
+        if let Some(program) = self.find(hash, op, args) {
+            stats.cache_hits += 1;
+            return Ok(program);
+        }
+        stats.cache_misses += 1;
+        let types: SmallVec<[OperandType; 3]> = args.iter().map(operand_type).collect();
+        let program = compile(&gt_ir::expand(op, &types)?)?;
+        stats.cache_evictions += self.insert(hash, op, args, program.clone());
+        Ok(program)
+    }
+
+    fn find(&mut self, hash: u64, op: &Op, args: &[Arg<'_>]) -> Option<Program> {
         self.clock += 1;
         let matches = |e: &&mut Entry| {
             e.op == *op
@@ -139,7 +181,7 @@ impl Cache {
     }
 
     /// Adds a program that was not found; gives the number of programs dropped for it.
-    pub(crate) fn insert(&mut self, hash: u64, op: &Op, args: &[Arg<'_>], program: Program) -> u64 {
+    fn insert(&mut self, hash: u64, op: &Op, args: &[Arg<'_>], program: Program) -> u64 {
         let dropped = if self.len >= self.capacity { self.evict() } else { 0 };
         let entry =
             Entry { op: *op, keys: args.iter().map(Key::of).collect(), program, used: self.clock };

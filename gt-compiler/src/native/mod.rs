@@ -28,7 +28,7 @@ mod tile;
 
 use std::{path::PathBuf, sync::Arc};
 
-use gt_ir::{HostTensor, Op, OperandType, Scalar};
+use gt_ir::{Graph, HostTensor, Op, Scalar};
 use smallvec::SmallVec;
 
 pub use artifact::ArtifactError;
@@ -38,7 +38,7 @@ pub(crate) use matmul::Products;
 pub(crate) use schedule::{Action, action};
 #[cfg(feature = "torch")]
 pub(crate) use {
-    cache::hash,
+    cache::split,
     memory::{Life, layout},
     piece::{Fold, KernelPiece, MatMul, Matrix, Piece, Routine},
     plan::{BufferId, Place, ScalarArg},
@@ -137,22 +137,6 @@ impl Native {
             products: self.products.as_deref(),
         }
     }
-
-    fn compile_instruction(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Program, EngineError> {
-        let types: SmallVec<[OperandType; 3]> = args
-            .iter()
-            .map(|a| match a {
-                Arg::Value(v) => OperandType::Tensor(v.ty),
-                Arg::Scalar(s) => OperandType::Scalar(*s),
-            })
-            .collect();
-        let graph = gt_ir::expand(op, &types)?;
-        let key = store::key(&graph, &[], &());
-        if let Some((program, _)) = self.compiler.stored(&key) {
-            return Ok(program);
-        }
-        self.compiler.build(&graph, &[], key, None)
-    }
 }
 
 impl Engine for Native {
@@ -180,26 +164,10 @@ impl Engine for Native {
     }
 
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
-        self.stats.instructions += 1;
-        let hash = cache::hash(op, args);
-        let program = match self.cache.find(hash, op, args) {
-            Some(program) => {
-                self.stats.cache_hits += 1;
-                program
-            }
-            None => {
-                self.stats.cache_misses += 1;
-                let program = self.compile_instruction(op, args)?;
-                self.stats.cache_evictions += self.cache.insert(hash, op, args, program.clone());
-                program
-            }
-        };
-        let inputs =
-            args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None });
-        let scalars =
-            args.iter().filter_map(|a| if let Arg::Scalar(s) = a { Some(*s) } else { None });
-        let inputs: SmallVec<[&Value; 4]> = inputs.collect();
-        let scalars: SmallVec<[Scalar; 4]> = scalars.collect();
+        let compiler = &self.compiler;
+        let compile = |graph: &Graph| compiler.instruction(graph);
+        let program = self.cache.program(op, args, &mut self.stats, compile)?;
+        let (inputs, scalars) = cache::split(args);
         let mut values = run::run(&self.context(), program.of::<Loaded>()?, &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))
     }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+#[path = "../sweeps/execute.rs"]
+mod execute;
 mod limits;
 mod ops;
 mod precision;

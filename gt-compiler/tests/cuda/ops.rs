@@ -1,28 +1,13 @@
 //! The sweeps over the op table on the device.
 
-use gt_compiler::{Arg, Engine};
-use gt_ir::{HostTensor, Op, interp};
-
-use crate::{config, device, sweeps};
-
-fn run(engine: &mut dyn Engine, op: &Op, args: &[interp::Arg<'_>]) -> HostTensor {
-    let values = args.iter().map(|arg| match arg {
-        interp::Arg::Tensor(tensor) => Ok(engine.upload(tensor).unwrap()),
-        interp::Arg::Scalar(scalar) => Err(*scalar),
-    });
-    let values: Vec<_> = values.collect();
-    let args: Vec<Arg<'_>> =
-        values.iter().map(|v| v.as_ref().map_or_else(|s| Arg::Scalar(*s), Arg::Value)).collect();
-    let got = engine.execute(op, &args).unwrap();
-    engine.download(&got).unwrap()
-}
+use crate::{config, device, execute, sweeps};
 
 macro_rules! sweeps {
     ($($name:ident => $sweep:ident),* $(,)?) => { $(
         #[test]
         fn $name() {
             let Some(mut engine) = device(&config()) else { return };
-            sweeps::$sweep(&mut |op, args| run(engine.as_mut(), op, args));
+            sweeps::$sweep(&mut |op, args| execute::op(engine.as_mut(), op, args));
         }
     )* };
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use gt_compiler::{Engine, EngineError, Value};
 use gt_ir::{
     Entry, HostTensor, Op, Tape, ValueId, lower,
-    testing::{Config, Source, inputs, same_bits, tape},
+    testing::{Config, Source, ill_conditioned, inputs, same_bits, tape},
 };
 
 use crate::{
     config, device,
-    sweeps::tapes::{compare, eager, fused, ill_conditioned, seeds},
+    sweeps::tapes::{compare, eager, fused, seeds},
 };
 
 type Data = BTreeMap<ValueId, HostTensor>;

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "torch")]
 mod device;
+#[path = "../sweeps/execute.rs"]
+mod execute;
 mod limits;
 mod math;
 mod numerics;

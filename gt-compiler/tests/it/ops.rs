@@ -1,35 +1,23 @@
 //! The sweeps over the op table on the native engine, and what only sizes or memory can break.
 
-use gt_compiler::{Arg, Engine, Native};
+use gt_compiler::{Arg, Engine};
 use gt_ir::{
     DType, HostTensor, Op, Scalar, Type,
     attr::{Keep, Reduce},
-    interp,
 };
 
 use crate::{
+    execute,
     random::native,
     sweeps::{self, shape},
 };
-
-fn run(engine: &mut Native, op: &Op, args: &[interp::Arg<'_>]) -> HostTensor {
-    let values = args.iter().map(|arg| match arg {
-        interp::Arg::Tensor(tensor) => Ok(engine.upload(tensor).unwrap()),
-        interp::Arg::Scalar(scalar) => Err(*scalar),
-    });
-    let values: Vec<_> = values.collect();
-    let args: Vec<Arg<'_>> =
-        values.iter().map(|v| v.as_ref().map_or_else(|s| Arg::Scalar(*s), Arg::Value)).collect();
-    let got = engine.execute(op, &args).unwrap();
-    engine.download(&got).unwrap()
-}
 
 macro_rules! sweeps {
     ($($name:ident => $sweep:ident on $threads:literal),* $(,)?) => { $(
         #[test]
         fn $name() {
             let mut engine = native($threads);
-            sweeps::$sweep(&mut |op, args| run(&mut engine, op, args));
+            sweeps::$sweep(&mut |op, args| execute::op(&mut engine, op, args));
         }
     )* };
 }

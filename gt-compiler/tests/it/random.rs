@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Options};
 use gt_ir::{
     DType, HostTensor, Op, Tape, ValueId,
-    testing::{Config, Source, inputs, same_bits, tape},
+    testing::{Config, Source, ill_conditioned, inputs, same_bits, tape},
 };
 
-use crate::sweeps::tapes::{compare, eager, fused, ill_conditioned, seeds};
+use crate::sweeps::tapes::{compare, eager, fused, seeds};
 
 pub(crate) fn native(threads: usize) -> Native {
     Native::new(NativeConfig {

@@ -4,32 +4,11 @@ use std::collections::BTreeMap;
 
 use gt_compiler::{Arg, Engine, EngineError, Value};
 use gt_ir::{
-    DType, Entry, HostTensor, Op, Operand, Tape, ValueId, interp, lower, testing::difference,
+    Entry, HostTensor, Operand, Tape, ValueId, interp, lower,
+    testing::{difference, units},
 };
 
 type Data = BTreeMap<ValueId, HostTensor>;
-
-/// A sine of something huge turns the last bit of its argument into anything.
-pub(crate) fn ill_conditioned(tape: &Tape) -> bool {
-    let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
-    has(|op| matches!(op, Op::Sin | Op::Cos)) && has(|op| matches!(op, Op::Exp | Op::Pow))
-}
-
-fn epsilon(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => f64::EPSILON,
-        DType::F32 => f64::from(f32::EPSILON),
-        DType::F16 => 1.0 / 1024.0,
-        DType::Bf16 => 1.0 / 128.0,
-        DType::I64 | DType::I32 | DType::U8 | DType::Bool => f64::MIN_POSITIVE,
-    }
-}
-
-/// The coarsest rounding anywhere in a tape: a later cast to a finer dtype does not undo it.
-fn coarsest(tape: &Tape) -> f64 {
-    let types = gt_ir::lower(tape).unwrap();
-    types.ids().map(|id| epsilon(types.node(id).ty.dtype)).fold(0.0, f64::max)
-}
 
 /// One instruction at a time.
 pub(crate) fn eager(
@@ -93,7 +72,7 @@ pub(crate) fn compare(what: &str, tape: &Tape, data: &Data, got: Result<Data, En
         (Ok(want), Ok(got)) => {
             for (id, want) in &want {
                 if let Some(difference) =
-                    difference(want, &got[id], 8.0 * coarsest(tape) / epsilon(want.ty().dtype))
+                    difference(want, &got[id], 8.0 * units(&lower(tape).unwrap(), want.ty().dtype))
                 {
                     panic!("{what}: {id}: {difference}\n{}", gt_ir::text::print(tape));
                 }

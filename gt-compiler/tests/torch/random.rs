@@ -4,9 +4,9 @@ use gt_compiler::{
     NativeConfig,
     torch::{Device, TorchConfig, engine, ops},
 };
-use gt_ir::testing::{Config, Source, inputs, tape};
+use gt_ir::testing::{Config, Source, ill_conditioned, inputs, tape};
 
-use crate::sweeps::tapes::{compare, eager, fused, ill_conditioned, seeds};
+use crate::sweeps::tapes::{compare, eager, fused, seeds};
 
 fn check(config: &Config, start: u64) {
     let host = NativeConfig { threads: 2, store: None, ..NativeConfig::host() };

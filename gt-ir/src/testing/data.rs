@@ -8,6 +8,8 @@ use super::Source;
 use crate::{
     data::HostTensor,
     dtype::DType,
+    graph::Graph,
+    op::Op,
     shape::Type,
     tape::{Entry, Tape, ValueId},
 };
@@ -70,6 +72,28 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
     };
     let at = a.iter().zip(&b).position(|(x, y)| !near(*x, *y))?;
     Some(format!("{ty}: element {at} is {} and {}", a[at], b[at]))
+}
+
+/// Whether a tape has no digits to agree in: a sine of something huge turns the last bit of its argument into anything.
+pub fn ill_conditioned(tape: &Tape) -> bool {
+    let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
+    has(|op| matches!(op, Op::Sin | Op::Cos)) && has(|op| matches!(op, Op::Exp | Op::Pow))
+}
+
+fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::EPSILON,
+        DType::F32 => f64::from(f32::EPSILON),
+        DType::F16 => 1.0 / 1024.0,
+        DType::Bf16 => 1.0 / 128.0,
+        DType::I64 | DType::I32 | DType::U8 | DType::Bool => f64::MIN_POSITIVE,
+    }
+}
+
+/// The coarsest rounding anywhere in a graph, in units of a dtype's precision: a later cast to a finer dtype does not undo it.
+pub fn units(graph: &Graph, dtype: DType) -> f64 {
+    let roundings = graph.ids().map(|id| epsilon(graph.node(id).ty.dtype));
+    roundings.fold(0.0, f64::max) / epsilon(dtype)
 }
 
 /// Whether two tensors are the same to the bit, every `nan` being the same.

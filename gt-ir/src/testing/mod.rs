@@ -18,7 +18,7 @@ mod generate;
 mod propose;
 mod source;
 
-pub use data::{difference, inputs, same_bits, tensor};
+pub use data::{difference, ill_conditioned, inputs, same_bits, tensor, units};
 pub use generate::tape;
 pub use source::Source;
 

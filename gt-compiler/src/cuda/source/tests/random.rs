@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gt_ir::{
-    DType, Entry, HostTensor, Op, Tape, ValueId, interp, lower,
-    testing::{self, Config, difference, inputs, tape},
+    DType, Entry, HostTensor, Tape, ValueId, interp, lower,
+    testing::{self, Config, difference, ill_conditioned, inputs, tape, units},
 };
 
 use super::{
@@ -19,28 +19,6 @@ struct Case {
     tape: Tape,
     data: BTreeMap<ValueId, HostTensor>,
     planned: Planned,
-}
-
-/// A sine of something huge turns the last bit of its argument into anything.
-fn ill_conditioned(tape: &Tape) -> bool {
-    let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
-    has(|op| matches!(op, Op::Sin | Op::Cos)) && has(|op| matches!(op, Op::Exp | Op::Pow))
-}
-
-fn epsilon(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => f64::EPSILON,
-        DType::F32 => f64::from(f32::EPSILON),
-        DType::F16 => 1.0 / 1024.0,
-        DType::Bf16 => 1.0 / 128.0,
-        DType::I64 | DType::I32 | DType::U8 | DType::Bool => f64::MIN_POSITIVE,
-    }
-}
-
-/// The coarsest rounding anywhere in a tape: a later cast to a finer dtype does not undo it.
-fn coarsest(tape: &Tape) -> f64 {
-    let types = lower(tape).unwrap();
-    types.ids().map(|id| epsilon(types.node(id).ty.dtype)).fold(0.0, f64::max)
 }
 
 fn cases(config: &Config, seeds: std::ops::Range<u64>, names: &mut Names) -> Vec<Case> {
@@ -81,7 +59,7 @@ impl Case {
             _ => None,
         });
         for (id, got) in names.zip(got) {
-            let tolerance = 8.0 * coarsest(&self.tape) / epsilon(got.ty().dtype);
+            let tolerance = 8.0 * units(&lower(&self.tape).unwrap(), got.ty().dtype);
             if let Some(difference) = difference(&want[&id], got, tolerance) {
                 panic!("seed {}: {id}: {difference}\n{}", self.seed, self.text());
             }
