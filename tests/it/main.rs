@@ -5,6 +5,7 @@
 
 mod cli;
 mod cluster;
+mod equivalence;
 mod gpt;
 mod process;
 mod replay;
