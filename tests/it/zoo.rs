@@ -3,6 +3,8 @@
 //! A change in these snapshots is a change in what GT builds, and a reviewer reads it as such; a refactor that keeps behaviour keeps them to
 //! the byte. What is recorded is the second step of each program, when an optimizer has its state; nothing depends on this machine.
 
+mod nets;
+
 use crate::snapshots::check;
 use gt::ir::verify::Verifier;
 use gt::prelude::*;

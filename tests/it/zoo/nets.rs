@@ -1,0 +1,147 @@
+//! Networks that are not perceptrons: convolutions with pooling, a recurrent cell unrolled, a decoder that keeps keys and values.
+
+use super::{classes, data, watch};
+use gt::functional::{Attention, Convolution, Pooling};
+use gt::prelude::*;
+
+dims! { Batch }
+
+/// Two convolutions over images of 8x8, each halved by the largest of four neighbours.
+#[derive(Module)]
+struct Cnn {
+    #[module(init = kernel(0.3))]
+    conv1: T![4, 1, 3, 3],
+    #[module(init = kernel(0.2))]
+    conv2: T![6, 4, 3, 3],
+    head: Linear<N<24>, N<10>>,
+}
+
+fn kernel<S: StaticShape>(deviation: f64) -> Tensor<S> {
+    Tensor::from_dyn((Tensor::<S>::randn() * deviation).into_dyn().detach()).requires_grad()
+}
+
+impl Cnn {
+    fn forward(&self, images: &T![Batch, 1, 8, 8]) -> T![Batch, 10] {
+        let same = Convolution { padding: [1, 1], ..Convolution::default() };
+        let half = Pooling::of([2, 2]);
+        let x = images.conv2d(&self.conv1, None, same).relu().max_pool2d(half);
+        let x = x.conv2d(&self.conv2, None, same).relu().max_pool2d(half);
+        self.head.forward(&x.reshape::<shape![Batch, 24]>())
+    }
+}
+
+#[test]
+fn a_cnn_step() {
+    watch("cnn_step", || {
+        let net = Cnn::new();
+        let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
+        let x: T![Batch, 1, 8, 8] = Tensor::from_vec(data(4 * 64));
+        let y: T![Batch; Int] = Tensor::from_vec(classes(4));
+        Box::new(move || {
+            let loss = net.forward(&x).cross_entropy(&y);
+            optimizer.zero_grad();
+            loss.backward()?;
+            optimizer.step()?;
+            loss.item().map(drop)
+        })
+    });
+}
+
+/// A long short-term memory (Hochreiter and Schmidhuber 1997), with the gates in PyTorch's order, and what it says at the end.
+#[derive(Module)]
+struct Lstm {
+    input: Linear<N<6>, N<32>>,
+    hidden: Linear<N<8>, N<32>>,
+    head: Linear<N<8>, N<10>>,
+}
+
+type State = T![Batch, 8];
+
+impl Lstm {
+    fn cell(&self, x: &T![Batch, 6], hidden: &State, cell: &State) -> (State, State) {
+        let gates = self.input.forward(x) + self.hidden.forward(hidden);
+        let gate = |at: usize| -> State { gates.slice_axis::<1>(8 * at..8 * (at + 1)).assume() };
+        let (input, forget, new, output) = (gate(0), gate(1), gate(2), gate(3));
+        let cell = forget.sigmoid() * cell + input.sigmoid() * new.tanh();
+        (output.sigmoid() * cell.tanh(), cell)
+    }
+
+    /// All of a sequence, first to last.
+    fn forward(&self, x: &T![Batch, 3, 6]) -> T![Batch, 10] {
+        let nothing: State = Tensor::zeros_with([x.sizes()[0]]);
+        let start = (nothing.clone(), nothing);
+        let read = |(hidden, cell), at| self.cell(&x.select::<1>(at), &hidden, &cell);
+        self.head.forward(&(0..3).fold(start, read).0)
+    }
+}
+
+#[test]
+fn an_lstm_step() {
+    watch("lstm_step", || {
+        let net = Lstm::new();
+        let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
+        let x: T![Batch, 3, 6] = Tensor::from_vec(data(4 * 18));
+        let y: T![Batch; Int] = Tensor::from_vec(classes(4));
+        Box::new(move || {
+            let loss = net.forward(&x).cross_entropy(&y);
+            optimizer.zero_grad();
+            loss.backward()?;
+            optimizer.step()?;
+            loss.item().map(drop)
+        })
+    });
+}
+
+type Word = T![1; Int];
+
+/// Keys or values of the tokens so far: 2 heads, 8 positions, 4 numbers.
+type Kept = T![1, 2, 8, 4];
+
+/// Attention of one token to those before it, and the scores of the next.
+#[derive(Module)]
+struct Decoder {
+    words: Embedding<N<10>, N<8>>,
+    query: Linear<N<8>, N<8>>,
+    key: Linear<N<8>, N<8>>,
+    value: Linear<N<8>, N<8>>,
+    out: Linear<N<8>, N<8>>,
+}
+
+impl Decoder {
+    /// The likeliest word behind this one, and what is kept for it. The position is data, so that every step is the same program.
+    fn forward(
+        &self,
+        word: &Word,
+        position: &Word,
+        (keys, values): (&Kept, &Kept),
+    ) -> (Word, Kept, Kept) {
+        let x = self.words.forward(word);
+        let [q, k, v] = [&self.query, &self.key, &self.value]
+            .map(|part| part.forward(&x).reshape::<shape![1, 2, 1, 4]>());
+        let put = |kept: &Kept, new: &T![1, 2, 1, 4]| -> Kept {
+            Tensor::from_dyn(kept.as_dyn().index_copy(2, position.as_dyn(), new.as_dyn()))
+        };
+        let (keys, values) = (put(keys, &k), put(values, &v));
+        let places: T![8; Int] = Tensor::arange();
+        let seen = places.le(position);
+        let how = Attention { mask: Some(seen.as_dyn()), ..Attention::default() };
+        let mixed = q.scaled_dot_product_attention(&keys, &values, how);
+        let x = x + self.out.forward(&mixed.reshape::<shape![1, 8]>());
+        (x.matmul(&self.words.weight.t()).argmax_last(), keys, values)
+    }
+}
+
+#[test]
+fn a_decoder_step() {
+    watch("decoder_step", || {
+        let net = Decoder::new();
+        let [mut keys, mut values]: [Kept; 2] = [Tensor::zeros(), Tensor::zeros()];
+        let mut word: Word = Tensor::ones();
+        let mut position: Word = Tensor::zeros();
+        Box::new(move || {
+            (word, keys, values) = no_grad(|| net.forward(&word, &position, (&keys, &values)));
+            position = &position + 1;
+            word.to_vec::<i64>().map(drop)
+        })
+    });
+}
