@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use gt_compiler::{Engine, Native, NativeConfig, Value};
 use gt_ir::{HostTensor, Scalar, Type};
+use gt_lang::state::StateDict;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The first bytes of such a file, with the number of its format.
@@ -65,13 +65,13 @@ impl Artifact {
     }
 
     /// Runs it on tensors for its inputs, in order.
-    pub(crate) fn run(&self, inputs: &[HostTensor]) -> Result<BTreeMap<String, HostTensor>> {
+    pub(crate) fn run(&self, inputs: &[HostTensor]) -> Result<StateDict> {
         let mut engine = Native::new(NativeConfig::host())?;
         let program = engine.compiler().load(&self.program)?;
         let mut given: Vec<Value> =
             inputs.iter().map(|tensor| engine.upload(tensor)).collect::<Result<_, _>>()?;
         let results = engine.run(&program, &mut given, &self.scalars)?;
-        let mut named = BTreeMap::new();
+        let mut named = StateDict::new();
         for (name, place) in &self.outputs {
             let value = results.get(*place).context("the program has fewer results than names")?;
             named.insert(name.clone(), engine.download(value)?);

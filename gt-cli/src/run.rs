@@ -5,6 +5,7 @@ use crate::{artifact, fault, files, signals, system, tensors};
 use anyhow::{Context, Result, bail, ensure};
 use gt_ir::backend::Backend;
 use gt_ir::{Entry, HostTensor, Tape, Type, ValueId};
+use gt_lang::state::StateDict;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -41,13 +42,13 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
             "a compiled program runs on the engine it was compiled for; give its tape to choose another"
         );
         let program = artifact::parse(&args.file, &bytes)?;
-        let inputs = bind(&program.inputs(), given(args)?)?;
+        let inputs = bind(&program.inputs(), &given(args)?)?;
         signals::end_at_interrupt(interrupted)?;
         program.run(&inputs).with_context(|| files::shown(&args.file))?
     } else {
         let tape = files::tape_of(&args.file, bytes)?.tape;
         let wanted = inputs(&tape);
-        let tensors = bind(&wanted, given(args)?)?;
+        let tensors = bind(&wanted, &given(args)?)?;
         let inputs = wanted.iter().map(|input| input.value).zip(tensors).collect();
         let wanted = outputs(&tape)?;
         signals::end_at_interrupt(interrupted)?;
@@ -57,12 +58,12 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
         results?
     };
     match &args.outputs {
-        Some(path) => files::write(path, &tensors::print(&results)?)?,
+        Some(path) => tensors::write(path, &results)?,
         None if !json => files::write(Path::new("-"), shown(&results).as_bytes())?,
         None => {}
     }
     if json && args.outputs.as_deref() != Some(Path::new("-")) {
-        let types: BTreeMap<&String, String> =
+        let types: BTreeMap<&str, String> =
             results.iter().map(|(name, tensor)| (name, tensor.ty().to_string())).collect();
         files::write(Path::new("-"), format!("{}\n", json!({ "outputs": types })).as_bytes())?;
     }
@@ -70,9 +71,8 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
 }
 
 /// The tensors the user gives.
-fn given(args: &RunArgs) -> Result<BTreeMap<String, HostTensor>> {
-    let Some(path) = &args.inputs else { return Ok(BTreeMap::new()) };
-    tensors::parse(&files::read(path)?).with_context(|| files::shown(path))
+fn given(args: &RunArgs) -> Result<StateDict> {
+    args.inputs.as_deref().map_or_else(|| Ok(StateDict::new()), tensors::read)
 }
 
 /// The inputs of a tape.
@@ -87,14 +87,11 @@ pub(crate) fn inputs(tape: &Tape) -> Vec<Wanted> {
 }
 
 /// The tensor of each input, found by its name, with the type that is declared.
-pub(crate) fn bind(
-    wanted: &[Wanted],
-    mut given: BTreeMap<String, HostTensor>,
-) -> Result<Vec<HostTensor>> {
-    let names = given.keys().cloned().collect::<Vec<_>>().join(", ");
+pub(crate) fn bind(wanted: &[Wanted], given: &StateDict) -> Result<Vec<HostTensor>> {
+    let names = given.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let mut bound = Vec::new();
     for Wanted { name, ty, .. } in wanted {
-        let Some(tensor) = given.remove(name) else {
+        let Some(tensor) = given.get(name) else {
             let there = if names.is_empty() {
                 "no tensors are given".into()
             } else {
@@ -106,7 +103,7 @@ pub(crate) fn bind(
         };
         let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
         ensure!(fits, "input `{name}` is {ty} on the tape, but {} in the file", tensor.ty());
-        bound.push(HostTensor::new(*ty, tensor.into_bytes())?);
+        bound.push(HostTensor::new(*ty, tensor.clone().into_bytes())?);
     }
     Ok(bound)
 }
@@ -135,7 +132,7 @@ fn execute(
     mut tape: Tape,
     inputs: Vec<(ValueId, HostTensor)>,
     wanted: &[(ValueId, String)],
-) -> Result<BTreeMap<String, HostTensor>> {
+) -> Result<StateDict> {
     tape.entries.retain(
         |entry| !matches!(entry, Entry::Free(value) if wanted.iter().any(|(w, _)| w == value)),
     );
@@ -148,9 +145,9 @@ fn execute(
 }
 
 /// The outputs for people: name and type, then the values, the first of them where there are many.
-fn shown(results: &BTreeMap<String, HostTensor>) -> String {
+fn shown(results: &StateDict) -> String {
     let mut text = String::new();
-    for (name, tensor) in results {
+    for (name, tensor) in results.iter() {
         let values = tensors::values(tensor, MAX_PRINTED).join(" ");
         let more = tensor.ty().shape.numel().saturating_sub(MAX_PRINTED);
         let more = if more == 0 { String::new() } else { format!(" ... and {more} more") };
@@ -183,29 +180,25 @@ mod tests {
             ("%3", tensor(DType::I64, &[])),
             ("unused", tensor(DType::U8, &[1])),
         ];
-        let given = || {
-            given
-                .iter()
-                .map(|(name, tensor)| (name.to_string(), tensor.clone()))
-                .collect::<BTreeMap<_, _>>()
+        let given = |left_out: &str| -> StateDict {
+            let rest = given.iter().filter(|(name, _)| *name != left_out);
+            rest.map(|(name, tensor)| (name.to_string(), tensor.clone())).collect()
         };
         let wanted = inputs(&tape);
-        let bound = bind(&wanted, given()).unwrap();
+        let bound = bind(&wanted, &given("")).unwrap();
         assert_eq!(
             bound.iter().map(|tensor| tensor.ty().to_string()).collect::<Vec<_>>(),
             ["f32[B=2]", "i64[]"]
         );
 
-        let mut missing = given();
-        missing.remove("x");
-        let error = bind(&wanted, missing).unwrap_err().to_string();
+        let error = bind(&wanted, &given("x")).unwrap_err().to_string();
         assert!(
             error.starts_with("no tensor for input `x` (f32[B=2]); given are: %3, unused"),
             "{error}"
         );
-        let mut wrong = given();
-        wrong.insert("x".into(), tensor(DType::F32, &[3]));
-        let error = bind(&wanted, wrong).unwrap_err().to_string();
+        let mut wrong = given("");
+        wrong.insert("x", tensor(DType::F32, &[3]));
+        let error = bind(&wanted, &wrong).unwrap_err().to_string();
         assert_eq!(error, "input `x` is f32[B=2] on the tape, but f32[3] in the file");
     }
 

@@ -6,7 +6,7 @@
 use super::plan;
 use super::works::Step;
 use crate::{fault, files, run, tensors};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 use gt_compiler::{Compile, Report};
 use gt_ir::backend::Backend;
@@ -31,11 +31,7 @@ impl Source {
         run::outputs(&tape)?;
         let wanted = run::inputs(&tape);
         let inputs = match inputs {
-            Some(path) => {
-                let given =
-                    tensors::parse(&files::read(path)?).with_context(|| files::shown(path))?;
-                run::bind(&wanted, given)?
-            }
+            Some(path) => run::bind(&wanted, &tensors::read(path)?)?,
             // Nobody gave any: noise for floats; for the rest zeros, which are good as indices too.
             None => wanted.iter().map(|input| filled(input.ty)).collect::<Result<_>>()?,
         };

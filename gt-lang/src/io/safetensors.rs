@@ -9,11 +9,11 @@ use std::path::{Component, Path};
 
 use bytes::Bytes;
 use gt_ir::{DType, HostTensor};
-use safetensors::{Dtype, SafeTensors, View};
+use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 
 use super::{InFile, atomic, file_error, mmap, tensor};
 use crate::error::Result;
-use crate::state::StateDict;
+use crate::state::{StateDict, data_error};
 
 /// Where the checksum stands in the metadata.
 const CHECKSUM: &str = "gt.crc32";
@@ -25,7 +25,7 @@ const CHECKSUM: &str = "gt.crc32";
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
-    parse(&super::read(path)?, path)
+    from_bytes(&super::read(path)?, path)
 }
 
 /// Maps a file into memory: contents are read when they are used, and its tensors share the mapping. The file must not be changed while
@@ -69,10 +69,23 @@ pub fn map_sharded(index: impl AsRef<Path>) -> Result<StateDict> {
 pub fn save(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
     use std::io::Write;
     let path = path.as_ref();
-    let metadata = HashMap::from([(CHECKSUM.to_owned(), checksum(state.iter()))]);
-    let views = state.iter().map(|(name, value)| (name, Contents(value, sizes(value))));
-    let bytes = safetensors::serialize(views, Some(metadata)).in_file(path)?;
+    let bytes = serialized(state).in_file(path)?;
     atomic::write(path, |file| file.write_all(&bytes).in_file(path))
+}
+
+/// The bytes of such a file.
+///
+/// # Errors
+/// There are more names than a file can hold.
+#[track_caller]
+pub fn to_bytes(state: &StateDict) -> Result<Vec<u8>> {
+    serialized(state).map_err(|error| data_error(error.to_string()))
+}
+
+fn serialized(state: &StateDict) -> std::result::Result<Vec<u8>, SafeTensorError> {
+    let metadata = HashMap::from([(CHECKSUM.to_owned(), checksum(state.iter()))]);
+    let views = state.iter().map(|(name, value)| (name, Contents(value)));
+    safetensors::serialize(views, Some(metadata))
 }
 
 /// Writes files of at most `max_bytes` of contents each (a larger tensor has one of its own) beside an index of that name.
@@ -126,8 +139,13 @@ fn places(index: &Path) -> Result<BTreeMap<String, String>> {
     Ok(places)
 }
 
-/// All of a file in memory, checksum included.
-pub(super) fn parse(bytes: &Bytes, path: &Path) -> Result<StateDict> {
+/// The tensors of a file's bytes, which they share; errors name it as `path`.
+///
+/// # Errors
+/// As [`load`].
+#[track_caller]
+pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
+    let path = path.as_ref();
     let state = StateDict::from_iter(tensors(bytes, path)?);
     let (_, header) = SafeTensors::read_metadata(bytes).in_file(path)?;
     match header.metadata().as_ref().and_then(|metadata| metadata.get(CHECKSUM)) {
@@ -141,7 +159,8 @@ pub(super) fn parse(bytes: &Bytes, path: &Path) -> Result<StateDict> {
 
 /// The tensors of a file, sharing its bytes.
 fn tensors(bytes: &Bytes, path: &Path) -> Result<Vec<(String, HostTensor)>> {
-    let file = SafeTensors::deserialize(bytes).in_file(path)?;
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|error| file_error(path, format!("not a safetensors file: {error}")))?;
     let mut out = Vec::with_capacity(file.len());
     for (name, view) in file.tensors() {
         let unknown =
@@ -158,18 +177,15 @@ fn tensors(bytes: &Bytes, path: &Path) -> Result<Vec<(String, HostTensor)>> {
 fn checksum<'a>(tensors: impl Iterator<Item = (&'a str, &'a HostTensor)>) -> String {
     let mut crc = crc32fast::Hasher::new();
     for (name, value) in tensors {
-        crc.update(format!("{name}={:?}{:?};", value.ty().dtype, sizes(value)).as_bytes());
+        let ty = value.ty();
+        crc.update(format!("{name}={:?}{:?};", ty.dtype, ty.shape.sizes()).as_bytes());
         crc.update(value.bytes());
     }
     format!("{:08x}", crc.finalize())
 }
 
-fn sizes(value: &HostTensor) -> Vec<usize> {
-    value.ty().shape.sizes().to_vec()
-}
-
 /// A tensor as the format's crate wants to see it.
-struct Contents<'a>(&'a HostTensor, Vec<usize>);
+struct Contents<'a>(&'a HostTensor);
 
 impl View for Contents<'_> {
     fn dtype(&self) -> Dtype {
@@ -186,7 +202,7 @@ impl View for Contents<'_> {
     }
 
     fn shape(&self) -> &[usize] {
-        &self.1
+        self.0.ty().shape.sizes()
     }
 
     fn data(&self) -> Cow<'_, [u8]> {

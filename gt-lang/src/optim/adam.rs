@@ -119,14 +119,8 @@ impl Rule for AdamWConfig {
     }
 
     fn settings(&mut self) -> Vec<(&'static str, &mut f64)> {
-        let AdamWConfig { lr, betas: (beta1, beta2), eps, weight_decay, amsgrad: _ } = self;
-        vec![
-            ("lr", lr),
-            ("beta1", beta1),
-            ("beta2", beta2),
-            ("eps", eps),
-            ("weight_decay", weight_decay),
-        ]
+        let AdamWConfig { lr, betas, eps, weight_decay, amsgrad: _ } = self;
+        settings(lr, betas, eps, weight_decay)
     }
 }
 
@@ -142,13 +136,22 @@ impl Rule for AdamConfig {
     }
 
     fn settings(&mut self) -> Vec<(&'static str, &mut f64)> {
-        let AdamConfig { lr, betas: (beta1, beta2), eps, weight_decay, amsgrad: _ } = self;
-        vec![
-            ("lr", lr),
-            ("beta1", beta1),
-            ("beta2", beta2),
-            ("eps", eps),
-            ("weight_decay", weight_decay),
-        ]
+        let AdamConfig { lr, betas, eps, weight_decay, amsgrad: _ } = self;
+        settings(lr, betas, eps, weight_decay)
     }
+}
+
+fn settings<'a>(
+    lr: &'a mut f64,
+    (beta1, beta2): &'a mut (f64, f64),
+    eps: &'a mut f64,
+    weight_decay: &'a mut f64,
+) -> Vec<(&'static str, &'a mut f64)> {
+    vec![
+        ("lr", lr),
+        ("beta1", beta1),
+        ("beta2", beta2),
+        ("eps", eps),
+        ("weight_decay", weight_decay),
+    ]
 }

@@ -30,6 +30,28 @@ fn state() -> StateDict {
 }
 
 #[test]
+fn every_dtype_comes_back_from_bytes() {
+    let ones = |dtype: DType, sizes: &[usize]| {
+        let ty = gt_ir::Type::new(dtype, Shape::new(sizes).unwrap());
+        HostTensor::new(ty, bytes::Bytes::from(vec![1; ty.bytes()])).unwrap()
+    };
+    let sizes: [&[usize]; 3] = [&[2, 0, 3], &[2, 3], &[]];
+    let all = DType::ALL
+        .iter()
+        .flat_map(|dtype| sizes.map(|sizes| (format!("{dtype}{sizes:?}"), ones(*dtype, sizes))));
+    let state = StateDict::from_iter(all);
+    let file = bytes::Bytes::from(safetensors::to_bytes(&state).unwrap());
+    assert_eq!(safetensors::from_bytes(&file, "memory").unwrap(), state);
+
+    let mask = StateDict::from_iter([("mask".to_owned(), ones(DType::Bool, &[2]))]);
+    let mut file = safetensors::to_bytes(&mask).unwrap();
+    *file.last_mut().unwrap() = 2;
+    let error = safetensors::from_bytes(&file.into(), "memory").unwrap_err();
+    let told = error.message();
+    assert!(told.starts_with("memory: mask: ") && told.ends_with("neither 0 nor 1"), "{error}");
+}
+
+#[test]
 fn what_pytorch_saved_is_read() {
     let state = pth::load(fixture("whole.pth")).unwrap();
     let text = std::fs::read_to_string(fixture("whole.json")).unwrap();
