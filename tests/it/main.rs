@@ -6,6 +6,7 @@
 mod cli;
 mod cluster;
 mod equivalence;
+mod examples;
 mod gpt;
 mod process;
 mod replay;

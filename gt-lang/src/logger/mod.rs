@@ -109,7 +109,9 @@ impl RunLogger {
     /// As [`RunLogger::save`].
     #[track_caller]
     pub fn finish(mut self) -> Result<()> {
-        self.show();
+        if !self.rows.len().is_multiple_of(self.every) {
+            self.show();
+        }
         self.save()
     }
 

@@ -38,7 +38,13 @@ fn draw(
             .x_label_area_size(36)
             .y_label_area_size(64)
             .build_cartesian_2d(first..last.max(first + 1.0), low - margin..high + margin)?;
-        chart.configure_mesh().x_desc("step").light_line_style(WHITE).draw()?;
+        let whole = |step: &f64| format!("{step}");
+        chart
+            .configure_mesh()
+            .x_desc("step")
+            .x_label_formatter(&whole)
+            .light_line_style(WHITE)
+            .draw()?;
         for (i, curve) in curves.iter().enumerate() {
             let color = Palette99::pick(i).to_rgba();
             let points = rows.iter().filter_map(|row| Some((*row.first()?, *row.get(i + 1)?)));

@@ -1,0 +1,77 @@
+//! The network: convolutions over 8x8 pixels, halved twice, then one layer over all that is left.
+
+use gt::functional::{Convolution, CrossEntropy, Pooling};
+use gt::prelude::*;
+
+dims! { Batch }
+
+/// A batch of images, one channel of 8x8 pixels each.
+pub type Images = T![Batch, 1, 8, 8];
+/// The digits they show.
+pub type Labels = T![Batch; Int];
+
+/// Each image moved by up to a pixel up or down, left or right; how far is drawn by the worker.
+pub fn moved(images: &Images) -> Images {
+    let n = images.sizes()[0];
+    let places = DynTensor::arange(0, 8, 1, DType::I64);
+    let from = || DynTensor::randint(0, 3, [n, 1, 1, 1], DType::I64);
+    let rows = (places.reshape([8, 1]) + from()).expand([n, 1, 8, 10]);
+    let columns = (places + from()).expand([n, 1, 8, 8]);
+    let framed = images.as_dyn().pad([(0, 0), (0, 0), (1, 1), (1, 1)], 0.0);
+    Tensor::from_dyn(framed.gather(2, &rows).gather(3, &columns))
+}
+
+/// A convolution of 3x3 pixels that keeps height and width.
+#[derive(Module)]
+struct Conv<I: StaticDim, O: StaticDim> {
+    #[module(init = kernel(9 * I::SIZE))]
+    weight: T![O, I, 3, 3],
+    #[module(init = Tensor::zeros().requires_grad())]
+    bias: T![O],
+}
+
+/// Normal weights that keep the variance of what passes through rectifiers (He et al. 2015).
+fn kernel<S: StaticShape>(inputs: usize) -> Tensor<S> {
+    let weight: Tensor<S> = Tensor::randn() * (2.0 / inputs as f64).sqrt();
+    weight.detach().requires_grad()
+}
+
+impl<I: StaticDim, O: StaticDim> Conv<I, O> {
+    fn forward<H: Dim, W: Dim>(&self, x: &T![Batch, I, H, W]) -> T![Batch, O, ?, ?] {
+        let same = Convolution { padding: [1, 1], ..Convolution::default() };
+        x.conv2d(&self.weight, Some(&self.bias), same)
+    }
+}
+
+/// Three convolutions and a layer.
+#[derive(Module)]
+pub struct Cnn {
+    conv1: Conv<One, N<16>>,
+    conv2: Conv<N<16>, N<32>>,
+    conv3: Conv<N<32>, N<64>>,
+    #[module(init = Dropout::new(0.3))]
+    dropout: Dropout,
+    head: Linear<N<256>, N<10>>,
+}
+
+impl Cnn {
+    /// One score for each digit.
+    pub fn forward(&self, images: &Images) -> T![Batch, 10] {
+        let half = Pooling::of([2, 2]);
+        let x = self.conv1.forward(images).relu();
+        let x = self.conv2.forward(&x).relu().max_pool2d(half);
+        let x = self.conv3.forward(&x).relu().max_pool2d(half);
+        self.head.forward(&self.dropout.forward(&x.reshape::<shape![Batch, 256]>()))
+    }
+
+    /// How well the scores fit the labels: smaller is better. A tenth of the truth is spread over all digits, against overconfidence.
+    pub fn loss(&self, images: &Images, labels: &Labels) -> T![] {
+        let smooth = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
+        self.forward(images).cross_entropy_with(labels, &smooth)
+    }
+
+    /// The share of images whose highest score is the right one's.
+    pub fn accuracy(&self, images: &Images, labels: &Labels) -> T![] {
+        no_grad(|| self.forward(images).argmax_last().eq(labels).float().mean())
+    }
+}
