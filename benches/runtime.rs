@@ -318,7 +318,7 @@ fn on_a_cluster(measure: impl FnOnce(&Session) -> Outcome<Vec<f64>>) -> Outcome<
     let (_server, address) = started(&["server", "-p", "0"], "listening at ")?;
     let (_worker, _) =
         started(&["worker", "--connect", &address], "registered with the server at ")?;
-    measure(&gt::connect(&address)?)
+    measure(&Session::connect(&address)?)
 }
 
 /// Microseconds a step when the sum of the losses is read every `n_steps`.

@@ -11,29 +11,15 @@ struct Readme;
 pub use gt_ir as ir;
 pub use gt_lang::*;
 
-use std::sync::Arc;
-
-/// A session with the server at `HOST:PORT`. Make it current with [`Session::enter`].
-///
-/// # Errors
-/// Nobody answers at the address within two seconds, or the server refuses.
-pub fn connect(address: &str) -> Result<Session> {
-    opened(gt_runtime::client::connect(address))
-}
-
-/// A session with a new system inside this process, with this many workers. Make it current with [`Session::enter`]; a program
-/// that needs no more than one worker need not call this.
+/// A session with a new system inside this process, with this many workers, apart from the process's own system. Make it current with
+/// [`Session::enter`]. For sessions that share one system see [`workers`] and [`Session::open`].
 ///
 /// # Errors
 /// No thread can be started.
 pub fn embedded(n_workers: usize) -> Result<Session> {
     let system =
         gt_runtime::embedded::System::start(n_workers, gt_runtime::log::Log::from_environment());
-    opened(system.map(|system| system.session()))
-}
-
-fn opened(
-    backend: std::result::Result<Arc<dyn ir::backend::Backend>, ir::backend::RunError>,
-) -> Result<Session> {
-    backend.map(Session::with_backend).map_err(|error| Error::from_run(error, ir::Loc::NONE))
+    system
+        .map(|system| Session::with_backend(system.session()))
+        .map_err(|error| Error::from_run(error, ir::Loc::NONE))
 }

@@ -18,7 +18,7 @@ pub(crate) fn open(address: Option<&str>, compute: &ComputeArgs) -> Result<Arc<d
             ensure!(!compute.is_given(), CHOSEN_THERE);
             client::connect(address)
         }
-        None => System::own(&compute.wish()).map(|system| system.session()),
+        None => System::own(&compute.wish(), None).map(|system| system.session()),
     }
     .map_err(fault::run_error)
 }

@@ -34,8 +34,36 @@ pub trait Backend: Send + Sync {
     fn close(&self);
 }
 
-/// Starts or joins the system a program runs on when it does not name one; the linker finds it by the name `__gt_embedded_backend`.
-pub type DefaultBackend = fn() -> Result<Arc<dyn Backend>, RunError>;
+/// Which system a program wants a session with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// The one its environment names, else the process's own, which this starts if it does not run yet.
+    Usual {
+        /// How many workers the process's own is to have, if the program says.
+        workers: Option<usize>,
+    },
+    /// The server at `HOST:PORT`.
+    Server(&'a str),
+}
+
+/// The most workers one process may have.
+pub const MAX_WORKERS: usize = 256;
+
+/// Whether a process can have so many workers.
+///
+/// # Errors
+/// It cannot; the message says how many it can have.
+pub fn possible_workers(n_workers: usize) -> Result<(), RunError> {
+    if (1..=MAX_WORKERS).contains(&n_workers) {
+        return Ok(());
+    }
+    let message =
+        format!("{n_workers} workers were asked for, but there can be 1 to {MAX_WORKERS}");
+    Err(RunError::new(ErrorKind::Resource, message))
+}
+
+/// Opens a session with a running system, or starts one; the linker finds it by the name `__gt_embedded_backend`.
+pub type OpenBackend = fn(Target<'_>) -> Result<Arc<dyn Backend>, RunError>;
 
 /// Whose fault a failure is, and of what kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

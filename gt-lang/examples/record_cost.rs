@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::backend::{Backend, ErrorKind, RunError, Stats, Target};
 use gt_ir::canonical::{Canonicalizer, Matcher, canonical, expand};
 use gt_ir::{DType, HostTensor, Tape, ValueId};
 use gt_lang::functional::cross_entropy;
@@ -40,7 +40,7 @@ impl Backend for Null {
 )]
 // SAFETY: the only definition in this program, with the signature gt-lang declares.
 #[unsafe(no_mangle)]
-fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+fn __gt_embedded_backend(_: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     Ok(Arc::new(Null::default()))
 }
 

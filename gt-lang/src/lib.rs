@@ -30,5 +30,5 @@ extern crate self as gt;
 pub use crate::core::{DynTensor, keepdim, range, step};
 pub use error::{Error, ErrorKind, Result};
 pub use no_grad::{NoGrad, enable_grad, is_grad_enabled, no_grad};
-pub use session::{Session, manual_seed};
+pub use session::{Session, connect, disconnect, manual_seed, workers};
 pub use typed::{Bool, Dim, Dyn, Float, Int, N, One, Shape, Tensor};

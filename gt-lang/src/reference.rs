@@ -178,6 +178,7 @@ impl Backend for Reference {
 #[cfg(test)]
 mod embedded {
     use super::*;
+    use gt_ir::backend::Target;
 
     #[expect(
         unsafe_code,
@@ -185,7 +186,7 @@ mod embedded {
     )]
     // SAFETY: no other definition is linked into the tests of this crate, and the signature is the declared one.
     #[unsafe(no_mangle)]
-    fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+    fn __gt_embedded_backend(_: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
         Ok(Reference::new())
     }
 }

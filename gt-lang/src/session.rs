@@ -7,23 +7,25 @@
 //! Does not: run anything, or know what is at the other end of the backend.
 
 mod period;
+mod process;
 mod recorder;
 mod step;
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gt_ir::backend::{Backend, RunError, Stats};
+use gt_ir::backend::{Backend, RunError, Stats, Target};
 use gt_ir::tape::Operands;
 use gt_ir::{HostTensor, Loc, Op, Tape, ValueId};
 
 use crate::error::{Error, ErrorKind, Result};
+pub use process::{connect, disconnect, workers};
 pub(crate) use recorder::Place;
 use recorder::Recorder;
 
-// The system that runs inside the process. Defined in gt-runtime; declared here so that this crate, and with it the
+// Opens a session with a system: the process's own, or a server. Defined in gt-runtime; declared here so that this crate, and with it the
 // user's edit loop, stays free of the runtime's dependencies.
 #[expect(
     unsafe_code,
@@ -31,7 +33,9 @@ use recorder::Recorder;
 )]
 // SAFETY: the definition in gt-runtime has this signature and is a safe function.
 unsafe extern "Rust" {
-    safe fn __gt_embedded_backend() -> std::result::Result<Arc<dyn Backend>, RunError>;
+    safe fn __gt_embedded_backend(
+        target: Target<'_>,
+    ) -> std::result::Result<Arc<dyn Backend>, RunError>;
 }
 
 /// A connection to a running system. Cloning copies a pointer.
@@ -52,9 +56,6 @@ impl Drop for Inner {
 thread_local! {
     static CURRENT: RefCell<Vec<Session>> = const { RefCell::new(Vec::new()) };
 }
-
-/// The embedded session every thread falls back to; opened by the first operation.
-static DEFAULT: OnceLock<Result<Session>> = OnceLock::new();
 
 /// Makes a session the current one of this thread until it is dropped.
 #[must_use = "the session is left when this is dropped"]
@@ -77,16 +78,31 @@ impl Session {
     /// The embedded system did not start, or `GT_CONNECT` names a server that does not answer.
     pub fn current() -> Result<Session> {
         let entered = CURRENT.with_borrow(|stack| stack.last().cloned());
-        entered.map_or_else(Session::process_default, Ok)
+        entered.map_or_else(process::session, Ok)
     }
 
-    fn process_default() -> Result<Session> {
-        let open = || {
-            __gt_embedded_backend()
-                .map(Session::with_backend)
-                .map_err(|e| Error::from_run(e, Loc::NONE))
-        };
-        DEFAULT.get_or_init(open).clone()
+    /// One more session, with the system that the process's own session is with, or would be with if it were open. Each session has
+    /// its values and its errors to itself, and may live on another worker; [enter](Session::enter) it to record in it.
+    ///
+    /// # Errors
+    /// The system did not start, or the server does not answer within two seconds.
+    #[track_caller]
+    pub fn open() -> Result<Session> {
+        process::another(std::panic::Location::caller())
+    }
+
+    /// One more session, with the server at `HOST:PORT`, beside the process's own; see [`connect`] for that one.
+    ///
+    /// # Errors
+    /// The address is none, nobody answers there within two seconds, or the server refuses.
+    #[track_caller]
+    pub fn connect(address: &str) -> Result<Session> {
+        Session::with(Target::Server(address), std::panic::Location::caller())
+    }
+
+    fn with(target: Target<'_>, at: impl Into<Loc>) -> Result<Session> {
+        let opened = __gt_embedded_backend(target);
+        opened.map(Session::with_backend).map_err(|e| Error::from_run(e, at))
     }
 
     /// Makes this the current session of this thread until the guard is dropped.

@@ -7,12 +7,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
 
 use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
-use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::backend::{Backend, ErrorKind, MAX_WORKERS, RunError, Stats, Target, possible_workers};
 use gt_ir::{HostTensor, Tape, ValueId};
 
 use crate::choice::{Begun, Choice, Wish};
@@ -32,8 +31,6 @@ use crate::worker::{Core, Executor, Job};
 pub const CONNECT: &str = "GT_CONNECT";
 /// The variable that says how many workers there are.
 pub const WORKERS: &str = "GT_WORKERS";
-/// The most workers one process may have.
-const MAX_WORKERS: usize = 256;
 
 /// Makes the engine of the n-th worker.
 pub type MakeEngine = Box<dyn Fn(usize) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
@@ -50,6 +47,7 @@ struct Shared {
     /// Signalled when a session may have room again.
     moved: Condvar,
     engine: MakeEngine,
+    n_workers: usize,
     tiers: Tiers,
     log: Log,
 }
@@ -102,7 +100,7 @@ impl System {
         tiers: Tiers,
         log: Log,
     ) -> Result<System, RunError> {
-        possible(workers)?;
+        possible_workers(workers)?;
         let host = share_of_host(workers);
         let cannot = |why: EngineError| RunError::new(ErrorKind::Resource, why.to_string());
         let Begun { engine, choice, news } = choice.begin(host.clone()).map_err(cannot)?;
@@ -115,13 +113,14 @@ impl System {
         System::configured(workers, Box::new(engine), tiers, log)
     }
 
-    /// The system of a program that leaves open what its environment says: how many workers, on which devices, with which plans.
+    /// The system of a program that leaves open what its environment says: how many workers, unless the program says so, on which
+    /// devices, with which plans.
     ///
     /// # Errors
     /// The wish or the environment asks for what is not here, or the system cannot be started.
-    pub fn own(wish: &Wish) -> Result<System, RunError> {
+    pub fn own(wish: &Wish, workers: Option<usize>) -> Result<System, RunError> {
         let choice = Choice::make(wish)?;
-        let workers = chosen_workers(choice.devices.len())?;
+        let workers = workers.map_or_else(|| usual_workers(choice.devices.len()), Ok)?;
         System::chosen(workers, choice, Tiers::from_environment()?, Log::from_environment())
     }
 
@@ -143,7 +142,7 @@ impl System {
         tiers: Tiers,
         log: Log,
     ) -> Result<System, RunError> {
-        possible(workers)?;
+        possible_workers(workers)?;
         let state = State {
             dispatcher: Dispatcher::new(Config { notes: log.is_on(), ..Config::embedded() }),
             sessions: BTreeMap::new(),
@@ -156,7 +155,7 @@ impl System {
             log: log.clone(),
         };
         let (state, moved) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { state, moved, engine, tiers, log });
+        let shared = Arc::new(Shared { state, moved, engine, n_workers: workers, tiers, log });
         let handle = Handle(shared.clone());
         for n in 0..workers {
             shared.clone().start_worker(n)?;
@@ -221,6 +220,11 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic inside is a bug of the state machines; what they still can do for the other sessions is done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a session is open.
+    fn in_use(&self) -> bool {
+        self.lock().sessions.values().any(|session| !session.is_closed())
     }
 
     /// Does something with a session's side and carries it through.
@@ -469,66 +473,64 @@ fn gone() -> RunError {
     RunError::new(ErrorKind::Internal, "the session is gone")
 }
 
-static CHOSEN: AtomicUsize = AtomicUsize::new(0);
-static SYSTEM: OnceLock<Result<System, RunError>> = OnceLock::new();
+/// The process's own system, while somebody has a session with it.
+static SYSTEM: Mutex<Weak<Handle>> = Mutex::new(Weak::new());
 
-/// Chooses how many workers the process's own system has. To be called before the first operation; `GT_WORKERS` does the same.
+/// How many workers the environment asks for, else so many.
+fn usual_workers(usual: usize) -> Result<usize, RunError> {
+    let Ok(text) = std::env::var(WORKERS) else { return Ok(usual) };
+    match text.trim().parse() {
+        Ok(n) if possible_workers(n).is_ok() => Ok(n),
+        _ => Err(RunError::new(
+            ErrorKind::Resource,
+            format!("{WORKERS}={text} is not a number of workers from 1 to {MAX_WORKERS}"),
+        )),
+    }
+}
+
+/// The process's own system: the one that runs, else a new one.
+fn own(workers: Option<usize>) -> Result<System, RunError> {
+    // Starting one leaves nothing half-done behind when it panics.
+    let mut running = SYSTEM.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = running.upgrade() {
+        let (n_workers, in_use) = (handle.0.n_workers, handle.0.in_use());
+        match workers {
+            Some(wanted) if wanted != n_workers && in_use => {
+                let hint = "hint: choose their number before the first operation";
+                let message = format!(
+                    "the process runs {n_workers} worker(s) already, but {wanted} were asked for\n{hint}"
+                );
+                return Err(RunError::new(ErrorKind::Resource, message));
+            }
+            Some(wanted) if wanted != n_workers => (),
+            Some(_) | None => return Ok(System(handle)),
+        }
+    }
+    let system = System::own(&Wish::default(), workers)?;
+    *running = Arc::downgrade(&system.0);
+    Ok(system)
+}
+
+/// A new session with a server, or with the system programs use when they name none: the server that `GT_CONNECT` names, else the
+/// process's own, which ends with its last session.
 ///
 /// # Errors
-/// The system runs already, or the number is none.
-pub fn workers(n: usize) -> Result<(), RunError> {
-    possible(n)?;
-    if SYSTEM.get().is_some() {
-        let hint = "hint: choose their number before the first operation";
-        return Err(RunError::new(ErrorKind::Resource, format!("the workers run already\n{hint}")));
+/// The server cannot be reached, the system cannot be started, or it runs with another number of workers.
+pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
+    let named = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty());
+    match (target, named) {
+        (Target::Server(address), _) => client::connect(address),
+        (Target::Usual { .. }, Some(address)) => client::connect(&address),
+        (Target::Usual { workers }, None) => own(workers).map(|system| system.session()),
     }
-    CHOSEN.store(n, Ordering::Relaxed);
-    Ok(())
-}
-
-fn possible(n_workers: usize) -> Result<(), RunError> {
-    if (1..=MAX_WORKERS).contains(&n_workers) {
-        return Ok(());
-    }
-    let message =
-        format!("{n_workers} workers were asked for, but there can be 1 to {MAX_WORKERS}");
-    Err(RunError::new(ErrorKind::Resource, message))
-}
-
-/// How many workers the program or the environment asks for, else so many.
-fn chosen_workers(usual: usize) -> Result<usize, RunError> {
-    match (CHOSEN.load(Ordering::Relaxed), std::env::var(WORKERS)) {
-        (0, Err(_)) => Ok(usual),
-        (0, Ok(text)) => match text.trim().parse() {
-            Ok(n) if (1..=MAX_WORKERS).contains(&n) => Ok(n),
-            _ => Err(RunError::new(
-                ErrorKind::Resource,
-                format!("{WORKERS}={text} is not a number of workers from 1 to {MAX_WORKERS}"),
-            )),
-        },
-        (n, _) => Ok(n),
-    }
-}
-
-/// A new session with the system programs use when they name none: the server that `GT_CONNECT` names, or the process's own.
-///
-/// # Errors
-/// The server cannot be reached, or the system cannot be started.
-pub fn backend() -> Result<Arc<dyn Backend>, RunError> {
-    if let Some(address) = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty())
-    {
-        return client::connect(&address);
-    }
-    let system = SYSTEM.get_or_init(|| System::own(&Wish::default()));
-    system.as_ref().map(System::session).map_err(Clone::clone)
 }
 
 #[expect(
     unsafe_code,
-    reason = "the one symbol by which a front end that knows no runtime finds it: see gt_ir::backend::DefaultBackend"
+    reason = "the one symbol by which a front end that knows no runtime finds it: see gt_ir::backend::OpenBackend"
 )]
 // SAFETY: no other item of the program has this name, and gt-lang declares it with this very signature.
 #[unsafe(no_mangle)]
-fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
-    backend()
+fn __gt_embedded_backend(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
+    open(target)
 }

@@ -11,6 +11,7 @@ mod gpt;
 mod process;
 mod replay;
 mod resume;
+mod sessions;
 mod snapshots;
 #[cfg(feature = "torch")]
 mod torch;

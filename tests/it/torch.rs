@@ -65,7 +65,7 @@ impl Backend for Recorder {
 /// Some steps of a program on an engine of this processor.
 fn recorded(engine: EngineKind, program: fn() -> Step) -> Record {
     let devices = Some(Devices::List(vec![Device::Cpu]));
-    let system = System::own(&Wish { engine: Some(engine), devices }).unwrap();
+    let system = System::own(&Wish { engine: Some(engine), devices }, None).unwrap();
     let recorder =
         Arc::new(Recorder { system: system.session(), record: Mutex::new(Record::default()) });
     let session = Session::with_backend(recorder.clone());

@@ -17,7 +17,7 @@ mod ui;
 use std::sync::Arc;
 
 use gt::reference::Reference;
-use gt_ir::backend::{Backend, RunError};
+use gt_ir::backend::{Backend, RunError, Target};
 
 /// What the process falls back to: no runtime is linked here.
 #[expect(
@@ -26,7 +26,7 @@ use gt_ir::backend::{Backend, RunError};
 )]
 // SAFETY: no other definition is linked into this test, and the signature is the declared one.
 #[unsafe(no_mangle)]
-fn __gt_embedded_backend() -> Result<Arc<dyn Backend>, RunError> {
+fn __gt_embedded_backend(_: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     Ok(Reference::new())
 }
 

@@ -1,0 +1,110 @@
+//! The process's own session from its first choice to its end, and sessions beside it. One test, since a process has one such session.
+
+use std::time::Duration;
+
+use crate::process::Cluster;
+use gt::prelude::*;
+
+fn message<T>(result: Result<T>) -> String {
+    result.err().expect("this is an error").to_string()
+}
+
+/// The sum of a tensor made in the current session.
+fn twelve() -> Result<f64> {
+    DynTensor::full([3], 4.0, DType::F32).sum(..).item()
+}
+
+/// The worker a session lives on.
+fn home(session: &Session) -> String {
+    session.stats().unwrap().workers.pop().unwrap().name
+}
+
+#[test]
+fn the_processs_own_session_is_chosen_used_ended_and_chosen_anew() {
+    embedded();
+    on_a_server(&Cluster::start(1));
+    nobody_there();
+}
+
+fn embedded() {
+    let said = message(gt::workers(0));
+    assert!(said.starts_with("0 workers were asked for, but there can be 1 to 256"), "{said}");
+    gt::workers(2).unwrap();
+    let kept = DynTensor::full([3], 4.0, DType::F32);
+    assert_eq!(kept.sum(..).item().unwrap(), 12.0);
+
+    let said = message(gt::workers(3));
+    assert!(said.starts_with("workers: the program has a session already"), "{said}");
+    assert!(said.contains("tests/it/sessions.rs:") && said.contains("gt::disconnect()"), "{said}");
+    let said = message(gt::connect("localhost:1"));
+    assert!(said.starts_with("connect: the program has a session already"), "{said}");
+
+    // Two sessions of one system live on its two workers, and each thread is in the one it entered.
+    let other = Session::open().unwrap();
+    let own = Session::current().unwrap();
+    let sum = std::thread::scope(|scope| {
+        let entered = scope.spawn(|| {
+            let _entered = other.enter();
+            twelve().unwrap()
+        });
+        let fallen_back = scope.spawn(|| twelve().unwrap());
+        entered.join().unwrap() + fallen_back.join().unwrap()
+    });
+    assert_eq!(sum, 24.0);
+    assert_ne!(home(&own), home(&other));
+    let elsewhere = {
+        let _entered = other.enter();
+        DynTensor::full([3], 1.0, DType::F32)
+    };
+    let said = message((&kept + &elsewhere).to_vec::<f32>());
+    assert!(said.starts_with("add: the operands belong to different sessions"), "{said}");
+
+    gt::disconnect();
+    gt::disconnect();
+    let said = message(kept.to_vec::<f32>());
+    assert!(said.starts_with("the session is closed"), "{said}");
+    assert_eq!(elsewhere.to_vec::<f32>().unwrap(), [1.0; 3]);
+    // The other session runs on two workers still, and they cannot become three.
+    gt::workers(3).unwrap();
+    let said = message(twelve());
+    assert!(said.starts_with("the process runs 2 worker(s) already, but 3"), "{said}");
+    drop((elsewhere, other));
+    gt::workers(1).unwrap();
+    assert_eq!(twelve().unwrap(), 12.0);
+    let own = Session::current().unwrap();
+    assert_eq!(home(&own), home(&Session::current().unwrap()));
+    gt::disconnect();
+}
+
+fn on_a_server(cluster: &Cluster) {
+    let session = gt::connect(&cluster.address).unwrap();
+    assert!(session.is(&Session::current().unwrap()));
+    let said = message(gt::connect(&cluster.address));
+    let known = format!("connected already, to the server at {}", cluster.address);
+    assert!(said.contains(&known) && said.contains("Session::connect"), "{said}");
+    let said = message(gt::workers(1));
+    assert!(said.contains(&known), "{said}");
+    assert_eq!(std::thread::spawn(twelve).join().unwrap().unwrap(), 12.0);
+    // One more on the same server, and one that names it.
+    for another in [Session::open(), Session::connect(&cluster.address)] {
+        let another = another.unwrap();
+        let _entered = another.enter();
+        assert_eq!(twelve().unwrap(), 12.0);
+        assert!(home(&another).starts_with("w1 ("), "{}", home(&another));
+    }
+    gt::disconnect();
+}
+
+fn nobody_there() {
+    let began = gt_runtime::clock::now();
+    let said = message(gt::connect("localhost:1"));
+    let waited = gt_runtime::clock::now() - began;
+    assert!(waited < Duration::from_secs(4), "{waited:?}");
+    assert!(said.starts_with("no server at localhost:1"), "{said}");
+    assert!(said.contains("tests/it/sessions.rs:"), "{said}");
+    let said = message(gt::connect("nonsense"));
+    assert!(said.contains("nonsense"), "{said}");
+    // Nothing is connected, so the next operation opens a session here.
+    assert_eq!(twelve().unwrap(), 12.0);
+    gt::disconnect();
+}
