@@ -1,0 +1,157 @@
+//! What the core asks the executor to do, message by message.
+
+use super::*;
+use gt_ir::{DType, Shape, Type};
+
+fn f32s(n: usize) -> Type {
+    Type::new(DType::F32, Shape::new(&[n]).unwrap())
+}
+
+fn piece(value: u64, offset: u64, n: usize, ty: Type) -> ToWorker {
+    let bytes = vec![1; n].into();
+    let chunk = Chunk { value: ValueId(value), ty, offset, total: ty.bytes() as u64, bytes };
+    ToWorker::Chunk { session: SessionId(1), chunk }
+}
+
+fn run(session: u64, seq: u64, attempt: u32, inputs: &[u64]) -> ToWorker {
+    let input = |&value: &u64| Entry::Input { out: ValueId(value), ty: f32s(2), name: None };
+    let tape = Arc::new(Tape { entries: inputs.iter().map(input).collect() });
+    ToWorker::Run { session: SessionId(session), seq, attempt, tape }
+}
+
+/// What became of a job, in a word.
+fn name(job: &Job) -> String {
+    match job {
+        Job::Run { session, seq, inputs, owed, .. } => {
+            let inputs: Vec<String> = inputs
+                .iter()
+                .map(|(v, data)| format!("{v}{}", if data.is_ok() { "" } else { "!" }))
+                .collect();
+            format!("run {session} {seq} [{}] owes {owed}", inputs.join(" "))
+        }
+        Job::Launch { session, seq, bindings, inputs, owed, .. } => {
+            let inputs: Vec<String> = inputs.keys().map(ToString::to_string).collect();
+            format!(
+                "launch {session} {seq} on {:?} [{}] owes {owed}",
+                bindings.inputs,
+                inputs.join(" ")
+            )
+        }
+        Job::Open { session, client } => format!("open {session} of {client}"),
+        Job::Fetch { session, request, .. } => format!("fetch {session} {request}"),
+        Job::Stats { session, request } => format!("stats {session} {request}"),
+        Job::End { session } => format!("end {session}"),
+    }
+}
+
+/// Feeds messages one by one, each of weight 10, and compares jobs and the credit given back.
+fn check(script: &[(Stream, ToWorker, u64, &[&str])]) {
+    let mut core = Core::new();
+    for (n, (stream, message, free, want)) in script.iter().enumerate() {
+        let mut jobs = Vec::new();
+        let got_free = core.handle(*stream, message.clone(), 10, &mut jobs);
+        let got: Vec<String> = jobs.iter().map(name).collect();
+        assert_eq!(
+            (got_free, &got[..]),
+            (*free, &want.iter().map(ToString::to_string).collect::<Vec<_>>()[..]),
+            "step {n}"
+        );
+    }
+}
+
+const C: Stream = Stream::Control;
+const B: Stream = Stream::Bulk;
+
+#[test]
+fn segments_run_once_and_in_order() {
+    check(&[
+        (C, run(1, 0, 0, &[]), 0, &["run s1 0 [] owes 10"]),
+        (C, run(1, 0, 0, &[]), 10, &[]),
+        (C, run(1, 1, 0, &[]), 0, &["run s1 1 [] owes 10"]),
+        (C, run(1, 0, 0, &[]), 10, &[]),
+        (C, run(1, 2, 1, &[]), 0, &["run s1 2 [] owes 10"]),
+        (C, run(1, 3, 0, &[]), 10, &[]),
+    ]);
+}
+
+#[test]
+fn a_segment_waits_for_its_data_and_holds_up_its_own_session_only() {
+    let fetch = ToWorker::Fetch { session: SessionId(1), request: RequestId(7), value: ValueId(3) };
+    check(&[
+        (C, run(1, 0, 0, &[3, 4]), 10, &[]),
+        (C, fetch, 10, &[]),
+        (C, run(1, 1, 0, &[]), 10, &[]),
+        (C, run(2, 0, 0, &[]), 0, &["run s2 0 [] owes 10"]),
+        (B, piece(3, 0, 4, f32s(2)), 10, &[]),
+        (B, piece(3, 4, 4, f32s(2)), 10, &[]),
+        (
+            B,
+            piece(4, 0, 8, f32s(2)),
+            10,
+            &["run s1 0 [%3 %4] owes 0", "fetch s1 r7", "run s1 1 [] owes 0"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_launch_is_of_the_template_as_it_was_and_waits_for_its_data() {
+    let session = SessionId(1);
+    let define = |template, upload: bool| {
+        let input = Entry::Input { out: ValueId(1), ty: f32s(2), name: None };
+        let entries = [Entry::Output { value: ValueId(0), name: None }];
+        let entries = entries.into_iter().chain(upload.then_some(input)).collect();
+        ToWorker::Define { session, template, tape: Arc::new(Tape { entries }) }
+    };
+    let launch = |template, seq, value, defined: u64| {
+        let defined = gt_ir::canonical::Defined::Run(ValueId(defined), u64::from(defined > 0));
+        let bindings = Bindings { inputs: vec![ValueId(value)], defined, scalars: vec![] };
+        let bindings = Arc::new(bindings);
+        ToWorker::Launch { session, seq, attempt: 0, template, bindings }
+    };
+    check(&[
+        (C, launch(3, 0, 7, 0), 10, &[]),
+        (C, define(3, false), 10, &[]),
+        (C, launch(3, 0, 7, 0), 0, &["launch s1 0 on [%7] [] owes 10"]),
+        (C, launch(3, 0, 7, 0), 10, &[]),
+        (C, define(3, true), 10, &[]),
+        (C, launch(3, 1, 7, 8), 10, &[]),
+        (C, ToWorker::Forget { session, template: 3 }, 10, &[]),
+        (C, launch(3, 2, 7, 9), 10, &[]),
+        (B, piece(8, 0, 8, f32s(2)), 10, &["launch s1 1 on [%7] [%8] owes 0"]),
+    ]);
+}
+
+#[test]
+fn data_that_makes_no_sense_fails_its_value() {
+    check(&[
+        (B, piece(3, 4, 4, f32s(2)), 10, &[]),
+        (B, piece(4, 0, 4, f32s(2)), 10, &[]),
+        (B, piece(4, 4, 8, f32s(2)), 10, &[]),
+        (C, run(1, 0, 0, &[3, 4]), 0, &["run s1 0 [%3! %4!] owes 10"]),
+    ]);
+}
+
+#[test]
+fn a_session_ends_when_both_streams_have() {
+    let end = || ToWorker::EndSession { session: SessionId(1) };
+    let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into() };
+    check(&[
+        (C, open, 10, &["open s1 of s1 digits"]),
+        (C, run(1, 0, 0, &[3]), 10, &[]),
+        (B, end(), 10, &[]),
+        (B, piece(3, 0, 8, f32s(2)), 10, &[]),
+        (C, end(), 10, &["end s1"]),
+    ]);
+}
+
+#[test]
+fn what_waits_too_long_runs_without_its_data() {
+    let mut core = Core::new();
+    let mut jobs = Vec::new();
+    let heavy = MAX_WAITING / 2;
+    core.handle(C, run(1, 0, 0, &[3]), heavy, &mut jobs);
+    core.handle(C, run(1, 1, 0, &[]), heavy, &mut jobs);
+    assert!(jobs.is_empty());
+    core.handle(C, run(1, 2, 0, &[]), 10, &mut jobs);
+    assert_eq!(jobs.len(), 3, "{jobs:?}");
+}
