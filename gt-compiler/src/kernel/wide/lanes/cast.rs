@@ -1,0 +1,144 @@
+//! Dtypes in registers: what they become in memory, in other dtypes, and after an operation that left their range or precision.
+
+use gt_ir::DType;
+
+use super::{Function, IMAX, IMIN, Op, Source, TO_INT, Unsupported, Value, compare, icompare};
+use crate::kernel::formulas::{Compare, Formulas};
+
+impl Function {
+    /// Brings a fresh result into the range or precision of its dtype.
+    pub(in super::super) fn normalize(&mut self, dtype: DType, v: Source) -> Source {
+        match dtype {
+            DType::F16 => {
+                let v = self.held(v);
+                self.make(Op::RoundHalf, &[v])
+            }
+            DType::Bf16 => self.round_bf16(v),
+            DType::U8 => self.and(v, Source::Const(0xff)),
+            DType::F32 | DType::I32 | DType::F64 | DType::I64 | DType::Bool => v,
+        }
+    }
+
+    fn round_bf16(&mut self, v: Source) -> Source {
+        let odd = self.shr(v, 16);
+        let odd = self.and(odd, Source::Const(1));
+        let sum = self.iadd(v, Source::Const(0x7fff));
+        let sum = self.iadd(sum, odd);
+        let quiet = self.or(v, Source::Const(0x0040_0000));
+        let is_nan = self.fcmp(Compare::Unordered, v, v);
+        let out = self.select(is_nan, quiet, sum);
+        self.and(out, Source::Const(0xffff_0000))
+    }
+
+    /// An element of memory, widened, as it lies in a register.
+    pub(in super::super) fn loaded(&mut self, dtype: DType, v: Source) -> Value {
+        Value::Lanes(match dtype {
+            DType::Bool => return Value::Mask(self.nonzero(v)),
+            DType::Bf16 => self.shl(v, 16),
+            DType::F16 => self.half_to_float(v),
+            _ => v,
+        })
+    }
+
+    fn half_to_float(&mut self, h: Source) -> Source {
+        let sign = self.and(h, Source::Const(0x8000));
+        let sign = self.shl(sign, 16);
+        let magnitude = self.and(h, Source::Const(0x7fff));
+        let magnitude = self.shl(magnitude, 13);
+        let scaled = self.fmul(magnitude, Source::Const(0x7780_0000)); // 2^112, the distance of the exponent biases
+        let special = self.or(magnitude, Source::Const(0x7f80_0000));
+        let is_special = self.compared(icompare(5), magnitude, Source::Const(0x0f80_0000));
+        let out = self.select(is_special, special, scaled);
+        self.or(out, sign)
+    }
+
+    /// A value as the narrow integer that goes to memory.
+    pub(in super::super) fn stored(
+        &mut self,
+        dtype: DType,
+        v: Value,
+    ) -> Result<Source, Unsupported> {
+        Ok(match (dtype, v) {
+            (DType::Bool, Value::Mask(m)) => self.of_mask(m, 1),
+            (DType::Bf16, Value::Lanes(v)) => self.shr(v, 16),
+            (DType::F16, Value::Lanes(v)) => self.float_to_half(v),
+            (DType::F32 | DType::I32 | DType::U8, Value::Lanes(v)) => v,
+            _ => return Err(Unsupported("a store of this dtype")),
+        })
+    }
+
+    fn float_to_half(&mut self, v: Source) -> Source {
+        let sign = self.and(v, Source::Const(0x8000_0000));
+        let magnitude = self.xor(v, sign);
+        let sign = self.shr(sign, 16);
+        let small = self.fmul(magnitude, Source::Const(0x0780_0000)); // 2^-112
+        let small = self.shr(small, 13);
+        let infinity = Source::Const(0x7f80_0000);
+        let is_infinite = self.compared(icompare(0), magnitude, infinity);
+        let out = self.select(is_infinite, Source::Const(0x7c00), small);
+        let is_nan = self.compared(icompare(6), magnitude, infinity);
+        let out = self.select(is_nan, Source::Const(0x7e00), out);
+        self.or(out, sign)
+    }
+
+    /// A value in another dtype, as the Cranelift path converts it.
+    pub(in super::super) fn cast(
+        &mut self,
+        from: DType,
+        to: DType,
+        v: Value,
+    ) -> Result<Value, Unsupported> {
+        let is_wide = |d: DType| d.size() == 8;
+        if from == to {
+            return Ok(v);
+        }
+        if is_wide(from) || is_wide(to) {
+            return self.cast_wide(from, to, v);
+        }
+        let v = match v {
+            Value::Mask(m) => {
+                return Ok(Value::Lanes(
+                    self.of_mask(m, if to.is_float() { 1f32.to_bits() } else { 1 }),
+                ));
+            }
+            Value::Lanes(v) => v,
+            Value::Pair(_) => return Err(Unsupported("operands of different kinds")),
+        };
+        if to == DType::Bool {
+            let zero = Source::Const(0);
+            // Not equal, which a NaN is.
+            let m = if from.is_float() {
+                self.compared(compare(0x04), v, zero)
+            } else {
+                self.nonzero(v)
+            };
+            return Ok(Value::Mask(m));
+        }
+        let out = match (from.is_float(), to.is_float()) {
+            (true, false) => {
+                let int = self.saturate(v);
+                if to == DType::I32 {
+                    return Ok(Value::Lanes(int));
+                }
+                return Ok(Value::Lanes(self.clamp_byte(int)));
+            }
+            (false, true) => self.to_float(v),
+            _ => v,
+        };
+        Ok(Value::Lanes(self.normalize(to, out)))
+    }
+
+    pub(in super::super) fn clamp_byte(&mut self, v: Source) -> Source {
+        let low = self.either(IMAX, v, Source::Const(0));
+        self.either(IMIN, low, Source::Const(255))
+    }
+
+    /// Floats towards zero, at most the largest integer; NaN gives 0.
+    fn saturate(&mut self, v: Source) -> Source {
+        let int = self.make(TO_INT, &[v]); // of what does not fit, the smallest integer
+        let large = self.fcmp(Compare::GreaterThanOrEqual, v, Source::Const(0x4f00_0000));
+        let int = self.select(large, Source::Const(i32::MAX as u32), int);
+        let is_nan = self.fcmp(Compare::Unordered, v, v);
+        self.select(is_nan, Source::Const(0), int)
+    }
+}

@@ -1,0 +1,173 @@
+//! The operations of a kernel on its values.
+
+use gt_ir::DType;
+
+use super::{
+    Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR, Op,
+    RANGE_MAX, RANGE_MIN, Reg, SQRT, Source, Unsupported, Value, call, compare, icompare,
+};
+use crate::kernel::{
+    formulas::{Compare, Formulas, TRIG_LIMIT, Trig},
+    host,
+    spec::{Binary, Unary},
+};
+
+impl Function {
+    pub(in super::super) fn unary(
+        &mut self,
+        op: Unary,
+        dtype: DType,
+        a: Value,
+    ) -> Result<Value, Unsupported> {
+        let a = match (op, a) {
+            (Unary::Not, Value::Mask(m)) => {
+                return Ok(Value::Mask(self.make_mask(Op::MaskNot, &[Source::Reg(m)])));
+            }
+            (_, Value::Lanes(v)) => v,
+            (_, Value::Pair(v)) => return self.unary_pair(op, dtype, v),
+            (_, Value::Mask(_)) => return Err(Unsupported("arithmetic on bool")),
+        };
+        let float = dtype.is_float();
+        let v = match op {
+            Unary::Neg if float => self.xor(a, Source::Const(0x8000_0000)),
+            Unary::Abs if float => self.fabs(a),
+            Unary::Neg => self.isub(Source::Const(0), a),
+            Unary::Abs => self.make(IABS, &[a]),
+            Unary::Sqrt if float => self.make(SQRT, &[a]),
+            Unary::Exp if float => self.exp(a),
+            Unary::Log if float => self.log(a),
+            Unary::Tanh if float => self.tanh(a),
+            Unary::Erf if float => self.erf(a),
+            Unary::Sin if float => self.trig(Trig::Sin, a),
+            Unary::Cos if float => self.trig(Trig::Cos, a),
+            _ => return Err(Unsupported("a function of integers")),
+        };
+        Ok(Value::Lanes(self.normalize(dtype, v)))
+    }
+
+    /// Unusual arguments go to the host's function; the other lanes have the value they would have had without.
+    fn trig(&mut self, which: Trig, x: Source) -> Source {
+        let (x, fast) = (self.held(x), self.trig_reduced(which, x));
+        let magnitude = self.fabs(x);
+        let unusual = self.compared(compare(0x16), magnitude, Source::Const(TRIG_LIMIT.to_bits())); // not at most
+        let function = match which {
+            Trig::Sin => host::Function::SinF32,
+            Trig::Cos => host::Function::CosF32,
+        };
+        let out = self.make_in(Class::Vector, Op::Move { wide: false }, &[fast]);
+        let inst = Inst::new(call(function, false), Some(out), &[x]);
+        self.push(Inst { mask: Some(unusual), merge: true, ..inst });
+        Source::Reg(out)
+    }
+
+    pub(in super::super) fn binary(
+        &mut self,
+        op: Binary,
+        dtype: DType,
+        a: Value,
+        b: Value,
+    ) -> Result<Value, Unsupported> {
+        let (a, b) = match (a, b) {
+            (Value::Lanes(a), Value::Lanes(b)) => (a, b),
+            (Value::Pair(a), Value::Pair(b)) => return self.binary_pair(op, dtype, a, b),
+            (Value::Mask(a), Value::Mask(b)) => return self.binary_bool(op, a, b).map(Value::Mask),
+            _ => return Err(Unsupported("operands of different kinds")),
+        };
+        if dtype.is_float() {
+            self.binary_float(op, dtype, a, b)
+        } else {
+            self.binary_int(op, dtype, a, b)
+        }
+    }
+
+    fn binary_float(
+        &mut self,
+        op: Binary,
+        dtype: DType,
+        a: Source,
+        b: Source,
+    ) -> Result<Value, Unsupported> {
+        let v = match op {
+            Binary::Add => self.fadd(a, b),
+            Binary::Sub => self.fsub(a, b),
+            Binary::Mul => self.fmul(a, b),
+            Binary::Div => self.fdiv(a, b),
+            Binary::Max => return Ok(Value::Lanes(self.extremum(RANGE_MAX, a, b))),
+            Binary::Min => return Ok(Value::Lanes(self.extremum(RANGE_MIN, a, b))),
+            Binary::Eq => return Ok(Value::Mask(self.fcmp(Compare::Equal, a, b))),
+            Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
+            Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
+            Binary::And | Binary::Or | Binary::Xor => {
+                return Err(Unsupported("logic on floats"));
+            }
+        };
+        Ok(Value::Lanes(self.normalize(dtype, v)))
+    }
+
+    /// The instruction orders zeros by sign, but prefers numbers to NaN.
+    fn extremum(&mut self, op: Op, a: Source, b: Source) -> Source {
+        let chosen = self.either(op, a, b);
+        let unordered = match (a, b) {
+            (a, Source::Const(_)) => self.fcmp(Compare::Unordered, a, a),
+            _ => self.fcmp(Compare::Unordered, a, b),
+        };
+        self.select(unordered, Source::Const(u32::MAX), chosen)
+    }
+
+    fn binary_int(
+        &mut self,
+        op: Binary,
+        dtype: DType,
+        a: Source,
+        b: Source,
+    ) -> Result<Value, Unsupported> {
+        let v = match op {
+            Binary::Add => self.iadd(a, b),
+            Binary::Sub => self.isub(a, b),
+            Binary::Mul => self.either(IMUL, a, b),
+            Binary::Max => self.either(IMAX, a, b),
+            Binary::Min => self.either(IMIN, a, b),
+            Binary::Eq => return Ok(Value::Mask(self.compared(icompare(0), a, b))),
+            Binary::Lt => return Ok(Value::Mask(self.compared(icompare(1), a, b))),
+            Binary::Div | Binary::Pow | Binary::And | Binary::Or | Binary::Xor => {
+                return Err(Unsupported("an operation on integers"));
+            }
+        };
+        Ok(Value::Lanes(self.normalize(dtype, v)))
+    }
+
+    fn binary_bool(&mut self, op: Binary, a: Reg, b: Reg) -> Result<Reg, Unsupported> {
+        let op = match op {
+            Binary::Add | Binary::Or | Binary::Max => K_OR,
+            Binary::Mul | Binary::And | Binary::Min => K_AND,
+            Binary::Xor => K_XOR,
+            Binary::Eq => K_XNOR,
+            Binary::Lt => K_AND_NOT,
+            Binary::Sub | Binary::Div | Binary::Pow => {
+                return Err(Unsupported("arithmetic on bool"));
+            }
+        };
+        Ok(self.masks(op, a, b))
+    }
+
+    pub(in super::super) fn choose(
+        &mut self,
+        c: Value,
+        a: Value,
+        b: Value,
+    ) -> Result<Value, Unsupported> {
+        Ok(match (c, a, b) {
+            (Value::Mask(c), Value::Lanes(a), Value::Lanes(b)) => {
+                Value::Lanes(self.select(c, a, b))
+            }
+            (Value::Mask(c), Value::Pair(a), Value::Pair(b)) => {
+                Value::Pair(self.select_each(c, a, b))
+            }
+            (Value::Mask(c), Value::Mask(a), Value::Mask(b)) => {
+                let (yes, no) = (self.masks(K_AND, c, a), self.masks(K_AND_NOT, c, b));
+                Value::Mask(self.masks(K_OR, yes, no))
+            }
+            _ => return Err(Unsupported("operands of different kinds")),
+        })
+    }
+}
