@@ -1,16 +1,20 @@
 //! Everything a program needs: `use gt::prelude::*;`.
+//!
+//! Types and functions by their names; modules ([`functional`], [`autograd`], [`io`], [`schedule`], [`signal`]) where PyTorch's users
+//! would write the module's name too. Names of a program's own come before those of a prelude.
 
-pub use crate::core::{DynTensor, keepdim, range, step};
-pub use crate::data::{DataLoader, Dataset, LoaderConfig};
+pub use crate::core::{DynTensor, Index, keepdim, range, step};
+pub use crate::data::{DataLoader, Dataset, Last, LoaderConfig, Shuffle, TensorDataset};
 pub use crate::error::{Error, Result};
+pub use crate::logger::RunLogger;
 pub use crate::nn::{
-    Buffer, Dropout, Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode, Module, Relu,
-    Sigmoid, Tanh, repeat,
+    AttentionMask, Buffer, Dropout, Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode,
+    Module, MultiheadAttention, NormOrder, Relu, Sigmoid, Tanh, TransformerEncoderLayer, repeat,
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{
-    Adam, AdamConfig, AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig, clip_grad_norm,
-    clip_grad_value,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Ema, Lion, LionConfig, Optimizer,
+    RmsProp, RmsPropConfig, Sgd, SgdConfig, clip_grad_norm, clip_grad_value, schedule,
 };
 pub use crate::session::{Session, manual_seed};
 pub use crate::state::{StateDict, Stateful};
@@ -18,6 +22,6 @@ pub use crate::typed::{
     Bool, Create, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape,
     Tensor, cat, stack,
 };
-pub use crate::{T, dims, functional, shape};
-pub use gt_ir::DType;
+pub use crate::{T, autograd, dims, functional, io, shape, signal};
+pub use gt_ir::{DType, HostTensor};
 pub use gt_macros::{Module, seq};

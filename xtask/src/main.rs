@@ -10,7 +10,9 @@
 
 mod bench;
 mod gpu_bundle;
+mod guide;
 mod libtorch;
+mod readme;
 mod reference;
 mod shell;
 mod tidy;
@@ -38,8 +40,10 @@ enum Chore {
     },
     /// Check the house rules that no compiler checks: headers, crate edges, sizes, generated pages, links
     Tidy,
-    /// Write the generated part of docs/tape-format.md anew from the op table
+    /// Write the generated parts of documents anew: the ops of docs/tape-format.md, the figures of README.md
     Docs,
+    /// Build the user guide into target/guide and check its links
+    Guide,
     /// Run the tests, writing every snapshot and expectation anew; look at `git diff` afterwards
     Bless,
     /// Fetch the pinned libtorch from PyPI into `.libtorch`, for features `torch` and `cuda`
@@ -73,7 +77,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Fmt { check: false } => cargo(&["fmt", "--all"]).run(),
         Chore::Fmt { check: true } => cargo(&["fmt", "--all", "--check"]).run(),
         Chore::Tidy => tidy::tidy(&root()),
-        Chore::Docs => reference::write(&root()),
+        Chore::Docs => documents(),
+        Chore::Guide => guide::guide(),
         Chore::Bless => bless(),
         Chore::Libtorch(args) => libtorch::libtorch(&args),
         Chore::GpuBundle(args) => gpu_bundle::gpu_bundle(&args),
@@ -85,8 +90,10 @@ fn run(chore: Chore) -> Result<()> {
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo check`, and the tests are built
 /// once, so that the world is compiled twice (without and with code) and no third time; only what knows libtorch is, with it.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 7] = [
-        ("format", &|| cargo(&["fmt", "--all", "--check"]).run()),
+    let steps: [(&str, &dyn Fn() -> Result<()>); 8] = [
+        ("format", &|| {
+            cargo(&["fmt", "--all", "--check"]).run().and_then(|()| guide::is_formatted())
+        }),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
             cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
@@ -104,6 +111,7 @@ fn test() -> Result<()> {
                 .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")
                 .run()
         }),
+        ("guide", &guide::guide),
         ("libtorch", &with_libtorch),
     ];
     let mut times = Vec::new();
@@ -148,8 +156,13 @@ fn with_libtorch() -> Result<()> {
     .run()
 }
 
-fn bless() -> Result<()> {
+fn documents() -> Result<()> {
     reference::write(&root())?;
+    readme::write(&root())
+}
+
+fn bless() -> Result<()> {
+    documents()?;
     cargo(&["test", "--workspace", "--no-fail-fast"])
         .env("INSTA_UPDATE", "always")
         .env("GT_BLESS", "1")

@@ -3,7 +3,7 @@
 //! All complaints are printed, not just the first. Rules look at the files that git knows or would add, never at ignored ones. What
 //! clippy or rustfmt can check is left to them.
 
-use crate::{reference, shell::Step};
+use crate::{readme, reference, shell::Step};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,6 +21,7 @@ const RULES: &[(&str, Rule)] = &[
     ("only the socket shells know ZeroMQ, and cores do no input or output", purity),
     ("crates depend in one direction", edges),
     ("links in the documents lead somewhere", links),
+    ("the code of every chapter of the guide is tested", chapters),
     ("generated pages are up to date", generated),
 ];
 
@@ -255,17 +256,28 @@ fn links(tree: &Tree) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
+/// Chapters are documentation tests by being listed in one file.
+fn chapters(tree: &Tree) -> Result<Vec<String>> {
+    const TESTED: &str = "src/guide.rs";
+    let listed = tree.files.get(TESTED).map_or("", String::as_str);
+    let chapters = tree.ending(".md").filter_map(|(path, _)| path.strip_prefix("docs/guide/src/"));
+    Ok(chapters
+        .filter(|chapter| *chapter != "SUMMARY.md" && !listed.contains(&format!("\"{chapter}\"")))
+        .map(|chapter| format!("docs/guide/src/{chapter}: not listed in {TESTED}"))
+        .collect())
+}
+
 fn generated(tree: &Tree) -> Result<Vec<String>> {
-    let page = tree
-        .files
-        .get(reference::PAGE)
-        .with_context(|| format!("{} is missing", reference::PAGE))?;
-    let fresh = reference::renewed(page)?;
-    Ok(if *page == fresh {
-        vec![]
-    } else {
-        vec![format!("{}: stale; run `cargo xtask docs`", reference::PAGE)]
-    })
+    let page = |path: &str| {
+        tree.files.get(path).map(String::as_str).with_context(|| format!("{path} is missing"))
+    };
+    let (ops, readme) = (page(reference::PAGE)?, page(readme::README)?);
+    let pages = [
+        (reference::PAGE, ops, reference::renewed(ops)?),
+        (readme::README, readme, readme::renewed(readme, page(readme::PAGE)?)?),
+    ];
+    let stale = pages.iter().filter(|(_, now, fresh)| now != fresh);
+    Ok(stale.map(|(path, ..)| format!("{path}: stale; run `cargo xtask docs`")).collect())
 }
 
 #[cfg(test)]
@@ -292,6 +304,7 @@ mod tests {
             (purity, "gt-runtime/src/dispatcher/core.rs", "//! a\nuse std::net::TcpStream;\n"),
             (purity, "gt-runtime/src/client.rs", "//! a\nlet c = zmq::Context::new();\n"),
             (links, "a.md", "see [b](no/such/file.md)"),
+            (chapters, "docs/guide/src/new.md", "# New"),
         ];
         for (i, (rule, path, text)) in cases.iter().enumerate() {
             assert_eq!(rule(&tree(&[(path, text)])).unwrap().len(), 1, "case {i}: {path}");

@@ -132,6 +132,11 @@ impl DynTensor {
         self.with_value(|v| v.ty.shape)
     }
 
+    /// The sizes, outermost first.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.with_value(|v| v.ty.shape.sizes().to_vec())
+    }
+
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.with_value(|v| v.ty.shape.rank())

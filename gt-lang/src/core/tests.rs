@@ -603,3 +603,16 @@ fn printing_a_large_tensor_reads_its_edges_only() {
     let total = session.stats().unwrap().total();
     assert_eq!(total.bytes_out, 6 * 6 * 4);
 }
+
+#[test]
+fn arrays_of_numbers_are_tensors() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let x = DynTensor::from([[[1_i64, 2], [3, 4], [5, 6]]]);
+    assert_eq!((x.sizes(), x.dtype()), (vec![1, 3, 2], DType::I64));
+    assert_eq!(x.to_vec::<i64>().unwrap(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(DynTensor::from(true).ty(), gt_ir::Type::scalar(DType::Bool));
+    assert_eq!(DynTensor::from([[0.0_f32; 0]; 2]).sizes(), [2, 0]);
+    let (deep, line) = (DynTensor::from([[[[[[[[[1.0]]]]]]]]]), line!());
+    assert_eq!(deep.error().map(|error| error.loc().line()), Some(line));
+}

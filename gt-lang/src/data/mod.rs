@@ -25,9 +25,10 @@ mod prefetch;
 pub use loader::{Batches, DataLoader, Last, LoaderConfig, Shuffle};
 pub use order::Order;
 
-use gt_ir::HostTensor;
+use gt_ir::{Element, HostTensor};
 
-use crate::error::Result;
+use crate::core::Sizes;
+use crate::error::{Error, Result};
 
 /// Examples by number. PyTorch's map-style `Dataset`.
 pub trait Dataset: Send + Sync + 'static {
@@ -44,6 +45,17 @@ pub trait Dataset: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Numbers on the host, in row-major order: what datasets and [states](crate::state::StateDict) are made of. The vector is not copied.
+///
+/// # Errors
+/// The sizes do not multiply to the number of elements.
+#[track_caller]
+pub fn array<T: Element>(data: Vec<T>, sizes: impl Into<Sizes>) -> Result<HostTensor> {
+    let at = std::panic::Location::caller();
+    let host = sizes.into().resolve("array").and_then(|shape| HostTensor::from_vec(data, shape));
+    host.map_err(|error| Error::from_op(error, at))
 }
 
 /// Examples that are all in memory: rows of tensors of equal first size. PyTorch's `TensorDataset`.

@@ -79,6 +79,7 @@ pub(super) fn keep(columns: &[Column], rows: &[Row], about: &str) -> Result<()> 
     let fresh = renewed(&page, &markdown(columns, rows, about))
         .context("the page has no place for the table")?;
     std::fs::write(root().join(PAGE), fresh).with_context(|| PAGE.to_string())?;
+    crate::readme::write(&root())?;
     println!("\nwritten to {PAGE}");
     Ok(())
 }

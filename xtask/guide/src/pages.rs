@@ -1,0 +1,57 @@
+//! Where pages stand: in the repository, and in the book.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result};
+use mdbook_driver::book::{Book, BookItem, Chapter};
+
+/// Where the chapters of the guide stand in the repository.
+const CHAPTERS: &str = "docs/guide/src";
+
+/// Pages of the repository that become the last part of the book: title, path, and path in the book.
+const REFERENCE: &[(&str, &str, &str)] = &[
+    ("Engines in full", "docs/engines.md", "reference/engines.md"),
+    ("The tape format and every op", "docs/tape-format.md", "reference/tape-format.md"),
+    ("Benchmarks", "docs/benchmarks.md", "reference/benchmarks.md"),
+    ("Architecture", "ARCHITECTURE.md", "reference/architecture.md"),
+    ("Contributing", "CONTRIBUTING.md", "reference/contributing.md"),
+    ("Changes", "CHANGELOG.md", "reference/changelog.md"),
+];
+
+/// Appends the pages of the reference, with the contents they have now.
+pub(crate) fn add_reference(book: &mut Book, root: &Path) -> Result<()> {
+    book.push_item(BookItem::PartTitle("Reference".to_owned()));
+    for (title, page, place) in REFERENCE {
+        let text = std::fs::read_to_string(root.join(page)).with_context(|| page.to_string())?;
+        book.push_item(Chapter::new(title, text, *place, Vec::new()));
+    }
+    Ok(())
+}
+
+/// The repository's path of a page of the book.
+pub(crate) fn in_repository(place: &Path) -> PathBuf {
+    let page = REFERENCE.iter().find(|(.., reference)| Path::new(reference) == place);
+    page.map_or_else(|| Path::new(CHAPTERS).join(place), |(_, page, _)| PathBuf::from(page))
+}
+
+/// The book's path of a page of the repository, if it is in the book.
+pub(crate) fn in_book(page: &Path) -> Option<PathBuf> {
+    let reference = REFERENCE.iter().find(|(_, path, _)| Path::new(path) == page);
+    let chapter = || page.strip_prefix(CHAPTERS).ok().map(Path::to_owned);
+    reference.map(|(.., place)| PathBuf::from(place)).or_else(chapter)
+}
+
+/// A path without `.` and `..`, as far as they can be resolved by looking at it.
+pub(crate) fn normalized(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if plain.file_name().is_some() => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}

@@ -1,0 +1,25 @@
+//! The user guide: `docs/guide` as HTML, by a program of its own (`xtask/guide`), so that no ordinary build needs mdBook.
+
+use anyhow::Result;
+
+use crate::shell::{cargo, root, target_folder};
+
+/// The builder's package.
+const PACKAGE: &str = "xtask/guide/Cargo.toml";
+
+/// Builds the book into `target/guide`; a link that leads nowhere is an error. The code of its chapters is tested by `cargo test`.
+pub(crate) fn guide() -> Result<()> {
+    let (root, tool, book) =
+        (root(), target_folder().join("guide-tool"), target_folder().join("guide"));
+    let tool = ["--quiet", "--manifest-path", PACKAGE, "--target-dir", &tool.to_string_lossy()];
+    cargo(&["test"]).args(&tool).run()?;
+    let folders = [&*root.to_string_lossy(), &*book.to_string_lossy()];
+    cargo(&["run"]).args(&tool).args(&["--"]).args(&folders).run()?;
+    println!("{}", book.join("index.html").display());
+    Ok(())
+}
+
+/// Whether the builder's source is formatted; it belongs to no workspace that `cargo fmt --all` knows.
+pub(crate) fn is_formatted() -> Result<()> {
+    cargo(&["fmt", "--manifest-path", PACKAGE, "--check"]).run()
+}

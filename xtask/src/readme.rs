@@ -1,0 +1,71 @@
+//! The figures of README.md: the rows of docs/benchmarks.md that are shown there, copied so that they stay true.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Where they are shown.
+pub(crate) const README: &str = "README.md";
+/// Where they come from.
+pub(crate) const PAGE: &str = "docs/benchmarks.md";
+const BEGIN: &str = "<!-- rows of docs/benchmarks.md, copied by `cargo xtask docs` -->\n";
+const END: &str = "<!-- end of the rows -->\n";
+
+/// The works shown.
+const WORKS: &[&str] = &["mlp_small", "gpt", "norm", "dispatch2000", "mlp_wide"];
+
+/// Copies the rows anew.
+pub(crate) fn write(root: &Path) -> Result<()> {
+    let read = |page: &str| {
+        std::fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))
+    };
+    let new = renewed(&read(README)?, &read(PAGE)?)?;
+    std::fs::write(root.join(README), new).with_context(|| format!("cannot write {README}"))
+}
+
+/// The README with the rows as the page has them; without its last columns, the time of the first call and the memory.
+pub(crate) fn renewed(readme: &str, page: &str) -> Result<String> {
+    let missing = |what: &str| format!("{README} has no line `{}`", what.trim());
+    let (before, rest) = readme.split_once(BEGIN).with_context(|| missing(BEGIN))?;
+    let (_, after) = rest.split_once(END).with_context(|| missing(END))?;
+    // The first table of the page.
+    let table = page
+        .lines()
+        .skip_while(|line| !line.starts_with("| work"))
+        .take_while(|line| line.starts_with('|'));
+    let rows: Vec<String> = table.filter_map(row).collect();
+    Ok(format!("{before}{BEGIN}\n{}\n\n{END}{after}", rows.join("\n")))
+}
+
+/// A line of the page's table as the README has it: head, rule, or one of the works shown.
+fn row(line: &str) -> Option<String> {
+    let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
+    let [work, times @ .., _ratio, _memory, ""] = &cells[..] else { return None };
+    let shown = *work == "work" || WORKS.iter().any(|name| *work == format!("`{name}`"));
+    // The time of the first call stands behind, in parentheses.
+    let times = times.iter().map(|time| time.split(" (").next().unwrap_or(time));
+    let text = format!("| {work} | {} |", times.collect::<Vec<_>>().join(" | "));
+    match *work {
+        "work" => Some(format!("{text}\n|{}", "---|".repeat(text.matches('|').count() - 1))),
+        _ => shown.then_some(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_copied_without_their_last_columns() -> Result<()> {
+        let page = "| work | GT | JAX | GT to the best peer | peak MB |\n|---|---|---|---|---|\n\
+                    | `gpt` | **1.5** (2 s) | 3 (4 s) | 0.5 | 6 / 7 |\n| `other` | 1 | 2 | 0.5 | 8 / 9 |\n\n\
+                    | `gpt` | a | b | c | d |\n";
+        let readme = format!("a\n{BEGIN}old\n{END}b\n");
+        let want = format!(
+            "a\n{BEGIN}\n| work | GT | JAX |\n|---|---|---|\n| `gpt` | **1.5** | 3 |\n\n{END}b\n"
+        );
+        assert_eq!(renewed(&readme, page)?, want);
+        assert!(renewed("nothing", page).is_err());
+        Ok(())
+    }
+}
