@@ -12,11 +12,13 @@
 
 mod client;
 mod network;
+mod profile;
 mod rogue;
 mod worker;
 mod world;
 
-use world::{Profile, World};
+use profile::Profile;
+use world::World;
 
 /// A small generator: equal seeds give equal runs.
 #[derive(Clone, Debug)]

@@ -1,139 +1,20 @@
 //! The world of a simulation: everybody, the network between them, and what goes wrong when.
 
+mod nodes;
+
 use super::Random;
 use super::client::Client;
-use super::network::{Network, Way, Weather};
+use super::network::{Network, Way};
+use super::profile::Profile;
 use super::rogue::Rogue;
 use super::worker::{Ran, Worker};
-use crate::client::TemplateConfig;
 use crate::clock::Time;
-use crate::connection::ConnectionConfig;
-use crate::dispatcher::{Action, Config, Dispatcher, Event};
-use crate::ids::{Incarnation, PeerId, SessionId};
-use crate::link::{LinkConfig, Timing, Transport};
+use crate::dispatcher::{Action, Dispatcher, Event};
+use crate::ids::{PeerId, SessionId};
 use crate::wire::Packet;
 use gt_ir::backend::SegmentStats;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// What a run is like.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Profile {
-    weather: Weather,
-    window: u64,
-    n_clients: usize,
-    n_workers: usize,
-    n_rogues: usize,
-    /// Chances in ten thousand, at each step of a node.
-    client_crash: u64,
-    client_move: u64,
-    worker_crash: u64,
-    partition: u64,
-    restart: u64,
-    /// How long things go wrong.
-    until: Duration,
-}
-
-impl Profile {
-    fn base(seed: u64) -> Profile {
-        let mut random = Random::new(!seed);
-        let weather = Weather {
-            lost: random.below(30),
-            repeated: random.below(30),
-            delay: [100, 2_000, 50_000][random.below(3) as usize],
-            reliable: false,
-        };
-        Profile {
-            weather,
-            window: if random.percent(50) { 1 << 12 } else { 1 << 20 },
-            n_clients: 1 + random.below(4) as usize,
-            n_workers: 1 + random.below(3) as usize,
-            n_rogues: 0,
-            client_crash: 0,
-            client_move: 0,
-            worker_crash: 0,
-            partition: 0,
-            restart: 0,
-            until: Duration::from_secs(8),
-        }
-    }
-
-    pub(super) fn network(seed: u64) -> Profile {
-        Profile { client_move: 20, ..Profile::base(seed) }
-    }
-
-    pub(super) fn clients(seed: u64) -> Profile {
-        let base = Profile::base(seed);
-        Profile {
-            client_crash: 80,
-            client_move: 20,
-            n_clients: base.n_clients + 1,
-            n_rogues: (seed % 3) as usize,
-            ..base
-        }
-    }
-
-    pub(super) fn everything(seed: u64) -> Profile {
-        let mut random = Random::new(seed + 17);
-        let restart = if random.percent(20) { 5 } else { 0 };
-        Profile {
-            worker_crash: random.below(60),
-            partition: random.below(20),
-            restart,
-            until: Duration::from_secs(30),
-            ..Profile::clients(seed)
-        }
-    }
-
-    pub(super) fn embedded(seed: u64) -> Profile {
-        let base = Profile::clients(seed);
-        let weather = Weather { lost: 0, repeated: 0, reliable: true, ..base.weather };
-        Profile { weather, client_move: 0, n_rogues: 0, worker_crash: (seed % 2) * 40, ..base }
-    }
-
-    fn values_may_be_lost(&self) -> bool {
-        self.worker_crash + self.partition + self.restart > 0
-    }
-
-    fn connections_may_end(&self) -> bool {
-        self.partition + self.restart > 0
-    }
-
-    fn connection(&self) -> ConnectionConfig {
-        let transport = if self.weather.reliable {
-            Transport::Reliable
-        } else {
-            Transport::Lossy(Timing::default())
-        };
-        let link = LinkConfig { transport, window: self.window };
-        let grace = Duration::from_secs(4);
-        ConnectionConfig {
-            control: link,
-            bulk: link,
-            answer: None,
-            grace,
-            ..ConnectionConfig::remote()
-        }
-    }
-
-    /// Few templates, so that they are given up often, or as many as there may be.
-    fn templates(&self, random: &mut Random) -> TemplateConfig {
-        let most = [0, 1, 2, 3, 64][random.below(5) as usize];
-        let entries = if random.percent(50) { 12 } else { 1 << 10 };
-        TemplateConfig { most, entries, least: 1 + random.below(3) as usize }
-    }
-
-    fn dispatcher(&self) -> Config {
-        let connection = self.connection();
-        let lease = Duration::from_secs(20);
-        Config {
-            client: ConnectionConfig { lease, patience: Some(lease), ..connection },
-            worker: connection,
-            relay: self.window / 2,
-            ..Config::remote()
-        }
-    }
-}
 
 /// Somebody at an address, or the time when they start again.
 enum Node {
@@ -400,127 +281,6 @@ impl World {
         let mut actions = Vec::new();
         self.dispatcher.handle(self.now, event, &mut actions);
         assert_eq!(actions, [], "seed {}: a hint made the dispatcher act", self.seed);
-    }
-
-    fn misfortune(&mut self, i: usize) {
-        let profile = self.profile;
-        if self.quiet {
-            return;
-        }
-        let crash = match &self.nodes[i] {
-            Node::Client(_) => profile.client_crash,
-            Node::Worker(_) => profile.worker_crash,
-            Node::Rogue(_) | Node::Down { .. } => return,
-        };
-        // Steps are many: chances are for a hundred milliseconds, about a step in ten.
-        if self.random.percent(90) {
-            return;
-        }
-        if self.chance(crash) {
-            // Some come back so soon that packets of their last life are still under way.
-            let longest = if self.random.percent(40) { 100 } else { 15_000 };
-            let back = self.now + Duration::from_millis(self.random.below(longest));
-            self.crash(i, back);
-        } else if self.chance(profile.partition) {
-            let until = self.now + Duration::from_millis(self.random.below(30_000));
-            self.cut.insert(i, until);
-        } else if self.chance(profile.client_move)
-            && let Node::Client(client) = &mut self.nodes[i]
-        {
-            self.addresses[i].0 += 1;
-            client.move_away(self.now);
-        }
-    }
-
-    fn crash(&mut self, i: usize, back: Time) {
-        self.n_workers_lost += u64::from(matches!(self.nodes[i], Node::Worker(_)));
-        self.nodes[i] = Node::Down { back };
-        if self.profile.weather.reliable {
-            self.network.forget(self.addresses[i]);
-            self.tell(Event::PeerLost(self.addresses[i]));
-        }
-    }
-
-    fn ended(&mut self, i: usize, reason: &str) {
-        let may = self.profile.connections_may_end();
-        assert!(may || self.quiet_close(i), "seed {}: a connection ended: {reason}", self.seed);
-        let back = self.now + Duration::from_millis(self.random.below(3_000));
-        self.crash(
-            i,
-            if matches!(self.nodes[i], Node::Client(_)) && self.quiet { Time::MAX } else { back },
-        );
-    }
-
-    /// A client that has closed its session is told, at most, that nobody knows it any more.
-    fn quiet_close(&self, i: usize) -> bool {
-        self.quiet && matches!(&self.nodes[i], Node::Client(client) if client.n_waiting() == 0)
-    }
-
-    /// What a node does of its own at this moment.
-    fn node(&mut self, i: usize) {
-        let (now, address) = (self.now, self.addresses[i]);
-        let mut out = Vec::new();
-        let mut ended = None;
-        match &mut self.nodes[i] {
-            Node::Down { back } if *back <= now => return self.start(i),
-            Node::Down { .. } => (),
-            Node::Rogue(rogue) => {
-                if !self.quiet && self.random.percent(20) {
-                    out.push(rogue.say(&mut self.random));
-                }
-            }
-            Node::Client(client) => {
-                if client.next_act <= now {
-                    client.act(now, &mut self.random);
-                    if self.quiet {
-                        client.next_act = Time::MAX;
-                    }
-                }
-                let mut incoming = Vec::new();
-                client
-                    .connection
-                    .transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
-                ended = incoming.into_iter().find_map(|what| client.incoming(what));
-            }
-            Node::Worker(worker) => {
-                let ran =
-                    if worker.next_job <= now { worker.work(now, &mut self.random) } else { None };
-                let mut incoming = Vec::new();
-                worker
-                    .connection
-                    .transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
-                ended = incoming
-                    .into_iter()
-                    .find_map(|what| worker.incoming(now, &mut self.random, what));
-                // Another dispatcher's sessions have the same names.
-                let ran = ran.filter(|_| self.profile.restart == 0);
-                ran.into_iter().for_each(|ran| note(&mut self.ran, self.seed, ran));
-            }
-        }
-        for packet in out {
-            self.network.send(now, &mut self.random, Way::ToDispatcher, address, packet);
-        }
-        ended.into_iter().for_each(|reason| self.ended(i, &reason));
-    }
-
-    fn start(&mut self, i: usize) {
-        self.n_lives += 1;
-        // Some come back under their old address, some under a new one.
-        if self.random.percent(50) || self.profile.weather.reliable {
-            self.addresses[i].0 += 1;
-        }
-        let (now, peer, life) =
-            (self.now, self.addresses[i], Incarnation(self.n_lives << 8 | i as u64));
-        let config = self.profile.connection();
-        let n_elements = self.random.below(7) as usize;
-        self.nodes[i] = if i < self.profile.n_clients {
-            let templates = self.profile.templates(&mut self.random);
-            Node::Client(Box::new(Client::new(now, peer, life, config, templates, n_elements)))
-        } else if i < self.profile.n_clients + self.profile.n_workers {
-            Node::Worker(Box::new(Worker::new(now, peer, life, config)))
-        } else {
-            Node::Rogue(Rogue::new())
-        };
     }
 }
 
