@@ -19,6 +19,15 @@ use gt_ir::{Loc, OpError};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a tensor could not be made or read.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let product = DynTensor::ones([2, 3], DType::F32).matmul(&DynTensor::ones([2], DType::F32));
+/// if let Err(error) = product.item() {
+///     println!("{} at line {}", error.message(), error.loc().line());
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error(Arc<Cause>);
 

@@ -13,6 +13,17 @@ pub fn is_grad_enabled() -> bool {
 }
 
 /// Runs `body` without tracking: its results require no gradient.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let w = DynTensor::ones([2], DType::F32).requires_grad();
+/// w.square().sum(..).backward()?;
+/// if let Some(grad) = w.grad() {
+///     no_grad(|| w.assign(&(&w - grad * 0.1)))?; // the leaf's value, for all its handles
+/// }
+/// # Ok::<(), gt::Error>(())
+/// ```
 pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
     let _guard = NoGrad::enter();
     body()

@@ -39,6 +39,19 @@ unsafe extern "Rust" {
 }
 
 /// A connection to a running system. Cloning copies a pointer.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let session = Session::current()?; // the process's own, opened by the first operation
+/// session.manual_seed(0);
+/// let x = DynTensor::randn([4], DType::F32);
+/// println!("{x}\n{} instructions ran", session.stats()?.total().instructions);
+///
+/// let other = Session::open()?; // one more, with values of its own
+/// let _current = other.enter(); // this thread records there until the guard is dropped
+/// # Ok::<(), gt::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -114,6 +127,16 @@ impl Session {
     }
 
     /// Makes random numbers reproducible: the same seed and the same program give the same bits, whatever runs them.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// manual_seed(42);
+    /// let x = DynTensor::randn([3], DType::F32).to_vec::<f32>()?;
+    /// manual_seed(42);
+    /// assert_eq!(DynTensor::randn([3], DType::F32).to_vec::<f32>()?, x); // on any machine
+    /// # Ok::<(), gt::Error>(())
+    /// ```
     pub fn manual_seed(&self, seed: u64) {
         self.lock().reseed(seed);
     }
@@ -162,6 +185,16 @@ impl Session {
     }
 
     /// Starts keeping a copy of everything recorded from here on, for [`Session::stop_trace`].
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let session = Session::current()?;
+    /// session.start_trace();
+    /// (DynTensor::ones([2, 3], DType::F32) * 2.0).item().ok();
+    /// println!("{}", gt_ir::text::print(&session.stop_trace()));
+    /// # Ok::<(), gt::Error>(())
+    /// ```
     pub fn start_trace(&self) {
         let mut recorder = self.lock();
         self.submit(&mut recorder);

@@ -15,6 +15,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Session;
 
 /// Tensors by name, as in PyTorch's `state_dict`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let net: Linear<N<3>, N<1>> = Linear::new();
+/// let mut state = net.state_dict()?;
+/// state.insert_number("epoch", 3_i64);
+/// io::safetensors::save("net.safetensors", &state)?;
+/// assert_eq!(io::safetensors::load("net.safetensors")?.number::<i64>("epoch")?, 3);
+/// # Ok::<(), gt::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateDict {
     entries: BTreeMap<String, HostTensor>,

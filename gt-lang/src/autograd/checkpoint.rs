@@ -11,6 +11,15 @@ use crate::no_grad::{enable_grad, no_grad};
 /// each time. Random numbers are drawn again as they were. Tensors that `f` holds get their gradients too.
 ///
 /// The second computation starts a segment of its own, so that no optimizer makes one of both and keeps the values after all.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// # let x = DynTensor::from([0.2f32, 0.7]).requires_grad();
+/// let y = autograd::checkpoint(|inputs| inputs[0].exp().tanh(), &[&x]); // keeps x only
+/// y.sum(..).backward()?; // computes exp and tanh again
+/// # Ok::<(), gt::Error>(())
+/// ```
 #[must_use]
 #[track_caller]
 pub fn checkpoint<F>(f: F, inputs: &[&DynTensor]) -> DynTensor

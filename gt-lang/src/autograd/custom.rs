@@ -51,6 +51,18 @@ pub fn apply(function: impl Function, inputs: &[&DynTensor]) -> DynTensor {
 }
 
 /// [`apply`] for two closures: the value, and the gradients from inputs, output and its gradient.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// # let x = DynTensor::from([0.2f32, 0.7]).requires_grad();
+/// // Rounds, and lets the gradient pass.
+/// let rounded = autograd::custom(
+///     &[&x],
+///     |inputs| inputs[0].round(),
+///     |_inputs, _output, grad| vec![Some(grad.clone())],
+/// );
+/// ```
 #[must_use]
 #[track_caller]
 pub fn custom<F, B>(inputs: &[&DynTensor], forward: F, backward: B) -> DynTensor

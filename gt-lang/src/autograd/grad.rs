@@ -53,6 +53,15 @@ pub fn grad_with(
 /// The value of `f` at `inputs`, and the product of `v` (a gradient of the value) with the Jacobian of `f`: one gradient an input.
 /// The inputs need not require gradients. Both results are plain; for higher orders use [`grad_with`].
 ///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let (x, w) = (DynTensor::from([1.0, 2.0]), DynTensor::from([3.0, 4.0]));
+/// let v = DynTensor::from([1.0, 10.0]);
+/// let (y, grads) = autograd::vjp(|inputs| &inputs[0] * &inputs[1], &[&x, &w], &v)?; // grads[0] is v * w
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`grad`]; an `f` that does not use its inputs by operations that have gradients is one of them.
 #[track_caller]

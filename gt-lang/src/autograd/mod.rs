@@ -55,6 +55,7 @@ pub enum Retain {
 impl DynTensor {
     /// A leaf with this tensor's value: it collects a gradient, and [`DynTensor::assign`] can replace its value, which
     /// all clones of the leaf then see. A tensor gradients flow into already is returned as it is.
+    #[doc(alias = "requires_grad_")]
     #[must_use]
     #[track_caller]
     pub fn requires_grad(&self) -> DynTensor {
@@ -121,6 +122,7 @@ impl DynTensor {
     ///
     /// # Errors
     /// This is not a leaf, or `value` has another dtype or shape, or belongs to another session.
+    #[doc(alias("copy_", "set_data"))]
     #[track_caller]
     pub fn assign(&self, value: &DynTensor) -> Result<()> {
         let at = Location::caller();

@@ -9,6 +9,15 @@ use super::{Arg, DynTensor};
 impl DynTensor {
     /// This tensor with the part that `indices` name (as in [`DynTensor::slice`]: positions, ranges, steps) replaced by `value`, a number
     /// or a tensor that broadcasts to the part and is cast to this tensor's dtype. Gradients flow into both.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let x = DynTensor::zeros([3, 4], DType::F32);
+    /// let y = x.slice_assign((1, 1..3), 5.0); // y[1, 1:3] = 5, and x is as it was
+    /// let z = y.slice_assign((.., 0), &DynTensor::from([1.0f32, 2.0, 3.0]));
+    /// ```
+    #[doc(alias("setitem", "index_put"))]
     #[must_use]
     #[track_caller]
     pub fn slice_assign<'a>(
@@ -70,6 +79,7 @@ fn put(part: &DynTensor, cut: Op, value: &DynTensor) -> DynTensor {
 impl DynTensor {
     /// This tensor with `value` where `mask` (a `bool` tensor that broadcasts) is true; unlike [`DynTensor::masked_fill`] the value may be
     /// a tensor that broadcasts. PyTorch's `x[mask] = value`, for values that do not depend on how many elements the mask names.
+    #[doc(alias("masked_scatter", "masked_fill_"))]
     #[must_use]
     #[track_caller]
     pub fn masked_assign<'a>(&'a self, mask: &DynTensor, value: impl Into<Arg<'a>>) -> DynTensor {

@@ -12,6 +12,7 @@ use crate::session::{Place, Session};
 
 impl DynTensor {
     /// A tensor of these elements in row-major order; the vector is not copied.
+    #[doc(alias("tensor", "from_numpy"))]
     #[must_use]
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, sizes: impl Into<Sizes>) -> DynTensor {
@@ -59,6 +60,7 @@ impl DynTensor {
     ///
     /// # Errors
     /// As [`DynTensor::to_host`]; also when `T` is not the tensor's dtype.
+    #[doc(alias("tolist", "numpy"))]
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let at = Location::caller();

@@ -144,6 +144,16 @@ impl DynTensor {
     ///
     /// An integer tensor picks the positions it holds, along its axis. Several such tensors broadcast and pick together, as in PyTorch:
     /// their common shape stands where the first one does if they are neighbours, else in front.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let x = DynTensor::arange(0, 24, 1, DType::I64).reshape([2, 3, 4]);
+    /// let (row, last) = (x.slice((0, 1)), x.slice((.., .., -1))); // x[0, 1], x[:, :, -1]
+    /// let inner = x.slice((.., range(1, -1), step(.., 2))); // x[:, 1:-1, ::2]
+    /// let picked = x.slice((.., &DynTensor::from([0i64, 2, 2]))); // x[:, [0, 2, 2]]
+    /// ```
+    #[doc(alias("index", "getitem"))]
     #[must_use]
     #[track_caller]
     pub fn slice(&self, indices: impl Into<IndexList>) -> DynTensor {

@@ -9,6 +9,7 @@ use super::{Arg, DynTensor, Sizes};
 
 impl DynTensor {
     /// The same elements in the same order as another shape; one size may be `-1`.
+    #[doc(alias("view", "contiguous"))]
     #[must_use]
     #[track_caller]
     pub fn reshape(&self, sizes: impl Into<Sizes>) -> DynTensor {
@@ -75,6 +76,7 @@ impl DynTensor {
     }
 
     /// Two axes exchanged.
+    #[doc(alias("swapaxes", "swapdims"))]
     #[must_use]
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> DynTensor {
@@ -85,6 +87,7 @@ impl DynTensor {
     }
 
     /// The last two axes exchanged.
+    #[doc(alias("T", "mT"))]
     #[must_use]
     #[track_caller]
     pub fn t(&self) -> DynTensor {
@@ -112,6 +115,7 @@ impl DynTensor {
     }
 
     /// The tensors one after another along `axis`.
+    #[doc(alias("concat", "concatenate"))]
     #[must_use]
     #[track_caller]
     pub fn cat<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {

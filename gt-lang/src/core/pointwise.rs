@@ -138,6 +138,7 @@ binary! {
 
 impl DynTensor {
     /// `a` where this (a `bool` tensor) is true, `b` elsewhere; all three broadcast. PyTorch's `torch.where(self, a, b)`.
+    #[doc(alias = "where")]
     #[must_use]
     #[track_caller]
     pub fn where_<'a>(&'a self, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> DynTensor {
@@ -152,6 +153,7 @@ impl DynTensor {
     }
 
     /// The same elements as another dtype. Floats are cut towards zero, `bool` is "not zero".
+    #[doc(alias("to", "float", "double", "half", "long", "int", "type"))]
     #[must_use]
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> DynTensor {
@@ -176,6 +178,7 @@ impl DynTensor {
     }
 
     /// Each element no smaller than `min` and no larger than `max`. An element on a bound keeps its gradient, as in PyTorch.
+    #[doc(alias = "clip")]
     #[must_use]
     #[track_caller]
     pub fn clamp<'a>(&'a self, min: impl Into<Arg<'a>>, max: impl Into<Arg<'a>>) -> DynTensor {

@@ -111,6 +111,7 @@ impl DynTensor {
     }
 
     /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.
+    #[doc(alias("mm", "bmm", "dot", "mv"))]
     #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &DynTensor) -> DynTensor {

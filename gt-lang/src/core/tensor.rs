@@ -14,6 +14,16 @@ use crate::error::Error;
 use crate::session::Session;
 
 /// A tensor whose dtype and shape are known at run time; see the [module](crate::core).
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let x = DynTensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let y = (x.softmax(-1) * 2.0 - 1.0).matmul(&x.t()); // recorded: nothing runs here
+/// assert_eq!(y.sizes(), [2, 2]);
+/// let values: Vec<f32> = y.to_vec()?; // a read waits, and raises what went wrong
+/// # Ok::<(), gt::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct DynTensor(pub(crate) Repr);
 
@@ -138,6 +148,7 @@ impl DynTensor {
     }
 
     /// The number of dimensions.
+    #[doc(alias("dim", "ndim"))]
     pub fn rank(&self) -> usize {
         self.with_value(|v| v.ty.shape.rank())
     }
@@ -150,6 +161,7 @@ impl DynTensor {
     }
 
     /// The number of elements.
+    #[doc(alias = "nelement")]
     pub fn numel(&self) -> usize {
         self.with_value(|v| v.ty.shape.numel())
     }

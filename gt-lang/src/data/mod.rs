@@ -31,6 +31,24 @@ use crate::core::Sizes;
 use crate::error::{Error, Result};
 
 /// Examples by number. PyTorch's map-style `Dataset`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::data::array;
+///
+/// /// Passages of a text.
+/// struct Passages(Vec<u8>);
+///
+/// impl Dataset for Passages {
+///     fn len(&self) -> usize {
+///         self.0.len() - 8
+///     }
+///     fn get(&self, i: usize) -> Result<Vec<HostTensor>> {
+///         Ok(vec![array(self.0[i..i + 8].to_vec(), [8])?])
+///     }
+/// }
+/// ```
 pub trait Dataset: Send + Sync + 'static {
     /// How many there are.
     fn len(&self) -> usize;

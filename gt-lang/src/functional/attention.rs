@@ -29,6 +29,15 @@ pub fn scaled_dot_product_attention(
 
 /// [`scaled_dot_product_attention`] with masks or another scale. Key and value may have fewer heads than the query, whose heads then share
 /// them in order (PyTorch's `enable_gqa`). A query that sees no key gets zeros.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::functional::{Attention, scaled_dot_product_attention_with};
+/// let q = DynTensor::randn([2, 4, 16, 32], DType::F32); // batch, heads, length, width
+/// let (k, v) = (q.clone(), q.clone());
+/// let y = scaled_dot_product_attention_with(&q, &k, &v, Attention { causal: true, ..Default::default() });
+/// ```
 #[must_use]
 #[track_caller]
 pub fn scaled_dot_product_attention_with(

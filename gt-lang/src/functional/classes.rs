@@ -29,6 +29,15 @@ pub fn cross_entropy(logits: &DynTensor, target: &DynTensor) -> DynTensor {
 }
 
 /// [`cross_entropy`] with class weights, ignored examples, smoothed labels, or another reduction.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::functional::{CrossEntropy, cross_entropy_with};
+/// let (logits, classes) = (DynTensor::randn([4, 10], DType::F32), DynTensor::from([3i64, 0, 7, 9]));
+/// let how = CrossEntropy { label_smoothing: 0.1, ignore_index: Some(9), ..Default::default() };
+/// let loss = cross_entropy_with(&logits, &classes, &how);
+/// ```
 #[must_use]
 #[track_caller]
 pub fn cross_entropy_with(

@@ -33,6 +33,16 @@ impl Default for Convolution {
 }
 
 /// The sum over channels and windows of x times `weight`, `[out channels, channels / groups, height, width]`, plus one number of `bias` for each out channel.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::functional::{Convolution, conv2d};
+/// let images = DynTensor::randn([8, 3, 32, 32], DType::F32);
+/// let weight = DynTensor::randn([16, 3, 3, 3], DType::F32);
+/// let y = conv2d(&images, &weight, None, Convolution { padding: [1, 1], ..Default::default() });
+/// assert_eq!(y.sizes(), [8, 16, 32, 32]);
+/// ```
 #[must_use]
 #[track_caller]
 pub fn conv2d(

@@ -15,6 +15,14 @@ struct Term {
 
 /// The sum over all letters that the result does not have of the product of the operands. Without `->` the result has the letters that occur once,
 /// in alphabetical order, after those of the ellipsis. A letter twice in one operand takes its diagonal.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let (q, k) = (DynTensor::randn([2, 4, 5, 8], DType::F32), DynTensor::randn([2, 4, 6, 8], DType::F32));
+/// let scores = functional::einsum("bhqd,bhkd->bhqk", [&q, &k]);
+/// assert_eq!(scores.sizes(), [2, 4, 5, 6]);
+/// ```
 #[must_use]
 #[track_caller]
 pub fn einsum<'a>(equation: &str, operands: impl IntoIterator<Item = &'a DynTensor>) -> DynTensor {

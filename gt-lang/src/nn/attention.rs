@@ -42,6 +42,15 @@ pub struct AttentionMask<'a> {
 }
 
 /// Attention with several heads, over `[batch, length, D]`. PyTorch's `MultiheadAttention(batch_first=True)`, without its weights of attention.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch, Seq }
+/// let layer: MultiheadAttention<N<64>> = MultiheadAttention::with_heads(4);
+/// let x: T![Batch, Seq, 64] = Tensor::randn_with([8, 16]);
+/// let y = layer.forward(&x, AttentionMask { causal: true, ..Default::default() });
+/// ```
 #[derive(Debug)]
 pub struct MultiheadAttention<D: Dim> {
     /// The projections of query, key and value, one below the other: `[3 D, D]`.

@@ -7,6 +7,14 @@ use crate::core::DynTensor;
 use crate::typed::{Float, Kind, Shape, Tensor};
 
 /// A tensor that a layer replaces while it runs. Clones are the same buffer. No gradient flows through it.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let mean: Buffer<(N<8>,)> = Buffer::new(&Tensor::zeros());
+/// let seen: T![8] = Tensor::randn();
+/// mean.set(&(mean.get() * 0.9 + seen * 0.1));
+/// ```
 pub struct Buffer<S: Shape, K: Kind = Float> {
     cell: Arc<Mutex<DynTensor>>,
     marker: std::marker::PhantomData<fn() -> (S, K)>,

@@ -10,6 +10,17 @@ use crate::session::Session;
 use crate::typed::{Shape, Tensor};
 
 /// In training each element is zeroed with probability `p` and the others are divided by `1 - p`; in evaluation nothing happens.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch }
+/// let mut layer = Dropout::new(0.1);
+/// let x: T![Batch, 8] = Tensor::ones_with([4]);
+/// let noisy = layer.forward(&x);
+/// layer.eval();
+/// let same = layer.forward(&x);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     /// The probability.

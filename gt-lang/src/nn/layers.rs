@@ -8,6 +8,15 @@ use super::module::{Module, Visitor};
 use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch }
+/// let layer: Linear<N<3>, N<2>> = Linear::new();
+/// let x: T![Batch, 3] = Tensor::ones_with([8]);
+/// let y: T![Batch, 2] = layer.forward(&x);
+/// ```
 #[derive(Debug)]
 pub struct Linear<I: Dim, O: Dim> {
     /// The weight, outputs first as in PyTorch.
@@ -106,6 +115,15 @@ impl<I: Dim, O: Dim> Clone for Linear<I, O> {
 }
 
 /// A table of `V` rows of width `D`, looked up by index.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch, Seq }
+/// let table: Embedding<N<1000>, N<64>> = Embedding::new();
+/// let words: T![Batch, Seq; Int] = Tensor::randint_with(0, 1000, [8, 16]);
+/// let x: T![Batch, Seq, 64] = table.forward(&words);
+/// ```
 #[derive(Debug)]
 pub struct Embedding<V: Dim, D: Dim> {
     /// The rows.
@@ -162,6 +180,15 @@ impl<V: Dim, D: Dim> Clone for Embedding<V, D> {
 }
 
 /// Subtracts the mean and divides by the standard deviation over the last dimension, then `* weight + bias`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch, Seq }
+/// let norm: LayerNorm<N<64>> = LayerNorm::new();
+/// let x: T![Batch, Seq, 64] = Tensor::randn_with([8, 16]);
+/// let y: T![Batch, Seq, 64] = norm.forward(&x);
+/// ```
 #[derive(Debug)]
 pub struct LayerNorm<D: Dim> {
     /// The scale, ones at first.

@@ -21,6 +21,30 @@ pub enum Mode {
 }
 
 /// A part of a model: a layer, a struct of parts with `#[derive(Module)]`, or a tensor.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch }
+///
+/// #[derive(Module)]
+/// struct Mlp {
+///     fc1: Linear<N<784>, N<128>>,
+///     fc2: Linear<N<128>, N<10>>,
+/// }
+///
+/// impl Mlp {
+///     fn forward(&self, x: &T![Batch, 784]) -> T![Batch, 10] {
+///         seq!(x => self.fc1, Relu, self.fc2)
+///     }
+/// }
+///
+/// let net = Mlp::new(); // PyTorch's default initialization
+/// println!("{net}"); // the layers with their parameter counts
+/// let optimizer = AdamW::new(net.parameters(), AdamWConfig::default());
+/// let state = net.state_dict()?; // `fc1.weight`, `fc1.bias`, ..
+/// # Ok::<(), gt::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a part of a model",
     label = "not a `Module`",

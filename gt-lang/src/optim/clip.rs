@@ -7,6 +7,17 @@ use crate::no_grad::NoGrad;
 
 /// Scales the gradients of these leaves so that their common Euclidean norm is at most `max_norm`; returns the norm
 /// before. PyTorch's `clip_grad_norm_`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// # let net: Linear<N<3>, N<1>> = Linear::new();
+/// # let x: T![8, 3] = Tensor::randn();
+/// net.forward(&x).square().mean().backward()?;
+/// let before = clip_grad_norm(&net.parameters(), 1.0); // a tensor: reading it is up to you
+/// # Ok::<(), gt::Error>(())
+/// ```
+#[doc(alias = "clip_grad_norm_")]
 #[track_caller]
 pub fn clip_grad_norm<'a>(
     params: impl IntoIterator<Item = &'a DynTensor>,
@@ -29,6 +40,7 @@ pub fn clip_grad_norm<'a>(
 }
 
 /// Brings every element of the gradients of these leaves into `[-clip_value, clip_value]`. PyTorch's `clip_grad_value_`.
+#[doc(alias = "clip_grad_value_")]
 #[track_caller]
 pub fn clip_grad_value<'a>(params: impl IntoIterator<Item = &'a DynTensor>, clip_value: f64) {
     let _guard = NoGrad::enter();

@@ -7,6 +7,20 @@ use crate::state::{Commit, Misfits, StateDict, Stateful, upload_like};
 
 /// Averages of parameters: `average = decay * average + (1 - decay) * parameter` at each update. PyTorch's
 /// `get_ema_multi_avg_fn`; the first update takes the parameters as they are.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// # let net: Linear<N<3>, N<1>> = Linear::new();
+/// let mut ema = Ema::new(net.parameters(), 0.999);
+/// for _ in 0..1000 {
+///     // .. zero_grad, backward, optimizer.step() ..
+///     ema.update();
+/// }
+/// ema.swap()?; // evaluate with the averages ..
+/// ema.swap()?; // .. and go on training
+/// # Ok::<(), gt::Error>(())
+/// ```
 pub struct Ema {
     params: Vec<DynTensor>,
     averages: Vec<DynTensor>,

@@ -72,6 +72,17 @@ impl<R: Rule> Grouped<R> {
     }
 
     /// An optimizer of several groups of leaves; one listed twice belongs to its first group.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// # let net: Linear<N<3>, N<1>> = Linear::new();
+    /// let (matrices, others) = net.parameters().into_iter().partition(|p| p.rank() > 1);
+    /// let optimizer = AdamW::with_groups([
+    ///     (matrices, AdamWConfig { weight_decay: 0.1, ..Default::default() }),
+    ///     (others, AdamWConfig { weight_decay: 0.0, ..Default::default() }),
+    /// ]);
+    /// ```
     pub fn with_groups(groups: impl IntoIterator<Item = (Vec<DynTensor>, R)>) -> Self {
         let mut all = Grouped { params: vec![], group_of: vec![], configs: vec![], slots: vec![] };
         for (params, config) in groups {

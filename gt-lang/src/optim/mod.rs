@@ -34,6 +34,20 @@ use crate::error::Result;
 use crate::state::Stateful;
 
 /// What all optimizers do.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// # let net: Linear<N<3>, N<1>> = Linear::new();
+/// let mut optimizer = AdamW::new(net.parameters(), AdamWConfig { lr: 1e-3, ..Default::default() });
+/// # let x: T![8, 3] = Tensor::randn();
+/// let loss = net.forward(&x).square().mean();
+/// optimizer.zero_grad();
+/// loss.backward()?;
+/// optimizer.step()?;
+/// optimizer.set_lr(5e-4); // compiles nothing anew
+/// # Ok::<(), gt::Error>(())
+/// ```
 pub trait Optimizer: Stateful {
     /// Updates every parameter that has a gradient, and ends a [step](crate::Session::step) of the program.
     ///

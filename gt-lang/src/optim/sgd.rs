@@ -41,6 +41,14 @@ impl Default for SgdConfig {
 }
 
 /// Stochastic gradient descent: `p -= lr * g` (Sutskever et al. 2013 for momentum).
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// # let net: Linear<N<3>, N<1>> = Linear::new();
+/// let config = SgdConfig { lr: 0.1, momentum: 0.9, ..Default::default() };
+/// let mut optimizer = Sgd::new(net.parameters(), config);
+/// ```
 pub type Sgd = Grouped<SgdConfig>;
 
 impl Rule for SgdConfig {

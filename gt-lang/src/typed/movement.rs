@@ -14,6 +14,15 @@ use gt_ir::{OpError, Shape as RecordedShape};
 impl<S: Shape, K: Kind> Tensor<S, K> {
     /// The same elements in the same order as the annotated shape. A named dimension keeps the size it has here; at most one
     /// dimension that is new and has no static size is inferred.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// dims! { Batch }
+    /// let x: T![Batch, 784] = Tensor::randn_with([32]);
+    /// let images: T![Batch, 1, 28, 28] = x.reshape(); // `Batch` keeps its size
+    /// ```
+    #[doc(alias("view", "contiguous", "flatten"))]
     #[must_use]
     #[track_caller]
     pub fn reshape<R: Shape>(&self) -> Tensor<R, K> {

@@ -174,6 +174,7 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     }
 
     /// The elements as `f32`.
+    #[doc(alias = "to")]
     #[must_use]
     #[track_caller]
     pub fn float(&self) -> Tensor<S, Float> {

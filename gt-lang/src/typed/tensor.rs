@@ -17,6 +17,18 @@ use crate::error::{Error, Result};
 /// A tensor of shape `S` and kind `K`; written `T![Batch, 784]`, or `Tensor<(B, S, H)>` in generic code.
 ///
 /// Cloning copies the handle. See the [module](crate::typed).
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch }
+/// let w: T![784, 10] = Tensor::randn();
+/// let x: T![Batch, 784] = Tensor::rand_with([32]); // the size of `Batch`
+/// let labels: T![Batch; Int] = Tensor::randint_with(0, 10, [32]);
+/// let loss: T![] = x.matmul(&w).cross_entropy(&labels); // shapes are checked by the compiler
+/// println!("{}", loss.item()?);
+/// # Ok::<(), gt::Error>(())
+/// ```
 pub struct Tensor<S: Shape, K: Kind = Float> {
     inner: DynTensor,
     marker: PhantomData<fn() -> (S, K)>,
@@ -94,6 +106,23 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         self.inner.dtype()
     }
 
+    /// The recorded dtype and shape; prints as `f32[Batch=32,784]`.
+    #[doc(alias = "shape")]
+    pub fn ty(&self) -> gt_ir::Type {
+        self.inner.ty()
+    }
+
+    /// The number of dimensions.
+    #[doc(alias("dim", "ndim"))]
+    pub fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    /// The size of one axis, negative axes counting from the end; 0 where there is no such axis.
+    pub fn size(&self, axis: i64) -> usize {
+        self.inner.size(axis)
+    }
+
     /// The sizes, outermost first.
     pub fn sizes(&self) -> Vec<usize> {
         self.inner.shape().sizes().to_vec()
@@ -123,6 +152,12 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     /// The error this tensor carries, if something it derives from could not be recorded; does not wait.
     pub fn error(&self) -> Option<Error> {
         self.inner.error()
+    }
+}
+
+impl<S: Shape, K: Kind> From<Tensor<S, K>> for DynTensor {
+    fn from(tensor: Tensor<S, K>) -> DynTensor {
+        tensor.into_dyn()
     }
 }
 
