@@ -22,6 +22,7 @@ chapters! {
     files: "files.md",
     sessions: "sessions.md",
     engines: "engines.md",
+    signals: "signals.md",
     performance: "performance.md",
     debugging: "debugging.md",
     pytorch: "pytorch.md",
