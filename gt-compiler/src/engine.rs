@@ -185,6 +185,10 @@ pub struct EngineStats {
     pub graph_replays: u64,
     /// Runs that could have been but went step by step, for a reason [`Engine::notes`] gives.
     pub graph_fallbacks: u64,
+    /// What the host does for a replay, and what the device does by its own clock: medians of the last ones measured.
+    pub replay_host: Duration,
+    /// The device's.
+    pub replay_device: Duration,
     /// Bytes of values alive.
     pub live_bytes: usize,
     /// The highest `live_bytes` so far.

@@ -164,6 +164,10 @@ pub struct GraphStats {
     pub replays: u64,
     /// Runs that could have been, but went step by step.
     pub fallbacks: u64,
+    /// Nanoseconds the host takes for a replay: the median of the last ones measured, zero before.
+    pub host_ns: u64,
+    /// The same of the device, by its own clock.
+    pub device_ns: u64,
 }
 
 /// What a client holds on a worker: all that others are told of it.

@@ -10,7 +10,7 @@ are what the programs beside this file run on. Nothing is installed and nothing 
     python3 run.py --json               the report on standard output too
 
 Exit status: 0 when every test passed and every work could be measured, 1 when not, 2 when this
-machine cannot run it.
+machine cannot run it: then it says what is missing, with --json as {"ok": false, "unfit": ".."}.
 """
 
 import argparse
@@ -138,12 +138,18 @@ class Paced:
         self.answer("ready", WARM_UP_SECONDS)
 
     def answer(self, key, seconds):
+        return self.line(seconds, key)[key]
+
+    def line(self, seconds, key):
+        """The next line, an object that has a key."""
         timer = threading.Timer(seconds, self.child.kill)
         timer.start()
         line = self.child.stdout.readline()
         timer.cancel()
         try:
-            return json.loads(line)[key]
+            said = json.loads(line)
+            said[key]
+            return said
         except (ValueError, KeyError):
             last = Path(self.log).read_text().strip().splitlines()[-6:]
             raise RuntimeError("\n".join(last) or f"it said `{line.strip()}` and not its {key}") from None
@@ -155,10 +161,16 @@ class Paced:
 
     def finish(self):
         self.child.stdin.close()
-        first = self.answer("first_s", BLOCK_SECONDS)
+        said = self.line(BLOCK_SECONDS, "first_s")
+        last = {"first_s": said["first_s"]}
+        # GT's own measurements of replayed graphs: the host's time, and the device's by events.
+        graphs = said.get("graphs") or {}
+        if graphs.get("replays"):
+            last["host_us"], last["device_ms"] = graphs["host_ns"] / 1e3, graphs["device_ns"] / 1e6
+            last["replays"], last["fallbacks"] = graphs["replays"], graphs["fallbacks"]
         self.child.wait()
         samples = sorted(self.samples)
-        return {"ms": samples[len(samples) // 2], "steps": len(samples), "first_s": first}
+        return {"ms": samples[len(samples) // 2], "steps": len(samples), **last}
 
     def stop(self):
         self.child.kill()
@@ -212,6 +224,11 @@ def cell(found):
     return f"{found['ms']:.3f}"
 
 
+def replayed(row, key):
+    found = row.get("gt", {}).get(key)
+    return "-" if found is None else f"{found:.3f}"
+
+
 def failures(report):
     tests = [row["program"] for row in report.get("tests", []) if not row["ok"]]
     works = [
@@ -239,10 +256,11 @@ def page(report):
             text += [f"- {why}" for why in row["skipped"]]
             text += ["", "```", row["said"][-3000:], "```"] if "said" in row else []
     if "bench" in report:
-        heads = ["work", "GT", *PEERS.values()]
+        heads = ["work", "GT", *PEERS.values(), "GT, device ms", "GT, host us"]
         text += ["", "## Benchmarks", "", "Milliseconds a step, medians; all programs took turns on the same GPU, each step"]
-        text += ["waited for. f32 with full precision.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-        text += [f"| {line(row)} |" for row in report["bench"]]
+        text += ["waited for. f32 with full precision. Of GT's replayed graphs also what the device takes, by events,"]
+        text += ["and what the host takes to replay one.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        text += [f"| {line(row)} | {replayed(row, 'device_ms')} | {replayed(row, 'host_us')} |" for row in report["bench"]]
         for row in report["bench"]:
             for key in ["gt", *PEERS]:
                 if "error" in row.get(key, {}):
@@ -271,6 +289,8 @@ def main():
         n_gpus = gpus()
     except Unfit as error:
         print(f"error: {error}", file=sys.stderr)
+        if args.json:
+            print(json.dumps({"ok": False, "unfit": str(error)}))
         return 2
     env = environment(folders, args.device)
     args.out.mkdir(parents=True, exist_ok=True)

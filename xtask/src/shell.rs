@@ -17,6 +17,13 @@ pub(crate) fn target_folder() -> PathBuf {
     root().join(named.unwrap_or_else(|| "target".into()))
 }
 
+/// Bytes free on the disk of a folder.
+pub(crate) fn free_bytes(folder: &Path) -> Result<u64> {
+    let said = Step::new("df", &["--output=avail", "-B1", &folder.to_string_lossy()]).read()?;
+    let number = said.lines().last().unwrap_or_default().trim();
+    number.parse().with_context(|| format!("`df` said `{number}`"))
+}
+
 /// One command to run.
 pub(crate) struct Step {
     program: String,

@@ -141,9 +141,16 @@ impl Row {
 
     /// A line about graphs, where there are any.
     pub(crate) fn about_graphs(&self) -> Option<String> {
-        let GraphStats { captured, replays, fallbacks } = self.graphs;
+        let GraphStats { captured, replays, fallbacks, host_ns, device_ns } = self.graphs;
+        let times = (host_ns > 0).then(|| {
+            let [host, device] = [host_ns, device_ns].map(|ns| ns as f64 / 1e3);
+            format!("; a replay takes the host {host:.1} us and the device {device:.1} us")
+        });
         (self.graphs != GraphStats::default()).then(|| {
-            format!("  graphs: {captured} captured, {replays} replays, {fallbacks} runs without (GT_VERBOSE=1 says why)")
+            format!(
+                "  graphs: {captured} captured, {replays} replays, {fallbacks} runs without (GT_VERBOSE=1 says why){}",
+                times.unwrap_or_default()
+            )
         })
     }
 
@@ -228,7 +235,13 @@ mod tests {
             peak_bytes: Some(3_200_000),
             engine: "native".into(),
             device: "cpu".into(),
-            graphs: GraphStats { captured: 1, replays: 2, fallbacks: 3 },
+            graphs: GraphStats {
+                captured: 1,
+                replays: 2,
+                fallbacks: 3,
+                host_ns: 4000,
+                device_ns: 5000,
+            },
             ..Row::new("mlp_small", 1)
         };
         assert_eq!(Row::parse(&row.json().to_string()).unwrap(), row);

@@ -119,7 +119,6 @@ functions! {
     event_record(Handle, *const Stream);
     stream_wait(*const Stream, Handle);
     event_synchronize(Handle);
-    #[cfg(test)]
     event_elapsed(Handle, Handle, *mut f32);
     alloc(*const Stream, usize, *mut u64);
     free(u64);
@@ -255,7 +254,6 @@ impl Shim {
         call!(self, event_synchronize(event))
     }
 
-    #[cfg(test)]
     pub(super) fn event_elapsed(&self, from: Handle, to: Handle) -> Result<f32> {
         let mut milliseconds = 0.0;
         call!(self, event_elapsed(from, to, &mut milliseconds))?;

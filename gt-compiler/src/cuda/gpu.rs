@@ -4,17 +4,15 @@
 //! for itself. Products give equal bits for equal operands in equal layouts, captured or not. Several engines may share a device, each with a
 //! stream of its own, and one process may have engines on several devices.
 
-use std::{cell::RefCell, path::PathBuf, sync::Arc};
+use std::{cell::RefCell, path::PathBuf, sync::Arc, time::Duration};
 
-#[cfg(test)]
-use super::resources::Event;
 use super::{
     driver,
     ffi::{Failure, Properties, Result as Done, Shim, Stream},
     loader::{CudaFunction, CudaLoader, Integers},
     nvrtc::Compiler,
     product,
-    resources::{Block, Capture, Device, Graph},
+    resources::{Block, Capture, Device, Event, Graph},
     staging::{Downloads, Uploads},
 };
 use crate::{
@@ -100,19 +98,6 @@ impl CudaGpu {
         })
     }
 
-    /// A point in the stream's work that knows when it passed.
-    #[cfg(test)]
-    pub(super) fn mark(&self) -> Result<Event, EngineError> {
-        let mark = self.device.timer().and_then(|timer| timer.record(&self.stream).map(|()| timer));
-        self.checked(mark)
-    }
-
-    /// Milliseconds of the device between two marks; waits for the second.
-    #[cfg(test)]
-    pub(super) fn elapsed(&self, from: &Event, to: &Event) -> Result<f32, EngineError> {
-        self.checked(to.wait().and_then(|()| to.since(from)))
-    }
-
     fn checked<T>(&self, result: Done<T>) -> Result<T, EngineError> {
         self.checked_for(0, result)
     }
@@ -148,6 +133,7 @@ impl Gpu for CudaGpu {
     type Loader = CudaLoader;
     type Graph = Graph;
     type Block = Block;
+    type Timer = [Event; 2];
 
     fn name(&self) -> String {
         self.name.clone()
@@ -210,6 +196,24 @@ impl Gpu for CudaGpu {
 
     fn replay(&self, graph: &Graph) -> Result<(), EngineError> {
         self.checked(graph.launch(&self.stream))
+    }
+
+    fn start_timer(&self) -> Result<[Event; 2], EngineError> {
+        let timer = || -> Done<[Event; 2]> {
+            let timer = [self.device.timer()?, self.device.timer()?];
+            timer[0].record(&self.stream)?;
+            Ok(timer)
+        };
+        self.checked(timer())
+    }
+
+    fn stop_timer(&self, [_, end]: &[Event; 2]) -> Result<(), EngineError> {
+        self.checked(end.record(&self.stream))
+    }
+
+    fn elapsed(&self, [start, end]: &[Event; 2]) -> Result<Duration, EngineError> {
+        let milliseconds = self.checked(end.wait().and_then(|()| end.since(start)))?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
 
     fn synchronize(&self) -> Result<(), EngineError> {

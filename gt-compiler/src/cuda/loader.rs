@@ -75,6 +75,7 @@ impl CudaLoader {
 fn sources(i: usize, work: &Work) -> Vec<Source> {
     match work {
         Work::Kernel { spec, cut } => vec![source::kernel(&format!("gt_kernel{i}"), spec, *cut)],
+        Work::Joint(joint) => vec![source::joint(&format!("gt_joint{i}"), joint)],
         Work::Fold(fold) => vec![source::fold(&format!("gt_fold{i}"), fold)],
         Work::Routine(routine) => source::routine(&format!("gt_routine{i}_"), routine),
     }

@@ -31,7 +31,6 @@ impl Device {
     }
 
     /// An event that also knows when it passed.
-    #[cfg(test)]
     pub(super) fn timer(&self) -> Result<Event> {
         Ok(Event { handle: self.shim.event_create(self.index, true)?, shim: self.shim })
     }
@@ -73,7 +72,7 @@ impl Drop for Block {
 }
 
 /// A point in a stream's work.
-pub(super) struct Event {
+pub(crate) struct Event {
     handle: Handle,
     shim: &'static Shim,
 }
@@ -95,7 +94,6 @@ impl Event {
     }
 
     /// Milliseconds from an earlier one to this; both are timers that have passed.
-    #[cfg(test)]
     pub(super) fn since(&self, earlier: &Event) -> Result<f32> {
         self.shim.event_elapsed(earlier.handle, self.handle)
     }

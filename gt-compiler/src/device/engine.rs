@@ -17,6 +17,7 @@ use super::{
     plan::Plan,
     program::{DeviceProgram, Loaded},
     run::{Failure, Frame},
+    timing::Timing,
 };
 use crate::{
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
@@ -50,6 +51,7 @@ pub(crate) struct DeviceEngine<G: Gpu> {
     broken: Option<EngineError>,
     /// Counts runs.
     pub(super) clock: u64,
+    pub(super) timing: Timing<G>,
     pub(super) stats: EngineStats,
     pub(super) notes: Vec<String>,
 }
@@ -67,6 +69,7 @@ impl<G: Gpu> DeviceEngine<G> {
             frame: Frame::default(),
             broken: None,
             clock: 0,
+            timing: Timing::default(),
             stats: EngineStats::default(),
             notes: Vec::new(),
             config,
@@ -167,13 +170,17 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
         if !bytes.is_empty() {
             let downloaded = self.memory.gpu.download(value.address() as u64, &mut bytes);
             downloaded.map_err(|error| self.lost(error))?;
+            self.timing.collect(&self.memory.gpu);
         }
         Ok(HostTensor::new(value.ty, bytes::Bytes::from(bytes))?)
     }
 
     fn stats(&self) -> EngineStats {
         let (device, values) = (self.memory.gpu.memory(), self.memory.account.values());
+        let [replay_host, replay_device] = self.timing.medians();
         EngineStats {
+            replay_host,
+            replay_device,
             kernels_compiled: self.builder.functions(),
             compile_time: self.builder.time(),
             cache_len: self.cache.len(),

@@ -5,14 +5,14 @@
 //! was enqueued earlier may come back from any later call, and then from every one after it: CUDA's are sticky, and the executor treats any
 //! failure of a launch, a copy or a replay as the end of the device.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::EngineError,
     kernel::{Cut, KernelSpec},
-    native::{Fold, MatMul, Routine},
+    native::{Fold, Joint, MatMul, Routine},
 };
 
 /// What one launch computes. Buffers are numbered by argument: equal works share a function, whatever they are called with.
@@ -20,6 +20,8 @@ use crate::{
 pub(crate) enum Work {
     /// Arguments: `KernelSpec::buffers`.
     Kernel { spec: Box<KernelSpec>, cut: Option<Cut> },
+    /// Arguments: `Joint::buffers`.
+    Joint(Box<Joint>),
     /// Arguments: the partial results, the result.
     Fold(Fold),
     /// Arguments: the inputs, the result.
@@ -49,6 +51,8 @@ pub(crate) trait Gpu: Send + 'static {
     /// Device memory. Dropped on any thread, and at once: work enqueued before may still use it, and work enqueued afterwards gets it only
     /// behind that (a caching allocator ordered by the stream).
     type Block: Send + Sync + 'static;
+    /// Two points in the work of the stream.
+    type Timer: Send + 'static;
 
     /// The device: `cuda:0 (NVIDIA H200)`.
     fn name(&self) -> String;
@@ -75,7 +79,7 @@ pub(crate) trait Gpu: Send + 'static {
     fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), EngineError>;
 
     /// Launches every kernel of a function. `args`: the addresses of its buffers, then that of its scalars (`u64` each, bits as
-    /// `scalar_bits` gives them; of `KernelSpec::scalars` or `Routine::scalars`), then that of its error words: two `u64` of its own, zero
+    /// `scalar_bits` gives them; of `KernelSpec::scalars`, `Joint::scalars` or `Routine::scalars`), then that of its error words: two `u64` of its own, zero
     /// before the launch.
     fn launch(&self, function: &Self::Function, args: &[u64]) -> Result<(), EngineError>;
 
@@ -92,6 +96,15 @@ pub(crate) trait Gpu: Send + 'static {
 
     /// Runs a graph with the addresses it was captured with.
     fn replay(&self, graph: &Self::Graph) -> Result<(), EngineError>;
+
+    /// A stopwatch of the device, started: it measures what is enqueued from now on.
+    fn start_timer(&self) -> Result<Self::Timer, EngineError>;
+
+    /// Stops it behind what is enqueued now.
+    fn stop_timer(&self, timer: &Self::Timer) -> Result<(), EngineError>;
+
+    /// What a stopwatch measured, all of whose work has ended.
+    fn elapsed(&self, timer: &Self::Timer) -> Result<Duration, EngineError>;
 
     /// Waits for everything enqueued.
     fn synchronize(&self) -> Result<(), EngineError>;

@@ -2,7 +2,8 @@
 //!
 //! `gpu` is what such a device must be able to do; everything else here is written over it and knows no driver. `plan` and `place` make a
 //! list of steps of scheduled pieces, `builder` compiles, `run` runs a plan step by step, `graphs` decides what is replayed and `replay`
-//! does it, `tiers` takes the one way or the other, `memory` keeps the account, `engine` is the face. `simulated` is a device for machines without.
+//! does it, `tiers` takes the one way or the other, `memory` keeps the account, `timing`
+//! measures, `engine` is the face. `simulated` is a device for machines without.
 
 mod builder;
 mod engine;
@@ -16,6 +17,7 @@ mod replay;
 mod run;
 mod simulated;
 mod tiers;
+mod timing;
 
 pub use simulated::{Counters, Faults, Simulation, SimulationConfig};
 

@@ -12,7 +12,10 @@ use smallvec::SmallVec;
 use super::{gpu::Work, place};
 use crate::{
     engine::EngineError,
-    native::{BufferId, Fold, MatMul, Piece, Place, Routine, ScalarArg, Schedule, scalar},
+    native::{
+        BufferId, Fold, Launch, MatMul, Piece, Place, Routine, ScalarArg, Schedule, launches,
+        scalar,
+    },
 };
 
 /// What a device runs.
@@ -94,10 +97,12 @@ impl Plan {
     /// The plan of a scheduled graph.
     pub(super) fn new(
         graph: &Graph,
-        schedule: Schedule,
+        mut schedule: Schedule,
         donated: &[bool],
     ) -> Result<Plan, EngineError> {
-        let Schedule { pieces, sizes, outputs } = schedule;
+        schedule.pieces.retain(|piece| !is_empty(piece));
+        let launches = launches(&mut schedule);
+        let Schedule { sizes, outputs, .. } = schedule;
         let mut plan = Plan {
             inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
             n_scalars: graph.slots().len(),
@@ -105,40 +110,42 @@ impl Plan {
             sizes,
             ..Plan::default()
         };
-        let pieces: Vec<Piece> = pieces.into_iter().filter(|p| !is_empty(p)).collect();
         let mut known = BTreeMap::new();
-        for piece in &pieces {
-            plan.push(piece, &mut known)?;
+        for launch in &launches {
+            plan.push(launch, &mut known)?;
         }
-        place::place(&mut plan, &pieces, donated);
+        place::place(&mut plan, &launches, donated);
         Ok(plan)
     }
 
     fn push(
         &mut self,
-        piece: &Piece,
+        launch: &Launch,
         known: &mut BTreeMap<Vec<u8>, usize>,
     ) -> Result<(), EngineError> {
-        let (work, buffers, scalars) = match piece {
-            Piece::MatMul(work) => {
+        let (work, buffers, scalars) = match launch {
+            Launch::Piece(Piece::MatMul(work)) => {
                 self.steps.push(Step::Product(work.clone()));
                 return Ok(());
             }
-            Piece::Kernel(k) => {
+            Launch::Joint { work, buffers, scalars } => {
+                (Work::Joint(work.clone()), SmallVec::from_slice(buffers), &scalars[..])
+            }
+            Launch::Piece(Piece::Kernel(k)) => {
                 let work = Work::Kernel { spec: Box::new(k.spec.clone()), cut: k.cut };
                 (work, k.buffers.clone(), &k.scalars[..])
             }
-            Piece::Fold(f) => {
+            Launch::Piece(Piece::Fold(f)) => {
                 (Work::Fold(arguments_of_fold(f)), SmallVec::from_slice(&[f.from, f.out]), &[][..])
             }
-            Piece::Routine(r) => {
+            Launch::Piece(Piece::Routine(r)) => {
                 let buffers = r.inputs.iter().map(|(b, _)| *b).chain([r.out]).collect();
                 (Work::Routine(Box::new(arguments_of_routine(r))), buffers, &r.scalars[..])
             }
         };
         let function = self.function(work, known)?;
         let (scalars, errors) = (self.scalars(scalars), 2 * self.checks.len());
-        if let Piece::Routine(r) = piece {
+        if let Launch::Piece(Piece::Routine(r)) = launch {
             self.checks.extend(check(r, self.steps.len(), self.inputs.len()));
         }
         self.steps.push(Step::Launch { function, buffers, scalars, errors });

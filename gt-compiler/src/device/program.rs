@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     engine::EngineError,
-    native::{BufferId, Dump},
+    native::{BufferId, Dump, Way},
     program::Executable,
 };
 
@@ -76,6 +76,12 @@ fn steps(plan: &Plan) -> String {
             Step::Launch { function, buffers, .. } => {
                 let kind = match &plan.works[*function] {
                     Work::Kernel { .. } => "kernel".into(),
+                    Work::Joint(joint) => match &joint.way {
+                        Way::Beside => format!("{} kernels side by side", joint.parts.len()),
+                        Way::Rows { rows, .. } => {
+                            format!("{} kernels along {rows} rows", joint.parts.len())
+                        }
+                    },
                     Work::Fold(_) => "fold".into(),
                     Work::Routine(r) => r.op.to_string(),
                 };

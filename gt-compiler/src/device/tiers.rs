@@ -55,7 +55,9 @@ impl<G: Gpu> DeviceEngine<G> {
         let (memory, frame, graph) = (&mut self.memory, &mut self.frame, graphs.get(n));
         graph.used = self.clock;
         self.stats.graph_replays += 1;
+        let running = self.timing.start(&memory.gpu);
         let done = replay::replay(memory, frame, &loaded.plan, graph, inputs, scalars);
+        self.timing.stop(&memory.gpu, running);
         done.map_err(|failure| self.failed(failure))
     }
 

@@ -40,11 +40,12 @@ pub(crate) use schedule::{Action, action};
 pub(crate) use {
     cache::split,
     memory::{Life, layout},
-    piece::{Fold, KernelPiece, MatMul, Matrix, Piece, Routine},
+    piece::{Fold, MatMul, Matrix, Piece, Routine},
     plan::{BufferId, Place, ScalarArg},
     run::scalar,
     schedule::{Schedule, schedule},
     single::Single,
+    tile::{Joint, Launch, Part, Slot, Way, launches},
 };
 
 /// The folder of compiled programs: its rules.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gt_compiler::engine::{Arg, Engine, EngineError, Value};
 use gt_ir::backend::{ErrorKind, GraphStats, RunError, Stats, WorkerStats};
@@ -300,11 +301,13 @@ impl Executor {
                 captured: engine.graphs_captured,
                 replays: engine.graph_replays,
                 fallbacks: engine.graph_fallbacks,
+                host_ns: nanoseconds(engine.replay_host),
+                device_ns: nanoseconds(engine.replay_device),
             },
             others: memory::others(&self.sessions, session),
             kernels_compiled: engine.kernels_compiled,
             plans: self.plans.n_ready(),
-            compile_ns: u64::try_from(engine.compile_time.as_nanos()).unwrap_or(u64::MAX),
+            compile_ns: nanoseconds(engine.compile_time),
             ..self.sessions.get(&session).map(Table::stats).unwrap_or_default()
         };
         Stats { workers: vec![worker], ..Stats::default() }
@@ -477,6 +480,10 @@ fn error(
         loc,
         worker: Some(worker.to_owned()),
     })
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn log_instruction(log: &mut LogEntry<'_>, worker: &str, instr: &Instr, slot: &Slot) {

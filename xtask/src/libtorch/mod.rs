@@ -8,7 +8,7 @@ mod pip;
 mod unpack;
 mod wheels;
 
-use crate::shell::root;
+use crate::shell::{self, root};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs::{self, File};
@@ -17,6 +17,8 @@ use wheels::Part;
 
 /// Where everything fetched lies, from the root; ignored by git.
 const CACHE: &str = ".libtorch";
+/// Bytes of disk that fetching libtorch for CUDA and building with it may take.
+const ROOM: u64 = 8 << 30;
 
 #[derive(Args, Default)]
 pub(crate) struct LibtorchArgs {
@@ -40,20 +42,41 @@ pub(crate) fn libtorch(args: &LibtorchArgs) -> Result<()> {
     Ok(())
 }
 
-/// The feature that the tests are built with, and the libtorch they find: the one that the environment names, else the processor's,
-/// fetched first if it is not there. One for CUDA serves both features.
-pub(crate) fn for_tests() -> Result<&'static str> {
-    let ours = root().join(CACHE).join(Kind::Cpu.folder());
+/// What tests are built with.
+pub(crate) struct ForTests {
+    /// The feature: `cuda` where libtorch is the one for CUDA.
+    pub(crate) feature: &'static str,
+    /// The folder, for `LIBTORCH`; none where it is the environment's PyTorch.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// The libtorch that tests are built with: the one that the environment names, else one of ours, fetched first if it is not there. That is the
+/// one for CUDA, which serves both features and takes no GPU to build with, unless the disk is too full for it.
+pub(crate) fn for_tests() -> Result<ForTests> {
     if std::env::var_os("LIBTORCH_USE_PYTORCH").is_some() {
         println!("with the libtorch of the environment's PyTorch");
-        return Ok("torch");
+        return Ok(ForTests { feature: "torch", folder: None });
     }
-    // Cargo sets LIBTORCH to our folder where it is not set, as .cargo/config.toml says.
+    // Cargo sets LIBTORCH to the processor's folder where it is not set, as .cargo/config.toml says.
+    let ours = root().join(CACHE).join(Kind::Cpu.folder());
     let named = std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|folder| *folder != ours);
-    let folder = named.map_or_else(|| fetched(Kind::Cpu, Wheels::Delete), Ok)?;
+    let folder = named.map_or_else(|| fetched(kind_for_tests(), Wheels::Delete), Ok)?;
     println!("with the libtorch in {}", shown(&folder));
     let for_cuda = ["lib/libtorch_cuda.so", "include/cuda_runtime_api.h"];
-    Ok(if for_cuda.iter().all(|file| folder.join(file).exists()) { "cuda" } else { "torch" })
+    let is_for_cuda = for_cuda.iter().all(|file| folder.join(file).exists());
+    let feature = if is_for_cuda { "cuda" } else { "torch" };
+    Ok(ForTests { feature, folder: Some(folder) })
+}
+
+fn kind_for_tests() -> Kind {
+    let place = root().join(CACHE).join(Kind::Cuda.folder());
+    match shell::free_bytes(&root()) {
+        Ok(free) if free < ROOM && !place.exists() => {
+            println!("{} GB are free: without CUDA, which takes {} GB", free >> 30, ROOM >> 30);
+            Kind::Cpu
+        }
+        _ => Kind::Cuda,
+    }
 }
 
 /// libtorch for CUDA, to build with; fetched first if it is not there.

@@ -184,6 +184,11 @@ impl<'s> Body<'s> {
         }
     }
 
+    /// Whether anything is stored in every iteration.
+    pub(super) fn keeps(&self) -> bool {
+        self.kept().next().is_some()
+    }
+
     /// What is stored in every iteration.
     fn kept(&self) -> impl Iterator<Item = (usize, &Store)> {
         self.space.spec.stores.iter().enumerate().filter(|(_, s)| s.fold.is_none())

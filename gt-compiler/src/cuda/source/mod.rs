@@ -4,13 +4,15 @@
 //! indices that come from data included; the order in which a fold combines elements is decided by the reduced extents alone (never by
 //! layout, by what is kept beside them, or by what else the kernel computes), so that a program gives the bits its instructions give one by
 //! one; there are no atomic operations on data. It does not compile anything, and knows no device: `space` brings the loops into shape,
-//! `expression` and `body` write what happens at a point, `pointwise` (with `turn`) and `reduce` the two kinds of kernel, `routine` the rest.
+//! `expression` and `body` write what happens at a point, `pointwise` (with `turn`) and `reduce` the two kinds of kernel, `joint` several of them
+//! as one, `routine` the rest.
 //!
 //! The texts are also C++ for a host, where `GT_HOST_EMULATION` is defined: `NAME_launch(grid, arguments)` then runs the blocks one after
 //! the other, with threads that take turns at barriers.
 
 mod body;
 mod expression;
+mod joint;
 mod pointwise;
 mod product;
 mod reduce;
@@ -24,7 +26,7 @@ use smallvec::smallvec;
 
 use crate::{
     kernel::{Access, Cut, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store},
-    native::{Fold, MatMul, Routine},
+    native::{Fold, Joint, MatMul, Routine},
 };
 use space::Space;
 
@@ -47,6 +49,11 @@ pub(crate) struct Source {
 pub(crate) fn kernel(name: &str, spec: &KernelSpec, cut: Option<Cut>) -> Source {
     let space = Space::new(spec, cut);
     if space.folds { reduce::write(name, &space) } else { pointwise::write(name, &space) }
+}
+
+/// Several kernels as one.
+pub(crate) fn joint(name: &str, joint: &Joint) -> Source {
+    joint::write(name, joint)
 }
 
 /// The kernel of a matrix product of integers or booleans; its buffers are both operands and the result.

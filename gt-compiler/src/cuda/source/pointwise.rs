@@ -15,16 +15,31 @@ use super::{
     turn::Turn,
 };
 
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 /// Below this many elements a thread takes one: there are processors for all.
 const SMALL: usize = 1 << 15;
 const MAX_WIDTH: usize = 8;
 
 pub(super) fn write(name: &str, space: &Space) -> Source {
-    let n = space.parallel_len();
-    if let Some(turn) = Turn::of(space).filter(|_| n >= SMALL) {
+    if let Some(turn) = Turn::of(space).filter(|_| space.parallel_len() >= SMALL) {
         return turn.write(name, space);
     }
+    let (body, blocks) = plan(space);
+    let frame = Frame {
+        name,
+        about: body.about(name),
+        parameters: body.parameters(),
+        grid: blocks as u64,
+        block: BLOCK as u32,
+        barriers: false,
+        library: "",
+    };
+    frame.source(|text| points(text, &body, "blockIdx.x"))
+}
+
+/// The statements of a thread's elements, and how many blocks there are.
+pub(super) fn plan(space: &Space) -> (Body<'_>, usize) {
+    let n = space.parallel_len();
     let inner = space.n_parallel.checked_sub(1);
     let (width, is_flat) = width(space, n, inner);
     let mut body = Body::new(space, width, inner, |l| {
@@ -34,16 +49,8 @@ pub(super) fn write(name: &str, space: &Space) -> Source {
     if !n.is_multiple_of(width) {
         body.live = Some("n".into());
     }
-    let frame = Frame {
-        name,
-        about: body.about(name),
-        parameters: body.parameters(),
-        grid: n.div_ceil(BLOCK * width) as u64,
-        block: BLOCK as u32,
-        barriers: false,
-        library: "",
-    };
-    frame.source(|text| points(text, &body, n))
+    let blocks = n.div_ceil(BLOCK * width);
+    (body, blocks)
 }
 
 /// Elements a thread takes, and whether they are neighbors of the flat index rather than along the innermost loop.
@@ -68,12 +75,14 @@ fn width(space: &Space, n: usize, inner: Option<usize>) -> (usize, bool) {
     along.or_else(|| widths.into_iter().find(flat).map(|w| (w, true))).unwrap_or((1, false))
 }
 
-fn points(text: &mut Text, body: &Body<'_>, n: usize) {
+/// What a thread of the block with a number does.
+pub(super) fn points(text: &mut Text, body: &Body<'_>, block: &str) {
     let space = body.space;
-    let (index, n, width) = (space.index(), space.literal(n as i128), body.width);
+    let n = space.literal(space.parallel_len() as i128);
+    let (index, width) = (space.index(), body.width);
     let position = match space.wide {
-        true => format!("u64(blockIdx.x) * {BLOCK}u + threadIdx.x"),
-        false => format!("blockIdx.x * {BLOCK}u + threadIdx.x"),
+        true => format!("u64({block}) * {BLOCK}u + threadIdx.x"),
+        false => format!("{block} * {BLOCK}u + threadIdx.x"),
     };
     let position = if width > 1 {
         format!("({position}) * {}", space.literal(width as i128))

@@ -14,7 +14,7 @@ typedef double f64;
 
 struct bf16 { u16 bits; };
 struct f16 { u16 bits; };
-struct b8 { u8 bits; };
+struct bool8 { u8 bits; };
 
 // N elements that move by one access.
 template <class T, u32 N>
@@ -91,7 +91,7 @@ __device__ f64 get(f64 x) { return x; }
 __device__ i32 get(i32 x) { return x; }
 __device__ i64 get(i64 x) { return x; }
 __device__ i32 get(u8 x) { return x; }
-__device__ bool get(b8 x) { return x.bits != 0; }
+__device__ bool get(bool8 x) { return x.bits != 0; }
 __device__ f32 get(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
 __device__ f32 get(f16 x) { return f16_value(x.bits); }
 
@@ -100,7 +100,7 @@ __device__ void put(f64& to, f64 x) { to = x; }
 __device__ void put(i32& to, i32 x) { to = x; }
 __device__ void put(i64& to, i64 x) { to = x; }
 __device__ void put(u8& to, i32 x) { to = u8(x); }
-__device__ void put(b8& to, bool x) { to.bits = x; }
+__device__ void put(bool8& to, bool x) { to.bits = x; }
 __device__ void put(bf16& to, f32 x) { to.bits = bf16_bits(x); }
 __device__ void put(f16& to, f32 x) { to.bits = f16_bits(x); }
 

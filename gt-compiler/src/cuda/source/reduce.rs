@@ -23,8 +23,9 @@ use super::{
 const WIDTH: usize = 4;
 /// Blocks that keep a large device busy.
 const BUSY: usize = 264;
-/// Shared memory that every device has.
+/// Shared memory that every device has, and how much of it folds may need.
 const SHARED: usize = 48 << 10;
+const RESERVED: usize = 4 << 10;
 
 /// Lanes that fold a result of `len` elements.
 fn lanes(len: usize) -> usize {
@@ -45,9 +46,9 @@ enum Mapping {
 }
 
 /// A kernel that folds.
-struct Reduce<'s> {
+pub(super) struct Reduce<'s> {
     space: &'s Space,
-    body: Body<'s>,
+    pub(super) body: Body<'s>,
     lanes: usize,
     mapping: Mapping,
     /// Results, those of all pieces.
@@ -76,6 +77,28 @@ pub(super) fn write(name: &str, space: &Space) -> Source {
     frame.source(|text| reduce.write(text))
 }
 
+/// Threads of rows of which some elements are folded, or none.
+pub(super) fn lanes_of<'s>(spaces: impl Iterator<Item = &'s Space> + Clone) -> usize {
+    let folded = spaces.clone().filter(|space| space.folds).map(Space::reduced_len).max();
+    lanes(folded.or(spaces.map(Space::reduced_len).max()).unwrap_or(1))
+}
+
+/// Rows of a block whose rows have so many threads, and want so many bytes each.
+pub(super) fn rows_of_block(lanes: usize, n_rows: usize, bytes: usize) -> usize {
+    let mut rows = (256 / lanes).max(1);
+    let is_idle = |rows: usize| rows * lanes > 32 && n_rows.div_ceil(rows) < BUSY;
+    while rows > 1 && (is_idle(rows) || rows * bytes > SHARED - RESERVED) {
+        rows /= 2;
+    }
+    rows
+}
+
+/// One of several kernels over the same rows, of which each has `lanes` neighboring threads and a block has `rows`.
+pub(super) fn along(space: &Space, [lanes, rows, n_rows]: [usize; 3]) -> Reduce<'_> {
+    let (body, mapping) = (body(space), Mapping::Along { rows });
+    Reduce { space, body, lanes, mapping, n_rows }
+}
+
 /// The loop neighboring elements of a result go along, where they go along one.
 fn inner(space: &Space) -> Option<usize> {
     let group = space.groups.last()?;
@@ -101,13 +124,7 @@ fn body(space: &Space) -> Body<'_> {
 }
 
 fn mapping(space: &Space, lanes: usize, n_rows: usize) -> Mapping {
-    let along = || {
-        let mut rows = (256 / lanes).max(1);
-        while rows > 1 && rows * lanes > 32 && n_rows.div_ceil(rows) < BUSY {
-            rows /= 2;
-        }
-        Mapping::Along { rows }
-    };
+    let along = || Mapping::Along { rows: rows_of_block(lanes, n_rows, 0) };
     if lanes == 1 || !is_across(space) {
         return along();
     }
@@ -131,8 +148,13 @@ fn is_across(space: &Space) -> bool {
 
 impl Reduce<'_> {
     fn write(&self, text: &mut Text) {
+        self.place(text, self.space.wide);
+        self.at_place(text);
+    }
+
+    /// What a thread does that knows its row and its lane.
+    pub(super) fn at_place(&self, text: &mut Text) {
         let index = self.space.index();
-        self.place(text);
         let kept = self.kept_coordinates(text);
         self.limit(text);
         self.body.values(text, Level::Fixed, &kept);
@@ -169,10 +191,11 @@ impl Reduce<'_> {
     }
 
     /// Which result and which lane a thread works on.
-    fn place(&self, text: &mut Text) {
-        let (index, lanes) = (self.space.index(), self.lanes);
-        let block = if self.space.wide { "u64(blockIdx.x)" } else { "blockIdx.x" };
-        let last = self.space.literal(self.n_rows as i128 - 1);
+    pub(super) fn place(&self, text: &mut Text, wide: bool) {
+        let lanes = self.lanes;
+        let (index, block) = if wide { ("u64", "u64(blockIdx.x)") } else { ("u32", "blockIdx.x") };
+        let last = self.n_rows as i128 - 1;
+        let last = if wide { format!("{last}ull") } else { format!("{last}u") };
         let row = match self.mapping {
             Mapping::Along { rows } => {
                 text.line(format!("const u32 lane = threadIdx.x % {lanes}u;"));
@@ -298,9 +321,23 @@ impl Reduce<'_> {
             let sum = expression::binary(op, dtype, &format!("sum{k}[u]"), &value);
             text.line(format!("sum{k}[u] = {sum};"));
         });
-        body.put(text, &element);
+        self.kept(text, |text| body.put(text, &element));
         text.close();
-        body.store_packs(text, &at);
+        self.kept(text, |text| body.store_packs(text, &at));
+    }
+
+    /// Writes what is stored in every iteration, but for threads beyond the last result: that may take the place of what they read.
+    fn kept(&self, text: &mut Text, write: impl FnOnce(&mut Text)) {
+        let rows = match self.mapping {
+            Mapping::Along { rows } => rows,
+            Mapping::Across { x, .. } => x,
+        };
+        if self.n_rows.is_multiple_of(rows) || !self.body.keeps() {
+            return write(text);
+        }
+        text.open(format!("if (at < {})", self.space.literal(self.n_rows as i128)));
+        write(text);
+        text.close();
     }
 
     /// Declares the coordinates along the reduce loops of the element with the flat index `flat`.
@@ -407,6 +444,9 @@ impl Reduce<'_> {
             Mapping::Along { .. } => "lane",
             Mapping::Across { .. } => "y",
         };
+        if !self.space.folds {
+            return;
+        }
         let n = self.space.literal(self.n_rows as i128);
         text.open(format!("if ({one} == 0 && at < {n})"));
         self.folds(|k, _, dtype| {

@@ -32,14 +32,27 @@ pub(super) struct Group {
 impl Space {
     pub(super) fn new(spec: &KernelSpec, cut: Option<Cut>) -> Space {
         let mut spec = spec.clone();
+        if spec.stores.iter().all(|s| s.fold.is_none()) {
+            // What is stored in every iteration may be in any order.
+            spec.loops.iter_mut().for_each(|l| *l = Loop::parallel(l.extent));
+        }
+        Space::of(spec, cut)
+    }
+
+    /// The space of a kernel whose first loop walks rows: the other loops, folded or not, are what the threads of a row share.
+    pub(super) fn of_rows(spec: &KernelSpec) -> Space {
+        let mut spec = spec.clone();
+        for l in spec.loops.iter_mut().skip(1).filter(|l| !l.reduce) {
+            *l = Loop { extent: l.extent, reduce: true, joined: true };
+        }
+        Space::of(spec, None)
+    }
+
+    fn of(mut spec: KernelSpec, cut: Option<Cut>) -> Space {
         drop_unit_loops(&mut spec);
         if spec.loops.iter().all(|l| !l.reduce) {
             // One element each is its own fold.
             spec.stores.iter_mut().for_each(|s| s.fold = None);
-        }
-        if spec.stores.iter().all(|s| s.fold.is_none()) {
-            // What is stored in every iteration may be in any order.
-            spec.loops.iter_mut().for_each(|l| *l = Loop::parallel(l.extent));
         }
         merge_loops(&mut spec);
         let n_parallel = spec.loops.iter().filter(|l| !l.reduce).count();

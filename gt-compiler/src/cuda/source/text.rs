@@ -16,6 +16,13 @@ pub(super) struct Text {
 }
 
 impl Text {
+    /// What `write` writes.
+    pub(super) fn of(write: impl FnOnce(&mut Text)) -> String {
+        let mut text = Text::default();
+        write(&mut text);
+        text.out
+    }
+
     pub(super) fn line(&mut self, line: impl Display) {
         let line = line.to_string();
         if !line.is_empty() {
@@ -27,7 +34,7 @@ impl Text {
 
     /// Begins a block: what follows stands inside of it.
     pub(super) fn open(&mut self, line: impl Display) {
-        self.line(format!("{line} {{"));
+        self.line(format!("{line} {{").trim_start());
         self.depth += 1;
     }
 
@@ -55,7 +62,7 @@ pub(super) struct Frame<'a> {
     /// Whether threads of a block wait for each other.
     pub(super) barriers: bool,
     /// Functions it needs beside those every text has.
-    pub(super) library: &'static str,
+    pub(super) library: &'a str,
 }
 
 impl Frame<'_> {
@@ -105,7 +112,7 @@ pub(super) fn memory_type(dtype: DType) -> &'static str {
         DType::I64 => "i64",
         DType::I32 => "i32",
         DType::U8 => "u8",
-        DType::Bool => "b8",
+        DType::Bool => "bool8",
     }
 }
 

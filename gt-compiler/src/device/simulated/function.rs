@@ -10,12 +10,13 @@ use crate::{
     device::gpu::Work,
     engine::EngineError,
     kernel::{Access, Compiler, Cut, Kernel, KernelSpec, Nest, Range},
-    native::{Fold, MatMul, Matrix, Routine, Single},
+    native::{Fold, Joint, MatMul, Matrix, Part, Routine, Single, Slot, Way},
 };
 
 /// A function of a simulated device.
 pub(crate) enum Function {
     Kernel(Box<KernelFunction>),
+    Joint(Vec<Member>, Locals),
     Fold(Fold),
     Routine(Box<Routine>),
     #[cfg(test)]
@@ -34,6 +35,16 @@ pub(crate) struct KernelFunction {
     row: usize,
 }
 
+/// A kernel of a launch of several.
+pub(crate) struct Member {
+    kernel: KernelFunction,
+    slots: Vec<Slot>,
+    first_scalar: usize,
+}
+
+/// Bytes of what only the kernels of a launch know, all rows together.
+pub(crate) type Locals = Vec<usize>;
+
 /// Makes functions.
 pub(crate) struct Code(Mutex<Compiler>);
 
@@ -45,9 +56,23 @@ impl Code {
     pub(super) fn function(&self, work: &Work) -> Result<Function, EngineError> {
         match work {
             Work::Kernel { spec, cut } => Ok(Function::Kernel(Box::new(self.kernel(spec, *cut)?))),
+            Work::Joint(joint) => self.joint(joint),
             Work::Fold(fold) => Ok(Function::Fold(fold.clone())),
             Work::Routine(routine) => Ok(Function::Routine(routine.clone())),
         }
+    }
+
+    fn joint(&self, joint: &Joint) -> Result<Function, EngineError> {
+        let member = |part: &Part| {
+            let (kernel, slots) = (self.kernel(&part.spec, None)?, part.slots.clone());
+            Ok(Member { kernel, slots, first_scalar: part.first_scalar })
+        };
+        let members = joint.parts.iter().map(member).collect::<Result<_, EngineError>>()?;
+        let locals = match &joint.way {
+            Way::Beside => Locals::new(),
+            Way::Rows { rows, locals } => locals.iter().map(|bytes| bytes * rows).collect(),
+        };
+        Ok(Function::Joint(members, locals))
     }
 
     fn kernel(&self, spec: &KernelSpec, cut: Option<Cut>) -> Result<KernelFunction, EngineError> {
@@ -98,7 +123,13 @@ impl Function {
         args: &[u64],
     ) -> Result<(), EngineError> {
         match self {
-            Function::Kernel(kernel) => kernel.run(space, args),
+            Function::Kernel(kernel) => {
+                let [buffers @ .., scalars, _errors] = args else { return Err(wrong_arguments()) };
+                let found = kernel.found(space, buffers)?;
+                // SAFETY: so it was found.
+                unsafe { kernel.run(space, &found, *scalars) }
+            }
+            Function::Joint(members, locals) => run_joint(members, locals, space, args),
             Function::Fold(fold) => {
                 let [from, out, ..] = *args else { return Err(wrong_arguments()) };
                 let n = fold.n_chunks * fold.len * fold.dtype.size();
@@ -131,15 +162,22 @@ fn words(space: &Space, at: u64, n: usize) -> Result<Vec<u64>, EngineError> {
 }
 
 impl KernelFunction {
-    fn run(&self, space: &Space, args: &[u64]) -> Result<(), EngineError> {
-        let [buffers @ .., scalars, _errors] = args else { return Err(wrong_arguments()) };
+    /// Its buffers, found alive for what it touches of them.
+    fn found(&self, space: &Space, buffers: &[u64]) -> Result<Vec<u64>, EngineError> {
         if buffers.len() != self.reach.len() {
             return Err(wrong_arguments());
         }
         let found = buffers.iter().zip(&self.reach);
-        let found = found.map(|(at, bytes)| Ok(space.find(*at, *bytes)? as u64));
-        let mut host = found.collect::<Result<Vec<u64>, EngineError>>()?;
-        host.extend(words(space, *scalars, self.n_scalars)?);
+        found.map(|(at, bytes)| Ok(space.find(*at, *bytes)? as u64)).collect()
+    }
+
+    /// Runs it on buffers of the host.
+    ///
+    /// # Safety
+    /// All of them are alive for what it touches of them.
+    unsafe fn run(&self, space: &Space, buffers: &[u64], scalars: u64) -> Result<(), EngineError> {
+        let mut host = buffers.to_vec();
+        host.extend(words(space, scalars, self.n_scalars)?);
         let all = Range { start: 0, end: self.nest.parallel_extent() };
         let extent = self.nest.reduce_extent();
         let chunk = self.cut.map_or(extent.max(1), |cut| cut.chunk);
@@ -147,11 +185,41 @@ impl KernelFunction {
             let mut own = host.clone();
             own[self.out] += (i * self.row) as u64;
             let range = Range { start: i * chunk, end: ((i + 1) * chunk).min(extent) };
-            // SAFETY: every buffer was found alive for all the kernel's accesses, and nothing else runs.
+            // SAFETY: the caller found every buffer alive for all the kernel's accesses, and nothing else runs.
             unsafe { self.kernel.call(&own, all, range) };
         }
         Ok(())
     }
+}
+
+/// Runs kernels one after the other; what they hand each other lies on the host.
+fn run_joint(
+    members: &[Member],
+    locals: &Locals,
+    space: &Space,
+    args: &[u64],
+) -> Result<(), EngineError> {
+    let [buffers @ .., scalars, _errors] = args else { return Err(wrong_arguments()) };
+    let mut handed: Vec<Vec<u64>> = locals.iter().map(|bytes| vec![0; bytes.div_ceil(8)]).collect();
+    let handed: Vec<(u64, usize)> =
+        handed.iter_mut().map(|words| (words.as_mut_ptr() as u64, 8 * words.len())).collect();
+    for Member { kernel, slots, first_scalar } in members {
+        let find = |(slot, reach): (&Slot, &usize)| match slot {
+            Slot::Argument(n) => {
+                let at = buffers.get(usize::from(*n)).ok_or_else(wrong_arguments)?;
+                Ok(space.find(*at, *reach)? as u64)
+            }
+            Slot::Local(n) => match handed[usize::from(*n)] {
+                (at, bytes) if *reach <= bytes => Ok(at),
+                _ => Err(EngineError::Device("a kernel reaches beyond what is handed on".into())),
+            },
+        };
+        let found = slots.iter().zip(&kernel.reach).map(find);
+        let found = found.collect::<Result<Vec<u64>, EngineError>>()?;
+        // SAFETY: so they were found, or are the host's and large enough.
+        unsafe { kernel.run(space, &found, scalars + 8 * *first_scalar as u64) }?;
+    }
+    Ok(())
 }
 
 fn run_routine(

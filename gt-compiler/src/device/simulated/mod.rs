@@ -11,8 +11,9 @@ mod texts;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
+use std::time::Duration;
 
 use super::{
     engine::{DeviceConfig, DeviceEngine},
@@ -21,6 +22,7 @@ use super::{
 use crate::{
     engine::{Engine, EngineError},
     native::{MatMul, Single},
+    pipeline::Clock,
 };
 use function::{Code, Function};
 use space::{Block, Space};
@@ -199,6 +201,12 @@ impl Loader for Shared {
     }
 }
 
+/// A stopwatch of a device whose work has ended when a call returns.
+pub(crate) struct Stopwatch {
+    started: Clock,
+    nanoseconds: AtomicU64,
+}
+
 /// A launch with its addresses.
 pub(crate) enum Recorded {
     Launch(Arc<Function>, Vec<u64>),
@@ -247,6 +255,7 @@ impl Gpu for Simulated {
     type Loader = Shared;
     type Graph = Vec<Recorded>;
     type Block = Block;
+    type Timer = Stopwatch;
 
     fn name(&self) -> String {
         "simulated".into()
@@ -318,6 +327,20 @@ impl Gpu for Simulated {
             return Ok(());
         }
         graph.iter().try_for_each(|work| self.run(work))
+    }
+
+    fn start_timer(&self) -> Result<Stopwatch, EngineError> {
+        self.outside_capture("a measurement")?;
+        Ok(Stopwatch { started: Clock::start(), nanoseconds: AtomicU64::new(0) })
+    }
+
+    fn stop_timer(&self, timer: &Stopwatch) -> Result<(), EngineError> {
+        timer.nanoseconds.store(timer.started.nanoseconds(), Relaxed);
+        Ok(())
+    }
+
+    fn elapsed(&self, timer: &Stopwatch) -> Result<Duration, EngineError> {
+        Ok(Duration::from_nanos(timer.nanoseconds.load(Relaxed)))
     }
 
     fn synchronize(&self) -> Result<(), EngineError> {

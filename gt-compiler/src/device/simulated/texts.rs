@@ -12,7 +12,7 @@ use gt_ir::{Entry, HostTensor, Op, Operand, Tape, ValueId};
 
 use super::{Shared, Simulation, SimulationConfig, lock, space::Space};
 use crate::{
-    cuda::source::{Source, fold, kernel, routine, tests::host::Host},
+    cuda::source::{Source, fold, joint, kernel, routine, tests::host::Host},
     device::gpu::Work,
     engine::{Arg, Engine, EngineError, Value},
     options::Options,
@@ -38,6 +38,7 @@ impl Texts {
         let name = format!("work{}", known.len());
         let write = || match work {
             Work::Kernel { spec, cut } => vec![kernel(&name, spec, *cut)],
+            Work::Joint(work) => vec![joint(&name, work)],
             Work::Fold(work) => vec![fold(&name, work)],
             Work::Routine(work) => routine(&name, work),
         };
@@ -45,6 +46,7 @@ impl Texts {
         let sources = known.entry(spelled).or_insert_with(|| write().into()).clone();
         let n_buffers = match work {
             Work::Kernel { spec, .. } => spec.buffers.len(),
+            Work::Joint(work) => work.buffers.len(),
             Work::Fold(_) => 2,
             Work::Routine(work) => work.inputs.len() + 1,
         };

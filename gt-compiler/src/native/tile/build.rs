@@ -231,11 +231,36 @@ pub(in crate::native) fn tile(
 ) -> Option<Tile> {
     let rows = choose(pieces, cuts, setting);
     let dims = rows::common(pieces, rows)?;
-    let drafts: Option<Vec<Draft>> = pieces.iter().map(|p| Draft::new(p, &dims, rows)).collect();
-    let drafts = merged(drafts?);
-    let drafts = trimmed(drafts, setting);
+    let drafts = drafts(pieces, &dims, rows, setting.needed)?;
     let total: usize = pieces.iter().map(|p| weight(p)).sum();
     Some(finish(drafts, &dims, total, setting))
+}
+
+/// The stages of a tile.
+fn drafts(
+    pieces: &[&Piece],
+    dims: &[usize],
+    rows: usize,
+    needed: &BTreeSet<BufferId>,
+) -> Option<Vec<Draft>> {
+    let drafts: Option<Vec<Draft>> = pieces.iter().map(|p| Draft::new(p, dims, rows)).collect();
+    Some(trimmed(merged(drafts?), needed))
+}
+
+/// The kernels of pieces cut into rows that lie side by side, merged and without what nobody needs; `None` where they cannot be cut so, or
+/// some are no kernels.
+#[cfg(feature = "torch")]
+pub(super) fn kernels(
+    pieces: &[&Piece],
+    rows: usize,
+    needed: &BTreeSet<BufferId>,
+) -> Option<Vec<KernelStage>> {
+    let dims = rows::common(pieces, rows).filter(|dims| dims.len() == 1)?;
+    let kernel = |draft| match draft {
+        Draft::Kernel(stage) => Some(stage),
+        Draft::Product { .. } => None,
+    };
+    drafts(pieces, &dims, rows, needed)?.into_iter().map(kernel).collect()
 }
 
 fn weight(piece: &Piece) -> usize {
@@ -294,11 +319,11 @@ fn related(a: &KernelStage, b: &KernelStage) -> bool {
 }
 
 /// Stores nobody reads any more go away.
-fn trimmed(drafts: Vec<Draft>, setting: &Setting<'_>) -> Vec<Draft> {
+fn trimmed(drafts: Vec<Draft>, needed: &BTreeSet<BufferId>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::with_capacity(drafts.len());
     let mut read: BTreeSet<BufferId> = BTreeSet::new();
     for draft in drafts.into_iter().rev() {
-        let unwanted = |b: BufferId| !setting.needed.contains(&b) && !read.contains(&b);
+        let unwanted = |b: BufferId| !needed.contains(&b) && !read.contains(&b);
         let kept = match draft {
             Draft::Kernel(k) => merge::without(&k, unwanted).map(Draft::Kernel),
             product @ Draft::Product { .. } => Some(product),

@@ -6,8 +6,12 @@
 
 mod build;
 mod group;
+#[cfg(feature = "torch")]
+mod launch;
 mod merge;
 mod rows;
 
 pub(super) use build::{Setting, tile};
 pub(super) use group::{Group, cuts, group, is_whole};
+#[cfg(feature = "torch")]
+pub(crate) use launch::{Joint, Launch, Part, Slot, Way, launches};

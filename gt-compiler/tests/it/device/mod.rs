@@ -2,6 +2,7 @@
 
 mod faults;
 mod graphs;
+mod launches;
 mod overwriting;
 mod random;
 

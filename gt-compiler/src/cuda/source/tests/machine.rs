@@ -1,4 +1,4 @@
-//! Runs a schedule's pieces one by one on host memory: kernels by their texts, matrix products of floats by the interpreter.
+//! Runs a schedule's launches one by one on host memory: kernels by their texts, matrix products of floats by the interpreter.
 //!
 //! Guarantees: a write outside of a buffer is found; it says nothing about reads.
 
@@ -9,10 +9,10 @@ use gt_ir::{
 
 use crate::{
     cuda::source::{
-        Source, fold, kernel, product, routine,
+        Source, fold, joint, kernel, product, routine,
         tests::host::{Host, Names},
     },
-    native::{MatMul, Matrix, Piece, ScalarArg, Schedule, scalar, schedule},
+    native::{Launch, MatMul, Matrix, Piece, ScalarArg, Schedule, launches, scalar, schedule},
     options::Options,
     pipeline::optimize,
 };
@@ -20,19 +20,21 @@ use crate::{
 /// Bytes nobody should write.
 const CANARY: u128 = 0xa5a5_a5a5_a5a5_a5a5_a5a5_a5a5_a5a5_a5a5;
 
-/// A schedule and the texts of its pieces.
+/// A schedule, its launches and their texts.
 pub(crate) struct Planned {
     schedule: Schedule,
+    launches: Vec<Launch>,
     texts: Vec<Vec<Source>>,
 }
 
 impl Planned {
-    /// The pieces of a graph, as it is or made cheaper.
+    /// The launches of a graph, as it is or made cheaper.
     pub(crate) fn new(graph: &Graph, names: &mut Names) -> Planned {
         let graph = optimize(graph, &Options::default(), &crate::Machine::default()).unwrap().graph;
-        let schedule = schedule(&graph).unwrap();
-        let texts = schedule.pieces.iter().map(|piece| texts(piece, names)).collect();
-        Planned { schedule, texts }
+        let mut schedule = schedule(&graph).unwrap();
+        let launches = launches(&mut schedule);
+        let texts = launches.iter().map(|launch| texts(launch, names)).collect();
+        Planned { schedule, launches, texts }
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
@@ -50,13 +52,13 @@ impl Planned {
         for (buffer, input) in memory.iter_mut().zip(inputs) {
             buffer.bytes().copy_from_slice(input.bytes());
         }
-        for (piece, texts) in self.schedule.pieces.iter().zip(&self.texts) {
+        for (launch, texts) in self.launches.iter().zip(&self.texts) {
             let mut error = [0u64; 2];
             let scalars: Vec<u64> =
-                scalar_args(piece).iter().map(|s| scalar(*s, slots)).chain([0]).collect();
-            let mut args: Vec<u64> = buffers(piece).iter().map(|&b| memory[b].address()).collect();
+                scalar_args(launch).iter().map(|s| scalar(*s, slots)).chain([0]).collect();
+            let mut args: Vec<u64> = buffers(launch).iter().map(|&b| memory[b].address()).collect();
             args.extend([scalars.as_ptr() as u64, error.as_mut_ptr() as u64]);
-            if let Piece::MatMul(work) = piece
+            if let Launch::Piece(Piece::MatMul(work)) = launch
                 && work.dtype.is_float()
             {
                 multiply(work, &mut memory);
@@ -77,32 +79,37 @@ impl Planned {
     }
 }
 
-fn texts(piece: &Piece, names: &mut Names) -> Vec<Source> {
-    match piece {
-        Piece::Kernel(k) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
-        Piece::Fold(f) => vec![fold(&names.fresh(), f)],
-        Piece::Routine(r) => routine(&names.fresh(), r),
-        Piece::MatMul(work) if work.dtype.is_float() => Vec::new(),
-        Piece::MatMul(work) => vec![product(&names.fresh(), work)],
+fn texts(launch: &Launch, names: &mut Names) -> Vec<Source> {
+    match launch {
+        Launch::Joint { work, .. } => vec![joint(&names.fresh(), work)],
+        Launch::Piece(Piece::Kernel(k)) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
+        Launch::Piece(Piece::Fold(f)) => vec![fold(&names.fresh(), f)],
+        Launch::Piece(Piece::Routine(r)) => routine(&names.fresh(), r),
+        Launch::Piece(Piece::MatMul(work)) if work.dtype.is_float() => Vec::new(),
+        Launch::Piece(Piece::MatMul(work)) => vec![product(&names.fresh(), work)],
     }
 }
 
-fn buffers(piece: &Piece) -> Vec<usize> {
-    match piece {
-        Piece::Kernel(k) => k.buffers.iter().map(|b| b.index()).collect(),
-        Piece::Fold(f) => vec![f.from.index(), f.out.index()],
-        Piece::Routine(r) => {
+fn buffers(launch: &Launch) -> Vec<usize> {
+    match launch {
+        Launch::Joint { buffers, .. } => buffers.iter().map(|b| b.index()).collect(),
+        Launch::Piece(Piece::Kernel(k)) => k.buffers.iter().map(|b| b.index()).collect(),
+        Launch::Piece(Piece::Fold(f)) => vec![f.from.index(), f.out.index()],
+        Launch::Piece(Piece::Routine(r)) => {
             r.inputs.iter().map(|(b, _)| b.index()).chain([r.out.index()]).collect()
         }
-        Piece::MatMul(w) => vec![w.lhs.buffer.index(), w.rhs.buffer.index(), w.out.index()],
+        Launch::Piece(Piece::MatMul(w)) => {
+            vec![w.lhs.buffer.index(), w.rhs.buffer.index(), w.out.index()]
+        }
     }
 }
 
-fn scalar_args(piece: &Piece) -> &[ScalarArg] {
-    match piece {
-        Piece::Kernel(k) => &k.scalars,
-        Piece::Routine(r) => &r.scalars,
-        Piece::Fold(_) | Piece::MatMul(_) => &[],
+fn scalar_args(launch: &Launch) -> &[ScalarArg] {
+    match launch {
+        Launch::Joint { scalars, .. } => scalars,
+        Launch::Piece(Piece::Kernel(k)) => &k.scalars,
+        Launch::Piece(Piece::Routine(r)) => &r.scalars,
+        Launch::Piece(Piece::Fold(_) | Piece::MatMul(_)) => &[],
     }
 }
 

@@ -42,6 +42,33 @@ pub(super) const SAMPLES: &[(&str, &str)] = &[
          %5 = sum[1] %4 : f32[4096]
          output %5",
     ),
+    ("softmax", "%0 = input : bf16[4000,1000]\n%1 = softmax[1] %0 : bf16[4000,1000]\noutput %1"),
+    (
+        "layer_norm",
+        "%0 = input : f32[8192,768]
+         %1 = input : f32[768]
+         %2 = input : f32[768]
+         %3 = layer_norm[1] %0, %1, %2, 1e-5 : f32[8192,768]
+         output %3",
+    ),
+    (
+        "updates",
+        "%0 = input : f32[768]
+         %1 = input : f32[768]
+         %2 = input : f32[768]
+         %3 = input : f32[768]
+         %4 = input : f32[50257,768]
+         %5 = input : f32[50257,768]
+         %6 = mul %1, 0.01 : f32[768]
+         %7 = sub %0, %6 : f32[768]
+         %8 = mul %3, 0.01 : f32[768]
+         %9 = sub %2, %8 : f32[768]
+         %10 = mul %5, 0.01 : f32[50257,768]
+         %11 = sub %4, %10 : f32[50257,768]
+         output %7
+         output %9
+         output %11",
+    ),
     ("column_sum", "%0 = input : f32[512,768]\n%1 = sum[0] %0 : f32[768]\noutput %1"),
     ("long_sum", "%0 = input : f32[1000003]\n%1 = sum[0] %0 : f32[]\noutput %1"),
     (
