@@ -267,9 +267,13 @@ fn vectorized(spec: &KernelSpec, order: &[Walk]) -> Option<usize> {
     if folds && spec.fold_order == FoldOrder::Columns || !fits {
         return Some(parallel);
     }
-    // A result walks the last parallel loop, never a reduce loop: at equal counts the loads decide for the reduce loop.
+    // A result walks the last parallel loop, never a reduce loop: at equal counts the loads decide for the reduce loop, unless that
+    // takes more of them from far apart.
+    let across = innermost(parallel);
+    let scattered = |l: usize| spec.loads().filter(|(_, a)| !matches!(a.strides[l], 0 | 1)).count();
     let wins = contiguous(last) >= 1
-        && contiguous(last) + 1 >= contiguous(innermost(parallel))
+        && contiguous(last) + 1 >= contiguous(across)
+        && scattered(last) <= scattered(across)
         && spec.loops[last].extent >= 8;
     Some(if wins { n_walks - 1 } else { parallel })
 }

@@ -308,7 +308,7 @@ impl Scheduler<'_> {
     }
 
     /// A product with a vector: memory is what it costs, which a kernel that takes its operands as they are uses best. Multiplication
-    /// routines choose their order of adding by strides here, a fold does not.
+    /// routines choose their order of adding by strides here, a fold does not; in the order of rows it is fast along either axis of a matrix.
     fn vector_kernel(
         &mut self,
         a: NodeId,
@@ -321,9 +321,6 @@ impl Scheduler<'_> {
         let mut loops: SmallVec<[Loop; 8]> =
             ty.shape.sizes().iter().map(|&extent| Loop::parallel(extent)).collect();
         loops.push(Loop { extent: k, reduce: true, joined: false });
-        // Along a row of the left side where that is what there is, else down the columns of the right one.
-        let order =
-            if ty.shape.sizes()[rank - 1] == 1 { FoldOrder::Rows } else { FoldOrder::Columns };
         let mut strides: SmallVec<[i64; 8]> =
             ty.shape.strides().iter().take(rank).map(|&s| s as i64).collect();
         strides.push(0);
@@ -336,7 +333,7 @@ impl Scheduler<'_> {
         let x = fuse.pull_along(a, &row)?;
         let y = fuse.pull_along(b, &column)?;
         let value = fuse.product(x, y, ty.dtype);
-        fuse.finish(value, out, ty.dtype, access(0, strides), Some((Binary::Add, order)))
+        fuse.finish(value, out, ty.dtype, access(0, strides), Some((Binary::Add, FoldOrder::Rows)))
     }
 
     /// An operand of a product as strides over what is materialized.

@@ -1,6 +1,6 @@
 //! A matrix product has the same bits whatever the strides of its operands, the threads and what it is fused with.
 
-use gt_compiler::{Arg, Engine, Native, Options, Value};
+use gt_compiler::{Arg, Dump, Engine, Native, Options, Value};
 use gt_ir::{
     DType, Op, Shape, Tape, Type,
     testing::{Source, same_bits, tensor},
@@ -85,4 +85,28 @@ fn step_by_step(engine: &mut Native, inputs: &[Value]) -> Vec<Value> {
     let hidden = op("tanh", &[&sum]);
     let back = op("transpose[0,1]", &[&hidden]);
     vec![hidden, op("matmul", &[&back, &inputs[0]])]
+}
+
+/// A token of a language model: what follows a normalization of one row is a product with much to read.
+const ONE_ROW: &str = "gt tape 1
+%0 = input : f32[1,256]
+%1 = input : f32[1024,256]
+%2 = input : f32[256]
+%3 = layer_norm[1] %0, %2, %2, 1e-5
+%4 = transpose[0,1] %1
+%5 = matmul %3, %4
+free %3
+free %4
+output %5
+";
+
+#[test]
+fn threads_share_the_product_of_a_single_row() {
+    let compiler = native(2).compiler();
+    let tape = gt_ir::text::parse(ONE_ROW).unwrap().0;
+    let segment = gt_ir::graph::segment(&tape, |_| None).unwrap();
+    let compiled = compiler.compile(&segment.graph, &[], &Options::default()).unwrap();
+    let plan = compiled.program.dump(Dump::Plan).unwrap();
+    let (_, product) = plan.rsplit_once("tile of ").unwrap();
+    assert!(product.contains("rows out of 1024") && !product.contains(", 1 tasks"), "{plan}");
 }

@@ -15,6 +15,7 @@ use crate::{
     error::OpError,
     grad::Vjp,
     op::{Op, Operand, OperandType},
+    shape::Dim,
     shape::{Shape, Type},
     tape::ValueId,
 };
@@ -149,7 +150,15 @@ pub(crate) fn index_copy(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted 
     let hits = put(e, Op::IndexAdd(Axis(0)), line, index, ones)?;
     let hit = e.gt(hits, 0)?;
     let hit = along(e, hit, &ty.shape, at)?;
-    let placed = put(e, Op::IndexAdd(axis), ty, index, src)?;
+    // One slice is the same at every position, so that nothing but the line of positions is scattered.
+    let placed = match e.ty(index).shape.numel() {
+        1 => {
+            let one = |a| if a == at { Dim::new(1) } else { ty.shape.dim(a) };
+            let slice = e.reshape(src, Shape::collect((0..ty.shape.rank()).map(one))?)?;
+            e.expand(slice, ty.shape)?
+        }
+        _ => put(e, Op::IndexAdd(axis), ty, index, src)?,
+    };
     e.select(hit, placed, base)
 }
 

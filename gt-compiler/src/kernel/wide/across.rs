@@ -1,15 +1,32 @@
-//! Rows summed where vectors walk across them: each lane has all the accumulators of its row, in the frame.
+//! Rows summed where vectors walk across them: each lane of a block of vectors has all the accumulators of its row, in the frame.
 
 use gt_ir::DType;
 
 use super::{
     Unsupported,
-    emit::Emitter,
+    emit::{Emitter, Part},
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
     lanes::Value,
     sums::{identity, sum_dtype},
 };
-use crate::kernel::spec::{Binary, Store};
+use crate::kernel::{
+    nest::Nest,
+    spec::{Binary, Store},
+};
+
+/// Bytes of the accumulators of a block: half of the first cache, so that what is summed passes through the other half.
+const BLOCK: usize = 16 << 10;
+
+/// Vectors of a block, of as many as a row has: neighbors share lines and pages of what is walked down.
+pub(super) fn unroll(nest: &Nest, vectors: usize) -> usize {
+    let of = |store: &Store| {
+        let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+        nest.accumulators(dtype) * bytes(dtype) as usize
+    };
+    let folds = nest.spec.stores.iter().filter(|s| s.fold.is_some());
+    let fit = BLOCK / folds.map(of).sum::<usize>().max(1);
+    [4, 2].into_iter().find(|&u| u <= fit && u <= vectors).unwrap_or(1)
+}
 
 /// Bytes of one accumulator of sixteen lanes.
 fn bytes(dtype: DType) -> i32 {
@@ -23,14 +40,15 @@ impl Emitter<'_> {
         for store in &nest.spec.stores {
             let dtype = sum_dtype(nest.spec.node(store.value).dtype);
             let n = if store.fold.is_some() { nest.accumulators(dtype) as i32 } else { 0 };
-            let at = self.f.reserve(n * bytes(dtype));
+            let at = self.f.reserve(n * bytes(dtype) * self.unroll as i32);
             self.rows_at.push(at);
         }
     }
 
-    /// Accumulator `j` of a store, or the one the position along the row says.
-    fn slot(&self, i: usize, dtype: DType, j: usize, index: Option<Reg>) -> Mem {
-        let disp = self.rows_at[i] + j as i32 * bytes(dtype);
+    /// Accumulator `j` of vector `u` of a store, or the one the position along the row says.
+    fn slot(&self, i: usize, dtype: DType, (u, j): (usize, usize), index: Option<Reg>) -> Mem {
+        let at = u * self.nest.accumulators(dtype) + j;
+        let disp = self.rows_at[i] + at as i32 * bytes(dtype);
         Mem { base: Base::Frame, index: index.map(|r| (r, 1)), disp }
     }
 
@@ -60,7 +78,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    pub(super) fn start_rows(&mut self) -> Result<(), Unsupported> {
+    pub(super) fn start_rows(&mut self, part: Part) -> Result<(), Unsupported> {
         let nest = self.nest;
         for (i, store) in nest.spec.stores.iter().enumerate() {
             let Some(op) = store.fold else { continue };
@@ -68,8 +86,10 @@ impl Emitter<'_> {
             let first = identity(op, dtype);
             let first =
                 if dtype.size() == 8 { Value::Pair([first; 2]) } else { Value::Lanes(first) };
-            for j in 0..nest.accumulators(dtype) {
-                self.store_slot(self.slot(i, dtype, j, None), first)?;
+            for u in self.vectors(part) {
+                for j in 0..nest.accumulators(dtype) {
+                    self.store_slot(self.slot(i, dtype, (u, j), None), first)?;
+                }
             }
         }
         Ok(())
@@ -81,6 +101,7 @@ impl Emitter<'_> {
         i: usize,
         store: &Store,
         value: Value,
+        u: usize,
     ) -> Result<(), Unsupported> {
         let dtype = sum_dtype(self.nest.spec.node(store.value).dtype);
         let value = self.summand(value);
@@ -89,31 +110,32 @@ impl Emitter<'_> {
             let position = self.general(Op::And(mask), &[row], None);
             self.general(Op::Multiply(bytes(dtype)), &[position], None)
         });
-        let slot = self.slot(i, dtype, 0, index);
+        let slot = self.slot(i, dtype, (u, 0), index);
         let before = self.load_slot(slot, dtype);
         let after = self.combine(op, dtype, before, value)?;
         self.store_slot(slot, after)
     }
 
-    /// Folds by halves, in place; gives the first.
+    /// Folds those of a vector by halves, in place; gives the first.
     pub(super) fn fold_rows(
         &mut self,
         op: Binary,
         i: usize,
         dtype: DType,
+        u: usize,
     ) -> Result<Value, Unsupported> {
         let dtype = sum_dtype(dtype);
         let mut half = self.nest.accumulators(dtype) / 2;
         while half > 0 {
             for j in 0..half {
-                let low = self.slot(i, dtype, j, None);
+                let low = self.slot(i, dtype, (u, j), None);
                 let a = self.load_slot(low, dtype);
-                let b = self.load_slot(self.slot(i, dtype, j + half, None), dtype);
+                let b = self.load_slot(self.slot(i, dtype, (u, j + half), None), dtype);
                 let sum = self.combine(op, dtype, a, b)?;
                 self.store_slot(low, sum)?;
             }
             half /= 2;
         }
-        Ok(self.load_slot(self.slot(i, dtype, 0, None), dtype))
+        Ok(self.load_slot(self.slot(i, dtype, (u, 0), None), dtype))
     }
 }

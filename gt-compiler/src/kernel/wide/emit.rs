@@ -8,7 +8,7 @@ use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Unsupported,
+    Unsupported, across,
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     lanes::Value,
     sums::Sum,
@@ -112,13 +112,16 @@ fn check(nest: &Nest) -> Result<(), Unsupported> {
 
 /// Vectors in a block.
 fn unroll(nest: &Nest) -> usize {
-    let Some(vector) = nest.vector.filter(|_| !nest.gathers_rows()) else { return 1 };
+    let Some(vector) = nest.vector else { return 1 };
     let vectors = nest.extent(vector).div_ceil(LANES);
     if nest.folds() && nest.is_reduce(vector) {
         return nest.accumulators(DType::F32).div_ceil(LANES);
     }
     if nest.spec.accesses().any(|a| !matches!(nest.stride(a, vector), 0 | 1)) {
         return 1; // more lanes far apart would not fit the first cache
+    }
+    if nest.gathers_rows() {
+        return across::unroll(nest, vectors);
     }
     let weight: usize = nest.spec.nodes.iter().map(|n| weight(&n.expr)).sum();
     let has_pairs = nest.spec.nodes.iter().any(|n| n.dtype.size() == 8);

@@ -46,7 +46,7 @@ impl Emitter<'_> {
         part: Part,
     ) -> Result<(), Unsupported> {
         if self.nest.gathers_rows() {
-            return self.accumulate_row(op, i, store, value);
+            return self.accumulate_row(op, i, store, value, u);
         }
         let dtype = self.nest.spec.node(store.value).dtype;
         let value = self.summand(value);
@@ -87,7 +87,7 @@ impl Emitter<'_> {
 
     pub(super) fn start_sums(&mut self, part: Part) -> Result<(), Unsupported> {
         if self.nest.gathers_rows() {
-            return self.start_rows();
+            return self.start_rows(part);
         }
         let nest = self.nest;
         self.sums.clear();
@@ -122,7 +122,10 @@ impl Emitter<'_> {
             let dtype = nest.spec.node(store.value).dtype;
             let to = nest.spec.buffers[usize::from(store.buffer)];
             let mut sums: SmallVec<[Value; 4]> = match self.nest.gathers_rows() {
-                true => smallvec![self.fold_rows(op, i, dtype)?],
+                true => {
+                    let rows = self.vectors(part).map(|u| self.fold_rows(op, i, dtype, u));
+                    rows.collect::<Result<_, _>>()?
+                }
                 false => self.sums[i].iter().map(|&r| held_sum(r, dtype)).collect(),
             };
             if self.reduces_vectors() {

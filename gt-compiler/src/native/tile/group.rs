@@ -180,17 +180,19 @@ impl<'p> Grouping<'p> {
         }
         let members: SmallVec<[&Piece; 8]> =
             group.pieces.iter().chain([&p]).map(|&i| &self.pieces[i]).collect();
-        let mut cuts = group.rows.clone();
-        cuts.extend(rows::boundaries(&rows::extents(&self.pieces[p])?));
-        cuts.sort_unstable();
-        cuts.dedup();
-        cuts.retain(|&mut r| members.iter().all(|m| reads_rows(&members, m, r)));
-        let cuts = usable(&members, &cuts);
-        let most = *cuts.last()?;
+        let mut all = group.rows.clone();
+        all.extend(rows::boundaries(&rows::extents(&self.pieces[p])?));
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|&mut r| members.iter().all(|m| reads_rows(&members, m, r)));
+        let shared = usable(&members, &all);
+        let most = *shared.last()?;
         let before = group.rows.last().copied().unwrap_or(1);
         let work = members.iter().map(|m| iterations(m)).max().unwrap_or(0);
-        let enough = most >= MIN_ROWS.min(before) || work <= SMALL;
-        (enough && keeps_products(&members, most)).then_some(cuts)
+        // A single row is one thread's.
+        let alone = most == 1 && cuts(&self.pieces[p]).last().is_some_and(|&own| own > 1);
+        let enough = most >= MIN_ROWS.min(before) && !alone || work <= SMALL;
+        (enough && keeps_products(&members, most)).then_some(shared)
     }
 }
 
