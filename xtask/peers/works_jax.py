@@ -32,17 +32,25 @@ def cross_entropy(logits, y):
     return -picked.mean()
 
 
-def stepping(update, state, *batch):
-    """A step that trains and reads the loss. `update` gives the next state and the loss."""
+def stepping(update, state, *batch, read=float):
+    """A step that reads what it comes to, of training the loss. `update` gives the next state and that."""
     update = jax.jit(update, donate_argnums=0)
     state = jax.block_until_ready(state)
 
     def step():
         nonlocal state
-        state, loss = update(state, *batch)
-        return float(loss)
+        state, result = update(state, *batch)
+        return read(result)
 
     return step
+
+
+def sgd(loss):
+    def update(params, x, y):
+        value, grads = jax.value_and_grad(loss)(params, x, y)
+        return jax.tree.map(lambda p, g: p - 0.01 * g, params, grads), value
+
+    return update
 
 
 def mlp(sizes, batch):
@@ -51,15 +59,11 @@ def mlp(sizes, batch):
             x = jax.nn.relu(apply(layer, x))
         return cross_entropy(apply(params[-1], x), y)
 
-    def sgd(params, x, y):
-        value, grads = jax.value_and_grad(loss)(params, x, y)
-        return jax.tree.map(lambda p, g: p - 0.01 * g, params, grads), value
-
     def prepare():
         params = [linear(n, i, o) for n, (i, o) in enumerate(zip(sizes, sizes[1:]))]
         x = jax.random.uniform(key(100), (batch, sizes[0]), jnp.float32, -1, 1)
         y = jax.random.randint(key(101), (batch,), 0, sizes[-1])
-        return stepping(sgd, params, *jax.block_until_ready((x, y)))
+        return stepping(sgd(loss), params, *jax.block_until_ready((x, y)))
 
     return prepare
 
@@ -105,7 +109,7 @@ def adamw(state, *batch):
     return (jax.tree.map(updated, params, means, squares), means, squares, n), value
 
 
-def gpt():
+def gpt_params():
     unit = lambda: {"weight": jnp.ones(WIDTH), "bias": jnp.zeros(WIDTH)}
     square = lambda n: linear(n, WIDTH, WIDTH)
     blocks = [
@@ -117,15 +121,76 @@ def gpt():
         }
         for n in range(LAYERS)
     ]  # fmt: skip
-    params = {
+    return {
         "words": jax.random.normal(key(70), (WORDS, WIDTH)),
         "positions": jax.random.normal(key(71), (TOKENS, WIDTH)),
         "blocks": blocks, "norm": unit(), "head": linear(72, WIDTH, WORDS),
     }  # fmt: skip
+
+
+def gpt():
+    params = gpt_params()
     zeros = lambda: jax.tree.map(jnp.zeros_like, params)
     said = jax.random.randint(key(73), (BATCH * TOKENS + 1,), 0, WORDS)
     x, y = said[:-1].reshape(BATCH, TOKENS), said[1:].reshape(BATCH, TOKENS)
     return stepping(adamw, (params, zeros(), zeros(), jnp.float32(0)), *jax.block_until_ready((x, y)))
+
+
+def following(state, params):
+    """The next word, with keys and values of all positions written where the position says."""
+    word, position, kept = state
+    seen = jnp.arange(TOKENS) <= position
+    x = params["words"][word] + params["positions"][position]
+    after = []
+    for block, (keys, values) in zip(params["blocks"], kept):
+        normed = layer_norm(block["norm1"], x)
+        q, k, v = (apply(block[part], normed).reshape(HEADS, -1) for part in ("query", "key", "value"))
+        keys, values = keys.at[position].set(k), values.at[position].set(v)
+        mixed = jax.nn.dot_product_attention(q[None, None], keys[None], values[None], mask=seen[None, None, None])
+        x = x + apply(block["out"], mixed.reshape(WIDTH))
+        wide = jax.nn.gelu(apply(block["up"], layer_norm(block["norm2"], x)), approximate=False)
+        x = x + apply(block["down"], wide)
+        after.append((keys, values))
+    word = apply(params["head"], layer_norm(params["norm"], x)).argmax()
+    return (word, (position + 1) % TOKENS, after), word
+
+
+def decode():
+    zeros = lambda: jnp.zeros((TOKENS, HEADS, WIDTH // HEADS))
+    kept = [(zeros(), zeros()) for _ in range(LAYERS)]
+    state = (jnp.int32(0), jnp.int32(0), kept)
+    return stepping(following, state, jax.block_until_ready(gpt_params()), read=int)
+
+
+def conv(layer, x, padding):
+    dims = ("NCHW", "OIHW", "NCHW")
+    y = jax.lax.conv_general_dilated(x, layer["weight"], (1, 1), padding, dimension_numbers=dims)
+    return y + layer["bias"][:, None, None]
+
+
+def max_pool(x):
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+
+def cnn():
+    def kernel(n, outputs, inputs):
+        bound = (25 * inputs) ** -0.5
+        weight = jax.random.uniform(key(n), (outputs, inputs, 5, 5), jnp.float32, -bound, bound)
+        return {"weight": weight, "bias": jnp.zeros(outputs)}
+
+    def loss(params, x, y):
+        x = max_pool(jax.nn.relu(conv(params["conv1"], x, "SAME")))
+        x = max_pool(jax.nn.relu(conv(params["conv2"], x, "VALID")))
+        x = jax.nn.relu(apply(params["fc1"], x.reshape(len(x), -1)))
+        return cross_entropy(apply(params["fc3"], jax.nn.relu(apply(params["fc2"], x))), y)
+
+    params = {
+        "conv1": kernel(80, 6, 1), "conv2": kernel(81, 16, 6),
+        "fc1": linear(82, 400, 120), "fc2": linear(83, 120, 84), "fc3": linear(84, 84, 10),
+    }  # fmt: skip
+    x = jax.random.uniform(key(85), (64, 1, 28, 28), jnp.float32, -1, 1)
+    y = jax.random.randint(key(86), (64,), 0, 10)
+    return stepping(sgd(loss), params, *jax.block_until_ready((x, y)))
 
 
 def chain(n):
@@ -168,6 +233,8 @@ WORKS = {
     "mlp_seed": mlp([784, 256, 10], 64),
     "mlp_wide": mlp([784, 1024, 1024, 10], 256),
     "gpt": gpt,
+    "cnn": cnn,
+    "decode": decode,
     "chain_1m": chain(1 << 20),
     "chain_16m": chain(1 << 24),
     "norm": norm,

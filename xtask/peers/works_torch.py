@@ -116,6 +116,58 @@ def gpt():
     return trained(net, torch.optim.AdamW(net.parameters(), lr=1e-3), x, y)
 
 
+def decode():
+    """A static cache that is written in place, as PyTorch's own fast generation does (gpt-fast)."""
+    net = Gpt()
+    shape = (1, HEADS, TOKENS, WIDTH // HEADS)
+    kept = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(LAYERS)]
+    places = torch.arange(TOKENS)
+
+    def attention(block, x, position, seen, keys, values):
+        q, k, v = (part(x).view(1, HEADS, 1, -1) for part in (block.query, block.key, block.value))
+        keys.index_copy_(2, position, k)
+        values.index_copy_(2, position, v)
+        return block.out(F.scaled_dot_product_attention(q, keys, values, attn_mask=seen).view(1, WIDTH))
+
+    def following(word, position):
+        seen = (places <= position).view(1, TOKENS)
+        x = net.words(word) + net.positions(position)
+        for block, (keys, values) in zip(net.blocks, kept):
+            x = x + attention(block, block.norm1(x), position, seen, keys, values)
+            x = x + block.down(F.gelu(block.up(block.norm2(x))))
+        return net.head(net.norm(x)).argmax(-1), (position + 1) % TOKENS
+
+    following = compiled(following)
+    word, position = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+
+    @torch.inference_mode()
+    def step():
+        nonlocal word, position
+        word, position = following(word.clone(), position.clone())
+        return word.item()
+
+    return step
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        x = F.relu(self.fc1(x.flatten(1)))
+        return self.fc3(F.relu(self.fc2(x)))
+
+
+def cnn():
+    net = LeNet()
+    x, y = torch.rand(64, 1, 28, 28) * 2 - 1, torch.randint(0, 10, (64,))
+    return trained(net, torch.optim.SGD(net.parameters(), lr=0.01), x, y)
+
+
 def chain(n):
     def prepare():
         x = torch.rand(n) * 2 - 1
@@ -156,6 +208,8 @@ WORKS = {
     "mlp_seed": mlp([784, 256, 10], 64),
     "mlp_wide": mlp([784, 1024, 1024, 10], 256),
     "gpt": gpt,
+    "cnn": cnn,
+    "decode": decode,
     "chain_1m": chain(1 << 20),
     "chain_16m": chain(1 << 24),
     "norm": norm,

@@ -7,10 +7,10 @@ use super::works::{Step, integers};
 use gt_lang::prelude::*;
 
 const BATCH: usize = 8;
-const TOKENS: usize = 128;
-const WIDTH: usize = 256;
-const HEADS: usize = 8;
-const HEAD: usize = WIDTH / HEADS;
+pub(super) const TOKENS: usize = 128;
+pub(super) const WIDTH: usize = 256;
+pub(super) const HEADS: usize = 8;
+pub(super) const HEAD: usize = WIDTH / HEADS;
 const LAYERS: usize = 4;
 const WORDS: i64 = 256;
 
@@ -22,15 +22,15 @@ type Mask = T![{ TOKENS }, { TOKENS }; Bool];
 type Square = Linear<N<WIDTH>, N<WIDTH>>;
 
 #[derive(Module)]
-struct Block {
-    norm1: LayerNorm<N<WIDTH>>,
-    query: Square,
-    key: Square,
-    value: Square,
-    out: Square,
-    norm2: LayerNorm<N<WIDTH>>,
-    up: Linear<N<WIDTH>, N<{ 4 * WIDTH }>>,
-    down: Linear<N<{ 4 * WIDTH }>, N<WIDTH>>,
+pub(super) struct Block {
+    pub(super) norm1: LayerNorm<N<WIDTH>>,
+    pub(super) query: Square,
+    pub(super) key: Square,
+    pub(super) value: Square,
+    pub(super) out: Square,
+    pub(super) norm2: LayerNorm<N<WIDTH>>,
+    pub(super) up: Linear<N<WIDTH>, N<{ 4 * WIDTH }>>,
+    pub(super) down: Linear<N<{ 4 * WIDTH }>, N<WIDTH>>,
 }
 
 impl Block {
@@ -56,13 +56,13 @@ fn heads(x: &Hidden) -> Heads {
 }
 
 #[derive(Module)]
-struct Gpt {
-    words: Embedding<N<{ WORDS as usize }>, N<WIDTH>>,
-    positions: Embedding<N<TOKENS>, N<WIDTH>>,
+pub(super) struct Gpt {
+    pub(super) words: Embedding<N<{ WORDS as usize }>, N<WIDTH>>,
+    pub(super) positions: Embedding<N<TOKENS>, N<WIDTH>>,
     #[module(init = repeat(LAYERS))]
-    blocks: Vec<Block>,
-    norm: LayerNorm<N<WIDTH>>,
-    head: Linear<N<WIDTH>, N<{ WORDS as usize }>>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) norm: LayerNorm<N<WIDTH>>,
+    pub(super) head: Linear<N<WIDTH>, N<{ WORDS as usize }>>,
 }
 
 impl Gpt {

@@ -3,6 +3,8 @@
 //! Each work runs in a process of its own, started by this one: its first call finds nothing compiled by the work before, and its memory
 //! is its own. A process measures itself and prints its row as an object; the one that started it prints the table.
 
+mod cnn;
+mod decode;
 mod gpt;
 mod measure;
 mod plan;

@@ -3,7 +3,7 @@
 //! Each prepares its inputs and parameters in the current session and gives a step: a closure that records one step and reads its
 //! result. What is random comes from a generator of its own, so that every run computes on the same numbers. Nothing here reads a clock.
 
-use super::gpt;
+use super::{cnn, decode, gpt};
 use anyhow::Result;
 use gt_lang::prelude::*;
 
@@ -23,6 +23,8 @@ pub(crate) const WORKS: &[Work] = &[
     Work { name: "mlp_seed",     about: "784-256-10, batch 64: likewise", prepare: mlp::<784, 256, 64> },
     Work { name: "mlp_wide",     about: "784-1024-1024-10, batch 256: likewise", prepare: wide },
     Work { name: "gpt",          about: "4 layers, width 256, 8 heads, 128 tokens, batch 8, 256 words: one AdamW step, its loss read", prepare: gpt::step },
+    Work { name: "cnn",          about: "LeNet-5 over 28x28 pixels, batch 64: one SGD step, its loss read", prepare: cnn::step },
+    Work { name: "decode",       about: "the model of `gpt` says a word, batch 1, keys and values of 128 positions kept", prepare: decode::step },
     Work { name: "chain_1m",     about: "sum(tanh(1.5x + 0.25) * sigmoid(x) + x) over 2^20 floats, read", prepare: chain::<20> },
     Work { name: "chain_16m",    about: "the same over 2^24 floats", prepare: chain::<24> },
     Work { name: "norm",         about: "softmax(gelu_tanh(layer_norm(x))), x of 4096x1024", prepare: norm },
@@ -63,17 +65,26 @@ fn wide() -> Step {
     })
 }
 
-/// A step of training a classifier of ten classes.
+/// A step of training a network on vectors.
 fn trained<const I: usize>(
     parameters: Vec<DynTensor>,
     batch: usize,
     forward: impl Fn(&Tensor<(Batch, N<I>)>) -> T![Batch, 10] + 'static,
 ) -> Step {
     let x: Tensor<(Batch, N<I>)> = Tensor::from_vec(floats(batch * I));
-    let classes: T![Batch; Int] = Tensor::from_vec(integers(batch, 10));
+    classifying(parameters, batch, move || forward(&x))
+}
+
+/// A step of training a classifier of ten classes.
+pub(super) fn classifying<B: Dim>(
+    parameters: Vec<DynTensor>,
+    batch: usize,
+    forward: impl Fn() -> T![B, 10] + 'static,
+) -> Step {
+    let classes: T![B; Int] = Tensor::from_vec(integers(batch, 10));
     let mut optimizer = Sgd::new(parameters, SgdConfig { lr: 0.01, ..Default::default() });
     Box::new(move || {
-        let loss = forward(&x).cross_entropy(&classes);
+        let loss = forward().cross_entropy(&classes);
         optimizer.zero_grad();
         loss.backward()?;
         optimizer.step()?;
