@@ -8,6 +8,7 @@ mod cluster;
 mod equivalence;
 mod examples;
 mod gpt;
+mod gpt2;
 mod process;
 mod replay;
 mod resume;

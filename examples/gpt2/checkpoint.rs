@@ -1,0 +1,143 @@
+//! A checkpoint as Hugging Face lays one out: `config.json` beside `model.safetensors`, or beside its parts and their index.
+//!
+//! Tensors are mapped, not read: what is never used is never loaded. Contents in 16 bits become `f32`.
+
+use anyhow::{Context as _, Result, ensure};
+use gt::io::safetensors;
+use gt::ir::HostTensor;
+use gt::prelude::*;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The sizes of a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    pub vocabulary: usize,
+    pub context: usize,
+    pub width: usize,
+    pub wide: usize,
+    pub heads: usize,
+    pub layers: usize,
+    pub eps: f64,
+}
+
+impl Config {
+    fn load(file: &Path) -> Result<Config> {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        let json: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no JSON", file.display()))?;
+        Config::parse(&json).with_context(|| format!("{} describes no GPT-2", file.display()))
+    }
+
+    fn parse(json: &Value) -> Result<Config> {
+        let size = |name: &str| {
+            let found = json.get(name).and_then(Value::as_u64).filter(|&size| size > 0);
+            found.map(|size| size as usize).with_context(|| format!("no size `{name}`"))
+        };
+        let activation = json.get("activation_function").and_then(Value::as_str);
+        let activation = activation.unwrap_or("gelu_new");
+        ensure!(activation == "gelu_new", "the activation is `{activation}`, not `gelu_new`");
+        let (width, heads) = (size("n_embd")?, size("n_head")?);
+        ensure!(width.is_multiple_of(heads), "{heads} heads do not share a width of {width}");
+        Ok(Config {
+            vocabulary: size("vocab_size")?,
+            context: size("n_positions")?,
+            wide: size("n_inner").unwrap_or(4 * width),
+            layers: size("n_layer")?,
+            eps: json.get("layer_norm_epsilon").and_then(Value::as_f64).unwrap_or(1e-5),
+            width,
+            heads,
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "model_type": "gpt2", "vocab_size": self.vocabulary, "n_positions": self.context,
+            "n_embd": self.width, "n_inner": self.wide, "n_head": self.heads, "n_layer": self.layers,
+            "layer_norm_epsilon": self.eps, "activation_function": "gelu_new",
+        })
+    }
+}
+
+/// A configuration and the tensors by their names.
+pub struct Checkpoint {
+    pub config: Config,
+    state: StateDict,
+}
+
+impl Checkpoint {
+    pub fn load(folder: &Path) -> Result<Checkpoint> {
+        let config = Config::load(&folder.join("config.json"))?;
+        let index = folder.join("model.safetensors.index.json");
+        let state = match index.exists() {
+            true => safetensors::map_sharded(index)?,
+            false => safetensors::map(folder.join("model.safetensors"))?,
+        };
+        Ok(Checkpoint { config, state })
+    }
+
+    /// A tensor of whole models has a prefix, one of the model without its head has none.
+    fn find(&self, name: &str) -> Option<&HostTensor> {
+        self.state.get(name).or_else(|| self.state.get(&format!("transformer.{name}")))
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The tensor of this name, which has these sizes.
+    pub fn tensor(&self, name: &str, sizes: &[usize]) -> Result<DynTensor> {
+        let found = self.find(name);
+        let found = found.with_context(|| format!("the checkpoint has no tensor `{name}`"))?;
+        let shape = found.ty().shape;
+        ensure!(
+            shape.sizes() == sizes,
+            "`{name}` is of sizes {:?}, where config.json asks for {sizes:?}",
+            shape.sizes()
+        );
+        Ok(DynTensor::from_host(found.clone()).to_dtype(DType::F32))
+    }
+}
+
+/// Writes a small model with random weights, which no one has taught anything, in the same layout.
+pub fn write_random(folder: &Path) -> Result<()> {
+    let config = Config {
+        vocabulary: 256,
+        context: 64,
+        width: 48,
+        wide: 192,
+        heads: 4,
+        layers: 3,
+        eps: 1e-5,
+    };
+    let mut state = StateDict::new();
+    let mut add = |name: String, sizes: &[usize], gain: f64| -> Result<()> {
+        let values = DynTensor::randn(sizes, DType::F32) * 0.2 + gain;
+        state.insert(name, values.to_host()?);
+        Ok(())
+    };
+    let Config { vocabulary, context, width, wide, layers, .. } = config;
+    add("wte.weight".into(), &[vocabulary, width], 0.0)?;
+    add("wpe.weight".into(), &[context, width], 0.0)?;
+    for at in 0..layers {
+        for (part, sizes) in [
+            ("attn.c_attn", [width, 3 * width]),
+            ("attn.c_proj", [width, width]),
+            ("mlp.c_fc", [width, wide]),
+            ("mlp.c_proj", [wide, width]),
+        ] {
+            add(format!("h.{at}.{part}.weight"), &sizes, 0.0)?;
+            add(format!("h.{at}.{part}.bias"), &sizes[1..], 0.0)?;
+        }
+        for norm in ["ln_1", "ln_2"] {
+            add(format!("h.{at}.{norm}.weight"), &[width], 1.0)?;
+            add(format!("h.{at}.{norm}.bias"), &[width], 0.0)?;
+        }
+    }
+    add("ln_f.weight".into(), &[width], 1.0)?;
+    add("ln_f.bias".into(), &[width], 0.0)?;
+    safetensors::save(folder.join("model.safetensors"), &state)?;
+    std::fs::write(folder.join("config.json"), config.json().to_string())?;
+    Ok(())
+}
