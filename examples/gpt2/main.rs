@@ -58,6 +58,10 @@ fn main() {
         None => compare(&args),
     };
     let Err(error) = done else { return };
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
+        return; // Whoever reads the output has read enough.
+    }
     eprintln!("error: {error:#}");
     std::process::exit(1);
 }

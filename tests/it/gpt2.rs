@@ -83,7 +83,7 @@ fn the_likeliest_tokens_are_those_of_the_original() {
 #[test]
 fn a_token_is_one_plan_wherever_it_stands() {
     let folder = fixture();
-    let words = ["--model", &folder, "--prompt", "A", "--tokens", "250"];
+    let words = ["--model", &folder, "--prompt", "A", "--tokens", "250", "--numbers"];
     let run = Process::start_with(GPT2, &words, &[("GT_VERBOSE", "1")]).finish();
     let plans: Vec<&str> = run.stderr.lines().filter(|line| line.contains(" -> plan ")).collect();
     let misses = run.stderr.lines().filter(|line| line.contains("a segment is new")).count();
