@@ -8,9 +8,8 @@ pub use crate::data::{DataLoader, Dataset, Last, LoaderConfig, Shuffle, TensorDa
 pub use crate::error::{Error, Result};
 pub use crate::logger::RunLogger;
 pub use crate::nn::{
-    AttentionMask, BatchNorm2d, Buffer, Conv2d, Dropout, Embedding, Forward, Gelu, GroupNorm, Init,
-    LayerNorm, Linear, Mode, Module, MultiheadAttention, NormOrder, Relu, RmsNorm, Sigmoid, Tanh,
-    TransformerEncoderLayer, repeat,
+    AttentionMask, Buffer, Dropout, Embedding, Forward, Gelu, Init, LayerNorm, Linear, Mode,
+    Module, MultiheadAttention, NormOrder, Relu, Sigmoid, Tanh, TransformerEncoderLayer, repeat,
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{

@@ -2,8 +2,6 @@
 //!
 //! Guarantees: parameters are drawn from the session's generator in the order of the fields, so a seed fixes a model.
 
-use crate::typed::{Shape, Tensor};
-
 /// A part of a model with a default initialization: `Mlp::new()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no default initialization",
@@ -40,12 +38,4 @@ impl<T: ?Sized> Init for std::marker::PhantomData<T> {
 #[must_use]
 pub fn repeat<M: Init>(count: usize) -> Vec<M> {
     (0..count).map(|_| M::init()).collect()
-}
-
-/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.
-#[track_caller]
-pub(super) fn uniform<S: Shape>(sizes: &[usize], fan_in: usize) -> Tensor<S> {
-    let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
-    let unit: Tensor<S> = Tensor::rand_with(sizes);
-    Tensor::wrap((unit * (2.0 * bound) - bound).into_dyn().detach()).requires_grad()
 }

@@ -3,7 +3,7 @@
 //! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints fit.
 
 use super::forward::Forward;
-use super::init::{Init, uniform};
+use super::init::Init;
 use super::module::{Module, Visitor};
 use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
@@ -66,6 +66,14 @@ impl<I: Dim, O: Dim> Linear<I, O> {
 
 fn is_static<D: Dim>() -> bool {
     matches!(D::SPEC, crate::typed::DimSpec::Static(_))
+}
+
+/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.
+#[track_caller]
+fn uniform<S: Shape>(sizes: &[usize], fan_in: usize) -> Tensor<S> {
+    let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
+    let unit: Tensor<S> = Tensor::rand_with(sizes);
+    Tensor::wrap((unit * (2.0 * bound) - bound).into_dyn().detach()).requires_grad()
 }
 
 #[diagnostic::do_not_recommend]

@@ -6,22 +6,18 @@
 
 mod attention;
 mod buffer;
-mod conv;
 mod dropout;
 mod forward;
 mod init;
 mod layers;
 mod module;
-mod norm;
 mod state;
 
 pub use attention::{AttentionMask, MultiheadAttention, NormOrder, TransformerEncoderLayer};
 pub use buffer::Buffer;
-pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use forward::{Forward, Gelu, Relu, Sigmoid, Tanh};
 pub use init::{Init, repeat};
 pub use layers::{Embedding, LayerNorm, Linear};
 pub use module::{Event, Mode, Module, Visitor, walk};
-pub use norm::{BatchNorm2d, GroupNorm, RmsNorm};
 pub use state::{Unmatched, load_matching};

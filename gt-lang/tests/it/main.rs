@@ -4,7 +4,6 @@ extern crate gt_lang as gt;
 
 mod encoder;
 mod files;
-mod images;
 mod loader;
 mod models;
 mod pytorch;
