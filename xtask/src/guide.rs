@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::shell::{cargo, root, target_folder};
 
 /// The builder's package.
-const PACKAGE: &str = "xtask/guide/Cargo.toml";
+pub(crate) const PACKAGE: &str = "xtask/guide/Cargo.toml";
 
 /// Builds the book into `target/guide`; a link that leads nowhere is an error. The code of its chapters is tested by `cargo test`.
 pub(crate) fn guide() -> Result<()> {
@@ -17,9 +17,4 @@ pub(crate) fn guide() -> Result<()> {
     cargo(&["run"]).args(&tool).args(&["--"]).args(&folders).run()?;
     println!("{}", book.join("index.html").display());
     Ok(())
-}
-
-/// Whether the builder's source is formatted; it belongs to no workspace that `cargo fmt --all` knows.
-pub(crate) fn is_formatted() -> Result<()> {
-    cargo(&["fmt", "--manifest-path", PACKAGE, "--check"]).run()
 }

@@ -74,8 +74,7 @@ fn main() {
 fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Test => test(),
-        Chore::Fmt { check: false } => cargo(&["fmt", "--all"]).run(),
-        Chore::Fmt { check: true } => cargo(&["fmt", "--all", "--check"]).run(),
+        Chore::Fmt { check } => format(check),
         Chore::Tidy => tidy::tidy(&root()),
         Chore::Docs => documents(),
         Chore::Guide => guide::guide(),
@@ -91,9 +90,7 @@ fn run(chore: Chore) -> Result<()> {
 /// once, so that the world is compiled twice (without and with code) and no third time; only what knows libtorch is, with it.
 fn test() -> Result<()> {
     let steps: [(&str, &dyn Fn() -> Result<()>); 8] = [
-        ("format", &|| {
-            cargo(&["fmt", "--all", "--check"]).run().and_then(|()| guide::is_formatted())
-        }),
+        ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
             cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
@@ -149,6 +146,13 @@ fn with_libtorch() -> Result<()> {
         .args(&["--", "--skip", "mistakes_have_short_errors"])
         .env("INSTA_UPDATE", "no")
         .run()
+}
+
+/// All source files: those of the workspace, and of the guide's builder, which is a workspace of its own.
+fn format(check: bool) -> Result<()> {
+    let check: &[&str] = if check { &["--check"] } else { &[] };
+    cargo(&["fmt", "--all"]).args(check).run()?;
+    cargo(&["fmt", "--manifest-path", guide::PACKAGE]).args(check).run()
 }
 
 fn documents() -> Result<()> {

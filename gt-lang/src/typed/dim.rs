@@ -63,7 +63,8 @@ pub struct N<const V: usize>;
 #[derive(Clone, Copy, Debug)]
 pub struct Dyn;
 
-/// The size 1 that broadcasts, written `1` in [`T!`](crate::T).
+/// The size 1 that broadcasts, written `1` in [`T!`](crate::T). A layer with one output is a `Linear<N<16>, One>`: `N<1>` is another type,
+/// which does not broadcast.
 #[derive(Clone, Copy, Debug)]
 pub struct One;
 
