@@ -6,6 +6,7 @@
 
 mod module;
 mod seq;
+mod signal;
 
 use proc_macro::TokenStream;
 
@@ -13,7 +14,11 @@ use proc_macro::TokenStream;
 /// be built) and `Display` (the layers with their parameter counts).
 ///
 /// Fields may carry `#[module(skip)]` (not a part of the model: no parameters inside) and `#[module(init = expr)]` (how `new` builds it).
-#[proc_macro_derive(Module, attributes(module))]
+///
+/// With `#[signal("layer1")]` a field has a signal: its parameters are created in it, and a method of the field's name applies it there, so that
+/// `self.fc1(&x)` is `self.fc1.forward(&x)` inside `signal::scope("layer1")`. `#[signal]` takes the field's own name,
+/// `#[signal("layer1", backward = "grad1")]` names the signal of its gradients, and `#[signal]` on the struct is one on every field.
+#[proc_macro_derive(Module, attributes(module, signal))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     module::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()

@@ -1,17 +1,20 @@
-//! The expansion of `#[derive(Module)]`: three impls made of one pass over the fields.
+//! The expansion of `#[derive(Module)]`: the impls of three traits made of one pass over the fields, and methods for those with signals.
 
+use crate::signal::{self, Signal};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{
-    Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, Ident, Result, Type,
+    Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, Ident, Result, Type, Visibility,
     spanned::Spanned,
 };
 
 /// One field of the struct, with what its attributes ask for.
 struct Field<'a> {
+    vis: &'a Visibility,
     name: &'a Ident,
     ty: &'a Type,
     options: Options,
+    signal: Option<Signal>,
 }
 
 /// The contents of `#[module(..)]` on one field.
@@ -25,7 +28,12 @@ struct Options {
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     no_struct_options(&input.attrs)?;
     let fields = parse_fields(input)?;
-    let impls = [module_impl(input, &fields), init_impl(input, &fields), display_impl(input)];
+    let impls = [
+        module_impl(input, &fields),
+        init_impl(input, &fields),
+        display_impl(input),
+        signal_impl(input, &fields),
+    ];
     Ok(impls.into_iter().collect())
 }
 
@@ -64,17 +72,28 @@ fn parse_fields(input: &DeriveInput) -> Result<Vec<Field<'_>>> {
             ));
         }
     };
+    let all = signal::for_all(&input.attrs)?;
     let (mut fields, mut errors) = (Vec::new(), None::<Error>);
     for field in &named.named {
-        match (&field.ident, parse_options(&field.attrs)) {
-            (Some(name), Ok(options)) => fields.push(Field { name, ty: &field.ty, options }),
-            (_, Err(error)) => combine(&mut errors, error),
-            (None, Ok(_)) => {
-                combine(&mut errors, Error::new(field.span(), "a model's fields need names"))
-            }
+        match parse_field(field, all) {
+            Ok(field) => fields.push(field),
+            Err(error) => combine(&mut errors, error),
         }
     }
     errors.map_or(Ok(fields), Err)
+}
+
+fn parse_field(field: &syn::Field, all_signaled: bool) -> Result<Field<'_>> {
+    let Some(name) = &field.ident else {
+        return Err(Error::new(field.span(), "a model's fields need names"));
+    };
+    let options = parse_options(&field.attrs)?;
+    let signal = signal::of_field(&field.attrs, &bare(name), all_signaled && !options.skip)?;
+    if options.skip && signal.is_some() {
+        let message = "a field that is no part of the model has no signal";
+        return Err(Error::new(name.span(), message));
+    }
+    Ok(Field { vis: &field.vis, name, ty: &field.ty, options, signal })
 }
 
 fn combine(errors: &mut Option<Error>, error: Error) {
@@ -149,10 +168,12 @@ fn init_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     }
     let values = fields.iter().map(|f| {
         let (field, ty) = (f.name, f.ty);
-        match &f.options.init {
-            Some(expr) => quote! { #field: #expr },
-            None => quote! { #field: <#ty as ::gt::nn::Init>::init() },
-        }
+        let value = match &f.options.init {
+            Some(expr) => quote! { #expr },
+            None => quote! { <#ty as ::gt::nn::Init>::init() },
+        };
+        let value = f.signal.as_ref().map_or(value.clone(), |signal| signal.around(&value));
+        quote! { #field: #value }
     });
     let (generics, args, bounds) = generics.split_for_impl();
     quote! {
@@ -172,6 +193,23 @@ fn display_impl(input: &DeriveInput) -> TokenStream {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(&::gt::nn::Module::summary(self))
             }
+        }
+    }
+}
+
+/// For each field with a signal, a method of its name that applies it there.
+fn signal_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
+    let methods =
+        fields.iter().filter_map(|f| Some(f.signal.as_ref()?.method(f.vis, f.name, f.ty)));
+    let methods: Vec<_> = methods.collect();
+    if methods.is_empty() {
+        return TokenStream::new();
+    }
+    let name = &input.ident;
+    let (generics, args, bounds) = input.generics.split_for_impl();
+    quote! {
+        impl #generics #name #args #bounds {
+            #(#methods)*
         }
     }
 }
@@ -213,6 +251,25 @@ mod tests {
     }
 
     #[test]
+    fn expansion_with_signals() {
+        insta::with_settings!({ snapshot_path => "../../../snapshots", prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!("derive_module_signals", check(
+                "pub struct Mlp<H: Dim> {
+                     #[signal(\"layer1\", backward = \"layer1_grad\")]
+                     fc1: Linear<N<784>, H>,
+                     #[signal]
+                     #[module(init = repeat(2))]
+                     pub layers: Stack<H>,
+                     fc2: Linear<H, N<10>>,
+                 }",
+            ));
+            insta::assert_snapshot!("derive_module_signal_each", check(
+                "#[signal] struct Mlp { fc1: Linear<N<2>, N<3>>, #[module(skip)] n: usize, #[signal(\"out\")] fc2: Linear<N<3>, N<2>> }",
+            ));
+        });
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let cases = [
             ("enum A { B }", "a model is a struct; `Module` cannot be derived for an enum\n"),
@@ -222,6 +279,23 @@ mod tests {
             (
                 "struct A { #[module(skipp)] b: B, #[module(init = 1, init = 2)] c: C }",
                 "unknown option: the options of a field are `skip` and `init = expr`\n`init` is given twice\n",
+            ),
+            (
+                "struct A { #[signal(layer1)] b: B, #[signal(1)] c: C, #[signal(\"\")] d: D, #[signal = \"x\"] e: E }",
+                "the name of a signal is a string: `#[signal(\"layer1\")]`\n\
+                 the name of a signal is a string: `#[signal(\"layer1\")]`\n\
+                 the name of a signal is empty\n\
+                 a signal is named in parentheses: `#[signal(\"layer1\")]`\n",
+            ),
+            (
+                "struct A { #[signal(\"x\", bakward = \"y\")] b: B, #[signal] #[signal] c: C, #[signal] #[module(skip)] d: D }",
+                "unknown option: a signal has a name and `backward = \"name\"`\n\
+                 a field has one signal\n\
+                 a field that is no part of the model has no signal\n",
+            ),
+            (
+                "#[signal(\"x\")] struct A { b: B }",
+                "on a struct `#[signal]` puts each field under the signal of its own name; other names belong on the fields\n",
             ),
         ];
         for (input, want) in cases {
