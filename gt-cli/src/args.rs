@@ -150,6 +150,9 @@ pub(crate) struct CompileArgs {
     /// How far results may be from those of the instructions one by one: exact, reassociate or approximate
     #[arg(long, value_name = "POLICY", env = gt_compiler::options::NUMERICS_VARIABLE)]
     pub(crate) numerics: Option<Numerics>,
+    /// Say what this configuration of signals (YAML) says of the tape's scopes
+    #[arg(long, value_name = "FILE.yaml")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -169,6 +172,7 @@ Examples:
   gt-cli compile step.gt --emit egraph               rules that fired, patterns found
   gt-cli compile step.gt --emit plan                 launches, their kernels and buffers
   gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
+  gt-cli compile step.gt --config signals.yaml       with what is said of each scope
   gt-cli compile step.gt -o step.gtp                 a compiled program: gt-cli run step.gtp
   gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     data::HostTensor,
     intern::Loc,
+    signal::Signals,
     tape::{Tape, ValueId},
 };
 
@@ -17,6 +18,10 @@ pub trait Backend: Send + Sync {
 
     /// Gives the contents of an input, before the segment that declares it is submitted.
     fn upload(&self, value: ValueId, data: HostTensor);
+
+    /// Says how the signals of all segments submitted from here on are to be taken, in place of what was said before. Changes no result, so
+    /// a system that places nothing need not listen.
+    fn configure(&self, _signals: Signals) {}
 
     /// Waits for a value whose segment, with its output entry, has been submitted.
     ///
@@ -203,6 +208,8 @@ pub struct Stats {
     pub workers: Vec<WorkerStats>,
     /// What the client sent.
     pub segments: SegmentStats,
+    /// What the dispatcher knows of the session's signals.
+    pub signals: Signals,
 }
 
 impl Stats {

@@ -23,6 +23,7 @@ pub mod philox;
 mod rules;
 pub mod scalar;
 pub mod shape;
+pub mod signal;
 pub mod tape;
 #[doc(hidden)]
 pub mod testing;

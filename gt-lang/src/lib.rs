@@ -8,6 +8,7 @@
 //! ```
 
 pub mod autograd;
+pub mod config;
 pub mod core;
 pub mod data;
 pub mod error;
@@ -28,6 +29,9 @@ pub mod typed;
 extern crate self as gt;
 
 pub use crate::core::{DynTensor, keepdim, range, step};
+pub use config::{
+    ShardConfig, SignalConfig, get_config, get_signal_config, load_config, register_config,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use gt_ir::{DType, HostTensor};
 pub use no_grad::{NoGrad, enable_grad, is_grad_enabled, no_grad};

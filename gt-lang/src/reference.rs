@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats, WorkerStats};
 use gt_ir::canonical::{Bindings, Canonicalizer, Key};
 use gt_ir::interp::{Arg, eval};
+use gt_ir::signal::Signals;
 use gt_ir::verify::{Fault, Verifier};
 use gt_ir::{Entry, HostTensor, Instr, Operand, Tape, ValueId};
 
@@ -33,6 +34,7 @@ struct State {
     /// The first entry that breaks a rule of tapes.
     fault: Option<Fault>,
     stats: WorkerStats,
+    signals: Signals,
     closed: bool,
 }
 
@@ -152,6 +154,10 @@ impl Backend for Reference {
         state.uploads.insert(value, data);
     }
 
+    fn configure(&self, signals: Signals) {
+        self.lock().signals = signals;
+    }
+
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
         let mut state = self.lock();
         if let Some(fault) = &state.fault {
@@ -166,7 +172,8 @@ impl Backend for Reference {
     fn stats(&self) -> Result<Stats, RunError> {
         let mut worker = self.lock().stats.clone();
         (worker.name, worker.engine) = ("w0".to_owned(), "interpreter".to_owned());
-        Ok(Stats { workers: vec![worker], ..Stats::default() })
+        let signals = self.lock().signals.clone();
+        Ok(Stats { workers: vec![worker], signals, ..Stats::default() })
     }
 
     fn close(&self) {

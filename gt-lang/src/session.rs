@@ -20,6 +20,7 @@ use gt_ir::backend::{Backend, RunError, Stats, Target};
 use gt_ir::tape::Operands;
 use gt_ir::{HostTensor, Loc, Op, Tape, ValueId};
 
+use crate::config;
 use crate::error::{Error, ErrorKind, Result};
 pub use process::{connect, disconnect, workers};
 pub(crate) use recorder::Place;
@@ -114,6 +115,7 @@ impl Session {
     }
 
     fn with(target: Target<'_>, at: impl Into<Loc>) -> Result<Session> {
+        config::from_environment()?;
         let opened = __gt_embedded_backend(target);
         opened.map(Session::with_backend).map_err(|e| Error::from_run(e, at))
     }
@@ -181,6 +183,7 @@ impl Session {
         let at = std::panic::Location::caller();
         self.check_open(Place::Caller(at))?;
         self.flush();
+        self.tell_signals(&mut self.lock());
         self.0.backend.stats().map_err(|e| Error::from_run(e, at))
     }
 
@@ -230,12 +233,22 @@ impl Session {
     /// Submits under the lock: segments must reach the backend in the order they were recorded.
     fn submit(&self, recorder: &mut Recorder) {
         if let Some(segment) = recorder.take_segment() {
+            self.tell_signals(recorder);
             self.0.backend.submit(segment);
+        }
+    }
+
+    /// Hands over the configuration of signals if it changed since.
+    fn tell_signals(&self, recorder: &mut Recorder) {
+        if let Some((version, signals)) = config::newer_than(recorder.signals_told) {
+            recorder.signals_told = version;
+            self.0.backend.configure(signals);
         }
     }
 
     fn submit_if_full(&self, recorder: &mut Recorder) {
         if let Some(segment) = recorder.take_overdue() {
+            self.tell_signals(recorder);
             self.0.backend.submit(segment);
         }
         if recorder.is_full() {

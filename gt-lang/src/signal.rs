@@ -1,6 +1,15 @@
 //! Signal scopes: names for stretches of a program, recorded on the tape, which placement and sharding rules refer to.
 //!
-//! Guarantees: scopes nest, per thread. A scope in which nothing is recorded leaves no trace. Names never change a
+//! ```text
+//! let _scope = signal::scope("stage1").backward("stage1_grad");
+//! let h = self.fc1.forward(&x);            // in stage1, and its gradient in stage1_grad
+//! let h = signal::tensor(&h, "cut_here");  // this tensor alone
+//! ```
+//!
+//! What the names mean is said elsewhere, by the [configuration](crate::config); so is the backward signal where the program names none.
+//!
+//! Guarantees: scopes nest, per thread. A scope in which nothing is recorded leaves no trace. Gradients are recorded in the backward signals of
+//! the scopes their instructions were recorded in, inside the scopes that are open where `backward` is called. Names never change a
 //! result, and unknown names are harmless.
 //!
 //! Does not: write to a tape; the recorder follows the scopes of the thread that records.
@@ -11,9 +20,16 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gt_ir::Op;
 use gt_ir::text::MAX_STRING;
 
+use crate::autograd::custom;
+use crate::config;
+use crate::core::DynTensor;
+use crate::core::record::try_record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::session::Place;
+use crate::typed::{Kind, Shape, Tensor};
 
 /// One open scope.
 #[derive(Clone)]
@@ -21,6 +37,15 @@ pub(crate) struct Open {
     /// Different for each scope ever opened; never 0.
     pub(crate) id: u64,
     pub(crate) name: Arc<str>,
+    /// Where the gradients of what is recorded in it belong: its backward signal, and those of the scopes around it.
+    backward: Option<Arc<Backward>>,
+}
+
+/// Backward signals of scopes, the innermost first.
+pub(crate) struct Backward {
+    id: u64,
+    name: Arc<str>,
+    outer: Option<Arc<Backward>>,
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -48,7 +73,17 @@ fn change<R>(change: impl FnOnce(&mut Vec<Open>) -> R) -> R {
     })
 }
 
-/// Opens a scope; everything this thread records until the guard is dropped lies in it.
+fn next_id() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A name as a tape takes it.
+fn cut(name: &str) -> Arc<str> {
+    Arc::from(&name[..name.floor_char_boundary(MAX_STRING)])
+}
+
+/// Opens a scope; everything this thread records until the guard is dropped lies in it. Of a name beyond [`MAX_STRING`] bytes the
+/// beginning counts.
 pub fn scope(name: &str) -> Scope {
     let depth = with_open(<[Open]>::len);
     enter(name);
@@ -63,6 +98,15 @@ pub struct Scope {
     _thread: PhantomData<*const ()>,
 }
 
+impl Scope {
+    /// Names the signal of the gradients of what is recorded from here on in this scope, instead of the one its configuration names.
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn backward(self, name: &str) -> Scope {
+        change(|open| name_backward(open, self.depth, name));
+        self
+    }
+}
+
 impl Drop for Scope {
     fn drop(&mut self) {
         // Scopes left open inside this one end with it.
@@ -70,11 +114,33 @@ impl Drop for Scope {
     }
 }
 
-/// Opens a scope that [`exit`] ends. Of a name beyond [`MAX_STRING`] bytes the beginning counts.
+/// Gives the scope at a depth a backward signal inside those of the scopes around it.
+fn name_backward(open: &mut [Open], depth: usize, name: &str) {
+    let outer = depth.checked_sub(1).and_then(|outer| open.get(outer)?.backward.clone());
+    if let Some(scope) = open.get_mut(depth) {
+        scope.backward = Some(Arc::new(Backward { id: next_id(), name: cut(name), outer }));
+    }
+}
+
+/// Opens a scope that [`exit`] ends. Where a guard can be kept, [`scope`] is safer.
 pub fn enter(name: &str) {
-    let name = &name[..name.floor_char_boundary(MAX_STRING)];
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    change(|open| open.push(Open { id, name: Arc::from(name) }));
+    let (id, named) = (next_id(), cut(name));
+    let configured = config::backward_of(&named);
+    change(|open| {
+        let backward = open.last().and_then(|outer| outer.backward.clone());
+        open.push(Open { id, name: named, backward });
+        if let Some(name) = configured {
+            let innermost = open.len() - 1;
+            name_backward(open, innermost, &name);
+        }
+    });
+}
+
+/// Opens a scope that [`exit`] ends, whose gradients belong to the signal `backward`.
+pub fn enter_with_backward(name: &str, backward: &str) {
+    let innermost = with_open(<[Open]>::len);
+    enter(name);
+    change(|open| name_backward(open, innermost, backward));
 }
 
 /// Ends the innermost scope, which must be the one named.
@@ -102,6 +168,105 @@ pub fn current() -> Option<Arc<str>> {
     with_open(|open| open.last().map(|s| s.name.clone()))
 }
 
+/// The names of this thread's scopes, outermost first.
+pub fn stack() -> Vec<Arc<str>> {
+    with_open(|open| open.iter().map(|s| s.name.clone()).collect())
+}
+
+/// The signal that gradients of what this thread records now belong to, if one is named.
+pub fn current_backward() -> Option<Arc<str>> {
+    backward_signals().map(|signals| signals.name.clone())
+}
+
+/// A tensor that a signal can be put on: [`DynTensor`] and [`Tensor`].
+pub trait Signaled: sealed::Sealed {}
+
+impl Signaled for DynTensor {}
+impl<S: Shape, K: Kind> Signaled for Tensor<S, K> {}
+
+mod sealed {
+    use super::{DynTensor, Kind, Shape, Tensor};
+
+    pub trait Sealed {
+        fn inner(&self) -> &DynTensor;
+        fn like(inner: DynTensor) -> Self;
+    }
+    impl Sealed for DynTensor {
+        fn inner(&self) -> &DynTensor {
+            self
+        }
+        fn like(inner: DynTensor) -> DynTensor {
+            inner
+        }
+    }
+    impl<S: Shape, K: Kind> Sealed for Tensor<S, K> {
+        fn inner(&self) -> &DynTensor {
+            self.as_dyn()
+        }
+        fn like(inner: DynTensor) -> Tensor<S, K> {
+            Tensor::wrap(inner)
+        }
+    }
+}
+
+/// The same tensor, put under a signal by itself: a view of it recorded in a scope of that name, to be placed as its configuration says. So
+/// is its gradient, under the backward signal that is configured.
+#[must_use]
+#[track_caller]
+pub fn tensor<T: Signaled>(tensor: &T, name: &str) -> T {
+    let _scope = scope(name);
+    view(tensor)
+}
+
+/// As [`tensor`], with its gradient under the signal `backward`.
+#[must_use]
+#[track_caller]
+pub fn tensor_with_backward<T: Signaled>(tensor: &T, name: &str, backward: &str) -> T {
+    let _scope = scope(name).backward(backward);
+    view(tensor)
+}
+
+/// A view of the tensor, recorded here, whose gradient is recorded as a view too.
+#[track_caller]
+fn view<T: Signaled>(tensor: &T) -> T {
+    let (inner, at) = (tensor.inner(), Location::caller());
+    T::like(match inner.is_tracked() {
+        true => custom(&[inner], |x| x[0].clone(), move |_, _, grad| vec![Some(same(grad, at))]),
+        false => same(inner, at),
+    })
+}
+
+fn same(tensor: &DynTensor, at: &'static Location<'static>) -> DynTensor {
+    let op = Op::Reshape(tensor.shape());
+    try_record(&op, &[tensor.into()], Place::Caller(at))
+        .unwrap_or_else(|error| DynTensor::failed(error, tensor.ty()))
+}
+
+/// Where the gradients of what this thread records now belong.
+pub(crate) fn backward_signals() -> Option<Arc<Backward>> {
+    if innermost() == 0 {
+        return None;
+    }
+    with_open(|open| open.last()?.backward.clone())
+}
+
+/// Opens the backward signals of an instruction, for recording its gradient.
+pub(crate) fn within(signals: Option<&Arc<Backward>>) -> Option<Scope> {
+    let signals = signals?;
+    let depth = with_open(<[Open]>::len);
+    change(|open| {
+        let mut next = Some(signals);
+        while let Some(signal) = next {
+            // Gradients of gradients belong where these do.
+            let backward = Some(signal.clone());
+            open.push(Open { id: signal.id, name: signal.name.clone(), backward });
+            next = signal.outer.as_ref();
+        }
+        open[depth..].reverse();
+    });
+    Some(Scope { depth, _thread: PhantomData })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +283,25 @@ mod tests {
         assert_eq!(current().as_deref(), Some("b"));
         exit("b").unwrap();
         enter("left open");
+        assert_eq!(stack().iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "left open"]);
         drop(outer);
         assert_eq!(current(), None);
+    }
+
+    #[test]
+    fn a_backward_signal_lasts_as_long_as_its_scope_and_reaches_inner_ones() {
+        let outer = scope("a");
+        assert_eq!(current_backward(), None);
+        let outer = outer.backward("a'");
+        {
+            let _plain = scope("b");
+            assert_eq!(current_backward().as_deref(), Some("a'"));
+            enter_with_backward("c", "c'");
+            assert_eq!(current_backward().as_deref(), Some("c'"));
+            exit("c").unwrap();
+        }
+        assert_eq!(current_backward().as_deref(), Some("a'"));
+        drop(outer);
+        assert_eq!(current_backward(), None);
     }
 }

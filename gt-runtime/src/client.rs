@@ -16,8 +16,10 @@ pub use templates::TemplateConfig;
 pub(crate) use templates::Templates;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gt_ir::backend::{ErrorKind, RunError, Stats};
+use gt_ir::signal::Signals;
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
 use crate::assembly::{Assembly, pieces, whole};
@@ -107,6 +109,16 @@ impl Session {
     /// Sends what a segment became.
     pub(crate) fn submit(&mut self, now: Time, messages: Messages) {
         messages.into_iter().for_each(|message| self.send(now, message));
+    }
+
+    pub(crate) fn configure(&mut self, now: Time, signals: Signals) {
+        self.log_line(
+            What::ClientSend,
+            "Configure",
+            signals.bytes(),
+            format_args!("{} signals", signals.len()),
+        );
+        self.send(now, FromClient::Configure(Arc::new(signals)));
     }
 
     pub(crate) fn upload(&mut self, now: Time, value: ValueId, data: HostTensor) {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
 use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
 use gt_ir::backend::{Backend, ErrorKind, MAX_WORKERS, RunError, Stats, Target, possible_workers};
+use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
 use crate::choice::{Begun, Choice, Wish};
@@ -444,6 +445,10 @@ impl Backend for Embedded {
 
     fn upload(&self, value: ValueId, data: HostTensor) {
         self.shared().when_roomy(self.peer, |session| session.upload(clock::now(), value, data));
+    }
+
+    fn configure(&self, signals: Signals) {
+        self.shared().when_roomy(self.peer, |session| session.configure(clock::now(), signals));
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {

@@ -11,12 +11,13 @@ use bytes::Bytes;
 use gt_ir::backend::{RunError, Stats};
 use gt_ir::canonical::{Bindings, Defined};
 use gt_ir::shape::Type;
+use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of everything in this file. Peers of another version are refused.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// Most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// Most bytes of a packet, its chunk not counted.
@@ -231,6 +232,8 @@ pub enum FromClient {
         /// Its number.
         template: u32,
     },
+    /// How the signals of all later segments are to be taken, in place of what was said before. [`Signals`] holds itself to its limits.
+    Configure(Arc<Signals>),
     /// Data of an input (bulk). Pieces come in order; those of the value's segment may come before or after it.
     Chunk(Chunk),
     /// Asks for a value: answered by chunks (bulk) or by a failure.
@@ -479,6 +482,7 @@ impl Weight for Message {
             | Message::ToWorker(ToWorker::Run { tape, .. } | ToWorker::Define { tape, .. }) => {
                 tape.entries.len() as u64 * 64
             }
+            Message::FromClient(FromClient::Configure(signals)) => signals.bytes() as u64,
             Message::FromClient(FromClient::Launch { bindings, .. })
             | Message::ToWorker(ToWorker::Launch { bindings, .. }) => {
                 let n_listed = match &bindings.defined {

@@ -54,6 +54,33 @@ fn every_bad_tape_is_shown_at_its_place() {
 }
 
 #[test]
+fn a_configuration_is_shown_beside_the_scopes_it_is_about() {
+    let folder = Folder::new("signals");
+    let tape = "gt tape 1\n%0 = input : f32[2]\nenter \"layer1\"\nenter \"inner\"\n%1 = exp %0\nexit \"inner\"\nexit \"layer1\"\noutput %1\n";
+    let tape = folder.write("step.gt", tape);
+    let yaml =
+        "layer1:\n  shard: {axis: 0, workers: [0, 1]}\n  backward: grad1\nother: {compile: true}\n";
+    let yaml = folder.write("signals.yaml", yaml);
+    let plain = run("gt-cli", &["compile", &tape, "--emit", "graph"]).good();
+    assert!(plain.contains("# signal layer1/inner\n"), "{plain}");
+    let said = run("gt-cli", &["compile", &tape, "--emit", "graph", "--config", &yaml]).good();
+    let comments = "# signal \"layer1\": shard axis 0 over workers 0, 1; backward \"grad1\"\n\
+                    # signal \"inner\": not configured\n\
+                    # no scope here is signal \"other\": compile\n";
+    assert_eq!(said, format!("{comments}{plain}"));
+    let object = run("gt-cli", &["--json", "compile", &tape, "--config", &yaml]).good();
+    let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["signals"]["layer1"]["shard"]["workers"], serde_json::json!([0, 1]));
+    assert!(object["signals"]["inner"].is_null(), "{object}");
+
+    let bad = folder.write("bad.yaml", "layer1:\n  shrad: {}\n");
+    let (status, said) = run("gt-cli", &["compile", &tape, "--config", &bad]).bad();
+    assert_eq!(status, Some(1));
+    assert!(said.contains("bad.yaml:2:3: layer1: unknown field `shrad`"), "{said}");
+    assert!(said.contains("did you mean `shard`?"), "{said}");
+}
+
+#[test]
 fn bytes_that_are_no_tape_are_refused() {
     let folder = Folder::new("bytes");
     let mut binary = gt::ir::binary::encode(&gt::ir::text::parse(GOOD).unwrap().0);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::process::Cluster;
+use crate::process::{Cluster, Folder, Process};
+use gt::SignalConfig;
 use gt::prelude::*;
 
 fn message<T>(result: Result<T>) -> String {
@@ -84,6 +85,9 @@ fn on_a_server(cluster: &Cluster) {
     assert!(said.contains(&known) && said.contains("Session::connect"), "{said}");
     let said = message(gt::workers(1));
     assert!(said.contains(&known), "{said}");
+    let backward = SignalConfig { backward: Some("there".into()), ..SignalConfig::default() };
+    gt::register_config("sessions-test", backward.clone()).unwrap();
+    assert_eq!(session.stats().unwrap().signals.get("sessions-test"), Some(&backward));
     assert_eq!(std::thread::spawn(twelve).join().unwrap().unwrap(), 12.0);
     // One more on the same server, and one that names it.
     for another in [Session::open(), Session::connect(&cluster.address)] {
@@ -107,4 +111,20 @@ fn nobody_there() {
     // Nothing is connected, so the next operation opens a session here.
     assert_eq!(twelve().unwrap(), 12.0);
     gt::disconnect();
+}
+
+#[test]
+fn a_faulty_configuration_of_the_environment_is_said_where_the_session_opens() {
+    let folder = Folder::new("config");
+    let file = folder.write("signals.yaml", "layer1: {bakward: x}\n");
+    let run = |file: &str| {
+        Process::start_with("examples/digits", &["--epochs", "1"], &[("GT_CONFIG", file)]).finish()
+    };
+    let (_, said) = run(&file).bad();
+    assert!(said.contains("signals.yaml:1:10: layer1: unknown field `bakward`"), "{said}");
+    assert!(said.contains("GT_CONFIG") && said.contains("did you mean `backward`?"), "{said}");
+    let (_, said) = run("absent.yaml").bad();
+    assert!(said.contains("GT_CONFIG: cannot read the configuration absent.yaml"), "{said}");
+    // What is right and about nothing here changes nothing.
+    run(&folder.write("signals.yaml", "layer1: {backward: x}\n")).good();
 }

@@ -4,6 +4,7 @@
 //! text that is the same for the same tape and options; times are in the report only.
 
 mod report;
+mod signals;
 mod stages;
 
 use crate::args::{CompileArgs, Emit};
@@ -11,6 +12,7 @@ use crate::artifact;
 use crate::files::{self, Checked};
 use anyhow::Result;
 use gt_compiler::Options;
+use gt_ir::signal::Signals;
 use gt_ir::{Entry, Graph};
 use serde_json::{Value, json};
 pub(crate) use stages::Stages;
@@ -19,6 +21,7 @@ use std::path::Path;
 pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
     let checked = files::tape(&args.file)?;
     let stages = Stages::new(&checked.tape, options(args)?)?;
+    let config = args.config.as_deref().map(signals::read).transpose()?;
     if let Some(file) = &args.output {
         files::write(file, &artifact::print(&stages)?)?;
         if file == Path::new("-") || (!json && args.emit.is_none()) {
@@ -26,11 +29,20 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
         }
     }
     let text = match (args.emit, json) {
-        (emit, true) => format!("{}\n", object(&checked, &stages, emit)?),
+        (emit, true) => format!("{}\n", object(&checked, &stages, config.as_ref(), emit)?),
         (Some(emit), false) => stages.text(emit)?,
         (None, false) => {
             format!("{}\n# graph\n{}", stages.text(Emit::Tape)?, stages.text(Emit::Graph)?)
         }
+    };
+    // Where the scopes are to be seen, so is what is said about them.
+    let scoped = matches!(
+        args.emit,
+        None | Some(Emit::Tape | Emit::Canonical | Emit::Graph | Emit::Optimized)
+    );
+    let text = match &config {
+        Some(config) if scoped && !json => signals::comments(&checked.tape, config) + &text,
+        Some(_) | None => text,
     };
     files::write(Path::new("-"), text.as_bytes())
 }
@@ -45,8 +57,16 @@ fn options(args: &CompileArgs) -> Result<Options> {
 }
 
 /// What a program wants to know of a tape, and the stage it asked for.
-fn object(checked: &Checked, stages: &Stages<'_>, emit: Option<Emit>) -> Result<Value> {
+fn object(
+    checked: &Checked,
+    stages: &Stages<'_>,
+    config: Option<&Signals>,
+    emit: Option<Emit>,
+) -> Result<Value> {
     let mut object = summary(checked, &stages.segment.graph);
+    if let Some(config) = config {
+        object["signals"] = signals::object(&checked.tape, config);
+    }
     object["key"] = json!(stages.template().key.to_string());
     if let Some(emit) = emit {
         object["stage"] = json!(emit.name());

@@ -13,6 +13,7 @@ const SETTINGS: &[Setting] = &[
     (gt_runtime::choice::ENGINE, anything),
     (gt_runtime::choice::DEVICE, anything),
     (gt_runtime::embedded::WORKERS, workers),
+    (gt_lang::config::CONFIG, config),
     (gt_runtime::tier::TIER, tier),
     (gt_compiler::options::NUMERICS_VARIABLE, numerics),
     (gt_compiler::options::TF32_VARIABLE, anything),
@@ -66,6 +67,12 @@ fn workers(value: &str) -> Option<Finding> {
     let n: Option<usize> = value.trim().parse().ok();
     let what = format!("GT_WORKERS={value} is no number of workers");
     n.is_none_or(|n| n == 0).then(|| Finding::trouble(what, "GT_WORKERS=1, or unset it"))
+}
+
+fn config(_: &str) -> Option<Finding> {
+    gt_lang::get_config()
+        .err()
+        .map(|error| Finding::trouble(error.to_string(), "mend the file, or unset GT_CONFIG"))
 }
 
 fn tier(_: &str) -> Option<Finding> {

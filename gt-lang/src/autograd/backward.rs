@@ -19,6 +19,7 @@ use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::NoGrad;
 use crate::session::{Place, Session};
+use crate::signal;
 
 /// Whether the gradients are tracked themselves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,8 @@ fn seed_of(seed: &DynTensor, ty: Type, order: Order, loc: Loc) -> Result<DynTens
 }
 
 type Gradients = SmallVec<[Option<DynTensor>; 3]>;
+/// Gradients, and where they go.
+type Delivery = SmallVec<[(Edge, DynTensor); 3]>;
 
 struct Walk<'a> {
     session: &'a Session,
@@ -155,6 +158,13 @@ impl<'a> Walk<'a> {
     }
 
     fn visit(&mut self, node: &Arc<Node>, grad: DynTensor) -> Result<()> {
+        let edges = self.differentiate(node, grad)?;
+        self.deliver_all(edges)
+    }
+
+    /// The gradients of a node's operands and where they go, recorded under the node's backward signals.
+    fn differentiate(&mut self, node: &Arc<Node>, grad: DynTensor) -> Result<Delivery> {
+        let _scopes = signal::within(node.signals.as_ref());
         let mut state = node.lock();
         let Some(saved) = state.as_mut() else { return Err(self.freed(node)) };
         if saved.custom.is_some() {
@@ -163,7 +173,7 @@ impl<'a> Walk<'a> {
             // The function may look at this very node.
             drop(state);
             drop(freed);
-            return self.deliver_all(call.gradients()?);
+            return Ok(call.gradients()?.into_iter().collect());
         }
         let gradients = self.emit.gradients(node, saved, grad)?;
         let inputs = saved.inputs.iter_mut();
@@ -173,7 +183,7 @@ impl<'a> Walk<'a> {
         };
         drop(state);
         drop(freed);
-        self.deliver_all(edges.into_iter().zip(gradients).filter_map(|(e, g)| Some((e?, g?))))
+        Ok(edges.into_iter().zip(gradients).filter_map(|(e, g)| Some((e?, g?))).collect())
     }
 
     fn freed(&self, node: &Node) -> Error {
@@ -187,7 +197,7 @@ impl<'a> Walk<'a> {
         Error::new(ErrorKind::Gradient, message, self.loc).hint(hint)
     }
 
-    fn deliver_all(&mut self, all: impl IntoIterator<Item = (Edge, DynTensor)>) -> Result<()> {
+    fn deliver_all(&mut self, all: Delivery) -> Result<()> {
         all.into_iter().try_for_each(|(edge, gradient)| self.deliver(edge, gradient))
     }
 
@@ -196,7 +206,10 @@ impl<'a> Walk<'a> {
         match edge {
             Edge::Node(node) => {
                 let sum = match self.nodes.remove(&node.output) {
-                    Some((_, before)) => self.emit.add(&before, &grad, node.loc)?,
+                    Some((_, before)) => {
+                        let _scopes = signal::within(node.signals.as_ref());
+                        self.emit.add(&before, &grad, node.loc)?
+                    }
                     None => grad,
                 };
                 self.nodes.insert(node.output, (node, sum));

@@ -14,6 +14,7 @@ use super::saved;
 use crate::core::record::{Held, NO_TYPE};
 use crate::core::tensor::{Repr, Value, Variable};
 use crate::core::{Arg, DynTensor};
+use crate::signal::{Backward, backward_signals};
 
 /// The node of one tracked instruction.
 pub(crate) struct Node {
@@ -21,6 +22,8 @@ pub(crate) struct Node {
     pub(crate) output: ValueId,
     pub(crate) op: Op,
     pub(crate) loc: Loc,
+    /// The signals its gradient is recorded under.
+    pub(crate) signals: Option<Arc<Backward>>,
     /// `None` once `backward` has freed it.
     state: Mutex<Option<Saved>>,
 }
@@ -109,7 +112,8 @@ impl Node {
             });
         }
         let saved = Saved { inputs, output: needs.output().then(|| output.clone()), custom: None };
-        Arc::new(Node { output: id, op: *op, loc, state: Mutex::new(Some(saved)) })
+        let signals = backward_signals();
+        Arc::new(Node { output: id, op: *op, loc, signals, state: Mutex::new(Some(saved)) })
     }
 
     /// The node of a rule that is not an op's: all values are kept for it.
@@ -128,7 +132,8 @@ impl Node {
         });
         let saved =
             Saved { inputs: kept.collect(), output: Some(output.1.clone()), custom: Some(custom) };
-        Arc::new(Node { output: output.0, op: *op, loc, state: Mutex::new(Some(saved)) })
+        let (output, signals) = (output.0, backward_signals());
+        Arc::new(Node { output, op: *op, loc, signals, state: Mutex::new(Some(saved)) })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Saved>> {

@@ -57,6 +57,8 @@ pub(super) struct Recorder {
     /// Bytes uploaded for this segment.
     uploaded: usize,
     steps: Steps,
+    /// The version of the configuration of signals that the backend knows.
+    pub(super) signals_told: u64,
 }
 
 impl Recorder {
@@ -74,6 +76,7 @@ impl Recorder {
             room: SEGMENT_ENTRIES,
             uploaded: 0,
             steps: Steps::default(),
+            signals_told: 0,
         }
     }
 

@@ -10,6 +10,7 @@ mod pytorch;
 mod relations;
 mod resume;
 mod segments;
+mod signals;
 mod tour;
 mod typed;
 mod ui;

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
 use super::{Session, Submitter, TemplateConfig, Travel, identity, program};
@@ -233,6 +234,10 @@ impl Backend for Remote {
 
     fn upload(&self, value: ValueId, data: HostTensor) {
         self.shared.when_roomy(|session| session.upload(clock::now(), value, data));
+    }
+
+    fn configure(&self, signals: Signals) {
+        self.shared.when_roomy(|session| session.configure(clock::now(), signals));
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {

@@ -134,6 +134,13 @@ fn message(role: Role, words: &[&str]) -> Message {
                 bindings: Arc::new(bindings(rest)),
             },
             ["forget", n] => FromClient::Forget { template: number(n) as u32 },
+            ["configure", names @ ..] => {
+                let mut signals = gt_ir::signal::Signals::new();
+                for name in names {
+                    signals.set(name, Default::default()).unwrap();
+                }
+                FromClient::Configure(Arc::new(signals))
+            }
             ["chunk", v, ty, offset, len] => FromClient::Chunk(chunk(value(v), ty, offset, len)),
             ["fetch", r, v] => FromClient::Fetch { request: request(r), value: value(v) },
             ["stats", r] => FromClient::Stats { request: request(r) },
@@ -263,7 +270,9 @@ fn show_message(message: &Message) -> String {
                 .iter()
                 .map(|w| format!(" {} segments on {}", w.segments, w.name))
                 .collect();
-            format!("stats {request}{}", ran.concat())
+            let names: Vec<_> = stats.signals.iter().map(|(name, _)| format!(" {name}")).collect();
+            let known = if names.is_empty() { "" } else { " signals" };
+            format!("stats {request}{}{known}{}", ran.concat(), names.concat())
         }
         other => format!("{other:?}"),
     }
@@ -295,6 +304,38 @@ fn work_and_a_read() {
          > forget p1
          > p5 end s1
          > p5 end s1",
+    );
+}
+
+#[test]
+fn each_session_has_its_own_signals_and_keeps_them_when_its_worker_is_lost() {
+    script(
+        Config::embedded(),
+        "0s p1 hello
+         > p1 welcome s1
+         0s p2 hello
+         > p2 welcome s2
+         0s p1 configure layer1 layer2
+         0s p1 stats r1
+         > p1 stats r1 signals layer1 layer2
+         0s p2 stats r1
+         > p2 stats r1
+         0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 tape %0 = full[i64[2]] 3
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]
+         0s p2 configure layer3
+         1s p5 lost
+         > forget p5
+         1s p1 stats r2
+         > p1 stats r2 0 segments on w1 (pi, pid 5) signals layer1 layer2
+         1s p2 stats r2
+         > p2 stats r2 signals layer3
+         1s p1 configure
+         1s p1 stats r3
+         > p1 stats r3 0 segments on w1 (pi, pid 5)",
     );
 }
 
@@ -419,7 +460,7 @@ fn strangers_and_late_packets() {
     script(
         Config::remote(),
         "0s p1 hello version 7
-         > p1 refused: protocol version 7 was refused by a server of version 3; hint: run the same version of gt on both sides
+         > p1 refused: protocol version 7 was refused by a server of version 4; hint: run the same version of gt on both sides
          > forget p1
          0s p1 tape %0 = full[u8[2]] 3
          > p1 refused: the server does not know this connection: it was restarted, or heard nothing from here for too long

@@ -14,6 +14,7 @@ use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::{Bindings, expand};
 use gt_ir::op::Operand;
 use gt_ir::shape::Type;
+use gt_ir::signal::Signals;
 use gt_ir::tape::{Entry, Tape, ValueId};
 use gt_ir::verify::{Fault, Verifier};
 use std::collections::{BTreeMap, VecDeque};
@@ -51,6 +52,8 @@ pub(super) struct Session {
     /// One above the highest number of a value it has defined.
     above: u64,
     pub(super) templates: Templates,
+    /// What the client says about its signals; no other session's concern.
+    pub(super) signals: Arc<Signals>,
     /// The templates its home knows.
     pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
     /// Launches verified in full.
@@ -153,6 +156,7 @@ impl Session {
             verifier: Verifier::new(),
             above: 0,
             templates: Templates::default(),
+            signals: Arc::default(),
             at_home: BTreeMap::new(),
             n_verified: 0,
             live_bytes: 0,

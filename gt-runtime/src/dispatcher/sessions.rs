@@ -37,6 +37,12 @@ impl Dispatcher {
                 self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
                 self.forget(session, template);
             }
+            FromClient::Configure(signals) => {
+                self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.signals = signals;
+                }
+            }
             FromClient::Chunk(chunk) => self.upload(session, chunk, weight),
             FromClient::Fetch { request, value } => {
                 self.pay(stream, Owed { to: Some(Party::Session(session)), weight });

@@ -6,6 +6,7 @@ use super::{Action, Party, Report};
 use crate::ids::{Identity, PeerId, RequestId, SessionId, WorkerId};
 use crate::wire::{Capacity, Chunk, Counts, FromWorker, Stream, ToClient};
 use gt_ir::backend::{ErrorKind, RunError, SegmentStats, Stats, WorkerStats};
+use gt_ir::signal::Signals;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -205,7 +206,11 @@ impl Dispatcher {
             .cloned()
             .chain(home.into_iter().flat_map(|stats| stats.workers));
         let segments = SegmentStats { verified: session.n_verified, ..SegmentStats::default() };
-        let stats = Box::new(Stats { workers: workers.collect(), segments });
+        let stats = Box::new(Stats {
+            workers: workers.collect(),
+            segments,
+            signals: Signals::clone(&session.signals),
+        });
         self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
     }
 

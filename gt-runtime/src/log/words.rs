@@ -27,6 +27,7 @@ fn from_client(message: &FromClient) -> (&'static str, String) {
             ("Launch", format!("template {template} on {}", bound(bindings)))
         }
         FromClient::Forget { template } => ("Forget", format!("template {template}")),
+        FromClient::Configure(signals) => ("Configure", format!("{} signals", signals.len())),
         FromClient::Chunk(piece) => ("Chunk", chunk(piece)),
         FromClient::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
         FromClient::Stats { request } => ("Stats", request.to_string()),

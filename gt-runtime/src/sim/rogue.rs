@@ -5,6 +5,7 @@ use crate::ids::{Identity, Incarnation, RequestId};
 use crate::wire::{Body, Chunk, FromClient, FromWorker, Hello, Message, Packet, Role, Stream};
 use bytes::Bytes;
 use gt_ir::canonical::{Bindings, Defined, canonical};
+use gt_ir::signal::{SignalConfig, Signals};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{DType, Loc, Op, Operand, Scalar, Shape, Type};
 use std::sync::Arc;
@@ -61,6 +62,7 @@ fn message(random: &mut Random) -> Message {
             FromClient::Define { template, tape }
         }
         9 | 10 => FromClient::Launch { template, bindings: Arc::new(bindings(random)) },
+        11 if random.percent(20) => FromClient::Configure(Arc::new(signals(random))),
         11 if random.percent(30) => FromClient::Forget { template },
         11 => FromClient::Stats { request },
         0..=2 => FromClient::Tape(Arc::new(Tape {
@@ -86,6 +88,16 @@ fn message(random: &mut Random) -> Message {
             return Message::FromWorker(other);
         }
     })
+}
+
+fn signals(random: &mut Random) -> Signals {
+    let mut signals = Signals::new();
+    for _ in 0..random.below(4) {
+        // What is above a limit is refused where it is made, as it is where it arrives.
+        let name = "x".repeat(random.below(1 << 11) as usize);
+        let _ = signals.set(&name, SignalConfig::default());
+    }
+    signals
 }
 
 fn bindings(random: &mut Random) -> Bindings {

@@ -206,6 +206,7 @@ mod tests {
     use crate::ids::{Identity, Incarnation, RequestId};
     use crate::sim::Random;
     use crate::wire::{Chunk, Hello, Role, Stream};
+    use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
     use gt_ir::tape::{Tape, ValueId};
     use std::sync::Arc;
 
@@ -238,6 +239,59 @@ mod tests {
                 .unwrap();
         assert!(bytes.len() <= MAX_HEAD);
         assert!(matches!(decode(&bytes, None), Err(WireError::Limit { .. })));
+    }
+
+    fn signals() -> Arc<Signals> {
+        let shard = ShardConfig {
+            axis: "Batch".into(),
+            workers: Some(vec![0, 1, 300]),
+            ..ShardConfig::default()
+        };
+        let config = SignalConfig { shard: Some(shard), backward: Some("b".into()), compile: true };
+        let mut signals = Signals::new();
+        signals.set("layer1", config).unwrap();
+        signals.set("layer2", SignalConfig::default()).unwrap();
+        Arc::new(signals)
+    }
+
+    #[test]
+    fn signals_above_a_limit_do_not_arrive() {
+        // What a stranger may send: the same bytes as of an honest client, but for one part.
+        let raw = |name: &str, axis: i64, workers: &[u32]| {
+            let shard = ShardConfig {
+                axis: axis.into(),
+                workers: Some(workers.to_vec()),
+                ..ShardConfig::default()
+            };
+            let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
+            std::collections::BTreeMap::from([(name.to_owned(), config)])
+        };
+        let arrives = |map: &std::collections::BTreeMap<String, SignalConfig>| {
+            let honest = Message::FromClient(FromClient::Configure(Arc::default()));
+            let body = Body::Data { seq: 0, ack: 0, message: honest };
+            let packet = Packet { stream: Stream::Control, incarnation: Incarnation(1), body };
+            let mut head = encode(&packet).unwrap().head;
+            // The empty map is the last byte.
+            assert_eq!(head.pop(), Some(0));
+            head.extend(postcard::to_stdvec(map).unwrap());
+            decode(&head, None)
+        };
+        assert!(arrives(&raw("a", 0, &[0, 1])).is_ok());
+        let long = "x".repeat(gt_ir::text::MAX_STRING + 1);
+        let many: Vec<u32> = (0..2000).collect();
+        for bad in [
+            raw("a", 0, &[]),
+            raw("a", 0, &[1, 1]),
+            raw("a", 0, &many),
+            raw("a", 8, &[0]),
+            raw("", 0, &[0]),
+            raw(&long, 0, &[0]),
+        ] {
+            assert!(matches!(arrives(&bad), Err(WireError::Damaged(_))), "{bad:?}");
+        }
+        let crowd: std::collections::BTreeMap<_, _> =
+            (0..2000).map(|i| (i.to_string(), SignalConfig::default())).collect();
+        assert!(matches!(arrives(&crowd), Err(WireError::Damaged(_))));
     }
 
     fn packets() -> Vec<Packet> {
@@ -283,6 +337,7 @@ mod tests {
                 })))),
             ),
             packet(Stream::Control, data(Message::ToClient(ToClient::Note("no graph".into())))),
+            packet(Stream::Control, data(Message::FromClient(FromClient::Configure(signals())))),
             packet(Stream::Control, data(Message::FromClient(FromClient::Tape(Arc::new(tape))))),
             packet(
                 Stream::Bulk,
@@ -339,7 +394,7 @@ mod tests {
         newer[2] = 9;
         let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
         assert!(
-            says(&newer).starts_with("protocol version 9 does not match version 3 of this program")
+            says(&newer).starts_with("protocol version 9 does not match version 4 of this program")
         );
         assert!(
             says(b"GET / HTTP/1.1")

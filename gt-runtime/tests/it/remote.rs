@@ -426,7 +426,7 @@ fn another_version_is_told_so_on_either_side() {
         })
     };
     let error = connect(&address.to_string()).err().unwrap();
-    assert!(error.message.contains("version 99") && error.message.contains("version 3"), "{error}");
+    assert!(error.message.contains("version 99") && error.message.contains("version 4"), "{error}");
     stranger.join().unwrap();
 }
 

@@ -1,0 +1,52 @@
+//! The signals of a tape beside a configuration: what is said about each, as comments or as an object.
+
+use crate::files;
+use anyhow::{Context, Result};
+use gt_ir::signal::Signals;
+use gt_ir::{Entry, Tape};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The configuration in a YAML file.
+pub(super) fn read(path: &Path) -> Result<Signals> {
+    let text = String::from_utf8(files::read(path)?.into())
+        .with_context(|| format!("{} is no text", files::shown(path)))?;
+    Ok(gt_lang::config::parse_config(&text, &files::shown(path))?)
+}
+
+/// The names of the tape's scopes, in the order of their beginnings.
+fn names(tape: &Tape) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    let begun = tape.entries.iter().filter_map(|entry| match entry {
+        Entry::Enter(name) => Some(&**name),
+        Entry::Input { .. }
+        | Entry::Instr(_)
+        | Entry::Free(_)
+        | Entry::Exit(_)
+        | Entry::Output { .. } => None,
+    });
+    begun.filter(|name| seen.insert(*name)).collect()
+}
+
+/// One comment for each scope, and one for what is said about no scope of the tape.
+pub(super) fn comments(tape: &Tape, signals: &Signals) -> String {
+    let (names, mut text) = (names(tape), String::new());
+    for name in &names {
+        // Writing to a string cannot fail.
+        let _ = match signals.get(name) {
+            Some(config) => writeln!(text, "# signal {name:?}: {config}"),
+            None => writeln!(text, "# signal {name:?}: not configured"),
+        };
+    }
+    for (name, config) in signals.iter().filter(|(name, _)| !names.contains(name)) {
+        let _ = writeln!(text, "# no scope here is signal {name:?}: {config}");
+    }
+    text
+}
+
+/// What is said about each scope of the tape, by its name; null where nothing is.
+pub(super) fn object(tape: &Tape, signals: &Signals) -> Value {
+    names(tape).into_iter().map(|name| (name.to_owned(), json!(signals.get(name)))).collect()
+}

@@ -1,0 +1,183 @@
+//! Configuration of signals: how the work of a [scope](crate::signal) is to be spread, said by the program or by a YAML file.
+//!
+//! ```yaml
+//! layer1:                  # a signal, by its name
+//!   shard:
+//!     axis: 0              # the axis that is cut: a number, or the name of a dimension (default 0)
+//!     workers: [0, 1]      # who gets the parts (default: all workers)
+//!     replicated: false    # the whole for each of them instead
+//!     open: false          # a wish rather than a demand
+//!     priority: 0          # who is heard first when two contradict each other, lowest first
+//!   backward: layer1_grad  # the signal of its gradients
+//!   compile: true          # compiled the first time it is seen
+//! ```
+//!
+//! Guarantees: one configuration a process, which every session of it hands to its dispatcher before the next segment; what is said later
+//! replaces what was said of a signal before; a file is taken whole or not at all. The file that `GT_CONFIG` names is read first of all.
+//! A configuration never changes a result, and what names signals no scope has is harmless.
+//!
+//! Does not: place anything; that is the dispatcher's.
+
+use std::panic::Location;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use gt_ir::Loc;
+pub use gt_ir::signal::{Axis, ShardConfig, SignalConfig, Signals};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The variable that names a file to begin with.
+pub const CONFIG: &str = "GT_CONFIG";
+/// The most bytes of a file: more than any configuration within the limits takes.
+const MAX_FILE: u64 = 4 << 20;
+
+static SIGNALS: Mutex<Signals> = Mutex::new(Signals::new());
+/// How often the configuration changed. It changes under the lock.
+static VERSION: AtomicU64 = AtomicU64::new(0);
+
+fn lock() -> MutexGuard<'static, Signals> {
+    // Each change replaces it whole.
+    SIGNALS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says something about a signal, in place of what was said before, which is given back.
+///
+/// # Errors
+/// What is said contradicts itself (an axis no tensor has, a worker listed twice) or is above a limit, and everything stays as it was; or the
+/// file that `GT_CONFIG` names is faulty.
+#[track_caller]
+pub fn register_config(name: &str, config: SignalConfig) -> Result<Option<SignalConfig>> {
+    let at = Location::caller();
+    from_environment()?;
+    change(|signals| signals.set(name, config), at)
+}
+
+/// Takes the configuration in a YAML file, in the form the [module](self) shows; signals it does not name stay as they are.
+///
+/// # Errors
+/// The file cannot be read, or something in it is wrong: the message says what, at which line, and what it may have meant. Nothing of it
+/// is taken then.
+#[track_caller]
+pub fn load_config(path: impl AsRef<Path>) -> Result<()> {
+    let at = Location::caller();
+    from_environment()?;
+    load(path.as_ref(), at.into())
+}
+
+/// What is said about all signals.
+///
+/// # Errors
+/// The file that `GT_CONFIG` names is faulty.
+pub fn get_config() -> Result<Signals> {
+    from_environment()?;
+    Ok(lock().clone())
+}
+
+/// What is said about a signal, if anything.
+///
+/// # Errors
+/// The file that `GT_CONFIG` names is faulty.
+pub fn get_signal_config(name: &str) -> Result<Option<SignalConfig>> {
+    from_environment()?;
+    Ok(lock().get(name).cloned())
+}
+
+/// The configuration in a YAML text that messages call `name`, without taking it.
+///
+/// # Errors
+/// Something in it is wrong; see [`load_config`].
+pub fn parse_config(text: &str, name: &str) -> Result<Signals> {
+    let parsed = serde_yaml::from_str::<Option<Signals>>(text);
+    parsed.map(Option::unwrap_or_default).map_err(|error| faulty(&error, name))
+}
+
+/// The backward signal that is configured for a signal.
+pub(crate) fn backward_of(name: &str) -> Option<String> {
+    // A file that is faulty is reported where the session opens.
+    let _ = from_environment();
+    if VERSION.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    lock().get(name)?.backward.clone()
+}
+
+/// The configuration, with its version, when it changed since that version.
+pub(crate) fn newer_than(known: u64) -> Option<(u64, Signals)> {
+    if VERSION.load(Ordering::Acquire) == known {
+        return None;
+    }
+    let signals = lock();
+    Some((VERSION.load(Ordering::Acquire), signals.clone()))
+}
+
+/// Takes the file that the environment names, the first time.
+pub(crate) fn from_environment() -> Result<()> {
+    static READ: OnceLock<Result<()>> = OnceLock::new();
+    let read = || match std::env::var_os(CONFIG).filter(|path| !path.is_empty()) {
+        None => Ok(()),
+        Some(path) => load(Path::new(&path), Loc::NONE).map_err(|error| {
+            let said =
+                Error::new(error.kind(), format!("{CONFIG}: {}", error.message()), Loc::NONE);
+            error.cure().map_or(said.clone(), |cure| said.hint(cure))
+        }),
+    };
+    READ.get_or_init(read).clone()
+}
+
+fn load(path: &Path, at: Loc) -> Result<()> {
+    let name = path.display().to_string();
+    let cannot = |why: String| {
+        Error::new(ErrorKind::Data, format!("cannot read the configuration {name}: {why}"), at)
+    };
+    let size = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?.len();
+    if size > MAX_FILE {
+        return Err(cannot(format!("{size} bytes are more than the {MAX_FILE} one may have")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
+    let read = parse_config(&text, &name).map_err(|error| error.or_at(at))?;
+    let add = |signals: &mut Signals| {
+        read.iter().try_for_each(|(name, config)| signals.set(name, config.clone()).map(drop))
+    };
+    change(add, at)
+}
+
+/// Changes the configuration, or leaves it as it was.
+fn change<T>(
+    change: impl FnOnce(&mut Signals) -> Result<T, gt_ir::signal::SignalError>,
+    at: impl Into<Loc>,
+) -> Result<T> {
+    let mut signals = lock();
+    let mut changed = signals.clone();
+    let given = change(&mut changed)
+        .map_err(|error| Error::new(ErrorKind::Signal, error.to_string(), at))?;
+    *signals = changed;
+    VERSION.fetch_add(1, Ordering::Release);
+    Ok(given)
+}
+
+/// What is wrong with a file, at which line, and what was meant perhaps.
+fn faulty(error: &serde_yaml::Error, name: &str) -> Error {
+    let place =
+        error.location().map_or_else(String::new, |at| format!(":{}:{}", at.line(), at.column()));
+    let said = error.to_string();
+    let message = said.split(" at line ").next().unwrap_or(&said);
+    let error = Error::new(ErrorKind::Data, format!("{name}{place}: {message}"), Loc::NONE);
+    match meant(message) {
+        Some(word) => error.hint(format!("did you mean `{word}`?")),
+        None => error,
+    }
+}
+
+/// In a message that quotes what is unknown and then what is known: the known word that the unknown one looks like.
+fn meant(message: &str) -> Option<&str> {
+    let (_, quoted) = message.split_once("unknown field ")?;
+    let mut words = quoted.split('`').skip(1).step_by(2);
+    let unknown = words.next()?;
+    let distance = |word: &&str| strsim::damerau_levenshtein(unknown, word);
+    words.min_by_key(distance).filter(|word| distance(word) <= 1 + unknown.len() / 3)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What files say, and what is said of faulty ones. Signals have names of their own here: the configuration is the process's.
+
+use super::*;
+
+fn parse(text: &str) -> Result<Signals> {
+    parse_config(text, "gt.yaml")
+}
+
+#[test]
+fn the_form_of_the_predecessor_and_what_is_new() {
+    let text = "\
+forward_layer1:
+  shard:
+    axis: 0
+    workers: [0, 1, 2, 3]
+  backward: backward_layer1
+backward_layer1:
+  shard: {axis: Batch, workers: null, replicated: true}
+hot:
+  compile: true
+quiet: {}
+wish:
+  shard: {axis: -1, open: true, priority: 2}
+";
+    assert_eq!(
+        parse(text).unwrap().to_string(),
+        r#"signal "backward_layer1": shard replicated on all workers
+signal "forward_layer1": shard axis 0 over workers 0, 1, 2, 3; backward "backward_layer1"
+signal "hot": compile
+signal "quiet": nothing
+signal "wish": shard axis -1 over all workers, if nothing else is faster, priority 2
+"#
+    );
+    for empty in ["", "# nothing yet\n", "{}"] {
+        assert!(parse(empty).unwrap().is_empty(), "{empty:?}");
+    }
+}
+
+#[test]
+fn faults_are_named_with_their_line_and_what_was_meant() {
+    let cases = [
+        (
+            "a:\n  shrad:\n    axis: 0\n",
+            "gt.yaml:2:3: a: unknown field `shrad`, expected one of `shard`, `backward`, `compile`\n  hint: did you mean `shard`?",
+        ),
+        (
+            "a:\n  shard:\n    axis: 0\n    worker: [0]\n",
+            "gt.yaml:4:5: a.shard: unknown field `worker`, expected one of `axis`, `workers`, `replicated`, `open`, `priority`\n  hint: did you mean `workers`?",
+        ),
+        (
+            "a:\n  nonsense: 1\n",
+            "gt.yaml:2:3: a: unknown field `nonsense`, expected one of `shard`, `backward`, `compile`",
+        ),
+        (
+            "a:\n  shard:\n    axis: 9\n",
+            "gt.yaml:3:11: a.shard.axis: axis 9: tensors have at most 8 axes",
+        ),
+        (
+            "a:\n  shard:\n    workers: [0, 1, 0]\n",
+            "gt.yaml:3:14: a.shard.workers: worker 0 is listed twice",
+        ),
+        (
+            "a:\n  shard:\n    workers: []\n",
+            "gt.yaml:3:14: a.shard.workers: the list of workers is empty; leave `workers` out to mean all",
+        ),
+        (
+            "a:\n  shard:\n    workers: [-1]\n",
+            "gt.yaml:3:15: a.shard.workers[0]: invalid type: integer `-1`, expected u32",
+        ),
+        (
+            "a:\n  compile: perhaps\n",
+            "gt.yaml:2:12: a.compile: invalid type: string \"perhaps\", expected a boolean",
+        ),
+        (
+            "a:\n  shard: 3\n",
+            "gt.yaml:2:10: a.shard: invalid type: integer `3`, expected struct ShardConfig",
+        ),
+        ("a: {}\nb: {}\na: {}\n", "gt.yaml:3:1: signal \"a\" is configured twice"),
+        (
+            "- a\n",
+            "gt.yaml:1:1: invalid type: sequence, expected signals, each a name with what is said about it",
+        ),
+    ];
+    for (text, want) in cases {
+        assert_eq!(parse(text).unwrap_err().to_string(), want, "{text}");
+    }
+    let said = parse("a: [unclosed\n").unwrap_err().to_string();
+    assert!(said.starts_with("gt.yaml:"), "{said}");
+}
+
+#[test]
+fn what_is_said_last_counts_and_a_faulty_file_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("signals.yaml");
+    let compiled = SignalConfig { compile: true, ..SignalConfig::default() };
+    assert_eq!(register_config("config-test-a", compiled.clone()).unwrap(), None);
+
+    std::fs::write(&file, "config-test-a: {backward: b}\nconfig-test-b: {}\n").unwrap();
+    load_config(&file).unwrap();
+    let a = get_signal_config("config-test-a").unwrap().unwrap();
+    assert_eq!((a.backward.as_deref(), a.compile), (Some("b"), false));
+    assert!(get_signal_config("config-test-b").unwrap().is_some());
+    assert_eq!(register_config("config-test-a", compiled.clone()).unwrap(), Some(a));
+
+    std::fs::write(&file, "config-test-a: {}\nconfig-test-c: {compile: 7}\n").unwrap();
+    let said = load_config(&file).unwrap_err().to_string();
+    assert!(said.contains("signals.yaml:2:26: config-test-c.compile: "), "{said}");
+    assert!(said.contains("config/tests.rs:"), "{said}");
+    assert_eq!(get_signal_config("config-test-a").unwrap(), Some(compiled));
+    assert_eq!(get_signal_config("config-test-c").unwrap(), None);
+
+    let said = load_config(folder.path().join("absent.yaml")).unwrap_err().to_string();
+    assert!(
+        said.starts_with("cannot read the configuration ") && said.contains("absent"),
+        "{said}"
+    );
+}
