@@ -23,7 +23,7 @@ pub const MAX_SIGNAL_BYTES: usize = 256 << 10;
 
 /// An axis of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Axis {
+pub enum ShardAxis {
     /// By position; negative ones count from the end.
     Number(i64),
     /// By the name of the dimension, in whichever place it stands.
@@ -35,7 +35,7 @@ pub enum Axis {
 #[serde(default, deny_unknown_fields)]
 pub struct ShardConfig {
     /// The axis that is cut, one part a worker.
-    pub axis: Axis,
+    pub axis: ShardAxis,
     /// The workers, by number from 0; all there are when none is named.
     #[serde(deserialize_with = "read_workers")]
     pub workers: Option<Vec<u32>>,
@@ -69,21 +69,21 @@ pub struct SignalError(String);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signals(BTreeMap<String, SignalConfig>);
 
-impl Default for Axis {
-    fn default() -> Axis {
-        Axis::Number(0)
+impl Default for ShardAxis {
+    fn default() -> ShardAxis {
+        ShardAxis::Number(0)
     }
 }
 
-impl From<i64> for Axis {
-    fn from(axis: i64) -> Axis {
-        Axis::Number(axis)
+impl From<i64> for ShardAxis {
+    fn from(axis: i64) -> ShardAxis {
+        ShardAxis::Number(axis)
     }
 }
 
-impl From<&str> for Axis {
-    fn from(name: &str) -> Axis {
-        Axis::Named(name.to_owned())
+impl From<&str> for ShardAxis {
+    fn from(name: &str) -> ShardAxis {
+        ShardAxis::Named(name.to_owned())
     }
 }
 
@@ -108,14 +108,14 @@ impl ShardConfig {
     }
 }
 
-impl Axis {
+impl ShardAxis {
     fn check(&self) -> Result<(), String> {
         match self {
-            Axis::Number(axis) if !(-(MAX_RANK as i64)..MAX_RANK as i64).contains(axis) => {
+            ShardAxis::Number(axis) if !(-(MAX_RANK as i64)..MAX_RANK as i64).contains(axis) => {
                 Err(format!("axis {axis}: tensors have at most {MAX_RANK} axes"))
             }
-            Axis::Number(_) => Ok(()),
-            Axis::Named(name) => check_name(name),
+            ShardAxis::Number(_) => Ok(()),
+            ShardAxis::Named(name) => check_name(name),
         }
     }
 }
@@ -203,11 +203,11 @@ impl Signals {
     }
 }
 
-impl fmt::Display for Axis {
+impl fmt::Display for ShardAxis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Axis::Number(axis) => axis.fmt(f),
-            Axis::Named(name) => name.fmt(f),
+            ShardAxis::Number(axis) => axis.fmt(f),
+            ShardAxis::Named(name) => name.fmt(f),
         }
     }
 }
@@ -254,54 +254,54 @@ impl fmt::Display for Signals {
 
 /// In files an axis is a number or a name, as it stands; on the wire it says which.
 #[derive(Serialize, Deserialize)]
-enum AxisOnWire {
+enum OnWire {
     Number(i64),
     Named(String),
 }
 
-impl Serialize for Axis {
+impl Serialize for ShardAxis {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match (self, to.is_human_readable()) {
-            (Axis::Number(axis), true) => to.serialize_i64(*axis),
-            (Axis::Named(name), true) => to.serialize_str(name),
-            (Axis::Number(axis), false) => AxisOnWire::Number(*axis).serialize(to),
-            (Axis::Named(name), false) => AxisOnWire::Named(name.clone()).serialize(to),
+            (ShardAxis::Number(axis), true) => to.serialize_i64(*axis),
+            (ShardAxis::Named(name), true) => to.serialize_str(name),
+            (ShardAxis::Number(axis), false) => OnWire::Number(*axis).serialize(to),
+            (ShardAxis::Named(name), false) => OnWire::Named(name.clone()).serialize(to),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Axis {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Axis, D::Error> {
+impl<'de> Deserialize<'de> for ShardAxis {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ShardAxis, D::Error> {
         if from.is_human_readable() {
             return from.deserialize_any(AxisVisitor);
         }
-        let axis = match AxisOnWire::deserialize(from)? {
-            AxisOnWire::Number(axis) => Axis::Number(axis),
-            AxisOnWire::Named(name) => Axis::Named(name),
+        let axis = match OnWire::deserialize(from)? {
+            OnWire::Number(axis) => ShardAxis::Number(axis),
+            OnWire::Named(name) => ShardAxis::Named(name),
         };
-        checked(axis, Axis::check)
+        checked(axis, ShardAxis::check)
     }
 }
 
 struct AxisVisitor;
 
 impl Visitor<'_> for AxisVisitor {
-    type Value = Axis;
+    type Value = ShardAxis;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an axis: its number, or the name of a dimension")
     }
 
-    fn visit_i64<E: Error>(self, axis: i64) -> Result<Axis, E> {
-        checked(Axis::Number(axis), Axis::check)
+    fn visit_i64<E: Error>(self, axis: i64) -> Result<ShardAxis, E> {
+        checked(ShardAxis::Number(axis), ShardAxis::check)
     }
 
-    fn visit_u64<E: Error>(self, axis: u64) -> Result<Axis, E> {
+    fn visit_u64<E: Error>(self, axis: u64) -> Result<ShardAxis, E> {
         self.visit_i64(i64::try_from(axis).unwrap_or(i64::MAX))
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Axis, E> {
-        checked(Axis::Named(name.to_owned()), Axis::check)
+    fn visit_str<E: Error>(self, name: &str) -> Result<ShardAxis, E> {
+        checked(ShardAxis::Named(name.to_owned()), ShardAxis::check)
     }
 }
 
@@ -413,7 +413,7 @@ impl<'de> Visitor<'de> for SignalsVisitor {
 mod tests {
     use super::*;
 
-    fn shard(axis: impl Into<Axis>, workers: &[u32]) -> SignalConfig {
+    fn shard(axis: impl Into<ShardAxis>, workers: &[u32]) -> SignalConfig {
         let shard = ShardConfig {
             axis: axis.into(),
             workers: Some(workers.to_vec()),

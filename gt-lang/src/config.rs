@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gt_ir::Loc;
-pub use gt_ir::signal::{Axis, ShardConfig, SignalConfig, Signals};
+pub use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig, Signals};
 
 use crate::error::{Error, ErrorKind, Result};
 
