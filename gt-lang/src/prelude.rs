@@ -3,6 +3,7 @@
 //! Types and functions by their names; modules ([`functional`], [`autograd`], [`io`], [`schedule`], [`signal`]) where PyTorch's users
 //! would write the module's name too. Names of a program's own come before those of a prelude.
 
+pub use crate::config::{ShardConfig, SignalConfig, load_config, register_config};
 pub use crate::core::{DynTensor, Index, keepdim, range, step};
 pub use crate::data::{DataLoader, Dataset, Last, LoaderConfig, Shuffle, TensorDataset};
 pub use crate::error::{Error, Result};
