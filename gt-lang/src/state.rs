@@ -40,18 +40,21 @@ pub trait Stateful {
     ///
     /// # Errors
     /// A tensor of it cannot be read.
+    #[track_caller]
     fn state_dict(&self) -> Result<StateDict>;
 
     /// Looks whether `state` fits, changing nothing; the result restores it.
     ///
     /// # Errors
     /// Names are missing or unknown, or shapes or dtypes differ; all of them are listed.
+    #[track_caller]
     fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>>;
 
     /// Restores a state; an error leaves everything as it was.
     ///
     /// # Errors
     /// As [`Stateful::prepare`].
+    #[track_caller]
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
         self.prepare(state)?();
         Ok(())

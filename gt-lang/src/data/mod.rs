@@ -25,7 +25,7 @@ mod prefetch;
 pub use loader::{Batches, DataLoader, Last, LoaderConfig, Shuffle};
 pub use order::Order;
 
-use gt_ir::{Element, HostTensor};
+use gt_ir::{Element, HostTensor, OpError};
 
 use crate::core::Sizes;
 use crate::error::{Error, Result};
@@ -73,7 +73,10 @@ pub trait Dataset: Send + Sync + 'static {
 pub fn array<T: Element>(data: Vec<T>, sizes: impl Into<Sizes>) -> Result<HostTensor> {
     let at = std::panic::Location::caller();
     let host = sizes.into().resolve("array").and_then(|shape| HostTensor::from_vec(data, shape));
-    host.map_err(|error| Error::from_op(error, at))
+    host.map_err(|error| {
+        let message = format!("array: {}", error.message.trim_start_matches("array: "));
+        Error::from_op(OpError { message, ..error }, at)
+    })
 }
 
 /// Examples that are all in memory: rows of tensors of equal first size. PyTorch's `TensorDataset`.

@@ -1,6 +1,6 @@
 //! Losses of classes: how improbable the right ones are. The classes are the last axis, and any number of axes may stand before it.
 
-use gt_ir::DType;
+use gt_ir::{DType, OpError};
 
 use super::Reduction;
 use crate::core::DynTensor;
@@ -25,7 +25,7 @@ pub struct CrossEntropy {
 #[must_use]
 #[track_caller]
 pub fn cross_entropy(logits: &DynTensor, target: &DynTensor) -> DynTensor {
-    nll_loss(&logits.log_softmax(-1), target)
+    mean_of(&logits.log_softmax(-1), &classes_of("cross_entropy", logits, target))
 }
 
 /// [`cross_entropy`] with class weights, ignored examples, smoothed labels, or another reduction.
@@ -46,7 +46,8 @@ pub fn cross_entropy_with(
     options: &CrossEntropy,
 ) -> DynTensor {
     let log_probs = logits.log_softmax(-1);
-    let examples = Examples::new(&log_probs, target, options);
+    let target = classes_of("cross_entropy", logits, target);
+    let examples = Examples::new(&log_probs, &target, options);
     let losses = examples.losses(&log_probs);
     if options.label_smoothing == 0.0 {
         return examples.reduce(&losses, options.reduction);
@@ -65,7 +66,7 @@ pub fn cross_entropy_with(
 #[must_use]
 #[track_caller]
 pub fn nll_loss(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
-    log_probs.gather(-1, &target.unsqueeze(-1)).mean(..).neg()
+    mean_of(log_probs, &classes_of("nll_loss", log_probs, target))
 }
 
 /// [`nll_loss`] with class weights, ignored examples, or another reduction.
@@ -76,8 +77,43 @@ pub fn nll_loss_with(
     target: &DynTensor,
     options: &CrossEntropy,
 ) -> DynTensor {
-    let examples = Examples::new(log_probs, target, options);
+    let target = classes_of("nll_loss", log_probs, target);
+    let examples = Examples::new(log_probs, &target, options);
     examples.reduce(&examples.losses(log_probs), options.reduction)
+}
+
+#[track_caller]
+fn mean_of(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
+    log_probs.gather(-1, &target.unsqueeze(-1)).mean(..).neg()
+}
+
+/// The target, if it names a class for each row of the scores. Fewer would do for `gather`, and the loss would be that of some rows only.
+#[track_caller]
+fn classes_of(op: &str, scores: &DynTensor, target: &DynTensor) -> DynTensor {
+    match misfit(scores, target) {
+        Some((what, hint)) => {
+            target.record_with(|_| Err(OpError::new(format!("{op}: {what}")).hint(hint)))
+        }
+        None => target.clone(),
+    }
+}
+
+/// Why these classes cannot be those of the scores' rows, and what would mend it. Errors of either are told by what uses them.
+fn misfit(scores: &DynTensor, target: &DynTensor) -> Option<(String, String)> {
+    let (rows, classes) = (scores.ty(), target.ty());
+    let sizes = rows.shape.sizes();
+    let wanted = sizes.split_last().map_or(sizes, |(_, rows)| rows);
+    if scores.error().or(target.error()).is_some() {
+        return None;
+    }
+    if !matches!(classes.dtype, DType::I64 | DType::I32 | DType::U8) {
+        let what = format!("the classes must be integers, but are {classes}");
+        return Some((what, "cast them to i64".into()));
+    }
+    (classes.shape.sizes() != wanted).then(|| {
+        let what = format!("{classes} does not name a class for each row of {rows}");
+        (what, format!("classes have the shape of the scores without its last axis: {wanted:?}"))
+    })
 }
 
 /// The right classes, and how much each example counts.

@@ -297,3 +297,34 @@ fn order_and_permutations() {
     drawn.sort_unstable();
     assert_eq!(drawn, [0, 2, 3]);
 }
+
+#[test]
+fn classes_that_do_not_fit_the_scores_are_refused() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let scores = DynTensor::zeros([4, 10], DType::F32);
+    let how = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
+    let few = DynTensor::from([1_i64, 2, 3]);
+    let floats = DynTensor::from([1.0_f32, 2.0, 3.0, 4.0]);
+    let cases = [
+        (
+            cross_entropy(&scores, &few),
+            "cross_entropy: i64[3] does not name a class for each row of f32[4,10]",
+        ),
+        (cross_entropy_with(&scores, &few, &how), "cross_entropy: i64[3] does not name"),
+        (nll_loss(&scores, &few.unsqueeze(0)), "nll_loss: i64[1,3] does not name"),
+        (
+            cross_entropy(&scores, &floats),
+            "cross_entropy: the classes must be integers, but are f32[4]",
+        ),
+        (cross_entropy(&scores.softmax(7), &few), "softmax: axis 7 is out of range"),
+    ];
+    for (loss, want) in cases {
+        let error = loss.item().unwrap_err();
+        assert!(
+            error.message().starts_with(want) && error.loc().file().ends_with("tests.rs"),
+            "{error}"
+        );
+    }
+    assert_eq!(cross_entropy(&scores.slice(0), &DynTensor::scalar(3_i64)).sizes(), [0_usize; 0]);
+}

@@ -50,9 +50,10 @@ pub fn load(path: impl AsRef<Path>, parts: &mut [(&str, &mut dyn Stateful)]) -> 
     let all = safetensors::load(path)?;
     let mut commits = Vec::new();
     for (name, part) in parts {
-        let state = all.part(name);
-        let told = |e: crate::error::Error| file_error(path, format!("{name}: {}", e.message()));
-        commits.push(part.prepare(&state).map_err(told)?);
+        match part.prepare(&all.part(name)) {
+            Ok(commit) => commits.push(commit),
+            Err(e) => return Err(file_error(path, format!("{name}: {}", e.message()))),
+        }
     }
     commits.into_iter().for_each(|commit| commit());
     Ok(())

@@ -49,16 +49,16 @@ pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
         for (column, field) in record.iter().enumerate() {
             let number = if field.is_empty() { Ok(f64::NAN) } else { field.parse() };
             let place = record.position().map_or(0, ::csv::Position::line);
-            values.push(number.map_err(|_| {
+            let number = number.map_err(|_| {
                 let column = columns.get(column).cloned().unwrap_or((column + 1).to_string());
-                file_error(path, format!("line {place}, column {column}: `{field}` is no number"))
-            })?);
+                format!("line {place}, column {column}: `{field}` is no number")
+            });
+            values.push(number.in_file(path)?);
         }
         rows += 1;
     }
-    let shape =
-        Shape::from_dims(&[Dim::new(rows), Dim::new(width)]).map_err(|e| file_error(path, e))?;
-    let values = HostTensor::from_vec(values, shape).map_err(|e| file_error(path, e))?;
+    let shape = Shape::from_dims(&[Dim::new(rows), Dim::new(width)]).in_file(path)?;
+    let values = HostTensor::from_vec(values, shape).in_file(path)?;
     Ok(Table { columns, values })
 }
 

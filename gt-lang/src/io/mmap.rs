@@ -17,6 +17,7 @@ use crate::error::Result;
 ///
 /// As with every mapping, the file must not be changed or cut off while it is in use, by this process or another: contents would change
 /// under the reader, or reading would end the process. Files that are replaced as a whole, as this crate writes them, are safe.
+#[track_caller]
 pub(super) fn map(path: &Path) -> Result<Bytes> {
     let file = File::open(path).in_file(path)?;
     if file.metadata().in_file(path)?.len() == 0 {

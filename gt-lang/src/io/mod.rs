@@ -47,6 +47,7 @@ fn file_error(path: &Path, what: impl std::fmt::Display) -> Error {
 }
 
 /// A file's bytes, read into memory.
+#[track_caller]
 fn read(path: &Path) -> Result<Bytes> {
     std::fs::read(path).map(Bytes::from).in_file(path)
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gt_ir::{DType, HostTensor};
 use zip::write::SimpleFileOptions;
 
-use super::{InFile, MAX_UNPACKED, atomic, file_error, size_of, tensor};
+use super::{InFile, MAX_UNPACKED, atomic, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
 
@@ -63,7 +63,7 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<StateDict> {
     for i in 0..archive.len() {
         let (file, bytes) = entry(&mut archive, i, &mut left).in_file(path)?;
         let name = file.strip_suffix(".npy").unwrap_or(&file);
-        let value = parse(&bytes).map_err(|e| file_error(path, format!("{file}: {e}")))?;
+        let value = parse(&bytes).map_err(|e| format!("{file}: {e}")).in_file(path)?;
         state.insert(name, value);
     }
     Ok(state)
@@ -81,7 +81,7 @@ pub fn save_npz(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
         .large_file(true);
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, value) in state.iter() {
-        let head = header(value).map_err(|e| file_error(path, format!("{name}: {e}")))?;
+        let head = header(value).map_err(|e| format!("{name}: {e}")).in_file(path)?;
         archive.start_file(format!("{name}.npy"), plain).in_file(path)?;
         archive.write_all(&head).and_then(|()| archive.write_all(value.bytes())).in_file(path)?;
     }

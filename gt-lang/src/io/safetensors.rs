@@ -54,8 +54,8 @@ pub fn map_sharded(index: impl AsRef<Path>) -> Result<StateDict> {
         let mut shard: BTreeMap<String, HostTensor> =
             tensors(&mmap::map(&folder.join(file))?, &folder.join(file))?.into_iter().collect();
         for (name, _) in places.iter().filter(|(_, place)| *place == file) {
-            let missing = || file_error(index, format!("`{name}` is not in {file}"));
-            state.insert(name, shard.remove(name).ok_or_else(missing)?);
+            let missing = || format!("`{name}` is not in {file}");
+            state.insert(name, shard.remove(name).ok_or_else(missing).in_file(index)?);
         }
     }
     Ok(state)
@@ -122,10 +122,11 @@ pub fn save_sharded(index: impl AsRef<Path>, state: &StateDict, max_bytes: usize
 }
 
 /// Which file each tensor is in.
+#[track_caller]
 fn places(index: &Path) -> Result<BTreeMap<String, String>> {
     let json: serde_json::Value = serde_json::from_slice(&super::read(index)?).in_file(index)?;
     let map = json.get("weight_map").and_then(|map| map.as_object());
-    let map = map.ok_or_else(|| file_error(index, "no `weight_map`: not an index"))?;
+    let map = map.ok_or("no `weight_map`: not an index").in_file(index)?;
     let mut places = BTreeMap::new();
     for (name, file) in map {
         // A file of this folder: an index cannot name others.
@@ -133,8 +134,8 @@ fn places(index: &Path) -> Result<BTreeMap<String, String>> {
             let mut parts = Path::new(file).components();
             matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
         });
-        let bad = || file_error(index, format!("`{name}` is in {file}, which is no file's name"));
-        places.insert(name.clone(), plain.ok_or_else(bad)?.to_owned());
+        let bad = || format!("`{name}` is in {file}, which is no file's name");
+        places.insert(name.clone(), plain.ok_or_else(bad).in_file(index)?.to_owned());
     }
     Ok(places)
 }
@@ -158,17 +159,18 @@ pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
 }
 
 /// The tensors of a file, sharing its bytes.
+#[track_caller]
 fn tensors(bytes: &Bytes, path: &Path) -> Result<Vec<(String, HostTensor)>> {
     let file = SafeTensors::deserialize(bytes)
-        .map_err(|error| file_error(path, format!("not a safetensors file: {error}")))?;
+        .map_err(|error| format!("not a safetensors file: {error}"))
+        .in_file(path)?;
     let mut out = Vec::with_capacity(file.len());
     for (name, view) in file.tensors() {
-        let unknown =
-            || file_error(path, format!("{name}: there is no dtype {:?} here", view.dtype()));
-        let dtype = dtype(view.dtype()).ok_or_else(unknown)?;
+        let unknown = || format!("{name}: there is no dtype {:?} here", view.dtype());
+        let dtype = dtype(view.dtype()).ok_or_else(unknown).in_file(path)?;
         let contents = bytes.slice_ref(view.data());
         let value = tensor(dtype, view.shape(), contents);
-        out.push((name.clone(), value.map_err(|e| file_error(path, format!("{name}: {e}")))?));
+        out.push((name.clone(), value.map_err(|e| format!("{name}: {e}")).in_file(path)?));
     }
     Ok(out)
 }

@@ -54,6 +54,7 @@ pub fn load_matching<M: Module + ?Sized>(model: &mut M, state: &StateDict) -> Re
 }
 
 /// What puts these tensors' values in place, if they fit.
+#[track_caller]
 fn fitting<'a, M: Module + ?Sized>(
     model: &'a M,
     tensors: &[(String, DynTensor)],

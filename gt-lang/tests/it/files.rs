@@ -316,3 +316,35 @@ fn damaged_pickles_are_errors_or_what_they_say_never_worse() {
     }
     assert!(refused > 150 && read > 0, "{refused} refused, {read} read");
 }
+
+/// Places are the user's, not this crate's: here, this file's.
+#[test]
+fn errors_of_files_stand_at_the_users_line() {
+    crate::run(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let nothing = folder.path().join("nothing");
+        let torn = folder.path().join("torn.safetensors");
+        std::fs::write(&torn, b"torn").unwrap();
+        let other = folder.path().join("other.safetensors");
+        safetensors::save(&other, &state()).unwrap();
+        let mut net: Linear<N<3>, N<2>> = Linear::new();
+        let errors = [
+            safetensors::load(&nothing).unwrap_err(),
+            safetensors::load(&torn).unwrap_err(),
+            safetensors::map(&torn).unwrap_err(),
+            safetensors::map_sharded(&nothing).unwrap_err(),
+            npy::load(&nothing).unwrap_err(),
+            npy::load(&torn).unwrap_err(),
+            npy::load_npz(&torn).unwrap_err(),
+            pth::load(&nothing).unwrap_err(),
+            pth::load(&torn).unwrap_err(),
+            csv::load(&nothing, csv::Header::No).unwrap_err(),
+            csv::load(&torn, csv::Header::No).unwrap_err(),
+            net.load_state_dict(&state()).unwrap_err(),
+            gt::io::checkpoint::load(&other, &mut [("net", &mut net)]).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.loc().file().ends_with("it/files.rs"), "{error}");
+        }
+    });
+}
