@@ -37,6 +37,9 @@ struct Args {
     /// Save the run to this file from time to time, and go on from there if it exists
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
+    /// Draw the curves of the losses, on the terminal and into this folder, as run.svg and run.csv; they are part of the checkpoint
+    #[arg(long, value_name = "FOLDER")]
+    curves: Option<PathBuf>,
     /// Characters to write at the end
     #[arg(long, default_value_t = 400, value_name = "N")]
     sample: usize,
@@ -53,6 +56,7 @@ Examples:
   cargo run --release --example gpt
   cargo run --release --example gpt -- --text novel.txt --steps 10000
   cargo run --release --example gpt -- --checkpoint run.safetensors
+  cargo run --release --example gpt -- --curves run
   cargo run --release --example gpt -- --prompt 'HAPPINESS, n.' --temperature 0.5";
 
 fn main() {
@@ -78,6 +82,9 @@ fn run(args: &Args) -> Result<()> {
         text.validation.len()
     )?;
     let mut training = Training::new(net, args.steps, args.seed);
+    if let Some(folder) = &args.curves {
+        training.draw(folder)?;
+    }
     if let Some(file) = &args.checkpoint {
         let done = training.resume(file)?;
         if done > 0 {

@@ -4,6 +4,7 @@ use super::model::Gpt;
 use super::text::{Places, Text, all_starts, passages};
 use anyhow::Result;
 use gt::io::checkpoint;
+use gt::logger::RunLogger;
 use gt::optim::schedule::{Scheduler, WarmupCosine};
 use gt::prelude::*;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,6 +15,8 @@ use std::time::Instant;
 /// Passages of a step.
 const BATCH: usize = 16;
 const LR: f64 = 2e-3;
+/// Steps of a point of the curves, and points from one showing to the next.
+const POINT: (u64, usize) = (20, 5);
 
 /// A run of training: all of it that a checkpoint holds.
 pub struct Training {
@@ -23,6 +26,7 @@ pub struct Training {
     places: Places,
     done: u64,
     steps: u64,
+    curves: Option<RunLogger>,
 }
 
 impl Training {
@@ -35,76 +39,103 @@ impl Training {
         ]);
         let shape = WarmupCosine { warmup: (steps / 10).min(100), total: steps, min_factor: 0.1 };
         let scheduler = Scheduler::new(&mut optimizer, shape);
-        Training { net, optimizer, scheduler, places: Places(seed), done: 0, steps }
+        Training { net, optimizer, scheduler, places: Places(seed), done: 0, steps, curves: None }
+    }
+
+    /// Draws how it goes, on the terminal and into a folder.
+    pub fn draw(&mut self, folder: &Path) -> Result<()> {
+        self.curves = Some(RunLogger::new(folder, &["loss", "validation"], POINT.1)?);
+        Ok(())
     }
 
     /// Goes on where the file says, if it is there. What it restores has the bits of what was saved.
     pub fn resume(&mut self, file: &Path) -> Result<u64> {
         if file.exists() {
-            let Training { net, optimizer, scheduler, places, done, .. } = self;
-            checkpoint::load(
-                file,
-                &mut [
-                    ("model", net),
-                    ("optimizer", optimizer),
-                    ("scheduler", scheduler),
-                    ("places", &mut places.0),
-                    ("done", done),
-                ],
-            )?;
+            let Training { net, optimizer, scheduler, places, done, curves, .. } = self;
+            let mut parts: Vec<(&str, &mut dyn Stateful)> = vec![
+                ("model", net),
+                ("optimizer", optimizer),
+                ("scheduler", scheduler),
+                ("places", &mut places.0),
+                ("done", done),
+            ];
+            if let Some(curves) = curves {
+                parts.push(("curves", curves));
+            }
+            checkpoint::load(file, &mut parts)?;
         }
         Ok(self.done)
     }
 
     fn save(&self, file: &Path) -> Result<()> {
-        let Training { net, optimizer, scheduler, places, done, .. } = self;
-        checkpoint::save(
-            file,
-            &[
-                ("model", net),
-                ("optimizer", optimizer),
-                ("scheduler", scheduler),
-                ("places", &places.0),
-                ("done", done),
-            ],
-        )?;
-        Ok(())
+        let Training { net, optimizer, scheduler, places, done, curves, .. } = self;
+        let mut parts: Vec<(&str, &dyn Stateful)> = vec![
+            ("model", net),
+            ("optimizer", optimizer),
+            ("scheduler", scheduler),
+            ("places", &places.0),
+            ("done", done),
+        ];
+        if let Some(curves) = curves {
+            parts.push(("curves", curves));
+        }
+        Ok(checkpoint::save(file, &parts)?)
     }
 
     /// The steps left. Every `interval` of them it says how it goes, and saves.
     pub fn run(&mut self, text: &Text, interval: u64, file: Option<&Path>) -> Result<()> {
-        let bar = bar(self.steps, self.done);
+        // Curves show themselves.
+        let bar = bar(self.steps, self.done).filter(|_| self.curves.is_none());
         while self.done < self.steps {
             let until = (self.done / interval + 1) * interval;
             let line = self.interval(text, until.min(self.steps), bar.as_ref())?;
-            match &bar {
-                Some(bar) => bar.println(line),
-                None => writeln!(std::io::stderr(), "{line}")?,
+            match (&bar, &self.curves) {
+                (_, Some(curves)) => curves.save()?,
+                (Some(bar), _) => bar.println(line),
+                (None, None) => writeln!(std::io::stderr(), "{line}")?,
             }
             if let Some(file) = file {
                 self.save(file)?;
             }
         }
         bar.iter().for_each(ProgressBar::finish_and_clear);
+        self.curves.take().map(RunLogger::finish).transpose()?;
         Ok(())
     }
 
     /// The steps until one; says how they went.
     fn interval(&mut self, text: &Text, until: u64, bar: Option<&ProgressBar>) -> Result<String> {
-        let (mut total, n): (T![], f64) = (Tensor::zeros(), (until - self.done) as f64);
-        let start = Instant::now();
+        let (mut total, n) = (0.0, (until - self.done) as f64);
+        let (start, mut last) = (Instant::now(), 0.0);
+        while self.done < until {
+            let from = self.done;
+            let to = if self.curves.is_some() { until.min(from + POINT.0) } else { until };
+            let sum = self.steps_until(text, to, bar)?;
+            (total, last) = (total + sum, sum / (to - from) as f64);
+            if let Some(curves) = self.curves.as_mut().filter(|_| to < until) {
+                curves.log(to, &[("loss", last)]);
+            }
+        }
+        let (loss, pace) = (total / n, 1e3 * start.elapsed().as_secs_f64() / n);
+        let held_back = validation_loss(&self.net, text)?;
+        if let Some(curves) = &mut self.curves {
+            curves.log(until, &[("loss", last), ("validation", held_back)]);
+        }
+        Ok(format!(
+            "step {until:>5}  loss {loss:.3}  validation {held_back:.3}  {pace:.1} ms a step"
+        ))
+    }
+
+    /// The sum of the losses of the steps until one.
+    fn steps_until(&mut self, text: &Text, until: u64, bar: Option<&ProgressBar>) -> Result<f64> {
+        let mut total: T![] = Tensor::zeros();
         while self.done < until {
             total += self.step(text)?;
             self.done += 1;
             bar.iter().for_each(|bar| bar.inc(1));
         }
-        // The only reads: until here, steps were recorded while earlier ones ran.
-        let loss = total.item()? / n;
-        let pace = 1e3 * start.elapsed().as_secs_f64() / n;
-        let held_back = validation_loss(&self.net, text)?;
-        Ok(format!(
-            "step {until:>5}  loss {loss:.3}  validation {held_back:.3}  {pace:.1} ms a step"
-        ))
+        // The only read: until here, steps were recorded while earlier ones ran.
+        Ok(total.item()?)
     }
 
     fn step(&mut self, text: &Text) -> Result<T![]> {

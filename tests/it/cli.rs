@@ -249,7 +249,7 @@ fn what_is_missing_or_does_not_fit_is_named() {
 #[test]
 fn works_and_tapes_are_measured() {
     let listed = run("gt-cli", &["bench", "--list"]).good();
-    assert_eq!(listed.lines().count(), 9, "{listed}");
+    assert_eq!(listed.lines().count(), 11, "{listed}");
     assert!(listed.starts_with("mlp_small"), "{listed}");
 
     let folder = Folder::new("bench");
@@ -273,6 +273,15 @@ fn works_and_tapes_are_measured() {
         assert_eq!(row["steps"], 4);
         assert!(row["ms"].as_f64().unwrap() > 0.0 && row["first_s"].as_f64().unwrap() > 0.0);
     }
+}
+
+#[test]
+fn a_decoder_runs_one_plan_wherever_it_stands() {
+    let row = run("gt-cli", &["bench", "decode", "--steps", "140", "--json"]).good();
+    let row: serde_json::Value = serde_json::from_str(&row).unwrap();
+    // More steps than positions: the first place comes again. Every step was the plan, and nothing was compiled for another place.
+    assert_eq!((row["planned"].as_f64(), row["steps"].as_u64()), (Some(1.0), Some(140)));
+    assert!(row["kernels_compiled"].as_u64().unwrap() < 100, "{row}");
 }
 
 #[test]

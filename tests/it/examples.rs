@@ -52,3 +52,18 @@ fn a_convolutional_network_reads_digits_and_draws_its_curves() {
     let picture = std::fs::read_to_string(folder.path("run/run.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("accuracy"));
 }
+
+#[test]
+fn an_autoencoder_tells_unseen_digits_in_fewer_nats_than_their_averages_do() {
+    let finished = run("vae", &["--epochs", "30"]);
+    is_replayed(&finished, 100, 6);
+    let stdout = finished.good();
+    let nats = result(&stdout, "nats an image:");
+    let lines: Vec<&str> = stdout.lines().collect();
+    let known = lines[lines.len() - 2].rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+    assert!(nats < known - 2.0, "{stdout}");
+    // What it drew has ink and paper in it.
+    assert!(lines[..8].iter().all(|line| line.chars().count() == 8 * 18), "{stdout}");
+    let drawn = lines[..8].concat();
+    assert!(drawn.contains('@') && drawn.contains(' '), "{stdout}");
+}

@@ -40,6 +40,22 @@ fn a_run_goes_on_from_its_checkpoint_to_the_bit() {
 }
 
 #[test]
+fn curves_are_drawn_and_go_on_with_the_run() {
+    let folder = Folder::new("gpt-curves");
+    let (file, run) = (folder.path("run.safetensors"), folder.path("run"));
+    let words = ["--sample", "0", "--interval", "20", "--text", "ARCHITECTURE.md"];
+    let saved = [&words[..], &["--checkpoint", &file, "--curves", &run]].concat();
+    for steps in ["20", "60"] {
+        Process::start(GPT, &[&saved[..], &["--steps", steps]].concat()).finish().good();
+    }
+    let table = std::fs::read_to_string(folder.path("run/run.csv")).unwrap();
+    let steps: Vec<&str> = table.lines().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(steps, ["step", "20", "40", "60"]);
+    let picture = std::fs::read_to_string(folder.path("run/run.svg")).unwrap();
+    assert!(picture.contains("validation") && picture.contains("<polyline"));
+}
+
+#[test]
 fn a_text_that_is_missing_or_too_short_is_told() {
     let missing = Process::start(GPT, &["--text", "no/such/text"]).finish().bad().1;
     assert!(missing.contains("error: cannot read no/such/text: No such file"), "{missing}");

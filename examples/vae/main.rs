@@ -1,0 +1,103 @@
+//! Trains a variational autoencoder on handwritten digits and lets it draw new ones: `cargo run --release --example vae`.
+//!
+//! Codes are drawn by the worker, step by step, from seeds that are data: every step is the same program. In the end it says how many nats
+//! an image takes that it was not trained on, beside what it takes when every pixel is what it is on average.
+
+#![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
+#![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
+
+#[path = "../digits/data.rs"]
+mod data;
+mod model;
+
+use anyhow::Result;
+use clap::Parser;
+use data::{Digits, PIXELS, Shuffler};
+use gt::functional::binary_cross_entropy;
+use gt::prelude::*;
+use model::{Codes, Images, Vae};
+use std::io::Write;
+
+const BATCH: usize = 64;
+/// Images drawn in the end, beside each other.
+const DRAWN: usize = 8;
+
+/// Train a variational autoencoder on handwritten digits and let it draw
+#[derive(Parser)]
+#[command(name = "vae")]
+struct Args {
+    /// Decides the initial weights, the order of the images, and what is drawn
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Passes over the training images
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    epochs: u32,
+}
+
+fn main() {
+    let Err(error) = run(&Args::parse()) else { return };
+    eprintln!("error: {error:#}");
+    std::process::exit(1);
+}
+
+fn run(args: &Args) -> Result<()> {
+    manual_seed(args.seed);
+    let (training, test) = data::load();
+    let net = Vae::new();
+    train(&net, &training, args)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", drawn(&net)?)?;
+    let average = average_image(&training);
+    let test: Images = Tensor::from_vec(test.images);
+    let average = average.as_dyn().expand(test.as_dyn().shape());
+    let known = binary_cross_entropy(&average, test.as_dyn());
+    let (bound, known) = (no_grad(|| net.bound(&test)).item()?, known.item()? * PIXELS as f64);
+    writeln!(out, "nats an image by its pixels' averages: {known:.2}")?;
+    writeln!(out, "nats an image: {bound:.2}")?;
+    Ok(())
+}
+
+fn train(net: &Vae, training: &Digits, args: &Args) -> Result<()> {
+    let config = AdamWConfig { lr: 2e-3, ..AdamWConfig::default() };
+    let mut optimizer = AdamW::new(net.parameters(), config);
+    let (mut shuffler, mut order) =
+        (Shuffler::new(args.seed), (0..training.len()).collect::<Vec<_>>());
+    for epoch in 1..=args.epochs {
+        shuffler.shuffle(&mut order);
+        let (mut total, mut n): (T![], usize) = (Tensor::zeros(), 0);
+        for batch in order.chunks_exact(BATCH) {
+            let loss = net.bound(&Tensor::from_vec(training.pick(batch).images));
+            optimizer.zero_grad();
+            loss.backward()?;
+            optimizer.step()?;
+            (total, n) = (total + loss.detach(), n + 1);
+        }
+        if epoch % 10 == 0 {
+            eprintln!("epoch {epoch:>3}  {:.2} nats an image", total.item()? / n as f64);
+        }
+    }
+    Ok(())
+}
+
+/// How dark each pixel is on average, none of them quite sure.
+fn average_image(digits: &Digits) -> T![64] {
+    let images: Images = Tensor::from_vec(digits.images.clone());
+    Tensor::from_dyn(images.as_dyn().mean(0).clamp(1e-3, 1.0 - 1e-3))
+}
+
+/// New digits, from codes nobody made of an image.
+fn drawn(net: &Vae) -> Result<String> {
+    let codes: Codes = Tensor::randn_with([DRAWN]);
+    let pixels = no_grad(|| net.decode(&codes).sigmoid().to_vec::<f32>())?;
+    let shade = |darkness: f32| [' ', '.', ':', 'o', 'O', '@'][(darkness * 5.99) as usize];
+    let mut text = String::new();
+    for row in 0..8 {
+        for image in pixels.chunks_exact(PIXELS) {
+            // Letters are twice as high as wide.
+            text.extend(image[row * 8..][..8].iter().flat_map(|&p| [shade(p); 2]));
+            text.push_str("  ");
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
