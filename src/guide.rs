@@ -26,4 +26,5 @@ chapters! {
     performance: "performance.md",
     debugging: "debugging.md",
     pytorch: "pytorch.md",
+    settings: "settings.md",
 }
