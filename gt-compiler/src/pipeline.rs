@@ -15,7 +15,10 @@ use crate::{
     cost::{self, Machine},
     egraph::Rewrite,
     options::Options,
-    passes::{CancelCasts, Canonicalize, Context, Cse, Dce, Fold, Movement, Pass, TurnProducts},
+    passes::{
+        CancelCasts, Canonicalize, Context, Cse, Dce, Fold, Movement, Pass, SinkPermutes,
+        TurnProducts,
+    },
     report::{PassReport, Report},
 };
 
@@ -29,6 +32,9 @@ const PASSES: &[&dyn Pass] = &[
     // Before movements compose: it makes some that cancel.
     &TurnProducts,
     // After folding, which makes constants of expressions that are moved afterwards.
+    &Movement,
+    // Looks for permutations that undo each other, which movements that have been composed show.
+    &SinkPermutes,
     &Movement,
     // After everything that makes spellings equal; before the search, whose blocks should hold each value once.
     &Cse,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub use choices::{Attention, Axes, Diagonal, Groups, Order};
-pub use windows::{Conv, Window};
+pub use windows::{Conv, Fold, Pool, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.
 pub trait Attr: Sized {

@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attr::{
-        Attention, Attr, Axes, Axis, Classes, Conv, Diagonal, Groups, Order, Pad, Perm, Reduce,
-        ReduceOne, Slice, Swap, Trailing, Window,
+        Attention, Attr, Axes, Axis, Classes, Conv, Diagonal, Fold, Groups, Order, Pad, Perm, Pool,
+        Reduce, ReduceOne, Slice, Swap, Trailing, Window,
     },
     dtype::DType,
     emit::Emit,
     error::OpError,
     grad::{Grads, Vjp},
     rules::{
-        activation, attention, derive, elementary, grad as g, infer as ty, normal, part, scan,
-        statistic, window,
+        activation, attention, derive, elementary, fold, grad as g, infer as ty, normal, part,
+        pool, scan, statistic, window,
     },
     scalar::Scalar,
     shape::{Shape, Type},
@@ -267,6 +267,8 @@ primitive {
     "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
     /// Index of the first largest element along an axis (the first NaN if there is one), as `i64`.
     "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
+    /// The positions along an axis in the order of the elements there, as `i64`; equal ones stay in order, NaN counts as the largest.
+    "argsort"     = ArgSort(Order), Reduce, Exactly(1), ty::argsort,    Zero;
 
     /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column.
     "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
@@ -281,6 +283,8 @@ primitive {
     "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice);
     /// Operands one after the other along an axis.
     "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat);
+    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. The axis counts windows, a new last axis the elements of each.
+    "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Rule(fold::unfold_grad);
     /// A literal put before, after and between the elements of one axis: `pad[axis,lo,hi,interior] x, value`.
     "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad);
 
@@ -392,8 +396,6 @@ derived {
     "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad), Derived(scan::cumsum);
     /// Products of the elements up to each position of an axis; integers and `bool` multiply to `i64`.
     "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod);
-    /// Positions along an axis in the order of the elements there, as `i64`: equal ones stay in order, NaN is the largest. Costs as many comparisons as the axis has pairs.
-    "argsort"     = ArgSort(Order), Reduce, Exactly(1), scan::infer_argsort, Zero,        Derived(scan::argsort);
     /// Whether any element over axes is nonzero.
     "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
     /// Whether all elements over axes are nonzero.
@@ -419,8 +421,11 @@ derived {
     /// unfolded windows (Chellapilla, Puri and Simard 2006).
     "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d);
 
-    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. The axis counts windows, a new last axis the elements of each.
-    "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Through,    Derived(window::unfold);
+    /// The adjoint of `unfold`: elements of windows added up where they came from, an axis of `len` elements.
+    "fold"        = Fold(Fold),  Reduce,    Exactly(1), fold::infer,        Rule(fold::grad), Derived(fold::fold);
+    /// The largest element of each window over the last two axes, NaN if there is one, behind channels: `[.., channels, height, width]`. All of a gradient goes to
+    /// the first of equals.
+    "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max);
     /// The elements of some axes in reverse order.
     "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip);
     /// x with a strided range of one axis replaced: `slice_assign x, value`.

@@ -7,6 +7,7 @@
 //! # extern crate gt_lang as gt;
 //! ```
 
+pub mod autocast;
 pub mod autograd;
 pub mod config;
 pub mod core;
@@ -29,6 +30,7 @@ pub mod typed;
 extern crate self as gt;
 
 pub use crate::core::{DynTensor, keepdim, range, step};
+pub use autocast::{Autocast, autocast, autocast_dtype, no_autocast};
 pub use config::{
     ShardConfig, SignalConfig, get_config, get_signal_config, load_config, register_config,
 };

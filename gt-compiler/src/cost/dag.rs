@@ -109,7 +109,7 @@ impl Dag {
             (_, Class::Move | Class::Gather) => numel,
             (_, Class::Pointwise | Class::Contract | Class::Source) => weight(op.kind()) * numel,
         };
-        self.push(role, ty, own, flops, matches!(op, Op::Expand(_)), operands)
+        self.push(role, ty, own, flops, matches!(op, Op::Expand(_) | Op::Unfold(_)), operands)
     }
 
     fn push(

@@ -79,6 +79,7 @@ fn is_nonnegative(graph: &Graph, sig: &Sig, children: &[Id]) -> bool {
         | Op::Permute(_)
         | Op::Expand(_)
         | Op::Slice(_)
+        | Op::Unfold(_)
         | Op::Max(_)
         | Op::Min(_) => child(0),
         _ => false,
@@ -114,8 +115,10 @@ pub(crate) fn legal(op: &Op, operands: &[Type]) -> Option<Type> {
 pub(crate) fn add_op(graph: &mut Graph, op: Op, children: &[Id]) -> Option<Id> {
     let types: SmallVec<[Type; 3]> = children.iter().map(|c| graph[*c].data.ty).collect();
     let ty = legal(&op, &types)?;
-    if let (Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_), Some(uniform)) =
-        (op, graph[children[0]].data.uniform)
+    if let (
+        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_),
+        Some(uniform),
+    ) = (op, graph[children[0]].data.uniform)
     {
         return Some(add_uniform(graph, uniform, ty));
     }

@@ -223,11 +223,10 @@ fn term(graph: &Graph, id: NodeId, terms: &[Term], sigs: &mut Signatures) -> Ter
         NodeKind::Scalar(k) => (What::Uniform(Uniform::Slot(0)), Part::Slot(k)),
         NodeKind::Const(c) => (What::Uniform(Uniform::Const(c)), Part::Const),
         NodeKind::Op(op) => match (op, operands.first().map(|o| &terms[o.index()])) {
-            (Op::Expand(_) | Op::Reshape(_) | Op::Permute(_) | Op::Slice(_), Some(of))
-                if matches!(of.part, Part::Slot(_) | Part::Const) =>
-            {
-                (sigs.get(of.sig).what, of.part)
-            }
+            (
+                Op::Expand(_) | Op::Reshape(_) | Op::Permute(_) | Op::Slice(_) | Op::Unfold(_),
+                Some(of),
+            ) if matches!(of.part, Part::Slot(_) | Part::Const) => (sigs.get(of.sig).what, of.part),
             _ => (What::Op(unnamed::op(&op)), Part::Op),
         },
     };

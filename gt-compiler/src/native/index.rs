@@ -69,6 +69,15 @@ pub(super) fn through(
         axis.strides.iter_mut().for_each(|s| *s *= slice.step as i64);
         return Some(out);
     }
+    if let Op::Unfold(window) = op {
+        let (elements, counted) = map.split_last()?;
+        let mut out: Map = counted.iter().cloned().collect();
+        let axis = &mut out[usize::from(window.axis)];
+        let first = std::mem::replace(axis, zero(n));
+        add_scaled(axis, &first, window.step as i64);
+        add_scaled(axis, elements, window.dilation as i64);
+        return Some(out);
+    }
     None
 }
 

@@ -22,6 +22,7 @@ mod run;
 mod schedule;
 #[cfg(feature = "torch")]
 mod single;
+mod sort;
 mod store;
 mod stream;
 mod tile;

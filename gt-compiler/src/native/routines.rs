@@ -13,6 +13,7 @@ use half::{bf16, f16};
 use super::{
     piece::{Fold, Routine},
     run::{Context, Memory, Target},
+    sort,
 };
 use crate::{engine::EngineError, kernel::Binary};
 
@@ -21,13 +22,13 @@ const RANDOM_GRAIN: usize = 1 << 14;
 
 /// An array as rows of `axis` slices of `inner` elements.
 #[derive(Clone, Copy)]
-struct Cut {
-    outer: usize,
-    axis: usize,
-    inner: usize,
+pub(super) struct Cut {
+    pub(super) outer: usize,
+    pub(super) axis: usize,
+    pub(super) inner: usize,
 }
 
-fn cut(shape: &Shape, axis: usize) -> Cut {
+pub(super) fn cut(shape: &Shape, axis: usize) -> Cut {
     let sizes = shape.sizes();
     Cut {
         outer: sizes[..axis].iter().product(),
@@ -52,6 +53,9 @@ pub(super) fn run(
         Op::Argmax(a) => {
             let cut = cut(&ty(0).shape, usize::from(a.axis));
             argmax_any(&ty(0), cut, bytes(0), bytemuck::cast_slice_mut(to));
+        }
+        Op::ArgSort(order) => {
+            sort::argsort(context, order, &ty(0), bytes(0), bytemuck::cast_slice_mut(to));
         }
         Op::Gather(axis) => {
             gather(step, usize::from(axis.0), [&ty(0), &ty(1)], [bytes(0), bytes(1)], to)?;

@@ -62,7 +62,10 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::LogicalXor => Action::Binary(Binary::Xor),
         Primitive::Where => Action::Where,
         Primitive::Cast(_) => Action::Cast,
-        Primitive::Permute(_) | Primitive::Expand(_) | Primitive::Slice(_) => Action::View,
+        Primitive::Permute(_)
+        | Primitive::Expand(_)
+        | Primitive::Slice(_)
+        | Primitive::Unfold(_) => Action::View,
         Primitive::Reshape(_) => Action::Reshape,
         Primitive::Iota(_) => Action::Iota,
         Primitive::Sum(reduce) => Action::Reduce(Binary::Add, reduce),
@@ -72,6 +75,7 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::Cat(axis) => Action::Cat(axis),
         Primitive::Pad(pad) => Action::Pad(pad),
         Primitive::Argmax(_)
+        | Primitive::ArgSort(_)
         | Primitive::Gather(_)
         | Primitive::ScatterAdd(_)
         | Primitive::IndexSelect(_)

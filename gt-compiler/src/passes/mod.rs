@@ -11,6 +11,7 @@ mod cse;
 mod dce;
 mod fold;
 pub(crate) mod movement;
+mod sink;
 mod turn;
 pub(crate) mod unnamed;
 
@@ -28,6 +29,7 @@ pub(crate) use cse::Cse;
 pub(crate) use dce::Dce;
 pub(crate) use fold::Fold;
 pub(crate) use movement::Movement;
+pub(crate) use sink::SinkPermutes;
 pub(crate) use turn::TurnProducts;
 
 /// What a pass may know besides the graph, and where it reports to.

@@ -16,7 +16,7 @@ mod tape;
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OperandType, Scalar, Shape, Type,
-    attr::{AxisSet, Keep, Reduce, ReduceOne, Slice},
+    attr::{AxisSet, Keep, Order, Reduce, ReduceOne, Slice},
     op::Primitive,
 };
 use smallvec::SmallVec;
@@ -185,6 +185,9 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::Argmax(ReduceOne { axis, keep }) => {
             arg(0)?.f_argmax(i64::from(axis), keep == Keep::Yes)?
         }
+        Primitive::ArgSort(Order { axis, descending }) => {
+            arg(0)?.f_argsort_stable(true, i64::from(axis), descending)?
+        }
         Primitive::MatMul => matmul(arg(0)?, arg(1)?)?,
         Primitive::Reshape(shape) => arg(0)?.f_reshape(sizes(&shape).as_slice())?,
         Primitive::Permute(perm) => {
@@ -194,6 +197,7 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::Slice(Slice { axis, start, stop, step }) => {
             arg(0)?.f_slice(i64::from(axis), start as i64, stop as i64, step as i64)?
         }
+        Primitive::Unfold(window) => movement::unfold(arg(0)?, window, out)?,
         Primitive::Cat(axis) => Tensor::f_cat(args, i64::from(axis.0))?,
         Primitive::Pad(pad) => movement::pad(arg(0)?, arg(1)?, pad, out)?,
         Primitive::Gather(axis) => index::gather(op, arg(0)?, arg(1)?, axis)?,

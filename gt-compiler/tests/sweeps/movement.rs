@@ -2,7 +2,7 @@
 
 use gt_ir::{
     DType, Op, Scalar, Type,
-    attr::{Axis, Pad, Perm, Slice},
+    attr::{Axis, Pad, Perm, Slice, Window},
     interp::Arg,
 };
 
@@ -17,6 +17,10 @@ pub(crate) fn movement(run: &mut Run<'_>) {
         for slice in [(0, 1, 6, 2), (1, 0, 5, 1), (2, 3, 14, 5), (2, 4, 4, 1)] {
             let (axis, start, stop, step) = slice;
             check(run, Op::Slice(Slice { axis, start, stop, step }), &[&x], 0.0);
+        }
+        for (axis, size, step, dilation) in [(2, 5, 1, 1), (2, 3, 4, 2), (0, 2, 2, 3), (1, 5, 1, 1)]
+        {
+            check(run, Op::Unfold(Window { axis, size, step, dilation }), &[&x], 0.0);
         }
         check(run, Op::Reshape(shape(&[30, 14])), &[&x], 0.0);
         check(run, Op::Expand(shape(&[2, 6, 5, 14])), &[&x], 0.0);

@@ -2,7 +2,7 @@
 
 use gt_ir::{
     DType, HostTensor, Op, Type,
-    attr::{Axis, AxisSet, Keep, Reduce, ReduceOne},
+    attr::{Axis, AxisSet, Keep, Order, Reduce, ReduceOne},
 };
 
 use super::{Run, check, edgy, plain, shape};
@@ -40,7 +40,15 @@ pub(crate) fn reductions(run: &mut Run<'_>) {
                 &[&edgy(Type::new(dtype, s), 2)],
                 0.0,
             );
+            sorts(run, &edgy(Type::new(dtype, s), 2), axis);
         }
+    }
+}
+
+/// In both orders.
+fn sorts(run: &mut Run<'_>, x: &HostTensor, axis: usize) {
+    for descending in [false, true] {
+        check(run, Op::ArgSort(Order { axis: axis as u8, descending }), &[x], 0.0);
     }
 }
 
@@ -53,6 +61,8 @@ pub(crate) fn long_reductions(run: &mut Run<'_>) {
                 for op in [Op::Sum(reduce), Op::Max(reduce), Op::Min(reduce)] {
                     check(run, op, &[&x], 16.0);
                 }
+                sorts(run, &x, axis);
+                sorts(run, &edgy(Type::new(dtype, shape(sizes)), axis), axis);
             }
         }
     }

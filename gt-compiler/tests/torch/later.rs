@@ -32,6 +32,23 @@ pub(crate) fn own(
         Op::ArgSort(order) => x.f_argsort_stable(true, i64::from(order.axis), order.descending)?,
         Op::Unfold(w) if w.dilation != 1 => return Ok(None), // Neighbours alone there.
         Op::Unfold(w) => x.f_unfold(i64::from(w.axis), w.size as i64, w.step as i64)?,
+        // Only as the gradient of its own windows there.
+        Op::Fold(f) if f.window.dilation != 1 || x.numel() == 0 => return Ok(None),
+        Op::Fold(f) => {
+            let shape: Vec<i64> = ty.shape.sizes().iter().map(|n| *n as i64).collect();
+            let w = f.window;
+            wide_or(x, kind)?
+                .f_unfold_backward(shape, i64::from(w.axis), w.size as i64, w.step as i64)?
+                .f_to_kind(kind)?
+        }
+        Op::MaxPool2d(_) if x.numel() == 0 || x.dim() > 4 => return Ok(None),
+        Op::MaxPool2d(p) => {
+            let [size, stride, padding, dilation] =
+                [p.size, p.stride, p.padding, p.dilation].map(|p| p.map(i64::from));
+            wide_or(x, kind)?
+                .f_max_pool2d(size, stride, padding, dilation, false)?
+                .f_to_kind(kind)?
+        }
         Op::Conv2d(_) if x.numel() == 0 || y.numel() == 0 => return Ok(None),
         Op::Conv2d(c) => {
             let [stride, padding, dilation] =

@@ -120,6 +120,8 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::CumProd(_)
         | Op::ArgSort(_)
         | Op::Unfold(_)
+        | Op::Fold(_)
+        | Op::MaxPool2d(_)
         | Op::Conv2d(_)
         | Op::Floor
         | Op::Ceil

@@ -30,6 +30,28 @@ impl Window {
     }
 }
 
+/// What windows were taken from: `axis,size,step,dilation,len`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Fold {
+    /// The windows.
+    pub window: Window,
+    /// Elements of the axis.
+    pub len: u64,
+}
+
+/// Windows over height and width of which one element is left each: `size,size,stride,stride,padding,padding,dilation,dilation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Pool {
+    /// Elements of a window.
+    pub size: [u32; 2],
+    /// Distance between windows.
+    pub stride: [u32; 2],
+    /// Elements put around that are no maximum, on both sides; at most half of a window.
+    pub padding: [u32; 2],
+    /// Distance between elements of a window.
+    pub dilation: [u32; 2],
+}
+
 /// A convolution over height and width: `stride,stride,padding,padding,dilation,dilation,groups`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Conv {
@@ -54,6 +76,33 @@ impl Attr for Window {
     }
 }
 
+impl Attr for Fold {
+    const SYNTAX: &'static str = "axis,size,step,dilation,len";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.window.print(f)?;
+        write!(f, ",{}", self.len)
+    }
+    fn parse(s: &str) -> Option<Self> {
+        let [a, size, step, dilation, len] = exactly(s)?;
+        Some(Fold { window: Window { axis: axis(a)?, size, step, dilation }, len })
+    }
+}
+
+impl Attr for Pool {
+    const SYNTAX: &'static str = "size,size,stride,stride,padding,padding,dilation,dilation";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for [a, b] in [self.size, self.stride, self.padding] {
+            write!(f, "{a},{b},")?;
+        }
+        let [a, b] = self.dilation;
+        write!(f, "{a},{b}")
+    }
+    fn parse(s: &str) -> Option<Self> {
+        let [a, b, c, d, e, f, g, h] = small(s)?;
+        Some(Pool { size: [a, b], stride: [c, d], padding: [e, f], dilation: [g, h] })
+    }
+}
+
 impl Attr for Conv {
     const SYNTAX: &'static str = "stride,stride,padding,padding,dilation,dilation,groups";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,12 +112,17 @@ impl Attr for Conv {
         write!(f, "{}", self.groups)
     }
     fn parse(s: &str) -> Option<Self> {
-        let numbers: [u64; 7] = exactly(s)?;
-        let mut small = [0; 7];
-        for (to, n) in small.iter_mut().zip(numbers) {
-            *to = u32::try_from(n).ok()?;
-        }
-        let [a, b, c, d, e, f, groups] = small;
+        let [a, b, c, d, e, f, groups] = small(s)?;
         Some(Conv { stride: [a, b], padding: [c, d], dilation: [e, f], groups })
     }
+}
+
+/// So many numbers, each small.
+fn small<const N: usize>(s: &str) -> Option<[u32; N]> {
+    let numbers: [u64; N] = exactly(s)?;
+    let mut small = [0; N];
+    for (to, n) in small.iter_mut().zip(numbers) {
+        *to = u32::try_from(n).ok()?;
+    }
+    Some(small)
 }

@@ -199,7 +199,7 @@ fn mutate(tape: &mut Tape, source: &mut Source<'_>, ops: &[Op], types: &[Type]) 
 
 #[test]
 fn keys_are_equal_exactly_when_segments_do_the_same() {
-    let mut source = Source::from_seed(3);
+    let mut source = Source::from_seed(5);
     let pool = tape(&mut source, &Config { instrs: 400, ..Config::default() });
     let ops: Vec<Op> = pool.instrs().map(|i| i.op).collect();
     let types: Vec<Type> = (0..40)

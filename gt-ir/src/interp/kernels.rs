@@ -15,6 +15,7 @@ use crate::{
 
 /// The value of a primitive of type `out`. Operands are as expansion leaves them: pointwise ones of equal shape and
 /// dtype, matrices of equal rank and batch.
+#[expect(clippy::too_many_lines, reason = "an arm for each primitive")]
 pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, EvalError> {
     let arg = |i: usize| {
         args.get(i).copied().ok_or(EvalError::Kind { wanted: "one more operand", found: out })
@@ -57,6 +58,9 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         Primitive::Argmax(ReduceOne { axis, .. }) => {
             Ok(reduce::argmax(out, arg(0)?, &[usize::from(*axis)]))
         }
+        Primitive::ArgSort(order) => {
+            Ok(reduce::argsort(out, arg(0)?, usize::from(order.axis), order.descending))
+        }
         Primitive::MatMul => reduce::matmul(out, arg(0)?, arg(1)?),
         Primitive::Reshape(_) => Ok(movement::reshape(out, arg(0)?)),
         Primitive::Permute(perm) => {
@@ -66,6 +70,13 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         Primitive::Slice(Slice { axis, start, step, .. }) => {
             Ok(movement::slice(out, arg(0)?, usize::from(*axis), *start as usize, *step as usize))
         }
+        Primitive::Unfold(w) => Ok(movement::unfold(
+            out,
+            arg(0)?,
+            usize::from(w.axis),
+            w.step as usize,
+            w.dilation as usize,
+        )),
         Primitive::Cat(axis) => movement::cat(out, args, usize::from(axis.0)),
         Primitive::Pad(Pad { axis, lo, interior, .. }) => movement::pad(
             out,

@@ -41,6 +41,14 @@ pub(super) fn slice(out: Type, x: &Array, axis: usize, start: usize, step: usize
     Array::pick(out, x, Walk::new(out.shape.sizes(), &strides, first))
 }
 
+/// Windows along `axis`, one every `step`, the elements of each `dilation` apart along a new last axis.
+pub(super) fn unfold(out: Type, x: &Array, axis: usize, step: usize, dilation: usize) -> Array {
+    let mut strides = row_major(x.sizes());
+    strides.push(strides[axis].wrapping_mul(dilation as isize));
+    strides[axis] = strides[axis].wrapping_mul(step as isize);
+    Array::pick(out, x, Walk::new(out.shape.sizes(), &strides, 0))
+}
+
 /// One after another along `axis`.
 pub(super) fn cat(out: Type, parts: &[&Array], axis: usize) -> Result<Array, EvalError> {
     let strides = row_major(out.shape.sizes());

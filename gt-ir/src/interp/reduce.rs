@@ -96,6 +96,28 @@ fn products<T: Copy>(
     out
 }
 
+/// The positions along `axis` in the order of the elements there: a stable sort, NaN the largest.
+pub(super) fn argsort(out: Type, x: &Array, axis: usize, descending: bool) -> Array {
+    let number = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(a.is_nan().cmp(&b.is_nan()));
+    let compare = |a: usize, b: usize| match &x.data {
+        Data::Float(v) => number(v[a], v[b]),
+        Data::Int(v) => v[a].cmp(&v[b]),
+        Data::Bool(v) => v[a].cmp(&v[b]),
+    };
+    let (n, stride) = (x.sizes()[axis], row_major(x.sizes())[axis] as usize);
+    let mut places = vec![0; x.ty.shape.numel()];
+    let firsts = (0..places.len()).filter(|i| (i / stride).is_multiple_of(n));
+    for first in firsts.collect::<Vec<_>>() {
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|a, b| {
+            let ascending = compare(first + a * stride, first + b * stride);
+            if descending { ascending.reverse() } else { ascending }
+        });
+        order.iter().enumerate().for_each(|(i, at)| places[first + i * stride] = *at as i64);
+    }
+    Array { ty: out, data: Data::Int(places) }
+}
+
 /// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride there.
 fn places(x: &Array, axes: &[usize]) -> Walk {
     let kept: Vec<usize> =

@@ -495,3 +495,10 @@ pub(crate) fn one_hot(op: &Op, ins: &[OperandType]) -> Result<Type> {
         .map_err(|_| OpError::new("one_hot: more classes than can be addressed"))?;
     Ok(Type::new(DType::I64, Shape::collect(i.shape.dims().chain([Dim::new(classes)]))?))
 }
+
+pub(crate) fn argsort(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let Op::ArgSort(order) = op else { return Err(misplaced(op)) };
+    let x = tensor(op, ins, 0)?;
+    x.shape.axis("argsort", order.axis.into())?;
+    Ok(x.with_dtype(DType::I64))
+}

@@ -1,18 +1,18 @@
-//! Products, running sums and orders along axes, by logarithmically many steps or by comparing all pairs.
+//! Products and running sums along axes, by logarithmically many steps.
 
 use super::{
     derive::{misplaced, value, wide},
     grad::{Out, one},
     infer::{Result, tensor},
-    statistic::{ruler, squeeze},
+    statistic::squeeze,
 };
 use crate::{
-    attr::{Axes, Axis, AxisSet, Keep, Order, Pad, Perm, Reduce, Slice},
+    attr::{Axes, Axis, AxisSet, Keep, Pad, Reduce, Slice},
     dtype::DType,
     emit::{Build, Emit, Emitted},
     grad::Vjp,
     op::{Op, Operand, OperandType},
-    shape::{Dim, Shape, Type},
+    shape::Type,
     tape::ValueId,
 };
 
@@ -26,13 +26,6 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let x = tensor(op, ins, 0)?;
     x.shape.axis(op.name(), axis.0.into())?;
     Ok(x.with_dtype(total(x.dtype)))
-}
-
-pub(crate) fn infer_argsort(op: &Op, ins: &[OperandType]) -> Result<Type> {
-    let Op::ArgSort(order) = op else { return Err(misplaced(op)) };
-    let x = tensor(op, ins, 0)?;
-    x.shape.axis("argsort", order.axis.into())?;
-    Ok(x.with_dtype(DType::I64))
 }
 
 /// The operand in the dtype to compute in.
@@ -118,49 +111,4 @@ pub(crate) fn cumsum_grad(cx: &mut Vjp<'_>) -> Out {
         let sums = cx.e.emit(*cx.op, &[turned.into()])?;
         cx.e.emit(turn, &[sums.into()])
     })
-}
-
-/// An element's rank is the number of elements that come before it; the positions are scattered to their ranks.
-pub(crate) fn argsort(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let Op::ArgSort(order) = *op else { return Err(misplaced(op)) };
-    let x = value(op, ins, 0)?;
-    let rank = e.ty(x).shape.rank();
-    let to_last = Perm::swap(rank, order.axis.into(), rank - 1).ok_or_else(|| misplaced(op))?;
-    let x = e.permute(x, to_last)?;
-    let shape = e.ty(x).shape;
-    let ranks = ranks(e, x, order)?;
-    let line = ruler(e, &shape, rank - 1)?;
-    let places = e.expand(line, shape)?;
-    let zeros = e.full(Type::new(DType::I64, shape), 0)?;
-    let scatter = Op::ScatterAdd(Axis(rank as u8 - 1));
-    let y = e.emit(scatter, &[zeros.into(), ranks.into(), places.into()])?;
-    e.permute(y, to_last)
-}
-
-/// How many elements along the last axis come before each.
-fn ranks(e: &mut dyn Emit, x: ValueId, order: Order) -> Emitted {
-    let shape = e.ty(x).shape;
-    let (lead, n) = (shape.rank() - 1, shape.dim(shape.rank() - 1));
-    let one = Dim::new(1);
-    let column = Shape::collect(shape.dims().take(lead).chain([n, one]))?;
-    let row = Shape::collect(shape.dims().take(lead).chain([one, n]))?;
-    let (mine, other) = (e.reshape(x, column)?, e.reshape(x, row)?);
-    let (first, second) = if order.descending { (mine, other) } else { (other, mine) };
-    let mut before = e.lt(first, second)?;
-    let mut same = e.eq(mine, other)?;
-    if e.ty(x).dtype.is_float() {
-        let first_nan = e.emit(Op::Ne, &[first.into(), first.into()])?;
-        let second_nan = e.emit(Op::Ne, &[second.into(), second.into()])?;
-        let first_number = e.logical_not(first_nan)?;
-        let only_second = e.logical_and(first_number, second_nan)?;
-        let both = e.logical_and(first_nan, second_nan)?;
-        before = e.logical_or(before, only_second)?;
-        same = e.logical_or(same, both)?;
-    }
-    let square = Shape::from_dims(&[n, n])?;
-    let (i, j) = (ruler(e, &square, 0)?, ruler(e, &square, 1)?);
-    let earlier = e.lt(j, i)?;
-    let tied = e.logical_and(same, earlier)?;
-    let before = e.logical_or(before, tied)?;
-    e.sum(before, AxisSet::from_iter([lead + 1]), Keep::No)
 }

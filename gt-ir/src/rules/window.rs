@@ -1,13 +1,11 @@
-//! Windows along axes, and convolution as a matrix product over them.
-//!
-//! Windows that touch without overlapping are views; others are put together from one strided slice for each of a window's elements.
+//! Windows along axes, which are views, and convolution as a matrix product over them (Chellapilla, Puri and Simard 2006).
 
 use super::{
     derive::{misplaced, value},
     infer::{Result, tensor},
 };
 use crate::{
-    attr::{Axis, Conv, Pad, Perm, Slice, Window},
+    attr::{Conv, Pad, Perm, Window},
     emit::{Build, Emit, Emitted},
     error::OpError,
     op::{Op, Operand, OperandType},
@@ -27,58 +25,6 @@ pub(crate) fn infer_unfold(op: &Op, ins: &[OperandType]) -> Result<Type> {
     })?;
     let counted = super::infer::replace(&x.shape, axis, Dim::new(n))?;
     Ok(Type::new(x.dtype, Shape::collect(counted.dims().chain([Dim::new(w.size as usize)]))?))
-}
-
-pub(crate) fn unfold(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let Op::Unfold(w) = *op else { return Err(misplaced(op)) };
-    let x = value(op, ins, 0)?;
-    let rank = e.ty(x).shape.rank();
-    let axis = usize::from(w.axis);
-    let y = windows(e, x, w)?;
-    // The elements of a window go last.
-    let order: Vec<usize> = (0..=rank).filter(|a| *a != axis).chain([axis]).collect();
-    e.permute(y, Perm::new(&order).ok_or_else(|| misplaced(op))?)
-}
-
-/// The axis as two: a window's elements, then the windows.
-fn windows(e: &mut dyn Emit, x: ValueId, w: Window) -> Emitted {
-    let shape = e.ty(x).shape;
-    let axis = usize::from(w.axis);
-    let n = w.count(shape.sizes()[axis]).unwrap_or(0);
-    if n > 0 && w.dilation == 1 && w.step == w.size {
-        let whole =
-            e.slice(x, Slice { axis: w.axis, start: 0, stop: n as u64 * w.size, step: 1 })?;
-        let apart = e.reshape(whole, split(&shape, axis, [n, w.size as usize])?)?;
-        let order = Perm::swap(shape.rank() + 1, axis, axis + 1);
-        return e.permute(apart, order.ok_or_else(|| OpError::new("unfold: no such axis"))?);
-    }
-    let line = split(&shape, axis, [1, n])?;
-    let mut parts: Vec<Operand> = Vec::new();
-    for k in 0..w.size {
-        let start = k * w.dilation;
-        let stop = start + (n as u64 - 1) * w.step + 1;
-        let part = e.slice(x, Slice { axis: w.axis, start, stop, step: w.step })?;
-        parts.push(e.reshape(part, line)?.into());
-    }
-    match parts.as_slice() {
-        [Operand::Value(only)] => Ok(*only),
-        _ => joined(e, w.axis, &parts),
-    }
-}
-
-/// One `cat`, or several where a window has more elements than an instruction takes operands.
-fn joined(e: &mut dyn Emit, axis: u8, parts: &[Operand]) -> Emitted {
-    let mut some: Vec<Operand> = Vec::new();
-    for chunk in parts.chunks(crate::text::MAX_OPERANDS) {
-        some.push(e.emit(Op::Cat(Axis(axis)), chunk)?.into());
-    }
-    if some.len() == 1 { value(&Op::Cat(Axis(axis)), &some, 0) } else { joined(e, axis, &some) }
-}
-
-/// A shape with one axis as two of these sizes.
-fn split(shape: &Shape, axis: usize, into: [usize; 2]) -> Result<Shape> {
-    let (before, after) = (shape.dims().take(axis), shape.dims().skip(axis + 1));
-    Shape::collect(before.chain(into.map(Dim::new)).chain(after))
 }
 
 /// Height and width of the result.
@@ -124,33 +70,55 @@ pub(crate) fn infer_conv(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(x.dtype, Shape::from_dims(&dims)?))
 }
 
-/// Kernels as rows, windows as columns: one product for the whole batch.
+/// Windows as rows, kernels as columns: one product for the whole batch. Channels are the last axis of what it makes and of what it reads, so that a window is a
+/// few runs of memory, and what comes before and after walks along channels.
 pub(crate) fn conv2d(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Conv2d(c) = *op else { return Err(misplaced(op)) };
     let (x, w) = (value(op, ins, 0)?, value(op, ins, 1)?);
     let (image, kernel) = (e.ty(x).shape, e.ty(w).shape);
     let [height, width] = extent(&c, &image, &kernel).ok_or_else(|| misplaced(op))?;
-    let mut y = x;
-    for (i, axis) in [(0, 2), (1, 3)] {
-        let around = c.padding[i].into();
-        if around > 0 {
-            y = e.pad(y, Pad { axis, lo: around, hi: around, interior: 0 })?;
-        }
-    }
-    let y = windows(e, y, Window { axis: 2, ..over(&c, 0, &kernel) })?;
-    let y = windows(e, y, Window { axis: 4, ..over(&c, 1, &kernel) })?;
-    // From [batch, channels, kernel height, height, kernel width, width].
-    let y = e.permute(y, Perm::new(&[1, 2, 4, 0, 3, 5]).ok_or_else(|| misplaced(op))?)?;
     let (batch, out, groups) = (image.sizes()[0], kernel.sizes()[0], c.groups as usize);
-    let inner = kernel.sizes()[1..].iter().product();
-    let matrix = |rows: usize, columns: usize| {
-        let dims = [groups, rows, columns].map(Dim::new);
-        Shape::from_dims(if groups == 1 { &dims[1..] } else { &dims })
-    };
-    let columns = e.reshape(y, matrix(inner, batch * height * width)?)?;
-    let rows = e.reshape(w, matrix(out / groups, inner)?)?;
+    let [_, each, tall, broad] = *kernel.sizes() else { return Err(misplaced(op)) };
+    let rows = rows(e, &c, x, &kernel)?;
+    let (n, inner) = (batch * height * width, tall * broad * each);
+    if groups == 1 {
+        let rows = e.reshape(rows, dims(&[n, inner])?)?;
+        let apart = permuted(e, w, &[2, 3, 1, 0])?;
+        let columns = e.reshape(apart, dims(&[inner, out])?)?;
+        let product = e.matmul(rows, columns)?;
+        let image = e.reshape(product, dims(&[batch, height, width, out])?)?;
+        return permuted(e, image, &[0, 3, 1, 2]);
+    }
+    let split = e.reshape(rows, dims(&[batch, height, width, tall, broad, groups, each])?)?;
+    let split = permuted(e, split, &[5, 0, 1, 2, 3, 4, 6])?;
+    let rows = e.reshape(split, dims(&[groups, n, inner])?)?;
+    let apart = e.reshape(w, dims(&[groups, out / groups, each, tall, broad])?)?;
+    let apart = permuted(e, apart, &[0, 3, 4, 2, 1])?;
+    let columns = e.reshape(apart, dims(&[groups, inner, out / groups])?)?;
     let product = e.matmul(rows, columns)?;
-    let apart =
-        e.reshape(product, Shape::from_dims(&[out, batch, height, width].map(Dim::new))?)?;
-    e.permute(apart, Perm::new(&[1, 0, 2, 3]).ok_or_else(|| misplaced(op))?)
+    let image = e.reshape(product, dims(&[groups, batch, height, width, out / groups])?)?;
+    let image = permuted(e, image, &[1, 0, 4, 2, 3])?;
+    e.reshape(image, dims(&[batch, out, height, width])?)
+}
+
+/// The windows of an image: `[batch, height, width, kernel height, kernel width, channels]`.
+fn rows(e: &mut dyn Emit, c: &Conv, x: ValueId, kernel: &Shape) -> Emitted {
+    let mut y = permuted(e, x, &[0, 2, 3, 1])?;
+    for (axis, around) in [1, 2].into_iter().zip(c.padding).filter(|(_, n)| *n > 0) {
+        let around = around.into();
+        y = e.pad(y, Pad { axis, lo: around, hi: around, interior: 0 })?;
+    }
+    // Channels last after each step, so that what gradients add up has them last too.
+    let y = e.emit(Op::Unfold(Window { axis: 1, ..over(c, 0, kernel) }), &[y.into()])?;
+    let y = permuted(e, y, &[0, 1, 4, 2, 3])?;
+    let y = e.emit(Op::Unfold(Window { axis: 3, ..over(c, 1, kernel) }), &[y.into()])?;
+    permuted(e, y, &[0, 1, 3, 2, 5, 4])
+}
+
+fn dims(sizes: &[usize]) -> Result<Shape> {
+    Shape::collect(sizes.iter().copied().map(Dim::new))
+}
+
+fn permuted(e: &mut dyn Emit, x: ValueId, order: &[usize]) -> Emitted {
+    e.permute(x, Perm::new(order).ok_or_else(|| OpError::new("conv2d: no such axes"))?)
 }

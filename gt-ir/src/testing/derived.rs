@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     attr::{
-        Attention, Axes, Axis, Conv, Diagonal, Groups, Keep, Order, ReduceOne, Slice, Trailing,
-        Window,
+        Attention, Axes, Axis, Conv, Diagonal, Fold, Groups, Keep, Order, Pool, ReduceOne, Slice,
+        Trailing, Window,
     },
     dtype::DType,
     op::{Op, OpKind, Operand},
@@ -59,6 +59,8 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let [size, step, dilation] = [(); 3].map(|()| 1 + g.below(3) as u64);
             Some((Op::Unfold(Window { axis, size, step, dilation }), one(x)))
         }
+        OpKind::Fold => folded(g),
+        OpKind::MaxPool2d => pool(g),
         OpKind::Conv2d => conv(g),
         _ => None,
     }
@@ -164,6 +166,28 @@ fn assign(g: &mut Generator<'_, '_>) -> Proposal {
     dims[at] = Dim::new(slice.len() as usize);
     let value = like(g, Type::new(x.ty.dtype, Shape::from_dims(&dims).ok()?));
     Some((Op::SliceAssign(slice), smallvec![x.id.into(), value.into()]))
+}
+
+/// Windows of a new axis.
+fn folded(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 0)?;
+    let [size, step, dilation] = [5, 4, 3].map(|most| 1 + g.below(most) as u64);
+    let len = 1 + (size - 1) * dilation + g.below(6) as u64;
+    let axis = g.below(x.ty.shape.rank() + 1);
+    let window = Window { axis: axis as u8, size, step, dilation };
+    let mut dims: Vec<Dim> = x.ty.shape.dims().collect();
+    dims.insert(axis, Dim::new(window.count(len as usize)?));
+    dims.push(Dim::new(size as usize));
+    let ty = floats(g, x.ty.dtype, &dims)?;
+    Some((Op::Fold(Fold { window, len }), smallvec![like(g, ty).into()]))
+}
+
+fn pool(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 3)?;
+    let pair = |g: &mut Generator<'_, '_>, low, most| [(); 2].map(|()| low + g.below(most) as u32);
+    let (size, stride, dilation) = (pair(g, 1, 3), pair(g, 1, 3), pair(g, 1, 2));
+    let padding = size.map(|n| g.below(n as usize / 2 + 1) as u32);
+    Some((Op::MaxPool2d(Pool { size, stride, padding, dilation }), one(x)))
 }
 
 /// An image of the dtype of a live float, and kernels for it.

@@ -3,7 +3,10 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use gt_ir::DType;
+
 use super::custom::{Custom, joined};
+use crate::autocast::{Autocast, autocast_dtype};
 use crate::core::DynTensor;
 use crate::no_grad::{enable_grad, no_grad};
 
@@ -33,7 +36,7 @@ where
     joined(
         &output,
         &inputs,
-        Custom::Recompute(Recompute { f: Arc::new(f), rng }),
+        Custom::Recompute(Recompute { f: Arc::new(f), rng, narrow: autocast_dtype() }),
         Location::caller(),
     )
 }
@@ -47,11 +50,14 @@ pub(crate) struct Recompute {
     f: Arc<Part>,
     /// Where the generator of random numbers stood.
     rng: Option<(u64, u64)>,
+    /// The dtype products ran in.
+    narrow: Option<DType>,
 }
 
 impl Recompute {
     /// The output with the history it would have had.
     pub(super) fn run(&self, inputs: &[DynTensor]) -> DynTensor {
+        let _precision = Autocast::switch(self.narrow);
         let session = inputs.iter().find_map(DynTensor::session);
         let Some((session, rng)) = session.zip(self.rng) else {
             return enable_grad(|| (self.f)(inputs));

@@ -22,6 +22,7 @@ mod print;
 mod random;
 pub(crate) mod record;
 mod reduce;
+mod select;
 pub(crate) mod tensor;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,7 @@
 //! Running sums and products, sorting, the largest few, medians, permutations and draws without replacement; windows.
-//!
-//! Sorting compares all pairs along the axis, so it is for thousands of elements, not for millions.
 
-use gt_ir::attr::{Axis, Order, Window};
-use gt_ir::{DType, Op, OpError};
+use gt_ir::attr::{Axis, Fold, Order, Window};
+use gt_ir::{DType, Op, OpError, Shape, Type};
 
 use super::DynTensor;
 use super::arg::resolve_axis;
@@ -102,6 +100,27 @@ impl DynTensor {
                 )));
             }
             Ok(Op::Unfold(window))
+        })
+    }
+
+    /// Windows added up where they came from, what [`DynTensor::unfold`] took apart of an axis of `len` elements: PyTorch's `fold`, along one axis.
+    #[must_use]
+    #[track_caller]
+    pub fn fold(&self, axis: i64, step: usize, len: usize) -> DynTensor {
+        self.fold_dilated(axis, step, 1, len)
+    }
+
+    /// As [`DynTensor::fold`], with the elements of a window `dilation` apart.
+    #[must_use]
+    #[track_caller]
+    pub fn fold_dilated(&self, axis: i64, step: usize, dilation: usize, len: usize) -> DynTensor {
+        self.record_with(|ty| {
+            let size = ty.shape.sizes().last().copied().unwrap_or(0);
+            let without_last = ty.shape.dims().take(ty.shape.rank().saturating_sub(1));
+            let whole = Type { shape: Shape::collect(without_last)?, ..*ty };
+            let axis = resolve_axis("fold", axis, &whole)? as u8;
+            let [size, step, dilation, len] = [size, step, dilation, len].map(|n| n as u64);
+            Ok(Op::Fold(Fold { window: Window { axis, size, step, dilation }, len }))
         })
     }
 }

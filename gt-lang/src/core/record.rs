@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::tensor::{Repr, Value};
 use super::{Arg, DynTensor};
+use crate::autocast::{autocast_dtype, cast_for};
 use crate::autograd::Node;
 use crate::error::{Error, ErrorKind};
 use crate::no_grad::is_grad_enabled;
@@ -84,8 +85,8 @@ impl DynTensor {
     }
 }
 
-fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
-    match try_record(op, args, Place::Caller(at)) {
+pub(crate) fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
+    match in_precision(op, args, at) {
         Ok(tensor) => tensor,
         Err(error) => {
             let first = args.iter().find_map(|arg| match arg {
@@ -93,6 +94,30 @@ fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTe
                 Arg::Scalar(_) => None,
             });
             DynTensor::failed(error, first.unwrap_or(NO_TYPE))
+        }
+    }
+}
+
+/// Records an instruction on the operands that [`autocast`](crate::autocast()) makes of these.
+fn in_precision(
+    op: &Op,
+    args: &[Arg<'_>],
+    at: &'static Location<'static>,
+) -> Result<DynTensor, Error> {
+    let place = Place::Caller(at);
+    if autocast_dtype().is_none() {
+        return try_record(op, args, place);
+    }
+    match cast_for(op, args, at) {
+        None => try_record(op, args, place),
+        Some(Err(error)) => Err(Error::from_op(error, at)),
+        Some(Ok(tensors)) => {
+            let mut tensors = tensors.iter();
+            let cast = args.iter().map(|arg| match arg {
+                Arg::Tensor(x) => Arg::Tensor(tensors.next().unwrap_or(x)),
+                Arg::Scalar(_) => *arg,
+            });
+            try_record(op, &cast.collect::<SmallVec<[Arg<'_>; 3]>>(), place)
         }
     }
 }

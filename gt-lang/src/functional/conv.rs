@@ -1,8 +1,9 @@
 //! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels, height, width]`).
 
-use gt_ir::attr::{Conv, Pad};
+use gt_ir::attr::{Conv, Pad, Pool};
 use gt_ir::{Op, OpError};
 
+use crate::autocast::biased;
 use crate::core::{Arg, DynTensor};
 
 /// What PyTorch's keyword arguments of convolutions say: along height, then along width. Lines use the second.
@@ -147,7 +148,7 @@ fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
     if let Some(channels) = sizes.first_mut() {
         *channels = bias.numel();
     }
-    y.add(&bias.reshape(sizes))
+    biased(y, &bias.reshape(sizes))
 }
 
 /// The elements of an axis `step` apart, with zeros between and around; a negative number cuts off.
@@ -187,18 +188,38 @@ impl Pooling {
     }
 }
 
-/// The largest element of each window. In the gradient, ties share equally (PyTorch gives all to the first).
+/// The largest element of each window of `[.., channels, height, width]`, NaN if there is one. All of a gradient goes to the first of equals.
 #[must_use]
 #[track_caller]
 pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
-    windows(x, how, f64::NEG_INFINITY).max([-2, -1])
+    x.record_with(|ty| {
+        let small = |n: usize| {
+            u32::try_from(n)
+                .map_err(|_| OpError::new(format!("max_pool2d: {n} is too large for {ty}")))
+        };
+        let pair = |[a, b]: [usize; 2]| Ok::<_, OpError>([small(a)?, small(b)?]);
+        Ok(Op::MaxPool2d(Pool {
+            size: pair(how.size)?,
+            stride: pair(how.stride)?,
+            padding: pair(how.padding)?,
+            dilation: [1, 1],
+        }))
+    })
 }
 
 /// The mean of each window, zeros around included.
 #[must_use]
 #[track_caller]
 pub fn avg_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
-    windows(x, how, 0.0).mean([-2, -1])
+    let rank = x.rank() as i64;
+    let mut y = x.clone();
+    if how.padding != [0; 2] {
+        let mut pads = vec![(0, 0); x.rank().saturating_sub(2)];
+        pads.extend(how.padding.map(|n| (n as i64, n as i64)));
+        y = y.pad(pads, 0.0);
+    }
+    let down = y.unfold(rank - 2, how.size[0], how.stride[0]);
+    down.unfold(rank - 1, how.size[1], how.stride[1]).mean([-2, -1])
 }
 
 /// [`max_pool2d`] over lines.
@@ -215,18 +236,4 @@ pub fn max_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> 
 pub fn avg_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> DynTensor {
     let how = Pooling { size: [1, size], stride: [1, stride], padding: [0, padding] };
     avg_pool2d(&x.unsqueeze(-2), how).squeeze(-2)
-}
-
-/// The windows over the last two axes, as two axes behind them.
-#[track_caller]
-fn windows(x: &DynTensor, how: Pooling, around: f64) -> DynTensor {
-    let rank = x.rank() as i64;
-    let mut y = x.clone();
-    if how.padding != [0; 2] {
-        let mut pads = vec![(0, 0); x.rank().saturating_sub(2)];
-        pads.extend(how.padding.map(|n| (n as i64, n as i64)));
-        y = y.pad(pads, around);
-    }
-    let down = y.unfold(rank - 2, how.size[0], how.stride[0]);
-    down.unfold(rank - 1, how.size[1], how.stride[1])
 }

@@ -1,6 +1,7 @@
 //! Losses of numbers: distances between what came out and what should have.
 
 use super::Reduction;
+use crate::autocast::full;
 use crate::core::DynTensor;
 
 /// The mean of the squared differences.
@@ -14,7 +15,7 @@ pub fn mse_loss(input: &DynTensor, target: &DynTensor) -> DynTensor {
 #[must_use]
 #[track_caller]
 pub fn mse_loss_with(input: &DynTensor, target: &DynTensor, reduction: Reduction) -> DynTensor {
-    reduction.of(&input.sub(target).square())
+    reduction.of(&full(input).sub(&*full(target)).square())
 }
 
 /// The mean of the absolute differences.
@@ -28,7 +29,7 @@ pub fn l1_loss(input: &DynTensor, target: &DynTensor) -> DynTensor {
 #[must_use]
 #[track_caller]
 pub fn l1_loss_with(input: &DynTensor, target: &DynTensor, reduction: Reduction) -> DynTensor {
-    reduction.of(&input.sub(target).abs())
+    reduction.of(&full(input).sub(&*full(target)).abs())
 }
 
 /// [`smooth_l1_loss_with`] with `beta` 1, the mean.
@@ -51,7 +52,7 @@ pub fn smooth_l1_loss_with(
     if beta == 0.0 {
         return l1_loss_with(input, target, reduction);
     }
-    let difference = input.sub(target);
+    let difference = full(input).sub(&*full(target));
     let distance = difference.abs();
     let near = difference.square().mul(0.5 / beta);
     reduction.of(&distance.lt(beta).where_(&near, &distance.sub(0.5 * beta)))
@@ -66,7 +67,7 @@ pub fn huber_loss(
     delta: f64,
     reduction: Reduction,
 ) -> DynTensor {
-    let difference = input.sub(target);
+    let difference = full(input).sub(&*full(target));
     let distance = difference.abs();
     let far = distance.sub(0.5 * delta).mul(delta);
     reduction.of(&distance.le(delta).where_(&difference.square().mul(0.5), &far))

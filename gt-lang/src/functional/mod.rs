@@ -9,6 +9,7 @@ mod einsum;
 mod loss;
 mod normalization;
 mod probability;
+mod resize;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,10 @@ pub use normalization::{
 pub use probability::{
     BceWithLogits, KlTarget, binary_cross_entropy, binary_cross_entropy_with,
     binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_with, kl_div,
+};
+
+pub use resize::{
+    PadMode, adaptive_avg_pool2d, pad_with, pixel_shuffle, upsample_bilinear2d, upsample_nearest2d,
 };
 
 use crate::core::DynTensor;

@@ -1,6 +1,7 @@
 //! Losses of probabilities: binary cross entropy and the Kullback-Leibler divergence.
 
 use super::Reduction;
+use crate::autocast::full;
 use crate::core::DynTensor;
 
 /// Binary cross entropy of probabilities; logarithms are no smaller than -100, as in PyTorch.
@@ -19,6 +20,7 @@ pub fn binary_cross_entropy_with(
     weight: Option<&DynTensor>,
     reduction: Reduction,
 ) -> DynTensor {
+    let (input, target) = (&*full(input), &*full(target));
     let yes = bounded_log(input);
     let no = bounded_log(&input.neg().add(1.0));
     let losses = target.mul(&yes).add(&target.neg().add(1.0).mul(&no)).neg();
@@ -66,7 +68,8 @@ pub fn binary_cross_entropy_with_logits_with(
     target: &DynTensor,
     options: &BceWithLogits,
 ) -> DynTensor {
-    let softplus = input.abs().neg().exp().add(1.0).log();
+    let (input, target) = (&*full(input), &*full(target));
+    let softplus = input.abs().neg().exp().log1p();
     // Not `relu`: at 0 the gradient is that of the sigmoid only if `max(x, 0)` shares the tie.
     let losses = match &options.pos_weight {
         None => input.maximum(0.0).sub(&input.mul(target)).add(&softplus),
@@ -99,6 +102,7 @@ pub fn kl_div(
     form: KlTarget,
     reduction: Reduction,
 ) -> DynTensor {
+    let (input, target) = (&*full(input), &*full(target));
     reduction.of(&match form {
         KlTarget::Logarithms => target.exp().mul(&target.sub(input)),
         KlTarget::Probabilities => {

@@ -5,32 +5,10 @@ use gt_ir::DType;
 use super::dropout::Dropout;
 use super::layers::{LayerNorm, Linear};
 use super::module::{Mode, Module, Visitor};
+use crate::autocast::biased;
 use crate::core::DynTensor;
-use crate::session::Session;
+use crate::functional::{Attention, scaled_dot_product_attention_with};
 use crate::typed::{Create, Dim, Shape, StaticDim, Tensor};
-
-/// `softmax(q k^T / sqrt(width)) v`, with no weight where the mask says so.
-#[track_caller]
-fn attention(
-    q: &DynTensor,
-    k: &DynTensor,
-    v: &DynTensor,
-    AttentionMask { mask, causal }: AttentionMask<'_>,
-) -> DynTensor {
-    let scale = 1.0 / (q.size(-1).max(1) as f64).sqrt();
-    let mut scores = q.matmul(&k.t()).mul(scale);
-    if let Some(mask) = mask {
-        scores = scores.masked_fill(&mask.logical_not(), f64::NEG_INFINITY);
-    }
-    if causal {
-        let session = q.session();
-        let _entered = session.as_ref().map(Session::enter);
-        let range = |n: usize| DynTensor::arange(0, n as i64, 1, DType::I64);
-        let later = range(k.size(-2)).gt(&range(q.size(-2)).unsqueeze(-1));
-        scores = scores.masked_fill(&later, f64::NEG_INFINITY);
-    }
-    scores.softmax(-1).matmul(v)
-}
 
 /// Which positions attention is paid to.
 #[derive(Clone, Copy, Default)]
@@ -90,7 +68,7 @@ impl<D: Dim> MultiheadAttention<D> {
         x: &Tensor<(B, S, D)>,
         mask: AttentionMask<'_>,
     ) -> Tensor<(B, S, D)> {
-        let all = x.as_dyn().matmul(&self.in_proj_weight.t()).add(&self.in_proj_bias);
+        let all = biased(&x.as_dyn().matmul(&self.in_proj_weight.t()), &self.in_proj_bias);
         let parts = all.chunk(3, -1);
         match &parts[..] {
             [q, k, v] => self.attend(q, k, v, mask),
@@ -112,7 +90,7 @@ impl<D: Dim> MultiheadAttention<D> {
             let width = x.size(-1);
             let from = part * width as i64;
             let weight = self.in_proj_weight.narrow(0, from, width);
-            x.matmul(&weight.t()).add(&self.in_proj_bias.narrow(0, from, width))
+            biased(&x.matmul(&weight.t()), &self.in_proj_bias.narrow(0, from, width))
         };
         let (query, memory) = (query.as_dyn(), memory.as_dyn());
         self.attend(&project(query, 0), &project(memory, 1), &project(memory, 2), mask)
@@ -124,18 +102,19 @@ impl<D: Dim> MultiheadAttention<D> {
         q: &DynTensor,
         k: &DynTensor,
         v: &DynTensor,
-        mask: AttentionMask<'_>,
+        AttentionMask { mask, causal }: AttentionMask<'_>,
     ) -> Tensor<S> {
         let heads = |x: &DynTensor| {
             let (batch, length, width) = (x.size(0), x.size(1), x.size(-1));
             let each = width.checked_div(self.heads).unwrap_or(0);
             x.reshape([batch, length, self.heads, each]).transpose(1, 2)
         };
-        let out = attention(&heads(q), &heads(k), &heads(v), mask);
+        let how = Attention { mask, causal, scale: None };
+        let out = scaled_dot_product_attention_with(&heads(q), &heads(k), &heads(v), how);
         let joined = out.transpose(1, 2).reshape(q.shape());
         let projected = joined.matmul(&self.out_proj.weight.as_dyn().t());
         Tensor::wrap(match &self.out_proj.bias {
-            Some(bias) => projected.add(bias.as_dyn()),
+            Some(bias) => biased(&projected, bias.as_dyn()),
             None => projected,
         })
     }

@@ -1,12 +1,8 @@
 //! `Dropout`: zeroes elements at random while training (Srivastava et al. 2014).
 
-use gt_ir::DType;
-
 use super::forward::Forward;
 use super::init::Init;
 use super::module::{Mode, Module, Visitor};
-use crate::core::DynTensor;
-use crate::session::Session;
 use crate::typed::{Shape, Tensor};
 
 /// In training each element is zeroed with probability `p` and the others are divided by `1 - p`; in evaluation nothing happens.
@@ -40,21 +36,10 @@ impl Dropout {
     #[track_caller]
     pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
         match self.mode {
-            Mode::Train if self.p > 0.0 => Tensor::wrap(dropped(x.as_dyn(), self.p)),
+            Mode::Train if self.p > 0.0 => Tensor::wrap(x.as_dyn().dropout(self.p)),
             Mode::Train | Mode::Eval => x.clone(),
         }
     }
-}
-
-/// The mask is drawn in the session of `x`, in `f32`: a narrower float would not have every probability.
-#[track_caller]
-fn dropped(x: &DynTensor, p: f64) -> DynTensor {
-    let session = x.session();
-    let _entered = session.as_ref().map(Session::enter);
-    let kept = DynTensor::rand(x.shape(), DType::F32).ge(p);
-    // All dropped is all zeros, whatever the scale.
-    let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
-    kept.where_(&x.mul(scale), 0.0)
 }
 
 #[diagnostic::do_not_recommend]

@@ -5,6 +5,7 @@
 use super::forward::Forward;
 use super::init::Init;
 use super::module::{Module, Visitor};
+use crate::autocast::biased;
 use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension.
@@ -58,7 +59,7 @@ impl<I: Dim, O: Dim> Linear<I, O> {
     pub fn forward<S: Shape + Project<I, O>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
         let product = x.as_dyn().matmul(&self.weight.as_dyn().t());
         Tensor::wrap(match &self.bias {
-            Some(bias) => product.add(bias.as_dyn()),
+            Some(bias) => biased(&product, bias.as_dyn()),
             None => product,
         })
     }

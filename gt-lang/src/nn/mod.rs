@@ -6,18 +6,24 @@
 
 mod attention;
 mod buffer;
+mod conv;
 mod dropout;
 mod forward;
 mod init;
 mod layers;
 mod module;
+mod norm;
+mod recurrent;
 mod state;
 
 pub use attention::{AttentionMask, MultiheadAttention, NormOrder, TransformerEncoderLayer};
 pub use buffer::Buffer;
+pub use conv::{AvgPool2d, Conv1d, Conv2d, ConvTranspose2d, MaxPool2d};
 pub use dropout::Dropout;
 pub use forward::{Forward, Gelu, Relu, Sigmoid, Tanh};
 pub use init::{Init, repeat};
 pub use layers::{Embedding, LayerNorm, Linear};
 pub use module::{Event, Mode, Module, Visitor, walk};
+pub use norm::{BatchNorm, GroupNorm, RmsNorm};
+pub use recurrent::{Gru, GruState, Layers, Lstm, LstmState};
 pub use state::{Unmatched, load_matching};

@@ -31,7 +31,7 @@ impl Rule for LionConfig {
     fn update(&self, param: &DynTensor, grad: &DynTensor, slots: &mut Slots) -> DynTensor {
         let (b1, b2) = self.betas;
         let momentum = slots.or_zeros(0, grad);
-        let direction = sign(&momentum.mul(b1).add(&grad.mul(1.0 - b1)));
+        let direction = momentum.mul(b1).add(&grad.mul(1.0 - b1)).sign();
         slots.put(0, &momentum.mul(b2).add(&grad.mul(1.0 - b2)));
         param.mul(1.0 - self.lr * self.weight_decay).sub(&direction.mul(self.lr))
     }
@@ -40,10 +40,4 @@ impl Rule for LionConfig {
         let LionConfig { lr, betas: (beta1, beta2), weight_decay } = self;
         vec![("lr", lr), ("beta1", beta1), ("beta2", beta2), ("weight_decay", weight_decay)]
     }
-}
-
-/// 1, -1, or the element itself if it is 0 or NaN.
-#[track_caller]
-fn sign(x: &DynTensor) -> DynTensor {
-    x.gt(0.0).where_(1.0, &x.lt(0.0).where_(-1.0, x))
 }

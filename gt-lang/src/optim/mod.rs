@@ -15,6 +15,7 @@ mod grouped;
 mod lion;
 mod pytorch;
 mod rmsprop;
+mod scaler;
 pub mod schedule;
 mod sgd;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use ema::Ema;
 pub use grouped::{Grouped, Rule, Slots};
 pub use lion::{Lion, LionConfig};
 pub use rmsprop::{Centered, RmsProp, RmsPropConfig};
+pub use scaler::{GradScaler, GradScalerConfig};
 pub use sgd::{Nesterov, Sgd, SgdConfig};
 
 use crate::core::DynTensor;

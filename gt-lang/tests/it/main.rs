@@ -2,8 +2,10 @@
 
 extern crate gt_lang as gt;
 
+mod autocast;
 mod encoder;
 mod files;
+mod images;
 mod loader;
 mod models;
 mod pytorch;

@@ -1,6 +1,9 @@
-//! What libtorch has no one call for: padding between elements, and counting in a narrow dtype.
+//! What libtorch has no one call for: padding between elements, windows any distance apart, and counting in a narrow dtype.
 
-use gt_ir::{Type, attr::Pad};
+use gt_ir::{
+    Type,
+    attr::{Pad, Window},
+};
 use tch::{Device, Kind, Tensor};
 
 use super::{Made, host::kind_of, sizes};
@@ -16,6 +19,15 @@ pub(super) fn pad(x: &Tensor, value: &Tensor, pad: Pad, out: Type) -> Made {
         padded.f_slice(axis, start, start + (n - 1) * step + 1, step)?.f_copy_(x)?;
     }
     Ok(padded)
+}
+
+/// Windows along an axis, by the strides of x.
+pub(super) fn unfold(x: &Tensor, window: Window, out: Type) -> Made {
+    let (axis, mut strides) = (usize::from(window.axis), x.stride());
+    let own = strides[axis];
+    strides[axis] = own * window.step as i64;
+    strides.push(own * window.dilation as i64);
+    Ok(x.f_as_strided(sizes(&out.shape).as_slice(), strides, None::<i64>)?)
 }
 
 /// 0, 1, 2, .. in row-major order, wrapped into the dtype.

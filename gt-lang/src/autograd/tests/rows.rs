@@ -195,6 +195,15 @@ fn windows() -> Vec<Case> {
         .iter()
         .map(|&(name, f)| case(name, &[(&[2, 2, 5, 5], Any)], move |x| f(&x[0])))
         .collect();
+    let windows: &[(&str, &[usize], Unary)] = &[
+        ("fold", &[2, 4, 3], |x| x.fold(1, 1, 6)),
+        ("fold, apart and dilated", &[3, 2, 3], |x| x.fold_dilated(0, 3, 2, 12)),
+        ("fold, not overlapping", &[2, 2, 2], |x| x.fold(-1, 3, 6)),
+        ("fold of long windows", &[3, 9], |x| x.fold(0, 2, 14)),
+    ];
+    cases.extend(
+        windows.iter().map(|&(name, sizes, f)| case(name, &[(sizes, Any)], move |x| f(&x[0]))),
+    );
     let plain = f::Convolution::default();
     let odd =
         f::Convolution { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 2, ..plain };

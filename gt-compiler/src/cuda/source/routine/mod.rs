@@ -1,9 +1,10 @@
-//! The steps that are no loop nests: argmax, the gather family, random numbers.
+//! The steps that are no loop nests: argmax, sorting, the gather family, random numbers.
 //!
 //! Guarantees: as `native::routines` to the bit, but for normal numbers in `f64`, whose functions are CUDA's; the order of adding is that of the
 //! indices, whoever adds. A kernel takes the routine's inputs, then its result.
 
 mod argmax;
+mod argsort;
 mod gather;
 mod random;
 mod scatter;
@@ -28,6 +29,7 @@ pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
     }
     match routine.op {
         Op::Argmax(a) => vec![argmax::write(name, routine, usize::from(a.axis))],
+        Op::ArgSort(order) => argsort::write(name, routine, order),
         Op::Gather(axis) => vec![gather::gather(name, routine, usize::from(axis.0))],
         Op::IndexSelect(axis) => vec![gather::index_select(name, routine, usize::from(axis.0))],
         Op::ScatterAdd(axis) => scatter::scatter_add(name, routine, usize::from(axis.0)),

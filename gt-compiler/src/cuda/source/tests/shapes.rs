@@ -40,6 +40,11 @@ const SHAPES: &[&str] = &[
     "%0 = input : bf16[5,5000]\n%1 = argmax[1] %0 : i64[5]\noutput %1",
     "%0 = input : f32[300,40]\n%1 = argmax[0] %0 : i64[40]\noutput %1",
     "%0 = input : bool[40,6]\n%1 = argmax[1] %0 : i64[40]\noutput %1",
+    // Rows sorted within a block, and merged from several chunks.
+    "%0 = input : f32[7,300]\n%1 = argsort[1] %0 : i64[7,300]\noutput %1",
+    "%0 = input : bool[2,5000]\n%1 = argsort[1,descending] %0 : i64[2,5000]\noutput %1",
+    "%0 = input : bf16[2100,3]\n%1 = argsort[0] %0 : i64[2100,3]\noutput %1",
+    "%0 = input : i64[2,4097]\n%1 = argsort[1,descending] %0 : i64[2,4097]\noutput %1",
     // Operands to turn, in a batch and with odd ends.
     "%0 = input : f32[3,130,101]\n%1 = input : f32[3,101,130]
      %2 = permute[0,2,1] %0 : f32[3,101,130]\n%3 = sub %2, %1 : f32[3,101,130]\noutput %3",

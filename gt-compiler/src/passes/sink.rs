@@ -1,0 +1,147 @@
+//! Permutations that are undone later move behind the pointwise ops in between, where they meet what undoes them: `permute(f(permute(x), y))` is `f(x, permute(y))`.
+//!
+//! Exact: the same elements are computed from the same operands. Only where a permutation cancels another, so that what is between the two is computed, and kept, in
+//! the order that both its producer and its user have: images of channels last between convolutions.
+
+use gt_ir::{
+    Class, Graph, NodeId, Op, OpError, Shape,
+    attr::Perm,
+    graph::{Node, Rebuild},
+    shape::Dim,
+};
+
+use super::{Context, Operands, Pass, op_of, rebuild};
+
+/// See the module's documentation.
+pub(crate) struct SinkPermutes;
+
+impl Pass for SinkPermutes {
+    fn name(&self) -> &'static str {
+        "sink-permutes"
+    }
+
+    fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
+        let wanted = wanted(graph);
+        if !graph.ids().any(|id| is_pointwise(graph.node(id)) && wanted[id.index()].is_some()) {
+            return Ok(None);
+        }
+        let mut ids = graph.ids();
+        rebuild(graph, |new, node, operands| {
+            let perm = ids.next().and_then(|id| wanted[id.index()]);
+            let sunk = match perm.filter(|_| is_pointwise(node)) {
+                Some(perm) => sunk(new, node, operands, &perm)?,
+                None => None,
+            };
+            sunk.map_or_else(|| new.copy(node, operands), Ok)
+        })
+    }
+}
+
+fn is_pointwise(node: &Node) -> bool {
+    op_of(node).is_some_and(|op| op.spec().class == Class::Pointwise)
+}
+
+/// For each node a permutation that it, or what is computed from it element by element, is given to.
+fn wanted(graph: &Graph) -> Vec<Option<Perm>> {
+    let mut wanted: Vec<Option<Perm>> = vec![None; graph.len()];
+    for id in graph.ids().rev() {
+        let node = graph.node(id);
+        let perm = match op_of(node) {
+            Some(Op::Permute(perm)) => Some(perm),
+            Some(_) if is_pointwise(node) => wanted[id.index()],
+            Some(_) | None => None,
+        };
+        for operand in graph.operands(id) {
+            wanted[operand.index()] = wanted[operand.index()].or(perm);
+        }
+    }
+    wanted
+}
+
+/// The op on operands permuted, and its result permuted back; nothing where that cancels no permutation or would make a new one.
+fn sunk(
+    new: &mut Rebuild,
+    node: &Node,
+    operands: &Operands,
+    perm: &Perm,
+) -> Result<Option<NodeId>, OpError> {
+    let permuted = |new: &Rebuild, id: NodeId| match op_of(new.made().node(id)) {
+        Some(Op::Permute(p)) if p == perm.inverse() => new.made().operands(id).first().copied(),
+        Some(_) | None => None,
+    };
+    let Some(op) = op_of(node) else { return Ok(None) };
+    let spread = |new: &Rebuild, id| matches!(op_of(new.made().node(id)), Some(Op::Expand(_)));
+    let cancels = operands.iter().any(|id| permuted(new, *id).is_some());
+    if !cancels || !operands.iter().all(|id| permuted(new, *id).is_some() || spread(new, *id)) {
+        return Ok(None);
+    }
+    let mut turned = Operands::new();
+    for id in operands {
+        turned.push(match permuted(new, *id) {
+            Some(inner) => inner,
+            None => expanded(new, *id, perm)?,
+        });
+    }
+    let made = new.op(op, &turned)?;
+    new.op(Op::Permute(perm.inverse()), &[made]).map(Some)
+}
+
+/// An expansion, permuted: what it repeats is permuted instead.
+fn expanded(new: &mut Rebuild, id: NodeId, perm: &Perm) -> Result<NodeId, OpError> {
+    let to = new.ty(id).shape;
+    let from = new.made().operands(id).first().copied();
+    let from = from.ok_or_else(|| OpError::new("expand: has no operand"))?;
+    let shape = new.ty(from).shape;
+    let goal = Shape::collect(perm.axes().map(|a| to.dim(a)))?;
+    if shape.rank() == 0 {
+        return new.op(Op::Expand(goal), &[from]);
+    }
+    let ones = std::iter::repeat_n(Dim::new(1), to.rank() - shape.rank());
+    let full = new.op(Op::Reshape(Shape::collect(ones.chain(shape.dims()))?), &[from])?;
+    let turned = new.op(Op::Permute(*perm), &[full])?;
+    new.op(Op::Expand(goal), &[turned])
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_ir::{lower, text};
+
+    use crate::{Machine, Options, pipeline::optimize};
+
+    fn optimized(tape: &str) -> String {
+        let graph = lower(&text::parse(&format!("gt tape 1\n{tape}")).expect("it is a tape").0);
+        let graph =
+            optimize(&graph.expect("it is valid"), &Options::default(), &Machine::default());
+        graph.expect("it passes").graph.to_string()
+    }
+
+    #[test]
+    fn a_permutation_meets_its_inverse_behind_what_is_between() {
+        let text = optimized(
+            "%0 = input : f32[2,3,4]
+%1 = input : f32[4,1]
+%2 = permute[0,2,1] %0
+%3 = add %2, %1
+%4 = relu %3
+%5 = permute[0,2,1] %4
+%6 = sum[2] %5
+output %6
+",
+        );
+        assert!(!text.contains("permute[0,2,1]"), "{text}");
+    }
+
+    #[test]
+    fn an_operand_that_lies_otherwise_keeps_it_where_it_is() {
+        let text = optimized(
+            "%0 = input : f32[2,3,4]
+%1 = input : f32[2,4,3]
+%2 = permute[0,2,1] %0
+%3 = mul %2, %1
+%4 = permute[0,2,1] %3
+output %4
+",
+        );
+        assert_eq!(text.matches("permute").count(), 2, "{text}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Windows over images of which one element is left.
+//!
+//! Channels are the last axis inside, as convolutions compute them, so that engines walk along channels.
+
+use smallvec::smallvec;
+
+use super::{
+    derive::{misplaced, value},
+    grad::{Out, one},
+    infer::{Result, tensor},
+};
+use crate::{
+    attr::{AxisSet, Fold, Keep, Pad, Perm, Pool, Reduce, Slice, Window},
+    dtype::DType,
+    emit::{Build, Emit, Emitted},
+    error::OpError,
+    grad::Vjp,
+    op::{Op, Operand, OperandType},
+    shape::{Dim, Shape, Type},
+    tape::ValueId,
+};
+
+/// Windows over an axis of this size, what is put around included.
+fn counted(p: &Pool, i: usize, size: usize) -> Option<usize> {
+    over(p, i).count(size.checked_add(2 * p.padding[i] as usize)?)
+}
+
+/// The windows along height (0) or width (1).
+fn over(p: &Pool, i: usize) -> Window {
+    let [size, step, dilation] = [p.size, p.stride, p.dilation].map(|n| n[i].into());
+    Window { axis: 0, size, step, dilation }
+}
+
+pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let Op::MaxPool2d(p) = op else { return Err(misplaced(op)) };
+    let x = tensor(op, ins, 0)?;
+    let rank = x.shape.rank();
+    let fit = rank >= 3
+        && x.dtype.is_float()
+        && (0..2).all(|i| 2 * u64::from(p.padding[i]) <= p.size[i].into());
+    let sizes = |i: usize| counted(p, i, x.shape.sizes()[rank - 2 + i]);
+    let (Some(height), Some(width)) =
+        (fit.then(|| sizes(0)).flatten(), fit.then(|| sizes(1)).flatten())
+    else {
+        return Err(OpError::new(format!("{op}: its windows do not fit {x}"))
+            .hint("takes floats [.., channels, height, width] that one window fits, strides of at least 1, padding of at most half a window"));
+    };
+    let dims = x.shape.dims().take(rank - 2).chain([height, width].map(Dim::new));
+    Ok(Type::new(x.dtype, Shape::collect(dims)?))
+}
+
+/// Channels last, or back where they were.
+fn turned(e: &mut dyn Emit, x: ValueId, back: bool) -> Emitted {
+    let rank = e.ty(x).shape.rank();
+    let lead = 0..rank - 3;
+    let order: Vec<usize> = match back {
+        false => lead.chain([rank - 2, rank - 1, rank - 3]).collect(),
+        true => lead.chain([rank - 1, rank - 3, rank - 2]).collect(),
+    };
+    e.permute(x, Perm::new(&order).ok_or_else(|| OpError::new("max_pool2d: no such axes"))?)
+}
+
+/// The windows: `[.., height, elements, width, elements, channels]`.
+fn windows(e: &mut dyn Emit, p: &Pool, x: ValueId) -> Emitted {
+    let mut y = turned(e, x, false)?;
+    let height = e.ty(y).shape.rank() - 3;
+    for (i, around) in p.padding.into_iter().enumerate().filter(|(_, n)| *n > 0) {
+        let around = around.into();
+        let pad = Pad { axis: (height + i) as u8, lo: around, hi: around, interior: 0 };
+        y = e.emit(Op::Pad(pad), &[y.into(), f64::NEG_INFINITY.into()])?;
+    }
+    for i in 0..2 {
+        let axis = height + 2 * i;
+        let window = Window { axis: axis as u8, ..over(p, i) };
+        y = e.emit(Op::Unfold(window), &[y.into()])?;
+        let last = e.ty(y).shape.rank() - 1;
+        y = moved(e, y, last, axis + 1)?;
+    }
+    Ok(y)
+}
+
+/// An axis moved to another place.
+fn moved(e: &mut dyn Emit, x: ValueId, from: usize, to: usize) -> Emitted {
+    let mut order: Vec<usize> = (0..e.ty(x).shape.rank()).filter(|a| *a != from).collect();
+    order.insert(to, from);
+    e.permute(x, Perm::new(&order).ok_or_else(|| OpError::new("max_pool2d: no such axes"))?)
+}
+
+/// The axes of windows' elements.
+fn elements(e: &dyn Emit, x: ValueId) -> [usize; 2] {
+    let rank = e.ty(x).shape.rank();
+    [rank - 4, rank - 2]
+}
+
+pub(crate) fn max(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let Op::MaxPool2d(p) = *op else { return Err(misplaced(op)) };
+    let y = windows(e, &p, value(op, ins, 0)?)?;
+    let axes = AxisSet::from_iter(elements(e, y));
+    let y = e.max(y, axes, Keep::No)?;
+    turned(e, y, true)
+}
+
+/// To the first element of each window that is the largest.
+pub(crate) fn max_grad(cx: &mut Vjp<'_>) -> Out {
+    let Op::MaxPool2d(p) = *cx.op else { return Err(misplaced(cx.op)) };
+    let (grad, output) = (cx.grad, cx.output);
+    let pooled = one(cx, |cx, x| {
+        let e = &mut *cx.e;
+        let y = windows(e, &p, x)?;
+        let (chosen, shape, image) = (chosen(e, y, output)?, e.ty(y).shape, e.ty(x).shape);
+        let grad = turned(e, grad, false)?;
+        let grad = one_more(e, grad, &shape)?;
+        let grad = e.select(chosen, grad, 0)?;
+        let spread = folded(e, &p, grad, image)?;
+        turned(e, spread, true)
+    })?;
+    Ok(smallvec![pooled.into_iter().next().flatten()])
+}
+
+/// Axes of size 1 for the elements of windows.
+fn one_more(e: &mut dyn Emit, x: ValueId, windows: &Shape) -> Emitted {
+    let rank = windows.rank();
+    let dims = windows.dims().enumerate();
+    let dims = dims.map(|(a, dim)| if a == rank - 4 || a == rank - 2 { Dim::new(1) } else { dim });
+    e.reshape(x, Shape::collect(dims)?)
+}
+
+/// For each element of a window whether it is the first of the largest.
+fn chosen(e: &mut dyn Emit, windows: ValueId, largest: ValueId) -> Emitted {
+    let shape = e.ty(windows).shape;
+    let [tall, broad] = elements(e, windows);
+    let largest = turned(e, largest, false)?;
+    let largest = one_more(e, largest, &shape)?;
+    let equal = e.eq(windows, largest)?;
+    let unknown = e.emit(Op::Ne, &[windows.into(), windows.into()])?;
+    let hit = e.logical_or(equal, unknown)?;
+    let (rows, columns) = (shape.sizes()[tall], shape.sizes()[broad]);
+    let window = Shape::from_dims(&[rows, columns].map(Dim::new))?;
+    let place = e.emit(Op::Iota(Type::new(DType::I32, window)), &[])?;
+    let place = e.reshape(place, Shape::from_dims(&[rows, 1, columns, 1].map(Dim::new))?)?;
+    let places = e.select(hit, place, (rows * columns) as i64)?;
+    let axes = AxisSet::from_iter([tall, broad]);
+    let first = e.emit(Op::Min(Reduce { axes, keep: Keep::Yes }), &[places.into()])?;
+    e.eq(place, first)
+}
+
+/// Windows added up where they came from, without what was put around.
+fn folded(e: &mut dyn Emit, p: &Pool, grad: ValueId, image: Shape) -> Emitted {
+    let rank = image.rank();
+    let mut y = grad;
+    for i in [1, 0] {
+        let axis = rank - 3 + 2 * i;
+        let (size, around) = (image.sizes()[rank - 2 + i] as u64, u64::from(p.padding[i]));
+        let (window, len) = (Window { axis: axis as u8, ..over(p, i) }, size + 2 * around);
+        let last = e.ty(y).shape.rank() - 1;
+        y = moved(e, y, axis + 1, last)?;
+        y = e.emit(Op::Fold(Fold { window, len }), &[y.into()])?;
+        if around > 0 {
+            let (start, stop) = (around, around + size);
+            y = e.slice(y, Slice { axis: axis as u8, start, stop, step: 1 })?;
+        }
+    }
+    Ok(y)
+}

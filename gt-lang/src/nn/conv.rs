@@ -1,0 +1,157 @@
+//! Convolutions and pooling as layers: `Conv1d`, `Conv2d`, `ConvTranspose2d`, `MaxPool2d`, `AvgPool2d`.
+//!
+//! Guarantees: weights have PyTorch's layout, names and default initialization. Sizes of kernels are numbers, not types, so heights and widths are run-time sizes
+//! afterwards; whether the channels fit is checked by the compiler.
+
+use std::marker::PhantomData;
+
+use gt_ir::DType;
+
+use super::forward::Forward;
+use super::module::{Module, Visitor};
+use crate::core::DynTensor;
+use crate::functional::{self, Convolution, Pooling};
+use crate::typed::{Dim, Dyn, StaticDim, Tensor};
+
+/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.
+#[track_caller]
+pub(super) fn uniform(sizes: &[usize], fan_in: usize) -> DynTensor {
+    let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
+    DynTensor::uniform(-bound, bound, sizes, DType::F32).detach().requires_grad()
+}
+
+macro_rules! convolution {
+    ($(#[$doc:meta])+ $name:ident, $function:path, $kernel:ty, ($($space:ident: $out:ty),+), $sizes:expr) => {
+        $(#[$doc])+
+        pub struct $name<I: Dim, O: Dim> {
+            /// The kernels.
+            pub weight: DynTensor,
+            /// A number for each out channel, if there are any.
+            pub bias: Option<DynTensor>,
+            /// Stride, padding, dilation and groups.
+            pub how: Convolution,
+            channels: PhantomData<fn() -> (I, O)>,
+        }
+
+        impl<I: StaticDim, O: StaticDim> $name<I, O> {
+            /// A layer with kernels of this size, and a bias.
+            #[must_use]
+            #[track_caller]
+            pub fn with_kernel(kernel: $kernel, how: Convolution) -> Self {
+                let sizes: Vec<usize> = $sizes(I::SIZE, O::SIZE, how.groups.max(1), kernel);
+                let fan_in = sizes[1..].iter().product();
+                let weight = uniform(&sizes, fan_in);
+                let bias = Some(uniform(&[O::SIZE], fan_in));
+                $name { weight, bias, how, channels: PhantomData }
+            }
+        }
+
+        impl<I: Dim, O: Dim> $name<I, O> {
+            /// A layer of these tensors, which become its parameters; what does not fit is an error of `forward`.
+            #[must_use]
+            #[track_caller]
+            pub fn from_tensors(weight: &DynTensor, bias: Option<&DynTensor>, how: Convolution) -> Self {
+                let bias = bias.map(DynTensor::requires_grad);
+                $name { weight: weight.requires_grad(), bias, how, channels: PhantomData }
+            }
+
+            /// The layer applied to `x`.
+            #[must_use]
+            #[track_caller]
+            pub fn forward<B: Dim, $($space: Dim),+>(
+                &self,
+                x: &Tensor<(B, I, $($space),+)>,
+            ) -> Tensor<(B, O, $($out),+)> {
+                let y = $function(x.as_dyn(), &self.weight, self.bias.as_ref(), self.how);
+                Tensor::conform(stringify!($name), y)
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<I: Dim, O: Dim> Module for $name<I, O> {
+            fn describe(&self) -> String {
+                let (inputs, outputs) = (self.weight.size(1), self.weight.size(0));
+                format!("{}({inputs} x {outputs}, kernel {:?})", stringify!($name), &self.weight.shape().sizes()[2..])
+            }
+            fn visit(&self, visitor: &mut Visitor<'_>) {
+                visitor.child("weight", &self.weight);
+                visitor.child("bias", &self.bias);
+            }
+        }
+
+        impl<B: Dim, I: Dim, O: Dim, $($space: Dim),+> Forward<Tensor<(B, I, $($space),+)>> for $name<I, O> {
+            type Out = Tensor<(B, O, $($out),+)>;
+            #[track_caller]
+            fn forward(&self, x: &Tensor<(B, I, $($space),+)>) -> Self::Out {
+                $name::forward(self, x)
+            }
+        }
+
+        impl<I: Dim, O: Dim> Clone for $name<I, O> {
+            fn clone(&self) -> Self {
+                $name { weight: self.weight.clone(), bias: self.bias.clone(), how: self.how, channels: PhantomData }
+            }
+        }
+
+        impl<I: Dim, O: Dim> std::fmt::Debug for $name<I, O> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.describe())
+            }
+        }
+    };
+}
+
+convolution! {
+    /// Convolution over lines `[batch, I, length]`; kernels are `[O, I / groups, length]`.
+    Conv1d, functional::conv1d, usize, (L: Dyn),
+    |inputs: usize, outputs: usize, groups: usize, kernel: usize| vec![outputs, inputs / groups, kernel]
+}
+convolution! {
+    /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height, width]`.
+    Conv2d, functional::conv2d, [usize; 2], (H: Dyn, W: Dyn),
+    |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![outputs, inputs / groups, tall, broad]
+}
+convolution! {
+    /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O / groups, height, width]`.
+    ConvTranspose2d, functional::conv_transpose2d, [usize; 2], (H: Dyn, W: Dyn),
+    |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![inputs, outputs / groups, tall, broad]
+}
+
+macro_rules! pooling {
+    ($($(#[$doc:meta])+ $name:ident $method:ident;)+) => { $(
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name(pub Pooling);
+
+        impl $name {
+            /// Windows of this size beside each other.
+            #[must_use]
+            pub fn of(size: [usize; 2]) -> Self {
+                $name(Pooling::of(size))
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl Module for $name {
+            fn describe(&self) -> String {
+                format!("{}({:?})", stringify!($name), self.0.size)
+            }
+            fn visit(&self, _: &mut Visitor<'_>) {}
+        }
+
+        impl<B: Dim, C: Dim, H: Dim, W: Dim> Forward<Tensor<(B, C, H, W)>> for $name {
+            type Out = Tensor<(B, C, Dyn, Dyn)>;
+            #[track_caller]
+            fn forward(&self, x: &Tensor<(B, C, H, W)>) -> Self::Out {
+                x.$method(self.0)
+            }
+        }
+    )+ };
+}
+
+pooling! {
+    /// The largest element of each window of images.
+    MaxPool2d max_pool2d;
+    /// The mean of each window of images.
+    AvgPool2d avg_pool2d;
+}

@@ -1,0 +1,226 @@
+//! Normalization layers beside `LayerNorm`: `BatchNorm`, `GroupNorm`, `RmsNorm`, with PyTorch's names and defaults.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gt_ir::DType;
+
+use super::forward::Forward;
+use super::init::Init;
+use super::module::{Mode, Module, Visitor};
+use crate::core::DynTensor;
+use crate::functional;
+use crate::typed::{Create, Dim, Project, Shape, StaticDim, Tensor};
+
+/// Normalizes channels (axis 1) by the statistics of the batch while training, by running ones in evaluation (Ioffe and Szegedy 2015): PyTorch's `BatchNorm1d` and
+/// `BatchNorm2d`, whose states it has.
+#[derive(Clone)]
+pub struct BatchNorm<C: Dim> {
+    /// The scale, ones at first.
+    pub weight: Tensor<(C,)>,
+    /// The offset, zeros at first.
+    pub bias: Tensor<(C,)>,
+    /// Added to the variance.
+    pub eps: f64,
+    /// How far the running statistics move towards those of a batch.
+    pub momentum: f64,
+    running_mean: Arc<Mutex<DynTensor>>,
+    running_var: Arc<Mutex<DynTensor>>,
+    num_batches_tracked: Arc<Mutex<DynTensor>>,
+    mode: Mode,
+}
+
+fn present(cell: &Mutex<DynTensor>) -> DynTensor {
+    cell.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Puts a value in place; the old one is dropped after the lock is released.
+fn replace(cell: &Mutex<DynTensor>, value: DynTensor) {
+    let mut place = cell.lock().unwrap_or_else(PoisonError::into_inner);
+    let old = std::mem::replace(&mut *place, value);
+    drop(place);
+    drop(old);
+}
+
+impl<C: Dim> BatchNorm<C> {
+    /// The layer applied to `[batch, C, ..]`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
+        let (mean, var) = (present(&self.running_mean), present(&self.running_var));
+        let affine = (self.weight.as_dyn(), self.bias.as_dyn());
+        Tensor::wrap(match self.mode {
+            Mode::Eval => functional::batch_norm_eval(x.as_dyn(), (&mean, &var), affine, self.eps),
+            Mode::Train => {
+                let made = functional::batch_norm(
+                    x.as_dyn(),
+                    (&mean, &var),
+                    affine,
+                    self.momentum,
+                    self.eps,
+                );
+                replace(&self.running_mean, made.running_mean);
+                replace(&self.running_var, made.running_var);
+                replace(&self.num_batches_tracked, present(&self.num_batches_tracked).add(1));
+                made.output
+            }
+        })
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: StaticDim> Init for BatchNorm<C> {
+    fn init() -> Self {
+        let cell = |value| Arc::new(Mutex::new(value));
+        BatchNorm {
+            weight: Tensor::ones().requires_grad(),
+            bias: Tensor::zeros().requires_grad(),
+            eps: 1e-5,
+            momentum: 0.1,
+            running_mean: cell(DynTensor::zeros([C::SIZE], DType::F32)),
+            running_var: cell(DynTensor::ones([C::SIZE], DType::F32)),
+            num_batches_tracked: cell(DynTensor::zeros((), DType::I64)),
+            mode: Mode::Train,
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: Dim> Module for BatchNorm<C> {
+    fn describe(&self) -> String {
+        format!("BatchNorm({})", self.weight.numel())
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("weight", &self.weight);
+        visitor.child("bias", &self.bias);
+        visitor.child("running_mean", &Cell(&self.running_mean));
+        visitor.child("running_var", &Cell(&self.running_var));
+        visitor.child("num_batches_tracked", &Cell(&self.num_batches_tracked));
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+}
+
+/// A buffer as a part of a model.
+struct Cell<'a>(&'a Mutex<DynTensor>);
+
+impl Module for Cell<'_> {
+    fn describe(&self) -> String {
+        String::new()
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.buffer(self.0);
+    }
+}
+
+impl<C: Dim> std::fmt::Debug for BatchNorm<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl<C: Dim, S: Shape> Forward<Tensor<S>> for BatchNorm<C> {
+    type Out = Tensor<S>;
+    #[track_caller]
+    fn forward(&self, x: &Tensor<S>) -> Tensor<S> {
+        BatchNorm::forward(self, x)
+    }
+}
+
+/// Normalizes groups of channels (axis 1) of each example (Wu and He 2018).
+#[derive(Clone, Debug)]
+pub struct GroupNorm<C: Dim> {
+    /// The scale, ones at first.
+    pub weight: Tensor<(C,)>,
+    /// The offset, zeros at first.
+    pub bias: Tensor<(C,)>,
+    /// Added to the variance.
+    pub eps: f64,
+    groups: usize,
+}
+
+impl<C: StaticDim> GroupNorm<C> {
+    /// A layer with so many groups, which must divide `C`.
+    #[must_use]
+    #[track_caller]
+    pub fn with_groups(groups: usize) -> Self {
+        GroupNorm {
+            weight: Tensor::ones().requires_grad(),
+            bias: Tensor::zeros().requires_grad(),
+            eps: 1e-5,
+            groups,
+        }
+    }
+}
+
+impl<C: Dim> GroupNorm<C> {
+    /// The layer applied to `[batch, C, ..]`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
+        let (weight, bias) = (self.weight.as_dyn(), self.bias.as_dyn());
+        Tensor::wrap(x.as_dyn().group_norm(self.groups, weight, bias, self.eps))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: Dim> Module for GroupNorm<C> {
+    fn describe(&self) -> String {
+        format!("GroupNorm({} groups of {})", self.groups, self.weight.numel())
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("weight", &self.weight);
+        visitor.child("bias", &self.bias);
+    }
+}
+
+impl<C: Dim, S: Shape> Forward<Tensor<S>> for GroupNorm<C> {
+    type Out = Tensor<S>;
+    #[track_caller]
+    fn forward(&self, x: &Tensor<S>) -> Tensor<S> {
+        GroupNorm::forward(self, x)
+    }
+}
+
+/// Divides by the root mean square over the last dimension, then `* weight` (Zhang and Sennrich 2019).
+#[derive(Clone, Debug)]
+pub struct RmsNorm<D: Dim> {
+    /// The scale, ones at first.
+    pub weight: Tensor<(D,)>,
+    /// Added to the mean square; PyTorch's default is the smallest step of `f32` at 1.
+    pub eps: f64,
+}
+
+impl<D: Dim> RmsNorm<D> {
+    /// The layer applied to the last dimension of `x`.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<S: Shape + Project<D, D>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+        Tensor::wrap(x.as_dyn().rms_norm(self.weight.as_dyn(), self.eps))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: StaticDim> Init for RmsNorm<D> {
+    fn init() -> Self {
+        RmsNorm { weight: Tensor::ones().requires_grad(), eps: f64::from(f32::EPSILON) }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Dim> Module for RmsNorm<D> {
+    fn describe(&self) -> String {
+        format!("RmsNorm({})", self.weight.numel())
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.child("weight", &self.weight);
+    }
+}
+
+impl<D: Dim, S: Shape + Project<D, D>> Forward<Tensor<S>> for RmsNorm<D> {
+    type Out = Tensor<S::Out>;
+    #[track_caller]
+    fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+        RmsNorm::forward(self, x)
+    }
+}
