@@ -12,6 +12,7 @@ mod bench;
 mod gpu_bundle;
 mod guide;
 mod libtorch;
+mod ops_page;
 mod readme;
 mod reference;
 mod shell;
@@ -157,6 +158,7 @@ fn format(check: bool) -> Result<()> {
 
 fn documents() -> Result<()> {
     reference::write(&root())?;
+    ops_page::write(&root())?;
     readme::write(&root())
 }
 

@@ -47,11 +47,7 @@ fn ops() -> String {
 
 fn row(spec: &OpSpec) -> String {
     let attribute = if spec.attr.is_empty() { String::new() } else { format!("[{}]", spec.attr) };
-    let arity = match spec.arity {
-        Arity::Exactly(n) => n.to_string(),
-        Arity::Between(low, high) => format!("{low} to {high}"),
-        Arity::Variadic => "1 or more".into(),
-    };
+    let arity = arity(spec.arity);
     let meaning = match spec.meaning {
         Meaning::Primitive => "primitive",
         Meaning::Derived(_) => "derived",
@@ -65,7 +61,15 @@ fn row(spec: &OpSpec) -> String {
     format!("| `{}{attribute}` | {arity} | {meaning} | {gradient} | {doc} |\n", spec.name)
 }
 
-fn title(class: Class) -> &'static str {
+pub(crate) fn arity(arity: Arity) -> String {
+    match arity {
+        Arity::Exactly(n) => n.to_string(),
+        Arity::Between(low, high) => format!("{low} to {high}"),
+        Arity::Variadic => "1 or more".into(),
+    }
+}
+
+pub(crate) fn title(class: Class) -> &'static str {
     match class {
         Class::Pointwise => "Pointwise",
         Class::Reduce => "Reductions",

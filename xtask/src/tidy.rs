@@ -3,7 +3,7 @@
 //! All complaints are printed, not just the first. Rules look at the files that git knows or would add, never at ignored ones. What
 //! clippy or rustfmt can check is left to them.
 
-use crate::{readme, reference, shell::Step};
+use crate::{ops_page, readme, reference, shell::Step};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +41,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/native/matmul.rs",
     "gt-compiler/src/native/multiply.rs",
     "gt-compiler/src/native/routines.rs",
+    "gt-compiler/src/native/sort.rs",
     "gt-compiler/src/native/run.rs",
     "gt-compiler/src/native/single.rs",
     "gt-compiler/src/native/stream.rs",
@@ -272,8 +273,10 @@ fn generated(tree: &Tree) -> Result<Vec<String>> {
         tree.files.get(path).map(String::as_str).with_context(|| format!("{path} is missing"))
     };
     let (ops, readme) = (page(reference::PAGE)?, page(readme::README)?);
+    let each = ops_page::page(|path| tree.files.get(path).cloned())?;
     let pages = [
         (reference::PAGE, ops, reference::renewed(ops)?),
+        (ops_page::PAGE, page(ops_page::PAGE)?, each),
         (readme::README, readme, readme::renewed(readme, page(readme::PAGE)?)?),
     ];
     let stale = pages.iter().filter(|(_, now, fresh)| now != fresh);
