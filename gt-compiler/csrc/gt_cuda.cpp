@@ -8,6 +8,8 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/MemPool.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/_addmm_activation.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
@@ -414,7 +416,19 @@ int32_t gt_cuda_multiply(const gt_cuda_stream* stream, const gt_cuda_product* p)
     at::Tensor out = matrix(p->out, p->batch, p->m, p->n, dense, options);
     if (p->batch == 1) {
       at::Tensor plain = out.select(0, 0);
-      at::mm_out(plain, lhs.select(0, 0), rhs.select(0, 0));
+      const at::Tensor a = lhs.select(0, 0), b = rhs.select(0, 0);
+      if (p->bias == 0) {
+        at::mm_out(plain, a, b);
+      } else {
+        const int64_t step[3] = {p->n, p->n, 1};
+        const at::Tensor bias = matrix(p->bias, 1, 1, p->n, step, options).select(0, 0).select(0, 0);
+        // Each one call of cuBLASLt with an epilogue, where the operands' layout allows it.
+        if (p->relu) {
+          at::_addmm_activation_out(plain, bias, a, b, 1, 1, /*use_gelu=*/false);
+        } else {
+          at::addmm_out(plain, bias, a, b);
+        }
+      }
     } else {
       at::bmm_out(out, lhs, rhs);
     }

@@ -53,6 +53,10 @@ typedef struct {
   int64_t lhs_strides[3], rhs_strides[3];
   // 0: f32, 1: f64, 2: f16, 3: bf16, 4: f32 whose operands may be rounded to tf32.
   int32_t dtype;
+  // Whether what is below zero becomes zero, where there is a bias.
+  int32_t relu;
+  // A row of n elements that is added to each row of a product of one batch; 0 for none.
+  uint64_t bias;
 } gt_cuda_product;
 
 // Why the last call of this thread gave something else than GT_CUDA_OK.

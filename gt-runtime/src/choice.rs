@@ -317,11 +317,12 @@ fn torch(
     precision: Precision,
 ) -> Result<Box<dyn Engine>, EngineError> {
     let Precision { tf32, deterministic } = precision;
+    let config = gt_compiler::torch::TorchConfig::host(device);
     gt_compiler::torch::engine(&gt_compiler::torch::TorchConfig {
-        device,
         host,
         tf32,
         deterministic,
+        ..config
     })
 }
 

@@ -82,6 +82,8 @@ pub(super) struct Product {
     pub(super) rhs_strides: [i64; 3],
     /// As the header numbers them.
     pub(super) dtype: i32,
+    pub(super) relu: i32,
+    pub(super) bias: u64,
 }
 
 /// Declares the table of the shim's functions, and how it is filled.

@@ -16,7 +16,7 @@ use super::{
     staging::{Downloads, Uploads},
 };
 use crate::{
-    device::{DeviceMemory, Gpu},
+    device::{Added, DeviceMemory, Gpu},
     engine::EngineError,
     native::MatMul,
 };
@@ -172,14 +172,19 @@ impl Gpu for CudaGpu {
         self.checked(function.launch(&self.stream, args))
     }
 
-    fn product(&self, work: &MatMul, lhs: u64, rhs: u64, out: u64) -> Result<(), EngineError> {
+    fn product(
+        &self,
+        work: &MatMul,
+        added: Option<Added>,
+        [lhs, rhs, out]: [u64; 3],
+    ) -> Result<(), EngineError> {
         let Some(dtype) = product::number(work.dtype, self.tf32) else {
             let mut integers = self.integers.borrow_mut();
             let kernel = integers.kernel(&self.loader, work)?;
             // No scalars, and no errors.
             return self.checked(kernel.launch(&self.stream, &[lhs, rhs, out, 0, 0]));
         };
-        let calls = product::calls(work, dtype, [lhs, rhs, out]);
+        let calls = product::calls(work, dtype, added, [lhs, rhs, out]);
         self.checked(calls.iter().try_for_each(|call| self.device.multiply(&self.stream, call)))
     }
 

@@ -7,7 +7,7 @@ use gt_ir::DType;
 use smallvec::SmallVec;
 
 use super::ffi::Product;
-use crate::native::MatMul;
+use crate::{device::Added, native::MatMul};
 
 /// The number by which the shim knows a dtype that libtorch multiplies; with `tf32` the operands of `f32` may be rounded.
 pub(super) fn number(dtype: DType, tf32: bool) -> Option<i32> {
@@ -24,7 +24,8 @@ pub(super) fn number(dtype: DType, tf32: bool) -> Option<i32> {
 pub(super) fn smallest([lhs, rhs, out]: [u64; 3]) -> Product {
     let strides = [0, 1, 1];
     let (lhs_strides, rhs_strides) = (strides, strides);
-    Product { lhs, rhs, out, batch: 1, m: 1, n: 1, k: 1, lhs_strides, rhs_strides, dtype: 0 }
+    let one = Product { batch: 1, m: 1, n: 1, k: 1, ..Product::default() };
+    Product { lhs, rhs, out, lhs_strides, rhs_strides, ..one }
 }
 
 /// A batch dimension: its size, and the strides of both operands and of the result along it, in elements.
@@ -38,6 +39,7 @@ struct Batch {
 pub(super) fn calls(
     work: &MatMul,
     dtype: i32,
+    added: Option<Added>,
     [lhs, rhs, out]: [u64; 3],
 ) -> SmallVec<[Product; 1]> {
     let bytes = work.dtype.size() as i64;
@@ -55,6 +57,8 @@ pub(super) fn calls(
         lhs_strides: [0, l.strides[rank], l.strides[rank + 1]],
         rhs_strides: [0, r.strides[rank], r.strides[rank + 1]],
         dtype,
+        bias: added.map_or(0, |added| added.bias),
+        relu: i32::from(added.is_some_and(|added| added.relu)),
     };
     let mut batches = batches(work);
     rows_of_one(&mut product, &mut batches);
@@ -215,7 +219,7 @@ mod tests {
         ];
         let at = [8 << 20, 16 << 20, 24 << 20];
         for (i, (work, n_calls)) in cases.iter().enumerate() {
-            let calls = calls(work, 1, at);
+            let calls = calls(work, 1, None, at);
             assert_eq!(calls.len(), *n_calls, "case {i}");
             assert_eq!(sums(&calls), wanted(work, at), "case {i}");
         }

@@ -85,9 +85,9 @@ fn graphs_of_products_replay_and_are_timed() {
     let at = [&a, &b, &c].map(|block| gpu.address(block));
     let work = square(DType::F32, n);
     gpu.upload(&floats(&vec![0.5; n * n]), at[1]).unwrap();
-    gpu.product(&work, at[0], at[1], at[2]).unwrap();
+    gpu.product(&work, None, [at[0], at[1], at[2]]).unwrap();
     gpu.begin_capture().unwrap();
-    gpu.product(&work, at[0], at[1], at[2]).unwrap();
+    gpu.product(&work, None, [at[0], at[1], at[2]]).unwrap();
     gpu.copy(at[2], at[0], 4 * n * n).unwrap();
     let graph = gpu.end_capture().unwrap();
     gpu.upload(&floats(&vec![1.0 / 32.0; n * n]), at[0]).unwrap();
@@ -157,7 +157,7 @@ fn products_of_every_dtype() {
         let ones = one.repeat(n * n);
         gpu.upload(&identity, at[0]).unwrap();
         gpu.upload(&ones, at[1]).unwrap();
-        gpu.product(&square(dtype, n), at[0], at[1], at[2]).unwrap();
+        gpu.product(&square(dtype, n), None, [at[0], at[1], at[2]]).unwrap();
         let mut got = vec![0; ones.len()];
         gpu.download(at[2], &mut got).unwrap();
         assert_eq!(got, ones, "{dtype}");

@@ -22,7 +22,7 @@ use crate::{
     cost::Machine,
     engine::{Compile, Compiled, EngineError},
     native::{ArtifactError, schedule},
-    options::Options,
+    options::{Numerics, Options},
     pipeline::{Clock, Optimized, optimize},
     program::Program,
     report::Report,
@@ -64,10 +64,11 @@ impl<G: Gpu> Builder<G> {
         &self,
         primitives: &Graph,
         donated: &[bool],
+        numerics: Numerics,
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
         let clock = Clock::start();
-        let plan = Plan::new(primitives, schedule(primitives)?, donated)?;
+        let plan = Plan::new(primitives, schedule(primitives)?, donated, numerics)?;
         let functions = self.loader.load(&plan.works)?;
         if functions.len() != plan.works.len() {
             return Err(EngineError::Codegen("a loader has not loaded every function".into()));
@@ -90,7 +91,7 @@ impl<G: Gpu> Compile for Builder<G> {
     ) -> Result<Compiled, EngineError> {
         let clock = Clock::start();
         let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
-        let program = self.build(&graph, donated, Some(&mut report))?;
+        let program = self.build(&graph, donated, options.numerics, Some(&mut report))?;
         report.compile_ns = clock.nanoseconds();
         Ok(Compiled { program, report })
     }

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
     native::{Cache, host_memory, split},
+    options::Numerics,
     program::{self, Program},
 };
 
@@ -136,7 +137,7 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
         self.healthy()?;
         let builder = &self.builder;
-        let compile = |graph: &Graph| builder.build(graph, &[], None);
+        let compile = |graph: &Graph| builder.build(graph, &[], Numerics::Exact, None);
         let program = self.cache.program(op, args, &mut self.stats, compile)?;
         let (inputs, scalars) = split(args);
         inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))?;

@@ -83,9 +83,14 @@ pub(crate) trait Gpu: Send + 'static {
     /// before the launch.
     fn launch(&self, function: &Self::Function, args: &[u64]) -> Result<(), EngineError>;
 
-    /// A matrix product: `lhs` and `rhs` are where the operands' buffers begin, their accesses in `work` say where the elements lie. The
-    /// result is contiguous, and zero where `k` is.
-    fn product(&self, work: &MatMul, lhs: u64, rhs: u64, out: u64) -> Result<(), EngineError>;
+    /// A matrix product: its buffers are the operands' and the result's, the accesses in `work` say where elements of operands lie. The
+    /// result is contiguous, and zero where `k` is. With `added`, of floats and one batch, what that says is done to its rows.
+    fn product(
+        &self,
+        work: &MatMul,
+        added: Option<Added>,
+        buffers: [u64; 3],
+    ) -> Result<(), EngineError>;
 
     /// From now on launches, copies within the device and products are recorded instead of run. Nothing else is called until the end.
     fn begin_capture(&self) -> Result<(), EngineError>;
@@ -114,6 +119,15 @@ pub(crate) trait Gpu: Send + 'static {
 
     /// Gives cached memory back to the device.
     fn trim(&self);
+}
+
+/// What is done to the rows of a product.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Added {
+    /// Where the row begins that is added to each.
+    pub(crate) bias: u64,
+    /// Whether what is below zero becomes zero then.
+    pub(crate) relu: bool,
 }
 
 /// The account of a device's memory, in bytes.

@@ -24,5 +24,5 @@ pub use simulated::{Counters, Faults, Simulation, SimulationConfig};
 #[allow(unused_imports, reason = "devices are built against it")]
 pub(crate) use {
     engine::{DeviceConfig, DeviceEngine},
-    gpu::{DeviceMemory, Gpu, Loader, Work},
+    gpu::{Added, DeviceMemory, Gpu, Loader, Work},
 };

@@ -133,7 +133,7 @@ fn in_step(launch: &Launch, input: BufferId, out: BufferId) -> Option<usize> {
             }
             found
         }
-        Launch::Piece(_) => None,
+        Launch::Piece(_) | Launch::Affine(..) => None,
     }
 }
 

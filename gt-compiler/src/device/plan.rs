@@ -13,9 +13,10 @@ use super::{gpu::Work, place};
 use crate::{
     engine::EngineError,
     native::{
-        BufferId, Fold, Launch, MatMul, Piece, Place, Routine, ScalarArg, Schedule, launches,
-        scalar,
+        Affine, BufferId, Fold, Launch, MatMul, Piece, Place, Routine, ScalarArg, Schedule,
+        launches, scalar,
     },
+    options::Numerics,
 };
 
 /// What a device runs.
@@ -70,7 +71,7 @@ pub(super) enum Step {
         /// The first of its error words; any where it has none.
         errors: usize,
     },
-    Product(Box<MatMul>),
+    Product(Box<MatMul>, Option<Affine>),
 }
 
 /// A step that may find an index outside its axis.
@@ -99,9 +100,10 @@ impl Plan {
         graph: &Graph,
         mut schedule: Schedule,
         donated: &[bool],
+        numerics: Numerics,
     ) -> Result<Plan, EngineError> {
         schedule.pieces.retain(|piece| !is_empty(piece));
-        let launches = launches(&mut schedule);
+        let launches = launches(&mut schedule, graph.inputs().len(), numerics);
         let Schedule { sizes, outputs, .. } = schedule;
         let mut plan = Plan {
             inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
@@ -125,7 +127,11 @@ impl Plan {
     ) -> Result<(), EngineError> {
         let (work, buffers, scalars) = match launch {
             Launch::Piece(Piece::MatMul(work)) => {
-                self.steps.push(Step::Product(work.clone()));
+                self.steps.push(Step::Product(work.clone(), None));
+                return Ok(());
+            }
+            Launch::Affine(work, affine) => {
+                self.steps.push(Step::Product(work.clone(), Some(*affine)));
                 return Ok(());
             }
             Launch::Joint { work, buffers, scalars } => {

@@ -88,11 +88,13 @@ fn steps(plan: &Plan) -> String {
                 let names: Vec<String> = buffers.iter().map(|b| name(plan, *b)).collect();
                 format!("f{function} {kind} ({})", names.join(", "))
             }
-            Step::Product(m) => format!(
-                "{} = {} * {} : {} {:?} {}x{}x{}",
+            Step::Product(m, affine) => format!(
+                "{} = {} * {}{}{} : {} {:?} {}x{}x{}",
                 name(plan, m.out),
                 name(plan, m.lhs.buffer),
                 name(plan, m.rhs.buffer),
+                affine.map(|a| format!(" + {}", name(plan, a.bias))).unwrap_or_default(),
+                if affine.is_some_and(|a| a.relu) { ", not below zero" } else { "" },
                 m.dtype,
                 m.batch,
                 m.m,

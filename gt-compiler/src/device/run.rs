@@ -10,14 +10,14 @@ use gt_ir::Scalar;
 use smallvec::SmallVec;
 
 use super::{
-    gpu::Gpu,
+    gpu::{Added, Gpu},
     memory::{Memory, is_out_of_memory, is_sole},
     plan::{Found, Plan, Step, WORD},
     program::Loaded,
 };
 use crate::{
     engine::{EngineError, Value},
-    native::{BufferId, Place},
+    native::{Affine, BufferId, Place},
 };
 
 /// Where the buffers of a run lie, and what it says to the device; kept from run to run so that nothing is allocated.
@@ -96,10 +96,12 @@ impl Frame {
                 self.args.extend([word(*scalars), word(loaded.plan.table.len() + *errors)]);
                 gpu.launch(&loaded.functions[*function], &self.args)
             }
-            Step::Product(work) => {
+            Step::Product(work, affine) => {
                 let [lhs, rhs, out] =
                     [work.lhs.buffer, work.rhs.buffer, work.out].map(|b| at(&self.addresses, b));
-                gpu.product(work, lhs, rhs, out)
+                let added = affine
+                    .map(|Affine { bias, relu }| Added { bias: at(&self.addresses, bias), relu });
+                gpu.product(work, added, [lhs, rhs, out])
             }
         }
     }

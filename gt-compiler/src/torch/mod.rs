@@ -5,7 +5,7 @@
 //! here a replayed segment equals its instructions to the rounding of its products, where the native engine gives equal bits.
 
 pub mod ops;
-mod products;
+pub(crate) mod products;
 
 use std::sync::Arc;
 
@@ -26,8 +26,10 @@ use crate::{
 pub struct TorchConfig {
     /// Where it computes.
     pub device: Device,
-    /// Threads, memory and caches on the host; on a GPU the memory limit is that of the device if it is smaller.
+    /// Threads, memory and caches on the host.
     pub host: NativeConfig,
+    /// Bytes that values and graphs may take on a device with memory of its own; `None`, and at most, nine tenths of what it has.
+    pub memory_limit: Option<usize>,
     /// Whether products of `f32` on a GPU may round their operands to 10 bits of mantissa, which is several times faster.
     pub tf32: bool,
     /// Whether every run gives the same bits. Without it a few calls on a GPU are faster.
@@ -37,7 +39,13 @@ pub struct TorchConfig {
 impl TorchConfig {
     /// A device with this host's threads and memory, full precision and equal bits.
     pub fn host(device: Device) -> TorchConfig {
-        TorchConfig { device, host: NativeConfig::host(), tf32: false, deterministic: true }
+        TorchConfig {
+            device,
+            host: NativeConfig::host(),
+            memory_limit: None,
+            tf32: false,
+            deterministic: true,
+        }
     }
 }
 
@@ -56,6 +64,7 @@ pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
         Device::Cuda(n) => cuda(n, config),
         Device::Simulated => {
             let memory = config.host.memory_limit / 2;
+            let memory = config.memory_limit.map_or(memory, |limit| limit.min(memory));
             let simulated = SimulationConfig {
                 memory,
                 graph_memory: memory / 2,
@@ -70,7 +79,7 @@ pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
 fn cuda(n: usize, config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
     let precision = Precision { tf32: config.tf32, deterministic: config.deterministic };
     let gpu = CudaGpu::open(n, precision, config.host.store.clone())?;
-    let memory_limit = config.host.memory_limit.min(gpu.memory().total);
+    let memory_limit = config.memory_limit.unwrap_or(usize::MAX).min(gpu.memory().total);
     let config = DeviceConfig {
         name: "torch",
         memory_limit,
@@ -86,4 +95,29 @@ fn cuda(n: usize, _: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
     Err(EngineError::Call(format!(
         "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with `--features cuda`"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_ir::{Op, Scalar, Shape, Type};
+
+    use super::*;
+    use crate::engine::Arg;
+
+    /// A device is limited by what it was told, not by the host; beyond is an error, and the engine works on.
+    #[test]
+    fn a_device_takes_no_more_memory_than_it_may() {
+        let limit = 1 << 20;
+        let host = NativeConfig { store: None, ..NativeConfig::host() };
+        let all = TorchConfig { host, ..TorchConfig::host(Device::Simulated) };
+        let config = TorchConfig { memory_limit: Some(limit), ..all };
+        let mut engine = engine(&config).unwrap();
+        assert!(engine.info().memory_limit <= limit);
+        let mut filled = |numel: usize| {
+            let ty = Type::new(gt_ir::DType::F32, Shape::new(&[numel]).unwrap());
+            engine.execute(&Op::Full(ty), &[Arg::Scalar(Scalar::F64(1.0))])
+        };
+        assert!(matches!(filled(limit / 4), Err(EngineError::OutOfMemory { .. })));
+        assert!(filled(limit / 16).is_ok());
+    }
 }

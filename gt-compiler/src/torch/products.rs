@@ -47,11 +47,48 @@ fn kind(dtype: DType) -> Option<Kind> {
 ///
 /// # Safety
 /// The memory is on the device and as large as the accesses of the product say; nobody else touches that of the result.
-unsafe fn product(
+unsafe fn product(work: &MatMul, memory: [*mut u8; 3], device: Device) -> Result<(), TchError> {
+    // SAFETY: as the caller promises.
+    let [a, b, out] = unsafe { matrices(work, memory, device) }?;
+    a.f_matmul_out(&out, &b).map(|_| ())
+}
+
+/// `out = lhs * rhs + bias` on the CPU, with `relu` nothing below zero.
+///
+/// # Safety
+/// As of [`Products::run`]; `bias` is a row as long as those of the result, and the product is one matrix.
+pub(crate) unsafe fn affine(
+    work: &MatMul,
+    memory: [*mut u8; 3],
+    bias: *mut u8,
+    relu: bool,
+) -> Result<(), EngineError> {
+    let computed = || -> Result<(), TchError> {
+        // SAFETY: as the caller promises.
+        let [a, b, out] = unsafe { matrices(work, memory, Device::Cpu) }?;
+        let plain =
+            |t: &Tensor, rows: usize, columns: usize| t.f_reshape([rows as i64, columns as i64]);
+        let kind = kind(work.dtype).unwrap_or(Kind::Float);
+        // SAFETY: as the caller promises; the tensor does not outlive this call.
+        let bias = unsafe { Tensor::f_from_blob(bias, &[work.n as i64], &[1], kind, Device::Cpu) }?;
+        let (a, b) = (plain(&a, work.m, work.k)?, plain(&b, work.k, work.n)?);
+        let out = out.f_view([work.m as i64, work.n as i64])?;
+        let mut sum = bias.f_addmm_out(&out, &a, &b)?;
+        // Not `_addmm_activation`, whose flag `tch` hands over as its `beta`.
+        if relu { sum.f_relu_().map(|_| ()) } else { Ok(()) }
+    };
+    computed().map_err(|e| EngineError::Call(format!("libtorch refuses a product: {e}")))
+}
+
+/// The operands and the result as tensors.
+///
+/// # Safety
+/// The memory is as for [`product`], and outlives the tensors.
+unsafe fn matrices(
     work: &MatMul,
     [lhs, rhs, out]: [*mut u8; 3],
     device: Device,
-) -> Result<(), TchError> {
+) -> Result<[Tensor; 3], TchError> {
     let kind = kind(work.dtype).unwrap_or(Kind::Float);
     let sizes = |rows: usize, columns: usize| -> SmallVec<[i64; 8]> {
         work.batch.iter().chain([&rows, &columns]).map(|&s| s as i64).collect()
@@ -62,13 +99,12 @@ unsafe fn product(
     let (a, b) = (first(lhs, &work.lhs), first(rhs, &work.rhs));
     let dense = contiguous(&sizes(work.m, work.n));
     let tensor = |at: *mut u8, sizes: &[i64], strides: &[i64]| {
-        // SAFETY: as the caller promises; the tensor does not outlive this call.
+        // SAFETY: as the caller promises.
         unsafe { Tensor::f_from_blob(at, sizes, strides, kind, device) }
     };
     let a = tensor(a, &sizes(work.m, work.k), &work.lhs.access.strides)?;
     let b = tensor(b, &sizes(work.k, work.n), &work.rhs.access.strides)?;
-    let out = tensor(out, &sizes(work.m, work.n), &dense)?;
-    a.f_matmul_out(&out, &b).map(|_| ())
+    Ok([a, b, tensor(out, &sizes(work.m, work.n), &dense)?])
 }
 
 fn contiguous(sizes: &[i64]) -> SmallVec<[i64; 8]> {

@@ -17,7 +17,7 @@ fn filled(engine: &mut dyn Engine, numel: usize) -> Result<gt_compiler::Value, E
 fn out_of_memory_is_an_error_and_the_engine_lives_on() {
     // Not the whole device, which other tests use too.
     let mut config = config();
-    config.host.memory_limit = 2 << 30;
+    config.memory_limit = Some(2 << 30);
     let Some(mut engine) = device(&config) else { return };
     let limit = engine.info().memory_limit;
     let kept = engine.upload(&ramp(DType::F32, &[1000], 3)).unwrap();

@@ -6,6 +6,8 @@
 mod ffi;
 mod find;
 
+#[cfg(test)]
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{ffi::CString, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,9 @@ pub(crate) struct Compiler {
     nvrtc: Nvrtc,
     flags: Vec<String>,
     folder: Option<PathBuf>,
+    /// Texts that were not found on disk.
+    #[cfg(test)]
+    translated: AtomicUsize,
 }
 
 /// What is kept on disk. The key is compared: names are only hashes.
@@ -57,7 +62,13 @@ impl Compiler {
         let architecture = format!("--gpu-architecture=sm_{major}{minor}");
         let flags = FLAGS.iter().map(|f| (*f).to_owned()).chain([architecture]).collect();
         let folder = folder.and_then(|folder| files::prepare(&folder).ok());
-        Ok(Compiler { nvrtc, flags, folder })
+        Ok(Compiler {
+            nvrtc,
+            flags,
+            folder,
+            #[cfg(test)]
+            translated: AtomicUsize::new(0),
+        })
     }
 
     /// The machine code (a cubin) of kernels of different names.
@@ -70,9 +81,17 @@ impl Compiler {
         if let Some(cubin) = self.find(&key) {
             return Ok(cubin);
         }
+        #[cfg(test)]
+        self.translated.fetch_add(1, Relaxed);
         let cubin = self.translate(&text)?;
         self.keep(key, &cubin);
         Ok(cubin)
+    }
+
+    /// How many texts it had to compile.
+    #[cfg(test)]
+    pub(crate) fn translated(&self) -> usize {
+        self.translated.load(Relaxed)
     }
 
     fn translate(&self, text: &str) -> Result<Vec<u8>, EngineError> {

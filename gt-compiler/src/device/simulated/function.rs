@@ -7,10 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::space::Space;
 use crate::{
-    device::gpu::Work,
+    device::gpu::{Added, Work},
     engine::EngineError,
     kernel::{Access, Compiler, Cut, Kernel, KernelSpec, Nest, Range},
     native::{Fold, Joint, MatMul, Matrix, Part, Routine, Single, Slot, Way},
+    torch::products,
 };
 
 /// A function of a simulated device.
@@ -270,11 +271,12 @@ pub(super) fn copy(space: &Space, from: u64, to: u64, bytes: usize) -> Result<()
     Ok(())
 }
 
-/// Computes a product.
+/// Computes a product; one with more to it by libtorch, as on a GPU.
 pub(super) fn product(
     space: &Space,
     single: &Single,
     work: &MatMul,
+    added: Option<Added>,
     [lhs, rhs, out]: [u64; 3],
 ) -> Result<(), EngineError> {
     let size = work.dtype.size();
@@ -286,6 +288,11 @@ pub(super) fn product(
     let sizes = [bytes(&work.lhs, work.m, work.k), bytes(&work.rhs, work.k, work.n), n_out];
     let addresses =
         [space.find(lhs, sizes[0])?, space.find(rhs, sizes[1])?, space.find(out, sizes[2])?];
+    if let Some(Added { bias, relu }) = added {
+        let bias = space.find(bias, work.n * size)?;
+        // SAFETY: the memory was found alive for the product's accesses and for a row, and nothing else runs.
+        return unsafe { products::affine(work, addresses, bias, relu) };
+    }
     // SAFETY: the memory was found alive for the product's accesses, and nothing else runs.
     unsafe { single.product(work, addresses, sizes) }
 }

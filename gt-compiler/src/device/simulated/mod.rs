@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::{
     engine::{DeviceConfig, DeviceEngine},
-    gpu::{DeviceMemory, Gpu, Loader, Work},
+    gpu::{Added, DeviceMemory, Gpu, Loader, Work},
 };
 use crate::{
     engine::{Engine, EngineError},
@@ -210,7 +210,7 @@ pub(crate) struct Stopwatch {
 /// A launch with its addresses.
 pub(crate) enum Recorded {
     Launch(Arc<Function>, Vec<u64>),
-    Product(Box<MatMul>, [u64; 3]),
+    Product(Box<MatMul>, Option<Added>, [u64; 3]),
     Copy(u64, u64, usize),
 }
 
@@ -236,7 +236,9 @@ impl Simulated {
             Recorded::Copy(from, to, bytes) => function::copy(space, *from, *to, *bytes),
             _ if self.state.config.idle => Ok(()),
             Recorded::Launch(function, args) => function.run(space, &self.single, args),
-            Recorded::Product(work, at) => function::product(space, &self.single, work, *at),
+            Recorded::Product(work, added, at) => {
+                function::product(space, &self.single, work, *added, *at)
+            }
         }
     }
 
@@ -300,8 +302,13 @@ impl Gpu for Simulated {
         self.ask(Recorded::Launch(function.clone(), args.to_vec()))
     }
 
-    fn product(&self, work: &MatMul, lhs: u64, rhs: u64, out: u64) -> Result<(), EngineError> {
-        self.ask(Recorded::Product(Box::new(work.clone()), [lhs, rhs, out]))
+    fn product(
+        &self,
+        work: &MatMul,
+        added: Option<Added>,
+        buffers: [u64; 3],
+    ) -> Result<(), EngineError> {
+        self.ask(Recorded::Product(Box::new(work.clone()), added, buffers))
     }
 
     fn begin_capture(&self) -> Result<(), EngineError> {

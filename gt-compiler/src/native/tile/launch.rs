@@ -12,16 +12,18 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{
+    affine::{self, Affine},
     build::{KernelStage, kernels},
     group::{self, Group},
 };
 use crate::{
     kernel::{Expr, KernelSpec},
     native::{
-        piece::{KernelPiece, Piece},
+        piece::{KernelPiece, MatMul, Piece},
         plan::{BufferId, ScalarArg},
         schedule::Schedule,
     },
+    options::Numerics,
 };
 
 /// Rows from which on a device is busy with one row a few threads.
@@ -41,6 +43,8 @@ const REACH: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) enum Launch {
     Piece(Piece),
+    /// A product, and what is done to its rows.
+    Affine(Box<MatMul>, Affine),
     /// Several kernels, and what they work on: buffers and scalars by argument.
     Joint {
         work: Box<Joint>,
@@ -89,7 +93,12 @@ pub(crate) enum Slot {
 }
 
 /// The launches of a schedule, in an order that respects what they read.
-pub(crate) fn launches(schedule: &mut Schedule) -> Vec<Launch> {
+pub(crate) fn launches(
+    schedule: &mut Schedule,
+    n_inputs: usize,
+    numerics: Numerics,
+) -> Vec<Launch> {
+    let affine = affine::take(schedule, n_inputs, numerics);
     for piece in &mut schedule.pieces {
         if let Piece::MatMul(work) = piece {
             work.by_library = true;
@@ -97,13 +106,23 @@ pub(crate) fn launches(schedule: &mut Schedule) -> Vec<Launch> {
     }
     let joiner = Joiner::new(schedule);
     let groups = group::group(&schedule.pieces);
-    beside(groups.iter().flat_map(|group| joiner.divide(group)).collect())
+    let with_rows = |launch| match launch {
+        Launch::Piece(Piece::MatMul(work)) => match affine.get(&work.out) {
+            Some(affine) => Launch::Affine(work, *affine),
+            None => Launch::Piece(Piece::MatMul(work)),
+        },
+        other => other,
+    };
+    beside(groups.iter().flat_map(|group| joiner.divide(group)).map(with_rows).collect())
 }
 
 impl Launch {
     pub(crate) fn reads(&self) -> SmallVec<[BufferId; 4]> {
         match self {
             Launch::Piece(piece) => piece.reads(),
+            Launch::Affine(work, affine) => {
+                SmallVec::from_slice(&[work.lhs.buffer, work.rhs.buffer, affine.bias])
+            }
             Launch::Joint { work, buffers, .. } => {
                 let reads = work.parts.iter().flat_map(Part::reads);
                 reads.map(|n| buffers[usize::from(n)]).collect()
@@ -114,6 +133,7 @@ impl Launch {
     pub(crate) fn writes(&self) -> SmallVec<[BufferId; 2]> {
         match self {
             Launch::Piece(piece) => piece.writes(),
+            Launch::Affine(work, _) => SmallVec::from_slice(&[work.out]),
             Launch::Joint { work, buffers, .. } => {
                 let writes = work.parts.iter().flat_map(Part::writes);
                 writes.map(|n| buffers[usize::from(n)]).collect()

@@ -4,6 +4,8 @@
 //! thread, the size of one such range. Softmax, normalization, their gradients, products with what follows them, attention and an optimizer's
 //! step are tiles of a few stages each. Which pieces share a tile, how rows are cut and which kernels merge changes no bit of any result.
 
+#[cfg(feature = "torch")]
+mod affine;
 mod build;
 mod group;
 #[cfg(feature = "torch")]
@@ -11,6 +13,8 @@ mod launch;
 mod merge;
 mod rows;
 
+#[cfg(feature = "torch")]
+pub(crate) use affine::Affine;
 pub(super) use build::{Setting, tile};
 pub(super) use group::{Group, cuts, group, is_whole};
 #[cfg(feature = "torch")]

@@ -2,13 +2,21 @@
 
 use std::fmt::Write;
 
-use gt_compiler::{Dump, device::SimulationConfig};
+use gt_compiler::{Dump, Numerics, device::SimulationConfig};
+use gt_ir::{
+    DType, HostTensor, Op, Shape, Type, interp,
+    testing::{difference, units},
+};
 
 use super::Lab;
 
 /// The steps of a program's plan.
 fn steps(text: &str) -> Vec<String> {
-    let lab = Lab::new(SimulationConfig::default(), text);
+    steps_with(text, Numerics::Exact)
+}
+
+fn steps_with(text: &str, numerics: Numerics) -> Vec<String> {
+    let lab = Lab::under(SimulationConfig::default(), text, numerics);
     let plan = lab.program.dump(Dump::Plan).unwrap();
     plan.lines().map(|line| line.split(" (").next().unwrap_or(line).to_owned()).collect()
 }
@@ -124,4 +132,76 @@ fn what_reads_other_rows_or_needs_a_result_in_between_is_not_joined() {
     let chain = "%0 = input : f32[64,128]\n%1 = exp %0 : f32[64,128]\n%2 = transpose[0,1] %1 : f32[128,64]\n\
          %3 = add %2, 1.0 : f32[128,64]\n%4 = softmax[1] %3 : f32[128,64]\noutput %1\noutput %4\n";
     assert!(!steps(chain).iter().any(|step| step.contains("side by side")), "{:?}", steps(chain));
+}
+
+/// A layer: a product, a row added, perhaps nothing below zero.
+fn layer(dtype: &str, [m, k, n]: [usize; 3], relu: bool, transposed: bool) -> String {
+    let weight = match transposed {
+        true => {
+            format!("%1 = input : {dtype}[{n},{k}]\n%3 = transpose[0,1] %1 : {dtype}[{k},{n}]\n")
+        }
+        false => {
+            format!("%1 = input : {dtype}[{k},{n}]\n%3 = reshape[{k},{n}] %1 : {dtype}[{k},{n}]\n")
+        }
+    };
+    let last = match relu {
+        true => format!("%6 = relu %5 : {dtype}[{m},{n}]\nfree %3\nfree %4\nfree %5\noutput %6\n"),
+        false => "free %3\nfree %4\noutput %5\n".into(),
+    };
+    format!(
+        "%0 = input : {dtype}[{m},{k}]\n{weight}%2 = input : {dtype}[{n}]\n\
+         %4 = matmul %0, %3 : {dtype}[{m},{n}]\n%5 = add %4, %2 : {dtype}[{m},{n}]\n{last}"
+    )
+}
+
+#[test]
+fn a_layer_is_one_product_where_that_is_allowed() {
+    let [plain, cut] = [false, true].map(|relu| layer("f32", [64, 32, 48], relu, true));
+    assert_eq!(steps(&plain).len(), 2);
+    assert_eq!(steps_with(&plain, Numerics::Reassociate).len(), 1);
+    assert_eq!(steps_with(&cut, Numerics::Reassociate).len(), 2);
+    assert_eq!(steps_with(&cut, Numerics::Approximate).len(), 1);
+    // The product itself is asked for too; the row is computed; the row is a column.
+    let asked = plain.replace("free %4\n", "output %4\n");
+    let computed = plain.replace("%5 = add %4, %2", "%9 = neg %2 : f32[48]\n%5 = add %4, %9");
+    let column = plain.replace("%2 = input : f32[48]", "%2 = input : f32[64,1]");
+    for text in [asked, computed, column] {
+        assert!(steps_with(&text, Numerics::Approximate).len() > 1, "{text}");
+    }
+}
+
+#[test]
+fn layers_are_right_whatever_they_are_made_of() {
+    for dtype in [DType::F32, DType::F64, DType::Bf16, DType::F16] {
+        for (sizes, transposed) in [([5, 7, 9], true), ([64, 32, 48], false), ([2, 1, 3], true)] {
+            for relu in [false, true] {
+                check_layer(dtype, sizes, relu, transposed);
+            }
+        }
+    }
+}
+
+fn check_layer(dtype: DType, sizes: [usize; 3], relu: bool, transposed: bool) {
+    let text = layer(&dtype.to_string(), sizes, relu, transposed);
+    let mut lab = Lab::under(SimulationConfig::default(), &text, Numerics::Approximate);
+    let segment = super::segment(&text);
+    let ramp = |ty: Type| {
+        let values = (0..ty.shape.numel()).map(|i| ((i * 37 + 11) % 23) as f64 / 8.0 - 1.25);
+        let wide = HostTensor::from_vec(values.collect(), Shape::new(ty.shape.sizes()).unwrap());
+        interp::eval(&Op::Cast(ty.dtype), &[interp::Arg::Tensor(&wide.unwrap())]).unwrap()
+    };
+    let types = segment.graph.inputs().iter().map(|id| segment.graph.node(*id).ty);
+    let data: Vec<HostTensor> = types.map(ramp).collect();
+    let tape = gt_ir::text::parse(&format!("gt tape 1\n{text}")).unwrap().0;
+    let named = segment.inputs.iter().copied().zip(data.iter().cloned()).collect();
+    let wanted = interp::run(&tape, &named).unwrap();
+    // Step by step, then replayed.
+    for _ in 0..5 {
+        let inputs = data.iter().map(|t| lab.engine.upload(t).unwrap()).collect();
+        let got = lab.one(inputs);
+        let got = lab.engine.download(&got).unwrap();
+        let wanted = wanted.values().next().unwrap();
+        let found = difference(wanted, &got, 4.0 * units(&segment.graph, dtype));
+        assert_eq!(found, None, "{text}");
+    }
 }

@@ -7,7 +7,7 @@ mod overwriting;
 mod random;
 
 use gt_compiler::device::{Simulation, SimulationConfig};
-use gt_compiler::{Engine, EngineError, Options, Program, Value};
+use gt_compiler::{Engine, EngineError, Numerics, Options, Program, Value};
 use gt_ir::{HostTensor, Scalar, Segment, Shape};
 
 /// A simulated device, its engine, and a program.
@@ -25,11 +25,15 @@ fn segment(text: &str) -> Segment {
 
 impl Lab {
     fn new(config: SimulationConfig, text: &str) -> Lab {
+        Lab::under(config, text, Numerics::Exact)
+    }
+
+    fn under(config: SimulationConfig, text: &str, numerics: Numerics) -> Lab {
         let simulation = Simulation::new(config);
         let engine = simulation.engine().unwrap();
         let segment = segment(text);
         let compiler = engine.compiler();
-        let compiled = compiler.compile(&segment.graph, &segment.donated, &Options::default());
+        let compiled = compiler.compile(&segment.graph, &segment.donated, &Options { numerics });
         let scalars = segment.graph.slots().to_vec();
         Lab { simulation, program: compiled.unwrap().program, engine, scalars }
     }

@@ -13,7 +13,7 @@ use crate::{
         tests::host::{Host, Names},
     },
     native::{Launch, MatMul, Matrix, Piece, ScalarArg, Schedule, launches, scalar, schedule},
-    options::Options,
+    options::{Numerics, Options},
     pipeline::optimize,
 };
 
@@ -32,7 +32,7 @@ impl Planned {
     pub(crate) fn new(graph: &Graph, names: &mut Names) -> Planned {
         let graph = optimize(graph, &Options::default(), &crate::Machine::default()).unwrap().graph;
         let mut schedule = schedule(&graph).unwrap();
-        let launches = launches(&mut schedule);
+        let launches = launches(&mut schedule, graph.inputs().len(), Numerics::Exact);
         let texts = launches.iter().map(|launch| texts(launch, names)).collect();
         Planned { schedule, launches, texts }
     }
@@ -85,6 +85,7 @@ fn texts(launch: &Launch, names: &mut Names) -> Vec<Source> {
         Launch::Piece(Piece::Kernel(k)) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
         Launch::Piece(Piece::Fold(f)) => vec![fold(&names.fresh(), f)],
         Launch::Piece(Piece::Routine(r)) => routine(&names.fresh(), r),
+        Launch::Affine(..) => unreachable!("not where results are exact"),
         Launch::Piece(Piece::MatMul(work)) if work.dtype.is_float() => Vec::new(),
         Launch::Piece(Piece::MatMul(work)) => vec![product(&names.fresh(), work)],
     }
@@ -98,7 +99,7 @@ fn buffers(launch: &Launch) -> Vec<usize> {
         Launch::Piece(Piece::Routine(r)) => {
             r.inputs.iter().map(|(b, _)| b.index()).chain([r.out.index()]).collect()
         }
-        Launch::Piece(Piece::MatMul(w)) => {
+        Launch::Piece(Piece::MatMul(w)) | Launch::Affine(w, _) => {
             vec![w.lhs.buffer.index(), w.rhs.buffer.index(), w.out.index()]
         }
     }
@@ -109,7 +110,7 @@ fn scalar_args(launch: &Launch) -> &[ScalarArg] {
         Launch::Joint { scalars, .. } => scalars,
         Launch::Piece(Piece::Kernel(k)) => &k.scalars,
         Launch::Piece(Piece::Routine(r)) => &r.scalars,
-        Launch::Piece(Piece::Fold(_) | Piece::MatMul(_)) => &[],
+        Launch::Piece(Piece::Fold(_) | Piece::MatMul(_)) | Launch::Affine(..) => &[],
     }
 }
 

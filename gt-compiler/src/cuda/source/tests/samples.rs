@@ -157,3 +157,19 @@ fn nvrtc_takes_them() {
         assert!(cubin.starts_with(b"\x7fELF"));
     }
 }
+
+/// Programs of a device are not kept, but their texts are the same in every process, and what was compiled of them is kept.
+#[test]
+fn a_second_start_compiles_nothing() {
+    let folder = std::env::temp_dir().join(format!("gt-second-start-{}", std::process::id()));
+    let start = || {
+        let compiler = for_test((9, 0), Some(folder.clone()))?;
+        for (name, instructions) in SAMPLES {
+            compiler.compile(&sources(name, instructions)).unwrap();
+        }
+        Some(compiler.translated())
+    };
+    let Some(first) = start() else { return };
+    assert_eq!((first, start()), (SAMPLES.len(), Some(0)));
+    std::fs::remove_dir_all(folder).unwrap();
+}
