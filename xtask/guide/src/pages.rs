@@ -11,7 +11,8 @@ const CHAPTERS: &str = "docs/guide/src";
 /// Pages of the repository that become the last part of the book: title, path, and path in the book.
 const REFERENCE: &[(&str, &str, &str)] = &[
     ("Engines in full", "docs/engines.md", "reference/engines.md"),
-    ("The tape format and every op", "docs/tape-format.md", "reference/tape-format.md"),
+    ("The tape format", "docs/tape-format.md", "reference/tape-format.md"),
+    ("Every op", "docs/ops.md", "reference/ops.md"),
     ("Benchmarks", "docs/benchmarks.md", "reference/benchmarks.md"),
     ("Architecture", "ARCHITECTURE.md", "reference/architecture.md"),
     ("Contributing", "CONTRIBUTING.md", "reference/contributing.md"),
