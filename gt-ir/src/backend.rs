@@ -210,6 +210,11 @@ pub struct Stats {
     pub segments: SegmentStats,
     /// What the dispatcher knows of the session's signals.
     pub signals: Signals,
+    /// What the dispatcher calls the session: `s1`.
+    pub session: String,
+    /// What became of the session's segments lately, the oldest first: plans, and why there was none. Why a segment was not the one
+    /// expected is among it from the first question on, or always with `GT_VERBOSE=1`.
+    pub news: Vec<String>,
 }
 
 impl Stats {

@@ -12,6 +12,7 @@ pub mod autograd;
 pub mod config;
 pub mod core;
 pub mod data;
+pub mod debug;
 pub mod error;
 pub mod functional;
 pub mod io;

@@ -10,6 +10,7 @@ mod period;
 mod process;
 mod recorder;
 mod step;
+mod watch;
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -18,13 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::backend::{Backend, RunError, Stats, Target};
 use gt_ir::tape::Operands;
-use gt_ir::{HostTensor, Loc, Op, Tape, ValueId};
+use gt_ir::{HostTensor, Loc, Op, Tape, Type, ValueId};
 
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
 pub use process::{connect, disconnect, workers};
 pub(crate) use recorder::Place;
 use recorder::Recorder;
+use watch::Check;
 
 // Opens a session with a system: the process's own, or a server. Defined in gt-runtime; declared here so that this crate, and with it the
 // user's edit loop, stays free of the runtime's dependencies.
@@ -256,17 +258,27 @@ impl Session {
         }
     }
 
-    pub(crate) fn instr(&self, op: &Op, inputs: Operands, place: Place) -> (ValueId, Loc) {
+    /// Records an instruction whose result has this type.
+    pub(crate) fn instr(
+        &self,
+        op: &Op,
+        inputs: Operands,
+        ty: &Type,
+        place: Place,
+    ) -> (ValueId, Loc) {
         let mut recorder = self.lock();
         let recorded = recorder.instr(op, inputs, place);
+        recorder.note_type(recorded.0, ty);
+        recorder.watch_result(recorded, op, ty);
         self.submit_if_full(&mut recorder);
         recorded
     }
 
     /// Hands data to the backend, ahead of the segment that declares it.
-    pub(crate) fn upload(&self, data: HostTensor) -> ValueId {
+    pub(crate) fn upload(&self, data: HostTensor, place: Place) -> ValueId {
         let mut recorder = self.lock();
         let id = recorder.input(*data.ty());
+        recorder.watch_data(id, &data, place);
         if !recorder.is_closed() {
             self.0.backend.upload(id, data);
         }
@@ -285,9 +297,47 @@ impl Session {
         self.check_open(place)?;
         let mut recorder = self.lock();
         recorder.output(value);
+        let checks = recorder.take_checks();
         self.submit(&mut recorder);
         drop(recorder);
+        self.judge(checks)?;
         self.0.backend.fetch(value).map_err(|e| Error::from_run(e, place))
+    }
+
+    /// Reads what a watch has checked; the first that is bad is the error of this read and of all to come.
+    fn judge(&self, checks: Vec<Check>) -> Result<()> {
+        for check in checks {
+            let flags = self.0.backend.fetch(check.value);
+            let mut recorder = self.lock();
+            recorder.free(check.value);
+            // What could not be computed at all is told by the read itself.
+            if let Ok(flags) = flags {
+                recorder.judge(&check, &flags);
+            }
+        }
+        let mut recorder = self.lock();
+        recorder.judged();
+        recorder.bad().map_or(Ok(()), Err)
+    }
+
+    /// Begins to watch what is recorded for numbers that are none, unless somebody does already; says whether it began.
+    pub(crate) fn watch(&self) -> bool {
+        self.lock().watch()
+    }
+
+    /// Ends the watch.
+    pub(crate) fn unwatch(&self) {
+        self.lock().unwatch();
+    }
+
+    /// The type of a value recorded since the trace began.
+    pub(crate) fn traced_type(&self, value: ValueId) -> Option<Type> {
+        self.lock().traced_type(value)
+    }
+
+    /// What the session has recorded: since its trace began, if it did, else what is not submitted yet.
+    pub(crate) fn tape(&self) -> (Tape, bool) {
+        self.lock().tape()
     }
 
     fn check_open(&self, place: Place) -> Result<()> {

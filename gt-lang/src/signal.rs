@@ -29,7 +29,7 @@ use crate::core::DynTensor;
 use crate::core::record::try_record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Place;
-use crate::typed::{Kind, Shape, Tensor};
+use crate::typed::AnyTensor;
 
 /// One open scope.
 #[derive(Clone)]
@@ -46,6 +46,12 @@ pub(crate) struct Backward {
     id: u64,
     name: Arc<str>,
     outer: Option<Arc<Backward>>,
+}
+
+impl Backward {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -178,42 +184,11 @@ pub fn current_backward() -> Option<Arc<str>> {
     backward_signals().map(|signals| signals.name.clone())
 }
 
-/// A tensor that a signal can be put on: [`DynTensor`] and [`Tensor`].
-pub trait Signaled: sealed::Sealed {}
-
-impl Signaled for DynTensor {}
-impl<S: Shape, K: Kind> Signaled for Tensor<S, K> {}
-
-mod sealed {
-    use super::{DynTensor, Kind, Shape, Tensor};
-
-    pub trait Sealed {
-        fn inner(&self) -> &DynTensor;
-        fn like(inner: DynTensor) -> Self;
-    }
-    impl Sealed for DynTensor {
-        fn inner(&self) -> &DynTensor {
-            self
-        }
-        fn like(inner: DynTensor) -> DynTensor {
-            inner
-        }
-    }
-    impl<S: Shape, K: Kind> Sealed for Tensor<S, K> {
-        fn inner(&self) -> &DynTensor {
-            self.as_dyn()
-        }
-        fn like(inner: DynTensor) -> Tensor<S, K> {
-            Tensor::wrap(inner)
-        }
-    }
-}
-
 /// The same tensor, put under a signal by itself: a view of it recorded in a scope of that name, to be placed as its configuration says. So
 /// is its gradient, under the backward signal that is configured.
 #[must_use]
 #[track_caller]
-pub fn tensor<T: Signaled>(tensor: &T, name: &str) -> T {
+pub fn tensor<T: AnyTensor>(tensor: &T, name: &str) -> T {
     let _scope = scope(name);
     view(tensor)
 }
@@ -221,14 +196,14 @@ pub fn tensor<T: Signaled>(tensor: &T, name: &str) -> T {
 /// As [`tensor`], with its gradient under the signal `backward`.
 #[must_use]
 #[track_caller]
-pub fn tensor_with_backward<T: Signaled>(tensor: &T, name: &str, backward: &str) -> T {
+pub fn tensor_with_backward<T: AnyTensor>(tensor: &T, name: &str, backward: &str) -> T {
     let _scope = scope(name).backward(backward);
     view(tensor)
 }
 
 /// A view of the tensor, recorded here, whose gradient is recorded as a view too.
 #[track_caller]
-fn view<T: Signaled>(tensor: &T) -> T {
+fn view<T: AnyTensor>(tensor: &T) -> T {
     let (inner, at) = (tensor.inner(), Location::caller());
     T::like(match inner.is_tracked() {
         true => custom(&[inner], |x| x[0].clone(), move |_, _, grad| vec![Some(same(grad, at))]),

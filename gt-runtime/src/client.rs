@@ -15,7 +15,7 @@ pub use templates::TemplateConfig;
 #[cfg(test)]
 pub(crate) use templates::Templates;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gt_ir::backend::{ErrorKind, RunError, Stats};
@@ -41,6 +41,9 @@ pub(crate) type Answered = Slot<Result<Stats, RunError>>;
 /// Weight a client may have queued before [`Session::is_full`]: what a submit or an upload waits for.
 const MAX_QUEUED: u64 = 64 << 20;
 
+/// News kept for who asks.
+const MAX_KEPT: usize = 16;
+
 /// One session, from the client's side.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
@@ -55,6 +58,8 @@ pub(crate) struct Session {
     next: u64,
     over: Option<RunError>,
     closed: bool,
+    /// What became of segments lately.
+    news: VecDeque<String>,
 }
 
 enum Question {
@@ -85,6 +90,7 @@ impl Session {
             next: 0,
             over: None,
             closed: false,
+            news: VecDeque::new(),
         }
     }
 
@@ -269,20 +275,13 @@ impl Session {
                     question.fail(RunError::clone(&error));
                 }
             }
-            ToClient::Planned(news) => {
-                if crate::tier::is_verbose() {
-                    verbose::say(&verbose::planned(&news));
-                }
-            }
-            ToClient::Note(text) => {
-                if crate::tier::is_verbose() {
-                    verbose::say(&text);
-                }
-            }
+            ToClient::Planned(news) => self.tell(verbose::planned(&news)),
+            ToClient::Note(text) => self.tell(text.into()),
             ToClient::Stats { request, stats } => {
                 self.log_line(What::ClientRecv, "Stats", 0, format_args!("{request}"));
                 if let Some(Question::Stats(slot)) = self.open.remove(&request) {
-                    slot.put(Ok(*stats));
+                    let news = self.news.iter().rev().cloned().collect();
+                    slot.put(Ok(Stats { session: self.name.clone(), news, ..*stats }));
                 }
             }
             ToClient::Chunk { request, chunk } => {
@@ -306,6 +305,14 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Keeps news for who asks, and says them to who listens.
+    fn tell(&mut self, news: String) {
+        if crate::tier::is_verbose() {
+            verbose::say(&news);
+        }
+        keep(&mut self.news, news);
     }
 
     fn log_line(&self, what: What, command: &str, size: usize, details: std::fmt::Arguments<'_>) {
@@ -337,6 +344,12 @@ impl Session {
             }
         }
     }
+}
+
+/// Adds to what is kept for people; the oldest go.
+fn keep(kept: &mut VecDeque<String>, news: String) {
+    kept.truncate(MAX_KEPT - 1);
+    kept.push_front(news);
 }
 
 impl Question {

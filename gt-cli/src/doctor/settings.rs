@@ -19,6 +19,7 @@ const SETTINGS: &[Setting] = &[
     (gt_compiler::options::TF32_VARIABLE, anything),
     (gt_compiler::options::DETERMINISTIC_VARIABLE, anything),
     (gt_runtime::tier::VERBOSE, anything),
+    ("GT_NAN_WATCH", anything),
     ("GT_CACHE", anything),
     ("GT_SIMD", simd),
     ("GT_DUMP", anything),

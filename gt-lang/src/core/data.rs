@@ -5,7 +5,7 @@ use std::panic::Location;
 use gt_ir::{DType, Element, HostTensor, OpError, Type};
 
 use super::record::NO_TYPE;
-use super::tensor::Value;
+use super::tensor::{Made, Value};
 use super::{DynTensor, Sizes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Place, Session};
@@ -115,8 +115,9 @@ fn upload(
     let ty = *host.ty();
     match Session::current() {
         Ok(session) => {
-            let id = session.upload(host);
-            DynTensor::plain(Value::live(session, id, ty))
+            let id = session.upload(host, Place::Caller(at));
+            let made = Made { op: None, loc: session.loc(Place::Caller(at)) };
+            DynTensor::plain(Value::live(session, id, ty, made))
         }
         Err(error) => DynTensor::failed(error.or_at(at), ty),
     }

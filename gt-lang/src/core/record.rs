@@ -12,7 +12,7 @@ use gt_ir::text::MAX_OPERANDS;
 use gt_ir::{DType, Loc, Op, OpError, Operand, OperandType, Scalar, Shape, Type, infer};
 use smallvec::SmallVec;
 
-use super::tensor::{Repr, Value};
+use super::tensor::{Made, Repr, Value};
 use super::{Arg, DynTensor};
 use crate::autocast::{autocast_dtype, cast_for};
 use crate::autograd::Node;
@@ -165,13 +165,17 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
         Ok(ty) => ty,
         Err(error) => return Err(Error::from_op(error, at)),
     };
-    let (id, loc) = session.instr(op, operands, at);
-    let value = Value::live(session, id, ty);
+    let (id, loc) = session.instr(op, operands, &ty, at);
+    let value = Value::live(session, id, ty, made(op, loc));
     if !tracks(op, args, ty) {
         return Ok(DynTensor::plain(value));
     }
     let node = Node::new(op, loc, args, &held, id, &value);
     Ok(DynTensor(Repr::Tracked(value, node)))
+}
+
+fn made(op: &Op, loc: Loc) -> Made {
+    Made { op: Some(op.kind()), loc }
 }
 
 /// Records an instruction whose operands are all literals in a given session.
@@ -185,8 +189,8 @@ pub(crate) fn record_in(
     let types: SmallVec<[OperandType; 3]> = args.iter().map(|&s| OperandType::Scalar(s)).collect();
     match infer(op, &types) {
         Ok(ty) => {
-            let (id, _) = session.instr(op, operands, Place::Caller(at));
-            DynTensor::plain(Value::live(session.clone(), id, ty))
+            let (id, loc) = session.instr(op, operands, &ty, Place::Caller(at));
+            DynTensor::plain(Value::live(session.clone(), id, ty, made(op, loc)))
         }
         Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
     }
@@ -226,6 +230,6 @@ pub(crate) fn record_plain(
     loc: Loc,
 ) -> Result<Arc<Value>, OpError> {
     let ty = infer(op, types)?;
-    let (id, _) = session.instr(op, Operands::from_slice(operands), Place::Known(loc));
-    Ok(Value::live(session.clone(), id, ty))
+    let (id, loc) = session.instr(op, Operands::from_slice(operands), &ty, Place::Known(loc));
+    Ok(Value::live(session.clone(), id, ty, made(op, loc)))
 }

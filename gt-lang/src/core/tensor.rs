@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gt_ir::{DType, Shape, Type, ValueId};
+use gt_ir::{DType, Loc, OpKind, Shape, Type, ValueId};
 
 use crate::autograd::{Leaf, Node};
 use crate::error::Error;
@@ -46,7 +46,16 @@ pub(crate) struct Variable {
 /// A value of a session. The last reference to go records that the value is free.
 pub(crate) struct Value {
     pub(crate) ty: Type,
+    pub(crate) made: Made,
     pub(crate) state: State,
+}
+
+/// Who made a value, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Made {
+    /// The op; none made data from outside.
+    pub(crate) op: Option<OpKind>,
+    pub(crate) loc: Loc,
 }
 
 pub(crate) enum State {
@@ -57,12 +66,13 @@ pub(crate) enum State {
 }
 
 impl Value {
-    pub(crate) fn live(session: Session, id: ValueId, ty: Type) -> Arc<Value> {
-        Arc::new(Value { ty, state: State::Live { session, id } })
+    pub(crate) fn live(session: Session, id: ValueId, ty: Type, made: Made) -> Arc<Value> {
+        Arc::new(Value { ty, made, state: State::Live { session, id } })
     }
 
     pub(crate) fn failed(error: Error, ty: Type) -> Arc<Value> {
-        Arc::new(Value { ty, state: State::Failed(error) })
+        let made = Made { op: None, loc: error.loc() };
+        Arc::new(Value { ty, made, state: State::Failed(error) })
     }
 
     /// The session and the name of a recorded value, or why there is none.

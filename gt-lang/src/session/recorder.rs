@@ -3,6 +3,7 @@
 //! Guarantees: recording one instruction hashes no text and allocates nothing beyond the buffer, which is reused in
 //! size. Every segment stands alone: scopes open at its end are closed in it and opened again in the next.
 
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
 
 use super::period::{MAX_PERIOD, Periods};
 use super::step::Steps;
+use super::watch::Watch;
 use crate::signal;
 
 /// Entries after which a segment is submitted without a read: enough to keep a message's cost small, few enough that
@@ -50,6 +52,8 @@ pub(super) struct Recorder {
     seeds_drawn: u64,
     /// A copy of all that is submitted, while someone wants one.
     trace: Option<Vec<Entry>>,
+    /// The types of what was recorded since that copy began.
+    traced: BTreeMap<ValueId, Type>,
     closed: bool,
     periods: Periods,
     /// The room made for a segment.
@@ -59,6 +63,8 @@ pub(super) struct Recorder {
     steps: Steps,
     /// The version of the configuration of signals that the backend knows.
     pub(super) signals_told: u64,
+    /// Looks for numbers that are none, while somebody wants it to.
+    pub(super) watch: Option<Box<Watch>>,
 }
 
 impl Recorder {
@@ -71,12 +77,14 @@ impl Recorder {
             seed,
             seeds_drawn: 0,
             trace: None,
+            traced: BTreeMap::new(),
             closed: false,
             periods: Periods::new(),
             room: SEGMENT_ENTRIES,
             uploaded: 0,
             steps: Steps::default(),
             signals_told: 0,
+            watch: Watch::of_environment(),
         }
     }
 
@@ -145,6 +153,9 @@ impl Recorder {
 
     pub(super) fn free(&mut self, value: ValueId) {
         self.periods.free(value, self.next_value);
+        if let Some(watch) = &mut self.watch {
+            watch.forget(value);
+        }
         self.push(|| Entry::Free(value));
     }
 
@@ -193,6 +204,11 @@ impl Recorder {
         });
     }
 
+    /// The entry recorded last.
+    pub(super) fn last_entry(&self) -> Option<&Entry> {
+        self.entries.last()
+    }
+
     fn close_scopes(&mut self, keep: usize) {
         while self.scopes.len() > keep {
             let name = self.scopes.pop().map(|s| s.name).unwrap_or_else(|| Arc::from(""));
@@ -221,12 +237,31 @@ impl Recorder {
         }
     }
 
+    pub(super) fn note_type(&mut self, value: ValueId, ty: &Type) {
+        if self.trace.is_some() {
+            self.traced.insert(value, *ty);
+        }
+    }
+
+    pub(super) fn traced_type(&self, value: ValueId) -> Option<Type> {
+        self.traced.get(&value).copied()
+    }
+
     pub(super) fn start_trace(&mut self) {
+        self.traced.clear();
         self.trace = Some(Vec::new());
     }
 
     pub(super) fn stop_trace(&mut self) -> Tape {
+        self.traced.clear();
         Tape { entries: self.trace.take().unwrap_or_default() }
+    }
+
+    /// What was recorded since the trace began, and that it did; else what is not submitted yet.
+    pub(super) fn tape(&self) -> (Tape, bool) {
+        let traced = self.trace.as_deref().unwrap_or_default();
+        let entries = traced.iter().chain(&self.entries).cloned().collect();
+        (Tape { entries }, self.trace.is_some())
     }
 
     pub(super) fn close(&mut self) {

@@ -9,6 +9,7 @@
 //! `One` does; the numbers of elements of two static shapes in `reshape` are compared when code is generated (`cargo build`, not
 //! `cargo check`) and again when recorded.
 
+mod any;
 mod create;
 mod dim;
 mod kind;
@@ -24,6 +25,7 @@ mod shape;
 mod tensor;
 mod window;
 
+pub use any::AnyTensor;
 pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};
 pub use kind::{Bool, Float, Int, Kind, Promote};

@@ -3,6 +3,7 @@
 extern crate gt_lang as gt;
 
 mod autocast;
+mod debug;
 mod encoder;
 mod files;
 mod images;

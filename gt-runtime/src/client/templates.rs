@@ -117,6 +117,11 @@ impl Templates {
         self.stats
     }
 
+    /// Keeps the reasons of misses from here on.
+    pub(crate) fn listen(&mut self) {
+        self.misses.get_or_insert_default();
+    }
+
     /// The misses since last asked.
     pub(crate) fn take_misses(&mut self) -> Vec<Miss> {
         self.misses.as_mut().map(std::mem::take).unwrap_or_default()

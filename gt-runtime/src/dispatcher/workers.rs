@@ -210,6 +210,7 @@ impl Dispatcher {
             workers: workers.collect(),
             segments,
             signals: Signals::clone(&session.signals),
+            ..Stats::default()
         });
         self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
     }

@@ -266,3 +266,37 @@ fn a_few_instructions_on_large_values_are_compiled_the_first_time() {
     assert_eq!((interpreted.instructions, at_once.instructions), (3, 3));
     assert_eq!(interpreted.live_bytes, at_once.live_bytes);
 }
+
+#[test]
+fn who_asks_hears_what_became_of_segments() {
+    let session = system(When::Blocking).session();
+    give(&*session, 0, tensor(vec![1.0, 2.0]));
+    let round = |first: u64, n: u64| {
+        let adds = (first..first + n).map(|i| add_scalar(i + 1, i, 1.0));
+        let frees = (first..first + n).map(free);
+        session.submit(tape(adds.chain(frees).collect()));
+    };
+    let rounds = |first: u64| (0..5).for_each(|i| round(first + 4 * i, 4));
+    rounds(0);
+    read(&*session, 20).unwrap();
+    let stats = session.stats().unwrap();
+    assert!(stats.session.starts_with('s'), "{}", stats.session);
+    assert!(stats.news.iter().any(|news| news.contains("-> plan p")), "{:?}", stats.news);
+    let new = |news: &&String| news.starts_with("a segment is new");
+    assert_eq!(stats.news.iter().find(new), None);
+    // The first question was heard: from here on reasons are kept.
+    round(20, 3);
+    read(&*session, 23).unwrap();
+    let stats = session.stats().unwrap();
+    assert!(stats.news.iter().any(|news| new(&news)), "{:?}", stats.news);
+    // But not all of them.
+    let mut at = 23;
+    for n in (5..45).flat_map(|n| [4, n]) {
+        round(at, n);
+        at += n;
+    }
+    read(&*session, at).unwrap();
+    let stats = session.stats().unwrap();
+    assert!(stats.segments.misses > 32, "{:?}", stats.segments);
+    assert!((16..=32).contains(&stats.news.len()), "{:?}", stats.news);
+}
