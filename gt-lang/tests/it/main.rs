@@ -8,6 +8,7 @@ mod encoder;
 mod files;
 mod images;
 mod loader;
+mod mistakes;
 mod models;
 mod pytorch;
 mod relations;

@@ -1,0 +1,9 @@
+use gt::prelude::*;
+
+#[derive(Module)]
+struct Net {
+    #[signal(layer1)]
+    fc: Linear<N<8>, N<2>>,
+}
+
+fn main() {}
