@@ -22,7 +22,7 @@ macro_rules! mistake {
 
 /// Zeros of a type as tapes spell it: `f32[Batch=2,3]`.
 fn named(ty: &str) -> DynTensor {
-    let ty: gt_ir::Type = ty.parse().unwrap();
+    let ty: gt_ir::Type = ty.parse().expect("a type as tapes spell it");
     DynTensor::zeros(ty.shape, ty.dtype)
 }
 
@@ -80,8 +80,8 @@ fn dimensions_are_called_by_their_names() {
         let (x, w) = (named("f32[Batch=2,3]"), named("f32[Width=4,5]"));
         says(&mistake!(x.matmul(&w)), "matmul", &["[Batch=2,3]", "[Width=4,5]"]);
         says(&mistake!(&x + &w), "add", &["[Batch=2,3]", "[Width=4,5]"]);
-        let (a, b): (T![Batch, 2], T![Batch, 2]) =
-            (Tensor::from_dyn(zeros(&[3, 2])), Tensor::from_dyn(zeros(&[4, 2])));
+        let a: T![Batch, 2] = Tensor::from_dyn(zeros(&[3, 2]));
+        let b: T![Batch, 2] = Tensor::from_dyn(zeros(&[4, 2]));
         says(&mistake!((&a + &b).into_dyn()), "add", &["Batch=3", "Batch=4"]);
     });
 }
