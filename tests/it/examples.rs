@@ -19,7 +19,7 @@ fn result(stdout: &str, what: &str) -> f64 {
 
 /// A step of at least so many instructions became a plan, and no more than so many segments were not the expected ones.
 #[track_caller]
-fn is_replayed(finished: &Finished, instructions: usize, misses: usize) {
+pub(crate) fn is_replayed(finished: &Finished, instructions: usize, misses: usize) {
     let of = |line: &str| line.split_once(" (")?.1.split_once(' ')?.0.parse::<usize>().ok();
     let plans = finished.stderr.lines().filter(|line| line.contains(" -> plan "));
     let largest = plans.filter_map(of).max().unwrap_or(0);
