@@ -8,18 +8,19 @@ pub use crate::config::{ShardConfig, SignalConfig, load_config, register_config}
 pub use crate::core::{DynTensor, Index, keepdim, range, step};
 pub use crate::data::{DataLoader, Dataset, Last, LoaderConfig, Shuffle, TensorDataset};
 pub use crate::error::{Error, Result};
+pub use crate::functional::{Convolution, CrossEntropy, Pooling, Reduction};
 pub use crate::logger::RunLogger;
 pub use crate::nn::{
     AttentionMask, AvgPool2d, BatchNorm, Buffer, Conv1d, Conv2d, ConvTranspose2d, Dropout,
-    Embedding, Forward, Gelu, GroupNorm, Gru, Init, LayerNorm, Linear, Lstm, MaxPool2d, Mode,
-    Module, MultiheadAttention, NormOrder, Relu, RmsNorm, Sigmoid, Tanh, TransformerEncoderLayer,
-    repeat,
+    Embedding, Forward, Gelu, GroupNorm, Gru, Init, LayerNorm, Layers, Linear, Lstm, MaxPool2d,
+    Mode, Module, MultiheadAttention, NormOrder, Relu, RmsNorm, Sigmoid, Tanh,
+    TransformerEncoderLayer, repeat,
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Ema, GradScaler, Lion,
-    LionConfig, Optimizer, RmsProp, RmsPropConfig, Sgd, SgdConfig, clip_grad_norm, clip_grad_value,
-    schedule,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Ema, GradScaler,
+    GradScalerConfig, Lion, LionConfig, Optimizer, RmsProp, RmsPropConfig, Sgd, SgdConfig,
+    clip_grad_norm, clip_grad_value, schedule,
 };
 pub use crate::session::{Session, manual_seed};
 pub use crate::state::{StateDict, Stateful};
