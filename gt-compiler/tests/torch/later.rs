@@ -36,10 +36,9 @@ pub(crate) fn own(
         Op::Fold(f) if f.window.dilation != 1 || x.numel() == 0 => return Ok(None),
         Op::Fold(f) => {
             let shape: Vec<i64> = ty.shape.sizes().iter().map(|n| *n as i64).collect();
-            let w = f.window;
-            wide_or(x, kind)?
-                .f_unfold_backward(shape, i64::from(w.axis), w.size as i64, w.step as i64)?
-                .f_to_kind(kind)?
+            let (x, w) = (wide_or(x, kind)?, f.window);
+            let [axis, size, step] = [i64::from(w.axis), w.size as i64, w.step as i64];
+            Tensor::f_unfold_backward(&x, shape, axis, size, step)?.f_to_kind(kind)?
         }
         Op::MaxPool2d(_) if x.numel() == 0 || x.dim() > 4 => return Ok(None),
         Op::MaxPool2d(p) => {
