@@ -21,37 +21,23 @@ pub fn moved(images: &Images) -> Images {
     Tensor::from_dyn(framed.gather(2, &rows).gather(3, &columns))
 }
 
-/// A convolution of 3x3 pixels that keeps height and width.
-#[derive(Module)]
-struct Conv<I: StaticDim, O: StaticDim> {
-    #[module(init = kernel(9 * I::SIZE))]
-    weight: T![O, I, 3, 3],
-    #[module(init = Tensor::zeros().requires_grad())]
-    bias: T![O],
-}
-
-/// Normal weights that keep the variance of what passes through rectifiers (He et al. 2015).
-fn kernel<S: StaticShape>(inputs: usize) -> Tensor<S> {
-    let weight: Tensor<S> = Tensor::randn() * (2.0 / inputs as f64).sqrt();
-    weight.detach().requires_grad()
-}
-
-impl<I: StaticDim, O: StaticDim> Conv<I, O> {
-    fn forward<H: Dim, W: Dim>(&self, x: &T![Batch, I, H, W]) -> T![Batch, O, ?, ?] {
-        let same = Convolution { padding: [1, 1], ..Convolution::default() };
-        x.conv2d(&self.weight, Some(&self.bias), same)
-    }
-}
-
 /// Three convolutions and a layer.
 #[derive(Module)]
 pub struct Cnn {
-    conv1: Conv<One, N<16>>,
-    conv2: Conv<N<16>, N<32>>,
-    conv3: Conv<N<32>, N<64>>,
+    #[module(init = conv())]
+    conv1: Conv2d<One, N<16>>,
+    #[module(init = conv())]
+    conv2: Conv2d<N<16>, N<32>>,
+    #[module(init = conv())]
+    conv3: Conv2d<N<32>, N<64>>,
     #[module(init = Dropout::new(0.3))]
     dropout: Dropout,
     head: Linear<N<256>, N<10>>,
+}
+
+/// A convolution of 3x3 pixels that keeps height and width.
+fn conv<I: StaticDim, O: StaticDim>() -> Conv2d<I, O> {
+    Conv2d::with_kernel([3, 3], Convolution { padding: [1, 1], ..Convolution::default() })
 }
 
 impl Cnn {

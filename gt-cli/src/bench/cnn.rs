@@ -8,39 +8,26 @@ const BATCH: usize = 64;
 
 dims! { Batch }
 
-/// A convolution with a number for each channel of its results.
-#[derive(Module)]
-struct Conv<const I: usize, const O: usize> {
-    #[module(init = uniform(25 * I))]
-    weight: T![{ O }, { I }, 5, 5],
-    #[module(init = uniform(25 * I))]
-    bias: T![{ O }],
-}
-
-/// As PyTorch initializes layers of this many inputs.
-fn uniform<S: StaticShape>(inputs: usize) -> Tensor<S> {
-    let bound = (inputs as f64).powf(-0.5);
-    let unit: Tensor<S> = Tensor::rand();
-    Tensor::from_dyn((unit * (2.0 * bound) - bound).into_dyn().detach()).requires_grad()
-}
-
 #[derive(Module)]
 struct LeNet {
-    conv1: Conv<1, 6>,
-    conv2: Conv<6, 16>,
+    #[module(init = conv(2))]
+    conv1: Conv2d<One, N<6>>,
+    #[module(init = conv(0))]
+    conv2: Conv2d<N<6>, N<16>>,
     fc1: Linear<N<400>, N<120>>,
     fc2: Linear<N<120>, N<84>>,
     fc3: Linear<N<84>, N<10>>,
 }
 
+fn conv<I: StaticDim, O: StaticDim>(padding: usize) -> Conv2d<I, O> {
+    Conv2d::with_kernel([5, 5], Convolution { padding: [padding; 2], ..Convolution::default() })
+}
+
 impl LeNet {
     fn forward(&self, images: &T![Batch, 1, 28, 28]) -> T![Batch, 10] {
         let half = Pooling::of([2, 2]);
-        let same = Convolution { padding: [2, 2], ..Convolution::default() };
-        let (weight, bias) = (&self.conv1.weight, Some(&self.conv1.bias));
-        let x = images.conv2d(weight, bias, same).relu().max_pool2d(half);
-        let (weight, bias) = (&self.conv2.weight, Some(&self.conv2.bias));
-        let x = x.conv2d(weight, bias, Convolution::default()).relu().max_pool2d(half);
+        let x = self.conv1.forward(images).relu().max_pool2d(half);
+        let x = self.conv2.forward(&x).relu().max_pool2d(half);
         let x = self.fc1.forward(&x.reshape::<shape![Batch, 400]>()).relu();
         self.fc3.forward(&self.fc2.forward(&x).relu())
     }
