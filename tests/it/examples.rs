@@ -67,3 +67,48 @@ fn an_autoencoder_tells_unseen_digits_in_fewer_nats_than_their_averages_do() {
     let drawn = lines[..8].concat();
     assert!(drawn.contains('@') && drawn.contains(' '), "{stdout}");
 }
+
+#[test]
+fn replicas_and_stages_on_workers_of_their_own_learn_what_one_session_does() {
+    let stdout = Process::start("examples/data_parallel", &[]).finish().good();
+    let lines: Vec<&str> = stdout.lines().collect();
+    let loss = |line: &str| {
+        let text = line.split_once("loss ").unwrap().1.split([' ', ',']).next().unwrap();
+        text.parse::<f64>().unwrap()
+    };
+    let (alone, parts) = (loss(lines[0]), [loss(lines[1]), loss(lines[2])]);
+    // It has learned, each replica has a part of its own, and together they are the whole.
+    assert!(alone < 0.2 && parts[0] != parts[1], "{stdout}");
+    for other in [(parts[0] + parts[1]) / 2.0, loss(lines[3])] {
+        assert!((other - alone).abs() < 1e-4 * alone, "{stdout}");
+    }
+    let homes = [lines[1], lines[2]].map(|line| line.rsplit(' ').next().unwrap());
+    assert_ne!(homes[0], homes[1], "{stdout}");
+    let stages: Vec<&str> = lines[3].rsplit_once("on ").unwrap().1.split(" and ").collect();
+    assert_ne!(stages[0], stages[1], "{stdout}");
+    assert!(result(&stdout, "largest relative difference:") < 1e-4, "{stdout}");
+}
+
+#[test]
+fn signals_are_told_to_the_dispatcher_and_change_no_result() {
+    let folder = Folder::new("signals");
+    let yaml = std::fs::read_to_string("examples/signals/signals.yaml").unwrap();
+    let other = yaml.replace("layer2:", "layer3:").replace("compile: true", "backward: loss_grad");
+    let [whole, other, none] = [&yaml, &other, ""].map(|text| {
+        let file = folder.write("signals.yaml", text);
+        Process::start("examples/signals", &[&file]).finish().good()
+    });
+    let losses = [&whole, &other, &none].map(|stdout| result(stdout, "final loss:"));
+    assert!(losses[0] < 0.01 && losses.iter().all(|loss| *loss == losses[0]), "{losses:?}");
+    let row = |stdout: &str, scope: &str| {
+        let found = stdout.lines().find(|line| line.trim_start().starts_with(scope));
+        found.unwrap_or_else(|| panic!("no {scope}: {stdout}")).to_owned()
+    };
+    // The backward signal of the first layer is the file's, of the second the program's.
+    assert!(row(&whole, "layer1 ").ends_with("backward \"layer1_grad\""), "{whole}");
+    assert!(row(&whole, "layer1_grad ").contains("instructions"), "{whole}");
+    assert!(!none.contains("layer1_grad") && none.contains("layer2_grad "), "{none}");
+    assert!(row(&other, "layer2 ").ends_with("not configured"), "{other}");
+    assert!(row(&other, "loss_grad ").contains("instructions"), "{other}");
+    assert!(row(&whole, "signal \"loss\"").ends_with(": compile"), "{whole}");
+}
