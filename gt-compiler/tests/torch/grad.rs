@@ -114,10 +114,12 @@ fn weights(op: &Op, args: &[Arg<'_>]) -> Option<Tensor> {
 /// | `maximum`, `minimum` | an operand is NaN | 0 to both | all to both | the gradient goes to the operand the result equals, and NaN equals none; so has it JAX |
 /// | `relu` | NaN | 0 | all | it is where the result is above 0; so has it JAX |
 /// | `clamp` | x at a bound | shared | all to x | as `maximum` and `minimum` share |
-/// | `prod`, `cumprod` | an infinity | the product of the others | NaN | libtorch divides the product by the element |
+/// | `prod`, `cumprod` | an infinity or NaN | the product of the others | NaN | libtorch divides the product by the element |
+/// | `pow` | 0 to a negative power | 0 to the exponent | -inf | a base of 0 has no logarithm, so the exponent gets nothing |
+/// | `max_pool2d` | an infinity or NaN | to all that equal the largest | to the first of them | padding is -inf too, and NaN equals none |
 /// | `remainder`, `fmod` | next to a jump | either side | either side | the rounding of the quotient decides |
 ///
-/// NaN is replaced there, so that the rest of the operands is judged; the last three rows are not judged there.
+/// NaN is replaced there, so that the rest of the operands is judged; the last five rows are not judged there.
 fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
     let differs = matches!(op, Op::Maximum | Op::Minimum | Op::Relu);
     let replaced = |arg: &Arg<'_>| match arg {
@@ -129,7 +131,7 @@ fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
     args.iter().map(replaced).collect()
 }
 
-/// Whether the operands are where one of the last three rows of the table applies.
+/// Whether the operands are where one of the last five rows of the table applies.
 fn is_apart(op: &Op, args: &[Arg<'_>]) -> bool {
     let holds = |found: Tensor| found.any().int64_value(&[]) == 1;
     let wide = |arg: &Arg<'_>| match arg {
@@ -141,7 +143,13 @@ fn is_apart(op: &Op, args: &[Arg<'_>]) -> bool {
             let [x, low, high] = [0, 1, 2].map(|i| wide(&args[i]));
             holds(x.eq_tensor(&low)) || holds(x.eq_tensor(&high)) || holds(low.ge_tensor(&high))
         }
-        Op::Prod(_) | Op::CumProd(_) => holds(wide(&args[0]).isinf()),
+        Op::Prod(_) | Op::CumProd(_) | Op::MaxPool2d(_) => {
+            holds(wide(&args[0]).isfinite().logical_not())
+        }
+        Op::Pow => {
+            let [base, exponent] = [0, 1].map(|i| wide(&args[i]));
+            holds(base.eq(0.0).logical_and(&exponent.lt(0.0)))
+        }
         Op::Remainder | Op::Fmod => {
             let quotient = wide(&args[0]) / wide(&args[1]);
             holds((&quotient - quotient.round()).abs().lt(1e-3))
