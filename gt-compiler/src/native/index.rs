@@ -74,8 +74,12 @@ pub(super) fn through(
         let mut out: Map = counted.iter().cloned().collect();
         let axis = &mut out[usize::from(window.axis)];
         let first = std::mem::replace(axis, zero(n));
-        add_scaled(axis, &first, window.step as i64);
-        add_scaled(axis, elements, window.dilation as i64);
+        // Of one window, or of windows of one element, the distance may be any number.
+        let sizes = to.sizes();
+        let step = if sizes[usize::from(window.axis)] > 1 { window.step } else { 0 };
+        let dilation = if window.size > 1 { window.dilation } else { 0 };
+        add_scaled(axis, &first, step as i64);
+        add_scaled(axis, elements, dilation as i64);
         return Some(out);
     }
     None

@@ -58,8 +58,12 @@ pub(crate) fn grad(cx: &mut Vjp<'_>) -> Out {
 }
 
 pub(crate) fn fold(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let Op::Fold(f) = *op else { return Err(misplaced(op)) };
+    let Op::Fold(mut f) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
+    if e.ty(x).shape.sizes()[usize::from(f.window.axis)] == 1 {
+        // The distance of one window to the next may be any number.
+        f.window.step = if f.window.dilation == 1 { f.window.size } else { 1 };
+    }
     let narrow = e.ty(x).dtype;
     let x = e.cast(x, wide(narrow))?;
     let w = f.window;

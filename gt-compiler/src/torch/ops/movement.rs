@@ -25,8 +25,10 @@ pub(super) fn pad(x: &Tensor, value: &Tensor, pad: Pad, out: Type) -> Made {
 pub(super) fn unfold(x: &Tensor, window: Window, out: Type) -> Made {
     let (axis, mut strides) = (usize::from(window.axis), x.stride());
     let own = strides[axis];
-    strides[axis] = own * window.step as i64;
-    strides.push(own * window.dilation as i64);
+    // Of one window, or of windows of one element, the distance may be any number.
+    let stride = |n: i64, distance: u64| if n > 1 { own * distance as i64 } else { own };
+    strides[axis] = stride(out.shape.sizes()[axis] as i64, window.step);
+    strides.push(stride(window.size as i64, window.dilation));
     Ok(x.f_as_strided(sizes(&out.shape).as_slice(), strides, None::<i64>)?)
 }
 
