@@ -1,5 +1,6 @@
 //! The model: GPT-2's architecture at the size of a small text.
 
+use gt::functional::Attention;
 use gt::prelude::*;
 
 /// Tokens are bytes.
@@ -16,7 +17,6 @@ dims! { Batch }
 /// Bytes of some passages, a row each.
 pub type Tokens = T![Batch, { CONTEXT }; Int];
 type Hidden = T![Batch, { CONTEXT }, { WIDTH }];
-type Mask = T![{ CONTEXT }, { CONTEXT }; Bool];
 type Wide = N<{ 4 * WIDTH }>;
 
 /// Attention, then a perceptron, each on a normalized copy that is added to what came in.
@@ -49,21 +49,20 @@ fn residual() -> f64 {
 }
 
 impl Block {
-    fn forward(&self, x: &Hidden, later: &Mask) -> Hidden {
-        let x = x + self.attention(&self.norm1.forward(x), later);
+    fn forward(&self, x: &Hidden) -> Hidden {
+        let x = x + self.attention(&self.norm1.forward(x));
         let wide = self.up.forward(&self.norm2.forward(&x)).gelu_tanh();
         &x + self.down.forward(&wide)
     }
 
-    fn attention(&self, x: &Hidden, later: &Mask) -> Hidden {
+    /// Each token looks at itself and what came before it.
+    fn attention(&self, x: &Hidden) -> Hidden {
         let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| {
             let heads: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.forward(x).reshape();
             heads.transpose::<1, 2>()
         });
-        let scores = q.matmul(&k.t()) * (1.0 / (HEAD as f64).sqrt());
-        let weights = scores.masked_fill(later, f64::NEG_INFINITY).softmax_last();
-        let mixed: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] =
-            weights.matmul(&v).transpose::<1, 2>();
+        let causal = Attention { causal: true, ..Attention::default() };
+        let mixed = q.scaled_dot_product_attention(&k, &v, causal).transpose::<1, 2>();
         self.out.forward(&mixed.reshape::<shape![Batch, { CONTEXT }, { WIDTH }]>())
     }
 }
@@ -78,25 +77,17 @@ pub struct Gpt {
     #[module(init = repeat(LAYERS))]
     blocks: Vec<Block>,
     norm: LayerNorm<N<WIDTH>>,
-    #[module(init = later_tokens())]
-    later: Mask,
 }
 
 fn embedding<V: StaticDim>() -> Embedding<V, N<WIDTH>> {
     Embedding::from_tensor(Tensor::randn() * 0.02)
 }
 
-/// True where a token, the row, must not look at another, the column: at those after it.
-fn later_tokens() -> Mask {
-    let later = (0..CONTEXT).flat_map(|row| (0..CONTEXT).map(move |column| column > row));
-    Tensor::from_vec(later.collect::<Vec<bool>>())
-}
-
 impl Gpt {
     /// For each token a score for each byte to come next. The weights of the first layer are those of the last (Press and Wolf 2017).
     pub fn forward(&self, tokens: &Tokens) -> T![Batch, { CONTEXT }, { VOCABULARY }] {
         let x = self.tokens.forward(tokens) + &self.positions.weight;
-        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x, &self.later));
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
         self.norm.forward(&x).matmul(&self.tokens.weight.t())
     }
 
