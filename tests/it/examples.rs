@@ -31,8 +31,8 @@ pub(crate) fn is_replayed(finished: &Finished, instructions: usize, misses: usiz
 #[test]
 fn gradients_by_hand_are_those_of_finite_differences() {
     let finished = run("autograd", &[]);
-    // One of each function whose differences are taken, and the descent in ten steps at a time.
-    is_replayed(&finished, 20, 12);
+    // One of each function whose differences are taken, and the descent, which may be over before its plan is compiled.
+    is_replayed(&finished, 0, 12);
     let stdout = finished.good();
     assert!(stdout.lines().count() > 12, "{stdout}");
     let worst = result(&stdout, "largest difference:");
