@@ -32,6 +32,8 @@ pub(crate) mod tests;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
+use gt_ir::DType;
+
 use crate::core::DynTensor;
 use crate::core::tensor::{Repr, Value, Variable};
 use crate::error::{Error, ErrorKind, Result};
@@ -148,6 +150,15 @@ impl DynTensor {
         }
         variable.set(new);
         Ok(())
+    }
+
+    /// Gives a leaf, for all its clones, its value and its gradient in another float; anything else stays as it is.
+    #[track_caller]
+    pub(crate) fn recast(&self, dtype: DType) {
+        let Repr::Variable(variable) = &self.0 else { return };
+        let value = DynTensor::plain(variable.get()).to_dtype(dtype);
+        variable.set(value.value());
+        self.set_grad(self.grad().map(|grad| grad.to_dtype(dtype)));
     }
 
     /// The same value without its history: nothing computed from it reaches what it was computed from.

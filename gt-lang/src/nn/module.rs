@@ -5,10 +5,14 @@
 //! It prescribes no `forward`: a model's forward is an ordinary method with the types its author wants.
 
 use std::fmt::Write as _;
+use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
+
+use gt_ir::DType;
 
 use super::init::Init;
 use crate::core::DynTensor;
+use crate::error::{Error, ErrorKind, Result};
 use crate::typed::{Kind, Shape, Tensor};
 
 /// Whether layers behave as in training or as in use (dropout and its like).
@@ -115,6 +119,31 @@ pub trait Module {
     /// Forgets the gradients of all parameters.
     fn zero_grad(&self) {
         self.parameters().iter().for_each(DynTensor::zero_grad);
+    }
+
+    /// Converts parameters, with the gradients they have, and buffers of floats to another float: PyTorch's `module.to(dtype)`. Convert a model before an
+    /// optimizer remembers anything of its parameters, and give it inputs of that dtype.
+    ///
+    /// # Errors
+    /// `dtype` is no float; nothing has changed then.
+    #[doc(alias("to", "half", "double", "bfloat16"))]
+    #[track_caller]
+    fn to_dtype(&mut self, dtype: DType) -> Result<()> {
+        if !dtype.is_float() {
+            let message = format!("to_dtype: the parameters of a model are floats, not {dtype}");
+            return Err(Error::new(ErrorKind::Operation, message, Location::caller()));
+        }
+        walk(self, &mut |event| match event {
+            Event::Leaf { tensor, .. } => tensor.recast(dtype),
+            Event::Buffer { cell, .. } => {
+                let mut held = cell.lock().unwrap_or_else(PoisonError::into_inner);
+                if held.dtype().is_float() {
+                    *held = held.to_dtype(dtype);
+                }
+            }
+            Event::Enter { .. } | Event::Exit => (),
+        });
+        Ok(())
     }
 
     /// The tree of parts with their parameter counts, one line each. What `{}` prints for a derived model.

@@ -109,6 +109,58 @@ Mlp                    74 parameters
     });
 }
 
+#[derive(Module)]
+struct Normed {
+    fc: Linear<N<4>, N<8>>,
+    norm: BatchNorm<N<8>>,
+}
+
+/// Values, gradients and running statistics in the other dtype, whole numbers as they were; handles that an optimizer has stay the parameters.
+#[test]
+fn a_model_in_another_dtype_computes_in_it() {
+    run(|| {
+        let mut net = Normed::new();
+        let x: T![Batch, 4] = Tensor::randn_with([16]);
+        let loss =
+            |net: &Normed, x: &T![Batch, 4]| net.norm.forward(&net.fc.forward(x)).relu().sum();
+        loss(&net, &x).backward()?;
+        let (held, before) = (net.parameters(), net.state_dict()?);
+        net.to_dtype(DType::F64)?;
+        for (name, tensor) in net.named_tensors() {
+            let whole = name == "norm.num_batches_tracked";
+            assert_eq!(tensor.dtype(), if whole { DType::I64 } else { DType::F64 }, "{name}");
+        }
+        let grads = held.iter().map(|p| p.grad().map(|g| g.dtype()));
+        assert!(
+            grads.clone().all(|dtype| dtype == Some(DType::F64)),
+            "{:?}",
+            grads.collect::<Vec<_>>()
+        );
+        assert!(net.parameters().iter().zip(&held).all(|(new, old)| new.is(old)));
+
+        let mut optimizer = Sgd::new(held, SgdConfig { lr: 1e-3, ..SgdConfig::default() });
+        let wide = x.to_dtype(DType::F64);
+        let first = loss(&net, &wide);
+        assert_eq!(first.dtype(), DType::F64);
+        optimizer.zero_grad();
+        first.backward()?;
+        optimizer.step()?;
+        assert!(loss(&net, &wide).item()? < first.item()?);
+
+        // Back again: what an f32 was, it is.
+        let mut other = Normed::new();
+        other.load_state_dict(&before)?;
+        other.to_dtype(DType::F64)?;
+        other.to_dtype(DType::F32)?;
+        assert_eq!(other.state_dict()?, before);
+        let error = other.to_dtype(DType::I64).unwrap_err();
+        assert_eq!(error.message(), "to_dtype: the parameters of a model are floats, not i64");
+        assert_eq!(other.state_dict()?, before);
+        Ok::<(), gt::Error>(())
+    })
+    .expect("every read succeeds");
+}
+
 /// PyTorch's defaults: `U(-1/sqrt(in), 1/sqrt(in))` for linear layers, standard normal rows for embeddings.
 #[test]
 fn initialization_has_pytorchs_distribution_and_follows_the_seed() {
