@@ -78,6 +78,13 @@ fn what_is_damaged_is_compiled_again() {
     bytes[half] ^= 0x40;
     fs::write(&file, &bytes).unwrap();
     assert!(!compile(&engine(Some(folder.clone())), &graph(2.0)).report.cached);
+    // And kept in the place of what was damaged, once the store's thread has come to it.
+    let renewed = || fs::read(&file).is_ok_and(|now| now != bytes);
+    let soon = (0..2000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        renewed()
+    });
+    assert!(soon, "what was compiled again was not kept");
     fs::remove_dir_all(folder).unwrap();
 }
 
