@@ -1,15 +1,11 @@
 //! Normalization layers beside `LayerNorm`: `BatchNorm`, `GroupNorm`, `RmsNorm`, with PyTorch's names and defaults.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use gt_ir::DType;
-
+use super::buffer::Buffer;
 use super::forward::Forward;
 use super::init::Init;
 use super::module::{Mode, Module, Visitor};
-use crate::core::DynTensor;
 use crate::functional;
-use crate::typed::{Create, Dim, Project, Shape, StaticDim, Tensor};
+use crate::typed::{Create, Dim, Int, Project, Shape, StaticDim, Tensor};
 
 /// Normalizes channels (axis 1) by the statistics of the batch while training, by running ones in evaluation (Ioffe and Szegedy 2015): PyTorch's `BatchNorm1d` and
 /// `BatchNorm2d`, whose states it has.
@@ -23,22 +19,10 @@ pub struct BatchNorm<C: Dim> {
     pub eps: f64,
     /// How far the running statistics move towards those of a batch.
     pub momentum: f64,
-    running_mean: Arc<Mutex<DynTensor>>,
-    running_var: Arc<Mutex<DynTensor>>,
-    num_batches_tracked: Arc<Mutex<DynTensor>>,
+    running_mean: Buffer<(C,)>,
+    running_var: Buffer<(C,)>,
+    num_batches_tracked: Buffer<(), Int>,
     mode: Mode,
-}
-
-fn present(cell: &Mutex<DynTensor>) -> DynTensor {
-    cell.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-/// Puts a value in place; the old one is dropped after the lock is released.
-fn replace(cell: &Mutex<DynTensor>, value: DynTensor) {
-    let mut place = cell.lock().unwrap_or_else(PoisonError::into_inner);
-    let old = std::mem::replace(&mut *place, value);
-    drop(place);
-    drop(old);
 }
 
 impl<C: Dim> BatchNorm<C> {
@@ -46,21 +30,17 @@ impl<C: Dim> BatchNorm<C> {
     #[must_use]
     #[track_caller]
     pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
-        let (mean, var) = (present(&self.running_mean), present(&self.running_var));
+        let (mean, var) = (self.running_mean.get(), self.running_var.get());
+        let running = (mean.as_dyn(), var.as_dyn());
         let affine = (self.weight.as_dyn(), self.bias.as_dyn());
         Tensor::wrap(match self.mode {
-            Mode::Eval => functional::batch_norm_eval(x.as_dyn(), (&mean, &var), affine, self.eps),
+            Mode::Eval => functional::batch_norm_eval(x.as_dyn(), running, affine, self.eps),
             Mode::Train => {
-                let made = functional::batch_norm(
-                    x.as_dyn(),
-                    (&mean, &var),
-                    affine,
-                    self.momentum,
-                    self.eps,
-                );
-                replace(&self.running_mean, made.running_mean);
-                replace(&self.running_var, made.running_var);
-                replace(&self.num_batches_tracked, present(&self.num_batches_tracked).add(1));
+                let made =
+                    functional::batch_norm(x.as_dyn(), running, affine, self.momentum, self.eps);
+                self.running_mean.set(&Tensor::wrap(made.running_mean));
+                self.running_var.set(&Tensor::wrap(made.running_var));
+                self.num_batches_tracked.set(&(self.num_batches_tracked.get() + 1));
                 made.output
             }
         })
@@ -70,15 +50,14 @@ impl<C: Dim> BatchNorm<C> {
 #[diagnostic::do_not_recommend]
 impl<C: StaticDim> Init for BatchNorm<C> {
     fn init() -> Self {
-        let cell = |value| Arc::new(Mutex::new(value));
         BatchNorm {
             weight: Tensor::ones().requires_grad(),
             bias: Tensor::zeros().requires_grad(),
             eps: 1e-5,
             momentum: 0.1,
-            running_mean: cell(DynTensor::zeros([C::SIZE], DType::F32)),
-            running_var: cell(DynTensor::ones([C::SIZE], DType::F32)),
-            num_batches_tracked: cell(DynTensor::zeros((), DType::I64)),
+            running_mean: Buffer::new(&Tensor::zeros()),
+            running_var: Buffer::new(&Tensor::ones()),
+            num_batches_tracked: Buffer::new(&Tensor::zeros()),
             mode: Mode::Train,
         }
     }
@@ -92,24 +71,12 @@ impl<C: Dim> Module for BatchNorm<C> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.child("weight", &self.weight);
         visitor.child("bias", &self.bias);
-        visitor.child("running_mean", &Cell(&self.running_mean));
-        visitor.child("running_var", &Cell(&self.running_var));
-        visitor.child("num_batches_tracked", &Cell(&self.num_batches_tracked));
+        visitor.child("running_mean", &self.running_mean);
+        visitor.child("running_var", &self.running_var);
+        visitor.child("num_batches_tracked", &self.num_batches_tracked);
     }
     fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
-    }
-}
-
-/// A buffer as a part of a model.
-struct Cell<'a>(&'a Mutex<DynTensor>);
-
-impl Module for Cell<'_> {
-    fn describe(&self) -> String {
-        String::new()
-    }
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.buffer(self.0);
     }
 }
 
