@@ -96,6 +96,15 @@ pub(crate) trait Build: Emit {
         self.emit(Op::Permute(perm), &[x.into()])
     }
 
+    /// An axis moved to another place; the others keep their order.
+    fn movedim(&mut self, x: ValueId, from: usize, to: usize) -> Emitted {
+        let rank = self.ty(x).shape.rank();
+        let mut order: Vec<usize> = (0..rank).filter(|a| *a != from).collect();
+        order.insert(to.min(order.len()), from);
+        let perm = Perm::new(&order);
+        self.permute(x, perm.ok_or_else(|| OpError::new("movedim: there is no such axis"))?)
+    }
+
     /// The last two axes exchanged; `x` has at least two.
     fn transpose_last(&mut self, x: ValueId) -> Emitted {
         let rank = self.ty(x).shape.rank();

@@ -10,7 +10,7 @@ use super::{
     infer::{Result, tensor},
 };
 use crate::{
-    attr::{Axis, AxisSet, Fold, Keep, Pad, Perm, Slice, Window},
+    attr::{Axis, AxisSet, Fold, Keep, Pad, Slice, Window},
     emit::{Build, Emit, Emitted},
     error::OpError,
     grad::Vjp,
@@ -77,13 +77,6 @@ pub(crate) fn fold(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, narrow)
 }
 
-/// The last axis behind another.
-fn last_behind(e: &mut dyn Emit, x: ValueId, axis: usize) -> Emitted {
-    let rank = e.ty(x).shape.rank();
-    let order: Vec<usize> = (0..=axis).chain([rank - 1]).chain(axis + 1..rank - 1).collect();
-    e.permute(x, Perm::new(&order).ok_or_else(|| OpError::new("fold: no such axis"))?)
-}
-
 /// A shape with this many axes from `axis` on replaced by others.
 fn with(shape: &Shape, axis: usize, gone: usize, by: &[u64]) -> Result<Shape> {
     let by = by.iter().map(|n| Dim::new(*n as usize));
@@ -103,9 +96,9 @@ fn resized(e: &mut dyn Emit, x: ValueId, axis: u8, len: u64) -> Emitted {
 /// Windows that do not overlap lie one behind the other, with gaps between them.
 fn beside(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
     let (w, axis) = (f.window, usize::from(f.window.axis));
-    let last = e.ty(x).shape.rank() as u8 - 1;
-    let x = resized(e, x, last, w.step)?;
-    let x = last_behind(e, x, axis)?;
+    let last = e.ty(x).shape.rank() - 1;
+    let x = resized(e, x, last as u8, w.step)?;
+    let x = e.movedim(x, last, axis + 1)?;
     let shape = e.ty(x).shape;
     let joined = with(&shape, axis, 2, &[shape.sizes()[axis] as u64 * w.step])?;
     let x = e.reshape(x, joined)?;
@@ -189,8 +182,7 @@ fn diagonals(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
     let reach = (w.size - 1) * w.dilation;
     let at = usize::from(axis);
     // Elements, then windows.
-    let order: Vec<usize> = (0..at).chain([rank - 1]).chain(at..rank - 1).collect();
-    let x = e.permute(x, Perm::new(&order).ok_or_else(|| OpError::new("fold: no such axis"))?)?;
+    let x = e.movedim(x, rank - 1, at)?;
     let n = e.ty(x).shape.sizes()[at + 1] as u64;
     let spread = (n - 1) * w.step + 1;
     let pad = Pad { axis: axis + 1, lo: reach, hi: f.len - spread, interior: w.step - 1 };

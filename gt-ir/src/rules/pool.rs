@@ -10,7 +10,7 @@ use super::{
     infer::{Result, tensor},
 };
 use crate::{
-    attr::{AxisSet, Fold, Keep, Pad, Perm, Pool, Reduce, Slice, Window},
+    attr::{AxisSet, Fold, Keep, Pad, Pool, Reduce, Slice, Window},
     dtype::DType,
     emit::{Build, Emit, Emitted},
     error::OpError,
@@ -49,20 +49,21 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(x.dtype, Shape::collect(dims)?))
 }
 
-/// Channels last, or back where they were.
-fn turned(e: &mut dyn Emit, x: ValueId, back: bool) -> Emitted {
+/// Channels last.
+fn channels_last(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let rank = e.ty(x).shape.rank();
-    let lead = 0..rank - 3;
-    let order: Vec<usize> = match back {
-        false => lead.chain([rank - 2, rank - 1, rank - 3]).collect(),
-        true => lead.chain([rank - 1, rank - 3, rank - 2]).collect(),
-    };
-    e.permute(x, Perm::new(&order).ok_or_else(|| OpError::new("max_pool2d: no such axes"))?)
+    e.movedim(x, rank - 3, rank - 1)
+}
+
+/// Channels back where they were.
+fn channels_back(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let rank = e.ty(x).shape.rank();
+    e.movedim(x, rank - 1, rank - 3)
 }
 
 /// The windows: `[.., height, elements, width, elements, channels]`.
 fn windows(e: &mut dyn Emit, p: &Pool, x: ValueId) -> Emitted {
-    let mut y = turned(e, x, false)?;
+    let mut y = channels_last(e, x)?;
     let height = e.ty(y).shape.rank() - 3;
     for (i, around) in p.padding.into_iter().enumerate().filter(|(_, n)| *n > 0) {
         let around = around.into();
@@ -74,16 +75,9 @@ fn windows(e: &mut dyn Emit, p: &Pool, x: ValueId) -> Emitted {
         let window = Window { axis: axis as u8, ..over(p, i) };
         y = e.emit(Op::Unfold(window), &[y.into()])?;
         let last = e.ty(y).shape.rank() - 1;
-        y = moved(e, y, last, axis + 1)?;
+        y = e.movedim(y, last, axis + 1)?;
     }
     Ok(y)
-}
-
-/// An axis moved to another place.
-fn moved(e: &mut dyn Emit, x: ValueId, from: usize, to: usize) -> Emitted {
-    let mut order: Vec<usize> = (0..e.ty(x).shape.rank()).filter(|a| *a != from).collect();
-    order.insert(to, from);
-    e.permute(x, Perm::new(&order).ok_or_else(|| OpError::new("max_pool2d: no such axes"))?)
 }
 
 /// The axes of windows' elements.
@@ -97,7 +91,7 @@ pub(crate) fn max(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let y = windows(e, &p, value(op, ins, 0)?)?;
     let axes = AxisSet::from_iter(elements(e, y));
     let y = e.max(y, axes, Keep::No)?;
-    turned(e, y, true)
+    channels_back(e, y)
 }
 
 /// To the first element of each window that is the largest.
@@ -108,11 +102,11 @@ pub(crate) fn max_grad(cx: &mut Vjp<'_>) -> Out {
         let e = &mut *cx.e;
         let y = windows(e, &p, x)?;
         let (chosen, shape, image) = (chosen(e, y, output)?, e.ty(y).shape, e.ty(x).shape);
-        let grad = turned(e, grad, false)?;
+        let grad = channels_last(e, grad)?;
         let grad = one_more(e, grad, &shape)?;
         let grad = e.select(chosen, grad, 0)?;
         let spread = folded(e, &p, grad, image)?;
-        turned(e, spread, true)
+        channels_back(e, spread)
     })?;
     Ok(smallvec![pooled.into_iter().next().flatten()])
 }
@@ -129,7 +123,7 @@ fn one_more(e: &mut dyn Emit, x: ValueId, windows: &Shape) -> Emitted {
 fn chosen(e: &mut dyn Emit, windows: ValueId, largest: ValueId) -> Emitted {
     let shape = e.ty(windows).shape;
     let [tall, broad] = elements(e, windows);
-    let largest = turned(e, largest, false)?;
+    let largest = channels_last(e, largest)?;
     let largest = one_more(e, largest, &shape)?;
     let equal = e.eq(windows, largest)?;
     let unknown = e.emit(Op::Ne, &[windows.into(), windows.into()])?;
@@ -153,7 +147,7 @@ fn folded(e: &mut dyn Emit, p: &Pool, grad: ValueId, image: Shape) -> Emitted {
         let (size, around) = (image.sizes()[rank - 2 + i] as u64, u64::from(p.padding[i]));
         let (window, len) = (Window { axis: axis as u8, ..over(p, i) }, size + 2 * around);
         let last = e.ty(y).shape.rank() - 1;
-        y = moved(e, y, axis + 1, last)?;
+        y = e.movedim(y, axis + 1, last)?;
         y = e.emit(Op::Fold(Fold { window, len }), &[y.into()])?;
         if around > 0 {
             let (start, stop) = (around, around + size);
