@@ -28,6 +28,7 @@ pub mod tape;
 #[doc(hidden)]
 pub mod testing;
 pub mod text;
+pub mod units;
 pub mod verify;
 
 pub use data::{Element, HostTensor};

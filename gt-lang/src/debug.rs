@@ -22,6 +22,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use gt_ir::backend::{SegmentStats, Stats, WorkerStats};
+use gt_ir::units::bytes;
 use gt_ir::verify::Verifier;
 use gt_ir::{Entry, Instr, Loc, Operand, Tape, Type, ValueId};
 
@@ -300,14 +301,4 @@ impl std::fmt::Display for Described<'_> {
             bytes(m.cached)
         )
     }
-}
-
-/// `1.5 MB`.
-fn bytes(n: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB"];
-    let (mut size, mut unit) = (n as f64, 0);
-    while size >= 1000.0 && unit + 1 < units.len() {
-        (size, unit) = (size / 1000.0, unit + 1);
-    }
-    if unit == 0 { format!("{n} B") } else { format!("{size:.1} {}", units[unit]) }
 }

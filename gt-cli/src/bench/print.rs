@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use gt_compiler::Report;
 use gt_ir::backend::{GraphStats, Stats, WorkerStats};
+use gt_ir::units::bytes;
 use serde_json::{Value, json};
 
 /// What was measured of one work.
@@ -192,16 +193,6 @@ fn milliseconds(ms: f64) -> String {
         1.0..10.0 => format!("{ms:.3}"),
         10.0..100.0 => format!("{ms:.2}"),
         _ => format!("{ms:.1}"),
-    }
-}
-
-/// `3.2 MB`
-fn bytes(number: u64) -> String {
-    match number {
-        0..1_000 => format!("{number} B"),
-        1_000..1_000_000 => format!("{:.1} kB", number as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", number as f64 / 1e6),
-        _ => format!("{:.1} GB", number as f64 / 1e9),
     }
 }
 

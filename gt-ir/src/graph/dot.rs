@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::{Graph, NodeId, NodeKind};
 use crate::op::Class;
+use crate::units::bytes;
 
 const HEAD: &str = "digraph gt {
   graph [fontname=\"Helvetica\", fontsize=11, ranksep=0.35, nodesep=0.25, bgcolor=\"white\"];
@@ -178,19 +179,9 @@ impl Drawing<'_> {
             let _ = writeln!(
                 out,
                 "  {from} -> {id} [label=\"{}\", penwidth={width:.1}];",
-                bytes(n_bytes)
+                bytes(n_bytes as u64)
             );
         }
-    }
-}
-
-/// `3.2 MB`
-fn bytes(n: usize) -> String {
-    match n {
-        0..1_000 => format!("{n} B"),
-        1_000..1_000_000 => format!("{:.1} kB", n as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", n as f64 / 1e6),
-        _ => format!("{:.1} GB", n as f64 / 1e9),
     }
 }
 
