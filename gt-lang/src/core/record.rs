@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::tensor::{Made, Repr, Value};
 use super::{Arg, DynTensor};
-use crate::autocast::{autocast_dtype, cast_for};
+use crate::autocast::cast_for;
 use crate::autograd::Node;
 use crate::error::{Error, ErrorKind};
 use crate::no_grad::is_grad_enabled;
@@ -105,9 +105,6 @@ fn in_precision(
     at: &'static Location<'static>,
 ) -> Result<DynTensor, Error> {
     let place = Place::Caller(at);
-    if autocast_dtype().is_none() {
-        return try_record(op, args, place);
-    }
     match cast_for(op, args, at) {
         None => try_record(op, args, place),
         Some(Err(error)) => Err(Error::from_op(error, at)),
