@@ -40,7 +40,7 @@ pub struct Kept(Option<Session>);
 /// Keeps everything the current session records from here on, for [`get_tape`], [`print_tape`] and [`explain`]. It takes memory: about a
 /// hundred bytes an instruction.
 pub fn keep_tape() -> Kept {
-    let session = Session::current().ok().filter(|session| !session.tape().1);
+    let session = Session::current().ok().filter(|session| !session.is_traced());
     if let Some(session) = &session {
         session.start_trace();
     }
@@ -57,13 +57,13 @@ impl Drop for Kept {
 
 /// What the current session has recorded: since [`keep_tape`], or without it what it has not handed over yet.
 pub fn get_tape() -> Tape {
-    Session::current().map(|session| session.tape().0).unwrap_or_default()
+    Session::current().map(|session| session.tape()).unwrap_or_default()
 }
 
 /// Prints [`get_tape`] on standard output, in the form that `gt-cli` reads.
 #[expect(clippy::print_stdout, reason = "what it is called for")]
 pub fn print_tape() {
-    let kept = Session::current().is_ok_and(|session| session.tape().1);
+    let kept = Session::current().is_ok_and(|session| session.is_traced());
     let which =
         if kept { "since it is kept" } else { "not handed over yet; `debug::keep_tape` keeps all" };
     let tape = get_tape();
@@ -163,7 +163,7 @@ impl Origin {
     }
 
     fn on_tape(id: ValueId, session: &Session) -> Origin {
-        let tape = session.tape().0;
+        let tape = session.tape();
         // Inputs have their types on the tape, and so has all that comes of them alone.
         let mut types = Verifier::new();
         let mut open = Vec::new();

@@ -336,8 +336,13 @@ impl Session {
     }
 
     /// What the session has recorded: since its trace began, if it did, else what is not submitted yet.
-    pub(crate) fn tape(&self) -> (Tape, bool) {
+    pub(crate) fn tape(&self) -> Tape {
         self.lock().tape()
+    }
+
+    /// Whether a trace began.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.lock().is_traced()
     }
 
     fn check_open(&self, place: Place) -> Result<()> {

@@ -257,11 +257,14 @@ impl Recorder {
         Tape { entries: self.trace.take().unwrap_or_default() }
     }
 
-    /// What was recorded since the trace began, and that it did; else what is not submitted yet.
-    pub(super) fn tape(&self) -> (Tape, bool) {
+    pub(super) fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// What was recorded since the trace began; without one what is not submitted yet.
+    pub(super) fn tape(&self) -> Tape {
         let traced = self.trace.as_deref().unwrap_or_default();
-        let entries = traced.iter().chain(&self.entries).cloned().collect();
-        (Tape { entries }, self.trace.is_some())
+        Tape { entries: traced.iter().chain(&self.entries).cloned().collect() }
     }
 
     pub(super) fn close(&mut self) {
