@@ -1,0 +1,50 @@
+//! The gradient of `matmul`: two products with the other operand transposed, whatever the ranks.
+
+use smallvec::smallvec;
+
+use super::{Out, operand};
+use crate::{
+    emit::{Build, Emitted},
+    grad::Vjp,
+    shape::Type,
+    tape::ValueId,
+};
+
+pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
+    let (ta, tb, ty) = (cx.ty(0)?, cx.ty(1)?, cx.e.ty(cx.output));
+    // Work on matrices: a row for a 1-D left operand, a column for a 1-D right one, and the same axes in g.
+    let (row, column) = (ta.shape.rank() == 1, tb.shape.rank() == 1);
+    let matrix = |cx: &mut Vjp<'_>, v: ValueId, at: Option<usize>| {
+        at.map_or(Ok(v), |at| insert_axis(cx, v, at))
+    };
+    let a = matrix(cx, cx.tensor(0)?, row.then_some(0))?;
+    let b = matrix(cx, cx.tensor(1)?, column.then_some(1))?;
+    let g = matrix(cx, cx.grad, column.then_some(ty.shape.rank()))?;
+    let g_rank = cx.e.ty(g).shape.rank();
+    let g = matrix(cx, g, row.then(|| g_rank - 1))?;
+    let ga = operand(cx, 0, |cx, _| {
+        let bt = cx.e.transpose_last(b)?;
+        let ga = cx.e.matmul(g, bt)?;
+        fit(cx, ga, a, ta)
+    })?;
+    let gb = operand(cx, 1, |cx, _| {
+        let at = cx.e.transpose_last(a)?;
+        let gb = cx.e.matmul(at, g)?;
+        fit(cx, gb, b, tb)
+    })?;
+    Ok(smallvec![ga, gb])
+}
+
+/// Sums a gradient over broadcast leading axes to its matrix's shape, then drops the axis a vector was given.
+fn fit(cx: &mut Vjp<'_>, g: ValueId, matrix: ValueId, vector: Type) -> Emitted {
+    let dtype = cx.e.ty(g).dtype;
+    let summed = cx.e.sum_to(g, cx.e.ty(matrix).with_dtype(dtype))?;
+    cx.e.reshape(summed, vector.shape)
+}
+
+fn insert_axis(cx: &mut Vjp<'_>, v: ValueId, at: usize) -> Emitted {
+    let shape = cx.e.ty(v).shape;
+    let dims =
+        shape.dims().take(at).chain([crate::shape::Dim::new(1)]).chain(shape.dims().skip(at));
+    cx.e.reshape(v, crate::shape::Shape::from_dims(&dims.collect::<Vec<_>>())?)
+}

@@ -1,0 +1,168 @@
+//! The serialized form of signals: one for files that people write, one for the wire, told apart by the format.
+//!
+//! Each part is checked where it is read: messages about a file name its line, and what is above a limit is refused before it is read
+//! to its end.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{ShardAxis, Signals, check_name, check_workers};
+
+/// In files an axis is a number or a name, as it stands; on the wire it says which.
+#[derive(Serialize, Deserialize)]
+enum OnWire {
+    Number(i64),
+    Named(String),
+}
+
+impl Serialize for ShardAxis {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match (self, to.is_human_readable()) {
+            (ShardAxis::Number(axis), true) => to.serialize_i64(*axis),
+            (ShardAxis::Named(name), true) => to.serialize_str(name),
+            (ShardAxis::Number(axis), false) => OnWire::Number(*axis).serialize(to),
+            (ShardAxis::Named(name), false) => OnWire::Named(name.clone()).serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ShardAxis {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ShardAxis, D::Error> {
+        if from.is_human_readable() {
+            return from.deserialize_any(AxisVisitor);
+        }
+        let axis = match OnWire::deserialize(from)? {
+            OnWire::Number(axis) => ShardAxis::Number(axis),
+            OnWire::Named(name) => ShardAxis::Named(name),
+        };
+        checked(axis, ShardAxis::check)
+    }
+}
+
+struct AxisVisitor;
+
+impl Visitor<'_> for AxisVisitor {
+    type Value = ShardAxis;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an axis: its number, or the name of a dimension")
+    }
+
+    fn visit_i64<E: Error>(self, axis: i64) -> Result<ShardAxis, E> {
+        checked(ShardAxis::Number(axis), ShardAxis::check)
+    }
+
+    fn visit_u64<E: Error>(self, axis: u64) -> Result<ShardAxis, E> {
+        self.visit_i64(i64::try_from(axis).unwrap_or(i64::MAX))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<ShardAxis, E> {
+        checked(ShardAxis::Named(name.to_owned()), ShardAxis::check)
+    }
+}
+
+/// What was read, if nothing is wrong with it.
+fn checked<T, E: Error>(read: T, check: impl FnOnce(&T) -> Result<(), String>) -> Result<T, E> {
+    check(&read).map_err(E::custom).map(|()| read)
+}
+
+pub(super) fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
+    Option::<Listed>::deserialize(from).map(|listed| listed.map(|Listed(workers)| workers))
+}
+
+struct Listed(Vec<u32>);
+
+impl<'de> Deserialize<'de> for Listed {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Listed, D::Error> {
+        from.deserialize_seq(ListedVisitor)
+    }
+}
+
+struct ListedVisitor;
+
+impl<'de> Visitor<'de> for ListedVisitor {
+    type Value = Listed;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of workers, by number")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Listed, A::Error> {
+        let mut workers = Vec::new();
+        while let Some(worker) = seq.next_element()? {
+            workers.push(worker);
+        }
+        checked(workers, |workers| check_workers(workers)).map(Listed)
+    }
+}
+
+pub(super) fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Option::<Name>::deserialize(from).map(|name| name.map(|Name(name)| name))
+}
+
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
+        NewName(&Signals::new()).deserialize(from).map(Name)
+    }
+}
+
+/// Reads the name of a signal about which nothing is said yet.
+struct NewName<'a>(&'a Signals);
+
+impl<'de> DeserializeSeed<'de> for NewName<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<String, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NewName<'_> {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a signal")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<String, E> {
+        if self.0.get(name).is_some() {
+            return Err(E::custom(format!("signal {name:?} is configured twice")));
+        }
+        checked(name.to_owned(), |name| check_name(name))
+    }
+}
+
+impl Serialize for Signals {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+/// Checked part by part: what is above a limit is refused before it is read to its end.
+impl<'de> Deserialize<'de> for Signals {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Signals, D::Error> {
+        from.deserialize_map(SignalsVisitor)
+    }
+}
+
+struct SignalsVisitor;
+
+impl<'de> Visitor<'de> for SignalsVisitor {
+    type Value = Signals;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("signals, each a name with what is said about it")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Signals, A::Error> {
+        let mut signals = Signals::new();
+        while let Some(name) = map.next_key_seed(NewName(&signals))? {
+            signals.set(&name, map.next_value()?).map_err(A::Error::custom)?;
+        }
+        Ok(signals)
+    }
+}
