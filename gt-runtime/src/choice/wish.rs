@@ -1,0 +1,140 @@
+//! What can be asked for: engines and devices by the names people give them, and how flags and the environment go together.
+
+use std::{fmt, str::FromStr};
+
+use gt_compiler::Device;
+
+use super::{ChoiceError, listed};
+
+/// The variable that names an engine.
+pub const ENGINE: &str = "GT_ENGINE";
+/// The variable that names a device, or several.
+pub const DEVICE: &str = "GT_DEVICE";
+
+/// The engines there are, in some build or other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Kernels of our own on the processor.
+    Native,
+    /// libtorch's matrix products on the processor, and everything on CUDA.
+    Torch,
+}
+
+impl EngineKind {
+    /// Every engine.
+    pub const ALL: [EngineKind; 2] = [EngineKind::Native, EngineKind::Torch];
+
+    /// The name [`FromStr`] reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            EngineKind::Native => "native",
+            EngineKind::Torch => "torch",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a text names no engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown engine `{0}`\nhint: the engines are native and torch")]
+pub struct UnknownEngine(String);
+
+impl FromStr for EngineKind {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<EngineKind, UnknownEngine> {
+        let named = EngineKind::ALL.into_iter().find(|kind| kind.name() == text.trim());
+        named.ok_or_else(|| UnknownEngine(text.into()))
+    }
+}
+
+/// Devices as a user names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// Every CUDA device of the machine.
+    All,
+    /// These, at least one.
+    List(Vec<Device>),
+}
+
+/// Why a text names no devices.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown device `{0}`\nhint: the devices are cpu, cuda (the first), cuda:N, simulated, several of them with commas, or all (every CUDA device)"
+)]
+pub struct UnknownDevices(String);
+
+impl FromStr for Devices {
+    type Err = UnknownDevices;
+
+    fn from_str(text: &str) -> Result<Devices, UnknownDevices> {
+        if text.trim() == "all" {
+            return Ok(Devices::All);
+        }
+        let one = |name: &str| name.parse().map_err(|_| UnknownDevices(name.trim().into()));
+        text.split(',').map(one).collect::<Result<_, _>>().map(Devices::List)
+    }
+}
+
+impl fmt::Display for Devices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Devices::All => f.write_str("all"),
+            Devices::List(list) => f.write_str(&listed(list.iter())),
+        }
+    }
+}
+
+/// What somebody asks for; nothing where they leave it open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// The engine.
+    pub engine: Option<EngineKind>,
+    /// The devices.
+    pub devices: Option<Devices>,
+}
+
+impl Wish {
+    /// What the environment asks for.
+    ///
+    /// # Errors
+    /// A variable names nothing known.
+    pub fn from_environment() -> Result<Wish, ChoiceError> {
+        Ok(Wish { engine: variable(ENGINE)?, devices: variable(DEVICE)? })
+    }
+
+    /// This wish, and where it leaves something open the other, unless the two do not go together.
+    #[must_use]
+    pub fn or(self, other: Wish) -> Wish {
+        let both = Wish {
+            engine: self.engine.or(other.engine),
+            devices: self.devices.clone().or(other.devices),
+        };
+        if both.engine == Some(EngineKind::Native) && both.wants_a_device() { self } else { both }
+    }
+
+    pub(super) fn wants_a_device(&self) -> bool {
+        match &self.devices {
+            None => false,
+            Some(Devices::All) => true,
+            Some(Devices::List(list)) => list.iter().any(|device| *device != Device::Cpu),
+        }
+    }
+}
+
+fn variable<T: FromStr<Err: fmt::Display>>(name: &'static str) -> Result<Option<T>, ChoiceError> {
+    let text = std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+    match text.filter(|text| !text.trim().is_empty()) {
+        None => Ok(None),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|why: T::Err| ChoiceError::Variable(name, why.to_string())),
+    }
+}

@@ -1,0 +1,198 @@
+//! Who is connected: hellos, refusals, moves to another address, and ends.
+//!
+//! Guarantees: a life is welcomed once and has one peer at a time; what comes late, of an earlier life or from an earlier address, moves nothing
+//! back. A peer's end is its party's end, and pays back what it had passed on.
+
+use super::core::{Dispatcher, Peer};
+use super::session::Session;
+use super::workers::Worker;
+use super::{Action, Party, Report};
+use crate::connection::{Connection, Ending};
+use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
+use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};
+
+/// Lives remembered after their end.
+const MAX_ENDED: usize = 1024;
+
+impl Dispatcher {
+    pub(super) fn hello(&mut self, peer: PeerId, incarnation: Incarnation, hello: Hello) {
+        if let Some(known) = self.peers.get(&peer) {
+            let current = known.connection.incarnation();
+            if incarnation < current {
+                return; // Of an earlier life, late.
+            }
+            if incarnation == current {
+                self.peers.entry(peer).and_modify(|known| {
+                    known.connection.greeted(self.now);
+                    known.move_number = known.move_number.max(hello.move_number);
+                });
+                return self.welcome(peer);
+            }
+            self.lose(peer, "it was started again");
+        }
+        if hello.protocol != PROTOCOL {
+            let refusal = Refusal::Protocol { ours: PROTOCOL, theirs: hello.protocol };
+            return self.refuse(peer, incarnation, refusal);
+        }
+        if hello.fingerprint != gt_ir::op::FINGERPRINT {
+            return self.refuse(peer, incarnation, Refusal::Ops);
+        }
+        let before =
+            self.same_life(incarnation, &hello).map(|old| (old, self.peers[&old].move_number));
+        match before {
+            Some((old, number)) if hello.move_number > number => {
+                return self.attach(old, peer, hello.move_number);
+            }
+            Some((_, 1..)) => return, // Of where it was before, late: it moves nothing back.
+            Some(_) | None => (),
+        }
+        // What this life held is gone; it must not take an empty session for it.
+        if hello.resumes || self.ended.contains(&(incarnation, hello.identity.pid)) {
+            return self.refuse(peer, incarnation, Refusal::Unknown);
+        }
+        if self.peers.len() >= self.config.max_peers {
+            return self.refuse(peer, incarnation, Refusal::Full { limit: self.config.max_peers });
+        }
+        self.join(peer, incarnation, hello);
+    }
+
+    fn join(&mut self, peer: PeerId, incarnation: Incarnation, hello: Hello) {
+        let (party, config) = match hello.role {
+            Role::Client => {
+                self.n_sessions += 1;
+                let id = SessionId(self.n_sessions);
+                self.sessions.insert(id, Session::new(peer, self.now));
+                self.out.push(Action::Report(Report::SessionOpened(id, hello.identity.clone())));
+                (Party::Session(id), self.config.client)
+            }
+            Role::Worker => {
+                self.n_workers += 1;
+                let id = WorkerId(self.n_workers);
+                self.workers.insert(id, Worker::new(peer));
+                (Party::Worker(id), self.config.worker)
+            }
+        };
+        let connection = Connection::accept(self.now, incarnation, config);
+        self.peers.insert(
+            peer,
+            Peer {
+                connection,
+                party,
+                move_number: hello.move_number,
+                identity: hello.identity,
+                owed: Default::default(),
+            },
+        );
+        self.welcome(peer);
+    }
+
+    fn welcome(&mut self, peer: PeerId) {
+        let Some(known) = self.peers.get(&peer) else { return };
+        let name = match known.party {
+            Party::Session(session) => session.to_string(),
+            Party::Worker(worker) => worker.to_string(),
+        };
+        let welcome =
+            Welcome { name, accepted: known.connection.link(Stream::Control).n_received() };
+        let incarnation = known.connection.incarnation();
+        self.out.push(Action::Send(
+            peer,
+            Packet { stream: Stream::Control, incarnation, body: Body::Welcome(welcome) },
+        ));
+        self.dirty.insert(peer);
+    }
+
+    /// The peer that is this newcomer, come back by another route.
+    fn same_life(&self, incarnation: Incarnation, hello: &Hello) -> Option<PeerId> {
+        let same = |peer: &Peer| {
+            let role = match peer.party {
+                Party::Session(_) => Role::Client,
+                Party::Worker(_) => Role::Worker,
+            };
+            peer.connection.incarnation() == incarnation
+                && peer.identity == hello.identity
+                && role == hello.role
+        };
+        self.peers.iter().find(|(_, peer)| same(peer)).map(|(&id, _)| id)
+    }
+
+    /// The same life comes from another address: everything it holds moves there.
+    fn attach(&mut self, old: PeerId, new: PeerId, move_number: u32) {
+        let Some(mut peer) = self.peers.remove(&old) else { return };
+        peer.move_number = move_number;
+        peer.connection.greeted(self.now);
+        match peer.party {
+            Party::Session(session) => {
+                self.sessions.get_mut(&session).into_iter().for_each(|session| session.peer = new)
+            }
+            Party::Worker(worker) => {
+                self.workers.get_mut(&worker).into_iter().for_each(|worker| worker.peer = new)
+            }
+        }
+        self.dirty.remove(&old);
+        self.out.push(Action::Forget(old));
+        self.peers.insert(new, peer);
+        self.welcome(new);
+    }
+
+    fn refuse(&mut self, peer: PeerId, incarnation: Incarnation, refusal: Refusal) {
+        self.out.push(Action::Report(Report::Refused(peer, refusal.to_string())));
+        self.turn_away(peer, incarnation, refusal);
+    }
+
+    fn turn_away(&mut self, peer: PeerId, incarnation: Incarnation, refusal: Refusal) {
+        let body = Body::Refused(refusal);
+        self.out.push(Action::Send(peer, Packet { stream: Stream::Control, incarnation, body }));
+        self.out.push(Action::Forget(peer));
+    }
+
+    /// Traffic of a connection there is none of. The last packets of one that just ended are no news to anybody here.
+    pub(super) fn stray(&mut self, peer: PeerId, incarnation: Incarnation) {
+        if self.ended.iter().any(|(life, _)| *life == incarnation) {
+            self.turn_away(peer, incarnation, Refusal::Unknown);
+        } else {
+            self.refuse(peer, incarnation, Refusal::Unknown);
+        }
+    }
+
+    pub(super) fn ended(&mut self, peer: PeerId, ending: &Ending) {
+        match ending {
+            Ending::Bye(reason) if reason.is_empty() => self.lose(peer, "it closed the connection"),
+            Ending::Bye(reason) => self.lose(peer, &format!("it closed the connection: {reason}")),
+            Ending::Refused(_) | Ending::Silent(_) | Ending::Stuck(_) | Ending::NoAnswer(_) => {
+                let reason = ending.to_string();
+                self.expel(peer, &reason);
+            }
+        }
+    }
+
+    /// Tells a peer that it is given up, and forgets it.
+    pub(super) fn expel(&mut self, peer: PeerId, reason: &str) {
+        if let Some(known) = self.peers.get(&peer) {
+            let incarnation = known.connection.incarnation();
+            let body = Body::Refused(Refusal::Fault(crate::wire::codec::cut(format!(
+                "the server closed the connection: {reason}"
+            ))));
+            self.out
+                .push(Action::Send(peer, Packet { stream: Stream::Control, incarnation, body }));
+        }
+        self.lose(peer, reason);
+    }
+
+    /// A peer is gone, and its party with it.
+    pub(super) fn lose(&mut self, peer: PeerId, reason: &str) {
+        let Some(gone) = self.peers.remove(&peer) else { return };
+        self.dirty.remove(&peer);
+        self.out.push(Action::Forget(peer));
+        self.ended.truncate(MAX_ENDED - 1);
+        self.ended.push_front((gone.connection.incarnation(), gone.identity.pid));
+        let [control, bulk] = gone.owed;
+        for (stream, owed) in [(Stream::Control, control), (Stream::Bulk, bulk)] {
+            owed.into_iter().for_each(|owed| self.pay(stream, owed));
+        }
+        match gone.party {
+            Party::Session(session) => self.end_session(session, gone.identity, reason),
+            Party::Worker(worker) => self.lose_worker(worker, gone.identity, reason),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What plays a dialogue: words become events, actions become words.
+
+use crate::dispatcher::{Action, Config, Dispatcher, Event};
+use crate::ids::{Identity, Incarnation, PeerId, RequestId, SessionId};
+use crate::wire::{
+    Body, Capacity, Chunk, Counts, FromClient, FromWorker, Hello, Message, Packet, Role, ToClient,
+    ToWorker,
+};
+use bytes::Bytes;
+use gt_ir::Scalar;
+use gt_ir::backend::{ErrorKind, RunError, Stats};
+use gt_ir::canonical::{Bindings, Defined};
+use gt_ir::tape::{Tape, ValueId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs a dialogue and compares it with itself: lines that begin with `>` are what the dispatcher is to do.
+pub(super) fn script(config: Config, text: &str) {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let (mut got, mut want) = (Vec::new(), Vec::new());
+    let mut driver = Driver::new(config);
+    for line in lines {
+        want.push(line.to_owned());
+        if !line.starts_with('>') {
+            got.push(line.to_owned());
+            let done = driver.line(line);
+            got.extend(done.iter().filter_map(show).map(|line| line.trim_end().to_owned()));
+        }
+    }
+    assert_eq!(got, want, "\n{}", got.join("\n"));
+}
+
+/// A dispatcher, and what its peers have said so far.
+pub(super) struct Driver {
+    pub(super) dispatcher: Dispatcher,
+    lives: BTreeMap<PeerId, u64>,
+    seqs: BTreeMap<(PeerId, bool), u64>,
+}
+
+impl Driver {
+    pub(super) fn new(config: Config) -> Driver {
+        Driver {
+            dispatcher: Dispatcher::new(config),
+            lives: BTreeMap::new(),
+            seqs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn line(&mut self, line: &str) -> Vec<Action> {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().unwrap_or("");
+        let now = Duration::from_secs(word().trim_end_matches('s').parse().unwrap());
+        let event = match word() {
+            "tick" => Event::Tick,
+            "shutdown" => Event::Shutdown { reason: "the operator stopped it".into() },
+            peer => {
+                let peer = PeerId(number(peer));
+                let rest: Vec<&str> = words.collect();
+                if rest == ["lost"] {
+                    Event::PeerLost(peer)
+                } else if rest == ["unreachable"] {
+                    Event::Unreachable(peer)
+                } else {
+                    Event::Packet(peer, self.packet(peer, &rest))
+                }
+            }
+        };
+        let mut out = Vec::new();
+        self.dispatcher.handle(now, event, &mut out);
+        out
+    }
+
+    fn packet(&mut self, peer: PeerId, words: &[&str]) -> Packet {
+        let role = if peer.0 < 5 { Role::Client } else { Role::Worker };
+        let identity = Identity { name: String::new(), host: "pi".into(), pid: peer.0 as u32 };
+        let mut stream = crate::wire::Stream::Control;
+        let hello = Hello::new(role, identity);
+        let body = match words {
+            ["hello"] => {
+                *self.lives.entry(peer).or_default() += 10;
+                self.seqs.retain(|(other, _), _| *other != peer);
+                Body::Hello(hello)
+            }
+            ["hello", "again"] => Body::Hello(hello),
+            ["hello", "late"] => {
+                let incarnation = Incarnation(self.lives[&peer] - 10);
+                return Packet { stream, incarnation, body: Body::Hello(hello) };
+            }
+            ["hello", "of", other] => {
+                let other = PeerId(number(other));
+                let identity = Identity { pid: other.0 as u32, ..hello.identity.clone() };
+                let hello = Hello { identity, resumes: true, move_number: 1, ..hello };
+                let incarnation = Incarnation(self.lives[&other]);
+                self.lives.insert(peer, incarnation.0);
+                return Packet { stream, incarnation, body: Body::Hello(hello) };
+            }
+            ["hello", "resuming"] => Body::Hello(Hello { resumes: true, move_number: 1, ..hello }),
+            ["hello", "version", version] => {
+                Body::Hello(Hello { protocol: version.parse().unwrap(), ..hello })
+            }
+            ["bye"] => Body::Bye { reason: String::new() },
+            words => {
+                let message = message(role, words);
+                stream = message.stream();
+                let next = self.seqs.entry((peer, message.chunk().is_some())).or_default();
+                *next += 1;
+                Body::Data { seq: *next - 1, ack: 0, message }
+            }
+        };
+        Packet {
+            stream,
+            incarnation: Incarnation(self.lives.get(&peer).copied().unwrap_or(1)),
+            body,
+        }
+    }
+}
+
+fn number(word: &str) -> u64 {
+    word[1..].parse().unwrap_or_else(|_| panic!("no number in {word}"))
+}
+
+fn message(role: Role, words: &[&str]) -> Message {
+    let (value, request) = (|w: &str| ValueId(number(w)), |w: &str| RequestId(number(w)));
+    if role == Role::Client {
+        return Message::FromClient(match words {
+            ["tape", rest @ ..] => FromClient::Tape(Arc::new(tape(&rest.join(" ")))),
+            ["define", n, rest @ ..] => FromClient::Define {
+                template: number(n) as u32,
+                tape: Arc::new(tape(&rest.join(" "))),
+            },
+            ["launch", n, rest @ ..] => FromClient::Launch {
+                template: number(n) as u32,
+                bindings: Arc::new(bindings(rest)),
+            },
+            ["forget", n] => FromClient::Forget { template: number(n) as u32 },
+            ["configure", names @ ..] => {
+                let mut signals = gt_ir::signal::Signals::new();
+                for name in names {
+                    signals.set(name, Default::default()).unwrap();
+                }
+                FromClient::Configure(Arc::new(signals))
+            }
+            ["chunk", v, ty, offset, len] => FromClient::Chunk(chunk(value(v), ty, offset, len)),
+            ["fetch", r, v] => FromClient::Fetch { request: request(r), value: value(v) },
+            ["stats", r] => FromClient::Stats { request: request(r) },
+            ["close"] => FromClient::Close,
+            other => panic!("no message of a client: {other:?}"),
+        });
+    }
+    let session = SessionId(words.get(1).map_or(0, |w| w[1..].parse().unwrap_or(0)));
+    let error = |text: &str| Arc::new(RunError::new(ErrorKind::Instruction, text));
+    Message::FromWorker(match words {
+        ["register"] => {
+            FromWorker::Register(Capacity { engine: "e".into(), ..Capacity::default() })
+        }
+        ["done", _, seq, attempt] => {
+            let counts = Counts { instructions: 1, nanos: 1 };
+            FromWorker::Done { session, seq: number(seq), attempt: number(attempt) as u32, counts }
+        }
+        ["chunk", _, r, v, ty, offset, len] => FromWorker::Chunk {
+            session,
+            request: request(r),
+            chunk: chunk(value(v), ty, offset, len),
+        },
+        ["failed", _, r] => FromWorker::Failed {
+            session,
+            request: request(r),
+            error: error("index 9 is out of range"),
+        },
+        ["stats", _, r] => {
+            FromWorker::Stats { session, request: request(r), stats: Box::new(Stats::default()) }
+        }
+        other => panic!("no message of a worker: {other:?}"),
+    })
+}
+
+fn chunk(value: ValueId, ty: &str, offset: &str, len: &str) -> Chunk {
+    let ty: gt_ir::Type = ty.parse().unwrap();
+    let bytes = Bytes::from(vec![0; len.parse().unwrap()]);
+    Chunk { value, ty, offset: offset.parse().unwrap(), total: ty.bytes() as u64, bytes }
+}
+
+/// `%3 %4 to %5+2 with 7`: inputs, the first of the defined and their number, literals.
+fn bindings(words: &[&str]) -> Bindings {
+    let mut bindings = Bindings::default();
+    let mut words = words.iter();
+    while let Some(&word) = words.next() {
+        match word {
+            "to" => {
+                let (first, n) = words.next().and_then(|word| word.split_once('+')).unwrap();
+                bindings.defined = Defined::Run(ValueId(number(first)), n.parse().unwrap());
+            }
+            "with" => {
+                bindings.scalars.extend(words.by_ref().map(|n| Scalar::I64(n.parse().unwrap())))
+            }
+            value => bindings.inputs.push(ValueId(number(value))),
+        }
+    }
+    bindings
+}
+
+fn tape(text: &str) -> Tape {
+    let text =
+        format!("gt tape 1\n{}\n", text.split(';').map(str::trim).collect::<Vec<_>>().join("\n"));
+    gt_ir::text::parse(&text)
+        .map(|(tape, _)| tape)
+        .unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
+}
+
+fn show(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Send(peer, packet) => match &packet.body {
+            Body::Ack { .. } => return None,
+            Body::Data { message, .. } => format!("> {peer} {}", show_message(message)),
+            Body::Welcome(welcome) => format!("> {peer} welcome {}", welcome.name),
+            Body::Refused(refusal) => {
+                format!("> {peer} refused: {}", refusal.to_string().replace('\n', "; "))
+            }
+            Body::Bye { reason } => format!("> {peer} bye: {reason}"),
+            other => format!("> {peer} {other:?}"),
+        },
+        Action::Forget(peer) => format!("> forget {peer}"),
+        Action::Report(_) | Action::Note(_) => return None,
+    })
+}
+
+fn show_message(message: &Message) -> String {
+    match message {
+        Message::ToWorker(ToWorker::Open { session, client }) => {
+            format!("open {session} of {client}")
+        }
+        Message::ToWorker(ToWorker::Run { session, seq, attempt, tape }) => {
+            let text = gt_ir::text::print(tape);
+            let text = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
+            format!("run {session} #{seq} a{attempt}: {}", text.collect::<Vec<_>>().join("; "))
+        }
+        Message::ToWorker(ToWorker::Define { session, template, tape }) => {
+            format!("define {session} t{template} of {} entries", tape.entries.len())
+        }
+        Message::ToWorker(ToWorker::Launch { session, seq, attempt, template, bindings }) => {
+            let Bindings { inputs, defined, scalars } = &**bindings;
+            let defined: Vec<ValueId> = defined.iter().collect();
+            format!(
+                "launch {session} #{seq} a{attempt} t{template}: {inputs:?} to {defined:?} with {scalars:?}"
+            )
+        }
+        Message::ToWorker(ToWorker::Forget { session, template }) => {
+            format!("forget {session} t{template}")
+        }
+        Message::ToWorker(ToWorker::Chunk { session, chunk }) => {
+            format!("chunk {session} {} {}", chunk.value, chunk.offset)
+        }
+        Message::ToWorker(ToWorker::Fetch { session, request, value }) => {
+            format!("fetch {session} {request} {value}")
+        }
+        Message::ToWorker(ToWorker::Stats { session, request }) => {
+            format!("stats {session} {request}")
+        }
+        Message::ToWorker(ToWorker::EndSession { session }) => format!("end {session}"),
+        Message::ToClient(ToClient::Chunk { request, chunk }) => {
+            format!("chunk {request} {} {}", chunk.value, chunk.offset)
+        }
+        Message::ToClient(ToClient::Failed { request, error }) => {
+            format!("failed {request}: {}", error.to_string().replace('\n', "; "))
+        }
+        Message::ToClient(ToClient::Stats { request, stats }) => {
+            let ran: Vec<String> = stats
+                .workers
+                .iter()
+                .map(|w| format!(" {} segments on {}", w.segments, w.name))
+                .collect();
+            let names: Vec<_> = stats.signals.iter().map(|(name, _)| format!(" {name}")).collect();
+            let known = if names.is_empty() { "" } else { " signals" };
+            format!("stats {request}{}{known}{}", ran.concat(), names.concat())
+        }
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,70 @@
+//! A session of the embedded system, as the language sees it.
+
+use std::sync::Arc;
+
+use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::signal::Signals;
+use gt_ir::{HostTensor, Tape, ValueId};
+
+use super::{Handle, Shared};
+use crate::client::Submitter;
+use crate::clock;
+use crate::ids::PeerId;
+
+/// One session of a system.
+pub(super) struct Embedded {
+    pub(super) handle: Arc<Handle>,
+    pub(super) peer: PeerId,
+    pub(super) submitter: Submitter,
+}
+
+impl Embedded {
+    fn shared(&self) -> &Shared {
+        &self.handle.0
+    }
+}
+
+impl Backend for Embedded {
+    fn submit(&self, segment: Tape) {
+        if self.shared().log.is_on() {
+            self.shared().with(self.peer, |session| session.log_segment(&segment));
+        }
+        self.submitter.submit(segment, |messages| {
+            self.shared().when_roomy(self.peer, |session| session.submit(clock::now(), messages));
+        });
+    }
+
+    fn upload(&self, value: ValueId, data: HostTensor) {
+        self.shared().when_roomy(self.peer, |session| session.upload(clock::now(), value, data));
+    }
+
+    fn configure(&self, signals: Signals) {
+        self.shared().when_roomy(self.peer, |session| session.configure(clock::now(), signals));
+    }
+
+    fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
+        slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
+    }
+
+    fn stats(&self) -> Result<Stats, RunError> {
+        let slot = self.shared().with(self.peer, |session| session.stats(clock::now()));
+        let stats = slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()));
+        stats.map(|stats| self.submitter.complete(stats))
+    }
+
+    fn close(&self) {
+        self.shared().with(self.peer, |session| session.close(clock::now()));
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.close();
+        self.shared().lock().sessions.remove(&self.peer);
+    }
+}
+
+fn gone() -> RunError {
+    RunError::new(ErrorKind::Internal, "the session is gone")
+}

@@ -1,0 +1,136 @@
+//! Dispatcher, sessions and worker cores as passive state: an event is carried through until nobody has anything left to say.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::client::Session;
+use crate::clock;
+use crate::connection::{Connection, Incoming};
+use crate::dispatcher::{Action, Config, Dispatcher, Event};
+use crate::ids::PeerId;
+use crate::log::{Log, Source, What};
+use crate::wire::{Message, Packet, Weight};
+use crate::worker::queue::Queue;
+use crate::worker::{Core, Job};
+
+pub(super) struct State {
+    dispatcher: Dispatcher,
+    pub(super) sessions: BTreeMap<PeerId, Session>,
+    pub(super) workers: BTreeMap<PeerId, Worker>,
+    next_peer: u64,
+    /// Peers whose connection may have something to send.
+    stirred: VecDeque<PeerId>,
+    actions: Vec<Action>,
+    packets: Vec<Packet>,
+    jobs: Vec<Job>,
+    log: Log,
+}
+
+pub(super) struct Worker {
+    pub(super) connection: Connection,
+    pub(super) core: Core,
+    pub(super) queue: Arc<Queue<Job>>,
+    pub(super) name: String,
+}
+
+impl State {
+    pub(super) fn new(log: Log) -> State {
+        State {
+            dispatcher: Dispatcher::new(Config { notes: log.is_on(), ..Config::embedded() }),
+            sessions: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            next_peer: 0,
+            stirred: VecDeque::new(),
+            actions: Vec::new(),
+            packets: Vec::new(),
+            jobs: Vec::new(),
+            log,
+        }
+    }
+
+    pub(super) fn new_peer(&mut self) -> PeerId {
+        self.next_peer += 1;
+        PeerId(self.next_peer)
+    }
+
+    /// Carries what a peer has to say, and all that follows from it, through to the end.
+    pub(super) fn settle(&mut self, peer: PeerId) {
+        self.stirred.push_back(peer);
+        while let Some(peer) = self.stirred.pop_front() {
+            let mut packets = std::mem::take(&mut self.packets);
+            self.transmit(peer, &mut packets);
+            for packet in packets.drain(..) {
+                self.bring(Event::Packet(peer, packet));
+            }
+            self.packets = packets;
+        }
+    }
+
+    fn transmit(&mut self, peer: PeerId, packets: &mut Vec<Packet>) {
+        let (now, mut say) = (clock::now(), |packet| packets.push(packet));
+        if let Some(session) = self.sessions.get_mut(&peer) {
+            session.transmit(now, &mut say);
+        } else if let Some(worker) = self.workers.get_mut(&peer) {
+            worker.connection.transmit(now, &mut say, &mut |_| ());
+        }
+    }
+
+    /// Brings an event to the dispatcher and does what it wants done.
+    pub(super) fn bring(&mut self, event: Event) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.dispatcher.handle(clock::now(), event, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Send(peer, packet) => self.deliver(peer, packet),
+                Action::Note(note) => self.log.note(&note),
+                Action::Report(report) => self.log.line(
+                    What::Connect,
+                    Source::Dispatcher,
+                    "Report",
+                    0,
+                    format_args!("{}", crate::server::describe(&report)),
+                ),
+                Action::Forget(_) => {}
+            }
+        }
+        self.actions = actions;
+    }
+
+    fn deliver(&mut self, peer: PeerId, packet: Packet) {
+        let now = clock::now();
+        if let Some(session) = self.sessions.get_mut(&peer) {
+            session.receive(now, packet);
+        } else if let Some(worker) = self.workers.get_mut(&peer) {
+            worker.receive(packet, &mut self.jobs);
+            self.jobs.drain(..).for_each(|job| worker.queue.push(job));
+        }
+        if self.stirred.back() != Some(&peer) {
+            self.stirred.push_back(peer);
+        }
+    }
+}
+
+impl Worker {
+    fn receive(&mut self, packet: Packet, jobs: &mut Vec<Job>) {
+        let mut arrived: smallvec::SmallVec<[Incoming; 2]> = smallvec::SmallVec::new();
+        self.connection.receive(clock::now(), packet, &mut |incoming| arrived.push(incoming));
+        for incoming in arrived {
+            match incoming {
+                Incoming::Opened(welcome) => self.name = welcome.name,
+                Incoming::Message(stream, message) => {
+                    let weight = message.weight();
+                    let free = match message {
+                        Message::ToWorker(message) => {
+                            self.core.handle(stream, message, weight, jobs)
+                        }
+                        Message::FromClient(_) | Message::ToClient(_) | Message::FromWorker(_) => {
+                            weight
+                        }
+                    };
+                    self.connection.release(stream, free);
+                }
+                Incoming::Ended(_) => self.queue.close(),
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The handshake: who connects, and whether it may. Peers of other versions or op tables are told apart here, before anything else is read.
+
+use super::PROTOCOL;
+use crate::ids::Identity;
+use serde::{Deserialize, Serialize};
+
+/// The first words of a connection.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`] of the sender.
+    pub protocol: u32,
+    /// [`gt_ir::op::FINGERPRINT`] of the sender: peers with other op tables would read each other's tapes wrongly.
+    pub fingerprint: u64,
+    /// What the sender is.
+    pub role: Role,
+    /// Who the sender is.
+    pub identity: Identity,
+    /// How many hellos from other addresses came before it in this life: an earlier one, late, moves nothing back.
+    pub move_number: u32,
+    /// Whether this life was welcomed before.
+    pub resumes: bool,
+}
+
+impl Hello {
+    /// The hello of this build.
+    #[must_use]
+    pub fn new(role: Role, identity: Identity) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            fingerprint: gt_ir::op::FINGERPRINT,
+            role,
+            identity,
+            move_number: 0,
+            resumes: false,
+        }
+    }
+}
+
+/// What connects to a dispatcher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// A program that records tapes.
+    Client,
+    /// A process that runs them.
+    Worker,
+}
+
+/// The answer to a hello.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// What the dispatcher calls the newcomer: `s3`, `w1`.
+    pub name: String,
+    /// How many control messages of this incarnation the dispatcher holds: not 0 after a reconnection.
+    pub accepted: u64,
+}
+
+/// Why a packet was refused.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// Builds do not match.
+    #[error(
+        "protocol version {theirs} was refused by a server of version {ours}\nhint: run the same version of gt on both sides"
+    )]
+    Protocol {
+        /// The dispatcher's.
+        ours: u32,
+        /// The newcomer's.
+        theirs: u32,
+    },
+    /// Op tables do not match.
+    #[error(
+        "the server's op table differs from this program's\nhint: run the same build of gt on both sides"
+    )]
+    Ops,
+    /// The dispatcher does not know the connection: it was restarted, or gave the connection up after a long silence.
+    #[error(
+        "the server does not know this connection: it was restarted, or heard nothing from here for too long"
+    )]
+    Unknown,
+    /// There is no room.
+    #[error("the server is full: {limit} connections are its limit")]
+    Full {
+        /// The limit.
+        limit: usize,
+    },
+    /// The peer broke the protocol, or used up what it may hold.
+    #[error("{0}")]
+    Fault(String),
+}
