@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::differences::{Case, Domain, case, cases, check, weighted};
 use super::*;
 use crate::autograd::{Graph, apply, checkpoint, custom, grad, grad_with, vjp};
 
