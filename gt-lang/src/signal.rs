@@ -4,6 +4,7 @@
 //! let _scope = signal::scope("stage1").backward("stage1_grad");
 //! let h = self.fc1.forward(&x);            // in stage1, and its gradient in stage1_grad
 //! let h = signal::tensor(&h, "cut_here");  // this tensor alone
+//! let h = self.fc2(&h);                    // in the signal of the field `fc2`, which `self.fc2.forward(&h)` does not enter
 //! ```
 //!
 //! What the names mean is said elsewhere, by the [configuration](crate::config); so is the backward signal where the program names none.

@@ -1,7 +1,7 @@
 //! `#[signal("name")]` on the fields of a model: what it says, and the method that applies a layer inside its signal.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::{
     Attribute, Error, Ident, LitStr, Meta, Result, Token, Type, Visibility, parse::Parse,
     parse::ParseStream, spanned::Spanned,
@@ -116,7 +116,8 @@ impl Signal {
         let scope = self.scope();
         let unused = self.implied.then(|| quote! { #[allow(dead_code)] });
         let doc = format!(" `{field}` applied to `x`, in the signal `{}`.", self.name.value());
-        quote! {
+        // As if it stood at the field, so that rustc names the field when nothing calls the method.
+        quote_spanned! { field.span() =>
             #[doc = #doc]
             #unused
             #[track_caller]

@@ -105,6 +105,32 @@ fn one_tensor_alone_can_be_put_under_a_signal() {
     assert_eq!(cut, wanted, "{seen:?}");
 }
 
+dims! { Batch }
+
+#[derive(Module)]
+struct Net {
+    #[signal("layer1")]
+    fc1: Linear<N<3>, N<2>>,
+    #[signal("layer2", backward = "layer2'")]
+    fc2: Linear<N<2>, N<1>>,
+}
+
+/// The scopes that products lie in.
+fn products(program: impl FnOnce(&Net, &T![Batch, 3])) -> Vec<String> {
+    let seen = scopes(|| program(&Net::new(), &Tensor::ones_with([2])));
+    seen.iter().filter_map(|s| Some(s.strip_suffix(": matmul")?.to_owned())).collect()
+}
+
+#[test]
+fn the_method_of_a_field_enters_its_signal_and_forward_does_not() {
+    let by_method = products(|net, x| drop(net.fc2(&net.fc1(x).relu())));
+    assert_eq!(by_method, ["layer1", "layer2"]);
+    let in_sequence = products(|net, x| drop(seq!(x => net.fc1(_), Relu, net.fc2(_))));
+    assert_eq!(in_sequence, by_method);
+    let bare = products(|net, x| drop(seq!(x => net.fc1, Relu, net.fc2)));
+    assert_eq!(bare, ["", ""], "where they are called");
+}
+
 #[test]
 fn the_system_is_told_before_the_next_segment_and_only_of_changes() {
     let (session, _system) = Reference::session();
