@@ -39,12 +39,29 @@ impl DynTensor {
         (self.gather(axis, &places), places)
     }
 
-    /// The `k` largest elements along `axis`, the largest first, and where they stand.
+    /// The `k` largest elements along `axis`, the largest first, and where they stand. There must be as many.
     #[must_use]
     #[track_caller]
     pub fn topk(&self, k: usize, axis: i64) -> (DynTensor, DynTensor) {
-        let places = self.argsort(axis, true).narrow(axis, 0, k);
+        let places = self.largest("topk", k, axis);
         (self.gather(axis, &places), places)
+    }
+
+    /// Where the `k` largest elements along `axis` stand, for the operation `op`.
+    #[track_caller]
+    fn largest(&self, op: &str, k: usize, axis: i64) -> DynTensor {
+        let order = self.record_with(|ty| {
+            let at = resolve_axis(op, axis, ty)?;
+            let size = ty.shape.sizes()[at];
+            if k > size {
+                let message = format!(
+                    "{op}: the {k} largest of axis {at} are asked for, but {ty} has {size} there"
+                );
+                return Err(OpError::new(message).hint("take at most as many as the axis has"));
+            }
+            Ok(Op::ArgSort(Order { axis: at as u8, descending: true }))
+        });
+        order.narrow(axis, 0, k)
     }
 
     /// The middle element along `axis`, the lower one of two, and where it stands; the axis disappears.
@@ -69,7 +86,7 @@ impl DynTensor {
     #[track_caller]
     pub fn multinomial_without_replacement(&self, n: usize) -> DynTensor {
         let noise = self.rand_like().log().neg().log().neg();
-        self.log().add(&noise).topk(n, -1).1
+        self.log().add(&noise).largest("multinomial_without_replacement", n, -1)
     }
 
     /// Windows of `size` elements along `axis`, one every `step`: the axis counts windows, a new last axis their elements.

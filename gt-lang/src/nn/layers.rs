@@ -8,7 +8,8 @@ use super::module::{Module, Visitor};
 use crate::autocast::biased;
 use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
 
-/// `x @ weight.T + bias`, over the last dimension.
+/// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`: its result is a `T![Batch, 1]` and broadcasts, which
+/// that of a `Linear<I, N<1>>` is only after `.assume()`.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;

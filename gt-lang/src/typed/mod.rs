@@ -12,6 +12,7 @@
 mod any;
 mod create;
 mod dim;
+mod indexing;
 mod kind;
 mod loss;
 mod movement;

@@ -1,11 +1,11 @@
-//! Operations that move elements: other shapes, swapped axes, parts, joins, picking by index; and the matrix product.
+//! Operations that move elements: other shapes, swapped axes, parts, joins; and the matrix product. Picking by index is in `indexing`.
 //!
 //! What needs arithmetic on sizes gives a `Dyn` axis ([`Tensor::slice_axis`], [`cat`]) or takes its result from an annotation,
 //! checked when recorded: `let img: T![Batch, 1, 28, 28] = x.reshape();`.
 
-use super::dim::{Dim, DimSpec, Dyn, One, SameDim, StaticDim};
-use super::kind::{Float, Int, Kind};
-use super::relation::{Append, Axis, InsertAxis, MatMul, SetAxis, SwapAxes, SwapLast};
+use super::dim::{DimSpec, Dyn, One, SameDim};
+use super::kind::Kind;
+use super::relation::{Axis, InsertAxis, MatMul, SetAxis, SwapAxes, SwapLast};
 use super::shape::Shape;
 use super::tensor::{Tensor, named_shape, spell};
 use crate::core::{Arg, DynTensor, Index};
@@ -165,29 +165,6 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.as_dyn().slice(parts))
     }
 
-    /// `out[i][j] = self[index[i][j]][j]` for `A = 0`, and so on: PyTorch's `gather`.
-    #[must_use]
-    #[track_caller]
-    pub fn gather<const A: usize, R: Shape + Axis<A>>(&self, index: &Tensor<R, Int>) -> Tensor<R, K>
-    where
-        S: Axis<A>,
-    {
-        Tensor::conform("gather", self.as_dyn().gather(A as i64, index.as_dyn()))
-    }
-
-    /// The slices of axis `A` that `index` names, in its order.
-    #[must_use]
-    #[track_caller]
-    pub fn index_select<const A: usize, J: Dim>(
-        &self,
-        index: &Tensor<(J,), Int>,
-    ) -> Tensor<S::Out, K>
-    where
-        S: SetAxis<A, J>,
-    {
-        Tensor::wrap(self.as_dyn().index_select(A as i64, index.as_dyn()))
-    }
-
     /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.
     #[must_use]
     #[track_caller]
@@ -197,27 +174,6 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     {
         let (l, r) = (self.as_dyn(), other.as_dyn());
         Tensor::joined("matmul", l.matmul(r), &[Arg::Tensor(l), Arg::Tensor(r)])
-    }
-}
-
-impl<V: Dim, D: Dim> Tensor<(V, D), Float> {
-    /// The rows of this table that `index` names.
-    #[must_use]
-    #[track_caller]
-    pub fn embedding<R: Shape + Append<D>>(&self, index: &Tensor<R, Int>) -> Tensor<R::Out> {
-        Tensor::wrap(self.as_dyn().embedding(index.as_dyn()))
-    }
-}
-
-impl<S: Shape> Tensor<S, Int> {
-    /// A new last axis of `C` classes with a one where the index says.
-    #[must_use]
-    #[track_caller]
-    pub fn one_hot<C: StaticDim>(&self) -> Tensor<S::Out, Int>
-    where
-        S: Append<C>,
-    {
-        Tensor::wrap(self.as_dyn().one_hot(C::SIZE))
     }
 }
 

@@ -11,7 +11,8 @@ use crate::core::Arg;
 /// The other operand of an operation on a tensor of shape `S` and kind `K`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not broadcast with a tensor of shape `{S}`",
-    label = "incompatible operand"
+    label = "incompatible operand",
+    note = "operands are tensors whose shapes broadcast, and numbers as `f64` or `i64`"
 )]
 pub trait Operand<S, K> {
     /// The shape of the result.

@@ -14,6 +14,7 @@ use crate::core::Arg;
 /// One operator for all pairs of owned and borrowed tensors; `$kind` is the kind of the result.
 macro_rules! between_tensors {
     ($trait:ident $method:ident: $($l:ty, $r:ty => $kind:ty);+) => { $(
+        #[diagnostic::do_not_recommend]
         impl<S: Shape + Broadcast<R>, R: Shape, K: Kind + Promote<K2>, K2: Kind> $trait<$r> for $l {
             type Output = Tensor<<S as Broadcast<R>>::Out, $kind>;
             #[track_caller]
@@ -26,6 +27,7 @@ macro_rules! between_tensors {
 }
 macro_rules! with_number {
     ($trait:ident $method:ident $number:ty => $kind:ty: $($t:ty),+) => { $(
+        #[diagnostic::do_not_recommend]
         impl<S: Shape, K: Kind> $trait<$number> for $t {
             type Output = Tensor<S, $kind>;
             #[track_caller]
@@ -33,6 +35,7 @@ macro_rules! with_number {
                 Tensor::wrap(self.as_dyn().$method(rhs))
             }
         }
+        #[diagnostic::do_not_recommend]
         impl<S: Shape, K: Kind> $trait<$t> for $number {
             type Output = Tensor<S, $kind>;
             #[track_caller]

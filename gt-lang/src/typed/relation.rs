@@ -10,7 +10,7 @@ use super::shape::Shape;
 /// NumPy broadcasting of two shapes, aligned from the right.
 #[diagnostic::on_unimplemented(
     message = "shapes `{Self}` and `{Rhs}` do not broadcast",
-    label = "incompatible shapes"
+    label = "dimensions must be equal, or one of them `One`, which `N<1>` is not"
 )]
 pub trait Broadcast<Rhs> {
     /// The shape after broadcasting.

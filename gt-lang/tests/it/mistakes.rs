@@ -83,6 +83,21 @@ fn dimensions_are_called_by_their_names() {
         let a: T![Batch, 2] = Tensor::from_dyn(zeros(&[3, 2]));
         let b: T![Batch, 2] = Tensor::from_dyn(zeros(&[4, 2]));
         says(&mistake!((&a + &b).into_dyn()), "add", &["Batch=3", "Batch=4"]);
+        let place: T![1; Int] = Tensor::zeros();
+        let rows: T![Batch, 1] = Tensor::ones_with([4]);
+        let copied = mistake!(a.index_copy::<1, _>(&place, &rows).into_dyn());
+        says(&copied, "index_copy", &["[Batch=3,2]", "[Batch=4,1]"]);
+    });
+}
+
+#[test]
+fn more_than_there_is() {
+    run(|| {
+        let message = mistake!(zeros(&[2, 5]).topk(7, -1).0);
+        says(&message, "topk: the 7 largest of axis 1", &["f32[2,5] has 5"]);
+        says(&mistake!(zeros(&[2, 5]).topk(7, 2).1), "topk: axis 2", &["f32[2,5]"]);
+        let drawn = mistake!(zeros(&[5]).multinomial_without_replacement(6));
+        says(&drawn, "multinomial_without_replacement: the 6", &["f32[5] has 5"]);
     });
 }
 

@@ -68,7 +68,11 @@ where
     agrees("slice_axis", &x.slice_axis::<X>(0..1));
     agrees("select", &x.select::<X>(-1));
     agrees("cat", &cat::<X, _, _>([&x, &x]));
-    agrees("index_select", &x.index_select::<X, N<9>>(&Tensor::zeros()));
+    let places: T![9; Int] = Tensor::zeros();
+    let slices = x.index_select::<X, N<9>>(&places);
+    agrees("index_select", &slices);
+    agrees("index_add", &x.index_add::<X, _>(&places, &slices));
+    agrees("index_copy", &x.index_copy::<X, _>(&places, &slices));
 }
 
 fn swaps<S: StaticShape + SwapAxes<X, Y>, const X: usize, const Y: usize>() {

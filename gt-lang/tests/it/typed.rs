@@ -177,6 +177,12 @@ fn indices_pick_rows_and_elements() {
         assert_eq!(one_each.to_vec::<f32>(), Ok(vec![0., 3., 4., 7.]));
         let hot: T![3, 4; Int] = order.one_hot::<N<4>>();
         assert_eq!(hot.sum_axis::<0>().to_vec::<i64>(), Ok(vec![1, 0, 2, 0]));
+        let places: T![2; Int] = Tensor::from_vec(vec![3i64, 0]);
+        let rows: T![2, 2] = Tensor::from_vec(vec![10.0f32, 20., 30., 40.]);
+        let copied: T![4, 2] = table.index_copy::<0, _>(&places, &rows);
+        assert_eq!(copied.to_vec::<f32>(), Ok(vec![30., 40., 2., 3., 4., 5., 10., 20.]));
+        let added: T![4, 2] = table.index_add::<0, _>(&places, &rows);
+        assert_eq!(added.to_vec::<f32>(), Ok(vec![30., 41., 2., 3., 4., 5., 16., 27.]));
         let positions: T![4; Int] = Tensor::arange();
         assert_eq!(positions.to_vec::<i64>(), Ok(vec![0, 1, 2, 3]));
     });

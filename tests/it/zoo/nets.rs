@@ -118,10 +118,8 @@ impl Decoder {
         let x = self.words.forward(word);
         let [q, k, v] = [&self.query, &self.key, &self.value]
             .map(|part| part.forward(&x).reshape::<shape![1, 2, 1, 4]>());
-        let put = |kept: &Kept, new: &T![1, 2, 1, 4]| -> Kept {
-            Tensor::from_dyn(kept.as_dyn().index_copy(2, position.as_dyn(), new.as_dyn()))
-        };
-        let (keys, values) = (put(keys, &k), put(values, &v));
+        let (keys, values) =
+            (keys.index_copy::<2, _>(position, &k), values.index_copy::<2, _>(position, &v));
         let places: T![8; Int] = Tensor::arange();
         let seen = places.le(position);
         let how = Attention { mask: Some(seen.as_dyn()), ..Attention::default() };
