@@ -64,6 +64,17 @@ fn classes(n: usize) -> Vec<i64> {
     (0..n as i64).map(|i| i * 7 % 10).collect()
 }
 
+/// A step of training: a loss, its gradients, an update.
+fn trained(mut optimizer: Sgd, loss: impl Fn() -> T![] + 'static) -> Step {
+    Box::new(move || {
+        let loss = loss();
+        optimizer.zero_grad();
+        loss.backward()?;
+        optimizer.step()?;
+        loss.item().map(drop)
+    })
+}
+
 #[derive(Module)]
 struct Mlp {
     fc1: Linear<N<16>, N<32>>,
@@ -81,16 +92,10 @@ fn an_mlp_step() {
     watch("mlp_step", || {
         let net = Mlp::new();
         let config = SgdConfig { lr: 0.1, momentum: 0.9, ..Default::default() };
-        let mut optimizer = Sgd::new(net.parameters(), config);
+        let optimizer = Sgd::new(net.parameters(), config);
         let x: T![Batch, 16] = Tensor::from_vec(data(BATCH * 16));
         let y: T![Batch; Int] = Tensor::from_vec(classes(BATCH));
-        Box::new(move || {
-            let loss = net.loss(&x, &y);
-            optimizer.zero_grad();
-            loss.backward()?;
-            optimizer.step()?;
-            loss.item().map(drop)
-        })
+        trained(optimizer, move || net.loss(&x, &y))
     });
 }
 

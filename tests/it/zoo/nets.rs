@@ -1,6 +1,6 @@
 //! Networks that are not perceptrons: convolutions with pooling, a recurrent cell unrolled, a decoder that keeps keys and values.
 
-use super::{classes, data, watch};
+use super::{classes, data, trained, watch};
 use gt::functional::{Attention, Convolution, Pooling};
 use gt::prelude::*;
 
@@ -34,16 +34,10 @@ impl Cnn {
 fn a_cnn_step() {
     watch("cnn_step", || {
         let net = Cnn::new();
-        let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
+        let optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
         let x: T![Batch, 1, 8, 8] = Tensor::from_vec(data(4 * 64));
         let y: T![Batch; Int] = Tensor::from_vec(classes(4));
-        Box::new(move || {
-            let loss = net.forward(&x).cross_entropy(&y);
-            optimizer.zero_grad();
-            loss.backward()?;
-            optimizer.step()?;
-            loss.item().map(drop)
-        })
+        trained(optimizer, move || net.forward(&x).cross_entropy(&y))
     });
 }
 
@@ -79,16 +73,10 @@ impl Lstm {
 fn an_lstm_step() {
     watch("lstm_step", || {
         let net = Lstm::new();
-        let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
+        let optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
         let x: T![Batch, 3, 6] = Tensor::from_vec(data(4 * 18));
         let y: T![Batch; Int] = Tensor::from_vec(classes(4));
-        Box::new(move || {
-            let loss = net.forward(&x).cross_entropy(&y);
-            optimizer.zero_grad();
-            loss.backward()?;
-            optimizer.step()?;
-            loss.item().map(drop)
-        })
+        trained(optimizer, move || net.forward(&x).cross_entropy(&y))
     });
 }
 
