@@ -10,7 +10,7 @@ use gt_ir::grad::{Vjp, vjp};
 use gt_ir::{Emit, Loc, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::Retain;
+use super::Graph;
 use super::custom::Call;
 use super::node::{Edge, Leaf, Node, Saved, edge, tensor};
 use crate::core::record::{NO_TYPE, record_plain, try_record};
@@ -30,8 +30,17 @@ pub(super) enum Order {
     Higher,
 }
 
+impl Order {
+    fn of(graph: Graph) -> Order {
+        match graph {
+            Graph::Free | Graph::Retain => Order::First,
+            Graph::Create => Order::Higher,
+        }
+    }
+}
+
 /// Walks back from `loss` and adds the gradients to the leaves.
-pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> {
+pub(super) fn run(loss: &DynTensor, graph: Graph, place: Place) -> Result<()> {
     let value = loss.0.hold();
     let (session, _) = value.place().map_err(Error::clone)?;
     let loc = session.loc(place);
@@ -40,7 +49,7 @@ pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> 
         let error = Error::new(ErrorKind::Gradient, message, loc);
         return Err(error.hint("reduce it first, with `.mean(..)` or `.sum(..)`"));
     }
-    let mut walk = Walk::new(session, retain, Order::First, loc);
+    let mut walk = Walk::new(session, graph, loc);
     let edge = start("backward", loss, loc)?;
     walk.go(edge, ones(session, value.ty, loc)?)?;
     walk.finish()
@@ -50,7 +59,7 @@ pub(super) fn run(loss: &DynTensor, retain: Retain, place: Place) -> Result<()> 
 pub(super) fn collect(
     output: (&DynTensor, Option<&DynTensor>),
     inputs: &[&DynTensor],
-    (retain, order): (Retain, Order),
+    graph: Graph,
     place: Place,
 ) -> Result<Vec<DynTensor>> {
     let (output, seed) = output;
@@ -58,10 +67,10 @@ pub(super) fn collect(
     let (session, _) = value.place().map_err(Error::clone)?;
     let loc = session.loc(place);
     let seed = match seed {
-        Some(seed) => seed_of(seed, value.ty, order, loc)?,
+        Some(seed) => seed_of(seed, value.ty, Order::of(graph), loc)?,
         None => ones(session, value.ty, loc)?,
     };
-    let mut walk = Walk::new(session, retain, order, loc);
+    let mut walk = Walk::new(session, graph, loc);
     let mut edges = Vec::new();
     for input in inputs {
         edges.push(start("grad", input, loc)?);
@@ -120,7 +129,7 @@ type Delivery = SmallVec<[(Edge, DynTensor); 3]>;
 
 struct Walk<'a> {
     session: &'a Session,
-    retain: Retain,
+    graph: Graph,
     /// Where `backward` was called.
     loc: Loc,
     emit: Recording<'a>,
@@ -132,12 +141,12 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(session: &'a Session, retain: Retain, order: Order, loc: Loc) -> Walk<'a> {
+    fn new(session: &'a Session, graph: Graph, loc: Loc) -> Walk<'a> {
         Walk {
             session,
-            retain,
+            graph,
             loc,
-            emit: Recording { session, order, loc, known: Vec::new() },
+            emit: Recording { session, order: Order::of(graph), loc, known: Vec::new() },
             nodes: BTreeMap::new(),
             leaves: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -169,7 +178,7 @@ impl<'a> Walk<'a> {
         let Some(saved) = state.as_mut() else { return Err(self.freed(node)) };
         if saved.custom.is_some() {
             let call = Call::new(node, saved, grad, self.emit.order);
-            let freed = if self.retain == Retain::Free { state.take() } else { None };
+            let freed = if self.graph == Graph::Free { state.take() } else { None };
             // The function may look at this very node.
             drop(state);
             drop(freed);
@@ -177,9 +186,11 @@ impl<'a> Walk<'a> {
         }
         let gradients = self.emit.gradients(node, saved, grad)?;
         let inputs = saved.inputs.iter_mut();
-        let (edges, freed): (SmallVec<[Option<Edge>; 3]>, _) = match self.retain {
-            Retain::Free => (inputs.map(|input| input.edge.take()).collect(), state.take()),
-            Retain::Graph => (inputs.map(|input| input.edge.clone()).collect(), None),
+        let (edges, freed): (SmallVec<[Option<Edge>; 3]>, _) = match self.graph {
+            Graph::Free => (inputs.map(|input| input.edge.take()).collect(), state.take()),
+            Graph::Retain | Graph::Create => {
+                (inputs.map(|input| input.edge.clone()).collect(), None)
+            }
         };
         drop(state);
         drop(freed);
@@ -193,7 +204,7 @@ impl<'a> Walk<'a> {
             node.loc
         );
         let hint =
-            "keep it with `backward_with(Retain::Graph)` the first time, or compute the loss again";
+            "keep it with `backward_with(Graph::Retain)` the first time, or compute the loss again";
         Error::new(ErrorKind::Gradient, message, self.loc).hint(hint)
     }
 
@@ -227,6 +238,7 @@ impl<'a> Walk<'a> {
 
     /// Hands the leaves what they gathered, on top of what earlier calls left there.
     fn finish(self) -> Result<()> {
+        let _mode = NoGrad::switch(self.emit.order == Order::Higher);
         for (leaf, grad) in self.leaves.into_values() {
             let before = leaf.grad();
             let grad = match &before {

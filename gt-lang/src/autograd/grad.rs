@@ -2,24 +2,12 @@
 
 use std::panic::Location;
 
-use super::Retain;
-use super::backward::{Order, collect};
+use super::Graph;
+use super::backward::collect;
 use crate::core::DynTensor;
 use crate::error::Result;
 use crate::no_grad::enable_grad;
 use crate::session::Place;
-
-/// What [`grad_with`] makes of the graph it walks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Graph {
-    /// Free it: values saved for it are released.
-    #[default]
-    Free,
-    /// Keep it, for another walk.
-    Retain,
-    /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's `create_graph=True`.
-    Create,
-}
 
 /// The gradients of `output` with respect to `inputs`, which are leaves or results between; zeros where it does not depend on
 /// one. Leaves gather nothing. An output of several elements counts as their sum.
@@ -42,12 +30,7 @@ pub fn grad_with(
     inputs: &[&DynTensor],
     graph: Graph,
 ) -> Result<Vec<DynTensor>> {
-    let how = match graph {
-        Graph::Free => (Retain::Free, Order::First),
-        Graph::Retain => (Retain::Graph, Order::First),
-        Graph::Create => (Retain::Graph, Order::Higher),
-    };
-    collect((output, grad_output), inputs, how, Place::Caller(Location::caller()))
+    collect((output, grad_output), inputs, graph, Place::Caller(Location::caller()))
 }
 
 /// The value of `f` at `inputs`, and the product of `v` (a gradient of the value) with the Jacobian of `f`: one gradient an input.

@@ -41,17 +41,19 @@ use crate::session::Place;
 
 pub use checkpoint::checkpoint;
 pub use custom::{Function, apply, custom};
-pub use grad::{Graph, grad, grad_with, vjp};
+pub use grad::{grad, grad_with, vjp};
 pub(crate) use node::{Leaf, Node};
 
-/// What `backward` does with the graph it walked.
+/// What becomes of the graph that gradients were walked back through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Retain {
-    /// Free it: values saved for it are released. A second `backward` through it is an error.
+pub enum Graph {
+    /// Free it: values saved for it are released. A second walk through it is an error.
     #[default]
     Free,
-    /// Keep it, for another `backward`.
-    Graph,
+    /// Keep it, for another walk: PyTorch's `retain_graph=True`.
+    Retain,
+    /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's `create_graph=True`.
+    Create,
 }
 
 impl DynTensor {
@@ -174,15 +176,16 @@ impl DynTensor {
     /// The tensor carries an error, is not a single number, requires no gradient, or its graph was freed before.
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
-        self.backward_with(Retain::Free)
+        self.backward_with(Graph::Free)
     }
 
-    /// [`DynTensor::backward`] with a choice of what becomes of the graph.
+    /// [`DynTensor::backward`] with a choice of what becomes of the graph. After [`Graph::Create`] a leaf and its gradient, which remembers what it
+    /// was computed from, hold each other until [`DynTensor::zero_grad`], as in PyTorch; [`grad_with`] hands gradients out instead.
     ///
     /// # Errors
     /// As [`DynTensor::backward`].
     #[track_caller]
-    pub fn backward_with(&self, retain: Retain) -> Result<()> {
-        backward::run(self, retain, Place::Caller(Location::caller()))
+    pub fn backward_with(&self, graph: Graph) -> Result<()> {
+        backward::run(self, graph, Place::Caller(Location::caller()))
     }
 }

@@ -120,7 +120,7 @@ fn a_leaf_may_be_the_loss_and_parts_may_be_detached() {
 fn a_second_backward_needs_the_graph_kept() {
     let x = leaf(&[3.0]);
     let loss = x.square().sum(..);
-    loss.backward_with(Retain::Graph).unwrap();
+    loss.backward_with(Graph::Retain).unwrap();
     loss.backward().unwrap();
     assert_eq!(grad_of(&x), [12.0]);
     let error = loss.backward().unwrap_err();
@@ -132,6 +132,29 @@ fn a_second_backward_needs_the_graph_kept() {
     shared.sum(..).backward().unwrap();
     assert!((shared * &y).sum(..).backward().unwrap_err().message().contains("`exp`"));
     assert!(y.grad().is_none(), "a failed walk hands out nothing");
+}
+
+#[test]
+fn gradients_that_backward_gathers_can_have_gradients_and_be_let_go() {
+    let (session, system) = Reference::session();
+    let _entered = session.enter();
+    let x = leaf(&[2.0, 3.0]);
+    x.pow(3.0).sum(..).backward_with(Graph::Create).unwrap();
+    let slope = x.grad().unwrap();
+    assert!(slope.is_tracked());
+    assert_eq!(grad_of(&x), [12.0, 27.0]);
+    // The second order is added to what is there: 3x^2 + 2 (3x^2) (6x).
+    slope.square().sum(..).backward().unwrap();
+    assert_eq!(grad_of(&x), [12.0 + 288.0, 27.0 + 972.0]);
+    x.zero_grad();
+    x.pow(3.0).sum(..).backward_with(Graph::Create).unwrap();
+    x.pow(3.0).sum(..).backward_with(Graph::Create).unwrap();
+    assert!(x.grad().unwrap().is_tracked(), "gathered with history over calls");
+    no_grad(|| x.pow(3.0).sum(..)).backward_with(Graph::Create).unwrap_err();
+    x.zero_grad();
+    drop(slope);
+    session.flush();
+    assert_eq!(system.live(), 1, "the leaf");
 }
 
 #[test]
