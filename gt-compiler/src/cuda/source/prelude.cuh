@@ -20,11 +20,22 @@ struct bool8 { u8 bits; };
 template <class T, u32 N>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T at[N]; };
 
-template <u32 N, class T>
-__device__ Pack<T, N> load(const T* from) { return *(const Pack<T, N>*)from; }
+#ifndef GT_HOST_EMULATION
+template <class P>
+__device__ void aligned(const void*) {}
+#endif
 
 template <u32 N, class T>
-__device__ void store(T* to, const Pack<T, N>& pack) { *(Pack<T, N>*)to = pack; }
+__device__ Pack<T, N> load(const T* from) {
+    aligned<Pack<T, N>>(from);
+    return *(const Pack<T, N>*)from;
+}
+
+template <u32 N, class T>
+__device__ void store(T* to, const Pack<T, N>& pack) {
+    aligned<Pack<T, N>>(to);
+    *(Pack<T, N>*)to = pack;
+}
 
 // The first `n` elements; the others are not touched.
 template <u32 N, class T>

@@ -1,6 +1,8 @@
 //! Runs a schedule's launches one by one on host memory: kernels by their texts, matrix products of floats by the interpreter.
 //!
-//! Guarantees: a write outside of a buffer is found; it says nothing about reads.
+//! Guarantees: each buffer ends at a page nobody may touch, or up to fifteen bytes before it, and those are looked at: so a write behind a
+//! buffer is found, and a read far behind it ends the process. Everything is run twice, with blocks and threads in one order and in the
+//! other, and has to give the same bits.
 
 use gt_ir::{
     DType, Graph, HostTensor, Op, Scalar, Shape, Type,
@@ -8,6 +10,7 @@ use gt_ir::{
 };
 
 use crate::{
+    buffer::{Pool, Storage},
     cuda::source::{
         Source, fold, joint, kernel, product, routine,
         tests::host::{Host, Names},
@@ -17,8 +20,10 @@ use crate::{
     pipeline::optimize,
 };
 
-/// Bytes nobody should write.
-const CANARY: u128 = 0xa5a5_a5a5_a5a5_a5a5_a5a5_a5a5_a5a5_a5a5;
+/// What bytes are that nobody wrote.
+const CANARY: u8 = 0xa5;
+/// What packs are aligned to.
+const ALIGN: usize = 16;
 
 /// A schedule, its launches and their texts.
 pub(crate) struct Planned {
@@ -48,6 +53,25 @@ impl Planned {
         inputs: &[&HostTensor],
         slots: &[Scalar],
     ) -> Result<Vec<HostTensor>, i64> {
+        let [first, second] = [0, 1].map(|order| self.run_in(order, host, inputs, slots));
+        match (&first, &second) {
+            (Ok(a), Ok(b)) => {
+                let equal = a.iter().zip(b).all(|(a, b)| a.bytes() == b.bytes());
+                assert!(equal, "the order of blocks or threads changes a result");
+            }
+            // Which of several wrong indices is told may depend on it.
+            (a, b) => assert_eq!(a.is_err(), b.is_err()),
+        }
+        first
+    }
+
+    fn run_in(
+        &self,
+        order: u32,
+        host: &Host,
+        inputs: &[&HostTensor],
+        slots: &[Scalar],
+    ) -> Result<Vec<HostTensor>, i64> {
         let mut memory: Vec<Buffer> = self.schedule.sizes.iter().map(|&n| Buffer::new(n)).collect();
         for (buffer, input) in memory.iter_mut().zip(inputs) {
             buffer.bytes().copy_from_slice(input.bytes());
@@ -63,7 +87,7 @@ impl Planned {
             {
                 multiply(work, &mut memory);
             }
-            texts.iter().for_each(|source| host.launch(source, &args));
+            texts.iter().for_each(|source| host.launch_in(order, source, &args));
             if error[0] != 0 {
                 return Err(error[1] as i64);
             }
@@ -114,28 +138,30 @@ fn scalar_args(launch: &Launch) -> &[ScalarArg] {
     }
 }
 
-/// Memory with a canary behind it.
+/// Memory with nothing behind it.
 struct Buffer {
-    words: Vec<u128>,
+    storage: Storage,
     len: usize,
 }
 
 impl Buffer {
     fn new(len: usize) -> Buffer {
-        Buffer { words: vec![CANARY; len.div_ceil(16) + 2], len }
+        let whole = len.next_multiple_of(ALIGN).max(ALIGN);
+        let mut storage = Pool::new(usize::MAX, true).alloc(whole).unwrap();
+        storage.as_mut_slice().unwrap().fill(CANARY);
+        Buffer { storage, len }
     }
 
     fn address(&self) -> u64 {
-        self.words.as_ptr() as u64
+        self.storage.ptr() as u64
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+        &mut self.storage.as_mut_slice().unwrap()[..self.len]
     }
 
     fn is_whole(&self) -> bool {
-        let bytes: &[u8] = bytemuck::cast_slice(&self.words);
-        bytes[self.len..].iter().all(|b| *b == 0xa5)
+        self.storage.as_slice()[self.len..].iter().all(|b| *b == CANARY)
     }
 }
 
