@@ -24,6 +24,15 @@ pub(super) enum Level {
     Element,
 }
 
+/// Which steps statements are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// One, of which elements may be missing.
+    One,
+    /// One of several whole ones, `s`, whose packs were loaded ahead.
+    Whole,
+}
+
 /// The statements of a kernel.
 pub(super) struct Body<'s> {
     pub(super) space: &'s Space,
@@ -97,20 +106,74 @@ impl<'s> Body<'s> {
         }
     }
 
-    /// The values computed at a level. `coordinates` are those of the step, or of the element `u` of it.
-    pub(super) fn values(&self, text: &mut Text, level: Level, coordinates: &[String]) {
+    /// The values computed once.
+    pub(super) fn fixed_values(&self, text: &mut Text, coordinates: &[String]) {
+        self.values(text, Level::Fixed, coordinates);
+    }
+
+    /// The values computed once a step, and the packs of its elements.
+    pub(super) fn step_values(&self, text: &mut Text, steps: Steps, coordinates: &[String]) {
+        for (id, buffer, access) in self.packs() {
+            text.line(match steps {
+                Steps::One => self.load_pack(id, buffer, access, coordinates),
+                Steps::Whole => format!("const auto& p{id} = ahead{id}[s];"),
+            });
+        }
+        self.values(text, Level::Step, coordinates);
+    }
+
+    /// The values of element `u` of a step.
+    pub(super) fn element_values(&self, text: &mut Text, coordinates: &[String]) {
+        self.values(text, Level::Element, coordinates);
+    }
+
+    fn values(&self, text: &mut Text, level: Level, coordinates: &[String]) {
         for (id, node) in self.space.spec.nodes.iter().enumerate() {
-            if level == Level::Step
-                && let Expr::Load { buffer, access } = &node.expr
-                && self.levels[id] == Level::Element
-                && self.is_pack(self.buffer_dtype(*buffer), access)
-            {
-                text.line(self.load_pack(id, *buffer, access, coordinates));
-            }
             if self.levels[id] == level {
                 let value = self.value(id, coordinates);
                 text.line(format!("const {} v{id} = {value};", register_type(node.dtype)));
             }
+        }
+    }
+
+    /// Loads that move as packs.
+    fn packs(&self) -> impl Iterator<Item = (usize, u16, &Access)> {
+        let nodes = self.space.spec.nodes.iter().enumerate();
+        nodes.filter_map(|(id, node)| match &node.expr {
+            Expr::Load { buffer, access }
+                if self.levels[id] == Level::Element
+                    && self.is_pack(self.buffer_dtype(*buffer), access) =>
+            {
+                Some((id, *buffer, access))
+            }
+            _ => None,
+        })
+    }
+
+    /// Bytes of the elements that a step loads.
+    pub(super) fn bytes_of_step(&self) -> usize {
+        let nodes = self.space.spec.nodes.iter().zip(&self.levels);
+        let loaded = nodes.filter_map(|(node, level)| match &node.expr {
+            Expr::Load { buffer, .. } if *level == Level::Element => Some(*buffer),
+            _ => None,
+        });
+        loaded.map(|buffer| self.width * self.buffer_dtype(buffer).size()).sum()
+    }
+
+    /// Room for the packs of `n` steps; says whether there are any.
+    pub(super) fn declare_ahead(&self, text: &mut Text, n: usize) -> bool {
+        for (id, buffer, _) in self.packs() {
+            let dtype = memory_type(self.buffer_dtype(buffer));
+            text.line(format!("Pack<{dtype}, {}> ahead{id}[{n}];", self.width));
+        }
+        self.packs().next().is_some()
+    }
+
+    /// Loads the packs of step `s`, which is whole.
+    pub(super) fn load_ahead(&self, text: &mut Text, coordinates: &[String]) {
+        for (id, buffer, access) in self.packs() {
+            let at = self.pack_at(access, coordinates);
+            text.line(format!("ahead{id}[s] = load<{}>(&b{buffer}[{at}]);", self.width));
         }
     }
 
@@ -171,13 +234,13 @@ impl<'s> Body<'s> {
     }
 
     /// Writes what a step stores as one.
-    pub(super) fn store_packs(&self, text: &mut Text, coordinates: &[String]) {
+    pub(super) fn store_packs(&self, text: &mut Text, steps: Steps, coordinates: &[String]) {
         for (k, store) in self.kept() {
             if !self.is_pack(self.buffer_dtype(store.buffer), &store.access) {
                 continue;
             }
             let to = format!("&b{}[{}]", store.buffer, self.pack_at(&store.access, coordinates));
-            text.line(match &self.live {
+            text.line(match self.live.as_ref().filter(|_| steps == Steps::One) {
                 Some(live) => format!("store_some<{}>({to}, q{k}, {live});", self.width),
                 None => format!("store<{}>({to}, q{k});", self.width),
             });

@@ -136,7 +136,7 @@ fn beside(name: &str, joint: &Joint) -> Source {
     let (mut parts, mut blocks) = (Vec::new(), 0);
     for part in &joint.parts {
         let space = Space::new(&part.spec, None);
-        let (body, own_blocks) = pointwise::plan(&space);
+        let (body, rounds, own_blocks) = pointwise::plan(&space);
         let parameters = body.parameters().into_iter().map(|p| {
             let constant = if p.is_written { "" } else { "const " };
             format!("{constant}{}* {}", memory_type(p.dtype), p.name)
@@ -144,7 +144,7 @@ fn beside(name: &str, joint: &Joint) -> Source {
         let parameters: Vec<String> = parameters.collect();
         let text = Text::of(|text| {
             text.open(format!("({}, const u64* scalars, const u32 block)", parameters.join(", ")));
-            pointwise::points(text, &body, "block");
+            pointwise::points(text, &body, rounds, "block");
             text.close();
         });
         let function = bodies.iter().position(|b| *b == text).unwrap_or_else(|| {

@@ -4,7 +4,7 @@
 //! indices that come from data included; the order in which a fold combines elements is decided by the reduced extents alone (never by
 //! layout, by what is kept beside them, or by what else the kernel computes), so that a program gives the bits its instructions give one by
 //! one; there are no atomic operations on data. It does not compile anything, and knows no device: `space` brings the loops into shape,
-//! `expression` and `body` write what happens at a point, `pointwise` (with `turn`) and `reduce` the two kinds of kernel, `joint` several of them
+//! `expression` and `body` write what happens at a point, `pointwise` (with `turn`) and `reduce` (with `lane`) the two kinds of kernel, `joint` several of them
 //! as one, `routine` the rest.
 //!
 //! The texts are also C++ for a host, where `GT_HOST_EMULATION` is defined: `NAME_launch(grid, arguments)` then runs the blocks one after
@@ -13,6 +13,7 @@
 mod body;
 mod expression;
 mod joint;
+mod lane;
 mod pointwise;
 mod product;
 mod reduce;

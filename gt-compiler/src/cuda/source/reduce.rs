@@ -1,7 +1,7 @@
 //! Kernels that fold elements.
 //!
 //! The one order of folding: element `r` of a result (in logical order, of one piece where the reduction is cut) goes to lane `r / 4 % lanes`,
-//! there to accumulator `r % 4`. At the end a lane folds the upper half of its accumulators onto the lower until one is left, then lanes
+//! there to accumulator `r % 4` (`lane`). At the end a lane folds the upper half of its accumulators onto the lower until one is left, then lanes
 //! fold so within each 32, then those of the groups. How many lanes there are is decided by how many elements there are.
 //!
 //! Which threads do a lane's work is decided by layout and changes no bit: neighboring threads are neighboring lanes of a result (`Along`), or
@@ -15,12 +15,13 @@ use super::{
     Source,
     body::{Body, Level},
     expression,
+    lane::inner,
     space::Space,
     text::{Frame, Text, register_type},
 };
 
 /// Accumulators of a lane.
-const WIDTH: usize = 4;
+pub(super) const WIDTH: usize = 4;
 /// Blocks that keep a large device busy.
 const BUSY: usize = 264;
 /// Shared memory that every device has, and how much of it folds may need.
@@ -38,7 +39,7 @@ fn lanes(len: usize) -> usize {
 
 /// Which threads do the work.
 #[derive(Clone, Copy, Debug)]
-enum Mapping {
+pub(super) enum Mapping {
     /// A block has `rows` results, each with a thread a lane.
     Along { rows: usize },
     /// A block has `x` results, one a neighboring thread, each with `y` threads that take turns at its lanes.
@@ -47,12 +48,12 @@ enum Mapping {
 
 /// A kernel that folds.
 pub(super) struct Reduce<'s> {
-    space: &'s Space,
+    pub(super) space: &'s Space,
     pub(super) body: Body<'s>,
-    lanes: usize,
-    mapping: Mapping,
+    pub(super) lanes: usize,
+    pub(super) mapping: Mapping,
     /// Results, those of all pieces.
-    n_rows: usize,
+    pub(super) n_rows: usize,
 }
 
 pub(super) fn write(name: &str, space: &Space) -> Source {
@@ -97,16 +98,6 @@ pub(super) fn rows_of_block(lanes: usize, n_rows: usize, bytes: usize) -> usize 
 pub(super) fn along(space: &Space, [lanes, rows, n_rows]: [usize; 3]) -> Reduce<'_> {
     let (body, mapping) = (body(space), Mapping::Along { rows });
     Reduce { space, body, lanes, mapping, n_rows }
-}
-
-/// The loop neighboring elements of a result go along, where they go along one.
-fn inner(space: &Space) -> Option<usize> {
-    let group = space.groups.last()?;
-    let &last = group.loops.last()?;
-    let alone = space.groups.len() == 1 && group.loops.len() == 1;
-    let (of_loop, of_piece) = (space.spec.loops[last].extent, group.len);
-    let whole = of_piece.is_multiple_of(WIDTH) && (alone || of_loop.is_multiple_of(WIDTH));
-    (whole || alone && space.cut.is_none()).then_some(last)
 }
 
 fn body(space: &Space) -> Body<'_> {
@@ -157,7 +148,7 @@ impl Reduce<'_> {
         let index = self.space.index();
         let kept = self.kept_coordinates(text);
         self.limit(text);
-        self.body.values(text, Level::Fixed, &kept);
+        self.body.fixed_values(text, &kept);
         match self.mapping {
             Mapping::Along { .. } => {
                 self.accumulate(text, &kept);
@@ -182,7 +173,7 @@ impl Reduce<'_> {
     }
 
     /// Calls `f` with each folding store, its operation and the dtype of its accumulators.
-    fn folds(&self, mut f: impl FnMut(usize, Binary, DType)) {
+    pub(super) fn folds(&self, mut f: impl FnMut(usize, Binary, DType)) {
         for (k, store) in self.space.spec.stores.iter().enumerate() {
             if let Some(op) = store.fold {
                 f(k, op, accumulator(self.space.spec.node(store.value).dtype));
@@ -260,131 +251,6 @@ impl Reduce<'_> {
         text.line(format!(
             "const {index} limit = ({extent} - first < {chunk} ? {extent} - first : {chunk}){times};"
         ));
-    }
-
-    /// A lane's elements, folded into `total`.
-    fn accumulate(&self, text: &mut Text, kept: &[String]) {
-        let index = self.space.index();
-        self.folds(|k, op, dtype| {
-            let (ty, start) = (register_type(dtype), expression::identity(op, dtype));
-            let starts = [start; WIDTH].map(|s| format!("{ty}({s})")).join(", ");
-            text.line(format!("{ty} sum{k}[{WIDTH}] = {{{starts}}};"));
-        });
-        text.line("#pragma unroll 4");
-        text.open(format!(
-            "for ({index} step = lane * {WIDTH}u; step < limit; step += {}u)",
-            self.lanes * WIDTH
-        ));
-        self.step(text, kept);
-        text.close();
-        self.folds(|k, op, dtype| {
-            let of = |i: usize| format!("sum{k}[{i}]");
-            let [low, high] = [0, 1].map(|i| expression::binary(op, dtype, &of(i), &of(i + 2)));
-            let (ty, total) = (register_type(dtype), combined(op, dtype, &low, &high));
-            text.line(format!("{}{ty} total{k} = {total};", self.constant()));
-        });
-    }
-
-    fn constant(&self) -> &'static str {
-        match self.mapping {
-            Mapping::Along { .. } if self.lanes > 1 => "",
-            Mapping::Along { .. } | Mapping::Across { .. } => "const ",
-        }
-    }
-
-    fn step(&self, text: &mut Text, kept: &[String]) {
-        let (space, body) = (self.space, &self.body);
-        let mut at = kept.to_vec();
-        if inner(space).is_some() {
-            self.reduce_coordinates(text, "step", &mut at);
-            self.skip(text, &at);
-            body.values(text, Level::Step, &at);
-        }
-        body.declare_packs(text);
-        text.line("#pragma unroll");
-        text.open(format!("for (u32 u = 0; u < {WIDTH}; ++u)"));
-        if body.live.is_some() {
-            text.line("if (step + u >= limit) break;");
-        }
-        let mut element = at.clone();
-        match inner(space) {
-            Some(l) => element[l] = format!("({} + u)", at[l]),
-            None => {
-                self.reduce_coordinates(text, "(step + u)", &mut element);
-                self.skip(text, &element);
-            }
-        }
-        body.values(text, Level::Element, &element);
-        self.folds(|k, op, dtype| {
-            let store = &space.spec.stores[k];
-            let value = format!("v{}", store.value.0);
-            let sum = expression::binary(op, dtype, &format!("sum{k}[u]"), &value);
-            text.line(format!("sum{k}[u] = {sum};"));
-        });
-        self.kept(text, |text| body.put(text, &element));
-        text.close();
-        self.kept(text, |text| body.store_packs(text, &at));
-    }
-
-    /// Writes what is stored in every iteration, but for threads beyond the last result: that may take the place of what they read.
-    fn kept(&self, text: &mut Text, write: impl FnOnce(&mut Text)) {
-        let rows = match self.mapping {
-            Mapping::Along { rows } => rows,
-            Mapping::Across { x, .. } => x,
-        };
-        if self.n_rows.is_multiple_of(rows) || !self.body.keeps() {
-            return write(text);
-        }
-        text.open(format!("if (at < {})", self.space.literal(self.n_rows as i128)));
-        write(text);
-        text.close();
-    }
-
-    /// Declares the coordinates along the reduce loops of the element with the flat index `flat`.
-    fn reduce_coordinates(&self, text: &mut Text, flat: &str, at: &mut [String]) {
-        let (space, index) = (self.space, self.space.index());
-        let mut inner: usize = space.groups.iter().map(|g| g.len).product();
-        for (g, group) in space.groups.iter().enumerate() {
-            inner /= group.len.max(1);
-            let mut own = flat.to_owned();
-            if inner > 1 {
-                own = format!("{own} / {}", space.literal(inner as i128));
-            }
-            if g > 0 {
-                own = format!("{own} % {}", space.literal(group.len.max(1) as i128));
-            }
-            if space.cut.is_some_and(|c| c.at == g) {
-                own = format!("first + {own}");
-            }
-            if let [l] = group.loops[..]
-                && own == flat
-            {
-                at[l] = own;
-                continue;
-            }
-            text.line(format!("const {index} r{g} = {own};"));
-            let name = format!("r{g}");
-            if let [l] = group.loops[..] {
-                at[l] = name;
-                continue;
-            }
-            for (&l, coordinate) in group.loops.iter().zip(space.split(&group.loops, &name)) {
-                text.line(format!("const {index} r{g}_{l} = {coordinate};"));
-                at[l] = format!("r{g}_{l}");
-            }
-        }
-    }
-
-    /// The last piece has fewer elements: where the loop that is cut is not the outermost, each step is looked at.
-    fn skip(&self, text: &mut Text, element: &[String]) {
-        let Some(cut) = self.space.cut.filter(|c| c.at > 0) else { return };
-        let group = &self.space.groups[cut.at];
-        let name = match group.loops[..] {
-            [l] => element[l].clone(),
-            _ => format!("r{}", cut.at),
-        };
-        let extent = self.space.literal(group.extent as i128);
-        text.line(format!("if ({name} >= {extent}) continue;"));
     }
 
     /// Folds the lanes of a result, which are neighboring threads.
@@ -471,14 +337,5 @@ fn accumulator(dtype: DType) -> DType {
     match dtype {
         DType::Bf16 | DType::F16 => DType::F32,
         DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => dtype,
-    }
-}
-
-/// An operation on expressions that are operations themselves.
-fn combined(op: Binary, dtype: DType, a: &str, b: &str) -> String {
-    let is_call = a.ends_with(')') && !a.contains(") ");
-    match is_call {
-        true => expression::binary(op, dtype, a, b),
-        false => expression::binary(op, dtype, &format!("({a})"), &format!("({b})")),
     }
 }

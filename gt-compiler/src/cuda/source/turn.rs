@@ -6,7 +6,7 @@ use crate::kernel::{Access, Expr};
 
 use super::{
     Source,
-    body::{Body, Level},
+    body::{Body, Level, Steps},
     space::Space,
     text::{Frame, Text, memory_type},
 };
@@ -86,11 +86,11 @@ impl Turn {
             text.line(format!("const {index} i{l} = {coordinate};"));
             at[l] = format!("i{l}");
         }
-        body.values(text, Level::Fixed, &at);
+        body.fixed_values(text, &at);
         self.read(text, body, &at);
         text.line("__syncthreads();");
         self.rows(text, body, &mut at, [last, along]);
-        body.values(text, Level::Step, &at);
+        body.step_values(text, Steps::One, &at);
         body.put(text, &at);
         text.close();
     }
