@@ -28,8 +28,10 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
@@ -121,6 +123,65 @@ void* take(const gt_cuda_stream* stream, size_t bytes) {
   return address;
 }
 
+// The streams of this process, each lent to one at a time. They stay: their number is that of those ever lent at once, and libtorch keeps a
+// workspace for cuBLAS with each.
+class Streams {
+ public:
+  cudaStream_t take(c10::DeviceIndex device, bool high_priority) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (auto& stream : all) {
+      if (!stream.lent && stream.device == device && stream.high_priority == high_priority) {
+        stream.lent = true;
+        return stream.handle;
+      }
+    }
+    int least = 0, greatest = 0;
+    CHECKED(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    cudaStream_t made = nullptr;
+    // Not ordered with the legacy stream, whose work would be illegal during a capture.
+    CHECKED(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, high_priority ? greatest : least));
+    all.push_back({made, device, high_priority, true});
+    return made;
+  }
+
+  void give_back(cudaStream_t handle) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (auto& stream : all) {
+      if (stream.handle == handle) stream.lent = false;
+    }
+  }
+
+ private:
+  struct Stream {
+    cudaStream_t handle;
+    c10::DeviceIndex device;
+    bool high_priority, lent;
+  };
+
+  std::mutex mutex;
+  std::vector<Stream> all;
+};
+
+// Never destroyed, since what it holds may be given back while the process ends.
+Streams& streams() {
+  static Streams* const all = new Streams;
+  return *all;
+}
+
+struct Event {
+  int32_t device;
+  cudaEvent_t event = nullptr;
+};
+
+cudaEvent_t event_of(void* event) {
+  return static_cast<Event*>(event)->event;
+}
+
+struct Module {
+  int32_t device;
+  cudaLibrary_t library = nullptr;
+};
+
 // Allocations of libtorch between two points on one stream go to a pool of their own.
 struct Pool {
   c10::DeviceIndex device;
@@ -159,6 +220,7 @@ struct Capture {
 };
 
 struct Graph {
+  int32_t device = 0;
   std::unique_ptr<Pool> pool;
   cudaGraphExec_t executable = nullptr;
 
@@ -261,11 +323,17 @@ int32_t gt_cuda_precision(int32_t tf32, int32_t deterministic) {
   });
 }
 
-int32_t gt_cuda_stream_get(int32_t device, int32_t high_priority, gt_cuda_stream* stream) {
+int32_t gt_cuda_stream_take(int32_t device, int32_t high_priority, gt_cuda_stream* stream) {
   return guarded([&] {
-    const auto found = c10::cuda::getStreamFromPool(high_priority != 0, index_of(device));
-    *stream = gt_cuda_stream{found.pack3().stream_id, found.stream(), device};
+    const auto guard = on(device);
+    const cudaStream_t handle = streams().take(index_of(device), high_priority != 0);
+    const auto known = c10::cuda::getStreamFromExternal(handle, index_of(device));
+    *stream = gt_cuda_stream{known.pack3().stream_id, handle, device};
   });
+}
+
+int32_t gt_cuda_stream_give_back(const gt_cuda_stream* stream) {
+  return guarded([&] { streams().give_back(handle_of(stream)); });
 }
 
 int32_t gt_cuda_stream_synchronize(const gt_cuda_stream* stream) {
@@ -278,37 +346,45 @@ int32_t gt_cuda_stream_synchronize(const gt_cuda_stream* stream) {
 int32_t gt_cuda_event_create(int32_t device, int32_t timed, void** event) {
   return guarded([&] {
     const auto guard = on(device);
-    cudaEvent_t created = nullptr;
-    CHECKED(cudaEventCreateWithFlags(&created, timed != 0 ? cudaEventDefault : cudaEventDisableTiming));
-    *event = created;
+    auto created = std::make_unique<Event>(Event{device});
+    CHECKED(cudaEventCreateWithFlags(&created->event, timed != 0 ? cudaEventDefault : cudaEventDisableTiming));
+    *event = created.release();
   });
 }
 
 int32_t gt_cuda_event_destroy(void* event) {
-  return guarded([&] { CHECKED(cudaEventDestroy(static_cast<cudaEvent_t>(event))); });
+  return guarded([&] {
+    const std::unique_ptr<Event> destroyed(static_cast<Event*>(event));
+    const auto guard = on(destroyed->device);
+    CHECKED(cudaEventDestroy(destroyed->event));
+  });
 }
 
 int32_t gt_cuda_event_record(void* event, const gt_cuda_stream* stream) {
   return guarded([&] {
     const auto guard = on(stream->device);
-    CHECKED(cudaEventRecord(static_cast<cudaEvent_t>(event), handle_of(stream)));
+    CHECKED(cudaEventRecord(event_of(event), handle_of(stream)));
   });
 }
 
 int32_t gt_cuda_stream_wait(const gt_cuda_stream* stream, void* event) {
   return guarded([&] {
     const auto guard = on(stream->device);
-    CHECKED(cudaStreamWaitEvent(handle_of(stream), static_cast<cudaEvent_t>(event), 0));
+    CHECKED(cudaStreamWaitEvent(handle_of(stream), event_of(event), 0));
   });
 }
 
 int32_t gt_cuda_event_synchronize(void* event) {
-  return guarded([&] { CHECKED(cudaEventSynchronize(static_cast<cudaEvent_t>(event))); });
+  return guarded([&] {
+    const auto guard = on(static_cast<Event*>(event)->device);
+    CHECKED(cudaEventSynchronize(event_of(event)));
+  });
 }
 
 int32_t gt_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
   return guarded([&] {
-    CHECKED(cudaEventElapsedTime(milliseconds, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)));
+    const auto guard = on(static_cast<Event*>(to)->device);
+    CHECKED(cudaEventElapsedTime(milliseconds, event_of(from), event_of(to)));
   });
 }
 
@@ -339,8 +415,11 @@ int32_t gt_cuda_memory_of(int32_t device, gt_cuda_memory* memory) {
   });
 }
 
-int32_t gt_cuda_trim(void) {
-  return guarded([] { allocator::emptyCache(); });
+int32_t gt_cuda_trim(int32_t device) {
+  return guarded([&] {
+    const auto guard = on(device);
+    allocator::emptyCache();
+  });
 }
 
 int32_t gt_cuda_host_alloc(int32_t device, size_t bytes, void** address) {
@@ -350,8 +429,11 @@ int32_t gt_cuda_host_alloc(int32_t device, size_t bytes, void** address) {
   });
 }
 
-int32_t gt_cuda_host_free(void* address) {
-  return guarded([&] { CHECKED(cudaFreeHost(address)); });
+int32_t gt_cuda_host_free(int32_t device, void* address) {
+  return guarded([&] {
+    const auto guard = on(device);
+    CHECKED(cudaFreeHost(address));
+  });
 }
 
 int32_t gt_cuda_upload(const gt_cuda_stream* stream, const void* from, uint64_t to, size_t bytes) {
@@ -369,20 +451,26 @@ int32_t gt_cuda_copy(const gt_cuda_stream* stream, uint64_t from, uint64_t to, s
 int32_t gt_cuda_module_load(int32_t device, const void* image, void** module) {
   return guarded([&] {
     const auto guard = on(device);
-    cudaLibrary_t library = nullptr;
-    CHECKED(cudaLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
-    *module = library;
+    auto loaded = std::make_unique<Module>(Module{device});
+    CHECKED(cudaLibraryLoadData(&loaded->library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    *module = loaded.release();
   });
 }
 
 int32_t gt_cuda_module_unload(void* module) {
-  return guarded([&] { CHECKED(cudaLibraryUnload(static_cast<cudaLibrary_t>(module))); });
+  return guarded([&] {
+    const std::unique_ptr<Module> unloaded(static_cast<Module*>(module));
+    const auto guard = on(unloaded->device);
+    CHECKED(cudaLibraryUnload(unloaded->library));
+  });
 }
 
 int32_t gt_cuda_module_function(void* module, const char* name, void** function) {
   return guarded([&] {
+    const auto* loaded = static_cast<Module*>(module);
+    const auto guard = on(loaded->device);
     cudaKernel_t kernel = nullptr;
-    CHECKED(cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module), name));
+    CHECKED(cudaLibraryGetKernel(&kernel, loaded->library, name));
     *function = kernel;
   });
 }
@@ -457,6 +545,7 @@ int32_t gt_cuda_capture_end(void* capture, void** graph) {
     check(status, "cudaStreamEndCapture");
     TORCH_CHECK(recorded != nullptr, "the capture recorded nothing that can be a graph");
     auto made = std::make_unique<Graph>();
+    made->device = begun->stream.device;
     made->pool = std::move(begun->pool);
     const cudaError_t instantiated = cudaGraphInstantiate(&made->executable, recorded, 0);
     const cudaError_t destroyed = cudaGraphDestroy(recorded);
@@ -474,5 +563,8 @@ int32_t gt_cuda_graph_launch(void* graph, const gt_cuda_stream* stream) {
 }
 
 int32_t gt_cuda_graph_destroy(void* graph) {
-  return guarded([&] { delete static_cast<Graph*>(graph); });
+  return guarded([&] {
+    const std::unique_ptr<Graph> destroyed(static_cast<Graph*>(graph));
+    const auto guard = on(destroyed->device);
+  });
 }

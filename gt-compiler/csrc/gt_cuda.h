@@ -1,8 +1,9 @@
 // What the engine needs of libtorch on CUDA, as plain C.
 //
 // Guarantees: every function gives a status, whose message gt_cuda_message() holds for the thread until its next call; no C++ exception
-// leaves a function; the thread's current device and stream are after a call what they were before; work is enqueued on the stream given
-// and nothing waits unless its name says so; functions may be called on any thread, those of one stream by one thread at a time.
+// leaves a function; the thread's current device and stream are after a call what they were before, and no other device is woken than the one
+// concerned (the runtime makes a context of hundreds of megabytes on whichever is current); work is enqueued on the stream given and nothing
+// waits unless its name says so; functions may be called on any thread, those of one stream by one thread at a time.
 //
 // It is built as a shared library of its own that the program carries and loads when it is asked for a CUDA device: libtorch_cuda.so names
 // cuBLAS, cuDNN, NCCL and others as libraries it cannot be loaded without, so a program linked with it would not start on a machine that has
@@ -28,7 +29,7 @@ typedef enum {
   GT_CUDA_OUT_OF_MEMORY = 2,
 } gt_cuda_status;
 
-// A stream, by its number on the device (libtorch's pool keeps it) and its handle.
+// A stream, by the number libtorch knows it by and its handle.
 typedef struct {
   int64_t id;
   void* handle;
@@ -71,7 +72,10 @@ GT_CUDA_API int32_t gt_cuda_last_error(int32_t device);
 // How libtorch computes in this process: with products in tf32 possible (each says whether it wants that), and with equal bits preferred to speed.
 GT_CUDA_API int32_t gt_cuda_precision(int32_t tf32, int32_t deterministic);
 
-GT_CUDA_API int32_t gt_cuda_stream_get(int32_t device, int32_t high_priority, gt_cuda_stream* stream);
+// A stream that nobody else has until it is given back, which is when nothing runs on it. Not one of libtorch's pool, which lends each to many:
+// what one of them captures would record what another launches.
+GT_CUDA_API int32_t gt_cuda_stream_take(int32_t device, int32_t high_priority, gt_cuda_stream* stream);
+GT_CUDA_API int32_t gt_cuda_stream_give_back(const gt_cuda_stream* stream);
 GT_CUDA_API int32_t gt_cuda_stream_synchronize(const gt_cuda_stream* stream);
 
 GT_CUDA_API int32_t gt_cuda_event_create(int32_t device, int32_t timed, void** event);
@@ -85,10 +89,10 @@ GT_CUDA_API int32_t gt_cuda_event_elapsed(void* from, void* to, float* milliseco
 GT_CUDA_API int32_t gt_cuda_alloc(const gt_cuda_stream* stream, size_t bytes, uint64_t* address);
 GT_CUDA_API int32_t gt_cuda_free(uint64_t address);
 GT_CUDA_API int32_t gt_cuda_memory_of(int32_t device, gt_cuda_memory* memory);
-GT_CUDA_API int32_t gt_cuda_trim(void);
+GT_CUDA_API int32_t gt_cuda_trim(int32_t device);
 // Page-locked host memory.
 GT_CUDA_API int32_t gt_cuda_host_alloc(int32_t device, size_t bytes, void** address);
-GT_CUDA_API int32_t gt_cuda_host_free(void* address);
+GT_CUDA_API int32_t gt_cuda_host_free(int32_t device, void* address);
 
 // Between host and device the host's side is page-locked, and stays untouched until the copy has run.
 GT_CUDA_API int32_t gt_cuda_upload(const gt_cuda_stream* stream, const void* from, uint64_t to, size_t bytes);

@@ -31,7 +31,7 @@ impl Handle {
     const NONE: Handle = Handle(0);
 }
 
-/// `gt_cuda_stream`. libtorch's pool owns it and never gives it up, so it may be copied.
+/// `gt_cuda_stream`. The shim owns it and never gives it up, so it may be copied; whose it is, `resources` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Stream {
@@ -114,7 +114,8 @@ functions! {
     #[cfg(test)]
     last_error(i32);
     precision(i32, i32);
-    stream_get(i32, i32, *mut Stream);
+    stream_take(i32, i32, *mut Stream);
+    stream_give_back(*const Stream);
     stream_synchronize(*const Stream);
     event_create(i32, i32, *mut Handle);
     event_destroy(Handle);
@@ -125,9 +126,9 @@ functions! {
     alloc(*const Stream, usize, *mut u64);
     free(u64);
     memory_of(i32, *mut Memory);
-    trim();
+    trim(i32);
     host_alloc(i32, usize, *mut *mut u8);
-    host_free(*mut u8);
+    host_free(i32, *mut u8);
     upload(*const Stream, *const u8, u64, usize);
     download(*const Stream, u64, *mut u8, usize);
     copy(*const Stream, u64, u64, usize);
@@ -224,10 +225,15 @@ impl Shim {
         call!(self, precision(i32::from(tf32), i32::from(deterministic)))
     }
 
-    pub(super) fn stream(&self, device: i32, high_priority: bool) -> Result<Stream> {
+    pub(super) fn stream_take(&self, device: i32, high_priority: bool) -> Result<Stream> {
         let mut stream = Stream { id: 0, handle: Handle::NONE, device };
-        call!(self, stream_get(device, i32::from(high_priority), &mut stream))?;
+        call!(self, stream_take(device, i32::from(high_priority), &mut stream))?;
         Ok(stream)
+    }
+
+    /// Nothing runs on it, and whoever took it has no more use for it.
+    pub(super) fn stream_give_back(&self, stream: &Stream) -> Result<()> {
+        call!(self, stream_give_back(stream))
     }
 
     pub(super) fn stream_synchronize(&self, stream: &Stream) -> Result<()> {
@@ -279,8 +285,8 @@ impl Shim {
         Ok(memory)
     }
 
-    pub(super) fn trim(&self) -> Result<()> {
-        call!(self, trim())
+    pub(super) fn trim(&self, device: i32) -> Result<()> {
+        call!(self, trim(device))
     }
 
     /// Page-locked memory of the host, zeroed.
@@ -289,7 +295,7 @@ impl Shim {
         call!(self, host_alloc(device, len, &mut at))?;
         // SAFETY: the shim gave `len` bytes that are nobody else's.
         unsafe { at.write_bytes(0, len) };
-        Ok(Pinned { at, len, shim: self })
+        Ok(Pinned { at, len, device, shim: self })
     }
 
     /// Enqueues a copy of `len` bytes from `offset`. The bytes stay as they are until it has run: [`Pinned::write`] is for then.
@@ -379,6 +385,7 @@ impl Shim {
 pub(super) struct Pinned {
     at: *mut u8,
     len: usize,
+    device: i32,
     shim: &'static Shim,
 }
 
@@ -416,7 +423,7 @@ impl Pinned {
 impl Drop for Pinned {
     /// The runtime itself waits for copies that use the memory. A failure says that the device is lost already.
     fn drop(&mut self) {
-        let _ = call!(self.shim, host_free(self.at));
+        let _ = call!(self.shim, host_free(self.device, self.at));
     }
 }
 
@@ -436,11 +443,11 @@ mod tests {
         }
         let Err(Failure::Failed(why)) = shim.open(0) else { panic!("a device from nowhere") };
         assert!(!why.is_empty());
-        assert!(shim.stream(0, false).is_err());
+        assert!(shim.stream_take(0, false).is_err());
         assert!(shim.pinned(0, 64).is_err());
         assert!(shim.synchronize_device(0).is_err());
         assert!(shim.memory_of(0).is_err());
         assert_eq!(shim.precision(true, true), Ok(()));
-        assert_eq!(shim.trim(), Ok(()));
+        assert!(shim.trim(0).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A CUDA device as the executor sees one: a stream of libtorch's pool, its caching allocator, its matrix products; kernels of our own.
+//! A CUDA device as the executor sees one: a stream, libtorch's caching allocator and its matrix products; kernels of our own.
 //!
 //! Guarantees: as [`Gpu`] says. Everything is ordered on one stream; large uploads come in on a second one beside it; only downloads wait, each
 //! for itself. Products give equal bits for equal operands in equal layouts, captured or not. Several engines may share a device, each with a
@@ -8,11 +8,11 @@ use std::{cell::RefCell, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
     driver,
-    ffi::{Failure, Properties, Result as Done, Shim, Stream},
+    ffi::{Failure, Properties, Result as Done, Shim},
     loader::{CudaFunction, CudaLoader, Integers},
     nvrtc::Compiler,
     product,
-    resources::{Block, Capture, Device, Event, Graph},
+    resources::{Block, Capture, Device, Event, Graph, OwnStream},
     staging::{Downloads, Uploads},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) struct CudaGpu {
     total: usize,
     tf32: bool,
     pub(super) device: Device,
-    stream: Stream,
+    stream: OwnStream,
     loader: Arc<CudaLoader>,
     integers: RefCell<Integers>,
     uploads: RefCell<Uploads>,
@@ -88,8 +88,8 @@ impl CudaGpu {
             total: usize::try_from(properties.total_bytes).unwrap_or(usize::MAX),
             loader: Arc::new(CudaLoader::new(device, compiler)),
             integers: RefCell::default(),
-            uploads: RefCell::new(Uploads::new(&device, stream)?),
-            downloads: RefCell::new(Downloads::new(&device, stream)?),
+            uploads: RefCell::new(Uploads::new(&device, *stream)?),
+            downloads: RefCell::new(Downloads::new(&device, *stream)?),
             capture: RefCell::new(None),
             scratch: device.block(&stream, SCRATCH)?,
             tf32: precision.tf32,
@@ -234,7 +234,7 @@ impl Gpu for CudaGpu {
 
     fn trim(&self) {
         // What cannot be given back stays cached; the next call says if the device is lost.
-        let _ = self.device.shim.trim();
+        let _ = self.device.shim.trim(self.device.index);
     }
 }
 

@@ -1,10 +1,13 @@
-//! What a CUDA device lends: blocks, events, graphs, modules and their kernels, each given back when dropped.
+//! What a CUDA device lends: streams, blocks, events, graphs, modules and their kernels, each given back when dropped.
 //!
 //! Guarantees: a handle is given back once, and not used afterwards; any thread may drop any of these at any time, also during a capture and while
 //! the device still works with it: blocks go back behind the work enqueued so far, graphs when their last run is over, modules when
 //! their engine has waited for its work. A failure to give something back is not reported: the device is lost then, and its next call says so.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use super::ffi::{Handle, Memory, Pinned, Product, Properties, Result, Shim, Stream};
 
@@ -20,9 +23,9 @@ impl Device {
         self.shim.open(self.index)
     }
 
-    /// A stream of libtorch's pool, of which there are 32 for each priority.
-    pub(super) fn stream(&self, high_priority: bool) -> Result<Stream> {
-        self.shim.stream(self.index, high_priority)
+    /// A stream of one's own.
+    pub(super) fn stream(&self, high_priority: bool) -> Result<OwnStream> {
+        Ok(OwnStream { stream: self.shim.stream_take(self.index, high_priority)?, shim: self.shim })
     }
 
     /// An event that orders work.
@@ -50,6 +53,26 @@ impl Device {
 
     pub(super) fn multiply(&self, stream: &Stream, product: &Product) -> Result<()> {
         self.shim.multiply(stream, product)
+    }
+}
+
+/// A stream nobody else enqueues work on. Whoever drops it has waited for its work, or knows that the device is lost.
+pub(super) struct OwnStream {
+    stream: Stream,
+    shim: &'static Shim,
+}
+
+impl Deref for OwnStream {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+impl Drop for OwnStream {
+    fn drop(&mut self) {
+        let _ = self.shim.stream_give_back(&self.stream);
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::{
     ffi::{Pinned, Result, Stream},
-    resources::{Block, Device, Event},
+    resources::{Block, Device, Event, OwnStream},
 };
 
 /// Uploads up to this size take the direct way.
@@ -90,7 +90,7 @@ impl Ring {
 struct Lane {
     slots: Vec<Slot>,
     next: usize,
-    copies: Stream,
+    copies: OwnStream,
     compute: Stream,
     device: Device,
 }

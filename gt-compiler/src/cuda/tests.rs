@@ -1,5 +1,10 @@
 //! A CUDA device by itself, under the engine: memory, order, graphs and times. Without a device every test says so and passes.
 
+use std::{
+    ops::Deref,
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
 use gt_ir::DType;
 
 use super::{CudaGpu, Precision, devices};
@@ -12,7 +17,31 @@ use crate::{
 
 const PRECISION: Precision = Precision { tf32: false, deterministic: true };
 
-fn device() -> Option<CudaGpu> {
+/// Tests run side by side; one that measures the memory of the process runs alone.
+static OTHERS: RwLock<()> = RwLock::new(());
+
+/// A device for the time that a lock is held.
+struct Lent<L>(CudaGpu, L);
+
+impl<L> Deref for Lent<L> {
+    type Target = CudaGpu;
+
+    fn deref(&self) -> &CudaGpu {
+        &self.0
+    }
+}
+
+fn device() -> Option<Lent<RwLockReadGuard<'static, ()>>> {
+    let beside = OTHERS.read().unwrap_or_else(PoisonError::into_inner);
+    Some(Lent(open()?, beside))
+}
+
+fn device_alone() -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
+    let alone = OTHERS.write().unwrap_or_else(PoisonError::into_inner);
+    Some(Lent(open()?, alone))
+}
+
+fn open() -> Option<CudaGpu> {
     if let Err(why) = devices() {
         assert_eq!(CudaGpu::open(0, PRECISION, None).err(), Some(why.clone()));
         println!("skipped: {why}");
@@ -79,7 +108,7 @@ fn copies_take_their_turn() {
 
 #[test]
 fn graphs_of_products_replay_and_are_timed() {
-    let Some(gpu) = device() else { return };
+    let Some(gpu) = device_alone() else { return };
     let n = 64;
     let [a, b, c] = [0; 3].map(|_| gpu.alloc(4 * n * n).unwrap());
     let at = [&a, &b, &c].map(|block| gpu.address(block));

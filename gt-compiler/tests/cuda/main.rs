@@ -14,6 +14,11 @@ mod replay;
 mod sweeps;
 mod together;
 
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
 use gt_compiler::{
     Engine, NativeConfig, cuda,
     torch::{Device, TorchConfig, engine},
@@ -28,8 +33,39 @@ fn config() -> TorchConfig {
     TorchConfig { host, ..TorchConfig::host(Device::Cuda(0)) }
 }
 
+/// Tests run side by side; one that measures the memory of the process runs alone.
+static OTHERS: RwLock<()> = RwLock::new(());
+
+/// An engine for the time that a lock is held.
+struct Lent<L>(Box<dyn Engine>, L);
+
+impl<L> Deref for Lent<L> {
+    type Target = Box<dyn Engine>;
+
+    fn deref(&self) -> &Box<dyn Engine> {
+        &self.0
+    }
+}
+
+impl<L> DerefMut for Lent<L> {
+    fn deref_mut(&mut self) -> &mut Box<dyn Engine> {
+        &mut self.0
+    }
+}
+
 /// An engine on the first device, or `None` and a line that says why the test has nothing to do.
-fn device(config: &TorchConfig) -> Option<Box<dyn Engine>> {
+fn device(config: &TorchConfig) -> Option<Lent<RwLockReadGuard<'static, ()>>> {
+    let beside = OTHERS.read().unwrap_or_else(PoisonError::into_inner);
+    Some(Lent(open(config)?, beside))
+}
+
+/// The same, with no other engine in the process.
+fn device_alone(config: &TorchConfig) -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
+    let alone = OTHERS.write().unwrap_or_else(PoisonError::into_inner);
+    Some(Lent(open(config)?, alone))
+}
+
+fn open(config: &TorchConfig) -> Option<Box<dyn Engine>> {
     match cuda::devices() {
         Ok(_) => Some(engine(config).unwrap()),
         Err(why) => {

@@ -4,7 +4,7 @@ use gt_compiler::{Engine, Options, Program, Value};
 use gt_ir::{DType, Graph, HostTensor, Scalar, testing::same_bits};
 use smallvec::SmallVec;
 
-use crate::{config, device, ramp};
+use crate::{config, device, device_alone, ramp};
 
 /// A step of training in place: a parameter, a batch, a rate that changes; gives the parameter and a loss.
 const STEP: &str = "gt tape 1
@@ -83,7 +83,7 @@ fn a_replay_gives_the_bits_of_a_run_step_by_step() {
 
 #[test]
 fn ten_thousand_replays_take_no_memory() {
-    let Some(mut engine) = device(&config()) else { return };
+    let Some(mut engine) = device_alone(&config()) else { return };
     let step = Step::new(engine.as_ref());
     let batches: Vec<Value> = (0..4).map(|n| engine.upload(&batch(n)).unwrap()).collect();
     let mut parameter = engine.upload(&parameter()).unwrap();
