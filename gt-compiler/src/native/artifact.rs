@@ -7,7 +7,7 @@ use std::hash::Hasher;
 
 use serde::{Deserialize, Serialize};
 
-use super::{cache::Mixer, plan::Plan};
+use super::{cache::Mixer, matmul::Products, plan::Plan};
 use crate::{kernel::Code, report::Report};
 
 /// The first bytes of an artifact, with the number of the format.
@@ -25,9 +25,12 @@ pub(super) struct Target {
 
 impl Target {
     /// This build, on this processor, for an engine with a library of matrix products or without.
-    pub(super) fn here(library: Option<&str>, simd: &str, threads: usize) -> Target {
+    pub(super) fn here(library: Option<&dyn Products>, simd: &str, threads: usize) -> Target {
         let version = concat!(env!("CARGO_PKG_VERSION"), "-", env!("GT_COMPILER_FINGERPRINT"));
-        let library = library.map_or_else(String::new, |name| format!(" with {name}"));
+        let library = library.map_or_else(String::new, |library| {
+            let dtypes: Vec<&str> = library.dtypes().iter().map(|dtype| dtype.name()).collect();
+            format!(" with {} for {}", library.name(), dtypes.join(" "))
+        });
         let processor = format!("{} {simd}{library}", std::env::consts::ARCH);
         Target { build: version.into(), processor, threads }
     }

@@ -54,7 +54,7 @@ impl Builder {
     ) -> Result<Builder, EngineError> {
         let compiler = Compiler::new()?;
         let simd = compiler.simd();
-        let target = Target::here(products.as_ref().map(|p| p.name()), &simd, threads);
+        let target = Target::here(products.as_deref(), &simd, threads);
         Ok(Builder {
             compiler: Mutex::new(compiler),
             store: cache.and_then(|folder| Store::open(folder, target.clone())),

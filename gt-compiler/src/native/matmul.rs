@@ -22,7 +22,10 @@ pub(crate) trait Products: Send + Sync {
     /// The engine that has them; programs for one engine are not another's.
     fn name(&self) -> &'static str;
 
-    /// Whether a product is worth a call.
+    /// The dtypes of products it may take. Programs that were made for others are not this engine's either.
+    fn dtypes(&self) -> &[DType];
+
+    /// Whether a product is worth a call: by what it is, so always the same answer.
     fn takes(&self, work: &MatMul) -> bool;
 
     /// Computes a product in the memory of its two operands' buffers and of its result.

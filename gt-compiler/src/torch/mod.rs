@@ -1,8 +1,9 @@
 //! Engines on libtorch.
 //!
-//! On the CPU it is the native engine, with the same plans and the same kernels on the same memory, whose matrix products are libtorch's.
-//! What it computes agrees with the native engine except in the rounding of products, which libtorch decides by the layout of operands too: so
-//! here a replayed segment equals its instructions to the rounding of its products, where the native engine gives equal bits.
+//! On the CPU it is the native engine, with the same plans and the same kernels on the same memory; larger matrix products of the dtypes that libtorch
+//! multiplies faster on the processor at hand are libtorch's ([`products`] has the rule). What it computes agrees with the native engine except in the
+//! rounding of those products, which libtorch decides by the layout of operands too: so here a replayed segment equals its instructions to the rounding of
+//! its products, where the native engine gives equal bits.
 
 pub mod ops;
 pub(crate) mod products;
@@ -58,7 +59,7 @@ pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
         Device::Cpu => {
             let threads = i32::try_from(config.host.threads).unwrap_or(1);
             tch::set_num_threads(threads.max(1));
-            let products = Arc::new(products::LibtorchProducts);
+            let products = Arc::new(products::LibtorchProducts::here());
             Ok(Box::new(Native::with_products(config.host.clone(), Some(products))?))
         }
         Device::Cuda(n) => cuda(n, config),

@@ -1,5 +1,10 @@
 //! Matrix products by libtorch on operands as they lie: strided views of memory that stays the caller's.
+//!
+//! An engine on the CPU leaves it those that it multiplies faster: which these are is decided by the dtype, the size and what processor this is,
+//! never by a clock, so a program computes the same bits wherever and whenever it is compiled on a machine.
 #![expect(unsafe_code, reason = "makes tensors of memory that is not libtorch's")]
+
+mod processor;
 
 use gt_ir::DType;
 use smallvec::SmallVec;
@@ -14,16 +19,29 @@ use crate::{
 const WORTH: usize = 1 << 18;
 
 /// The products of an engine on the CPU.
-pub(crate) struct LibtorchProducts;
+pub(crate) struct LibtorchProducts {
+    dtypes: Vec<DType>,
+}
+
+impl LibtorchProducts {
+    /// Those of the dtypes that libtorch multiplies faster than the native engine on this processor.
+    pub(crate) fn here() -> LibtorchProducts {
+        LibtorchProducts { dtypes: processor::faster() }
+    }
+}
 
 impl Products for LibtorchProducts {
     fn name(&self) -> &'static str {
         "torch"
     }
 
+    fn dtypes(&self) -> &[DType] {
+        &self.dtypes
+    }
+
     fn takes(&self, work: &MatMul) -> bool {
         let each = work.m * work.n * work.k;
-        kind(work.dtype).is_some() && each * work.batch.iter().product::<usize>() >= WORTH
+        self.dtypes.contains(&work.dtype) && each * work.batch.iter().product::<usize>() >= WORTH
     }
 
     unsafe fn run(&self, work: &MatMul, memory: [*mut u8; 3]) -> Result<(), EngineError> {
@@ -117,9 +135,12 @@ fn contiguous(sizes: &[i64]) -> SmallVec<[i64; 8]> {
 
 #[cfg(test)]
 mod tests {
-    use gt_ir::{HostTensor, Shape, Type, testing::difference, text};
+    use std::sync::Arc;
 
-    use crate::{Engine, Native, NativeConfig, torch};
+    use gt_ir::{DType, HostTensor, Shape, Type, testing::difference, text};
+
+    use super::LibtorchProducts;
+    use crate::{Engine, Native, NativeConfig};
 
     fn ramp(ty: Type) -> HostTensor {
         let values = (0..ty.shape.numel()).map(|i| ((i * 37 + 11) % 23) as f64 / 8.0 - 1.25);
@@ -128,7 +149,7 @@ mod tests {
         gt_ir::interp::eval(&cast, &[gt_ir::interp::Arg::Tensor(&wide.unwrap())]).unwrap()
     }
 
-    fn result(engine: &mut dyn Engine, tape: &str) -> HostTensor {
+    fn result(engine: &mut Native, tape: &str) -> HostTensor {
         let graph = gt_ir::lower(&text::parse(tape).unwrap().0).unwrap();
         let program = engine.compile(&graph).unwrap();
         let is_float = graph.node(graph.outputs()[0]).ty.dtype.is_float();
@@ -140,12 +161,14 @@ mod tests {
         engine.download(&out[0]).unwrap()
     }
 
+    /// All that libtorch multiplies, whatever is faster on this machine.
     #[test]
     fn products_agree_with_the_native_engines() {
         let host = NativeConfig { store: None, ..NativeConfig::host() };
         let mut native = Native::new(host.clone()).unwrap();
-        let config = torch::TorchConfig { host, ..torch::TorchConfig::host(torch::Device::Cpu) };
-        let mut torch = torch::engine(&config).unwrap();
+        let dtypes = DType::ALL.into_iter().filter(|dtype| dtype.is_float()).collect();
+        let products = Arc::new(LibtorchProducts { dtypes });
+        let mut torch = Native::with_products(host, Some(products)).unwrap();
         assert_eq!(torch.info().name, "torch");
         let works = [
             ("[65,70]", "[70,90]", "", "%0, %1", "[65,90]"),
@@ -158,8 +181,7 @@ mod tests {
                     "gt tape 1\n%0 = input : T{a}\n%1 = input : T{b}\n{view}\n%3 = matmul {operands} : T{out}\noutput %3\n"
                 );
                 let tape = tape.replace('T', dtype);
-                let results =
-                    [&mut native as &mut dyn Engine, &mut *torch].map(|e| result(e, &tape));
+                let results = [&mut native, &mut torch].map(|e| result(e, &tape));
                 assert_eq!(difference(&results[0], &results[1], 8.0), None, "{tape}");
             }
         }
