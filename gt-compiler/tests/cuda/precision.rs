@@ -3,7 +3,13 @@
 use gt_compiler::{Arg, torch::TorchConfig};
 use gt_ir::{DType, HostTensor, Op, Shape, interp};
 
-use crate::{config, device};
+use crate::{
+    config, device,
+    sweeps::{
+        halves::halves,
+        tapes::{eager, fused, one},
+    },
+};
 
 /// Numbers that 10 bits of mantissa do not hold.
 fn rough(sizes: &[usize], salt: u64) -> HostTensor {
@@ -40,4 +46,11 @@ fn products_round_to_tf32_only_where_asked() {
     let full = error(&config()).unwrap();
     assert!(full < 2e-6, "{full}");
     assert!(rounded < 2e-3, "{rounded}");
+}
+
+#[test]
+fn products_of_halves_add_in_f32() {
+    let Some(mut engine) = device(&config()) else { return };
+    halves(&mut |tape, data| one(eager(engine.as_mut(), tape, data)));
+    halves(&mut |tape, data| one(fused(engine.as_mut(), tape, data)));
 }

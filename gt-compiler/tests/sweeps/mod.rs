@@ -2,6 +2,7 @@
 //! against the interpreter.
 
 mod data;
+pub(crate) mod halves;
 mod index;
 mod movement;
 mod pointwise;

@@ -66,6 +66,11 @@ pub(crate) fn fused(
     names.zip(results).map(|(name, v)| Ok((name, engine.download(&v)?))).collect()
 }
 
+/// The result of a tape that has one.
+pub(crate) fn one(results: Result<Data, EngineError>) -> HostTensor {
+    results.unwrap().into_values().next().unwrap()
+}
+
 pub(crate) fn compare(what: &str, tape: &Tape, data: &Data, got: Result<Data, EngineError>) {
     let want = interp::run(tape, data);
     match (want, got) {

@@ -3,6 +3,7 @@
 
 mod forward;
 mod grad;
+mod halves;
 mod later;
 mod ops;
 mod own;
