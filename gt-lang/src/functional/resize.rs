@@ -100,21 +100,57 @@ pub fn upsample_bilinear2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
     between(&between(x, -2, size[0]), -1, size[1])
 }
 
-/// The means of `size[0]` times `size[1]` parts of images, which must divide them: PyTorch's `adaptive_avg_pool2d` where its windows are all alike.
+/// The means of `size[0]` times `size[1]` parts of images `[.., height, width]`: PyTorch's `adaptive_avg_pool2d`. Of `n` elements part `i` of `m` has those from
+/// `floor(i n / m)` to `ceil((i + 1) n / m)`: where `m` does not divide `n`, parts overlap and their sizes differ by one.
 #[must_use]
 #[track_caller]
 pub fn adaptive_avg_pool2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
-    let (height, width) = (x.size(-2), x.size(-1));
-    let fits = |whole: usize, parts: usize| parts > 0 && whole.is_multiple_of(parts);
-    if !fits(height, size[0]) || !fits(width, size[1]) {
+    let image = [x.size(-2), x.size(-1)];
+    if image.iter().chain(&size).any(|&n| n == 0) {
         return x.record_with(|ty| {
-            let what =
-                format!("adaptive_avg_pool2d: {size:?} parts do not divide the last axes of {ty}");
-            Err(OpError::new(what)
-                .hint("windows of unequal size are not computed; pad or crop first"))
+            let what = format!("adaptive_avg_pool2d: {size:?} parts of the last axes of {ty}");
+            Err(OpError::new(what).hint("there is at least one part, and one element to a part"))
         });
     }
-    avg_pool2d(x, Pooling::of([height / size[0], width / size[1]]))
+    if !x.dtype().is_float() {
+        return x.record_with(|ty| {
+            Err(OpError::new(format!("adaptive_avg_pool2d: takes floats, but got {ty}"))
+                .hint("cast to f32 first"))
+        });
+    }
+    let [divides_height, divides_width] = [0, 1].map(|i| image[i].is_multiple_of(size[i]));
+    if divides_height && divides_width {
+        return avg_pool2d(x, Pooling::of([image[0] / size[0], image[1] / size[1]]));
+    }
+    let wide = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let rows = means_of_parts(&x.to_dtype(wide), -2, size[0]);
+    means_of_parts(&rows, -1, size[1]).to_dtype(x.dtype())
+}
+
+/// The means of so many parts of an axis. Each part is gathered with room for the largest, and what is not its own counts as zero.
+#[track_caller]
+fn means_of_parts(x: &DynTensor, axis: i64, parts: usize) -> DynTensor {
+    let session = x.session();
+    let _entered = session.as_ref().map(Session::enter);
+    let n = x.size(axis);
+    // Quotients of whole numbers below 2^53 round to the right side.
+    let share = |from: i64| {
+        let ends = DynTensor::arange(from, from + parts as i64, 1, DType::F64);
+        ends.mul(n as f64).div(parts as f64)
+    };
+    let (first, end) = (share(0).floor(), share(1).ceil());
+    let length = end.sub(&first);
+    let most = n.div_ceil(parts) + 1;
+    let within = DynTensor::arange(0, most.min(n) as i64, 1, DType::F64);
+    let places = first.unsqueeze(-1).add(&within);
+    let own = places.lt(&end.unsqueeze(-1));
+    // Behind the axis there is nothing to gather.
+    let places = places.minimum((n - 1) as f64).to_dtype(DType::I64);
+    let gathered = x.index_select(axis, &places);
+    // One axis became two; with behind them what was behind it.
+    let behind = |t: DynTensor| if axis == -2 { t.unsqueeze(-1) } else { t };
+    let sums = behind(own).where_(&gathered, 0).sum(axis);
+    sums.div(&behind(length.to_dtype(x.dtype())))
 }
 
 /// Channels as blocks of pixels: `[batch, channels * r * r, height, width]` to `[batch, channels, height * r, width * r]` (Shi et al. 2016).

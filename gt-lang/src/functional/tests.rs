@@ -1,5 +1,7 @@
 //! What functions compute, against plain loops and known values.
 
+mod resize;
+
 use gt_ir::DType;
 
 use super::*;

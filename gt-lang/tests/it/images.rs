@@ -64,7 +64,11 @@ fn case(name: &'static str, check: impl FnOnce(&Case)) {
 fn loaded<M: Module>(case: &Case, mut layer: M) -> M {
     let state = case.saved.part("state");
     let mut own = StateDict::new();
-    state.iter().filter(|(name, _)| *name != "last").for_each(|(n, t)| own.insert(n, t.clone()));
+    let states = ["last", "cell", "again"];
+    state
+        .iter()
+        .filter(|(name, _)| !states.contains(name))
+        .for_each(|(n, t)| own.insert(n, t.clone()));
     layer.load_state_dict(&own).unwrap();
     layer
 }
@@ -161,9 +165,38 @@ fn recurrent_layers_are_pytorchs() {
 }
 
 #[test]
+fn recurrent_layers_that_read_both_ways_are_pytorchs() {
+    let two = Layers { count: 2, dropout: 0.0 };
+    case("lstm_bidirectional", |case| {
+        let layer = loaded(case, Lstm::<N<4>, N<3>, N<6>>::bidirectional(two));
+        let (y, state) = layer.forward(&case.typed::<(Batch, Len, N<4>)>(), None);
+        close(state.hidden.as_dyn(), &case.host("state.last").to_f64(), "the last state");
+        close(state.cell.as_dyn(), &case.host("state.cell").to_f64(), "the last cells");
+        case.check(y.as_dyn(), Some(&layer));
+        let (again, _) = layer.forward(&case.typed::<(Batch, Len, N<4>)>(), Some(&state));
+        close(again.as_dyn(), &case.host("state.again").to_f64(), "from the last state");
+        assert_eq!(layer.describe(), "Lstm(4 -> 3, 2 layers, bidirectional)");
+    });
+    case("gru_bidirectional", |case| {
+        let layer = loaded(case, Gru::<N<4>, N<3>, N<6>>::bidirectional(two));
+        let (y, last) = layer.forward(&case.typed::<(Batch, Len, N<4>)>(), None);
+        close(last.as_dyn(), &case.host("state.last").to_f64(), "the last state");
+        case.check(y.as_dyn(), Some(&layer));
+        let (again, _) = layer.forward(&case.typed::<(Batch, Len, N<4>)>(), Some(&last));
+        close(again.as_dyn(), &case.host("state.again").to_f64(), "from the last state");
+    });
+}
+
+#[test]
 fn resizing_is_pytorchs() {
     case("upsample_bilinear2d", |case| {
         case.check(&functional::upsample_bilinear2d(&case.x, [7, 5]), None);
+    });
+    case("adaptive_avg_pool2d", |case| {
+        case.check(&functional::adaptive_avg_pool2d(&case.x, [3, 4]), None);
+    });
+    case("adaptive_avg_pool2d of more", |case| {
+        case.check(&functional::adaptive_avg_pool2d(&case.x, [5, 2]), None);
     });
     case("pixel_shuffle", |case| case.check(&functional::pixel_shuffle(&case.x, 2), None));
     for (name, mode) in [

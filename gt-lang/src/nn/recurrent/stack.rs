@@ -1,0 +1,182 @@
+//! Recurrent layers on top of each other, without what a step computes: their weights, their directions, and the way over the steps.
+//!
+//! Guarantees: weights have PyTorch's names (`weight_ih_l0`, `weight_ih_l0_reverse`) and stand in its order; so do the states behind the last step.
+
+use super::Layers;
+use crate::autocast::biased;
+use crate::core::DynTensor;
+use crate::nn::conv::uniform;
+use crate::nn::dropout::Dropout;
+use crate::nn::module::{Mode, Module, Visitor};
+use crate::typed::{Dyn, Tensor};
+
+/// The way over the steps of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the first to the last.
+    Forward,
+    /// From the last to the first.
+    Reverse,
+}
+
+impl Direction {
+    /// What names of weights end in.
+    fn suffix(self) -> &'static str {
+        match self {
+            Direction::Forward => "",
+            Direction::Reverse => "_reverse",
+        }
+    }
+}
+
+/// The weights of one layer in one direction.
+#[derive(Clone)]
+pub(super) struct Weights {
+    input: DynTensor,
+    pub(super) hidden: DynTensor,
+    input_bias: DynTensor,
+    pub(super) hidden_bias: DynTensor,
+}
+
+impl Weights {
+    #[track_caller]
+    fn new(gates: usize, inputs: usize, width: usize) -> Weights {
+        Weights {
+            input: uniform(&[gates * width, inputs], width),
+            hidden: uniform(&[gates * width, width], width),
+            input_bias: uniform(&[gates * width], width),
+            hidden_bias: uniform(&[gates * width], width),
+        }
+    }
+
+    fn visit(&self, layer: usize, suffix: &str, visitor: &mut Visitor<'_>) {
+        visitor.child(&format!("weight_ih_l{layer}{suffix}"), &self.input);
+        visitor.child(&format!("weight_hh_l{layer}{suffix}"), &self.hidden);
+        visitor.child(&format!("bias_ih_l{layer}{suffix}"), &self.input_bias);
+        visitor.child(&format!("bias_hh_l{layer}{suffix}"), &self.hidden_bias);
+    }
+
+    /// All steps of `x` in one direction, from the given states: the outputs in the order of the steps, and the states behind the last one.
+    #[track_caller]
+    fn run(
+        &self,
+        direction: Direction,
+        x: &DynTensor,
+        mut states: Vec<DynTensor>,
+        step: &Step<'_>,
+    ) -> (DynTensor, Vec<DynTensor>) {
+        let inputs = biased(&x.matmul(&self.input.t()), &self.input_bias);
+        let n_steps = x.size(1);
+        let mut outputs = Vec::new();
+        for i in 0..n_steps {
+            let t = if direction == Direction::Forward { i } else { n_steps - 1 - i };
+            states = step(self, &inputs.slice((.., t)), &states);
+            outputs.extend(states.first().cloned());
+        }
+        if direction == Direction::Reverse {
+            outputs.reverse();
+        }
+        (DynTensor::stack(&outputs, 1), states)
+    }
+}
+
+/// One step: given the weights, what the input adds to the gates, and the states before, the first of which is the output; gives the states after.
+pub(super) type Step<'a> = dyn Fn(&Weights, &DynTensor, &[DynTensor]) -> Vec<DynTensor> + 'a;
+
+/// Weights of layers on top of each other.
+#[derive(Clone)]
+pub(super) struct Stack {
+    /// Of each layer those of each direction.
+    layers: Vec<Vec<(Direction, Weights)>>,
+    inputs: usize,
+    width: usize,
+    dropout: Dropout,
+}
+
+impl Stack {
+    #[track_caller]
+    pub(super) fn new(
+        gates: usize,
+        [inputs, width]: [usize; 2],
+        how: Layers,
+        directions: &[Direction],
+    ) -> Stack {
+        let mut layers = Vec::new();
+        for k in 0..how.count {
+            let inputs = if k == 0 { inputs } else { directions.len() * width };
+            let mut layer = Vec::new();
+            for &direction in directions {
+                layer.push((direction, Weights::new(gates, inputs, width)));
+            }
+            layers.push(layer);
+        }
+        Stack { layers, inputs, width, dropout: Dropout::new(how.dropout) }
+    }
+
+    pub(super) fn visit(&self, visitor: &mut Visitor<'_>) {
+        for (k, layer) in self.layers.iter().enumerate() {
+            layer.iter().for_each(|(way, weights)| weights.visit(k, way.suffix(), visitor));
+        }
+    }
+
+    pub(super) fn set_mode(&mut self, mode: Mode) {
+        self.dropout.set_mode(mode);
+    }
+
+    /// `4 -> 3, 2 layers, bidirectional`.
+    pub(super) fn describe(&self) -> String {
+        let both = self.layers.first().is_some_and(|layer| layer.len() > 1);
+        let ways = if both { ", bidirectional" } else { "" };
+        format!("{} -> {}, {} layers{ways}", self.inputs, self.width, self.layers.len())
+    }
+
+    /// Every layer over every step, from the states `first` (each `[layers * directions, batch, width]`) or from zeros. There are `n_states` of them, which come
+    /// back as they are behind the last step.
+    #[track_caller]
+    pub(super) fn run(
+        &self,
+        x: &DynTensor,
+        first: &[DynTensor],
+        n_states: usize,
+        step: &Step<'_>,
+    ) -> (DynTensor, Vec<DynTensor>) {
+        let (mut x, mut last) = (x.clone(), vec![Vec::new(); n_states]);
+        let mut n_before = 0;
+        for (k, layer) in self.layers.iter().enumerate() {
+            if k > 0 {
+                x = self.dropout.forward(&Tensor::<(Dyn, Dyn, Dyn)>::wrap(x)).into_dyn();
+            }
+            let mut outputs = Vec::new();
+            for (direction, weights) in layer {
+                let mut states = Vec::new();
+                for state in first {
+                    states.push(state.slice(n_before));
+                }
+                if first.is_empty() {
+                    states = vec![zeros(&x, self.width); n_states];
+                }
+                let (y, states) = weights.run(*direction, &x, states, step);
+                outputs.push(y);
+                last.iter_mut().zip(states).for_each(|(all, state)| all.push(state));
+                n_before += 1;
+            }
+            x = beside_each_other(outputs);
+        }
+        (x, last.iter().map(|states| DynTensor::stack(states, 0)).collect())
+    }
+}
+
+/// The outputs of all directions.
+#[track_caller]
+fn beside_each_other(mut outputs: Vec<DynTensor>) -> DynTensor {
+    match outputs.len() {
+        1 => outputs.remove(0),
+        _ => DynTensor::cat(&outputs, -1),
+    }
+}
+
+/// Zeros of the batch of `x` and this width, in its session.
+#[track_caller]
+fn zeros(x: &DynTensor, width: usize) -> DynTensor {
+    x.slice((.., 0, 0)).detach().unsqueeze(-1).zeros_like().expand([x.size(0), width])
+}
