@@ -184,10 +184,7 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn index_copy(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
-        let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
-        self.record_with_args(&args, |ty| {
-            Ok(Op::IndexCopy(attr::Axis(resolve_axis("index_copy", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::IndexCopy, &[index, src])
     }
 
     /// This tensor with the elements at the positions `index` names along `axis` replaced by those of `src`; positions must differ
@@ -195,10 +192,7 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn scatter(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
-        let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
-        self.record_with_args(&args, |ty| {
-            Ok(Op::Scatter(attr::Axis(resolve_axis("scatter", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::Scatter, &[index, src])
     }
 
     /// As [`DynTensor::embedding`]; into the row `padding_idx` flows no gradient.

@@ -210,40 +210,28 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn gather(&self, axis: i64, index: &DynTensor) -> DynTensor {
-        let args = [Arg::Tensor(self), Arg::Tensor(index)];
-        self.record_with_args(&args, |ty| {
-            Ok(Op::Gather(Axis(resolve_axis("gather", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::Gather, &[index])
     }
 
     /// This tensor with `src` added at the positions `index` names along `axis`: PyTorch's `scatter_add`.
     #[must_use]
     #[track_caller]
     pub fn scatter_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
-        let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
-        self.record_with_args(&args, |ty| {
-            Ok(Op::ScatterAdd(Axis(resolve_axis("scatter_add", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::ScatterAdd, &[index, src])
     }
 
     /// The slices of `axis` that `index` (of any rank) names; its shape stands in place of `axis`.
     #[must_use]
     #[track_caller]
     pub fn index_select(&self, axis: i64, index: &DynTensor) -> DynTensor {
-        let args = [Arg::Tensor(self), Arg::Tensor(index)];
-        self.record_with_args(&args, |ty| {
-            Ok(Op::IndexSelect(Axis(resolve_axis("index_select", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::IndexSelect, &[index])
     }
 
     /// This tensor with the slices of `src` added at the positions of `axis` that `index` names: PyTorch's `index_add`.
     #[must_use]
     #[track_caller]
     pub fn index_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
-        let args = [Arg::Tensor(self), Arg::Tensor(index), Arg::Tensor(src)];
-        self.record_with_args(&args, |ty| {
-            Ok(Op::IndexAdd(Axis(resolve_axis("index_add", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::IndexAdd, &[index, src])
     }
 
     /// The rows of this table that `index` names: `index_select` along axis 0.

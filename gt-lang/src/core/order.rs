@@ -1,6 +1,6 @@
 //! Running sums and products, sorting, the largest few, medians, permutations and draws without replacement; windows.
 
-use gt_ir::attr::{Axis, Fold, Order, Window};
+use gt_ir::attr::{Fold, Order, Window};
 use gt_ir::{DType, Op, OpError, Shape, Type};
 
 use super::DynTensor;
@@ -11,14 +11,14 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn cumsum(&self, axis: i64) -> DynTensor {
-        self.record_with(|ty| Ok(Op::CumSum(Axis(resolve_axis("cumsum", axis, ty)? as u8))))
+        self.along(axis, Op::CumSum, &[])
     }
 
     /// The products of the elements of `axis` up to and with each; integers and `bool` multiply to `i64`.
     #[must_use]
     #[track_caller]
     pub fn cumprod(&self, axis: i64) -> DynTensor {
-        self.record_with(|ty| Ok(Op::CumProd(Axis(resolve_axis("cumprod", axis, ty)? as u8))))
+        self.along(axis, Op::CumProd, &[])
     }
 
     /// The positions along `axis` in the order of the elements there, as `i64`; equal ones stay in order, NaN counts as the largest.

@@ -6,12 +6,14 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use gt_ir::attr::Axis;
 use gt_ir::op::Grad;
 use gt_ir::tape::Operands;
 use gt_ir::text::MAX_OPERANDS;
 use gt_ir::{DType, Loc, Op, OpError, Operand, OperandType, Scalar, Shape, Type, infer};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
+use super::arg::resolve_axis;
 use super::tensor::{Made, Repr, Value};
 use super::{Arg, DynTensor};
 use crate::autocast::cast_for;
@@ -63,6 +65,15 @@ impl DynTensor {
     #[track_caller]
     pub(crate) fn record_with(&self, op: impl FnOnce(&Type) -> Result<Op, OpError>) -> DynTensor {
         self.record_with_args(&[Arg::Tensor(self)], op)
+    }
+
+    /// Records an op along one axis of this tensor, whose operands are this tensor and the others.
+    #[track_caller]
+    pub(super) fn along(&self, axis: i64, op: fn(Axis) -> Op, others: &[&DynTensor]) -> DynTensor {
+        let name = op(Axis(0)).name();
+        let mut args: SmallVec<[Arg<'_>; 3]> = smallvec![Arg::Tensor(self)];
+        args.extend(others.iter().map(|other| Arg::Tensor(other)));
+        self.record_with_args(&args, |ty| Ok(op(Axis(resolve_axis(name, axis, ty)? as u8))))
     }
 
     /// Records an op whose attribute depends on this tensor's type.

@@ -1,7 +1,7 @@
 //! Reductions over any axes, matrix products, and the functions that normalise along an axis.
 
 use gt_ir::Op;
-use gt_ir::attr::{Axis, Groups, Keep, ReduceOne, Trailing};
+use gt_ir::attr::{Groups, Keep, ReduceOne, Trailing};
 
 use super::arg::resolve_axis;
 use super::{Arg, Axes, DynTensor};
@@ -122,16 +122,14 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn softmax(&self, axis: i64) -> DynTensor {
-        self.record_with(|ty| Ok(Op::Softmax(Axis(resolve_axis("softmax", axis, ty)? as u8))))
+        self.along(axis, Op::Softmax, &[])
     }
 
     /// The logarithm of [`DynTensor::softmax`], without its loss of precision.
     #[must_use]
     #[track_caller]
     pub fn log_softmax(&self, axis: i64) -> DynTensor {
-        self.record_with(|ty| {
-            Ok(Op::LogSoftmax(Axis(resolve_axis("log_softmax", axis, ty)? as u8)))
-        })
+        self.along(axis, Op::LogSoftmax, &[])
     }
 
     /// Subtracts the mean and divides by the standard deviation over the axes of `weight` (the last ones of this

@@ -32,40 +32,36 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     {
         Tensor::wrap(self.as_dyn().index_select(A as i64, index.as_dyn()))
     }
+}
 
+/// Writes of slices where an index says: `name`, which says with the doc what becomes of what is there.
+macro_rules! writes_of_slices {
+    ($($(#[$doc:meta])+ $name:ident;)+) => {
+        impl<S: Shape, K: Kind> Tensor<S, K> { $(
+            $(#[$doc])+
+            #[must_use]
+            #[track_caller]
+            pub fn $name<const A: usize, J: Dim>(
+                &self,
+                index: &Tensor<(J,), Int>,
+                src: &Tensor<S::Out, K>,
+            ) -> Tensor<S, K>
+            where
+                S: SetAxis<A, J>,
+            {
+                let [x, i, src] = [self.as_dyn(), index.as_dyn(), src.as_dyn()];
+                Tensor::joined(stringify!($name), x.$name(A as i64, i, src), &[x, i, src].map(Arg::Tensor))
+            }
+        )+ }
+    };
+}
+writes_of_slices! {
     /// This tensor with the slices at the positions of axis `A` that `index` names replaced by those of `src`; positions must differ from
     /// each other. PyTorch's `index_copy`.
-    #[must_use]
-    #[track_caller]
-    pub fn index_copy<const A: usize, J: Dim>(
-        &self,
-        index: &Tensor<(J,), Int>,
-        src: &Tensor<S::Out, K>,
-    ) -> Tensor<S, K>
-    where
-        S: SetAxis<A, J>,
-    {
-        let written = self.as_dyn().index_copy(A as i64, index.as_dyn(), src.as_dyn());
-        let operands = [self.as_dyn(), index.as_dyn(), src.as_dyn()];
-        Tensor::joined("index_copy", written, &operands.map(Arg::Tensor))
-    }
-
+    index_copy;
     /// This tensor with the slices of `src` added at the positions of axis `A` that `index` names; what goes to one position twice is added
     /// twice. PyTorch's `index_add`.
-    #[must_use]
-    #[track_caller]
-    pub fn index_add<const A: usize, J: Dim>(
-        &self,
-        index: &Tensor<(J,), Int>,
-        src: &Tensor<S::Out, K>,
-    ) -> Tensor<S, K>
-    where
-        S: SetAxis<A, J>,
-    {
-        let written = self.as_dyn().index_add(A as i64, index.as_dyn(), src.as_dyn());
-        let operands = [self.as_dyn(), index.as_dyn(), src.as_dyn()];
-        Tensor::joined("index_add", written, &operands.map(Arg::Tensor))
-    }
+    index_add;
 }
 
 impl<V: Dim, D: Dim> Tensor<(V, D), Float> {

@@ -10,7 +10,7 @@ use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 
 use crate::programs::{
-    Moody, add, add_scalar, free, give, id, input, output, read, tape, tensor, unary,
+    Moody, add, add_scalar, count_while, free, give, id, input, output, read, tape, tensor, unary,
 };
 
 fn system() -> System {
@@ -155,14 +155,7 @@ fn a_large_tensor_goes_up_and_down_beside_small_work() {
             large.submit(tape(vec![free(round)]));
         }
     });
-    give(&*small, 0, tensor(vec![0.0]));
-    let mut i = 0;
-    while !mover.is_finished() {
-        small.submit(tape(vec![add_scalar(i + 1, i, 1.0), free(i)]));
-        i += 1;
-        assert_eq!(read(&*small, i).unwrap(), [i as f32]);
-    }
-    mover.join().unwrap();
+    count_while(&*small, mover);
 }
 
 #[test]

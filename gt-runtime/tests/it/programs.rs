@@ -1,6 +1,7 @@
 //! Small tapes, and an engine that misbehaves on request.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gt_compiler::engine::{
@@ -65,6 +66,19 @@ pub(crate) fn give(session: &dyn Backend, value: u64, data: HostTensor) {
 pub(crate) fn read(session: &dyn Backend, value: u64) -> Result<Vec<f32>, RunError> {
     session.submit(tape(vec![output(value)]));
     session.fetch(id(value)).map(|data| data.to_vec().unwrap())
+}
+
+/// Counts up while a thread works, from a one that is added and read; gives how often.
+pub(crate) fn count_while(session: &dyn Backend, other: JoinHandle<()>) -> u64 {
+    give(session, 0, tensor(vec![0.0]));
+    let mut i = 0;
+    while !other.is_finished() {
+        session.submit(tape(vec![add_scalar(i + 1, i, 1.0), free(i)]));
+        i += 1;
+        assert_eq!(read(session, i).unwrap(), [i as f32]);
+    }
+    other.join().unwrap();
+    i
 }
 
 /// An engine that fails at `neg`, panics at `exp`, loses its device at `cos`, takes its time at `sqrt`, and never runs a plan.

@@ -20,7 +20,7 @@ use gt_runtime::worker::{End, Worker, WorkerConfig, WorkerError};
 use gt_runtime::zmq::{Address, Sent, Socket, ipc_path};
 
 use crate::programs::{
-    Moody, add_scalar, free, give, id, input, output, read, tape, tensor, unary,
+    Moody, add_scalar, count_while, free, give, id, input, output, read, tape, tensor, unary,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -167,15 +167,8 @@ fn a_large_tensor_goes_both_ways_beside_small_work() {
         large.submit(tape(vec![output(0)]));
         assert!(large.fetch(id(0)).unwrap() == data);
     });
-    give(&*small, 0, tensor(vec![0.0]));
-    let mut i = 0;
-    while !mover.is_finished() {
-        small.submit(tape(vec![add_scalar(i + 1, i, 1.0), free(i)]));
-        i += 1;
-        assert_eq!(read(&*small, i).unwrap(), [i as f32]);
-    }
-    mover.join().unwrap();
-    assert!(i > 10, "only {i} reads while the large tensor moved");
+    let reads = count_while(&*small, mover);
+    assert!(reads > 10, "only {reads} reads while the large tensor moved");
     server.end();
 }
 
