@@ -511,8 +511,8 @@ int32_t gt_cuda_multiply(const gt_cuda_stream* stream, const gt_cuda_product* p)
         const int64_t step[3] = {p->n, p->n, 1};
         const at::Tensor bias = matrix(p->bias, 1, 1, p->n, step, options).select(0, 0).select(0, 0);
         // Each one call of cuBLASLt with an epilogue, where the operands' layout allows it.
-        if (p->relu) {
-          at::_addmm_activation_out(plain, bias, a, b, 1, 1, /*use_gelu=*/false);
+        if (p->activation != 0) {
+          at::_addmm_activation_out(plain, bias, a, b, 1, 1, /*use_gelu=*/p->activation == 2);
         } else {
           at::addmm_out(plain, bias, a, b);
         }

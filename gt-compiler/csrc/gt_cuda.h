@@ -54,8 +54,8 @@ typedef struct {
   int64_t lhs_strides[3], rhs_strides[3];
   // 0: f32, 1: f64, 2: f16, 3: bf16, 4: f32 whose operands may be rounded to tf32.
   int32_t dtype;
-  // Whether what is below zero becomes zero, where there is a bias.
-  int32_t relu;
+  // What becomes of the sums where there is a bias. 0: nothing, 1: relu, 2: gelu by the tanh formula.
+  int32_t activation;
   // A row of n elements that is added to each row of a product of one batch; 0 for none.
   uint64_t bias;
 } gt_cuda_product;

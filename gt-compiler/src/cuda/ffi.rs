@@ -82,7 +82,8 @@ pub(super) struct Product {
     pub(super) rhs_strides: [i64; 3],
     /// As the header numbers them.
     pub(super) dtype: i32,
-    pub(super) relu: i32,
+    /// Likewise.
+    pub(super) activation: i32,
     pub(super) bias: u64,
 }
 

@@ -7,7 +7,10 @@ use gt_ir::DType;
 use smallvec::SmallVec;
 
 use super::ffi::Product;
-use crate::{device::Added, native::MatMul};
+use crate::{
+    device::Added,
+    native::{Activation, MatMul},
+};
 
 /// The number by which the shim knows a dtype that libtorch multiplies; with `tf32` the operands of `f32` may be rounded.
 pub(super) fn number(dtype: DType, tf32: bool) -> Option<i32> {
@@ -17,6 +20,15 @@ pub(super) fn number(dtype: DType, tf32: bool) -> Option<i32> {
         DType::F16 => Some(2),
         DType::Bf16 => Some(3),
         DType::I64 | DType::I32 | DType::U8 | DType::Bool => None,
+    }
+}
+
+/// The number by which the shim knows an activation.
+fn activation(added: Option<Added>) -> i32 {
+    match added.and_then(|added| added.activation) {
+        None => 0,
+        Some(Activation::Relu) => 1,
+        Some(Activation::Gelu) => 2,
     }
 }
 
@@ -58,7 +70,7 @@ pub(super) fn calls(
         rhs_strides: [0, r.strides[rank], r.strides[rank + 1]],
         dtype,
         bias: added.map_or(0, |added| added.bias),
-        relu: i32::from(added.is_some_and(|added| added.relu)),
+        activation: activation(added),
     };
     let mut batches = batches(work);
     rows_of_one(&mut product, &mut batches);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::EngineError,
     kernel::{Cut, KernelSpec},
-    native::{Fold, Joint, MatMul, Routine},
+    native::{Activation, Fold, Joint, MatMul, Routine},
 };
 
 /// What one launch computes. Buffers are numbered by argument: equal works share a function, whatever they are called with.
@@ -126,8 +126,8 @@ pub(crate) trait Gpu: Send + 'static {
 pub(crate) struct Added {
     /// Where the row begins that is added to each.
     pub(crate) bias: u64,
-    /// Whether what is below zero becomes zero then.
-    pub(crate) relu: bool,
+    /// What becomes of the sums then.
+    pub(crate) activation: Option<Activation>,
 }
 
 /// The account of a device's memory, in bytes.

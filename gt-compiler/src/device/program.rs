@@ -94,7 +94,10 @@ fn steps(plan: &Plan) -> String {
                 name(plan, m.lhs.buffer),
                 name(plan, m.rhs.buffer),
                 affine.map(|a| format!(" + {}", name(plan, a.bias))).unwrap_or_default(),
-                if affine.is_some_and(|a| a.relu) { ", not below zero" } else { "" },
+                affine
+                    .and_then(|a| a.activation)
+                    .map(|activation| format!(", {activation:?}").to_lowercase())
+                    .unwrap_or_default(),
                 m.dtype,
                 m.batch,
                 m.m,

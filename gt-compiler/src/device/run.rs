@@ -99,8 +99,10 @@ impl Frame {
             Step::Product(work, affine) => {
                 let [lhs, rhs, out] =
                     [work.lhs.buffer, work.rhs.buffer, work.out].map(|b| at(&self.addresses, b));
-                let added = affine
-                    .map(|Affine { bias, relu }| Added { bias: at(&self.addresses, bias), relu });
+                let added = affine.map(|Affine { bias, activation }| Added {
+                    bias: at(&self.addresses, bias),
+                    activation,
+                });
                 gpu.product(work, added, [lhs, rhs, out])
             }
         }

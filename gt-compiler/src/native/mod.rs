@@ -46,7 +46,7 @@ pub(crate) use {
     run::scalar,
     schedule::{Schedule, schedule},
     single::Single,
-    tile::{Affine, Joint, Launch, Part, Slot, Way, launches},
+    tile::{Activation, Affine, Joint, Launch, Part, Slot, Way, launches},
 };
 
 /// The folder of compiled programs: its rules.

@@ -12,7 +12,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::{
     engine::EngineError,
-    native::{MatMul, Matrix, Products},
+    native::{Activation, MatMul, Matrix, Products},
 };
 
 /// Multiply-adds from which on a call of libtorch (some microseconds) is worth it.
@@ -71,7 +71,7 @@ unsafe fn product(work: &MatMul, memory: [*mut u8; 3], device: Device) -> Result
     a.f_matmul_out(&out, &b).map(|_| ())
 }
 
-/// `out = lhs * rhs + bias` on the CPU, with `relu` nothing below zero.
+/// `out = lhs * rhs + bias` on the CPU, then the activation.
 ///
 /// # Safety
 /// As of [`Products::run`]; `bias` is a row as long as those of the result, and the product is one matrix.
@@ -79,7 +79,7 @@ pub(crate) unsafe fn affine(
     work: &MatMul,
     memory: [*mut u8; 3],
     bias: *mut u8,
-    relu: bool,
+    activation: Option<Activation>,
 ) -> Result<(), EngineError> {
     let computed = || -> Result<(), TchError> {
         // SAFETY: as the caller promises.
@@ -93,7 +93,11 @@ pub(crate) unsafe fn affine(
         let out = out.f_view([work.m as i64, work.n as i64])?;
         let mut sum = bias.f_addmm_out(&out, &a, &b)?;
         // Not `_addmm_activation`, whose flag `tch` hands over as its `beta`.
-        if relu { sum.f_relu_().map(|_| ()) } else { Ok(()) }
+        match activation {
+            None => Ok(()),
+            Some(Activation::Relu) => sum.f_relu_().map(drop),
+            Some(Activation::Gelu) => sum.f_gelu_("tanh").map(drop),
+        }
     };
     computed().map_err(|e| EngineError::Call(format!("libtorch refuses a product: {e}")))
 }

@@ -7,6 +7,7 @@ use crate::{
     config, device,
     sweeps::{
         halves::halves,
+        layers::layers,
         tapes::{eager, fused, one},
     },
 };
@@ -53,4 +54,10 @@ fn products_of_halves_add_in_f32() {
     let Some(mut engine) = device(&config()) else { return };
     halves(&mut |tape, data| one(eager(engine.as_mut(), tape, data)));
     halves(&mut |tape, data| one(fused(engine.as_mut(), tape, data)));
+}
+
+#[test]
+fn products_take_a_row_and_an_activation_along() {
+    let Some(mut engine) = device(&config()) else { return };
+    layers(engine.as_mut());
 }

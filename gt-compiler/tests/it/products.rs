@@ -6,7 +6,7 @@ use gt_ir::{
     testing::{Source, same_bits, tensor},
 };
 
-use crate::random::native;
+use crate::{random::native, sweeps::layers::layers};
 
 const TAPE: &str = "gt tape 1
 %0 = input : f32[M,K]
@@ -109,4 +109,9 @@ fn threads_share_the_product_of_a_single_row() {
     let plan = compiled.program.dump(Dump::Plan).unwrap();
     let (_, product) = plan.rsplit_once("tile of ").unwrap();
     assert!(product.contains("rows out of 1024") && !product.contains(", 1 tasks"), "{plan}");
+}
+
+#[test]
+fn layers_by_whatever_formulas_are_allowed() {
+    layers(&mut native(2));
 }

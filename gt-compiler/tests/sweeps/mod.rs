@@ -4,6 +4,7 @@
 mod data;
 pub(crate) mod halves;
 mod index;
+pub(crate) mod layers;
 mod movement;
 mod pointwise;
 mod reduce;

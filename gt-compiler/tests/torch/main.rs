@@ -3,10 +3,10 @@
 
 mod forward;
 mod grad;
-mod halves;
 mod later;
 mod ops;
 mod own;
+mod products;
 mod random;
 #[path = "../sweeps/mod.rs"]
 mod sweeps;

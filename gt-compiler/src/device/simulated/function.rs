@@ -288,10 +288,10 @@ pub(super) fn product(
     let sizes = [bytes(&work.lhs, work.m, work.k), bytes(&work.rhs, work.k, work.n), n_out];
     let addresses =
         [space.find(lhs, sizes[0])?, space.find(rhs, sizes[1])?, space.find(out, sizes[2])?];
-    if let Some(Added { bias, relu }) = added {
+    if let Some(Added { bias, activation }) = added {
         let bias = space.find(bias, work.n * size)?;
         // SAFETY: the memory was found alive for the product's accesses and for a row, and nothing else runs.
-        return unsafe { products::affine(work, addresses, bias, relu) };
+        return unsafe { products::affine(work, addresses, bias, activation) };
     }
     // SAFETY: the memory was found alive for the product's accesses, and nothing else runs.
     unsafe { single.product(work, addresses, sizes) }

@@ -7,6 +7,8 @@
 #[cfg(feature = "torch")]
 mod affine;
 mod build;
+#[cfg(feature = "torch")]
+mod formula;
 mod group;
 #[cfg(feature = "torch")]
 mod launch;
@@ -14,7 +16,7 @@ mod merge;
 mod rows;
 
 #[cfg(feature = "torch")]
-pub(crate) use affine::Affine;
+pub(crate) use affine::{Activation, Affine};
 pub(super) use build::{Setting, tile};
 pub(super) use group::{Group, cuts, group, is_whole};
 #[cfg(feature = "torch")]

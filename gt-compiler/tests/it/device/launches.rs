@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use gt_compiler::{Dump, Numerics, device::SimulationConfig};
-use gt_ir::{
-    DType, HostTensor, Op, Shape, Type, interp,
-    testing::{difference, units},
+use gt_compiler::{
+    Dump, Numerics,
+    device::{Simulation, SimulationConfig},
 };
 
 use super::Lab;
+use crate::sweeps::layers::{layer, layers};
 
 /// The steps of a program's plan.
 fn steps(text: &str) -> Vec<String> {
@@ -134,33 +134,11 @@ fn what_reads_other_rows_or_needs_a_result_in_between_is_not_joined() {
     assert!(!steps(chain).iter().any(|step| step.contains("side by side")), "{:?}", steps(chain));
 }
 
-/// A layer: a product, a row added, perhaps nothing below zero.
-fn layer(dtype: &str, [m, k, n]: [usize; 3], relu: bool, transposed: bool) -> String {
-    let weight = match transposed {
-        true => {
-            format!("%1 = input : {dtype}[{n},{k}]\n%3 = transpose[0,1] %1 : {dtype}[{k},{n}]\n")
-        }
-        false => {
-            format!("%1 = input : {dtype}[{k},{n}]\n%3 = reshape[{k},{n}] %1 : {dtype}[{k},{n}]\n")
-        }
-    };
-    let last = match relu {
-        true => format!("%6 = relu %5 : {dtype}[{m},{n}]\nfree %3\nfree %4\nfree %5\noutput %6\n"),
-        false => "free %3\nfree %4\noutput %5\n".into(),
-    };
-    format!(
-        "%0 = input : {dtype}[{m},{k}]\n{weight}%2 = input : {dtype}[{n}]\n\
-         %4 = matmul %0, %3 : {dtype}[{m},{n}]\n%5 = add %4, %2 : {dtype}[{m},{n}]\n{last}"
-    )
-}
-
 #[test]
 fn a_layer_is_one_product_where_that_is_allowed() {
-    let [plain, cut] = [false, true].map(|relu| layer("f32", [64, 32, 48], relu, true));
+    let plain = layer("f32", [64, 32, 48], None, true);
     assert_eq!(steps(&plain).len(), 2);
     assert_eq!(steps_with(&plain, Numerics::Reassociate).len(), 1);
-    assert_eq!(steps_with(&cut, Numerics::Reassociate).len(), 2);
-    assert_eq!(steps_with(&cut, Numerics::Approximate).len(), 1);
     // The product itself is asked for too; the row is computed; the row is a column.
     let asked = plain.replace("free %4\n", "output %4\n");
     let computed = plain.replace("%5 = add %4, %2", "%9 = neg %2 : f32[48]\n%5 = add %4, %9");
@@ -171,37 +149,52 @@ fn a_layer_is_one_product_where_that_is_allowed() {
 }
 
 #[test]
-fn layers_are_right_whatever_they_are_made_of() {
-    for dtype in [DType::F32, DType::F64, DType::Bf16, DType::F16] {
-        for (sizes, transposed) in [([5, 7, 9], true), ([64, 32, 48], false), ([2, 1, 3], true)] {
-            for relu in [false, true] {
-                check_layer(dtype, sizes, relu, transposed);
+fn an_activation_goes_into_the_product_where_that_is_allowed() {
+    for dtype in ["f32", "f64", "bf16", "f16"] {
+        for activation in ["relu", "gelu_tanh"] {
+            let text = layer(dtype, [64, 32, 48], Some(activation), true);
+            assert_eq!(steps_with(&text, Numerics::Reassociate).len(), 2, "{text}");
+            let [step] = &steps_with(&text, Numerics::Approximate)[..] else {
+                panic!("not one step: {text}");
+            };
+            assert!(step.contains(activation.trim_end_matches("_tanh")), "{step}");
+            let deep = text.replace("[64,", "[4,16,");
+            assert_eq!(steps_with(&deep, Numerics::Approximate).len(), 1, "{deep}");
+            // The sums are asked for, too, or read by something else.
+            let asked = text.replace("free %5\n", "output %5\n");
+            let read = text.replace(
+                "free %4\n",
+                &format!("free %4\n%7 = exp %5 : {dtype}[64,48]\noutput %7\n"),
+            );
+            for text in [asked, read] {
+                let steps = steps_with(&text, Numerics::Approximate);
+                assert!(steps.iter().all(|s| !s.contains("elu")) && steps.len() > 1, "{steps:?}");
             }
         }
     }
 }
 
-fn check_layer(dtype: DType, sizes: [usize; 3], relu: bool, transposed: bool) {
-    let text = layer(&dtype.to_string(), sizes, relu, transposed);
-    let mut lab = Lab::under(SimulationConfig::default(), &text, Numerics::Approximate);
-    let segment = super::segment(&text);
-    let ramp = |ty: Type| {
-        let values = (0..ty.shape.numel()).map(|i| ((i * 37 + 11) % 23) as f64 / 8.0 - 1.25);
-        let wide = HostTensor::from_vec(values.collect(), Shape::new(ty.shape.sizes()).unwrap());
-        interp::eval(&Op::Cast(ty.dtype), &[interp::Arg::Tensor(&wide.unwrap())]).unwrap()
-    };
-    let types = segment.graph.inputs().iter().map(|id| segment.graph.node(*id).ty);
-    let data: Vec<HostTensor> = types.map(ramp).collect();
-    let tape = gt_ir::text::parse(&format!("gt tape 1\n{text}")).unwrap().0;
-    let named = segment.inputs.iter().copied().zip(data.iter().cloned()).collect();
-    let wanted = interp::run(&tape, &named).unwrap();
-    // Step by step, then replayed.
-    for _ in 0..5 {
-        let inputs = data.iter().map(|t| lab.engine.upload(t).unwrap()).collect();
-        let got = lab.one(inputs);
-        let got = lab.engine.download(&got).unwrap();
-        let wanted = wanted.values().next().unwrap();
-        let found = difference(wanted, &got, 4.0 * units(&segment.graph, dtype));
-        assert_eq!(found, None, "{text}");
+/// What resembles an activation and is another function.
+#[test]
+fn no_other_function_goes_into_a_product() {
+    let tanh = layer("f32", [64, 32, 48], Some("tanh"), true);
+    let by_erf = layer("f32", [64, 32, 48], Some("gelu"), true);
+    let relu = layer("f32", [64, 32, 48], Some("relu"), true);
+    let elsewhere = relu.replace("relu %5", "maximum %5, 1.0");
+    // x / 2 * (1 + tanh(x + x^3 / 20)), in the order of the formula.
+    let other = relu.replace(
+        "%6 = relu %5 : f32[64,48]",
+        "%7 = mul %5, %5\n%8 = mul %7, 0.05\n%9 = add %8, 1\n%10 = mul %5, %9\n%11 = mul %10, 1.0\n%12 = tanh %11\n\
+         %13 = add %12, 1\n%14 = mul %5, 0.5\n%6 = mul %14, %13\n\
+         free %7\nfree %8\nfree %9\nfree %10\nfree %11\nfree %12\nfree %13\nfree %14",
+    );
+    for text in [tanh, by_erf, elsewhere, other] {
+        let steps = steps_with(&text, Numerics::Approximate);
+        assert_eq!(steps.len(), 2, "{steps:?}\n{text}");
     }
+}
+
+#[test]
+fn layers_are_right_whatever_they_are_made_of() {
+    layers(Simulation::new(SimulationConfig::default()).engine().unwrap().as_mut());
 }
