@@ -35,7 +35,8 @@ def block(step, seconds):
     return samples
 
 
-def serve(works, name):
+def serve(works, name, more=dict):
+    """Serves a work; `more` tells what else was measured."""
     resident = memory("VmRSS:")
     step = works[name]()
     prepared = time.perf_counter()
@@ -48,4 +49,4 @@ def serve(works, name):
     say(ready=True)
     for line in sys.stdin:
         say(samples=block(step, float(line)))
-    say(work=name, first_s=first - prepared, peak_bytes=memory("VmHWM:") - resident)
+    say(work=name, first_s=first - prepared, peak_bytes=memory("VmHWM:") - resident, **more())

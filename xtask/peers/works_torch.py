@@ -1,6 +1,7 @@
 """The works of docs/benchmarks.md for PyTorch: `works_torch.py eager|compile|reduce-overhead WORK`, served by pace.py.
 
-f32, as many threads as there are cores, or the device `GT_PEERS_DEVICE` names, written as PyTorch's own documentation would.
+f32 of full precision, as many threads as there are cores, or the device `GT_PEERS_DEVICE` names, written as PyTorch's own documentation would.
+On a GPU the device's time of a step is measured too, from one event to another around the step.
 `reduce-overhead` is the mode of torch.compile that replays CUDA graphs.
 `dispatch2000` measures dispatching, so it is not compiled: compiling would leave nothing of it.
 """
@@ -20,6 +21,9 @@ torch.manual_seed(0)
 MODE = sys.argv[1]
 DEVICE = torch.device(os.environ.get("GT_PEERS_DEVICE", "cpu"))
 torch.set_default_device(DEVICE)
+# Convolutions would round to TF32, where products do not.
+torch.backends.cudnn.allow_tf32 = False
+DEVICE_MS = []
 
 
 def compiled(f):
@@ -35,14 +39,26 @@ def waited(prepare):
 
     def prepared():
         step = prepare()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
         def to_its_end():
+            begin.record()
             step()
+            end.record()
             torch.cuda.synchronize()
+            DEVICE_MS.append(begin.elapsed_time(end))
 
         return to_its_end
 
     return prepared
+
+
+def measured():
+    """What was measured on the device besides."""
+    if DEVICE.type == "cpu" or not DEVICE_MS:
+        return {}
+    last = sorted(DEVICE_MS[len(DEVICE_MS) // 2 :])
+    return {"device_ms": last[len(last) // 2]}
 
 
 def trained(net, optimizer, x, y):
@@ -114,6 +130,70 @@ def gpt():
     said = torch.randint(0, WORDS, (BATCH * TOKENS + 1,))
     x, y = said[:-1].view(BATCH, TOKENS), said[1:].view(BATCH, TOKENS)
     return trained(net, torch.optim.AdamW(net.parameters(), lr=1e-3), x, y)
+
+
+class WideBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.parts, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def attention(self, x):
+        b, t, width = x.shape
+        parts = self.parts(x).split(width, dim=2)
+        q, k, v = (part.view(b, t, self.heads, width // self.heads).transpose(1, 2) for part in parts)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(b, t, width))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, words, tokens, width, heads, layers):
+        super().__init__()
+        self.words, self.positions = nn.Embedding(words, width), nn.Embedding(tokens, width)
+        self.blocks = nn.Sequential(*(WideBlock(width, heads) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, words):
+        x = self.words(words) + self.positions.weight
+        return F.linear(self.norm(self.blocks(x)), self.words.weight)
+
+
+def gpt2(batch, words, tokens, width, heads, layers, dtype=None):
+    def prepare():
+        net = Gpt2(words, tokens, width, heads, layers)
+        if dtype is not None:
+            narrow = net.forward
+
+            def forward(x):
+                with torch.autocast(DEVICE.type, dtype=dtype):
+                    return narrow(x)
+
+            net.forward = forward
+        said = torch.randint(0, words, (batch * tokens + 1,))
+        x, y = said[:-1].view(batch, tokens), said[1:].view(batch, tokens)
+        return trained(net, torch.optim.AdamW(net.parameters(), lr=1e-3), x, y)
+
+    return prepare
+
+
+def stream():
+    x = torch.rand(1 << 26)
+    f = compiled(lambda x: torch.maximum(0.999 * x + 0.001, 0.5 * x))
+
+    @torch.inference_mode()
+    def step():
+        nonlocal x
+        # What a replayed graph gives is its own memory, which the next replay overwrites.
+        x = f(x).clone() if MODE == "reduce-overhead" else f(x)
+        return x[0].item()
+
+    return step
 
 
 def decode():
@@ -215,7 +295,10 @@ WORKS = {
     "norm": norm,
     "dispatch2000": dispatch,
     "matmul1024": matmul,
+    "gpt_one": gpt2(1, 256, 64, 256, 8, 4),
+    "gpt_124m": gpt2(8, 50257, 1024, 768, 12, 12, torch.bfloat16),
+    "stream_64m": stream,
 }
 
 if __name__ == "__main__":
-    pace.serve({name: waited(prepare) for name, prepare in WORKS.items()}, sys.argv[2])
+    pace.serve({name: waited(prepare) for name, prepare in WORKS.items()}, sys.argv[2], measured)

@@ -6,6 +6,7 @@
 mod cnn;
 mod decode;
 mod gpt;
+mod large;
 mod measure;
 mod plan;
 mod print;
@@ -49,7 +50,7 @@ pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
         _ => {
             ensure!(!args.paced, "`--paced` measures one work");
             let all = if named.is_empty() {
-                WORKS.iter().map(|work| work.name.to_string()).collect()
+                WORKS.iter().filter(|work| !work.gpu).map(|work| work.name.to_string()).collect()
             } else {
                 args.works.clone()
             };
@@ -79,7 +80,7 @@ fn subject(word: &str) -> Result<Subject<'_>> {
 
 fn list(json: bool) -> Result<()> {
     let line = |work: &Work| match json {
-        true => format!("{}\n", json!({ "work": work.name, "about": work.about })),
+        true => format!("{}\n", json!({ "work": work.name, "about": work.about, "gpu": work.gpu })),
         false => format!("{:<14} {}\n", work.name, work.about),
     };
     files::write(Path::new("-"), WORKS.iter().map(line).collect::<String>().as_bytes())

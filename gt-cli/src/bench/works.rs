@@ -3,7 +3,7 @@
 //! Each prepares its inputs and parameters in the current session and gives a step: a closure that records one step and reads its
 //! result. What is random comes from a generator of its own, so that every run computes on the same numbers. Nothing here reads a clock.
 
-use super::{cnn, decode, gpt};
+use super::{cnn, decode, gpt, large};
 use anyhow::Result;
 use gt_lang::prelude::*;
 
@@ -15,21 +15,26 @@ pub(crate) struct Work {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) prepare: fn() -> Step,
+    /// Whether it is for GPUs alone: then it is measured where it is named.
+    pub(crate) gpu: bool,
 }
 
 #[rustfmt::skip]
 pub(crate) const WORKS: &[Work] = &[
-    Work { name: "mlp_small",    about: "64-64-10, batch 32: one SGD step, its loss read", prepare: mlp::<64, 64, 32> },
-    Work { name: "mlp_seed",     about: "784-256-10, batch 64: likewise", prepare: mlp::<784, 256, 64> },
-    Work { name: "mlp_wide",     about: "784-1024-1024-10, batch 256: likewise", prepare: wide },
-    Work { name: "gpt",          about: "4 layers, width 256, 8 heads, 128 tokens, batch 8, 256 words: one AdamW step, its loss read", prepare: gpt::step },
-    Work { name: "cnn",          about: "LeNet-5 over 28x28 pixels, batch 64: one SGD step, its loss read", prepare: cnn::step },
-    Work { name: "decode",       about: "the model of `gpt` says a word, batch 1, keys and values of 128 positions kept", prepare: decode::step },
-    Work { name: "chain_1m",     about: "sum(tanh(1.5x + 0.25) * sigmoid(x) + x) over 2^20 floats, read", prepare: chain::<20> },
-    Work { name: "chain_16m",    about: "the same over 2^24 floats", prepare: chain::<24> },
-    Work { name: "norm",         about: "softmax(gelu_tanh(layer_norm(x))), x of 4096x1024", prepare: norm },
-    Work { name: "dispatch2000", about: "2,000 additions on 4 floats, each needing the last, then a read", prepare: dispatch },
-    Work { name: "matmul1024",   about: "the product of two 1024x1024 matrices", prepare: matmul },
+    Work { name: "mlp_small",    about: "64-64-10, batch 32: one SGD step, its loss read", prepare: mlp::<64, 64, 32>, gpu: false },
+    Work { name: "mlp_seed",     about: "784-256-10, batch 64: likewise", prepare: mlp::<784, 256, 64>, gpu: false },
+    Work { name: "mlp_wide",     about: "784-1024-1024-10, batch 256: likewise", prepare: wide, gpu: false },
+    Work { name: "gpt",          about: "4 layers, width 256, 8 heads, 128 tokens, batch 8, 256 words: one AdamW step, its loss read", prepare: gpt::step, gpu: false },
+    Work { name: "cnn",          about: "LeNet-5 over 28x28 pixels, batch 64: one SGD step, its loss read", prepare: cnn::step, gpu: false },
+    Work { name: "decode",       about: "the model of `gpt` says a word, batch 1, keys and values of 128 positions kept", prepare: decode::step, gpu: false },
+    Work { name: "chain_1m",     about: "sum(tanh(1.5x + 0.25) * sigmoid(x) + x) over 2^20 floats, read", prepare: chain::<20>, gpu: false },
+    Work { name: "chain_16m",    about: "the same over 2^24 floats", prepare: chain::<24>, gpu: false },
+    Work { name: "norm",         about: "softmax(gelu_tanh(layer_norm(x))), x of 4096x1024", prepare: norm, gpu: false },
+    Work { name: "dispatch2000", about: "2,000 additions on 4 floats, each needing the last, then a read", prepare: dispatch, gpu: false },
+    Work { name: "matmul1024",   about: "the product of two 1024x1024 matrices", prepare: matmul, gpu: false },
+    Work { name: "gpt_one",      about: "GPT-2 of 4 layers, width 256, 8 heads, 256 words, 1 row of 64 tokens: one AdamW step, its loss read", prepare: large::gpt_one, gpu: true },
+    Work { name: "gpt_124m",     about: "GPT-2, 124 million parameters, 8 rows of 1,024 tokens, bf16: one AdamW step, its loss read", prepare: large::gpt_124m, gpu: true },
+    Work { name: "stream_64m",   about: "x = max(0.999x + 0.001, 0.5x) over 2^26 floats that stay, one of them read", prepare: large::stream, gpu: true },
 ];
 
 dims! { Batch }

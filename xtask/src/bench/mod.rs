@@ -142,14 +142,15 @@ fn columns(peers: &[Peer]) -> Vec<Column> {
     [ours].into_iter().chain(theirs).collect()
 }
 
-/// The names of all works.
+/// The names of all works that are not for GPUs alone.
 fn works(program: &std::path::Path) -> Result<Vec<String>> {
     let list = crate::shell::Step::new(&program.to_string_lossy(), &["bench", "--list", "--json"]);
     let name = |line: &str| {
         let object: serde_json::Value = serde_json::from_str(line)?;
-        object["work"].as_str().map(str::to_string).context("a work without a name")
+        let name = object["work"].as_str().map(str::to_string).context("a work without a name")?;
+        Ok((object["gpu"] != true).then_some(name))
     };
-    list.read()?.lines().map(name).collect()
+    list.read()?.lines().filter_map(|line| name(line).transpose()).collect()
 }
 
 /// One work: everybody starts and warms up, then everybody has turns.
