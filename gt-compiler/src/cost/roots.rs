@@ -23,8 +23,10 @@ pub(crate) fn materialized(dag: &Dag) -> Vec<bool> {
                 roots[at] = true;
                 for &operand in dag.operands(at) {
                     let operand = operand as usize;
-                    roots[if value.role == Role::Product { base(dag, operand) } else { operand }] =
-                        true;
+                    let held =
+                        if value.role == Role::Product { base(dag, operand) } else { operand };
+                    // A number goes along with the call.
+                    roots[held] |= dag.values[held].role != Role::Number;
                 }
             }
             Role::Number | Role::Lazy | Role::View | Role::Reshape => (),
