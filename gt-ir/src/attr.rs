@@ -13,7 +13,7 @@ use crate::{
     shape::{MAX_RANK, Shape, Type},
 };
 
-pub use choices::{Attention, Axes, Diagonal, Groups, Order};
+pub use choices::{Attention, AttentionGrad, AttentionInput, Axes, Diagonal, Groups, Order};
 pub use windows::{Conv, Fold, Pool, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.

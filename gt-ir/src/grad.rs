@@ -88,46 +88,70 @@ pub fn is_differentiable(op: &Op) -> bool {
     !matches!(op.spec().grad, Grad::Zero)
 }
 
-/// One instruction of an expansion.
+/// One instruction of an expansion, in the expansion's own names for operands.
 struct Step {
     op: Op,
     inputs: SmallVec<[Operand; 3]>,
     output: ValueId,
 }
 
-/// Hands instructions on and remembers them.
+/// Hands instructions on and remembers them. The expansion knows each operand that is a value by a name of its own, so that one that stands
+/// at two places has a gradient for each.
 struct Remembering<'a> {
     e: &'a mut dyn Emit,
+    operands: &'a [Operand],
     steps: Vec<Step>,
+}
+
+/// The name of operand `i` in an expansion: no value has it, since values are numbered from 0.
+const fn name(i: usize) -> ValueId {
+    ValueId(u64::MAX - i as u64)
+}
+
+/// What an operand of a step is outside of the expansion.
+fn real(operands: &[Operand], operand: Operand) -> Operand {
+    let Operand::Value(v) = operand else { return operand };
+    let i = usize::try_from(u64::MAX - v.0).ok();
+    i.and_then(|i| operands.get(i)).copied().unwrap_or(operand)
 }
 
 impl Emit for Remembering<'_> {
     fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
-        let output = self.e.emit(op, inputs)?;
+        let meant: SmallVec<[Operand; 3]> =
+            inputs.iter().map(|input| real(self.operands, *input)).collect();
+        let output = self.e.emit(op, &meant)?;
+        // What does nothing may have been left out: its gradient is its operand's.
+        let same = meant.iter().position(|input| *input == output.into());
+        if let Some(Operand::Value(input)) = same.map(|i| inputs[i]) {
+            return Ok(input);
+        }
         self.steps.push(Step { op, inputs: inputs.into(), output });
         Ok(output)
     }
 
     fn ty(&self, value: ValueId) -> Type {
-        self.e.ty(value)
+        match real(self.operands, value.into()) {
+            Operand::Value(v) => self.e.ty(v),
+            Operand::Scalar(_) => self.e.ty(value),
+        }
     }
 
     fn operand_type(&self, operand: Operand) -> OperandType {
-        self.e.operand_type(operand)
+        self.e.operand_type(real(self.operands, operand))
     }
 }
 
 /// The gradient of a derived op by its expansion: computed again, then walked backwards. What the forward pass has computed is
 /// found equal and merged when the two are compiled together.
-fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
-    let mut forward = Remembering { e: &mut *cx.e, steps: Vec::new() };
-    let result = expansion(&mut forward, cx.op, cx.inputs)?;
+pub(crate) fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
+    let operands = cx.inputs;
+    let names: SmallVec<[Operand; 3]> = operands.iter().enumerate().map(named).collect();
+    let mut forward = Remembering { e: &mut *cx.e, operands, steps: Vec::new() };
+    let result = expansion(&mut forward, cx.op, &names)?;
     let steps = forward.steps;
     // The values a wanted operand flows into, each with the gradient gathered so far.
     let mut reached: BTreeMap<ValueId, Option<ValueId>> = BTreeMap::new();
-    reached.extend(
-        (0..cx.inputs.len()).filter(|i| cx.wants(*i)).filter_map(|i| Some((cx.value(i)?, None))),
-    );
+    reached.extend((0..operands.len()).filter(|i| cx.wants(*i)).map(|i| (name(i), None)));
     for step in &steps {
         if is_differentiable(&step.op)
             && cx.e.ty(step.output).dtype.is_float()
@@ -144,9 +168,14 @@ fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
             back(cx, step, grad, &mut reached)?;
         }
     }
-    // A value that stands twice among the operands gets its whole gradient once.
-    let mut grad = |i: usize| cx.wants(i).then(|| reached.get_mut(&cx.value(i)?)?.take()).flatten();
-    Ok((0..cx.inputs.len()).map(&mut grad).collect())
+    Ok((0..operands.len()).map(|i| reached.get(&name(i)).copied().flatten()).collect())
+}
+
+fn named((i, operand): (usize, &Operand)) -> Operand {
+    match operand {
+        Operand::Value(_) => name(i).into(),
+        Operand::Scalar(_) => *operand,
+    }
 }
 
 fn leads(reached: &BTreeMap<ValueId, Option<ValueId>>, operand: Operand) -> bool {
@@ -161,9 +190,11 @@ fn back(
     reached: &mut BTreeMap<ValueId, Option<ValueId>>,
 ) -> Result<(), OpError> {
     let wanted: SmallVec<[bool; 3]> = step.inputs.iter().map(|i| leads(reached, *i)).collect();
-    let (op, inputs, output) = (&step.op, &step.inputs, step.output);
-    let grads = vjp(Vjp { e: &mut *cx.e, op, inputs, output, grad, wanted: &wanted })?;
-    for (operand, grad) in inputs.iter().zip(grads) {
+    let inputs: SmallVec<[Operand; 3]> =
+        step.inputs.iter().map(|input| real(cx.inputs, *input)).collect();
+    let (op, output) = (&step.op, step.output);
+    let grads = vjp(Vjp { e: &mut *cx.e, op, inputs: &inputs, output, grad, wanted: &wanted })?;
+    for (operand, grad) in step.inputs.iter().zip(grads) {
         if let (Operand::Value(v), Some(grad)) = (operand, grad)
             && let Some(gathered) = reached.get_mut(v)
         {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attr::{
-        Attention, Attr, Axes, Axis, Classes, Conv, Diagonal, Fold, Groups, Order, Pad, Perm, Pool,
-        Reduce, ReduceOne, Slice, Swap, Trailing, Window,
+        Attention, AttentionGrad, Attr, Axes, Axis, Classes, Conv, Diagonal, Fold, Groups, Order,
+        Pad, Perm, Pool, Reduce, ReduceOne, Slice, Swap, Trailing, Window,
     },
     dtype::DType,
     emit::Emit,
@@ -415,7 +415,9 @@ derived {
 
     /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]`, of which key and value may have fewer heads: `.. query, key, value, scale` or
     /// `.., scale, mask`. A mask is `bool`, true where attention is paid, or added; rows that pay none give 0. `causal`: none to later positions (Vaswani et al. 2017).
-    "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Through, Derived(attention::expand);
+    "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Rule(attention::grad), Derived(attention::expand);
+    /// The gradient of `scaled_dot_product_attention` for one of its operands: that of its result, then its operands.
+    "scaled_dot_product_attention_grad" = ScaledDotProductAttentionGrad(AttentionGrad), Contract, Between(5, 6), attention::infer_grad, Through, Derived(attention::expand_grad);
 
     /// Convolution of `[batch, channels, height, width]` with kernels `[out channels, channels / groups, height, width]`: `conv2d x, weight`, as a matrix product over
     /// unfolded windows (Chellapilla, Puri and Simard 2006).

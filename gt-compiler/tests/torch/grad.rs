@@ -247,7 +247,7 @@ fn none(faults: &[String]) {
 fn every_gradient_is_libtorchs() {
     let (mut judged, mut faults) = (BTreeSet::new(), Vec::new());
     let config = Config { jumps: true, ..Config::default() };
-    instructions(&config, 0..400, |op, args| {
+    instructions(&config, 0..600, |op, args| {
         if let Some(result) = compare(op, args, altogether) {
             judged.insert(op.kind());
             faults.extend(result.err());

@@ -1,7 +1,10 @@
 //! The rows of subjects as libtorch's own operators: activations, statistics, normalizations, attention, parts.
 
 use gt_compiler::torch::ops::{Arg, kind_of};
-use gt_ir::{DType, Op, Type, attr::Attention};
+use gt_ir::{
+    DType, Op, Type,
+    attr::{Attention, AttentionGrad},
+};
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::own::{Made, at, dims, finite, given, index, keep, narrow, number};
@@ -118,7 +121,8 @@ pub(crate) fn own(
         Op::GroupNorm(n) => {
             let wide = if narrow(x) { Kind::Float } else { kind };
             let [x, w, b] = [x, y, &tensors[2]].map(|t| t.to_kind(wide));
-            if x.numel() == 0 {
+            // It takes the mean times the weight from the bias first.
+            if x.numel() == 0 || !finite(&w)? {
                 return Ok(None);
             }
             let eps = given(args, 3).as_f64();
@@ -126,6 +130,9 @@ pub(crate) fn own(
         }
         Op::BatchNorm => return batch_norm(x, args, tensors, kind),
         Op::ScaledDotProductAttention(how) => return attention(how, args, tensors, kind),
+        Op::ScaledDotProductAttentionGrad(how) => {
+            return attention_grad(how, args, tensors, kind);
+        }
         Op::Flip(axes) => x.f_flip(dims(axes.0))?,
         Op::SliceAssign(s) => {
             let (axis, start, stop) = (i64::from(s.axis), s.start as i64, s.stop as i64);
@@ -234,6 +241,43 @@ fn attention(
     let scale = given(args, 3).as_f64();
     let made = Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, causal, scale, true)?;
     Ok(Some(made.f_to_kind(kind)?))
+}
+
+/// By way of its autograd, on operands that are others to it wherever they stand. Its plain attention has a gradient of its gradient.
+fn attention_grad(
+    AttentionGrad { kind: how, of }: AttentionGrad,
+    args: &[Arg<'_>],
+    tensors: &[Tensor],
+    kind: Kind,
+) -> Result<Option<Tensor>, TchError> {
+    if narrow(&tensors[0]) || tensors[1].dim() < 3 || tensors[..4].iter().any(|t| t.numel() == 0) {
+        return Ok(None);
+    }
+    // It spreads what is no number over positions that are not seen.
+    if !tensors[..4].iter().map(finite).collect::<Result<Vec<_>, _>>()?.iter().all(|f| *f) {
+        return Ok(None);
+    }
+    let (causal, mask) = (how == Attention::Causal, tensors.get(5).filter(|_| args.len() > 5));
+    if causal && mask.is_some() {
+        return Ok(None); // One mask at most there.
+    }
+    // It adds what it is given, as its other attention does where a mask is no `bool`.
+    let hide = |mask: &Tensor| match mask.kind() {
+        Kind::Bool => mask
+            .zeros_like()
+            .f_to_kind(kind)?
+            .f_masked_fill(&mask.f_logical_not()?, f64::NEG_INFINITY),
+        _ => mask.f_alias(),
+    };
+    let (mask, scale) = (mask.map(hide).transpose()?, given(args, 4).as_f64());
+    let [q, k, v] = [1, 2, 3].map(|i| tensors[i].alias().set_requires_grad(true));
+    let (made, _) = Tensor::f_internal_scaled_dot_product_attention_math(
+        &q, &k, &v, mask, 0.0, causal, None, scale, true,
+    )?;
+    let sum = made.f_mul(&tensors[0])?.f_sum(kind)?;
+    let wanted = [&q, &k, &v][of as usize];
+    let mut grads = Tensor::f_run_backward(&[sum], &[wanted], true, true)?;
+    Ok(grads.pop())
 }
 
 /// Whether a position stands twice in an index.

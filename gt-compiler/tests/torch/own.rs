@@ -155,6 +155,7 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::GroupNorm(_)
         | Op::BatchNorm
         | Op::ScaledDotProductAttention(_)
+        | Op::ScaledDotProductAttentionGrad(_)
         | Op::Flip(_)
         | Op::SliceAssign(_)
         | Op::IndexCopy(_)

@@ -39,6 +39,26 @@ pub enum Attention {
     Causal,
 }
 
+/// An operand of attention that has a gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AttentionInput {
+    /// What asks.
+    Query,
+    /// What it is compared with.
+    Key,
+    /// What it gets.
+    Value,
+}
+
+/// The gradient of attention for one of its operands: `causal,key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttentionGrad {
+    /// Where attention was paid.
+    pub kind: Attention,
+    /// The operand whose gradient it is.
+    pub of: AttentionInput,
+}
+
 impl Attr for Diagonal {
     const SYNTAX: &'static str = "diagonal";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,6 +110,33 @@ impl Attr for Attention {
             "causal" => Some(Attention::Causal),
             _ => None,
         }
+    }
+}
+
+impl AttentionInput {
+    /// All of them, in the order of the operands.
+    pub const ALL: [AttentionInput; 3] =
+        [AttentionInput::Query, AttentionInput::Key, AttentionInput::Value];
+
+    const fn name(self) -> &'static str {
+        match self {
+            AttentionInput::Query => "query",
+            AttentionInput::Key => "key",
+            AttentionInput::Value => "value",
+        }
+    }
+}
+
+impl Attr for AttentionGrad {
+    const SYNTAX: &'static str = "full or causal,query, key or value";
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.print(f)?;
+        write!(f, ",{}", self.of.name())
+    }
+    fn parse(s: &str) -> Option<Self> {
+        let (kind, of) = s.split_once(',')?;
+        let of = AttentionInput::ALL.into_iter().find(|input| input.name() == of)?;
+        Some(AttentionGrad { kind: Attention::parse(kind)?, of })
     }
 }
 

@@ -8,10 +8,11 @@ use super::{
     statistic::ruler,
 };
 use crate::{
-    attr::{Attention, Axis, AxisSet, Keep},
+    attr::{Attention, AttentionGrad, AttentionInput, Axis, AxisSet, Keep},
     dtype::DType,
     emit::{Build, Emit, Emitted},
     error::OpError,
+    grad::{Grads, Vjp, through},
     op::{Op, Operand, OperandType},
     shape::{Dim, Shape, Type},
     tape::ValueId,
@@ -84,6 +85,19 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(q.dtype, shape))
 }
 
+pub(crate) fn infer_grad(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }) = *op else {
+        return Err(misplaced(op));
+    };
+    let (grad, forward) = (tensor(op, ins, 0)?, Op::ScaledDotProductAttention(kind));
+    let result = infer(&forward, &ins[1..])?;
+    if !grad.same_layout(&result) {
+        let e = format!("{}: the gradient {grad} is not of the result's type {result}", op.name());
+        return Err(OpError::new(e));
+    }
+    tensor(op, ins, 1 + of as usize)
+}
+
 fn mask_fits(op: &Op, mask: &Type, sizes: &Sizes) -> Result<()> {
     let scores = sizes.ending(Dim::new(sizes.positions))?;
     let fits = mask.shape.broadcast(&scores).is_some_and(|s| s.same_sizes(&scores));
@@ -144,4 +158,33 @@ fn weigh(e: &mut dyn Emit, scores: ValueId, kind: Attention, mask: Option<ValueI
     let seen = e.select(blind, 0, seen)?;
     let weights = e.emit(softmax, &[seen.into()])?;
     e.select(blind, 0, weights)
+}
+
+/// One instruction for each operand, which engines that have a call for all of them together know by its name.
+pub(crate) fn grad(cx: &mut Vjp<'_>) -> Result<Grads> {
+    let Op::ScaledDotProductAttention(kind) = *cx.op else { return Err(misplaced(cx.op)) };
+    // A mask that is learned: no library has that gradient.
+    if cx.wants(4) {
+        return through(cx, expand);
+    }
+    let operands: Vec<Operand> = [cx.grad.into()].iter().chain(cx.inputs).copied().collect();
+    let mut grads: Grads = std::iter::repeat_n(None, cx.inputs.len()).collect();
+    for (i, of) in AttentionInput::ALL.into_iter().enumerate() {
+        if cx.wants(i) {
+            let op = Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of });
+            grads[i] = Some(cx.e.emit(op, &operands)?);
+        }
+    }
+    Ok(grads)
+}
+
+pub(crate) fn expand_grad(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }) = *op else {
+        return Err(misplaced(op));
+    };
+    let (grad, forward) = (value(op, ins, 0)?, Op::ScaledDotProductAttention(kind));
+    let wanted = AttentionInput::ALL.map(|input| input == of);
+    let mut cx = Vjp { e, op: &forward, inputs: &ins[1..], output: grad, grad, wanted: &wanted };
+    let mut grads = through(&mut cx, expand)?;
+    grads[of as usize].take().ok_or_else(|| misplaced(op))
 }

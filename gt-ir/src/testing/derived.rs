@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     attr::{
-        Attention, Axes, Axis, Conv, Diagonal, Fold, Groups, Keep, Order, Pool, ReduceOne, Slice,
-        Trailing, Window,
+        Attention, AttentionGrad, AttentionInput, Axes, Axis, Conv, Diagonal, Fold, Groups, Keep,
+        Order, Pool, ReduceOne, Slice, Trailing, Window,
     },
     dtype::DType,
-    op::{Op, OpKind, Operand},
+    op::{Op, OpKind, Operand, OperandType, infer},
     scalar::Scalar,
     shape::{Dim, Shape, Type},
 };
@@ -41,6 +41,7 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         OpKind::GroupNorm => group_norm(g),
         OpKind::BatchNorm => batch_norm(g),
         OpKind::ScaledDotProductAttention => attention(g),
+        OpKind::ScaledDotProductAttentionGrad => attention_grad(g),
         OpKind::Flip => {
             let x = any(g)?;
             let axes = (0..x.ty.shape.rank()).filter(|_| g.chance(1, 2)).collect();
@@ -153,6 +154,17 @@ fn attention(g: &mut Generator<'_, '_>) -> Proposal {
         inputs.push(like(g, ty).into());
     }
     Some((Op::ScaledDotProductAttention(kind), inputs))
+}
+
+/// The operands of an attention, and a gradient of its result before them.
+fn attention_grad(g: &mut Generator<'_, '_>) -> Proposal {
+    let (forward, operands) = attention(g)?;
+    let Op::ScaledDotProductAttention(kind) = forward else { return None };
+    let types: Vec<OperandType> = operands.iter().map(|o| g.operand_type(*o)).collect();
+    let grad = like(g, infer(&forward, &types).ok()?);
+    let of = AttentionInput::ALL[g.below(3)];
+    let inputs = [grad.into()].into_iter().chain(operands).collect();
+    Some((Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }), inputs))
 }
 
 fn assign(g: &mut Generator<'_, '_>) -> Proposal {

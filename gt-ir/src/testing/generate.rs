@@ -185,7 +185,7 @@ impl<'s, 'a> Generator<'s, 'a> {
         ValueId(self.next - 1)
     }
 
-    fn operand_type(&self, operand: Operand) -> OperandType {
+    pub(super) fn operand_type(&self, operand: Operand) -> OperandType {
         match operand {
             Operand::Scalar(scalar) => OperandType::Scalar(scalar),
             Operand::Value(id) => {

@@ -55,10 +55,15 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> DynTensor {
-        let (value, at) = (self.value(), (value.into(), Location::caller()));
-        match value.place() {
-            Err(error) => DynTensor::failed(error.clone(), value.ty),
-            Ok((session, _)) => record_in(session, &Op::Full(value.ty), &[at.0], at.1),
+        self.full_of(self.value().ty, value.into())
+    }
+
+    /// One literal everywhere, in this tensor's session.
+    #[track_caller]
+    pub(crate) fn full_of(&self, ty: Type, value: Scalar) -> DynTensor {
+        match self.value().place() {
+            Err(error) => DynTensor::failed(error.clone(), ty),
+            Ok((session, _)) => record_in(session, &Op::Full(ty), &[value], Location::caller()),
         }
     }
 

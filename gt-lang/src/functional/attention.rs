@@ -1,7 +1,7 @@
 //! Attention and the rotary position embedding of queries and keys.
 
 use gt_ir::attr::Attention as Kind;
-use gt_ir::{DType, Op};
+use gt_ir::{DType, Op, Type};
 
 use crate::core::{Arg, DynTensor};
 
@@ -48,7 +48,11 @@ pub fn scaled_dot_product_attention_with(
 ) -> DynTensor {
     let width = query.shape().sizes().last().copied().unwrap_or(1);
     let scale = how.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
-    let mut args = vec![Arg::Tensor(query), Arg::Tensor(key), Arg::Tensor(value), Arg::from(scale)];
+    // One value, not a literal: so the gradient is known to have the scale of what it is a gradient of.
+    let wide = if query.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let scale = query.full_of(Type::scalar(wide), scale.into());
+    let mut args =
+        vec![Arg::Tensor(query), Arg::Tensor(key), Arg::Tensor(value), Arg::Tensor(&scale)];
     args.extend(how.mask.map(Arg::Tensor));
     let kind = if how.causal { Kind::Causal } else { Kind::Full };
     DynTensor::record(Op::ScaledDotProductAttention(kind), &args)

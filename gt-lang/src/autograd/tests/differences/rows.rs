@@ -1,7 +1,10 @@
 //! Gradient cases of activations, statistics, normalizations, attention, and of parts replaced.
 
+use gt_ir::Op;
+use gt_ir::attr::{Attention as Kind, AttentionGrad, AttentionInput};
+
 use super::{Case, Domain, DynTensor, Rng, case};
-use crate::core::{keepdim, step};
+use crate::core::{Arg, keepdim, step};
 use crate::functional::{self as f, Attention};
 
 type Unary = fn(&DynTensor) -> DynTensor;
@@ -133,6 +136,16 @@ fn attention() -> Vec<Case> {
     cases.push(case("attention with a bias", &biased, |x| {
         let how = Attention { mask: Some(&x[3]), ..Attention::default() };
         f::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], how)
+    }));
+    let back: [(&[usize], Domain); 4] =
+        [(&[2, 2, 1], Any), (&[2, 2, 2], Any), (&[2, 3, 2], Any), (&[2, 3, 1], Any)];
+    cases.push(case("the gradient of attention", &back, |x| {
+        let operands: Vec<Arg<'_>> = x.iter().map(Arg::Tensor).collect();
+        let [q, k, v] = AttentionInput::ALL.map(|of| {
+            let op = Op::ScaledDotProductAttentionGrad(AttentionGrad { kind: Kind::Causal, of });
+            DynTensor::record(op, &[&operands[..], &[Arg::from(0.7)]].concat())
+        });
+        q + k.sum(0).sum(0) + v.sum(0).sum(0)
     }));
     cases.push(case("rotary_embedding", &[(&[2, 3, 4], Any)], |x| {
         let positions = DynTensor::arange(1, 4, 1, gt_ir::DType::I64);
