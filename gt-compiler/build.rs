@@ -1,5 +1,5 @@
 //! A fingerprint of what generates code: programs on disk made by another build are not used. Where libtorch is, if it is built with; and with
-//! feature `cuda` the library `csrc/gt_cuda.cpp`, which becomes a part of the program.
+//! feature `cuda` the library in `csrc`, which becomes a part of the program.
 
 #[path = "../build/libtorch.rs"]
 mod libtorch;

@@ -1,4 +1,4 @@
-//! Builds `csrc/gt_cuda.cpp` as a shared library against the headers and libraries of a libtorch for CUDA.
+//! Builds the C++ files of `csrc` as a shared library against the headers and libraries of a libtorch for CUDA.
 //!
 //! It is linked with libtorch's CUDA libraries but not with what those need in turn (cuBLAS, cuDNN, NCCL), so it builds on machines without them
 //! and without a GPU. What cannot be done ends the build with the reason and what to do.
@@ -10,8 +10,8 @@ use std::{
 
 use crate::libtorch;
 
-const SOURCE: &str = "csrc/gt_cuda.cpp";
-const HEADER: &str = "csrc/gt_cuda.h";
+const SOURCES: [&str; 2] = ["csrc/gt_cuda.cpp", "csrc/attention.cpp"];
+const HEADERS: [&str; 2] = ["csrc/gt_cuda.h", "csrc/shim.h"];
 /// Headers without which the wrong libtorch was found.
 const OF_LIBTORCH: &str = "include/ATen/cuda/MemPool.h";
 const OF_CUDA: &str = "include/cuda_runtime_api.h";
@@ -26,7 +26,7 @@ struct Folders {
 
 /// Builds it, and tells the crate where it is.
 pub(crate) fn build() {
-    for source in [SOURCE, HEADER] {
+    for source in SOURCES.iter().chain(&HEADERS) {
         println!("cargo::rerun-if-changed={source}");
     }
     match folders() {
@@ -67,7 +67,7 @@ fn tool(folders: &Folders) -> cc::Build {
 }
 
 fn link(folders: &Folders, library: &Path) {
-    let objects = tool(folders).file(SOURCE).compile_intermediates();
+    let objects = tool(folders).files(SOURCES).compile_intermediates();
     let mut command = tool(folders).get_compiler().to_command();
     command.arg("-shared").args(objects).arg("-o").arg(library);
     for folder in [&folders.libtorch, &folders.cuda] {

@@ -3,9 +3,8 @@
 // Every function is one lambda in guarded(): it turns exceptions into a status and a message. Kernels are loaded by the runtime's library
 // functions, so no symbol of the driver is needed to link or load this file; without a driver every call is a plain error.
 
-#include "gt_cuda.h"
+#include "shim.h"
 
-#include <ATen/Context.h>
 #include <ATen/cuda/MemPool.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/_addmm_activation.h>
@@ -14,19 +13,13 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#include <c10/util/Exception.h>
-#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,80 +27,14 @@
 #include <vector>
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
+using namespace gt_cuda;
 
 namespace {
-
-thread_local std::string message;
-
-int32_t fail(gt_cuda_status status, const char* what) noexcept {
-  try {
-    message = what;
-  } catch (...) {
-    message.clear();
-  }
-  return status;
-}
-
-// Runs one call. An error of the runtime that is not sticky is cleared, so that the next call does not report it again.
-template <class F>
-int32_t guarded(F&& call) noexcept {
-  try {
-    call();
-    return GT_CUDA_OK;
-  } catch (const c10::OutOfMemoryError& error) {
-    static_cast<void>(cudaGetLastError());
-    return fail(GT_CUDA_OUT_OF_MEMORY, error.what_without_backtrace());
-  } catch (const c10::Error& error) {
-    static_cast<void>(cudaGetLastError());
-    return fail(GT_CUDA_FAILED, error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return fail(GT_CUDA_FAILED, error.what());
-  } catch (...) {
-    return fail(GT_CUDA_FAILED, "an exception of an unknown kind");
-  }
-}
-
-// The runtime's own words, and which call they are about.
-void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());
-  if (status == cudaErrorMemoryAllocation) {
-    C10_THROW_ERROR(OutOfMemoryError, std::string(call) + ": " + cudaGetErrorString(status));
-  }
-  C10_THROW_ERROR(Error, std::string(call) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
-}
-
-#define CHECKED(call) check(call, #call)
-
-c10::DeviceIndex index_of(int32_t device) {
-  return static_cast<c10::DeviceIndex>(device);
-}
-
-cudaStream_t handle_of(const gt_cuda_stream* stream) {
-  return static_cast<cudaStream_t>(stream->handle);
-}
-
-c10::cuda::CUDAGuard on(int32_t device) {
-  return c10::cuda::CUDAGuard(index_of(device));
-}
-
-void* at_address(uint64_t address) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
-}
-
-c10::cuda::CUDAStream stream_of(const gt_cuda_stream* stream) {
-  return c10::cuda::CUDAStream::unpack3(stream->id, index_of(stream->device), c10::DeviceType::CUDA);
-}
 
 void copy(const gt_cuda_stream* stream, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   c10::cuda::CUDAGuard guard(index_of(stream->device));
   CHECKED(cudaMemcpyAsync(to, from, bytes, kind, handle_of(stream)));
 }
-
-// libtorch's warnings are for its users: of settings it has newer names for, and of the environment (see gt_cuda_precision).
-struct Silence : c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
 
 // For memory checkers: with GT_CUDA_MEMCHECK each block is an allocation of its own, of just the size asked for, where the caching allocator
 // would cut many out of one, so that an access beyond one is seen.
@@ -237,12 +164,6 @@ struct Graph {
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
   }
 };
-
-at::ScalarType scalar_type(int32_t dtype) {
-  constexpr std::array<at::ScalarType, 5> types = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kFloat};
-  TORCH_CHECK(dtype >= 0 && dtype < 5, "libtorch multiplies no matrices of dtype number ", dtype);
-  return types[static_cast<size_t>(dtype)];
-}
 
 // A view of memory that stays the caller's. Strides of dimensions of one element say nothing: they become those a plain matrix has, since
 // libtorch copies what does not look like one.
@@ -492,6 +413,7 @@ int32_t gt_cuda_multiply(const gt_cuda_stream* stream, const gt_cuda_product* p)
   return guarded([&] {
     Silence silence;
     const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+    const std::shared_lock<std::shared_mutex> shared(settings);
     const c10::cuda::CUDAStreamGuard guard(stream_of(stream));
     const auto device = c10::Device(c10::DeviceType::CUDA, index_of(stream->device));
     const auto options = at::TensorOptions().device(device).dtype(scalar_type(p->dtype)).requires_grad(false);

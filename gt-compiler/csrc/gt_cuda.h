@@ -60,6 +60,24 @@ typedef struct {
   uint64_t bias;
 } gt_cuda_product;
 
+// softmax(query key^T * scale) value over [batch, heads, length, width], or its gradient. Strides are in elements; results are contiguous.
+typedef struct {
+  uint64_t query, key, value;
+  // Made by a forward call, read by a backward one: the result, and the logarithms of the sums of exponentials, f32[batch, heads, length], its
+  // last size rounded up to a multiple of 32.
+  uint64_t out, sums;
+  // Of a backward call: the gradient of the result, and where those of query, key and value go.
+  uint64_t grad, grads[3];
+  int64_t batch, heads, length, positions, width;
+  int64_t query_strides[4], key_strides[4], value_strides[4], grad_strides[4];
+  double scale;
+  // As of a product: f32, f16 or bf16.
+  int32_t dtype;
+  // Whether no query sees a later position; then there are as many queries as positions.
+  int32_t causal;
+  int32_t backward;
+} gt_cuda_attention;
+
 // Why the last call of this thread gave something else than GT_CUDA_OK.
 GT_CUDA_API const char* gt_cuda_message(void);
 
@@ -107,6 +125,7 @@ GT_CUDA_API int32_t gt_cuda_module_function(void* module, const char* name, void
 GT_CUDA_API int32_t gt_cuda_launch(const gt_cuda_stream* stream, void* function, uint32_t grid, uint32_t block,
                                    const uint64_t* arguments, size_t n_arguments);
 GT_CUDA_API int32_t gt_cuda_multiply(const gt_cuda_stream* stream, const gt_cuda_product* product);
+GT_CUDA_API int32_t gt_cuda_attend(const gt_cuda_stream* stream, const gt_cuda_attention* attention);
 
 // What libtorch allocates on the stream during a capture comes from a pool that lives as long as the graph.
 GT_CUDA_API int32_t gt_cuda_capture_begin(const gt_cuda_stream* stream, void** capture);

@@ -9,7 +9,10 @@
 
 use std::time::Instant;
 
-use gt_ir::{Graph, NodeKind, OpError, Type, graph::Stage};
+use gt_ir::{
+    Graph, NodeKind, OpError, Type,
+    graph::{Calls, Stage},
+};
 
 use crate::{
     cost::{self, Machine},
@@ -69,7 +72,17 @@ pub fn optimize(
     options: &Options,
     machine: &Machine,
 ) -> Result<Optimized, OpError> {
-    drive(traced, options, machine, Stages::Drop)
+    optimize_around(traced, options, machine, |_, _| false)
+}
+
+/// As [`optimize`], for an engine that has calls for some derived ops, which stay whole.
+pub(crate) fn optimize_around(
+    traced: &Graph,
+    options: &Options,
+    machine: &Machine,
+    calls: Calls,
+) -> Result<Optimized, OpError> {
+    drive(traced, calls, options, machine, Stages::Drop)
 }
 
 /// As [`optimize`], and keeps the graph after each pass.
@@ -77,7 +90,7 @@ pub fn optimize(
 /// # Errors
 /// As [`optimize`].
 pub fn explain(traced: &Graph, options: &Options, machine: &Machine) -> Result<Optimized, OpError> {
-    drive(traced, options, machine, Stages::Keep)
+    drive(traced, |_, _| false, options, machine, Stages::Keep)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,6 +101,7 @@ enum Stages {
 
 fn drive(
     traced: &Graph,
+    calls: Calls,
     options: &Options,
     machine: &Machine,
     keep: Stages,
@@ -106,7 +120,7 @@ fn drive(
         }
     };
     let mut cx = Context { options, machine, report: Report::default() };
-    let mut graph = traced.expanded()?;
+    let mut graph = traced.expanded_with(calls)?;
     after("expand", &graph, &mut cx.report, clock.nanoseconds());
     let (nodes, before, peak) = (graph.len(), cost::cost(&graph, machine), cost::peak(&graph));
     for pass in PASSES {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use petgraph::{Direction, graph::DiGraph, graph::NodeIndex, visit::EdgeRef};
 use smallvec::SmallVec;
 
-pub use build::{LowerError, expand, lower};
+pub use build::{Calls, LowerError, expand, lower};
 pub use dot::Legend;
 pub use rebuild::Rebuild;
 pub use segment::{Segment, segment};
@@ -62,7 +62,8 @@ pub enum Stage {
     /// Any op, operands as recorded; scalars are weakly typed, as on the tape.
     #[default]
     Traced,
-    /// Primitives only, with casts and broadcasts spelled out; scalars have the dtype they are used in.
+    /// Primitives, with casts and broadcasts spelled out; scalars have the dtype they are used in. Derived contractions that an engine has a
+    /// call for may stand among them.
     Expanded,
 }
 

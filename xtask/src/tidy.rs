@@ -46,6 +46,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/native/single.rs",
     "gt-compiler/src/native/stream.rs",
     "gt-compiler/src/threads.rs",
+    "gt-compiler/src/torch/attention.rs",
     "gt-compiler/src/torch/products.rs",
     "gt-lang/examples/record_cost.rs",
     "gt-lang/src/io/mmap.rs",

@@ -146,13 +146,11 @@ fn engine_view(op: &Op) -> (Role, u32) {
         Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => (Role::Lazy, 1),
         Action::Unary(Unary::Sqrt) | Action::Binary(Binary::Div) => (Role::Lazy, 3),
         Action::Unary(_) | Action::Binary(Binary::Pow) => (Role::Lazy, 10),
-        Action::Binary(_) | Action::Where | Action::Cast | Action::Iota | Action::Derived => {
-            (Role::Lazy, 1)
-        }
+        Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => (Role::Lazy, 1),
         Action::View => (Role::View, 0),
         Action::Reshape => (Role::Reshape, 0),
         Action::Reduce(..) | Action::Cat(_) | Action::Pad(_) => (Role::Kernel, 0),
-        Action::MatMul => (Role::Product, 0),
+        Action::MatMul | Action::Call => (Role::Product, 0),
         Action::Routine => (Role::Routine, 0),
     }
 }

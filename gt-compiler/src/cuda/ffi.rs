@@ -87,6 +87,33 @@ pub(super) struct Product {
     pub(super) bias: u64,
 }
 
+/// `gt_cuda_attention`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Attention {
+    pub(super) query: u64,
+    pub(super) key: u64,
+    pub(super) value: u64,
+    pub(super) out: u64,
+    pub(super) sums: u64,
+    pub(super) grad: u64,
+    pub(super) grads: [u64; 3],
+    pub(super) batch: i64,
+    pub(super) heads: i64,
+    pub(super) length: i64,
+    pub(super) positions: i64,
+    pub(super) width: i64,
+    pub(super) query_strides: [i64; 4],
+    pub(super) key_strides: [i64; 4],
+    pub(super) value_strides: [i64; 4],
+    pub(super) grad_strides: [i64; 4],
+    pub(super) scale: f64,
+    /// As the header numbers them.
+    pub(super) dtype: i32,
+    pub(super) causal: i32,
+    pub(super) backward: i32,
+}
+
 /// Declares the table of the shim's functions, and how it is filled.
 macro_rules! functions {
     ($($(#[$when:meta])? $name:ident($($argument:ty),*);)*) => {
@@ -138,6 +165,7 @@ functions! {
     module_function(Handle, *const c_char, *mut Handle);
     launch(*const Stream, Handle, u32, u32, *const u64, usize);
     multiply(*const Stream, *const Product);
+    attend(*const Stream, *const Attention);
     capture_begin(*const Stream, *mut Handle);
     capture_end(Handle, *mut Handle);
     graph_launch(Handle, *const Stream);
@@ -359,6 +387,10 @@ impl Shim {
 
     pub(super) fn multiply(&self, stream: &Stream, product: &Product) -> Result<()> {
         call!(self, multiply(stream, product))
+    }
+
+    pub(super) fn attend(&self, stream: &Stream, attention: &Attention) -> Result<()> {
+        call!(self, attend(stream, attention))
     }
 
     pub(super) fn capture_begin(&self, stream: &Stream) -> Result<Handle> {

@@ -7,7 +7,7 @@
 use std::{cell::RefCell, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
-    driver,
+    attention, driver,
     ffi::{Failure, Properties, Result as Done, Shim},
     loader::{CudaFunction, CudaLoader, Integers},
     nvrtc::Compiler,
@@ -16,9 +16,9 @@ use super::{
     staging::{Downloads, Uploads},
 };
 use crate::{
-    device::{Added, DeviceMemory, Gpu},
+    device::{Added, Call, DeviceMemory, Gpu},
     engine::EngineError,
-    native::MatMul,
+    native::{Attention, MatMul},
 };
 
 /// Bytes of the block that captures are prepared on.
@@ -186,6 +186,14 @@ impl Gpu for CudaGpu {
         };
         let calls = product::calls(work, dtype, added, [lhs, rhs, out]);
         self.checked(calls.iter().try_for_each(|call| self.device.multiply(&self.stream, call)))
+    }
+
+    fn attention(&self, work: &Attention, call: Call) -> Result<(), EngineError> {
+        let Some(call) = attention::call(work, call) else {
+            let why = format!("libtorch has no attention of {}", work.dtype);
+            return Err(EngineError::Call(why));
+        };
+        self.checked(self.device.shim.attend(&self.stream, &call))
     }
 
     fn begin_capture(&self) -> Result<(), EngineError> {

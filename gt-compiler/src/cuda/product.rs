@@ -82,7 +82,7 @@ pub(super) fn calls(
     each(product, &batches, bytes)
 }
 
-fn moved(address: u64, bytes: i64) -> u64 {
+pub(super) fn moved(address: u64, bytes: i64) -> u64 {
     address.wrapping_add_signed(bytes)
 }
 

@@ -14,6 +14,7 @@ use std::{
 use gt_ir::Graph;
 
 use super::{
+    calls::calls,
     gpu::{Gpu, Loader},
     plan::Plan,
     program::DeviceProgram,
@@ -23,7 +24,7 @@ use crate::{
     engine::{Compile, Compiled, EngineError},
     native::{ArtifactError, schedule},
     options::{Numerics, Options},
-    pipeline::{Clock, Optimized, optimize},
+    pipeline::{Clock, Optimized, optimize_around},
     program::Program,
     report::Report,
 };
@@ -90,7 +91,8 @@ impl<G: Gpu> Compile for Builder<G> {
         options: &Options,
     ) -> Result<Compiled, EngineError> {
         let clock = Clock::start();
-        let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
+        let Optimized { graph, mut report, .. } =
+            optimize_around(region, options, &self.machine, calls(options.numerics))?;
         let program = self.build(&graph, donated, options.numerics, Some(&mut report))?;
         report.compile_ns = clock.nanoseconds();
         Ok(Compiled { program, report })

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::EngineError,
     kernel::{Cut, KernelSpec},
-    native::{Activation, Fold, Joint, MatMul, Routine},
+    native::{Activation, Attention, Fold, Joint, MatMul, Routine},
 };
 
 /// What one launch computes. Buffers are numbered by argument: equal works share a function, whatever they are called with.
@@ -92,6 +92,9 @@ pub(crate) trait Gpu: Send + 'static {
         buffers: [u64; 3],
     ) -> Result<(), EngineError>;
 
+    /// Attention, or its gradient. Results are contiguous; what it needs for itself during a capture is the graph's.
+    fn attention(&self, work: &Attention, call: Call) -> Result<(), EngineError>;
+
     /// From now on launches, copies within the device and products are recorded instead of run. Nothing else is called until the end.
     fn begin_capture(&self) -> Result<(), EngineError>;
 
@@ -128,6 +131,19 @@ pub(crate) struct Added {
     pub(crate) bias: u64,
     /// What becomes of the sums then.
     pub(crate) activation: Option<Activation>,
+}
+
+/// What a call for attention is called with: its scale, and where everything lies, operands by the accesses of the work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) scale: f64,
+    /// Query, key and value.
+    pub(crate) operands: [u64; 3],
+    /// Made by a forward call, read by a backward one.
+    pub(crate) out: u64,
+    pub(crate) sums: u64,
+    /// Of a backward call: the gradient of the result, and where those of the operands go.
+    pub(crate) back: Option<(u64, [u64; 3])>,
 }
 
 /// The account of a device's memory, in bytes.

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use gt_ir::Scalar;
 use smallvec::SmallVec;
 
 use super::{
@@ -76,6 +77,8 @@ pub(super) struct Captured<G: Gpu> {
     /// Of each buffer made for the caller.
     pub(super) outs: Vec<Out<G>>,
     pub(super) words_at: u64,
+    /// What the host handed to calls.
+    pub(super) told: Vec<u64>,
     /// When it was last used, in runs of the engine.
     pub(super) used: u64,
     /// What its temporary buffers and its words lie in.
@@ -113,8 +116,15 @@ pub(super) enum Choice {
 
 impl<G: Gpu> Graphs<G> {
     /// Decides about a call.
-    pub(super) fn choose(&mut self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Choice {
-        if let Some(n) = self.all.iter().position(|graph| graph.fits(inputs)) {
+    pub(super) fn choose(
+        &mut self,
+        memory: &Memory<G>,
+        plan: &Plan,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Choice {
+        let fits = |graph: &Captured<G>| graph.told.iter().copied().eq(plan.told(scalars));
+        if let Some(n) = self.all.iter().position(|graph| graph.fits(inputs) && fits(graph)) {
             let Some(out) = self.all[n].conflict(memory, plan, inputs) else {
                 self.replays += 1;
                 return Choice::Replay(n);

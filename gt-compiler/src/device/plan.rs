@@ -13,8 +13,8 @@ use super::{gpu::Work, place};
 use crate::{
     engine::EngineError,
     native::{
-        Affine, BufferId, Fold, Launch, MatMul, Piece, Place, Routine, ScalarArg, Schedule,
-        launches, scalar,
+        Affine, Attention, BufferId, Fold, Launch, MatMul, Piece, Place, Routine, ScalarArg,
+        Schedule, launches, scalar,
     },
     options::Numerics,
 };
@@ -43,6 +43,8 @@ pub(super) struct Plan {
     pub(super) works: Vec<Work>,
     /// The scalars of all steps.
     pub(super) table: Vec<ScalarArg>,
+    /// The words that the host hands to calls, so that a graph fits runs with equal ones only.
+    pub(super) told: Vec<usize>,
     pub(super) checks: Vec<Check>,
     /// Bytes of the arena, the words included, which begin at `words`.
     pub(super) arena: usize,
@@ -72,6 +74,8 @@ pub(super) enum Step {
         errors: usize,
     },
     Product(Box<MatMul>, Option<Affine>),
+    /// With the word of its scale, which the host reads: a graph holds the number itself.
+    Attention(Box<Attention>, usize),
 }
 
 /// A step that may find an index outside its axis.
@@ -137,6 +141,12 @@ impl Plan {
             Launch::Joint { work, buffers, scalars } => {
                 (Work::Joint(work.clone()), SmallVec::from_slice(buffers), &scalars[..])
             }
+            Launch::Piece(Piece::Attention(work)) => {
+                let scale = self.scalars(&[work.scale]);
+                self.told.push(scale);
+                self.steps.push(Step::Attention(work.clone(), scale));
+                return Ok(());
+            }
             Launch::Piece(Piece::Kernel(k)) => {
                 let work = Work::Kernel { spec: Box::new(k.spec.clone()), cut: k.cut };
                 (work, k.buffers.clone(), &k.scalars[..])
@@ -197,6 +207,11 @@ impl Plan {
         words.resize(self.n_words(), 0);
     }
 
+    /// What the host hands to the calls of a run.
+    pub(super) fn told<'p>(&'p self, scalars: &'p [Scalar]) -> impl Iterator<Item = u64> + 'p {
+        self.told.iter().map(|&word| scalar(self.table[word], scalars))
+    }
+
     /// The number of steps up to the last that may fail; nothing given is overwritten among them.
     pub(super) fn barrier(&self) -> usize {
         self.checks.last().map_or(0, |check| check.step + 1)
@@ -231,6 +246,7 @@ fn is_empty(piece: &Piece) -> bool {
         Piece::Routine(r) => r.out_ty.shape.numel() == 0,
         Piece::Kernel(k) => k.spec.parallel_len() == 0,
         Piece::Fold(f) => f.len == 0,
+        Piece::Attention(_) => false,
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     engine::EngineError,
-    native::{BufferId, Dump, Way},
+    native::{Attention, BufferId, Dump, Way},
     program::Executable,
 };
 
@@ -88,6 +88,7 @@ fn steps(plan: &Plan) -> String {
                 let names: Vec<String> = buffers.iter().map(|b| name(plan, *b)).collect();
                 format!("f{function} {kind} ({})", names.join(", "))
             }
+            Step::Attention(a, _) => attention(plan, a),
             Step::Product(m, affine) => format!(
                 "{} = {} * {}{}{} : {} {:?} {}x{}x{}",
                 name(plan, m.out),
@@ -108,6 +109,24 @@ fn steps(plan: &Plan) -> String {
         let _ = writeln!(out, "{line}");
     }
     out
+}
+
+fn attention(plan: &Plan, a: &Attention) -> String {
+    let list = |buffers: &mut dyn Iterator<Item = BufferId>| {
+        buffers.map(|b| name(plan, b)).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "{} = attention{}({}) : {} {}x{}x{}x{}x{}",
+        list(&mut a.writes()),
+        if a.back.is_some() { " backward " } else { " " },
+        list(&mut a.reads()),
+        a.dtype,
+        a.batch,
+        a.heads,
+        a.length,
+        a.positions,
+        a.width
+    )
 }
 
 fn name(plan: &Plan, buffer: BufferId) -> String {

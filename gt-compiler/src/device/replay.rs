@@ -53,6 +53,7 @@ pub(super) fn capture<G: Gpu>(
         feeds,
         outs,
         words_at: frame.words_at,
+        told: plan.told(scalars).collect(),
         used: 0,
         _arena: arena,
         _charge: charge,

@@ -10,7 +10,7 @@ use gt_ir::Scalar;
 use smallvec::SmallVec;
 
 use super::{
-    gpu::{Added, Gpu},
+    gpu::{Added, Call, Gpu},
     memory::{Memory, is_out_of_memory, is_sole},
     plan::{Found, Plan, Step, WORD},
     program::Loaded,
@@ -104,6 +104,19 @@ impl Frame {
                     activation,
                 });
                 gpu.product(work, added, [lhs, rhs, out])
+            }
+            Step::Attention(work, scale) => {
+                let at = |b: BufferId| at(&self.addresses, b);
+                let back = work.back.as_ref();
+                let call = Call {
+                    // Of a dtype that is summed in `f32`.
+                    scale: f64::from(f32::from_bits(self.words[*scale] as u32)),
+                    operands: [&work.query, &work.key, &work.value].map(|m| at(m.buffer)),
+                    out: at(work.out),
+                    sums: at(work.sums),
+                    back: back.map(|back| (at(back.grad.buffer), back.grads.map(at))),
+                };
+                gpu.attention(work, call)
             }
         }
     }

@@ -39,7 +39,7 @@ impl<G: Gpu> DeviceEngine<G> {
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
         let mut graphs = loaded.graphs.lock().unwrap_or_else(PoisonError::into_inner);
-        let captured = match self.choose(loaded, &mut graphs, inputs) {
+        let captured = match self.choose(loaded, &mut graphs, inputs, scalars) {
             Choice::Replay(n) => Some(n),
             Choice::Capture => self.capture(loaded, &mut graphs, inputs, scalars),
             Choice::Plain(reason) => {
@@ -61,7 +61,13 @@ impl<G: Gpu> DeviceEngine<G> {
         done.map_err(|failure| self.failed(failure))
     }
 
-    fn choose(&self, loaded: &Loaded<G>, graphs: &mut Graphs<G>, inputs: &[&Value]) -> Choice {
+    fn choose(
+        &self,
+        loaded: &Loaded<G>,
+        graphs: &mut Graphs<G>,
+        inputs: &[&Value],
+        scalars: &[Scalar],
+    ) -> Choice {
         let plan = &loaded.plan;
         if !self.config.graphs || plan.steps.is_empty() {
             return Choice::Plain(None);
@@ -71,7 +77,7 @@ impl<G: Gpu> DeviceEngine<G> {
                 "indices computed on the device are checked before anything is overwritten".into(),
             ));
         }
-        graphs.choose(&self.memory, plan, inputs)
+        graphs.choose(&self.memory, plan, inputs, scalars)
     }
 
     fn capture(

@@ -103,6 +103,7 @@ fn alone(piece: &Piece, rows: &[usize], setting: &Setting<'_>) -> Result<Job, En
         Piece::MatMul(m) => Some(Job::MatMul(m.clone())),
         Piece::Fold(f) => Some(Job::Fold(Box::new(f.clone()))),
         Piece::Routine(r) => Some(Job::Routine(r.clone())),
+        Piece::Attention(_) => None,
     };
     job.ok_or_else(|| EngineError::Codegen("a piece cannot be cut into rows".into()))
 }

@@ -140,7 +140,7 @@ impl<'s, 'g> Fuse<'s, 'g> {
             | Action::Cat(_)
             | Action::Pad(_)
             | Action::Routine
-            | Action::Derived => {
+            | Action::Call => {
                 return self.load(id, map);
             }
         };

@@ -7,6 +7,7 @@
 
 mod artifact;
 mod assemble;
+mod attention;
 mod builder;
 mod cache;
 mod dump;
@@ -39,6 +40,7 @@ pub(crate) use matmul::Products;
 pub(crate) use schedule::{Action, action};
 #[cfg(feature = "torch")]
 pub(crate) use {
+    attention::Attention,
     cache::split,
     memory::{Life, layout},
     piece::{Fold, MatMul, Matrix, Piece, Routine},

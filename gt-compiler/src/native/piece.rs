@@ -6,7 +6,10 @@ use gt_ir::{DType, Op, Type};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::plan::{BufferId, ScalarArg};
+use super::{
+    attention::Attention,
+    plan::{BufferId, ScalarArg},
+};
 use crate::kernel::{Access, Binary, Cut, KernelSpec};
 
 /// Elements of a right side from which on packing it counts.
@@ -19,6 +22,8 @@ pub(crate) enum Piece {
     MatMul(Box<MatMul>),
     Fold(Fold),
     Routine(Box<Routine>),
+    /// On devices only: see `attention`.
+    Attention(Box<Attention>),
 }
 
 /// A loop nest and what it works on.
@@ -167,6 +172,7 @@ impl Piece {
             Piece::MatMul(m) => SmallVec::from_slice(&[m.out]),
             Piece::Fold(f) => SmallVec::from_slice(&[f.out]),
             Piece::Routine(r) => SmallVec::from_slice(&[r.out]),
+            Piece::Attention(a) => a.writes().collect(),
         }
     }
 
@@ -176,6 +182,7 @@ impl Piece {
             Piece::MatMul(m) => SmallVec::from_slice(&[m.lhs.buffer, m.rhs.buffer]),
             Piece::Fold(f) => SmallVec::from_slice(&[f.from]),
             Piece::Routine(r) => r.inputs.iter().map(|(b, _)| *b).collect(),
+            Piece::Attention(a) => a.reads().collect(),
         }
     }
 }

@@ -8,6 +8,7 @@ use gt_ir::{DType, Graph, NodeId, NodeKind, Op, Scalar, Type, attr, op::Primitiv
 use smallvec::SmallVec;
 
 use super::{
+    attention::Calls,
     fuse::Fuse,
     piece::{MatMul, Matrix, Piece, Routine},
     plan::{BufferId, ScalarArg},
@@ -32,11 +33,12 @@ pub(crate) enum Action {
     Cat(attr::Axis),
     Pad(attr::Pad),
     Routine,
-    Derived,
+    /// A derived op: an expanded graph has one where the engine's library has a call for it.
+    Call,
 }
 
 pub(crate) fn action(op: &Op) -> Action {
-    let Some(primitive) = op.primitive() else { return Action::Derived };
+    let Some(primitive) = op.primitive() else { return Action::Call };
     match primitive {
         Primitive::Neg => Action::Unary(Unary::Neg),
         Primitive::Abs => Action::Unary(Unary::Abs),
@@ -100,6 +102,7 @@ pub(crate) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
         sizes: Vec::new(),
         place: vec![None; graph.len()],
         roots: cost::materialized(&Dag::of(graph)),
+        calls: Calls::default(),
     };
     for &id in graph.inputs() {
         let ty = graph.node(id).ty;
@@ -121,6 +124,7 @@ pub(super) struct Scheduler<'g> {
     /// The buffer of each materialized node.
     pub(super) place: Vec<Option<BufferId>>,
     pub(super) roots: Vec<bool>,
+    pub(super) calls: Calls,
 }
 
 impl Scheduler<'_> {
@@ -157,6 +161,10 @@ impl Scheduler<'_> {
             let buffer = self.materialize(operands[0])?;
             return Ok(self.placed(id, buffer));
         }
+        if let Action::Call = action(&op) {
+            let buffer = self.call(&op, &operands)?;
+            return Ok(self.placed(id, buffer));
+        }
         let buffer = self.buffer(&ty);
         match action(&op) {
             Action::Reduce(combine, reduce) => {
@@ -172,10 +180,8 @@ impl Scheduler<'_> {
             | Action::Cast
             | Action::View
             | Action::Iota
-            | Action::Reshape => self.pointwise_kernel(id, buffer)?,
-            Action::Derived => {
-                return Err(EngineError::Codegen(format!("{op} is not a primitive")));
-            }
+            | Action::Reshape
+            | Action::Call => self.pointwise_kernel(id, buffer)?,
         }
         Ok(self.placed(id, buffer))
     }
@@ -341,7 +347,7 @@ impl Scheduler<'_> {
     }
 
     /// An operand of a product as strides over what is materialized.
-    fn matrix(&mut self, id: NodeId) -> Result<Matrix, EngineError> {
+    pub(super) fn matrix(&mut self, id: NodeId) -> Result<Matrix, EngineError> {
         let shape = self.ty(id).shape;
         let loops: SmallVec<[Loop; 8]> =
             shape.sizes().iter().map(|&extent| Loop::parallel(extent)).collect();

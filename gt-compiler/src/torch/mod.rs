@@ -5,6 +5,7 @@
 //! rounding of those products, which libtorch decides by the layout of operands too: so here a replayed segment equals its instructions to the rounding of
 //! its products, where the native engine gives equal bits.
 
+pub(crate) mod attention;
 pub mod ops;
 pub(crate) mod products;
 

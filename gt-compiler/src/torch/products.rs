@@ -51,7 +51,7 @@ impl Products for LibtorchProducts {
     }
 }
 
-fn kind(dtype: DType) -> Option<Kind> {
+pub(super) fn kind(dtype: DType) -> Option<Kind> {
     match dtype {
         DType::F32 => Some(Kind::Float),
         DType::F64 => Some(Kind::Double),

@@ -12,7 +12,7 @@ use crate::{
     error::OpError,
     intern::Loc,
     op::{Class, Meaning, Op, Operand, OperandType, infer},
-    rules::promote::promote,
+    rules::{derive::wide, promote::promote},
     scalar::Scalar,
     shape::{Dim, MAX_RANK, Shape, Type},
     tape::{Entry, Instr, Tape, ValueId},
@@ -136,11 +136,21 @@ impl Graph {
     /// # Errors
     /// Only if the graph was not made by [`lower`] or [`expand`].
     pub fn expanded(&self) -> Result<Graph, OpError> {
+        self.expanded_with(none)
+    }
+
+    /// As [`Graph::expanded`], but derived contractions for which `calls` holds stay as they are, their literals in the dtype that sums of
+    /// their operands have: an engine has a call for them.
+    ///
+    /// # Errors
+    /// As [`Graph::expanded`].
+    pub fn expanded_with(&self, calls: Calls) -> Result<Graph, OpError> {
         if self.stage == Stage::Expanded {
             return Ok(self.clone());
         }
         let mut b = Builder {
             graph: Graph { slots: self.slots.clone(), ..Graph::default() },
+            calls,
             ..Builder::default()
         };
         let mut map: Vec<ValueId> = Vec::with_capacity(self.len());
@@ -164,6 +174,13 @@ impl Graph {
     }
 }
 
+/// Whether an engine has a call for an op on operands like these.
+pub type Calls = fn(&Op, &[OperandType]) -> bool;
+
+const fn none(_: &Op, _: &[OperandType]) -> bool {
+    false
+}
+
 impl NodeId {
     fn value(self) -> ValueId {
         ValueId(self.0.into())
@@ -175,14 +192,27 @@ impl NodeId {
 }
 
 /// Builds graphs of primitives; as an [`Emit`] it takes any op and spells it out.
-#[derive(Default)]
 struct Builder {
     graph: Graph,
+    calls: Calls,
     /// Scalars whose dtype is not decided yet: they become typed nodes where they are used.
     weak: BTreeMap<NodeId, Scalar>,
     typed: BTreeMap<(NodeId, DType), NodeId>,
     loc: Loc,
     signal: Option<Arc<str>>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            graph: Graph::default(),
+            calls: none,
+            weak: BTreeMap::new(),
+            typed: BTreeMap::new(),
+            loc: Loc::default(),
+            signal: None,
+        }
+    }
 }
 
 impl Builder {
@@ -283,6 +313,26 @@ impl Builder {
                 self.primitive(op, ty, &ins)
             }
         }
+    }
+
+    /// Whether the engine has a call for this. It sees numbers as what they are, whatever made them.
+    fn is_call(&self, op: &Op, ins: &[ValueId]) -> bool {
+        let seen = |v: &ValueId| match self.graph.node(NodeId::of(*v)).kind {
+            NodeKind::Scalar(k) => OperandType::Scalar(self.graph.slots[k as usize]),
+            NodeKind::Const(s) => OperandType::Scalar(s),
+            NodeKind::Input(_) | NodeKind::Op(_) => OperandType::Tensor(self.ty(*v)),
+        };
+        (self.calls)(op, &ins.iter().map(seen).collect::<SmallVec<[_; 6]>>())
+    }
+
+    /// A derived op as it is.
+    fn call(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
+        let typed = |b: &mut Builder, v: &ValueId| {
+            let is_weak = b.weak.contains_key(&NodeId::of(*v));
+            if is_weak { b.as_dtype(*v, wide(ty.dtype)) } else { Ok(*v) }
+        };
+        let ins = ins.iter().map(|v| typed(self, v)).collect::<Result<SmallVec<[_; 6]>, _>>()?;
+        self.primitive(op, ty, &ins)
     }
 
     fn pointwise(&mut self, op: Op, ty: Type, ins: &[ValueId], seen: &[OperandType]) -> Emitted {
@@ -441,6 +491,7 @@ impl Emit for Builder {
         let ty = infer(&op, &seen)?;
         match op.spec().meaning {
             Meaning::Primitive => self.legalize(op, ty, &ins, &seen),
+            Meaning::Derived(_) if self.is_call(&op, &ins) => self.call(op, ty, &ins),
             Meaning::Derived(expansion) => {
                 let operands: SmallVec<[Operand; 3]> = ins.iter().map(|v| (*v).into()).collect();
                 let first = self.graph.len();

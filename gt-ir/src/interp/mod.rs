@@ -255,7 +255,12 @@ fn nodes(
                     .iter()
                     .map(|arg| value_of(&values, *arg))
                     .collect::<Result<Vec<_>, _>>()?;
-                kernels::primitive(op, &args, node.ty)?
+                if op.kind().is_primitive() {
+                    kernels::primitive(op, &args, node.ty)?
+                } else {
+                    let args: Vec<Value> = args.into_iter().cloned().map(Value::Array).collect();
+                    apply(op, &args.iter().collect::<Vec<_>>())?
+                }
             }
         };
         values.push(Some(value));

@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::space::Space;
 use crate::{
-    device::gpu::{Added, Work},
+    device::gpu::{Added, Call, Work},
     engine::EngineError,
     kernel::{Access, Compiler, Cut, Kernel, KernelSpec, Nest, Range},
-    native::{Fold, Joint, MatMul, Matrix, Part, Routine, Single, Slot, Way},
-    torch::products,
+    native::{Attention, Fold, Joint, MatMul, Matrix, Part, Routine, Single, Slot, Way},
+    torch::{attention, products},
 };
 
 /// A function of a simulated device.
@@ -269,6 +269,36 @@ pub(super) fn copy(space: &Space, from: u64, to: u64, bytes: usize) -> Result<()
     // SAFETY: so many bytes are alive at both.
     unsafe { to.copy_from(from, bytes) };
     Ok(())
+}
+
+/// Computes attention or its gradient by libtorch, as on a GPU.
+pub(super) fn attention(space: &Space, work: &Attention, call: Call) -> Result<(), EngineError> {
+    let Call { scale, operands: [q, k, v], out, sums, back } = call;
+    let size = work.dtype.size();
+    let dense = |rows: usize| work.batch * work.heads * rows * work.width * size;
+    let given = |at: u64, of: &Matrix, rows: usize| {
+        space.find(at, end(&of.access, &[work.batch, work.heads, rows, work.width]) * size)
+    };
+    let back = work.back.as_ref().zip(back).map(|(back, (grad, [dq, dk, dv]))| {
+        let grads = [
+            space.find(dq, dense(work.length))?,
+            space.find(dk, dense(work.positions))?,
+            space.find(dv, dense(work.positions))?,
+        ];
+        Ok::<_, EngineError>((given(grad, &back.grad, work.length)?, grads))
+    });
+    let memory = attention::Memory {
+        operands: [
+            given(q, &work.query, work.length)?,
+            given(k, &work.key, work.positions)?,
+            given(v, &work.value, work.positions)?,
+        ],
+        out: space.find(out, dense(work.length))?,
+        sums: space.find(sums, work.sums_bytes())?,
+        back: back.transpose()?,
+    };
+    // SAFETY: the memory was found alive for the accesses and the results, and nothing else runs.
+    unsafe { attention::attention(work, scale, &memory) }
 }
 
 /// Computes a product; one with more to it by libtorch, as on a GPU.

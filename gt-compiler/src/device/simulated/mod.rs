@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use super::{
     engine::{DeviceConfig, DeviceEngine},
-    gpu::{Added, DeviceMemory, Gpu, Loader, Work},
+    gpu::{Added, Call, DeviceMemory, Gpu, Loader, Work},
 };
 use crate::{
     engine::{Engine, EngineError},
-    native::{MatMul, Single},
+    native::{Attention, MatMul, Single},
     pipeline::Clock,
 };
 use function::{Code, Function};
@@ -211,6 +211,7 @@ pub(crate) struct Stopwatch {
 pub(crate) enum Recorded {
     Launch(Arc<Function>, Vec<u64>),
     Product(Box<MatMul>, Option<Added>, [u64; 3]),
+    Attention(Box<Attention>, Call),
     Copy(u64, u64, usize),
 }
 
@@ -236,6 +237,7 @@ impl Simulated {
             Recorded::Copy(from, to, bytes) => function::copy(space, *from, *to, *bytes),
             _ if self.state.config.idle => Ok(()),
             Recorded::Launch(function, args) => function.run(space, &self.single, args),
+            Recorded::Attention(work, call) => function::attention(space, work, *call),
             Recorded::Product(work, added, at) => {
                 function::product(space, &self.single, work, *added, *at)
             }
@@ -309,6 +311,10 @@ impl Gpu for Simulated {
         buffers: [u64; 3],
     ) -> Result<(), EngineError> {
         self.ask(Recorded::Product(Box::new(work.clone()), added, buffers))
+    }
+
+    fn attention(&self, work: &Attention, call: Call) -> Result<(), EngineError> {
+        self.ask(Recorded::Attention(Box::new(work.clone()), call))
     }
 
     fn begin_capture(&self) -> Result<(), EngineError> {

@@ -114,7 +114,7 @@ fn pair(
     let Piece::Kernel(kernel) = &schedule.pieces[k] else { return None };
     let found = schedule.pieces[..k].iter().enumerate().find_map(|(p, piece)| match piece {
         Piece::MatMul(work) => Some((p, work, affine(kernel, formulas, work, n_inputs)?)),
-        Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) => None,
+        Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => None,
     });
     let (p, work, affine) = found?;
     let is_read = |piece: &Piece| piece.reads().contains(&work.out);

@@ -181,7 +181,7 @@ impl Draft {
         match piece {
             Piece::Kernel(k) => KernelStage::new(k, dims, rows).map(Draft::Kernel),
             Piece::MatMul(m) => product(m, dims, rows),
-            Piece::Fold(_) | Piece::Routine(_) => None,
+            Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => None,
         }
     }
 
@@ -267,7 +267,7 @@ fn weight(piece: &Piece) -> usize {
     match piece {
         Piece::Kernel(k) => iterations(piece) * (1 + k.spec.nodes.len() / 8),
         Piece::MatMul(m) => m.n_rows() * m.n * m.k / PRODUCT_WEIGHT,
-        Piece::Fold(_) | Piece::Routine(_) => iterations(piece),
+        Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => iterations(piece),
     }
 }
 
@@ -282,7 +282,7 @@ fn choose(pieces: &[&Piece], cuts: &[usize], setting: &Setting<'_>) -> usize {
     // A product is cut between its rows or not at all.
     let least = pieces.iter().map(|p| match p {
         Piece::MatMul(m) => m.n_rows(),
-        Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) => 1,
+        Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => 1,
     });
     let least = least.max().unwrap_or(1);
     let good = |r: &&usize| **r >= ROWS.max(least) && inner / **r <= ROW_SCRATCH;

@@ -225,6 +225,7 @@ pub(super) fn iterations(piece: &Piece) -> usize {
         Piece::MatMul(m) => m.n_rows() * m.n.max(m.k),
         Piece::Fold(f) => f.len * f.n_chunks,
         Piece::Routine(r) => r.out_ty.shape.numel(),
+        Piece::Attention(a) => a.batch * a.heads * a.length * a.positions,
     }
 }
 
@@ -245,7 +246,9 @@ fn reads_rows(members: &[&Piece], reader: &Piece, rows: usize) -> bool {
                         && (m.lhs.buffer != b
                             || within(&m.row_loops(), &[m.k], &m.lhs.access, rows, row))
                 }
-                Piece::Fold(_) | Piece::Routine(_) => !reader.reads().contains(&b),
+                Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => {
+                    !reader.reads().contains(&b)
+                }
             }
         })
     })
@@ -273,7 +276,7 @@ fn stored_row(writer: &Piece, buffer: BufferId, rows: usize) -> Option<usize> {
             let n_rows = m.n_rows();
             n_rows.is_multiple_of(rows).then(|| n_rows / rows * m.n)
         }
-        Piece::Fold(_) | Piece::Routine(_) => None,
+        Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => None,
     }
 }
 

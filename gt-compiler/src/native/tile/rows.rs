@@ -18,7 +18,11 @@ pub(super) fn extents(piece: &Piece) -> Option<Extents> {
     match piece {
         Piece::Kernel(k) if k.cut.is_none() => Some(parallel(k)),
         Piece::MatMul(m) if m.is_tiled() => Some(m.row_loops()),
-        Piece::Kernel(_) | Piece::MatMul(_) | Piece::Fold(_) | Piece::Routine(_) => None,
+        Piece::Kernel(_)
+        | Piece::MatMul(_)
+        | Piece::Fold(_)
+        | Piece::Routine(_)
+        | Piece::Attention(_) => None,
     }
 }
 
@@ -87,7 +91,7 @@ fn row_accesses(piece: &Piece) -> SmallVec<[(Strides, bool); 8]> {
             nodes.chain(k.spec.stores.iter().map(|s| of(&s.access, false))).collect()
         }
         Piece::MatMul(m) => m.row_strides().into_iter().map(|s| (s, false)).collect(),
-        Piece::Fold(_) | Piece::Routine(_) => SmallVec::new(),
+        Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => SmallVec::new(),
     }
 }
 

@@ -109,7 +109,9 @@ fn texts(launch: &Launch, names: &mut Names) -> Vec<Source> {
         Launch::Piece(Piece::Kernel(k)) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
         Launch::Piece(Piece::Fold(f)) => vec![fold(&names.fresh(), f)],
         Launch::Piece(Piece::Routine(r)) => routine(&names.fresh(), r),
-        Launch::Affine(..) => unreachable!("not where results are exact"),
+        Launch::Affine(..) | Launch::Piece(Piece::Attention(_)) => {
+            unreachable!("not where results are exact")
+        }
         Launch::Piece(Piece::MatMul(work)) if work.dtype.is_float() => Vec::new(),
         Launch::Piece(Piece::MatMul(work)) => vec![product(&names.fresh(), work)],
     }
@@ -123,6 +125,9 @@ fn buffers(launch: &Launch) -> Vec<usize> {
         Launch::Piece(Piece::Routine(r)) => {
             r.inputs.iter().map(|(b, _)| b.index()).chain([r.out.index()]).collect()
         }
+        Launch::Piece(Piece::Attention(a)) => {
+            a.reads().chain(a.writes()).map(|b| b.index()).collect()
+        }
         Launch::Piece(Piece::MatMul(w)) | Launch::Affine(w, _) => {
             vec![w.lhs.buffer.index(), w.rhs.buffer.index(), w.out.index()]
         }
@@ -134,7 +139,8 @@ fn scalar_args(launch: &Launch) -> &[ScalarArg] {
         Launch::Joint { scalars, .. } => scalars,
         Launch::Piece(Piece::Kernel(k)) => &k.scalars,
         Launch::Piece(Piece::Routine(r)) => &r.scalars,
-        Launch::Piece(Piece::Fold(_) | Piece::MatMul(_)) | Launch::Affine(..) => &[],
+        Launch::Piece(Piece::Fold(_) | Piece::MatMul(_) | Piece::Attention(_))
+        | Launch::Affine(..) => &[],
     }
 }
 
