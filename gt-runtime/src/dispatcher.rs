@@ -2,13 +2,15 @@
 //!
 //! [`Dispatcher::handle`] takes an [`Event`] and the time and hands back [`Action`]s; a shell delivers packets and calls again at
 //! [`Dispatcher::next_deadline`]. Equal events give equal actions, so a log of events replays exactly. Files: [`core`](self) holds the
-//! state and passes messages on, `peers` ties connections to parties, `sessions` and `workers` hold what each message does, [`placement`]
-//! chooses homes, `check` states what always holds. It computes no tensor, puts no tensor together, and knows nothing of sockets, threads or engines.
+//! state and passes messages on, `peers` ties connections to parties, `sessions` and `workers` hold what each message does, `homes`
+//! sends work where [`placement`] says, `answers` holds questions to their time, `check` states what always holds. It computes no tensor, puts no tensor together, and knows nothing of sockets, threads or engines.
 
 pub mod action;
+mod answers;
 mod check;
 mod core;
 pub mod event;
+mod homes;
 mod peers;
 pub mod placement;
 #[cfg(test)]

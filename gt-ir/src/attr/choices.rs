@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attr, AxisSet, numbers, print_list};
+use super::text::{axis, exactly, numbers, print_list};
+use super::{Attr, AxisSet};
 
 /// A diagonal of a matrix: `0` the main one, positive ones above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -92,7 +93,7 @@ impl Attr for Groups {
         write!(f, "{}", self.0)
     }
     fn parse(s: &str) -> Option<Self> {
-        super::exactly(s).map(|[n]| Groups(n))
+        exactly(s).map(|[n]| Groups(n))
     }
 }
 
@@ -150,7 +151,7 @@ impl Attr for Order {
             Some(list) => (list, true),
             None => (s, false),
         };
-        let [a] = super::exactly(list)?;
-        Some(Order { axis: super::axis(a)?, descending })
+        let [a] = exactly(list)?;
+        Some(Order { axis: axis(a)?, descending })
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attr, axis, exactly};
+use super::Attr;
+use super::text::{axis, exactly};
 
 /// Windows along one axis: `axis,size,step,dilation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,22 +1,27 @@
 //! The parser: a text to a tape and a source map, or every mistake in it.
 //!
-//! An entry is a line, so a mistake costs its own line only and the next ones are still read.
+//! An entry is a line, so a mistake costs its own line only and the next ones are still read. Here is the grammar of entries; `line` is
+//! what it reads from, `hints` what it says of unknown words.
 
-use std::sync::Arc;
+mod hints;
+mod line;
 
 use super::{
-    EntrySpans, MAX_BYTES, MAX_ENTRIES, MAX_ERRORS, MAX_OPERANDS, MAX_STRING, SourceMap, VERSION,
-    lex::{self, Token, TokenKind, unescape},
+    EntrySpans, MAX_BYTES, MAX_ENTRIES, MAX_ERRORS, MAX_OPERANDS, SourceMap, VERSION,
+    lex::{self, TokenKind},
 };
 use crate::{
-    diagnostic::{Diagnostic, Span, nearest},
+    diagnostic::{Diagnostic, Span},
     error::OpError,
     intern::Loc,
-    op::{Op, OpKind, Operand, ParseOpError},
+    op::{Op, Operand},
     scalar::Scalar,
     shape::Type,
     tape::{Entry, Instr, Operands, Tape, ValueId},
 };
+
+use hints::{bad_op, head, op_kind, scalar_hint, suggest};
+use line::{Line, Parsed};
 
 /// Words that begin an entry which defines no value.
 const WORDS: [&str; 4] = ["free", "enter", "exit", "output"];
@@ -91,17 +96,6 @@ fn lines(text: &str) -> impl Iterator<Item = Span> + '_ {
         Some(span)
     })
 }
-
-/// One line under parse.
-struct Line<'a> {
-    text: &'a str,
-    tokens: &'a [Token],
-    at: usize,
-    end: usize,
-    spans: EntrySpans,
-}
-
-type Parsed<T> = Result<T, Diagnostic>;
 
 impl<'a> Line<'a> {
     fn header(&mut self) -> Parsed<()> {
@@ -247,161 +241,5 @@ impl<'a> Line<'a> {
         let line = self.number("a line number")?;
         self.expect(TokenKind::Colon, "`:` and a column number")?;
         Ok(Loc::new(&file, line, self.number("a column number")?))
-    }
-
-    fn number(&mut self, what: &str) -> Parsed<u32> {
-        let span = self.here();
-        if self.peek() != Some(TokenKind::Number) {
-            return Err(self.expected(what));
-        }
-        self.next_text().parse().map_err(|_| Diagnostic::at(span, format!("expected {what}")))
-    }
-
-    fn value(&mut self) -> Parsed<ValueId> {
-        match self.peek() {
-            Some(TokenKind::Value(id)) => {
-                self.at += 1;
-                Ok(ValueId(id))
-            }
-            _ => Err(self.expected("a value such as `%3`")),
-        }
-    }
-
-    fn optional_string(&mut self) -> Parsed<Option<Arc<str>>> {
-        if self.peek() == Some(TokenKind::Str) { self.string("a name").map(Some) } else { Ok(None) }
-    }
-
-    fn string(&mut self, what: &str) -> Parsed<Arc<str>> {
-        let span = self.here();
-        if self.peek() != Some(TokenKind::Str) {
-            return Err(self.expected(&format!("{what} in quotes")));
-        }
-        let quoted = self.next_text();
-        let string = unescape(quoted).ok_or_else(|| {
-            Diagnostic::at(span.clone(), "unknown escape in a string")
-                .hint(r#"escapes are \n \t \r \" \\ \u{1f600}"#)
-        })?;
-        if string.len() > MAX_STRING {
-            return Err(Diagnostic::at(
-                span,
-                format!("a string of {} bytes is above the limit of {MAX_STRING}", string.len()),
-            ));
-        }
-        Ok(string.into())
-    }
-
-    fn finish(&self) -> Parsed<()> {
-        match self.tokens.get(self.at) {
-            None => Ok(()),
-            Some(token) => Err(Diagnostic::at(
-                token.span.start..self.last_of_line(),
-                "unexpected text after the entry",
-            )
-            .hint("one entry a line; operands are separated by `,`")),
-        }
-    }
-
-    fn last_of_line(&self) -> usize {
-        self.tokens.last().map_or(self.end, |token| token.span.end)
-    }
-
-    fn last_end(&self) -> usize {
-        self.at
-            .checked_sub(1)
-            .and_then(|at| self.tokens.get(at))
-            .map_or(self.end, |token| token.span.end)
-    }
-
-    fn peek(&self) -> Option<TokenKind> {
-        self.tokens.get(self.at).map(|token| token.kind)
-    }
-
-    /// The span of the next token, or the empty one after the last.
-    fn here(&self) -> Span {
-        let end = self.last_of_line();
-        self.tokens.get(self.at).map_or(end..end, |token| token.span.clone())
-    }
-
-    fn next_text(&mut self) -> &'a str {
-        let span = self.here();
-        self.at += 1;
-        &self.text[span]
-    }
-
-    fn eat(&mut self, kind: TokenKind) -> bool {
-        let found = self.peek() == Some(kind);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, kind: TokenKind, what: &str) -> Parsed<()> {
-        if self.eat(kind) { Ok(()) } else { Err(self.expected(what)) }
-    }
-
-    fn expected(&self, what: &str) -> Diagnostic {
-        let span = self.here();
-        let found = if span.is_empty() {
-            "the end of the line".to_owned()
-        } else {
-            format!("`{}`", &self.text[span.clone()])
-        };
-        Diagnostic::at(span, format!("expected {what}, found {found}"))
-    }
-}
-
-/// The name in front of the brackets.
-fn head(atom: &str) -> &str {
-    atom.split('[').next().unwrap_or(atom)
-}
-
-fn op_kind(atom: &str) -> Option<OpKind> {
-    OpKind::ALL.iter().copied().find(|kind| kind.name() == head(atom))
-}
-
-fn suggest<'a>(
-    error: Diagnostic,
-    word: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Diagnostic {
-    match nearest(word, candidates) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error,
-    }
-}
-
-fn bad_op(atom: &str, span: Span, error: ParseOpError) -> Diagnostic {
-    let Some(kind) = op_kind(atom) else {
-        let error = Diagnostic::at(span, format!("unknown op `{}`", head(atom)));
-        return suggest(error, head(atom), OpKind::ALL.iter().map(|kind| kind.name()));
-    };
-    let name = kind.name();
-    match error {
-        ParseOpError::Attribute("") => Diagnostic::at(span, format!("`{name}` takes no attribute"))
-            .hint(format!("write `{name}`")),
-        ParseOpError::Attribute(_) | ParseOpError::Unknown if !atom.contains('[') => {
-            Diagnostic::at(span, format!("`{name}` needs an attribute"))
-                .hint(format!("write `{name}[{}]`", kind.spec().attr))
-        }
-        ParseOpError::Attribute(_) | ParseOpError::Unknown => {
-            let body = atom.get(name.len() + 1..atom.len() - 1).unwrap_or_default();
-            let cause = if kind.spec().attr == "type" { body.parse::<Type>().err() } else { None };
-            let message = cause.map_or_else(
-                || format!("bad attribute in `{atom}`"),
-                |error| format!("{name}: {}", error.message),
-            );
-            Diagnostic::at(span, message).hint(format!("write `{name}[{}]`", kind.spec().attr))
-        }
-    }
-}
-
-fn scalar_hint(word: &str) -> String {
-    let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return "operands are values (`%3`) and numbers (`1.5`, `2`, `true`, `inf`, `nan`)".into();
-    }
-    if word.starts_with('+') {
-        format!("write `{digits}`")
-    } else {
-        "integers have 64 bits; write a float with a point".into()
     }
 }

@@ -1,115 +1,26 @@
 //! Servers, workers and clients over real sockets; those that are to be killed are processes.
 
-use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+mod running;
+mod strangers;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use gt_compiler::{Native, NativeConfig};
 use gt_ir::Op;
 use gt_ir::backend::{Backend, ErrorKind};
-use gt_runtime::Shutdown;
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::{End, Worker, WorkerConfig, WorkerError};
-use gt_runtime::zmq::{Address, Sent, Socket, ipc_path};
+use gt_runtime::zmq::ipc_path;
 
 use crate::programs::{
     Moody, add_scalar, count_while, free, give, id, input, output, read, tape, tensor, unary,
 };
-
-const LONG: Duration = Duration::from_secs(20);
-
-/// A server in a thread of its own.
-struct Running {
-    address: Address,
-    shutdown: Shutdown,
-    lines: Receiver<String>,
-    thread: JoinHandle<()>,
-}
-
-fn server() -> Running {
-    let server = Server::bind(ServerConfig { log: Log::off(), ..ServerConfig::local(0) }).unwrap();
-    let (address, shutdown) = (server.address().clone(), server.shutdown());
-    let (say, lines) = channel();
-    let thread =
-        thread::spawn(move || server.run(|line| say.send(line.to_owned()).unwrap_or(())).unwrap());
-    Running { address, shutdown, lines, thread }
-}
-
-impl Running {
-    /// Waits until the server says something with this in it.
-    fn says(&self, what: &str) -> String {
-        let mut said = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(LONG) {
-            if line.contains(what) {
-                return line;
-            }
-            said.push(line);
-        }
-        panic!("the server never said `{what}`, only {said:#?}");
-    }
-
-    fn worker(&self) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
-        let started = worker(&self.address, Log::off(), channel().0);
-        self.says("joined");
-        started
-    }
-
-    fn client(&self) -> Arc<dyn Backend> {
-        connect(&self.address.to_string()).unwrap()
-    }
-
-    fn end(self) {
-        self.shutdown.shut_down("the test is over");
-        self.thread.join().unwrap();
-    }
-}
-
-fn worker(
-    address: &Address,
-    log: Log,
-    say: Sender<String>,
-) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
-    let worker = Worker::new(WorkerConfig { log, ..WorkerConfig::new(address.clone()) }).unwrap();
-    let shutdown = worker.shutdown();
-    let engine = || Box::new(Native::new(NativeConfig::host()).unwrap());
-    let thread =
-        thread::spawn(move || worker.serve(engine(), |line| say.send(line.into()).unwrap_or(())));
-    (shutdown, thread)
-}
-
-/// Runs one of the `child_` tests below in a process of its own, which ends with the test.
-struct Process(Child);
-
-impl Process {
-    fn start(child: &str, address: &Address) -> Process {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", &format!("remote::{child}"), "--nocapture"]);
-        command.env("GT_TEST_ADDRESS", address.to_string());
-        Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-fn child_address() -> Option<Address> {
-    std::env::var("GT_TEST_ADDRESS").ok().map(|address| address.parse().unwrap())
-}
+use running::{LONG, Process, child_address, server, worker};
 
 #[test]
 fn child_worker() {
@@ -338,89 +249,6 @@ fn no_server_is_an_error_within_two_seconds_that_names_the_address() {
     for address in ["nowhere", "localhost:x", ":1"] {
         assert!(connect(address).is_err());
     }
-}
-
-fn dealer(ctx: &zmq::Context, address: &Address) -> Socket {
-    Socket::connect(ctx, &address.tcp_endpoint(), b"cnobody-at-all-xx").unwrap()
-}
-
-fn send(socket: &Socket, head: &[u8], payload: Option<&[u8]>) {
-    while socket.send(&[], head.to_vec(), payload).unwrap() != Sent::Queued {
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn receive(socket: &Socket) -> Vec<Bytes> {
-    for _ in 0..500 {
-        if let Some(incoming) = socket.receive().unwrap() {
-            return incoming.frames;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("no answer");
-}
-
-#[test]
-fn random_bytes_harm_nobody() {
-    let server = server();
-    let _worker = server.worker();
-    let session = server.client();
-    let ctx = gt_runtime::zmq::context();
-    let noise = dealer(&ctx, &server.address);
-    let mut state = 1u64;
-    let mut random = |n: usize| -> Vec<u8> {
-        let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        };
-        (0..n).map(|_| next()).collect()
-    };
-    for n in 0..200 {
-        let mut bytes = random(n);
-        if n % 2 == 0 {
-            // Past the header, into the decoder.
-            bytes.splice(0..0, *b"GT\x03\x00");
-        }
-        send(&noise, &bytes, (n % 3 == 0).then_some(&[1, 2, 3]));
-        let mut raw = TcpStream::connect(("127.0.0.1", server.address.port)).unwrap();
-        raw.write_all(&random(n)).unwrap();
-    }
-    server.says("dropped");
-    runs_a_chain(&*session, 1.0);
-    server.end();
-}
-
-#[test]
-fn another_version_is_told_so_on_either_side() {
-    let server = server();
-    let ctx = gt_runtime::zmq::context();
-    let old = dealer(&ctx, &server.address);
-    send(&old, b"GT\x63\x00whatever that version says", None);
-    assert_eq!(receive(&old)[0][..4], *b"GT\x04\x00");
-    server.says("version 99");
-    server.end();
-
-    let exposure = gt_runtime::zmq::Exposure::Loopback;
-    let (router, address) = Socket::listen(&ctx, &Address::local(0), exposure).unwrap();
-    let router = Arc::new(Mutex::new(router));
-    let stranger = {
-        let router = Arc::clone(&router);
-        thread::spawn(move || {
-            let router = router.lock().unwrap();
-            loop {
-                if let Some(incoming) = router.receive().unwrap() {
-                    router.send(&incoming.from, b"GT\x63\x00hello".to_vec(), None).unwrap();
-                    return;
-                }
-                thread::sleep(Duration::from_millis(5));
-            }
-        })
-    };
-    let error = connect(&address.to_string()).err().unwrap();
-    assert!(error.message.contains("version 99") && error.message.contains("version 4"), "{error}");
-    stranger.join().unwrap();
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! What to do about a word that is none: what it may have meant, and how it is spelled.
+
+use crate::{
+    diagnostic::{Diagnostic, Span, nearest},
+    op::{OpKind, ParseOpError},
+    shape::Type,
+};
+
+/// The name in front of the brackets.
+pub(super) fn head(atom: &str) -> &str {
+    atom.split('[').next().unwrap_or(atom)
+}
+
+pub(super) fn op_kind(atom: &str) -> Option<OpKind> {
+    OpKind::ALL.iter().copied().find(|kind| kind.name() == head(atom))
+}
+
+pub(super) fn suggest<'a>(
+    error: Diagnostic,
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Diagnostic {
+    match nearest(word, candidates) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+pub(super) fn bad_op(atom: &str, span: Span, error: ParseOpError) -> Diagnostic {
+    let Some(kind) = op_kind(atom) else {
+        let error = Diagnostic::at(span, format!("unknown op `{}`", head(atom)));
+        return suggest(error, head(atom), OpKind::ALL.iter().map(|kind| kind.name()));
+    };
+    let name = kind.name();
+    match error {
+        ParseOpError::Attribute("") => Diagnostic::at(span, format!("`{name}` takes no attribute"))
+            .hint(format!("write `{name}`")),
+        ParseOpError::Attribute(_) | ParseOpError::Unknown if !atom.contains('[') => {
+            Diagnostic::at(span, format!("`{name}` needs an attribute"))
+                .hint(format!("write `{name}[{}]`", kind.spec().attr))
+        }
+        ParseOpError::Attribute(_) | ParseOpError::Unknown => {
+            let body = atom.get(name.len() + 1..atom.len() - 1).unwrap_or_default();
+            let cause = if kind.spec().attr == "type" { body.parse::<Type>().err() } else { None };
+            let message = cause.map_or_else(
+                || format!("bad attribute in `{atom}`"),
+                |error| format!("{name}: {}", error.message),
+            );
+            Diagnostic::at(span, message).hint(format!("write `{name}[{}]`", kind.spec().attr))
+        }
+    }
+}
+
+pub(super) fn scalar_hint(word: &str) -> String {
+    let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return "operands are values (`%3`) and numbers (`1.5`, `2`, `true`, `inf`, `nan`)".into();
+    }
+    if word.starts_with('+') {
+        format!("write `{digits}`")
+    } else {
+        "integers have 64 bits; write a float with a point".into()
+    }
+}

@@ -1,0 +1,120 @@
+//! A line under parse: its tokens one after the other, and the small things entries are made of.
+
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostic, Span};
+use crate::tape::ValueId;
+use crate::text::lex::{Token, TokenKind, unescape};
+use crate::text::{EntrySpans, MAX_STRING};
+
+/// One line under parse.
+pub(super) struct Line<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: &'a [Token],
+    pub(super) at: usize,
+    pub(super) end: usize,
+    pub(super) spans: EntrySpans,
+}
+
+pub(super) type Parsed<T> = Result<T, Diagnostic>;
+
+impl<'a> Line<'a> {
+    pub(super) fn number(&mut self, what: &str) -> Parsed<u32> {
+        let span = self.here();
+        if self.peek() != Some(TokenKind::Number) {
+            return Err(self.expected(what));
+        }
+        self.next_text().parse().map_err(|_| Diagnostic::at(span, format!("expected {what}")))
+    }
+
+    pub(super) fn value(&mut self) -> Parsed<ValueId> {
+        match self.peek() {
+            Some(TokenKind::Value(id)) => {
+                self.at += 1;
+                Ok(ValueId(id))
+            }
+            _ => Err(self.expected("a value such as `%3`")),
+        }
+    }
+
+    pub(super) fn optional_string(&mut self) -> Parsed<Option<Arc<str>>> {
+        if self.peek() == Some(TokenKind::Str) { self.string("a name").map(Some) } else { Ok(None) }
+    }
+
+    pub(super) fn string(&mut self, what: &str) -> Parsed<Arc<str>> {
+        let span = self.here();
+        if self.peek() != Some(TokenKind::Str) {
+            return Err(self.expected(&format!("{what} in quotes")));
+        }
+        let quoted = self.next_text();
+        let string = unescape(quoted).ok_or_else(|| {
+            Diagnostic::at(span.clone(), "unknown escape in a string")
+                .hint(r#"escapes are \n \t \r \" \\ \u{1f600}"#)
+        })?;
+        if string.len() > MAX_STRING {
+            return Err(Diagnostic::at(
+                span,
+                format!("a string of {} bytes is above the limit of {MAX_STRING}", string.len()),
+            ));
+        }
+        Ok(string.into())
+    }
+
+    pub(super) fn finish(&self) -> Parsed<()> {
+        match self.tokens.get(self.at) {
+            None => Ok(()),
+            Some(token) => Err(Diagnostic::at(
+                token.span.start..self.last_of_line(),
+                "unexpected text after the entry",
+            )
+            .hint("one entry a line; operands are separated by `,`")),
+        }
+    }
+
+    pub(super) fn last_of_line(&self) -> usize {
+        self.tokens.last().map_or(self.end, |token| token.span.end)
+    }
+
+    pub(super) fn last_end(&self) -> usize {
+        self.at
+            .checked_sub(1)
+            .and_then(|at| self.tokens.get(at))
+            .map_or(self.end, |token| token.span.end)
+    }
+
+    pub(super) fn peek(&self) -> Option<TokenKind> {
+        self.tokens.get(self.at).map(|token| token.kind)
+    }
+
+    /// The span of the next token, or the empty one after the last.
+    pub(super) fn here(&self) -> Span {
+        let end = self.last_of_line();
+        self.tokens.get(self.at).map_or(end..end, |token| token.span.clone())
+    }
+
+    pub(super) fn next_text(&mut self) -> &'a str {
+        let span = self.here();
+        self.at += 1;
+        &self.text[span]
+    }
+
+    pub(super) fn eat(&mut self, kind: TokenKind) -> bool {
+        let found = self.peek() == Some(kind);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn expect(&mut self, kind: TokenKind, what: &str) -> Parsed<()> {
+        if self.eat(kind) { Ok(()) } else { Err(self.expected(what)) }
+    }
+
+    pub(super) fn expected(&self, what: &str) -> Diagnostic {
+        let span = self.here();
+        let found = if span.is_empty() {
+            "the end of the line".to_owned()
+        } else {
+            format!("`{}`", &self.text[span.clone()])
+        };
+        Diagnostic::at(span, format!("expected {what}, found {found}"))
+    }
+}

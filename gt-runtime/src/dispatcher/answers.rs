@@ -1,0 +1,91 @@
+//! Answers to questions that no worker gives: what was lost, what waits too long.
+//!
+//! Guarantees: every question is answered once, or its session ends; one that no worker takes, or whose worker reports nothing of the session, is
+//! answered with an error when its time is over.
+
+use super::core::{Dispatcher, Owed};
+use super::session::{Request, Session, Work, error};
+use crate::clock::Time;
+use crate::ids::{RequestId, SessionId, WorkerId};
+use crate::wire::{Stream, ToClient};
+use gt_ir::backend::{ErrorKind, RunError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Dispatcher {
+    pub(super) fn answer_error(&mut self, id: SessionId, request: RequestId, error: Arc<RunError>) {
+        self.give_client(id, Stream::Control, ToClient::Failed { request, error }, Owed::NOTHING);
+    }
+
+    pub(super) fn answer_errors(
+        &mut self,
+        id: SessionId,
+        requests: BTreeMap<RequestId, Request>,
+        cause: &Arc<RunError>,
+    ) {
+        for (request, asked) in requests {
+            let value = asked.value.map(|(value, _)| value);
+            let error =
+                Arc::new(RunError { value: cause.value.or(value), ..RunError::clone(cause) });
+            self.answer_error(id, request, error);
+        }
+    }
+
+    /// When the first read of a session has waited long enough.
+    pub(super) fn read_deadline(&self, session: &Session) -> Option<Time> {
+        let first = session.requests.values().map(|asked| asked.since).min()?;
+        Some(match session.home {
+            None => first + self.config.wait_worker,
+            Some(_) => first.max(session.progress) + self.config.stall,
+        })
+    }
+
+    /// Answers the reads that have waited long enough.
+    pub(super) fn expire_reads(&mut self) {
+        let late = |(&id, session): (&SessionId, &Session)| {
+            let deadline = self.read_deadline(session)?;
+            (deadline <= self.now).then_some((id, session.home, session.progress))
+        };
+        let late: Vec<_> = self.sessions.iter().filter_map(late).collect();
+        for (id, home, progress) in late {
+            let (patience, cause) = match home {
+                None => (self.config.wait_worker, self.no_worker()),
+                Some(home) => (self.config.stall, self.no_progress(home)),
+            };
+            let Some(session) = self.sessions.get_mut(&id) else { continue };
+            let floor = if home.is_some() { progress } else { Time::ZERO };
+            let (expired, kept) = std::mem::take(&mut session.requests)
+                .into_iter()
+                .partition(|(_, asked)| asked.since.max(floor) + patience <= self.now);
+            session.requests = kept;
+            let answered: &BTreeMap<RequestId, Request> = &expired;
+            session.waiting.retain(|work| match work {
+                Work::Fetch { request, .. } | Work::Stats { request } => {
+                    !answered.contains_key(request)
+                }
+                Work::Run { .. }
+                | Work::Define { .. }
+                | Work::Launch { .. }
+                | Work::Forget { .. }
+                | Work::Chunk { .. } => true,
+            });
+            self.answer_errors(id, expired, &Arc::new(cause));
+        }
+    }
+
+    fn no_worker(&self) -> RunError {
+        let address = self.config.address.as_deref().unwrap_or("HOST:PORT");
+        let waited = self.config.wait_worker.as_secs();
+        let message = format!(
+            "no worker is connected to the server, and none came within {waited} s\nhint: start one with `gt-cli worker --connect {address}`"
+        );
+        error(ErrorKind::Connection, message)
+    }
+
+    fn no_progress(&self, home: WorkerId) -> RunError {
+        let name = self.worker_name(home);
+        let waited = self.config.stall.as_secs();
+        let message = format!("worker {name} has reported nothing of this session for {waited} s");
+        RunError { worker: Some(name), ..error(ErrorKind::WorkerLost, message) }
+    }
+}

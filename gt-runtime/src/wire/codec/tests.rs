@@ -1,0 +1,222 @@
+//! What is encoded decodes, damage is an error or another packet within the limits, and limits are the wire's.
+
+use super::*;
+use crate::ids::{Identity, Incarnation, RequestId};
+use crate::sim::Random;
+use crate::wire::{Chunk, Hello, Role, Stream};
+use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
+use gt_ir::tape::{Tape, ValueId};
+use std::sync::Arc;
+
+#[test]
+fn every_tape_that_is_taken_can_be_passed_on() {
+    const ENTRY: usize = 256;
+    let packet = |seq, incarnation, message| Packet {
+        stream: Stream::Control,
+        incarnation: Incarnation(incarnation),
+        body: Body::Data { seq, ack: seq, message },
+    };
+    let tape = |size| {
+        let name = |size| gt_ir::tape::Entry::Enter("a".repeat(size).as_str().into());
+        let whole = std::iter::repeat_n(name(ENTRY - 3), size / ENTRY);
+        Arc::new(Tape { entries: whole.chain([name(size % ENTRY)]).collect() })
+    };
+    let from_client = |size| packet(0, 0, Message::FromClient(FromClient::Tape(tape(size))));
+    let fits = |size| encode(&from_client(size)).is_ok();
+    let largest = (MAX_HEAD - 2 * PASSED_ON..MAX_HEAD).rev().find(|&size| fits(size)).unwrap();
+    let run = ToWorker::Run {
+        session: crate::ids::SessionId(u64::MAX),
+        seq: u64::MAX,
+        attempt: u32::MAX,
+        tape: tape(largest),
+    };
+    encode(&packet(u64::MAX, u64::MAX, Message::ToWorker(run))).unwrap();
+    // Nor is one taken that nobody here would have sent.
+    let bytes = postcard::to_extend(&from_client(largest + 1), vec![b'G', b'T', PROTOCOL as u8, 0])
+        .unwrap();
+    assert!(bytes.len() <= MAX_HEAD);
+    assert!(matches!(decode(&bytes, None), Err(WireError::Limit { .. })));
+}
+
+fn signals() -> Arc<Signals> {
+    let shard = ShardConfig {
+        axis: "Batch".into(),
+        workers: Some(vec![0, 1, 300]),
+        ..ShardConfig::default()
+    };
+    let config = SignalConfig { shard: Some(shard), backward: Some("b".into()), compile: true };
+    let mut signals = Signals::new();
+    signals.set("layer1", config).unwrap();
+    signals.set("layer2", SignalConfig::default()).unwrap();
+    Arc::new(signals)
+}
+
+#[test]
+fn signals_above_a_limit_do_not_arrive() {
+    // What a stranger may send: the same bytes as of an honest client, but for one part.
+    let raw = |name: &str, axis: i64, workers: &[u32]| {
+        let shard = ShardConfig {
+            axis: axis.into(),
+            workers: Some(workers.to_vec()),
+            ..ShardConfig::default()
+        };
+        let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
+        std::collections::BTreeMap::from([(name.to_owned(), config)])
+    };
+    let arrives = |map: &std::collections::BTreeMap<String, SignalConfig>| {
+        let honest = Message::FromClient(FromClient::Configure(Arc::default()));
+        let body = Body::Data { seq: 0, ack: 0, message: honest };
+        let packet = Packet { stream: Stream::Control, incarnation: Incarnation(1), body };
+        let mut head = encode(&packet).unwrap().head;
+        // The empty map is the last byte.
+        assert_eq!(head.pop(), Some(0));
+        head.extend(postcard::to_stdvec(map).unwrap());
+        decode(&head, None)
+    };
+    assert!(arrives(&raw("a", 0, &[0, 1])).is_ok());
+    let long = "x".repeat(gt_ir::text::MAX_STRING + 1);
+    let many: Vec<u32> = (0..2000).collect();
+    for bad in [
+        raw("a", 0, &[]),
+        raw("a", 0, &[1, 1]),
+        raw("a", 0, &many),
+        raw("a", 8, &[0]),
+        raw("", 0, &[0]),
+        raw(&long, 0, &[0]),
+    ] {
+        assert!(matches!(arrives(&bad), Err(WireError::Damaged(_))), "{bad:?}");
+    }
+    let crowd: std::collections::BTreeMap<_, _> =
+        (0..2000).map(|i| (i.to_string(), SignalConfig::default())).collect();
+    assert!(matches!(arrives(&crowd), Err(WireError::Damaged(_))));
+}
+
+fn packets() -> Vec<Packet> {
+    let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree %0\noutput %2\n";
+    let tape: Tape = gt_ir::text::parse(text).unwrap().0;
+    let ty = "u8[5]".parse().unwrap();
+    let chunk =
+        Chunk { value: ValueId(7), ty, offset: 2, total: 5, bytes: Bytes::from_static(b"abc") };
+    let data = |message| Body::Data { seq: 3, ack: 1 << 40, message };
+    let packet = |stream, body| Packet { stream, incarnation: Incarnation(u64::MAX), body };
+    vec![
+        packet(Stream::Control, Body::Hello(Hello::new(Role::Worker, Identity::default()))),
+        packet(
+            Stream::Control,
+            data(Message::FromClient(FromClient::Define {
+                template: 3,
+                tape: gt_ir::canonical::canonical(&tape).0.tape,
+            })),
+        ),
+        packet(
+            Stream::Control,
+            data(Message::ToWorker(ToWorker::Open {
+                session: crate::ids::SessionId(1),
+                client: "s1 digits (pi, pid 7)".into(),
+            })),
+        ),
+        packet(
+            Stream::Control,
+            data(Message::ToWorker(ToWorker::Launch {
+                session: crate::ids::SessionId(1),
+                seq: 2,
+                attempt: 3,
+                template: 4,
+                bindings: Arc::new(gt_ir::canonical::canonical(&tape).1),
+            })),
+        ),
+        packet(
+            Stream::Control,
+            data(Message::ToClient(ToClient::Planned(Box::new(crate::wire::Planned {
+                key: u128::MAX / 3,
+                failed: Some("why".into()),
+                ..Default::default()
+            })))),
+        ),
+        packet(Stream::Control, data(Message::ToClient(ToClient::Note("no graph".into())))),
+        packet(Stream::Control, data(Message::FromClient(FromClient::Configure(signals())))),
+        packet(Stream::Control, data(Message::FromClient(FromClient::Tape(Arc::new(tape))))),
+        packet(
+            Stream::Bulk,
+            data(Message::ToClient(ToClient::Chunk { request: RequestId(1), chunk })),
+        ),
+        packet(Stream::Bulk, Body::Ack { upto: 1, seen: 2, credit: u64::MAX }),
+    ]
+}
+
+#[test]
+fn what_is_encoded_decodes() {
+    for packet in packets() {
+        let frames = encode(&packet).unwrap();
+        assert_eq!(decode(&frames.head, frames.payload).unwrap(), packet);
+    }
+}
+
+#[test]
+fn damage_is_an_error_or_another_packet_within_the_limits() {
+    let mut random = Random::new(1);
+    for packet in packets() {
+        let frames = encode(&packet).unwrap();
+        for len in 0..frames.head.len() {
+            assert!(decode(&frames.head[..len], frames.payload.clone()).is_err(), "cut to {len}");
+        }
+        for _ in 0..4000 {
+            let mut head = frames.head.clone();
+            for _ in 0..1 + random.below(4) {
+                let at = random.below(head.len() as u64) as usize;
+                head[at] = random.below(256) as u8;
+            }
+            if let Ok(other) = decode(&head, frames.payload.clone()) {
+                check(&other).unwrap();
+            }
+        }
+    }
+    for _ in 0..20_000 {
+        let mut head: Vec<u8> = (0..random.below(80)).map(|_| random.below(256) as u8).collect();
+        if head.len() > 4 && random.percent(90) {
+            head[..4].copy_from_slice(&[b'G', b'T', PROTOCOL as u8, 0]);
+        }
+        drop(decode(&head, None));
+    }
+}
+
+#[test]
+fn strangers_and_other_versions_are_named() {
+    let frames = encode(&packets()[0]).unwrap();
+    let mut newer = frames.head.clone();
+    newer[2] = 9;
+    let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
+    assert!(
+        says(&newer).starts_with("protocol version 9 does not match version 4 of this program")
+    );
+    assert!(
+        says(b"GET / HTTP/1.1")
+            .starts_with("these bytes are no gt packet: they begin with [47, 45, 54, 20]")
+    );
+    assert!(says(b"").starts_with("these bytes are no gt packet"));
+    assert_eq!(
+        decode(&frames.head, Some(Bytes::new())).unwrap_err().to_string(),
+        "the packet is damaged: it has a frame too many"
+    );
+}
+
+#[test]
+fn limits_are_those_of_the_wire() {
+    let chunk = |len: usize, total: u64| {
+        let ty =
+            gt_ir::Type { dtype: gt_ir::DType::U8, shape: gt_ir::Shape::new(&[2 << 20]).unwrap() };
+        let chunk = Chunk { value: ValueId(0), ty, offset: 0, total, bytes: vec![0; len].into() };
+        let body =
+            Body::Data { seq: 0, ack: 0, message: Message::FromClient(FromClient::Chunk(chunk)) };
+        encode(&Packet { stream: Stream::Bulk, incarnation: Incarnation(1), body })
+    };
+    assert!(chunk(MAX_CHUNK, 2 << 20).is_ok());
+    assert!(matches!(chunk(MAX_CHUNK + 1, 2 << 20), Err(WireError::Limit { what: "a chunk", .. })));
+    assert!(matches!(chunk(1, 1), Err(WireError::Damaged(_))));
+    assert!(matches!(
+        decode(&vec![0; MAX_HEAD + 1], None),
+        Err(WireError::Limit { what: "a packet", .. })
+    ));
+    let long = cut("é".repeat(MAX_TEXT));
+    assert!(long.len() <= MAX_TEXT && long.ends_with("é..."));
+}

@@ -1,0 +1,104 @@
+//! Servers and workers that run beside a test, in threads, or in processes where they are to be killed.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use gt_compiler::{Native, NativeConfig};
+use gt_ir::backend::Backend;
+use gt_runtime::Shutdown;
+use gt_runtime::client::connect;
+use gt_runtime::log::Log;
+use gt_runtime::server::{Server, ServerConfig};
+use gt_runtime::worker::{End, Worker, WorkerConfig, WorkerError};
+use gt_runtime::zmq::Address;
+
+pub(super) const LONG: Duration = Duration::from_secs(20);
+
+/// A server in a thread of its own.
+pub(super) struct Running {
+    pub(super) address: Address,
+    pub(super) shutdown: Shutdown,
+    pub(super) lines: Receiver<String>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+pub(super) fn server() -> Running {
+    let server = Server::bind(ServerConfig { log: Log::off(), ..ServerConfig::local(0) }).unwrap();
+    let (address, shutdown) = (server.address().clone(), server.shutdown());
+    let (say, lines) = channel();
+    let thread =
+        thread::spawn(move || server.run(|line| say.send(line.to_owned()).unwrap_or(())).unwrap());
+    Running { address, shutdown, lines, thread }
+}
+
+impl Running {
+    /// Waits until the server says something with this in it.
+    pub(super) fn says(&self, what: &str) -> String {
+        let mut said = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(LONG) {
+            if line.contains(what) {
+                return line;
+            }
+            said.push(line);
+        }
+        panic!("the server never said `{what}`, only {said:#?}");
+    }
+
+    pub(super) fn worker(&self) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
+        let started = worker(&self.address, Log::off(), channel().0);
+        self.says("joined");
+        started
+    }
+
+    pub(super) fn client(&self) -> Arc<dyn Backend> {
+        connect(&self.address.to_string()).unwrap()
+    }
+
+    pub(super) fn end(self) {
+        self.shutdown.shut_down("the test is over");
+        self.thread.join().unwrap();
+    }
+}
+
+pub(super) fn worker(
+    address: &Address,
+    log: Log,
+    say: Sender<String>,
+) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
+    let worker = Worker::new(WorkerConfig { log, ..WorkerConfig::new(address.clone()) }).unwrap();
+    let shutdown = worker.shutdown();
+    let engine = || Box::new(Native::new(NativeConfig::host()).unwrap());
+    let thread =
+        thread::spawn(move || worker.serve(engine(), |line| say.send(line.into()).unwrap_or(())));
+    (shutdown, thread)
+}
+
+/// Runs one of the `child_` tests below in a process of its own, which ends with the test.
+pub(super) struct Process(pub(super) Child);
+
+impl Process {
+    pub(super) fn start(child: &str, address: &Address) -> Process {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", &format!("remote::{child}"), "--nocapture"]);
+        command.env("GT_TEST_ADDRESS", address.to_string());
+        Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(super) fn child_address() -> Option<Address> {
+    std::env::var("GT_TEST_ADDRESS").ok().map(|address| address.parse().unwrap())
+}
