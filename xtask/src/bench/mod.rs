@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the rows of benches/runtime.rs, or with `--vs` the works of `gt-cli bench` beside other frameworks.
+//! `cargo xtask bench`: the rows of benches/runtime, or with `--vs` the works of `gt-cli bench` beside other frameworks.
 //!
 //! Peers are measured side by side: per work every program is started and warmed up, then they take turns, block by block, so that
 //! whatever else the machine does touches all of them alike. Peers are Python programs of xtask/peers; how they are installed is in
@@ -99,7 +99,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     if args.vs.is_empty() { rows(args) } else { beside(args) }
 }
 
-/// The rows of benches/runtime.rs.
+/// The rows of benches/runtime.
 fn rows(args: &BenchArgs) -> Result<()> {
     let words = args.names.iter().map(String::as_str).chain(args.json.then_some("--json"));
     cargo(&["bench", "--bench", "runtime", "--"]).args(&words.collect::<Vec<_>>()).run()
