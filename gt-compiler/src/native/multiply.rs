@@ -3,6 +3,7 @@
 //! The `gemm` crate chooses among several ways to add by the strides of the operands and by how many rows it is given: dot products for small
 //! results, others for vectors, sums in pieces for long rows. So that a product has the same bits however its operands lie and however its
 //! rows are cut, long rows are cut here, and where it would take a special way it is given contiguous copies that leave it only the usual one.
+//! It also gets a copy of a right side whose columns lie so far apart that bringing them into its own form would run into a cache's few ways.
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
 
 use bytemuck::Pod;
@@ -11,6 +12,12 @@ use bytemuck::Pod;
 const DEPTH: usize = 512;
 /// Elements of a result the crate may compute by dot products.
 const SMALL: usize = 256;
+/// Bytes between columns that, or a multiple of which, put the same row of all of them into one or two sets of a cache.
+const CLASH: usize = 2048;
+/// Columns turned at a time, so that the copy stays in a cache; at most twice as many.
+const STRIP: usize = 512;
+/// Rows and columns turned at a time: a cache line of each column.
+const BLOCK: usize = 16;
 
 /// A matrix in memory: its first element, and strides in elements from row to row and from column to column.
 pub(super) struct Strided<T> {
@@ -30,6 +37,12 @@ impl<T> Strided<T> {
 
     fn after_rows(&self, row: usize) -> Strided<T> {
         Strided { at: self.element(row, 0), ..*self }
+    }
+
+    /// Whether the columns of a right side that lies column after column get into each other's way in a cache.
+    fn clashes(&self) -> bool {
+        let apart = self.column.unsigned_abs() * size_of::<T>();
+        self.row == 1 && apart > 0 && apart.is_multiple_of(CLASH)
     }
 }
 
@@ -64,6 +77,9 @@ pub(super) unsafe fn multiply<T: Float>(
         if dots || m == 1 || n == 1 {
             // SAFETY: as the caller promises.
             unsafe { by_copies(size, &a, &b, out, out_row, depth > 0) };
+        } else if b.clashes() {
+            // SAFETY: as the caller promises.
+            unsafe { by_turned_strips(size, &a, &b, out, out_row, depth > 0) };
         } else {
             // SAFETY: as the caller promises.
             unsafe { usual(size, &a, &b, out, out_row, depth > 0) };
@@ -119,6 +135,73 @@ unsafe fn by_copies<T: Float>(
             // SAFETY: the result has this element.
             unsafe { place(i, j).write_unaligned(result[i * columns + j]) };
         }
+    }
+}
+
+/// With the right side copied row after row, some columns at a time; never one alone, which the crate would add up in a special way.
+///
+/// # Safety
+/// As of [`multiply`].
+unsafe fn by_turned_strips<T: Float>(
+    [m, n, k]: [usize; 3],
+    lhs: &Strided<T>,
+    rhs: &Strided<T>,
+    out: *mut T,
+    out_row: isize,
+    add: bool,
+) {
+    let mut turned = vec![T::zeroed(); k * n.min(2 * STRIP)];
+    let mut first = 0;
+    while first < n {
+        let width = if n - first < 2 * STRIP { n - first } else { STRIP };
+        // SAFETY: as the caller promises, of these columns.
+        unsafe { turn(&rhs.after_columns(first), [k, width], &mut turned) };
+        let right = Strided { at: turned.as_ptr(), row: width as isize, column: 1 };
+        // SAFETY: as the caller promises; the copy has these rows and columns.
+        unsafe { usual([m, width, k], lhs, &right, out.wrapping_add(first), out_row, add) };
+        first += width;
+    }
+}
+
+/// Copies a matrix whose columns lie one after the other, so that its rows do.
+///
+/// # Safety
+/// It is valid for reading that many rows and columns.
+unsafe fn turn<T: Float>(from: &Strided<T>, [rows, columns]: [usize; 2], to: &mut [T]) {
+    for column in (0..columns).step_by(BLOCK) {
+        for row in (0..rows).step_by(BLOCK) {
+            if row + BLOCK <= rows && column + BLOCK <= columns {
+                // SAFETY: the matrix has this block.
+                unsafe { turn_block(from, [row, column], columns, to) };
+                continue;
+            }
+            for c in column..(column + BLOCK).min(columns) {
+                for r in row..(row + BLOCK).min(rows) {
+                    // SAFETY: the matrix has this element.
+                    to[r * columns + c] = unsafe { from.element(r, c).read_unaligned() };
+                }
+            }
+        }
+    }
+}
+
+/// Copies a block whose size the compiler knows, which it does by whole vectors.
+///
+/// # Safety
+/// It is valid for reading [`BLOCK`] rows and columns from there.
+unsafe fn turn_block<T: Float>(
+    from: &Strided<T>,
+    [row, column]: [usize; 2],
+    columns: usize,
+    to: &mut [T],
+) {
+    let block: [[T; BLOCK]; BLOCK] = std::array::from_fn(|c| {
+        // SAFETY: the elements of a column lie side by side, and the matrix has these.
+        unsafe { from.element(row, column + c).cast::<[T; BLOCK]>().read_unaligned() }
+    });
+    for r in 0..BLOCK {
+        let line: [T; BLOCK] = std::array::from_fn(|c| block[c][r]);
+        to[(row + r) * columns + column..][..BLOCK].copy_from_slice(&line);
     }
 }
 
