@@ -10,7 +10,8 @@ use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
 use smallvec::SmallVec;
 
 use crate::{
-    buffer::Storage, native::ArtifactError, options::Options, program::Program, report::Report,
+    buffer::Storage, download::Download, native::ArtifactError, options::Options, program::Program,
+    report::Report,
 };
 
 /// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may travel.
@@ -46,8 +47,17 @@ pub trait Engine: Send {
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError>;
 
-    /// Brings a value to the host; on the CPU without a copy.
+    /// Brings a value to the host and waits for it; on the CPU without a copy.
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError>;
+
+    /// Begins to bring a value to the host, so that the engine works on until it is there. To be overridden where there is something to
+    /// wait for.
+    ///
+    /// # Errors
+    /// As [`Engine::download`].
+    fn begin_download(&mut self, value: &Value) -> Result<Download, EngineError> {
+        self.download(value).map(Download::Here)
+    }
 
     /// What this engine has done and holds.
     fn stats(&self) -> EngineStats;

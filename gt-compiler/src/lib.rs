@@ -12,6 +12,7 @@ pub mod cost;
 pub mod cuda;
 #[cfg(feature = "torch")]
 pub mod device;
+mod download;
 mod egraph;
 pub mod engine;
 #[cfg(unix)]
@@ -29,6 +30,7 @@ mod threads;
 pub mod torch;
 
 pub use cost::Machine;
+pub use download::{Download, Transfer};
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
 pub use native::{ArtifactError, Dump, Native, NativeConfig};
 pub use options::{Numerics, Options, Precision};

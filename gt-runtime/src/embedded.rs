@@ -2,8 +2,9 @@
 //!
 //! Dispatcher, connections and worker cores are passive state in one lock (`state`); whoever brings an event (a thread that submits or
 //! reads, in `session`, or an executor that reports, here) carries its consequences through to the last packet. Only the executors, one a
-//! worker, are threads. Packets travel as they are; tensors are never copied on the way. A worker whose engine panics is lost like any
-//! other, with an error for those who read from it, and is replaced. Which system a program gets that names none is in `process`.
+//! worker, are threads, and beside one with a device another that waits for reads of it. Packets travel as they are; tensors are never
+//! copied on the way. A worker whose engine panics is lost like any other, with an error for those who read from it, and is replaced.
+//! Which system a program gets that names none is in `process`.
 
 mod process;
 mod session;
@@ -28,10 +29,14 @@ use crate::log::Log;
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Message, Role, Stream};
 use crate::worker::queue::Queue;
+use crate::worker::reads::{Late, Tell};
 use crate::worker::serve::{capacity, panic_text};
 use crate::worker::{Core, Executor, Job};
 use session::Embedded;
 use state::{State, Worker};
+
+/// The registration of a worker here: it has one.
+const ONLY: u64 = 0;
 
 /// Makes the engine of the n-th worker.
 pub type MakeEngine = Box<dyn Fn(usize) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
@@ -242,7 +247,7 @@ impl Shared {
     }
 
     /// Registers a worker with the dispatcher.
-    fn join(&self, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Queue<Job>>) {
+    fn join(self: &Arc<Self>, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Queue<Job>>) {
         let capacity = capacity(&engine.info());
         let mut state = self.lock();
         let (peer, queue) = (state.new_peer(), Arc::new(Queue::new()));
@@ -257,7 +262,9 @@ impl Shared {
         state.workers.insert(peer, worker);
         state.settle(peer);
         let name = state.workers.get(&peer).map_or_else(String::new, |worker| worker.name.clone());
-        let executor = Executor::new(engine, name, self.tiers.plans, self.log.clone());
+        drop(state);
+        let tell = self.later(peer, queue.clone());
+        let executor = Executor::new(engine, &name, self.tiers.plans, self.log.clone(), tell);
         (peer, executor, queue)
     }
 
@@ -266,26 +273,39 @@ impl Shared {
         let mut reports = Vec::new();
         while let Some(job) = queue.pop() {
             let owed = job.owed();
-            executor.run(job, &mut reports);
+            executor.run(ONLY, job, &mut reports);
             if reports.is_empty() && owed == 0 {
                 continue;
             }
-            let mut state = self.lock();
-            if let Some(worker) = state.workers.get_mut(&peer) {
-                worker.connection.release(Stream::Control, owed);
-                for report in reports.drain(..).map(Message::FromWorker) {
-                    worker.connection.send(clock::now(), report.stream(), report);
-                }
-                state.settle(peer);
-            }
-            drop(state);
-            reports.clear();
-            self.moved.notify_all();
-            if let Some(why) = executor.failure() {
-                return Some(format!("its device failed: {why}"));
+            self.report(peer, owed, reports.drain(..));
+            if executor.failure().is_some() {
+                break;
             }
         }
-        None
+        executor.failure().map(|why| format!("its device failed: {why}"))
+    }
+
+    /// Sends what a worker has to report, and gives back the credit for what it has done.
+    fn report(&self, peer: PeerId, owed: u64, reports: impl Iterator<Item = FromWorker>) {
+        let mut state = self.lock();
+        if let Some(worker) = state.workers.get_mut(&peer) {
+            worker.connection.release(Stream::Control, owed);
+            for report in reports.map(Message::FromWorker) {
+                worker.connection.send(clock::now(), report.stream(), report);
+            }
+            state.settle(peer);
+        }
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// How reads are answered that have to wait for the device. Where that is lost the worker's thread sees it once its queue ends.
+    fn later(self: &Arc<Self>, peer: PeerId, queue: Arc<Queue<Job>>) -> Tell {
+        let shared = self.clone();
+        Box::new(move |late| match late {
+            Late::Answer(_, answer) => shared.report(peer, 0, std::iter::once(answer)),
+            Late::Lost(_) => queue.close(),
+        })
     }
 
     /// A worker is gone; the dispatcher hears why.

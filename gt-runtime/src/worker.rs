@@ -2,10 +2,14 @@
 
 mod at_once;
 pub mod core;
+mod device;
 pub mod executor;
+mod faults;
+pub mod line;
 mod memory;
 pub mod plans;
 pub mod queue;
+pub mod reads;
 pub mod serve;
 mod table;
 

@@ -1,8 +1,8 @@
 //! A CUDA device as the executor sees one: a stream, libtorch's caching allocator and its matrix products; kernels of our own.
 //!
-//! Guarantees: as [`Gpu`] says. Everything is ordered on one stream; large uploads come in on a second one beside it; only downloads wait, each
-//! for itself. Products give equal bits for equal operands in equal layouts, captured or not. Several engines may share a device, each with a
-//! stream of its own, and one process may have engines on several devices.
+//! Guarantees: as [`Gpu`] says. Everything is ordered on one stream; large uploads come in on a second one beside it, and values leave on a
+//! third, whose copies other threads wait for. Products give equal bits for equal operands in equal layouts, captured or not. Several engines
+//! may share a device, each with streams of its own, and one process may have engines on several devices.
 
 use std::{cell::RefCell, path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     nvrtc::Compiler,
     product,
     resources::{Block, Capture, Device, Event, Graph, OwnStream},
-    staging::{Downloads, Uploads},
+    staging::{CudaMark, CudaReader, Downloads, Uploads},
 };
 use crate::{
     device::{Added, Call, DeviceMemory, Gpu},
@@ -42,7 +42,8 @@ pub(crate) struct CudaGpu {
     loader: Arc<CudaLoader>,
     integers: RefCell<Integers>,
     uploads: RefCell<Uploads>,
-    downloads: RefCell<Downloads>,
+    words: RefCell<Downloads>,
+    reader: Arc<CudaReader>,
     capture: RefCell<Option<Capture>>,
     scratch: Block,
 }
@@ -89,7 +90,8 @@ impl CudaGpu {
             loader: Arc::new(CudaLoader::new(device, compiler)),
             integers: RefCell::default(),
             uploads: RefCell::new(Uploads::new(&device, *stream)?),
-            downloads: RefCell::new(Downloads::new(&device, *stream)?),
+            words: RefCell::new(Downloads::of_words(&device, *stream)?),
+            reader: Arc::new(CudaReader::new(&device)?),
             capture: RefCell::new(None),
             scratch: device.block(&stream, SCRATCH)?,
             tf32: precision.tf32,
@@ -134,6 +136,7 @@ impl Gpu for CudaGpu {
     type Graph = Graph;
     type Block = Block;
     type Timer = [Event; 2];
+    type Reader = CudaReader;
 
     fn name(&self) -> String {
         self.name.clone()
@@ -156,12 +159,16 @@ impl Gpu for CudaGpu {
         self.checked(self.uploads.borrow_mut().upload(from, to))
     }
 
-    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError> {
-        let unused = self.loader.unused();
-        self.checked(self.downloads.borrow_mut().download(from, to))?;
-        // Nothing enqueued before runs any more.
-        drop(unused);
-        Ok(())
+    fn words(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError> {
+        self.checked(self.words.borrow_mut().download(from, to))
+    }
+
+    fn reader(&self) -> Arc<CudaReader> {
+        self.reader.clone()
+    }
+
+    fn mark(&self) -> Result<CudaMark, EngineError> {
+        self.checked(CudaMark::new(&self.device, &self.stream, self.loader.unused()))
     }
 
     fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), EngineError> {

@@ -1,16 +1,22 @@
 //! Copies between the host's memory and the device's, by way of page-locked memory.
 //!
 //! Guarantees: the caller's bytes are read or written when a call returns; copies take effect in the order of the engine's stream. An upload waits
-//! for the device only when the staging memory is full of uploads that have not run; a download waits for what was enqueued before it, and
-//! copies one part out of the staging memory while the next arrives.
+//! for the device only when the staging memory is full of uploads that have not run; a download waits for what its stream was given before it,
+//! and copies one part out of the staging memory while the next arrives.
 //!
 //! A large upload comes in on a stream of its own while kernels run, and reaches its place by a copy within the device in its turn: that place
 //! may be memory that earlier kernels still read. What is small is copied in its turn at once.
 
-use super::{
-    ffi::{Pinned, Result, Stream},
-    resources::{Block, Device, Event, OwnStream},
+use std::{
+    result::Result as Done,
+    sync::{Mutex, PoisonError},
 };
+
+use super::{
+    ffi::{Failure, Pinned, Result, Stream},
+    resources::{Block, Device, Event, OwnStream, Retired},
+};
+use crate::{device::Reader, engine::EngineError};
 
 /// Uploads up to this size take the direct way.
 const SMALL: usize = SEGMENT;
@@ -136,10 +142,11 @@ impl Slot {
     }
 }
 
-/// Downloads from one stream.
+/// Downloads on one stream.
 pub(super) struct Downloads {
     device: Device,
-    compute: Stream,
+    stream: Stream,
+    part: usize,
     halves: [Half; 2],
 }
 
@@ -149,20 +156,25 @@ struct Half {
 }
 
 impl Downloads {
-    /// Takes all the memory it will ever need.
-    pub(super) fn new(device: &Device, compute: Stream) -> Result<Downloads> {
-        let halves = [Half::new(device)?, Half::new(device)?];
-        Ok(Downloads { device: *device, compute, halves })
+    /// In parts of so many bytes. Takes all the memory it will ever need.
+    fn new(device: &Device, stream: Stream, part: usize) -> Result<Downloads> {
+        let halves = [Half::new(device, part)?, Half::new(device, part)?];
+        Ok(Downloads { device: *device, stream, part, halves })
+    }
+
+    /// On the stream of everything else, of a few words.
+    pub(super) fn of_words(device: &Device, compute: Stream) -> Result<Downloads> {
+        Downloads::new(device, compute, SEGMENT)
     }
 
     pub(super) fn download(&mut self, from: u64, to: &mut [u8]) -> Result<()> {
-        let (shim, compute, halves) = (self.device.shim, self.compute, &mut self.halves);
+        let (shim, stream, halves) = (self.device.shim, self.stream, &mut self.halves);
         let mut waiting: Option<(usize, &mut [u8])> = None;
         let mut at = from;
-        for (i, part) in to.chunks_mut(PART).enumerate() {
+        for (i, part) in to.chunks_mut(self.part).enumerate() {
             let half = &mut halves[i % 2];
-            shim.download(&compute, at, &mut half.host, part.len())?;
-            half.arrived.record(&compute)?;
+            shim.download(&stream, at, &mut half.host, part.len())?;
+            half.arrived.record(&stream)?;
             at += part.len() as u64;
             if let Some((i, part)) = waiting.replace((i, part)) {
                 halves[i % 2].finish(part)?;
@@ -173,12 +185,62 @@ impl Downloads {
 }
 
 impl Half {
-    fn new(device: &Device) -> Result<Half> {
-        Ok(Half { host: device.pinned(PART)?, arrived: device.event()? })
+    fn new(device: &Device, len: usize) -> Result<Half> {
+        Ok(Half { host: device.pinned(len)?, arrived: device.event()? })
     }
 
     fn finish(&self, to: &mut [u8]) -> Result<()> {
         self.arrived.wait()?;
         self.host.read(to)
+    }
+}
+
+/// Brings values to the host on a stream of its own.
+pub(crate) struct CudaReader {
+    downloads: Mutex<Downloads>,
+    /// Every read waits for what it enqueued there.
+    _stream: OwnStream,
+}
+
+impl CudaReader {
+    pub(super) fn new(device: &Device) -> Result<CudaReader> {
+        let stream = device.stream(true)?;
+        let downloads = Mutex::new(Downloads::new(device, *stream, PART)?);
+        Ok(CudaReader { downloads, _stream: stream })
+    }
+}
+
+impl Reader for CudaReader {
+    type Mark = CudaMark;
+
+    fn read(&self, mark: &CudaMark, from: u64, to: &mut [u8]) -> Done<(), EngineError> {
+        let mut downloads = self.downloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = mark.passed.block(&downloads.stream).and_then(|()| downloads.download(from, to));
+        read.map_err(|failure| match failure {
+            Failure::OutOfMemory(why) | Failure::Failed(why) => EngineError::Call(why),
+        })
+    }
+}
+
+/// A point in the work of a stream, and modules of which nothing runs behind it.
+pub(crate) struct CudaMark {
+    passed: Event,
+    unused: Vec<Retired>,
+}
+
+impl CudaMark {
+    pub(super) fn new(device: &Device, compute: &Stream, unused: Vec<Retired>) -> Result<CudaMark> {
+        let mark = CudaMark { passed: device.event()?, unused };
+        mark.passed.record(compute)?;
+        Ok(mark)
+    }
+}
+
+impl Drop for CudaMark {
+    fn drop(&mut self) {
+        // A failure says that the device is lost, and nothing of them runs.
+        if !self.unused.is_empty() {
+            let _ = self.passed.wait();
+        }
     }
 }

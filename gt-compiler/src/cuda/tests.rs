@@ -63,7 +63,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
 
 fn read(gpu: &CudaGpu, from: u64, n: usize) -> Vec<f32> {
     let mut bytes = vec![0; 4 * n];
-    gpu.download(from, &mut bytes).unwrap();
+    gpu.words(from, &mut bytes).unwrap();
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
 }
 
@@ -188,7 +188,7 @@ fn products_of_every_dtype() {
         gpu.upload(&ones, at[1]).unwrap();
         gpu.product(&square(dtype, n), None, [at[0], at[1], at[2]]).unwrap();
         let mut got = vec![0; ones.len()];
-        gpu.download(at[2], &mut got).unwrap();
+        gpu.words(at[2], &mut got).unwrap();
         assert_eq!(got, ones, "{dtype}");
     }
 }

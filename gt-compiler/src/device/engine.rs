@@ -1,8 +1,8 @@
 //! The engine of a device with memory of its own.
 //!
 //! Guarantees: values are immutable, whether they lie in blocks of their own or in a graph's; one instruction runs as a plan of size one, so
-//! step by step, replayed and instruction by instruction give equal bits; only downloads and checks of indices that were computed on the
-//! device wait for it. A call that fails leaves every value as it was. The exception is a failure of the device itself: errors of work
+//! step by step, replayed and instruction by instruction give equal bits; only checks of indices that were computed on the device wait for
+//! it, and downloads for whoever wants them (`download`). A call that fails leaves every value as it was. The exception is a failure of the device itself: errors of work
 //! enqueued earlier are sticky, so then every later call fails with the same error, and the engine has to be made anew.
 
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::{
     builder::Builder,
+    download::{Downloads, Health},
     gpu::Gpu,
     memory::Memory,
     plan::Plan,
@@ -20,6 +21,7 @@ use super::{
     timing::Timing,
 };
 use crate::{
+    download::Download,
     engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
     native::{Cache, host_memory, split},
     options::Numerics,
@@ -39,7 +41,12 @@ pub(crate) struct DeviceConfig {
     pub(crate) graphs: bool,
     /// Programs kept by `execute`.
     pub(crate) cache_capacity: usize,
+    /// Bytes of a value that are downloaded at a time.
+    pub(crate) slice: usize,
 }
+
+/// Long enough that the copies of its parts overlap, short enough that others get their turn.
+pub(crate) const SLICE: usize = 32 << 20;
 
 /// A device as an engine.
 pub(crate) struct DeviceEngine<G: Gpu> {
@@ -48,8 +55,8 @@ pub(crate) struct DeviceEngine<G: Gpu> {
     builder: Arc<Builder<G>>,
     cache: Cache,
     pub(super) frame: Frame,
-    /// Why the device is lost.
-    broken: Option<EngineError>,
+    health: Health,
+    pub(super) downloads: Downloads,
     /// Counts runs.
     pub(super) clock: u64,
     pub(super) timing: Timing<G>,
@@ -68,7 +75,8 @@ impl<G: Gpu> DeviceEngine<G> {
             cache: Cache::new(config.cache_capacity),
             memory: Memory::new(gpu, limit),
             frame: Frame::default(),
-            broken: None,
+            health: Health::default(),
+            downloads: Downloads::default(),
             clock: 0,
             timing: Timing::default(),
             stats: EngineStats::default(),
@@ -77,20 +85,11 @@ impl<G: Gpu> DeviceEngine<G> {
         }
     }
 
-    fn healthy(&self) -> Result<(), EngineError> {
-        self.broken.clone().map_or(Ok(()), Err)
+    fn lost(&self, error: EngineError) -> EngineError {
+        self.health.lost(&self.memory.gpu.name(), error)
     }
 
-    /// The device is lost, and says so from now on.
-    fn lost(&mut self, error: EngineError) -> EngineError {
-        let lost = match error {
-            EngineError::Device(_) => error,
-            other => EngineError::Device(format!("{}: {other}", self.memory.gpu.name())),
-        };
-        self.broken.get_or_insert(lost).clone()
-    }
-
-    pub(super) fn failed(&mut self, failure: Failure) -> EngineError {
+    pub(super) fn failed(&self, failure: Failure) -> EngineError {
         match failure {
             Failure::Clean(error) => error,
             Failure::Broken(error) => self.lost(error),
@@ -125,7 +124,7 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     }
 
     fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError> {
-        self.healthy()?;
+        self.health.check()?;
         let block = self.memory.alloc(data.bytes().len())?;
         if !data.bytes().is_empty() {
             let uploaded = self.memory.gpu.upload(data.bytes(), self.memory.address(&block));
@@ -135,7 +134,7 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     }
 
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
-        self.healthy()?;
+        self.health.check()?;
         let builder = &self.builder;
         let compile = |graph: &Graph| builder.build(graph, &[], Numerics::Exact, None);
         let program = self.cache.program(op, args, &mut self.stats, compile)?;
@@ -155,7 +154,7 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
         inputs: &mut Vec<Value>,
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-        self.healthy()?;
+        self.health.check()?;
         let loaded = self.own(program)?;
         self.check(&loaded.plan, inputs, scalars)?;
         self.stats.programs_run += 1;
@@ -165,15 +164,21 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     }
 
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError> {
-        self.healthy()?;
+        let data = self.begin_download(value)?.wait()?;
+        self.timing.collect(&self.memory.gpu, self.downloads.n_passed());
+        Ok(data)
+    }
+
+    fn begin_download(&mut self, value: &Value) -> Result<Download, EngineError> {
+        self.health.check()?;
         self.memory.resident(value)?;
-        let mut bytes = vec![0; value.bytes()];
-        if !bytes.is_empty() {
-            let downloaded = self.memory.gpu.download(value.address() as u64, &mut bytes);
-            downloaded.map_err(|error| self.lost(error))?;
-            self.timing.collect(&self.memory.gpu);
+        self.timing.collect(&self.memory.gpu, self.downloads.n_passed());
+        if value.bytes() == 0 {
+            return Ok(Download::Here(HostTensor::new(value.ty, bytes::Bytes::new())?));
         }
-        Ok(HostTensor::new(value.ty, bytes::Bytes::from(bytes))?)
+        let (gpu, slice) = (&self.memory.gpu, self.config.slice);
+        let begun = self.downloads.begin(gpu, &self.health, value, slice);
+        Ok(Download::Coming(Box::new(begun.map_err(|error| self.lost(error))?)))
     }
 
     fn stats(&self) -> EngineStats {

@@ -1,9 +1,10 @@
 //! What the executor needs of a device with memory of its own.
 //!
 //! Everything a [`Gpu`] is asked for is ordered on one stream: a call returns when its work is enqueued, and work runs in the order of the
-//! calls. Only [`Gpu::download`] and [`Gpu::synchronize`] wait. Addresses are numbers: the host never looks behind one. An error of work that
-//! was enqueued earlier may come back from any later call, and then from every one after it: CUDA's are sticky, and the executor treats any
-//! failure of a launch, a copy or a replay as the end of the device.
+//! calls. Only [`Gpu::words`] and [`Gpu::synchronize`] wait. Values reach the host by way of a [`Reader`], beside the stream and on other
+//! threads. Addresses are numbers: the host never looks behind one. An error of work that was enqueued earlier may come back from any later
+//! call, and then from every one after it: CUDA's are sticky, and the executor treats any failure of a launch, a copy or a replay as the end
+//! of the device.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +41,17 @@ pub(crate) trait Loader: Send + Sync + 'static {
     fn load(&self, works: &[Work]) -> Result<Vec<Self::Function>, EngineError>;
 }
 
-/// One device and one stream on it, owned by the thread of its engine. Functions and blocks may outlive it, graphs do not.
+/// The way of values to the host, beside the stream.
+pub(crate) trait Reader: Send + Sync + 'static {
+    /// A point in the work of the stream.
+    type Mark: Send + 'static;
+
+    /// Copies from the device when the work before the mark is done, and waits for that; work behind the mark goes on meanwhile, and leaves
+    /// these bytes alone. Of several threads one after the other; how much memory is locked for it does not depend on how much is copied.
+    fn read(&self, mark: &Self::Mark, from: u64, to: &mut [u8]) -> Result<(), EngineError>;
+}
+
+/// One device and one stream on it, owned by the thread of its engine. Functions, blocks, marks and the reader may outlive it, graphs do not.
 pub(crate) trait Gpu: Send + 'static {
     /// A loaded function.
     type Function: Send + Sync + 'static;
@@ -53,6 +64,8 @@ pub(crate) trait Gpu: Send + 'static {
     type Block: Send + Sync + 'static;
     /// Two points in the work of the stream.
     type Timer: Send + 'static;
+    /// What brings values to the host.
+    type Reader: Reader;
 
     /// The device: `cuda:0 (NVIDIA H200)`.
     fn name(&self) -> String;
@@ -72,8 +85,14 @@ pub(crate) trait Gpu: Send + 'static {
     /// Copies `from` to the device; `from` has been read when the call returns.
     fn upload(&self, from: &[u8], to: u64) -> Result<(), EngineError>;
 
-    /// Copies from the device, and waits for it and everything before it.
-    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError>;
+    /// Copies a little from the device, and waits for it and everything before it.
+    fn words(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError>;
+
+    /// What brings values to the host.
+    fn reader(&self) -> Arc<Self::Reader>;
+
+    /// Marks what is enqueued so far.
+    fn mark(&self) -> Result<<Self::Reader as Reader>::Mark, EngineError>;
 
     /// Copies within the device.
     fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), EngineError>;

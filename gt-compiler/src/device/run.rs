@@ -129,7 +129,7 @@ impl Frame {
     ) -> Result<Option<EngineError>, EngineError> {
         let mut words: SmallVec<[u64; 16]> = SmallVec::from_elem(0, 2 * plan.checks.len());
         let at = self.words_at + (plan.table.len() * WORD) as u64;
-        gpu.download(at, bytemuck::cast_slice_mut(&mut words))?;
+        gpu.words(at, bytemuck::cast_slice_mut(&mut words))?;
         let found = plan.checks.iter().zip(words.chunks_exact(2));
         let mut found = found.filter(|(_, words)| words[0] != 0);
         Ok(found.next().map(|(check, words)| check.error(words[1] as i64)))

@@ -57,7 +57,7 @@ impl<G: Gpu> DeviceEngine<G> {
         self.stats.graph_replays += 1;
         let running = self.timing.start(&memory.gpu);
         let done = replay::replay(memory, frame, &loaded.plan, graph, inputs, scalars);
-        self.timing.stop(&memory.gpu, running);
+        self.timing.stop(&memory.gpu, running, self.downloads.n_begun());
         done.map_err(|failure| self.failed(failure))
     }
 

@@ -1,7 +1,7 @@
 //! How long replays take: of the host, by its clock, and of the device, by its own.
 //!
-//! One replay of some is measured, so that measuring costs nothing to speak of. The device's answers are read when something was waited for
-//! anyway. What is told are medians of the last ones.
+//! One replay of some is measured, so that measuring costs nothing to speak of. The device's answers are read when a download that began
+//! behind them has arrived: nothing is waited for. What is told are medians of the last ones.
 
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ impl Samples {
 /// Measurements of one device.
 pub(super) struct Timing<G: Gpu> {
     n_replays: u64,
-    pending: Vec<G::Timer>,
+    /// With the number of downloads begun before each ended.
+    pending: Vec<(u64, G::Timer)>,
     host: Samples,
     device: Samples,
 }
@@ -69,18 +70,18 @@ impl<G: Gpu> Timing<G> {
         Some(Running { timer, clock: Clock::start() })
     }
 
-    /// It is enqueued.
-    pub(super) fn stop(&mut self, gpu: &G, running: Option<Running<G>>) {
+    /// It is enqueued, behind so many downloads.
+    pub(super) fn stop(&mut self, gpu: &G, running: Option<Running<G>>, n_begun: u64) {
         let Some(Running { timer, clock }) = running else { return };
         self.host.add(Duration::from_nanos(clock.nanoseconds()));
         if gpu.stop_timer(&timer).is_ok() {
-            self.pending.push(timer);
+            self.pending.push((n_begun, timer));
         }
     }
 
-    /// Reads what has been measured: to be called when everything enqueued has ended.
-    pub(super) fn collect(&mut self, gpu: &G) {
-        for timer in self.pending.drain(..) {
+    /// Reads what has been measured when so many downloads have passed: what ended before the last of them.
+    pub(super) fn collect(&mut self, gpu: &G, n_passed: u64) {
+        for (_, timer) in self.pending.extract_if(.., |(begun, _)| *begun < n_passed) {
             if let Ok(time) = gpu.elapsed(&timer) {
                 self.device.add(time);
             }

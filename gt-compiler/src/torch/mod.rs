@@ -15,7 +15,7 @@ pub use crate::place::{Device, UnknownDevice};
 #[cfg(feature = "cuda")]
 use crate::{
     cuda::{CudaGpu, Precision},
-    device::{DeviceConfig, DeviceEngine, Gpu as _},
+    device::{DeviceConfig, DeviceEngine, Gpu as _, SLICE},
 };
 use crate::{
     device::{Simulation, SimulationConfig},
@@ -88,6 +88,7 @@ fn cuda(n: usize, config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> 
         graph_limit: memory_limit / 2,
         graphs: true,
         cache_capacity: config.host.cache_capacity,
+        slice: SLICE,
     };
     Ok(Box::new(DeviceEngine::new(gpu, config)))
 }

@@ -32,6 +32,8 @@ pub(super) struct Client {
     pub(super) session: Option<String>,
     pub(super) n_submitted: u64,
     pub(super) n_read: u64,
+    /// The last read whose data came.
+    last_read: RequestId,
     pub(super) errors: Vec<Arc<RunError>>,
 }
 
@@ -69,6 +71,7 @@ impl Client {
             session: None,
             n_submitted: 0,
             n_read: 0,
+            last_read: RequestId(0),
             errors: Vec::new(),
         }
     }
@@ -299,6 +302,8 @@ impl Client {
                 assert_eq!(chunk.offset, read.got.len() as u64, "a piece out of order");
                 read.got.extend_from_slice(&chunk.bytes);
                 if chunk.is_last() {
+                    assert!(self.last_read < request, "{request} was answered too late");
+                    self.last_read = request;
                     let expected = read.expected.as_ref().map(|data| data.bytes().to_vec());
                     assert_eq!(
                         Some(&read.got),

@@ -1,14 +1,16 @@
-//! A worker of a simulation: the real connection and core, and an executor that computes on integers by itself.
+//! A worker of a simulation: the real connection, core and line of reads, and an executor that computes on integers by itself. What is read
+//! arrives later than it was asked for, and in pieces; other work goes on meanwhile.
 
 use super::Random;
 use crate::assembly;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
-use crate::ids::{Identity, Incarnation, PeerId, SessionId};
+use crate::ids::{Identity, Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
     Capacity, Counts, FromWorker, Hello, Message, Packet, Role, Stream, ToWorker, Weight,
 };
 use crate::worker::core::{Core, Job};
+use crate::worker::line::Line;
 use gt_ir::backend::Stats;
 use gt_ir::canonical::expand;
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
@@ -23,8 +25,18 @@ pub(super) struct Worker {
     /// Bytes of each upload that came.
     uploads: BTreeMap<(SessionId, ValueId), u64>,
     pub(super) next_job: Time,
+    reads: Line<SessionId, Reading>,
+    pub(super) next_read: Time,
     /// The values of each session.
     pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Vec<i64>>>,
+}
+
+/// A read under way: what it answers, and after how many turns.
+struct Reading {
+    request: RequestId,
+    value: ValueId,
+    data: HostTensor,
+    turns: u64,
 }
 
 /// A segment that ran.
@@ -48,6 +60,8 @@ impl Worker {
             jobs: VecDeque::new(),
             uploads: BTreeMap::new(),
             next_job: Time::MAX,
+            reads: Line::default(),
+            next_read: Time::MAX,
             held: BTreeMap::new(),
         }
     }
@@ -139,9 +153,12 @@ impl Worker {
                     .clone();
                 let shape = Shape::new(&[data.len()]).expect("a small shape");
                 let data = HostTensor::from_vec(data, shape).expect("as many elements");
-                let size = 1 + random.below(24) as usize;
-                for chunk in assembly::pieces(assembly::whole(value, data), size) {
-                    self.say(now, FromWorker::Chunk { session, request, chunk });
+                if random.percent(30) && !self.reads.has(session) {
+                    self.answer(now, random, session, request, value, data);
+                } else {
+                    let turns = random.below(4);
+                    self.reads.add(session, Reading { request, value, data, turns });
+                    self.next_read = self.next_read.min(now);
                 }
             }
             Job::Stats { session, request } => {
@@ -152,10 +169,43 @@ impl Worker {
             }
             Job::End { session } => {
                 self.held.remove(&session);
+                self.reads.forget(session);
                 self.uploads.retain(|(of, _), _| *of != session);
             }
         }
         None
+    }
+
+    /// Gives the next read a turn.
+    pub(super) fn read(&mut self, now: Time, random: &mut Random) {
+        let slow = if random.percent(5) { 100 } else { 1 };
+        self.next_read = now + Duration::from_micros(random.below(20_000 * slow));
+        let Some((session, reading)) = self.reads.take() else {
+            return self.next_read = Time::MAX;
+        };
+        if reading.turns > 0 {
+            let unwanted = self.reads.put_back(Reading { turns: reading.turns - 1, ..reading });
+            assert!(unwanted.is_none(), "nobody forgot it meanwhile");
+            return;
+        }
+        let Reading { request, value, data, .. } = reading;
+        self.answer(now, random, session, request, value, data);
+        self.reads.finish();
+    }
+
+    fn answer(
+        &mut self,
+        now: Time,
+        random: &mut Random,
+        session: SessionId,
+        request: RequestId,
+        value: ValueId,
+        data: HostTensor,
+    ) {
+        let size = 1 + random.below(24) as usize;
+        for chunk in assembly::pieces(assembly::whole(value, data), size) {
+            self.say(now, FromWorker::Chunk { session, request, chunk });
+        }
     }
 
     fn say(&mut self, now: Time, message: FromWorker) {
@@ -200,7 +250,7 @@ impl Worker {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.is_empty() && self.reads.is_empty()
     }
 }
 

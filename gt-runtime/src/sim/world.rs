@@ -202,7 +202,8 @@ impl World {
             Node::Worker(worker) => worker
                 .connection
                 .next_deadline()
-                .map_or(worker.next_job, |at| at.min(worker.next_job)),
+                .map_or(worker.next_job, |at| at.min(worker.next_job))
+                .min(worker.next_read),
             Node::Rogue(_) => self.now + Duration::from_millis(50),
             Node::Down { back } => *back,
         });

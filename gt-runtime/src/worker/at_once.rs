@@ -9,7 +9,7 @@ use gt_ir::graph::{Segment, segment};
 use gt_ir::{Entry, NodeKind, Operand, Tape, ValueId};
 
 use super::core::Inputs;
-use super::memory::retried;
+use super::device::Device;
 use super::plans::Plans;
 use super::table::{Slot, Table};
 
@@ -25,7 +25,7 @@ const MARGIN: f64 = 2.0;
 
 /// Runs a segment as one program made for it; gives the number of instructions if it did.
 pub(super) fn run(
-    engine: &mut dyn Engine,
+    device: &mut Device,
     plans: &Plans,
     table: &mut Table,
     tape: &Tape,
@@ -42,7 +42,7 @@ pub(super) fn run(
     if !pays(&segment) {
         return None;
     }
-    let bytes_in = compiled(engine, plans, table, &segment, inputs)?;
+    let bytes_in = compiled(device, plans, table, &segment, inputs)?;
     for entry in &tape.entries {
         if let Entry::Free(value) = entry {
             table.remove(*value);
@@ -76,7 +76,7 @@ fn pays(segment: &Segment) -> bool {
 
 /// Compiles and runs it; the results, and the uploads that live on, are in the table afterwards. Gives the bytes uploaded.
 fn compiled(
-    engine: &mut dyn Engine,
+    device: &mut Device,
     plans: &Plans,
     table: &mut Table,
     segment: &Segment,
@@ -90,13 +90,13 @@ fn compiled(
             (Some(Slot::Ready(held)), _) => held.clone(),
             (_, Some(Ok(data))) => {
                 bytes_in += data.bytes().len() as u64;
-                engine.upload(data).ok()?
+                device.engine.upload(data).ok()?
             }
             _ => return None,
         });
     }
     let run = |engine: &mut dyn Engine| engine.run(&program, &mut given, segment.graph.slots());
-    let results = retried(engine, run).ok()?;
+    let results = device.retried(run).ok()?;
     for ((value, ty), result) in segment.typed_outputs().zip(results) {
         // A program keeps sizes; the names of dimensions are what the rules infer.
         table.insert(value, Slot::Ready(result.retyped(ty).unwrap_or(result)));

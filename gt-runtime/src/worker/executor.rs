@@ -2,12 +2,14 @@
 //!
 //! A failed instruction poisons its result with the first cause (op, shapes, the user's line, the worker's name) and the segment
 //! goes on: what does not depend on the failure runs, and a read of anything that does reports the cause. Sessions see their
-//! own values only; the end of a session frees all it held. It does no I/O and knows no transport.
+//! own values only; the end of a session frees all it held. A read that has to wait for the device is answered later, and holds up nothing
+//! (`reads`). It does no I/O and knows no transport.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gt_compiler::Download;
 use gt_compiler::engine::{Arg, Engine, EngineError, Value};
 use gt_ir::backend::{ErrorKind, GraphStats, RunError, Stats, WorkerStats};
 use gt_ir::canonical::{Bindings, expand};
@@ -16,10 +18,12 @@ use smallvec::SmallVec;
 
 use super::at_once;
 use super::core::{Defined, Inputs, Job};
-use super::memory::{self, retried};
+use super::device::Device;
+use super::faults::{describe, error, kind};
+use super::memory;
 use super::plans::{PlanConfig, Plans, Ready};
+use super::reads::{Owner, Question, Reads, Tell};
 use super::table::{Slot, Table};
-use crate::assembly::whole;
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Entry as LogEntry, Log, Source, What};
@@ -28,8 +32,8 @@ use crate::wire::{Counts, FromWorker};
 
 /// An engine at work for several sessions.
 pub struct Executor {
-    engine: Box<dyn Engine>,
-    name: String,
+    device: Device,
+    name: Arc<str>,
     log: Log,
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
@@ -66,12 +70,19 @@ impl Trouble {
 }
 
 impl Executor {
-    /// An executor that reports under `name`.
+    /// An executor that reports under `name`, and answers by `tell` what has to wait for the device.
     #[must_use]
-    pub fn new(engine: Box<dyn Engine>, name: String, plans: PlanConfig, log: Log) -> Self {
+    pub fn new(
+        engine: Box<dyn Engine>,
+        name: &str,
+        plans: PlanConfig,
+        log: Log,
+        tell: Tell,
+    ) -> Self {
         let plans = Plans::new(plans, engine.compiler());
+        let device = Device { reads: Reads::new(tell), engine };
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
-        Executor { engine, name, log, sessions, plans, trouble, inputs: Vec::new() }
+        Executor { device, name: name.into(), log, sessions, plans, trouble, inputs: Vec::new() }
     }
 
     /// The name it reports under.
@@ -81,18 +92,19 @@ impl Executor {
     }
 
     /// Renames it: the dispatcher chooses the name.
-    pub fn set_name(&mut self, name: String) {
-        self.name = name;
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.into();
     }
 
     /// Why its device is of no use any more, and everything on it lost: then its worker is to end.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
-        self.trouble.device.as_deref()
+        self.trouble.device.as_deref().or_else(|| self.device.reads.failure())
     }
 
-    /// Does one job. What is to be told to the dispatcher is added to `out`; a tensor is one chunk, however large.
-    pub fn run(&mut self, job: Job, out: &mut Vec<FromWorker>) {
+    /// Does one job of a registration of its worker. What is to be told to the dispatcher is added to `out`; a tensor is one chunk, however
+    /// large.
+    pub fn run(&mut self, registration: u64, job: Job, out: &mut Vec<FromWorker>) {
         match job {
             Job::Open { session, client } => {
                 self.sessions.entry(session).or_default().client = Some(client);
@@ -115,25 +127,15 @@ impl Executor {
                 }
                 out.push(done);
             }
-            Job::Fetch { session, request, value } => out.push(match self.fetch(session, value) {
-                Ok(data) => FromWorker::Chunk { session, request, chunk: whole(value, data) },
-                Err(error) => FromWorker::Failed { session, request, error },
-            }),
+            Job::Fetch { session, request, value } => {
+                let (owner, worker) = ((registration, session), self.name.clone());
+                out.extend(self.fetch(Question { owner, request, value, worker }));
+            }
             Job::Stats { session, request } => {
                 let stats = Box::new(self.stats(session));
                 out.push(FromWorker::Stats { session, request, stats });
             }
-            Job::End { session } => {
-                let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
-                let name = Source::Worker(&self.name);
-                self.log.line(
-                    What::Execute,
-                    name,
-                    "EndSession",
-                    0,
-                    format_args!("{session}: {freed} values freed"),
-                );
-            }
+            Job::End { session } => self.end((registration, session)),
         }
     }
 
@@ -169,7 +171,7 @@ impl Executor {
         if self.plans.is_off() {
             return false;
         }
-        let Executor { engine, name, log, sessions, plans, inputs: given, .. } = self;
+        let Executor { device, name, log, sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(session).or_default();
         if !table.lend(&bindings.inputs, given) {
             return false;
@@ -179,13 +181,11 @@ impl Executor {
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
         let ran = match plan.made() {
-            Some(Ok(ready)) => {
-                run_plan(engine.as_mut(), ready, table, defined, bindings, inputs, given)
-            }
+            Some(Ok(ready)) => run_plan(device, ready, table, defined, bindings, inputs, given),
             Some(Err(_)) | None => false,
         };
         given.clear();
-        for note in engine.notes() {
+        for note in device.engine.notes() {
             out.push(FromWorker::Note { session, text: cut(note).into() });
         }
         if ran {
@@ -202,11 +202,11 @@ impl Executor {
             return None;
         }
         let table = self.sessions.entry(session).or_default();
-        at_once::run(self.engine.as_mut(), &self.plans, table, tape, inputs)
+        at_once::run(&mut self.device, &self.plans, table, tape, inputs)
     }
 
     fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {
-        let Executor { engine, name, log, sessions, trouble, .. } = self;
+        let Executor { device, name, log, sessions, trouble, .. } = self;
         let mut table = sessions.entry(session).or_default();
         let mut log = log.entry();
         let mut instructions = 0;
@@ -214,9 +214,9 @@ impl Executor {
             match entry {
                 Entry::Instr(instr) => {
                     instructions += 1;
-                    let mut slot = table.execute(engine.as_mut(), instr, name, trouble);
+                    let mut slot = table.execute(device, instr, name, trouble);
                     if trouble.was_short() {
-                        slot = told(slot, sessions, session, engine.as_ref());
+                        slot = told(slot, sessions, session, device.engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
                     if let Some(log) = &mut log {
@@ -239,9 +239,9 @@ impl Executor {
                             format_args!("{out}: {ty}"),
                         );
                     }
-                    let mut slot = table.upload(engine.as_mut(), *out, given, name, trouble);
+                    let mut slot = table.upload(device, *out, given, name, trouble);
                     if trouble.was_short() {
-                        slot = told(slot, sessions, session, engine.as_ref());
+                        slot = told(slot, sessions, session, device.engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
                     table.insert(*out, slot);
@@ -255,7 +255,27 @@ impl Executor {
         instructions
     }
 
-    fn fetch(&mut self, session: SessionId, value: ValueId) -> Result<HostTensor, Arc<RunError>> {
+    /// The answer to a read, or nothing when it comes later.
+    fn fetch(&mut self, question: Question) -> Option<FromWorker> {
+        let (session, request) = (question.owner.1, question.request);
+        let failed = |error| Some(FromWorker::Failed { session, request, error });
+        let download = match self.download(&question) {
+            Ok(Download::Here(data)) if !self.device.reads.has(question.owner) => {
+                return Some(question.answer(Ok(data)));
+            }
+            Ok(download) => download,
+            Err(error) => return failed(error),
+        };
+        let (value, worker) = (question.value, question.worker.clone());
+        let added = self.device.reads.add(question, download);
+        let cannot = |why| format!("no thread can be started that waits for the read: {why}");
+        let why = added.err().map(cannot)?;
+        failed(error(ErrorKind::Resource, why, value, Loc::NONE, &worker))
+    }
+
+    /// Begins to bring a value to the host.
+    fn download(&mut self, question: &Question) -> Result<Download, Arc<RunError>> {
+        let (value, session) = (question.value, question.owner.1);
         let table = self.sessions.entry(session).or_default();
         let held = match table.get(value) {
             Some(Slot::Ready(held)) => held,
@@ -267,36 +287,40 @@ impl Executor {
                 return Err(error(ErrorKind::Internal, message, value, Loc::NONE, &self.name));
             }
         };
-        let downloaded = retried(self.engine.as_mut(), |engine| engine.download(held));
-        let data = downloaded.map_err(|e| {
-            let failed = error(kind(&e), e.to_string(), value, Loc::NONE, &self.name);
-            match failed.kind {
-                ErrorKind::Resource => {
-                    memory::with_holders(&failed, &self.sessions, session, self.engine.as_ref())
-                }
-                _ => failed,
+        let ty = held.ty;
+        let begun = self.device.retried(|engine| engine.begin_download(held));
+        let download = begun.map_err(|e| {
+            self.trouble.note(&e);
+            let failed = question.failed(&e);
+            let engine = self.device.engine.as_ref();
+            match self.trouble.was_short() {
+                true => memory::with_holders(&failed, &self.sessions, session, engine),
+                false => failed,
             }
         })?;
-        let table = self.sessions.entry(session).or_default();
-        table.bytes_out += data.bytes().len() as u64;
+        let (table, bytes) = (self.sessions.entry(session).or_default(), ty.bytes() as u64);
+        table.bytes_out += bytes;
         let name = Source::Worker(&self.name);
-        self.log.line(
-            What::Execute,
-            name,
-            "Download",
-            data.bytes().len() as u64,
-            format_args!("{value}: {}", data.ty()),
-        );
-        Ok(data)
+        self.log.line(What::Execute, name, "Download", bytes, format_args!("{value}: {ty}"));
+        Ok(download)
+    }
+
+    fn end(&mut self, owner: Owner) {
+        self.device.reads.forget(owner);
+        let (session, name) = (owner.1, Source::Worker(&self.name));
+        let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
+        let details = format_args!("{session}: {freed} values freed");
+        self.log.line(What::Execute, name, "EndSession", 0, details);
     }
 
     fn stats(&self, session: SessionId) -> Stats {
-        let (engine, info) = (self.engine.stats(), self.engine.info());
+        let on = self.device.engine.as_ref();
+        let (engine, info) = (on.stats(), on.info());
         let worker = WorkerStats {
-            name: self.name.clone(),
+            name: self.name.to_string(),
             engine: info.name,
             device: info.device,
-            memory: memory::of_engine(self.engine.as_ref()),
+            memory: memory::of_engine(on),
             graphs: GraphStats {
                 captured: engine.graphs_captured,
                 replays: engine.graph_replays,
@@ -316,7 +340,7 @@ impl Executor {
 
 /// Runs a plan on values and data, the values of the boundary being lent already; says whether it ran.
 fn run_plan(
-    engine: &mut dyn Engine,
+    device: &mut Device,
     ready: &Ready,
     table: &mut Table,
     defined: &Defined,
@@ -328,7 +352,7 @@ fn run_plan(
     for (at, _) in &defined.footprint.uploads {
         let data = bindings.defined.get(*at as usize).and_then(|value| inputs.get(&value));
         let Some(Ok(data)) = data else { return false };
-        let Ok(value) = retried(engine, |engine| engine.upload(data)) else { return false };
+        let Ok(value) = device.retried(|engine| engine.upload(data)) else { return false };
         bytes_in += data.bytes().len() as u64;
         given.push(value);
     }
@@ -337,7 +361,7 @@ fn run_plan(
     for &value in freed {
         table.remove(value);
     }
-    match retried(engine, |engine| engine.run(&ready.program, given, &bindings.scalars)) {
+    match device.retried(|engine| engine.run(&ready.program, given, &bindings.scalars)) {
         Ok(results) => {
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
                 let Some((at, ty)) = *kept else { continue };
@@ -365,7 +389,7 @@ fn done(session: SessionId, seq: u64, attempt: u32, instructions: u64, began: Ti
 impl Table {
     fn execute(
         &self,
-        engine: &mut dyn Engine,
+        device: &mut Device,
         instr: &Instr,
         worker: &str,
         trouble: &mut Trouble,
@@ -390,7 +414,7 @@ impl Table {
                 },
             }
         }
-        match retried(engine, |engine| engine.execute(&instr.op, &args)) {
+        match device.retried(|engine| engine.execute(&instr.op, &args)) {
             Ok(value) => Slot::Ready(value),
             Err(e) => {
                 trouble.note(&e);
@@ -402,7 +426,7 @@ impl Table {
 
     fn upload(
         &mut self,
-        engine: &mut dyn Engine,
+        device: &mut Device,
         out: ValueId,
         given: Result<HostTensor, String>,
         worker: &str,
@@ -410,7 +434,7 @@ impl Table {
     ) -> Slot {
         let uploaded = given.map_err(|why| (ErrorKind::Internal, why)).and_then(|data| {
             self.bytes_in += data.bytes().len() as u64;
-            retried(engine, |engine| engine.upload(&data)).map_err(|e| {
+            device.retried(|engine| engine.upload(&data)).map_err(|e| {
                 trouble.note(&e);
                 (kind(&e), e.to_string())
             })
@@ -437,49 +461,6 @@ fn told(
         }
         ready @ Slot::Ready(_) => ready,
     }
-}
-
-fn kind(error: &EngineError) -> ErrorKind {
-    match error {
-        EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::Instruction,
-        EngineError::OutOfMemory { .. } | EngineError::Device(_) => ErrorKind::Resource,
-        EngineError::Call(_) | EngineError::Codegen(_) | EngineError::Torch(_) => {
-            ErrorKind::Internal
-        }
-    }
-}
-
-/// The engine's words, after the op and the operands' shapes.
-fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> String {
-    if let EngineError::Op(error) = error {
-        return error.to_string();
-    }
-    let operands: Vec<String> = args
-        .iter()
-        .map(|arg| match arg {
-            Arg::Value(value) => value.ty.to_string(),
-            Arg::Scalar(scalar) => scalar.to_string(),
-        })
-        .collect();
-    let (error, op) = (error.to_string(), instr.op.to_string());
-    let why = error.strip_prefix(&op).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&error);
-    format!("{op} of {}: {why}", operands.join(", "))
-}
-
-fn error(
-    kind: ErrorKind,
-    message: String,
-    value: ValueId,
-    loc: Loc,
-    worker: &str,
-) -> Arc<RunError> {
-    Arc::new(RunError {
-        kind,
-        message: cut(message),
-        value: Some(value),
-        loc,
-        worker: Some(worker.to_owned()),
-    })
 }
 
 fn nanoseconds(time: Duration) -> u64 {

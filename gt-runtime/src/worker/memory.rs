@@ -1,14 +1,13 @@
 //! Whose memory it is: what the sessions of a worker hold, and what a client is told when there is no more.
 //!
-//! Before anything fails for want of memory the engine gives up what it only keeps for reuse, and the work is tried once more. A client
-//! sees of the others their names and how many bytes each holds, nothing else. It decides nobody's share.
+//! A client sees of the others their names and how many bytes each holds, nothing else. It decides nobody's share.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use gt_compiler::engine::{Engine, EngineError};
+use gt_compiler::engine::Engine;
 use gt_ir::backend::{Holding, MemoryStats, RunError};
 
 use super::table::Table;
@@ -19,17 +18,6 @@ use crate::wire::codec::cut;
 /// Other clients named in an error, and in statistics.
 const MOST_IN_ERROR: usize = 8;
 const MOST_IN_STATS: usize = 64;
-
-/// Does something with the engine, and once more if memory was short and the engine could give some up.
-pub(super) fn retried<T>(
-    engine: &mut dyn Engine,
-    mut work: impl FnMut(&mut dyn Engine) -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
-    match work(engine) {
-        Err(EngineError::OutOfMemory { .. }) if engine.trim() > 0 => work(engine),
-        done => done,
-    }
-}
 
 /// The memory of an engine.
 pub(super) fn of_engine(engine: &dyn Engine) -> MemoryStats {

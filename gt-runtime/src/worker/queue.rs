@@ -47,6 +47,12 @@ impl<T> Queue<T> {
         self.rouse(state);
     }
 
+    /// Whether nothing more will come.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Takes from the front, waiting for it. None when the queue is closed and empty.
     #[must_use]
     pub fn pop(&self) -> Option<T> {

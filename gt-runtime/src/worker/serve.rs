@@ -1,6 +1,6 @@
 //! A worker in a process of its own: registers with a server and does its work until told to end.
 //!
-//! The calling thread owns the sockets, the connection and the core, and does what is sure to be quick; one more thread runs the rest. A
+//! The calling thread owns the sockets, the connection and the core, and does what is sure to be quick; one more thread runs the rest, and one waits for reads of devices. A
 //! server that is lost is looked for again, with a new registration and nothing left of the old one's sessions, until patience ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,6 +14,7 @@ use super::core::{Core, Job};
 use super::executor::Executor;
 use super::plans::PlanConfig;
 use super::queue::Queue;
+use super::reads::{Late, Tell};
 use crate::assembly::pieces;
 use crate::client::identity;
 use crate::clock::{self, Time};
@@ -109,6 +110,8 @@ struct Order(u64, Job);
 /// What it tells.
 enum Told {
     Report(u64, Vec<FromWorker>, u64),
+    /// To a read, later than the report on it.
+    Answer(u64, FromWorker),
     Panic(String),
     /// The device is of no use any more.
     Failure(String),
@@ -141,9 +144,10 @@ impl Worker {
     ) -> Result<End, WorkerError> {
         let info = engine.info();
         let (plans, log) = (self.config.plans, self.config.log.clone());
-        let executor = Arc::new(Mutex::new(Executor::new(engine, "worker".into(), plans, log)));
         let (orders, told) = (Arc::new(Queue::new()), Arc::new(Queue::new()));
         let waker = self.shutdown.waker().clone();
+        let tell = later(told.clone(), waker.clone());
+        let executor = Arc::new(Mutex::new(Executor::new(engine, "worker", plans, log, tell)));
         let thread = spawn(executor.clone(), orders.clone(), told.clone(), waker)
             .map_err(SocketError::from)?;
         let mut life = Life {
@@ -173,6 +177,17 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
     }
 }
 
+/// How reads are answered that have to wait for the device.
+fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
+    Box::new(move |late| {
+        told.push(match late {
+            Late::Answer(life, report) => Told::Answer(life, report),
+            Late::Lost(why) => Told::Failure(why),
+        });
+        waker.wake();
+    })
+}
+
 /// The thread that runs what takes long.
 fn spawn(
     executor: Arc<Mutex<Executor>>,
@@ -185,7 +200,7 @@ fn spawn(
             while let Some(Order(life, job)) = orders.pop() {
                 let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
                 let mut executor = locked(&executor);
-                executor.run(job, &mut reports);
+                executor.run(life, job, &mut reports);
                 told.push(Told::Report(life, reports, owed));
                 if let Some(why) = executor.failure() {
                     told.push(Told::Failure(why.to_owned()));
@@ -375,7 +390,7 @@ impl Registration<'_, '_> {
                 ));
                 self.opened = true;
                 let who = identity(self.life.worker.config.name.clone());
-                locked(self.life.executor).set_name(who.known_as(&welcome.name));
+                locked(self.life.executor).set_name(&who.known_as(&welcome.name));
                 self.say(FromWorker::Register(self.life.capacity.clone()));
             }
             Incoming::Message(stream, message) => {
@@ -408,7 +423,7 @@ impl Registration<'_, '_> {
             let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
             let run = || {
                 let mut executor = locked(self.life.executor);
-                executor.run(job, &mut reports);
+                executor.run(life, job, &mut reports);
                 executor.failure().map(str::to_owned)
             };
             let ran = catch_unwind(AssertUnwindSafe(run));
@@ -443,7 +458,8 @@ impl Registration<'_, '_> {
                     self.connection.release(Stream::Control, owed);
                     reports.into_iter().for_each(|report| self.say(report));
                 }
-                Some(Told::Report(..)) => {} // Of a registration that is over.
+                Some(Told::Answer(life, answer)) if life == self.life.n => self.say(answer),
+                Some(Told::Report(..) | Told::Answer(..)) => {} // Of a registration that is over.
             }
         }
         Ok(true)

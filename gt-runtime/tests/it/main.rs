@@ -7,5 +7,7 @@ mod device;
 mod embedded;
 mod memory;
 mod programs;
+#[cfg(feature = "torch")]
+mod reads;
 mod remote;
 mod replay;

@@ -2,9 +2,10 @@
 //!
 //! It has memory of its own, which the host cannot reach by mistake; it runs launches, products and copies in the order they are asked for,
 //! as the native engine's code for the same pieces of work; its graphs are lists of launches with their addresses, and a replay runs just
-//! these. It can be told to fail. So everything above a driver runs and is tested on any machine, with the bits of the native engine.
+//! these. Values leave it on other threads, as late as it is told to. It can be told to fail. So everything above a driver runs and is tested on any machine, with the bits of the native engine.
 
 mod function;
+mod reader;
 mod space;
 #[cfg(test)]
 mod texts;
@@ -16,7 +17,7 @@ use std::sync::{
 use std::time::Duration;
 
 use super::{
-    engine::{DeviceConfig, DeviceEngine},
+    engine::{DeviceConfig, DeviceEngine, SLICE},
     gpu::{Added, Call, DeviceMemory, Gpu, Loader, Work},
 };
 use crate::{
@@ -25,6 +26,7 @@ use crate::{
     pipeline::Clock,
 };
 use function::{Code, Function};
+use reader::{Gate, SimulatedReader};
 use space::{Block, Space};
 
 /// How a device is simulated.
@@ -40,6 +42,8 @@ pub struct SimulationConfig {
     pub graphs: bool,
     /// Whether kernels and products are counted only: what is left is the work of the host.
     pub idle: bool,
+    /// Bytes of a value that are read at a time.
+    pub slice: usize,
 }
 
 impl Default for SimulationConfig {
@@ -50,6 +54,7 @@ impl Default for SimulationConfig {
             reuses_addresses: true,
             graphs: true,
             idle: false,
+            slice: SLICE,
         }
     }
 }
@@ -63,8 +68,10 @@ pub struct Counters {
     pub launches: u64,
     /// Copies to the device.
     pub uploads: u64,
-    /// Copies from the device.
+    /// Copies from the device that everything behind them waited for.
     pub downloads: u64,
+    /// Slices of values read.
+    pub reads: u64,
     /// Copies within it.
     pub copies: u64,
     /// Graphs captured, and replayed.
@@ -82,6 +89,8 @@ pub struct Faults {
     pub launch: Option<u64>,
     /// Replays that still succeed before one fails.
     pub replay: Option<u64>,
+    /// Slices that are still read before one fails.
+    pub read: Option<u64>,
     /// Whether captures end without a graph.
     pub capture: bool,
 }
@@ -94,6 +103,7 @@ struct State {
     config: SimulationConfig,
     counters: Mutex<Counters>,
     faults: Mutex<Faults>,
+    gate: Gate,
     space: Arc<Space>,
 }
 
@@ -105,6 +115,7 @@ impl Simulation {
             config,
             counters: Mutex::default(),
             faults: Mutex::default(),
+            gate: Gate::default(),
             space: Space::new(config.memory, config.reuses_addresses),
         }))
     }
@@ -121,6 +132,7 @@ impl Simulation {
         let gpu = Simulated {
             state: self.0.clone(),
             loader: Arc::new(loader),
+            reader: Arc::new(SimulatedReader::new(self.0.clone())),
             single: Single::new(),
             recording: Mutex::default(),
             is_spoiled: AtomicBool::new(false),
@@ -131,6 +143,7 @@ impl Simulation {
             graph_limit: self.0.config.graph_memory,
             graphs: self.0.config.graphs,
             cache_capacity: 4096,
+            slice: self.0.config.slice,
         };
         Box::new(DeviceEngine::new(gpu, config))
     }
@@ -145,6 +158,11 @@ impl Simulation {
     #[must_use]
     pub fn live_bytes(&self) -> usize {
         self.0.space.account()[0]
+    }
+
+    /// Lets only so many more slices of values be read; whoever waits for others waits until more are let. `None`: all.
+    pub fn let_reads(&self, slices: Option<u64>) {
+        self.0.gate.set(slices);
     }
 
     /// Makes it fail.
@@ -172,6 +190,7 @@ fn fails(left: &mut Option<u64>, times: u64) -> bool {
 pub(crate) struct Simulated {
     state: Arc<State>,
     loader: Arc<Shared>,
+    reader: Arc<SimulatedReader>,
     single: Single,
     /// What is being recorded.
     recording: Mutex<Option<Vec<Recorded>>>,
@@ -260,6 +279,7 @@ impl Gpu for Simulated {
     type Graph = Vec<Recorded>;
     type Block = Block;
     type Timer = Stopwatch;
+    type Reader = SimulatedReader;
 
     fn name(&self) -> String {
         "simulated".into()
@@ -289,10 +309,18 @@ impl Gpu for Simulated {
         function::write(&self.state.space, to, from)
     }
 
-    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError> {
+    fn words(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError> {
         self.outside_capture("a download")?;
         lock(&self.state.counters).downloads += 1;
         function::read(&self.state.space, from, to)
+    }
+
+    fn reader(&self) -> Arc<SimulatedReader> {
+        self.reader.clone()
+    }
+
+    fn mark(&self) -> Result<(), EngineError> {
+        self.outside_capture("a mark")
     }
 
     fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), EngineError> {

@@ -123,7 +123,7 @@ fn a_replay_is_one_upload_one_launch_and_the_copies_of_what_moved() {
         allocations: before.allocations + 1, // the batch
         uploads: before.uploads + 2,         // the batch and the scalars
         copies: before.copies + 1,           // the batch to where the graph reads it
-        downloads: before.downloads + 1,     // the loss
+        reads: before.reads + 1,             // the loss
         replays: before.replays + 1,
         ..before
     };

@@ -1,6 +1,7 @@
 //! Programs on a simulated device: replayed, step by step and instruction by instruction they give the bits of the native engine.
 
 mod attention;
+mod downloads;
 mod faults;
 mod graphs;
 mod launches;

@@ -94,6 +94,9 @@ impl World {
             Node::Worker(worker) => {
                 let ran =
                     if worker.next_job <= now { worker.work(now, &mut self.random) } else { None };
+                if worker.next_read <= now {
+                    worker.read(now, &mut self.random);
+                }
                 let mut incoming = Vec::new();
                 worker
                     .connection

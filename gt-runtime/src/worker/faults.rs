@@ -1,0 +1,53 @@
+//! What a worker says of work that failed: whose fault it is, and where.
+
+use std::sync::Arc;
+
+use gt_compiler::engine::{Arg, EngineError};
+use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::{Instr, Loc, ValueId};
+
+use crate::wire::codec::cut;
+
+pub(super) fn kind(error: &EngineError) -> ErrorKind {
+    match error {
+        EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::Instruction,
+        EngineError::OutOfMemory { .. } | EngineError::Device(_) => ErrorKind::Resource,
+        EngineError::Call(_) | EngineError::Codegen(_) | EngineError::Torch(_) => {
+            ErrorKind::Internal
+        }
+    }
+}
+
+/// The engine's words, after the op and the operands' shapes.
+pub(super) fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> String {
+    if let EngineError::Op(error) = error {
+        return error.to_string();
+    }
+    let operands: Vec<String> = args
+        .iter()
+        .map(|arg| match arg {
+            Arg::Value(value) => value.ty.to_string(),
+            Arg::Scalar(scalar) => scalar.to_string(),
+        })
+        .collect();
+    let (error, op) = (error.to_string(), instr.op.to_string());
+    let why = error.strip_prefix(&op).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&error);
+    format!("{op} of {}: {why}", operands.join(", "))
+}
+
+/// An error of a value, on the worker of this name.
+pub(super) fn error(
+    kind: ErrorKind,
+    message: String,
+    value: ValueId,
+    loc: Loc,
+    worker: &str,
+) -> Arc<RunError> {
+    Arc::new(RunError {
+        kind,
+        message: cut(message),
+        value: Some(value),
+        loc,
+        worker: Some(worker.to_owned()),
+    })
+}

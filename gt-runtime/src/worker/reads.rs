@@ -1,0 +1,294 @@
+//! Reads under way: what a worker has begun to bring to the host, waited for by a thread of its own while the worker goes on.
+//!
+//! Guarantees: every read that is added is answered, unless its session ends, the worker does, or that thread is lost, of which it tells; the
+//! answers of one session come in the order of its reads; a long read holds up those of other sessions for a slice at a time. There are so
+//! many at most: whoever adds another waits. An engine whose values are there at once never comes here, and has no such thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use gt_compiler::Download;
+use gt_compiler::engine::EngineError;
+use gt_ir::backend::RunError;
+use gt_ir::{HostTensor, Loc, ValueId};
+
+use super::faults::{self, kind};
+use super::line::Line;
+use super::queue::Queue;
+use super::serve::panic_text;
+use crate::assembly::whole;
+use crate::ids::{RequestId, SessionId};
+use crate::wire::FromWorker;
+
+/// Reads under way, at most. Each holds its value's memory.
+const MOST: usize = 1024;
+
+/// Whose a read is: the registration of the worker, since the sessions of another have the same names, and the session.
+pub(super) type Owner = (u64, SessionId);
+
+/// A question for a value.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) owner: Owner,
+    pub(super) request: RequestId,
+    pub(super) value: ValueId,
+    /// The name that the worker goes by.
+    pub(super) worker: Arc<str>,
+}
+
+impl Question {
+    pub(super) fn answer(&self, data: Result<HostTensor, EngineError>) -> FromWorker {
+        let (session, request) = (self.owner.1, self.request);
+        match data {
+            Ok(data) => FromWorker::Chunk { session, request, chunk: whole(self.value, data) },
+            Err(error) => FromWorker::Failed { session, request, error: self.failed(&error) },
+        }
+    }
+
+    pub(super) fn failed(&self, error: &EngineError) -> Arc<RunError> {
+        faults::error(kind(error), error.to_string(), self.value, Loc::NONE, &self.worker)
+    }
+}
+
+/// What a worker tells later than in a report on a job.
+#[derive(Debug)]
+pub enum Late {
+    /// The answer to a read of this registration.
+    Answer(u64, FromWorker),
+    /// Why its device is of no use any more.
+    Lost(String),
+}
+
+/// How it tells, from a thread of its own.
+pub type Tell = Box<dyn Fn(Late) + Send + Sync>;
+
+/// The reads of a worker.
+pub(super) struct Reads {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    line: Mutex<Line<Owner, (Question, Download)>>,
+    /// Rung for each turn there is.
+    bell: Queue<()>,
+    /// One is over.
+    over: Condvar,
+    tell: Tell,
+    failure: OnceLock<String>,
+}
+
+impl Reads {
+    pub(super) fn new(tell: Tell) -> Reads {
+        let (line, bell) = (Mutex::default(), Queue::new());
+        let (over, failure) = (Condvar::new(), OnceLock::new());
+        Reads { shared: Arc::new(Shared { line, bell, over, tell, failure }), thread: None }
+    }
+
+    /// Adds one, waiting while there are too many.
+    ///
+    /// # Errors
+    /// There can be no thread that waits for it.
+    pub(super) fn add(&mut self, question: Question, download: Download) -> std::io::Result<()> {
+        if self.thread.is_none() {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().name("gt-reads".into());
+            self.thread = Some(thread.spawn(move || shared.serve())?);
+        }
+        let shared = &self.shared;
+        let full = |line: &mut Line<_, _>| line.len() >= MOST && !shared.is_lost();
+        let line = shared.over.wait_while(shared.lock(), full);
+        let mut line = line.unwrap_or_else(PoisonError::into_inner);
+        line.add(question.owner, (question, download));
+        drop(line);
+        shared.bell.push(());
+        Ok(())
+    }
+
+    /// Whether a session has reads under way, so that another's answer has to come behind theirs.
+    pub(super) fn has(&self, owner: Owner) -> bool {
+        self.thread.is_some() && self.shared.lock().has(owner)
+    }
+
+    /// A session has ended: what it asked for is called off.
+    pub(super) fn forget(&self, owner: Owner) {
+        if self.thread.is_some() {
+            self.shared.lock().forget(owner);
+        }
+    }
+
+    /// Waits until none is under way, so that none holds memory; says whether any was.
+    pub(super) fn settle(&self) -> bool {
+        let line = self.shared.lock();
+        if self.thread.is_none() || line.is_empty() {
+            return false;
+        }
+        let busy = |line: &mut Line<_, _>| !line.is_empty() && !self.shared.is_lost();
+        drop(self.shared.over.wait_while(line, busy).unwrap_or_else(PoisonError::into_inner));
+        true
+    }
+
+    /// Why the device, or the thread, is of no use any more.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.shared.failure.get().map(String::as_str)
+    }
+}
+
+impl Drop for Reads {
+    /// Nobody is there any more to hear what has not arrived.
+    fn drop(&mut self) {
+        *self.shared.lock() = Line::default();
+        self.shared.bell.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Line<Owner, (Question, Download)>> {
+        // Nothing between lock and unlock can panic half-way.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody takes turns any more. A device that failed still has its reads answered.
+    fn is_lost(&self) -> bool {
+        self.bell.is_closed()
+    }
+
+    fn serve(&self) {
+        let turns = || {
+            while let Some(()) = self.bell.pop() {
+                self.turn();
+            }
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(turns)) {
+            self.bell.close();
+            // Whoever looks at the line now has not seen that yet, or waits already.
+            drop(self.lock());
+            self.over.notify_all();
+            self.fail(&format!("the thread that waits for it panicked: {}", panic_text(&*panic)));
+        }
+    }
+
+    /// Waits for the next read in turn, a slice of it.
+    fn turn(&self) {
+        let taken = self.lock().take();
+        let Some((_, (question, download))) = taken else { return };
+        match download.advance() {
+            Ok(coming @ Download::Coming(_)) => self.again(question, coming),
+            Ok(Download::Here(data)) => self.end(&question, Ok(data)),
+            Err(error) => self.end(&question, Err(error)),
+        }
+    }
+
+    fn again(&self, question: Question, download: Download) {
+        // Dropped without the lock, as it may wait.
+        let unwanted = self.lock().put_back((question, download));
+        if unwanted.is_some() {
+            self.over.notify_all();
+        } else {
+            self.bell.push(());
+        }
+    }
+
+    fn end(&self, question: &Question, data: Result<HostTensor, EngineError>) {
+        let why = match &data {
+            Err(EngineError::Device(why)) => Some(why.clone()),
+            Ok(_) | Err(_) => None,
+        };
+        let wanted = self.lock().is_wanted();
+        if wanted {
+            (self.tell)(Late::Answer(question.owner.0, question.answer(data)));
+        }
+        self.lock().finish();
+        self.over.notify_all();
+        why.into_iter().for_each(|why| self.fail(&why));
+    }
+
+    fn fail(&self, why: &str) {
+        if self.failure.set(why.to_owned()).is_ok() {
+            (self.tell)(Late::Lost(why.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_compiler::Transfer;
+    use gt_ir::Shape;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Arrives when it is let, and panics when nobody is left to let it.
+    struct Let(Arc<Mutex<Receiver<()>>>);
+
+    impl Transfer for Let {
+        fn advance(&mut self) -> Result<Option<HostTensor>, EngineError> {
+            self.0.lock().unwrap().recv().unwrap();
+            Ok(Some(HostTensor::from_vec(vec![1_u8], Shape::new(&[1]).unwrap()).unwrap()))
+        }
+    }
+
+    fn question(n: usize) -> Question {
+        let (owner, worker) = ((0, SessionId(n as u64 % 3)), "w".into());
+        Question { owner, request: RequestId(n as u64), value: ValueId(1), worker }
+    }
+
+    fn reads() -> (Reads, Receiver<Late>, Sender<()>, impl Fn() -> Download) {
+        let ((tell, told), (permit, permits)) = (channel(), channel());
+        let permits = Arc::new(Mutex::new(permits));
+        let reads = Reads::new(Box::new(move |late| tell.send(late).unwrap_or(())));
+        (reads, told, permit, move || Download::Coming(Box::new(Let(permits.clone()))))
+    }
+
+    #[test]
+    fn there_are_so_many_at_most_and_each_is_answered() {
+        let (mut reads, told, permit, download) = reads();
+        let (added, n) = (AtomicUsize::new(0), MOST + 100);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for i in 0..n {
+                    reads.add(question(i), download()).unwrap();
+                    added.fetch_add(1, SeqCst);
+                }
+                assert!(reads.settle() && !reads.settle());
+            });
+            let mut last = [None; 3];
+            for answered in 0..n {
+                while added.load(SeqCst) < (answered + MOST).min(n) {
+                    std::thread::yield_now();
+                }
+                // Another one that there is no room for has had its chance.
+                std::thread::yield_now();
+                assert!(added.load(SeqCst) <= answered + MOST);
+                permit.send(()).unwrap();
+                let Late::Answer(0, FromWorker::Chunk { session, request, .. }) =
+                    told.recv().unwrap()
+                else {
+                    panic!("no answer")
+                };
+                let last = &mut last[session.0 as usize];
+                assert!(*last < Some(request.0), "out of order");
+                *last = Some(request.0);
+            }
+        });
+    }
+
+    #[test]
+    fn a_thread_that_panics_tells_and_nobody_waits_for_it() {
+        let (mut reads, told, permit, download) = reads();
+        drop(permit);
+        reads.add(question(0), download()).unwrap();
+        let Late::Lost(why) = told.recv().unwrap() else { panic!("an answer from nowhere") };
+        assert!(why.starts_with("the thread that waits for it panicked: "), "{why}");
+        assert_eq!(reads.failure(), Some(&*why));
+        for n in 0..2 * MOST {
+            reads.add(question(n), download()).unwrap();
+        }
+        assert!(reads.settle());
+    }
+}
