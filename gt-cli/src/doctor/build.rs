@@ -75,14 +75,24 @@ fn torch(section: &mut Section, _: &Gpus) {
 #[cfg(feature = "torch")]
 fn torch(section: &mut Section, gpus: &Gpus) {
     use gt_compiler::torch::{TorchConfig, engine};
-    let mut devices = vec![gt_compiler::Device::Cpu];
-    if cfg!(feature = "cuda") {
-        devices.extend((0..gpus.devices.len()).map(gt_compiler::Device::Cuda));
-    }
+    let devices = [gt_compiler::Device::Cpu].into_iter().chain(usable(gpus));
     for device in devices {
         started(section, &format!("torch {device}"), engine(&TorchConfig::host(device)));
     }
     libtorch(section);
+}
+
+/// The GPUs a program may use: those `CUDA_VISIBLE_DEVICES` leaves it, where the driver answers; else all there are, whose engines then say why not.
+#[cfg(feature = "cuda")]
+fn usable(gpus: &Gpus) -> impl Iterator<Item = gt_compiler::Device> {
+    let n_devices =
+        gt_compiler::cuda::devices().map_or(gpus.devices.len(), |devices| devices.len());
+    (0..n_devices).map(gt_compiler::Device::Cuda)
+}
+
+#[cfg(all(feature = "torch", not(feature = "cuda")))]
+fn usable(_: &Gpus) -> impl Iterator<Item = gt_compiler::Device> {
+    std::iter::empty()
 }
 
 /// Which libtorch this process runs with.
