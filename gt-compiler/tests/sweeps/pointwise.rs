@@ -2,7 +2,7 @@
 
 use gt_ir::{DType, Op, OpKind, Type};
 
-use super::{Run, check, edgy, shape};
+use super::{Run, check, edgy, shape, units};
 
 /// The pointwise ops without attributes, from the table.
 fn pointwise() -> Vec<Op> {
@@ -22,7 +22,7 @@ pub(crate) fn pointwise_ops_at_the_edges(run: &mut Run<'_>) {
     for op in pointwise() {
         for dtype in DType::ALL {
             for s in &unary {
-                check(run, op, &[&edgy(Type::new(dtype, *s), 1)], 4.0);
+                check(run, op, &[&edgy(Type::new(dtype, *s), 1)], units(&op, dtype));
             }
             for other in DType::ALL {
                 for [a, b] in &pairs {

@@ -77,7 +77,8 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
 /// Whether a tape has no digits to agree in: a sine of something huge turns the last bit of its argument into anything.
 pub fn ill_conditioned(tape: &Tape) -> bool {
     let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
-    has(|op| matches!(op, Op::Sin | Op::Cos)) && has(|op| matches!(op, Op::Exp | Op::Pow))
+    has(|op| matches!(op, Op::Sin | Op::Cos))
+        && has(|op| matches!(op, Op::Exp | Op::Exp2 | Op::Expm1 | Op::Pow))
 }
 
 fn epsilon(dtype: DType) -> f64 {
