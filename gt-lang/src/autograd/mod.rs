@@ -160,7 +160,9 @@ impl DynTensor {
         let Repr::Variable(variable) = &self.0 else { return };
         let value = DynTensor::plain(variable.get()).to_dtype(dtype);
         variable.set(value.value());
-        self.set_grad(self.grad().map(|grad| grad.to_dtype(dtype)));
+        if let Some(grad) = self.grad() {
+            self.set_grad(Some(grad.to_dtype(dtype)));
+        }
     }
 
     /// The same value without its history: nothing computed from it reaches what it was computed from.

@@ -148,11 +148,12 @@ impl DynTensor {
     pub fn meshgrid<'a>(vectors: impl IntoIterator<Item = &'a DynTensor>) -> Vec<DynTensor> {
         let vectors: Vec<&DynTensor> = vectors.into_iter().collect();
         let sizes: Vec<usize> = vectors.iter().map(|v| v.numel()).collect();
-        let laid = |(axis, vector): (usize, &&DynTensor)| {
+        let mut grids = Vec::new();
+        for (axis, vector) in vectors.into_iter().enumerate() {
             let mut own = vec![1; sizes.len()];
             own[axis] = sizes[axis];
-            vector.reshape(own).expand(sizes.as_slice())
-        };
-        vectors.iter().enumerate().map(laid).collect()
+            grids.push(vector.reshape(own).expand(sizes.as_slice()));
+        }
+        grids
     }
 }

@@ -128,10 +128,13 @@ struct Examples {
 impl Examples {
     #[track_caller]
     fn new(log_probs: &DynTensor, target: &DynTensor, options: &CrossEntropy) -> Examples {
-        let ignored = options.ignore_index.map(|class| target.eq(class));
-        // What does not count need not name a class that exists.
-        let target = ignored.as_ref().map_or(target.clone(), |mask| target.masked_fill(mask, 0));
-        let mut examples = Examples { target, ignored, weight: None };
+        let mut examples = Examples { target: target.clone(), ignored: None, weight: None };
+        if let Some(class) = options.ignore_index {
+            let ignored = target.eq(class);
+            // What does not count need not name a class that exists.
+            examples.target = target.masked_fill(&ignored, 0);
+            examples.ignored = Some(ignored);
+        }
         examples.weight = match (&options.weight, &examples.ignored) {
             (Some(weight), _) => Some(examples.counted(&weight.index_select(0, &examples.target))),
             (None, Some(mask)) => Some(mask.logical_not().to_dtype(float_of(log_probs))),
@@ -143,13 +146,19 @@ impl Examples {
     /// Zero where examples do not count.
     #[track_caller]
     fn counted(&self, values: &DynTensor) -> DynTensor {
-        self.ignored.as_ref().map_or(values.clone(), |mask| values.masked_fill(mask, 0.0))
+        match &self.ignored {
+            Some(mask) => values.masked_fill(mask, 0.0),
+            None => values.clone(),
+        }
     }
 
     #[track_caller]
     fn losses(&self, log_probs: &DynTensor) -> DynTensor {
         let picked = log_probs.gather(-1, &self.target.unsqueeze(-1)).squeeze(-1).neg();
-        self.weight.as_ref().map_or(picked.clone(), |weight| picked.mul(weight))
+        match &self.weight {
+            Some(weight) => picked.mul(weight),
+            None => picked,
+        }
     }
 
     #[track_caller]

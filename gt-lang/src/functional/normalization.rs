@@ -30,14 +30,17 @@ pub fn batch_norm(
     let mean = x.mean(axes.clone());
     let output = normalized(x, (&mean, &x.var_with(axes.clone(), 0.0)), affine, eps);
     let seen = x.detach();
-    let toward = |old: &DynTensor, new: &DynTensor| {
-        old.mul(1.0 - momentum).add(&new.detach().to_dtype(old.dtype()).mul(momentum))
-    };
     BatchNorm {
         output,
-        running_mean: toward(running.0, &mean),
-        running_var: toward(running.1, &seen.var_with(axes, 1.0)),
+        running_mean: moved(running.0, &mean, momentum),
+        running_var: moved(running.1, &seen.var_with(axes, 1.0), momentum),
     }
+}
+
+/// A running number moved towards a new one.
+#[track_caller]
+fn moved(old: &DynTensor, new: &DynTensor, momentum: f64) -> DynTensor {
+    old.mul(1.0 - momentum).add(&new.detach().to_dtype(old.dtype()).mul(momentum))
 }
 
 /// Normalizes each channel (axis 1) by given statistics: what [`batch_norm`] does in evaluation.

@@ -83,21 +83,31 @@ pub fn upsample_nearest2d(x: &DynTensor, scale: [usize; 2]) -> DynTensor {
 #[must_use]
 #[track_caller]
 pub fn upsample_bilinear2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
-    let between = |x: &DynTensor, axis: i64, size: usize| {
-        let session = x.session();
-        let _entered = session.as_ref().map(Session::enter);
-        let n = x.size(axis);
-        let scale = n as f64 / size.max(1) as f64;
-        let places = DynTensor::arange(0, size as i64, 1, DType::F64);
-        let places = places.add(0.5).mul(scale).sub(0.5).maximum(0.0);
-        let low = places.floor().minimum(n.saturating_sub(1) as f64);
-        let high = low.add(1.0).minimum(n.saturating_sub(1) as f64);
-        let share = places.sub(&low).to_dtype(x.dtype().or_default_float());
-        let share = if axis == -2 { share.unsqueeze(-1) } else { share };
-        let [low, high] = [low, high].map(|i| x.index_select(axis, &i.to_dtype(DType::I64)));
-        low.lerp(&high, &share)
-    };
     between(&between(x, -2, size[0]), -1, size[1])
+}
+
+/// So many elements of an axis, each weighed of the two nearest.
+#[track_caller]
+fn between(x: &DynTensor, axis: i64, size: usize) -> DynTensor {
+    let session = x.session();
+    let _entered = session.as_ref().map(Session::enter);
+    let n = x.size(axis);
+    let scale = n as f64 / size.max(1) as f64;
+    let places = DynTensor::arange(0, size as i64, 1, DType::F64);
+    let places = places.add(0.5).mul(scale).sub(0.5).maximum(0.0);
+    let low = places.floor().minimum(n.saturating_sub(1) as f64);
+    let high = low.add(1.0).minimum(n.saturating_sub(1) as f64);
+    let share = places.sub(&low).to_dtype(x.dtype().or_default_float());
+    let share = along_rows(share, axis);
+    let low = x.index_select(axis, &low.to_dtype(DType::I64));
+    let high = x.index_select(axis, &high.to_dtype(DType::I64));
+    low.lerp(&high, &share)
+}
+
+/// What says something of each element of an axis, with an axis behind where that one has one behind.
+#[track_caller]
+fn along_rows(x: DynTensor, axis: i64) -> DynTensor {
+    if axis == -2 { x.unsqueeze(-1) } else { x }
 }
 
 /// The means of `size[0]` times `size[1]` parts of images `[.., height, width]`: PyTorch's `adaptive_avg_pool2d`. Of `n` elements part `i` of `m` has those from
@@ -134,23 +144,21 @@ fn means_of_parts(x: &DynTensor, axis: i64, parts: usize) -> DynTensor {
     let _entered = session.as_ref().map(Session::enter);
     let n = x.size(axis);
     // Quotients of whole numbers below 2^53 round to the right side.
-    let share = |from: i64| {
-        let ends = DynTensor::arange(from, from + parts as i64, 1, DType::F64);
-        ends.mul(n as f64).div(parts as f64)
-    };
-    let (first, end) = (share(0).floor(), share(1).ceil());
-    let length = end.sub(&first);
-    let most = n.div_ceil(parts) + 1;
-    let within = DynTensor::arange(0, most.min(n) as i64, 1, DType::F64);
+    let (n_parts, size) = (parts as f64, n as f64);
+    let part = DynTensor::arange(0, parts as i64, 1, DType::F64);
+    let first = part.mul(size).div(n_parts).floor();
+    let end = part.add(1.0).mul(size).div(n_parts).ceil();
+    let length = end.sub(&first).to_dtype(x.dtype());
+    let most = n.min(n.div_ceil(parts) + 1);
+    let within = DynTensor::arange(0, most as i64, 1, DType::F64);
     let places = first.unsqueeze(-1).add(&within);
     let own = places.lt(&end.unsqueeze(-1));
     // Behind the axis there is nothing to gather.
-    let places = places.minimum((n - 1) as f64).to_dtype(DType::I64);
+    let places = places.minimum(size - 1.0).to_dtype(DType::I64);
     let gathered = x.index_select(axis, &places);
     // One axis became two; with behind them what was behind it.
-    let behind = |t: DynTensor| if axis == -2 { t.unsqueeze(-1) } else { t };
-    let sums = behind(own).where_(&gathered, 0).sum(axis);
-    sums.div(&behind(length.to_dtype(x.dtype())))
+    let sums = along_rows(own, axis).where_(&gathered, 0).sum(axis);
+    sums.div(&along_rows(length, axis))
 }
 
 /// Channels as blocks of pixels: `[batch, channels * r * r, height, width]` to `[batch, channels, height * r, width * r]` (Shi et al. 2016).

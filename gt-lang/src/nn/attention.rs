@@ -86,14 +86,26 @@ impl<D: Dim> MultiheadAttention<D> {
         memory: &Tensor<(B, M, D)>,
         mask: AttentionMask<'_>,
     ) -> Tensor<(B, S, D)> {
-        let project = |x: &DynTensor, part: i64| {
-            let width = x.size(-1);
-            let from = part * width as i64;
-            let weight = self.in_proj_weight.narrow(0, from, width);
-            biased(&x.matmul(&weight.t()), &self.in_proj_bias.narrow(0, from, width))
-        };
         let (query, memory) = (query.as_dyn(), memory.as_dyn());
-        self.attend(&project(query, 0), &project(memory, 1), &project(memory, 2), mask)
+        let (q, k) = (self.project(query, 0), self.project(memory, 1));
+        self.attend(&q, &k, &self.project(memory, 2), mask)
+    }
+
+    /// One of the three projections of the input.
+    #[track_caller]
+    fn project(&self, x: &DynTensor, part: i64) -> DynTensor {
+        let width = x.size(-1);
+        let from = part * width as i64;
+        let weight = self.in_proj_weight.narrow(0, from, width);
+        biased(&x.matmul(&weight.t()), &self.in_proj_bias.narrow(0, from, width))
+    }
+
+    /// `[batch, length, width]` as `[batch, heads, length, width of a head]`.
+    #[track_caller]
+    fn in_heads(&self, x: &DynTensor) -> DynTensor {
+        let (batch, length, width) = (x.size(0), x.size(1), x.size(-1));
+        let each = width.checked_div(self.heads).unwrap_or(0);
+        x.reshape([batch, length, self.heads, each]).transpose(1, 2)
     }
 
     #[track_caller]
@@ -104,13 +116,9 @@ impl<D: Dim> MultiheadAttention<D> {
         v: &DynTensor,
         AttentionMask { mask, causal }: AttentionMask<'_>,
     ) -> Tensor<S> {
-        let heads = |x: &DynTensor| {
-            let (batch, length, width) = (x.size(0), x.size(1), x.size(-1));
-            let each = width.checked_div(self.heads).unwrap_or(0);
-            x.reshape([batch, length, self.heads, each]).transpose(1, 2)
-        };
         let how = Attention { mask, causal, scale: None };
-        let out = scaled_dot_product_attention_with(&heads(q), &heads(k), &heads(v), how);
+        let (q_heads, k_heads, v_heads) = (self.in_heads(q), self.in_heads(k), self.in_heads(v));
+        let out = scaled_dot_product_attention_with(&q_heads, &k_heads, &v_heads, how);
         let joined = out.transpose(1, 2).reshape(q.shape());
         let projected = joined.matmul(&self.out_proj.weight.as_dyn().t());
         Tensor::wrap(match &self.out_proj.bias {

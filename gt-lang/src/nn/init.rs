@@ -10,13 +10,16 @@
 pub trait Init: Sized {
     /// Builds it; what [`Module::new`](super::Module::new) calls.
     #[must_use]
+    #[track_caller]
     fn init() -> Self;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: Init, const COUNT: usize> Init for [M; COUNT] {
     fn init() -> Self {
-        std::array::from_fn(|_| M::init())
+        // As many as there is room for; a function for each place would hide where the model is built.
+        let mut parts = repeat(COUNT).into_iter();
+        std::array::from_fn(|_| parts.next().unwrap_or_else(M::init))
     }
 }
 
@@ -36,6 +39,11 @@ impl<T: ?Sized> Init for std::marker::PhantomData<T> {
 
 /// A list of `count` parts, each initialized on its own: `#[module(init = repeat(12))] blocks: Vec<Block>`.
 #[must_use]
+#[track_caller]
 pub fn repeat<M: Init>(count: usize) -> Vec<M> {
-    (0..count).map(|_| M::init()).collect()
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        parts.push(M::init());
+    }
+    parts
 }

@@ -63,6 +63,7 @@ pub trait Module {
 
     /// Builds the model with the default initialization of all its parts.
     #[must_use]
+    #[track_caller]
     fn new() -> Self
     where
         Self: Init,

@@ -8,10 +8,9 @@ mod stack;
 use std::marker::PhantomData;
 
 use super::module::{Mode, Module, Visitor};
-use crate::autocast::biased;
 use crate::core::DynTensor;
 use crate::typed::{Dim, Dyn, StaticDim, Tensor};
-use stack::{Direction, Stack};
+use stack::{Cell, Direction, Stack, Weights};
 
 /// How many layers there are, and what stands between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,16 +68,26 @@ impl<I: Dim, H: Dim, O: Dim> Lstm<I, H, O> {
     ) -> (Tensor<(B, L, O)>, LstmState<H>) {
         let first = state.map(|s| [s.hidden.as_dyn().clone(), s.cell.as_dyn().clone()]);
         let first = first.as_ref().map_or(&[][..], |both| both);
-        let (y, last) = self.stack.run(x.as_dyn(), first, 2, &|weights, input, states| {
-            let [hidden, cell] = states else { return Vec::new() };
-            let gates =
-                input.add(&biased(&hidden.matmul(&weights.hidden.t()), &weights.hidden_bias));
-            let [i, f, g, o] = &gates.chunk(4, -1)[..] else { return Vec::new() };
-            let cell = f.sigmoid().mul(cell).add(&i.sigmoid().mul(&g.tanh()));
-            vec![o.sigmoid().mul(&cell.tanh()), cell]
-        });
+        let (y, last) = self.stack.run::<LstmCell>(x.as_dyn(), first);
         let state = |k: usize| Tensor::wrap(last.get(k).unwrap_or(&y).clone());
         (Tensor::conform("lstm", y.clone()), LstmState { hidden: state(0), cell: state(1) })
+    }
+}
+
+/// A step of an [`Lstm`]. Its states are output and cell.
+struct LstmCell;
+
+impl Cell for LstmCell {
+    const NAME: &'static str = "lstm";
+    const GATES: usize = 4;
+    const STATES: usize = 2;
+
+    fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
+        let [hidden, cell] = states else { return Vec::new() };
+        let gates = input.add(&weights.of_hidden(hidden));
+        let [i, f, g, o] = &gates.chunk(4, -1)[..] else { return Vec::new() };
+        let cell = f.sigmoid().mul(cell).add(&i.sigmoid().mul(&g.tanh()));
+        vec![o.sigmoid().mul(&cell.tanh()), cell]
     }
 }
 
@@ -103,28 +112,38 @@ impl<I: Dim, H: Dim, O: Dim> Gru<I, H, O> {
         state: Option<&GruState<H>>,
     ) -> (Tensor<(B, L, O)>, GruState<H>) {
         let first: Vec<DynTensor> = state.iter().map(|s| s.as_dyn().clone()).collect();
-        let (y, last) = self.stack.run(x.as_dyn(), &first, 1, &|weights, input, states| {
-            let [hidden] = states else { return Vec::new() };
-            let own = biased(&hidden.matmul(&weights.hidden.t()), &weights.hidden_bias);
-            let (inputs, own) = (input.chunk(3, -1), own.chunk(3, -1));
-            let ([ir, iz, new], [hr, hz, old]) = (&inputs[..], &own[..]) else { return Vec::new() };
-            let (reset, update) = (ir.add(hr).sigmoid(), iz.add(hz).sigmoid());
-            let fresh = new.add(&reset.mul(old)).tanh();
-            vec![fresh.add(&update.mul(&hidden.sub(&fresh)))]
-        });
+        let (y, last) = self.stack.run::<GruCell>(x.as_dyn(), &first);
         let last = last.first().unwrap_or(&y).clone();
         (Tensor::conform("gru", y), Tensor::wrap(last))
     }
 }
 
+/// A step of a [`Gru`]. Its state is its output.
+struct GruCell;
+
+impl Cell for GruCell {
+    const NAME: &'static str = "gru";
+    const GATES: usize = 3;
+    const STATES: usize = 1;
+
+    fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
+        let [hidden] = states else { return Vec::new() };
+        let (inputs, own) = (input.chunk(3, -1), weights.of_hidden(hidden).chunk(3, -1));
+        let ([ir, iz, new], [hr, hz, old]) = (&inputs[..], &own[..]) else { return Vec::new() };
+        let (reset, update) = (ir.add(hr).sigmoid(), iz.add(hz).sigmoid());
+        let fresh = new.add(&reset.mul(old)).tanh();
+        vec![fresh.add(&update.mul(&hidden.sub(&fresh)))]
+    }
+}
+
 macro_rules! layers {
-    ($($name:ident with $gates:literal gates;)+) => { $(
+    ($($name:ident of $cell:ident;)+) => { $(
         impl<I: StaticDim, H: StaticDim> $name<I, H> {
             /// Layers with fresh weights.
             #[must_use]
             #[track_caller]
             pub fn with_layers(how: Layers) -> Self {
-                let stack = Stack::new($gates, [I::SIZE, H::SIZE], how, &[Direction::Forward]);
+                let stack = Stack::new::<$cell>([I::SIZE, H::SIZE], how, &[Direction::Forward]);
                 $name { stack, sizes: PhantomData }
             }
         }
@@ -139,7 +158,7 @@ macro_rules! layers {
                     assert!(O::SIZE == 2 * H::SIZE, "outputs of both directions are twice as wide as the states");
                 }
                 let both = [Direction::Forward, Direction::Reverse];
-                $name { stack: Stack::new($gates, [I::SIZE, H::SIZE], how, &both), sizes: PhantomData }
+                $name { stack: Stack::new::<$cell>([I::SIZE, H::SIZE], how, &both), sizes: PhantomData }
             }
         }
 
@@ -165,6 +184,6 @@ macro_rules! layers {
 }
 
 layers! {
-    Lstm with 4 gates;
-    Gru with 3 gates;
+    Lstm of LstmCell;
+    Gru of GruCell;
 }

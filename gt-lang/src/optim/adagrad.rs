@@ -41,8 +41,10 @@ impl Rule for AdagradConfig {
     #[track_caller]
     fn update(&self, param: &DynTensor, grad: &DynTensor, slots: &mut Slots) -> DynTensor {
         let grad = decayed(grad, param, self.weight_decay);
-        let before = slots.get(0).cloned();
-        let before = before.unwrap_or_else(|| grad.full_like(self.initial_accumulator_value));
+        let before = match slots.get(0) {
+            Some(sum) => sum.clone(),
+            None => grad.full_like(self.initial_accumulator_value),
+        };
         let sum = before.add(&grad.mul(&grad));
         slots.put(0, &sum);
         let lr = self.lr / (1.0 + f64::from(slots.step - 1) * self.lr_decay);

@@ -29,9 +29,13 @@ pub fn clip_grad_norm<'a>(
     let mut total: Option<DynTensor> = None;
     for (_, grad) in &with_grad {
         let squares = grad.square().sum(..);
-        total = Some(total.map_or(squares.clone(), |t| t + squares));
+        total = match total {
+            Some(total) => Some(total + squares),
+            None => Some(squares),
+        };
     }
-    let Some(norm) = total.map(|t| t.sqrt()) else { return DynTensor::zeros((), DType::F32) };
+    let Some(total) = total else { return DynTensor::zeros((), DType::F32) };
+    let norm = total.sqrt();
     let scale = norm.add(1e-6).pow(-1).mul(max_norm).minimum(1.0);
     for (param, grad) in with_grad {
         param.set_grad(Some(grad.mul(&scale)));

@@ -43,7 +43,10 @@ impl Slots {
     #[must_use]
     #[track_caller]
     pub fn or_zeros(&self, slot: usize, like: &DynTensor) -> DynTensor {
-        self.get(slot).cloned().unwrap_or_else(|| like.zeros_like())
+        match self.get(slot) {
+            Some(tensor) => tensor.clone(),
+            None => like.zeros_like(),
+        }
     }
 
     /// Puts a tensor into a slot.

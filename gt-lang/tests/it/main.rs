@@ -10,6 +10,7 @@ mod images;
 mod loader;
 mod mistakes;
 mod models;
+mod places;
 mod pytorch;
 mod relations;
 mod resume;

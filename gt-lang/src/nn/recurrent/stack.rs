@@ -2,6 +2,8 @@
 //!
 //! Guarantees: weights have PyTorch's names (`weight_ih_l0`, `weight_ih_l0_reverse`) and stand in its order; so do the states behind the last step.
 
+use gt_ir::OpError;
+
 use super::Layers;
 use crate::autocast::biased;
 use crate::core::DynTensor;
@@ -29,13 +31,27 @@ impl Direction {
     }
 }
 
+/// What a layer computes at a step.
+pub(super) trait Cell {
+    /// The layer, as errors name it.
+    const NAME: &'static str;
+    /// Parts of what inputs and states become, each as wide as a state.
+    const GATES: usize;
+    /// How many states there are, the first of which is the output.
+    const STATES: usize;
+
+    /// The states after a step, from the weights, what the input adds to the gates, and the states before.
+    #[track_caller]
+    fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor>;
+}
+
 /// The weights of one layer in one direction.
 #[derive(Clone)]
 pub(super) struct Weights {
     input: DynTensor,
-    pub(super) hidden: DynTensor,
+    hidden: DynTensor,
     input_bias: DynTensor,
-    pub(super) hidden_bias: DynTensor,
+    hidden_bias: DynTensor,
 }
 
 impl Weights {
@@ -56,21 +72,26 @@ impl Weights {
         visitor.child(&format!("bias_hh_l{layer}{suffix}"), &self.hidden_bias);
     }
 
+    /// What a state adds to the gates.
+    #[track_caller]
+    pub(super) fn of_hidden(&self, state: &DynTensor) -> DynTensor {
+        biased(&state.matmul(&self.hidden.t()), &self.hidden_bias)
+    }
+
     /// All steps of `x` in one direction, from the given states: the outputs in the order of the steps, and the states behind the last one.
     #[track_caller]
-    fn run(
+    fn run<C: Cell>(
         &self,
         direction: Direction,
         x: &DynTensor,
         mut states: Vec<DynTensor>,
-        step: &Step<'_>,
     ) -> (DynTensor, Vec<DynTensor>) {
         let inputs = biased(&x.matmul(&self.input.t()), &self.input_bias);
         let n_steps = x.size(1);
         let mut outputs = Vec::new();
         for i in 0..n_steps {
             let t = if direction == Direction::Forward { i } else { n_steps - 1 - i };
-            states = step(self, &inputs.slice((.., t)), &states);
+            states = C::step(self, &inputs.slice((.., t)), &states);
             outputs.extend(states.first().cloned());
         }
         if direction == Direction::Reverse {
@@ -79,9 +100,6 @@ impl Weights {
         (DynTensor::stack(&outputs, 1), states)
     }
 }
-
-/// One step: given the weights, what the input adds to the gates, and the states before, the first of which is the output; gives the states after.
-pub(super) type Step<'a> = dyn Fn(&Weights, &DynTensor, &[DynTensor]) -> Vec<DynTensor> + 'a;
 
 /// Weights of layers on top of each other.
 #[derive(Clone)]
@@ -95,8 +113,7 @@ pub(super) struct Stack {
 
 impl Stack {
     #[track_caller]
-    pub(super) fn new(
-        gates: usize,
+    pub(super) fn new<C: Cell>(
         [inputs, width]: [usize; 2],
         how: Layers,
         directions: &[Direction],
@@ -106,7 +123,7 @@ impl Stack {
             let inputs = if k == 0 { inputs } else { directions.len() * width };
             let mut layer = Vec::new();
             for &direction in directions {
-                layer.push((direction, Weights::new(gates, inputs, width)));
+                layer.push((direction, Weights::new(C::GATES, inputs, width)));
             }
             layers.push(layer);
         }
@@ -130,17 +147,22 @@ impl Stack {
         format!("{} -> {}, {} layers{ways}", self.inputs, self.width, self.layers.len())
     }
 
-    /// Every layer over every step, from the states `first` (each `[layers * directions, batch, width]`) or from zeros. There are `n_states` of them, which come
-    /// back as they are behind the last step.
+    /// Every layer over every step, from the states `first` (each `[layers * directions, batch, width]`) or from zeros: the outputs, and the states behind the last
+    /// step.
     #[track_caller]
-    pub(super) fn run(
+    pub(super) fn run<C: Cell>(
         &self,
         x: &DynTensor,
         first: &[DynTensor],
-        n_states: usize,
-        step: &Step<'_>,
     ) -> (DynTensor, Vec<DynTensor>) {
-        let (mut x, mut last) = (x.clone(), vec![Vec::new(); n_states]);
+        if x.size(1) == 0 && x.error().is_none() {
+            let none = x.record_with(|ty| {
+                let message = format!("{}: {ty} holds no step", C::NAME);
+                Err(OpError::new(message).hint("a sequence is at least one step long"))
+            });
+            return (none.clone(), vec![none; C::STATES]);
+        }
+        let (mut x, mut last) = (x.clone(), vec![Vec::new(); C::STATES]);
         let mut n_before = 0;
         for (k, layer) in self.layers.iter().enumerate() {
             if k > 0 {
@@ -153,16 +175,20 @@ impl Stack {
                     states.push(state.slice(n_before));
                 }
                 if first.is_empty() {
-                    states = vec![zeros(&x, self.width); n_states];
+                    states = vec![zeros(&x, self.width); C::STATES];
                 }
-                let (y, states) = weights.run(*direction, &x, states, step);
+                let (y, states) = weights.run::<C>(*direction, &x, states);
                 outputs.push(y);
                 last.iter_mut().zip(states).for_each(|(all, state)| all.push(state));
                 n_before += 1;
             }
             x = beside_each_other(outputs);
         }
-        (x, last.iter().map(|states| DynTensor::stack(states, 0)).collect())
+        let mut states = Vec::new();
+        for state in &last {
+            states.push(DynTensor::stack(state, 0));
+        }
+        (x, states)
     }
 }
 

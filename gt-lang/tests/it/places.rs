@@ -1,0 +1,153 @@
+//! Where instructions say they were written: in the user's file, also those that layers, functions and optimizers record on the way.
+
+use gt::functional as f;
+use gt::functional::{Convolution, PadMode, Pooling};
+use gt::nn::{AttentionMask, Layers, NormOrder};
+use gt::prelude::*;
+use gt_ir::Entry;
+
+use crate::run;
+
+dims! { Batch, Len, Height, Width }
+
+/// What a program records that does not stand in this file.
+fn elsewhere(program: impl FnOnce()) -> Vec<String> {
+    run(|| {
+        let session = Session::current().expect("one is entered");
+        session.start_trace();
+        program();
+        let tape = session.stop_trace();
+        assert!(tape.entries.iter().any(|entry| matches!(entry, Entry::Instr(_))), "it records");
+        let strangers = tape.instrs().filter(|i| !i.loc.file().ends_with("it/places.rs"));
+        strangers.map(|i| format!("{} at {}", i.op.name(), i.loc)).collect()
+    })
+}
+
+/// Checks all of these, each by itself.
+macro_rules! stand_here {
+    ($($what:expr;)+) => {{
+        let mut found = Vec::new();
+        $(
+            let strangers = elsewhere(|| drop($what));
+            found.extend(strangers.first().map(|first| format!("{}: {first}", stringify!($what))));
+        )+
+        assert_eq!(found, Vec::<String>::new());
+    }};
+}
+
+fn image() -> DynTensor {
+    DynTensor::rand([1, 4, 5, 4], DType::F32)
+}
+
+type Images = Tensor<(Batch, N<4>, Height, Width)>;
+type Lines = Tensor<(Batch, Len, N<4>)>;
+
+fn images() -> Images {
+    Tensor::from_dyn(image())
+}
+
+fn lines() -> Lines {
+    Tensor::from_dyn(DynTensor::rand([2, 3, 4], DType::F32))
+}
+
+fn matrix() -> DynTensor {
+    DynTensor::rand([3, 3], DType::F32)
+}
+
+fn classes() -> DynTensor {
+    DynTensor::from([0_i64, 2, 1])
+}
+
+#[test]
+fn layers_record_where_they_are_called() {
+    let (plain, pooling) = (Convolution::default(), Pooling::of([2, 2]));
+    let two = || Layers { count: 2, dropout: 0.5 };
+    stand_here! {
+        Linear::<N<4>, N<2>>::new().forward(&lines());
+        Embedding::<N<5>, N<2>>::new().forward(&Tensor::<(Batch,), Int>::zeros_with([3]));
+        LayerNorm::<N<4>>::new().forward(&lines());
+        RmsNorm::<N<4>>::new().forward(&lines());
+        GroupNorm::<N<4>>::with_groups(2).forward(&images());
+        BatchNorm::<N<4>>::new().forward(&images());
+        Dropout::new(0.5).forward(&lines());
+        Conv2d::<N<4>, N<2>>::with_kernel([2, 2], plain).forward(&images());
+        ConvTranspose2d::<N<4>, N<2>>::with_kernel([2, 2], plain).forward(&images());
+        MaxPool2d(pooling).forward(&images());
+        AvgPool2d(pooling).forward(&images());
+        Lstm::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
+        Lstm::<N<4>, N<3>, N<6>>::bidirectional(two()).forward(&lines(), None);
+        Gru::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
+        MultiheadAttention::<N<4>>::with_heads(2).forward(&lines(), AttentionMask { causal: true, ..Default::default() });
+        MultiheadAttention::<N<4>>::with_heads(2).cross(&lines(), &lines(), AttentionMask::default());
+        <[Linear<N<4>, N<2>>; 2]>::new();
+        TransformerEncoderLayer::<N<4>, N<8>>::with_heads(2, 0.5, NormOrder::First)
+            .forward(&lines(), AttentionMask::default());
+        seq!(&lines() => Linear::<N<4>, N<2>>::new(), Relu, Gelu, Tanh, Sigmoid);
+    }
+}
+
+#[test]
+fn functions_record_where_they_are_called() {
+    stand_here! {
+        f::cross_entropy(&matrix(), &classes());
+        f::cross_entropy_with(&matrix(), &classes(), &CrossEntropy { label_smoothing: 0.1, ..Default::default() });
+        f::cross_entropy_with(&matrix(), &classes(), &CrossEntropy { ignore_index: Some(1), ..Default::default() });
+        f::nll_loss(&matrix(), &classes());
+        f::mse_loss(&matrix(), &matrix());
+        f::l1_loss(&matrix(), &matrix());
+        f::smooth_l1_loss(&matrix(), &matrix());
+        f::binary_cross_entropy(&matrix(), &matrix());
+        f::binary_cross_entropy_with_logits(&matrix(), &matrix());
+        f::normalize(&matrix(), 2.0, -1, 1e-12);
+        f::cosine_similarity(&matrix(), &matrix(), -1, 1e-8);
+        f::pairwise_distance(&matrix(), &matrix(), 2.0, 1e-6);
+        f::einsum("ij,jk->ik", [&matrix(), &matrix()]);
+        f::pad_with(&image(), [(2, 1), (0, 3)], PadMode::Reflect);
+        f::upsample_nearest2d(&image(), [2, 2]);
+        f::upsample_bilinear2d(&image(), [7, 3]);
+        f::adaptive_avg_pool2d(&image(), [3, 3]);
+        f::adaptive_avg_pool2d(&image(), [5, 2]);
+        f::pixel_shuffle(&image(), 2);
+        f::scaled_dot_product_attention(&image(), &image(), &image());
+        matrix().topk(2, 0);
+        matrix().median(0);
+        matrix().slice((.., &classes()));
+        matrix().multinomial_without_replacement(2);
+        DynTensor::meshgrid([&matrix().slice(0), &matrix().slice(1)]);
+        DynTensor::randperm(4);
+    }
+}
+
+/// A step of training, and another with what the optimizer remembers.
+fn trains(mut optimizer: impl Optimizer, weight: &DynTensor) {
+    for _ in 0..2 {
+        optimizer.zero_grad();
+        weight.square().sum(..).backward().expect("a number");
+        drop(gt::optim::clip_grad_norm(optimizer.parameters(), 1.0));
+        optimizer.step().expect("leaves");
+    }
+}
+
+#[test]
+fn steps_of_training_record_where_they_are_taken() {
+    let weight = || matrix().requires_grad();
+    let found = elsewhere(|| {
+        let w = weight();
+        let how = SgdConfig { lr: 0.1, momentum: 0.9, weight_decay: 0.1, ..Default::default() };
+        trains(Sgd::new(vec![w.clone()], how), &w);
+        let w = weight();
+        trains(Adam::new(vec![w.clone()], AdamConfig::default()), &w);
+        let w = weight();
+        trains(AdamW::new(vec![w.clone()], AdamWConfig::default()), &w);
+        let w = weight();
+        trains(
+            RmsProp::new(vec![w.clone()], RmsPropConfig { momentum: 0.5, ..Default::default() }),
+            &w,
+        );
+        let w = weight();
+        trains(Adagrad::new(vec![w.clone()], AdagradConfig::default()), &w);
+        let w = weight();
+        trains(Lion::new(vec![w.clone()], LionConfig::default()), &w);
+    });
+    assert_eq!(found, Vec::<String>::new());
+}
