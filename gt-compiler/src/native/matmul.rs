@@ -7,15 +7,19 @@
 
 use bytemuck::Pod;
 use gt_ir::DType;
-use half::{bf16, f16};
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+use smallvec::SmallVec;
 
 use super::{
     multiply::{Float, Strided, multiply},
     piece::{MatMul, Matrix},
-    plan::Product,
+    plan::{BufferId, Product},
     run::{Context, Memory, Target},
 };
-use crate::{engine::EngineError, kernel::Range};
+use crate::{
+    engine::EngineError,
+    kernel::{Access, Range},
+};
 
 /// Matrix products by a library, for an engine that has one.
 pub(crate) trait Products: Send + Sync {
@@ -193,29 +197,29 @@ fn floats<T: Float + Send + Sync>(
 
 /// A float of two bytes.
 trait Half: Pod {
-    fn widen(self) -> f32;
-    fn narrow(value: f32) -> Self;
+    fn widen(from: &[Self], to: &mut [f32]);
+    fn narrow(from: &[f32], to: &mut [Self]);
 }
 
 impl Half for f16 {
-    fn widen(self) -> f32 {
-        self.to_f32()
+    fn widen(from: &[f16], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
     }
-    fn narrow(value: f32) -> f16 {
-        f16::from_f32(value)
+    fn narrow(from: &[f32], to: &mut [f16]) {
+        to.convert_from_f32_slice(from);
     }
 }
 
 impl Half for bf16 {
-    fn widen(self) -> f32 {
-        self.to_f32()
+    fn widen(from: &[bf16], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
     }
-    fn narrow(value: f32) -> bf16 {
-        bf16::from_f32(value)
+    fn narrow(from: &[f32], to: &mut [bf16]) {
+        to.convert_from_f32_slice(from);
     }
 }
 
-/// Halves by way of contiguous `f32` copies, rounded once at the end.
+/// Halves by way of `f32` copies without gaps, rounded once at the end.
 fn widened<T: Half>(
     context: &Context<'_>,
     work: &MatMul,
@@ -223,57 +227,64 @@ fn widened<T: Half>(
     rhs: &[u8],
     out: &mut [u8],
 ) -> Result<(), EngineError> {
+    let (a, lhs) = widen::<T>(context, &work.lhs, &work.batch, [work.m, work.k], lhs)?;
+    let (b, rhs) = widen::<T>(context, &work.rhs, &work.batch, [work.k, work.n], rhs)?;
+    let plain = MatMul { dtype: DType::F32, batch: work.batch.clone(), lhs, rhs, ..*work };
     let batches: usize = work.batch.iter().product();
-    let a = widen::<T>(context, &work.lhs, &work.batch, work.m, work.k, lhs)?;
-    let b = widen::<T>(context, &work.rhs, &work.batch, work.k, work.n, rhs)?;
-    let dense = |rows: usize, columns: usize, buffer| {
-        let mut strides: smallvec::SmallVec<[i64; 8]> = smallvec::SmallVec::new();
-        let mut step = (rows * columns) as i64;
-        for &size in work.batch.iter().rev() {
-            strides.insert(0, step);
-            step *= size as i64;
-        }
-        strides.extend([columns as i64, 1]);
-        Matrix { buffer, access: crate::kernel::Access { offset: 0, strides } }
-    };
-    let plain = MatMul {
-        dtype: DType::F32,
-        batch: work.batch.clone(),
-        lhs: dense(work.m, work.k, work.lhs.buffer),
-        rhs: dense(work.k, work.n, work.rhs.buffer),
-        ..*work
-    };
     let mut product = context.pool.alloc(batches * work.m * work.n * 4)?;
     let Some(bytes) = product.as_mut_slice() else { return Ok(()) };
     floats::<f32>(context, &plain, a.as_slice(), b.as_slice(), bytes);
-    let wide: &[f32] = bytemuck::cast_slice(bytes);
-    let narrow: &mut [T] = bytemuck::cast_slice_mut(out);
-    narrow.iter_mut().zip(wide).for_each(|(to, from)| *to = T::narrow(*from));
+    T::narrow(bytemuck::cast_slice(bytes), bytemuck::cast_slice_mut(out));
     Ok(())
 }
 
+/// An operand in `f32`, its matrices one after the other: column after column where that is how they lie, else row after row.
 fn widen<T: Half>(
     context: &Context<'_>,
     matrix: &Matrix,
     batch: &[usize],
-    rows: usize,
-    columns: usize,
+    [rows, columns]: [usize; 2],
     from: &[u8],
-) -> Result<crate::buffer::Storage, EngineError> {
+) -> Result<(crate::buffer::Storage, Matrix), EngineError> {
+    let first = view(matrix, batch, 0);
+    let by_columns = first.row == 1 && first.column != 1;
+    let (len, strides) = if by_columns { (rows, [1, rows]) } else { (columns, [columns, 1]) };
     let batches: usize = batch.iter().product();
     let mut storage = context.pool.alloc(batches * rows * columns * 4)?;
     let from: &[T] = bytemuck::cast_slice(from);
     if let Some(bytes) = storage.as_mut_slice() {
         let to: &mut [f32] = bytemuck::cast_slice_mut(bytes);
-        for (b, block) in to.chunks_exact_mut((rows * columns).max(1)).enumerate() {
+        for (b, to) in to.chunks_exact_mut((rows * columns).max(1)).enumerate() {
             let v = view(matrix, batch, b);
-            for (i, element) in block.iter_mut().enumerate() {
-                let at = v.offset + (i / columns) as i64 * v.row + (i % columns) as i64 * v.column;
-                *element = from[at as usize].widen();
+            let (line, step) = if by_columns { (v.column, 1) } else { (v.row, v.column) };
+            for (i, to) in to.chunks_exact_mut(len).enumerate() {
+                widen_line(from, v.offset + i as i64 * line, step, to);
             }
         }
     }
-    Ok(storage)
+    Ok((storage, dense(matrix.buffer, batch, rows * columns, strides)))
+}
+
+/// Widens elements from `at` on that lie `step` apart.
+fn widen_line<T: Half>(from: &[T], at: i64, step: i64, to: &mut [f32]) {
+    if step == 1 {
+        return T::widen(&from[at as usize..][..to.len()], to);
+    }
+    for (i, to) in to.iter_mut().enumerate() {
+        let one = from[(at + i as i64 * step) as usize];
+        T::widen(&[one], std::slice::from_mut(to));
+    }
+}
+
+/// Matrices of so many elements one after the other, with these strides of rows and columns.
+fn dense(buffer: BufferId, batch: &[usize], each: usize, strides: [usize; 2]) -> Matrix {
+    let mut all: SmallVec<[i64; 8]> = strides.iter().map(|&s| s as i64).collect();
+    let mut step = each as i64;
+    for &size in batch.iter().rev() {
+        all.insert(0, step);
+        step *= size as i64;
+    }
+    Matrix { buffer, access: Access { offset: 0, strides: all } }
 }
 
 fn integers<T: Pod + Send + Sync>(

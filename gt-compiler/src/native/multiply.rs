@@ -77,12 +77,9 @@ pub(super) unsafe fn multiply<T: Float>(
         if dots || m == 1 || n == 1 {
             // SAFETY: as the caller promises.
             unsafe { by_copies(size, &a, &b, out, out_row, depth > 0) };
-        } else if b.clashes() {
-            // SAFETY: as the caller promises.
-            unsafe { by_turned_strips(size, &a, &b, out, out_row, depth > 0) };
         } else {
             // SAFETY: as the caller promises.
-            unsafe { usual(size, &a, &b, out, out_row, depth > 0) };
+            unsafe { matrices(size, &a, &b, out, out_row, depth > 0) };
         }
     }
 }
@@ -101,7 +98,13 @@ unsafe fn by_copies<T: Float>(
 ) {
     let (rows, columns) = (m.max(2), n.max(2));
     let mut left = vec![T::zeroed(); k * rows];
-    for (p, column) in left.chunks_exact_mut(rows).enumerate() {
+    let turned = Strided { at: lhs.at, row: lhs.column, column: lhs.row };
+    let by_blocks = m == rows && turned.row == 1;
+    if by_blocks {
+        // SAFETY: as the caller promises, of the transposed matrix.
+        unsafe { turn(&turned, [k, m], &mut left) };
+    }
+    for (p, column) in left.chunks_exact_mut(rows).enumerate().filter(|_| !by_blocks) {
         for (i, to) in column[..m].iter_mut().enumerate() {
             // SAFETY: row `i` and column `p` exist.
             *to = unsafe { lhs.element(i, p).read_unaligned() };
@@ -117,7 +120,7 @@ unsafe fn by_copies<T: Float>(
     let right = if n == 1 { &right_copy } else { rhs };
     if m > 1 && n > 1 {
         // SAFETY: as the caller promises; the copy has all rows.
-        return unsafe { usual([m, n, k], &left, right, out, out_row, add) };
+        return unsafe { matrices([m, n, k], &left, right, out, out_row, add) };
     }
     let mut result = vec![T::zeroed(); rows * columns];
     let place = |i: usize, j: usize| out.wrapping_offset(i as isize * out_row + j as isize);
@@ -129,12 +132,33 @@ unsafe fn by_copies<T: Float>(
     }
     let own = result.as_mut_ptr();
     // SAFETY: the copies have these rows and columns; what was added to them is zero.
-    unsafe { usual([rows, columns, k], &left, right, own, columns as isize, add) };
+    unsafe { matrices([rows, columns, k], &left, right, own, columns as isize, add) };
     for i in 0..m {
         for j in 0..n {
             // SAFETY: the result has this element.
             unsafe { place(i, j).write_unaligned(result[i * columns + j]) };
         }
+    }
+}
+
+/// At least two rows and two columns, in the way that is fastest for how the right side lies.
+///
+/// # Safety
+/// As of [`multiply`].
+unsafe fn matrices<T: Float>(
+    size: [usize; 3],
+    lhs: &Strided<T>,
+    rhs: &Strided<T>,
+    out: *mut T,
+    out_row: isize,
+    add: bool,
+) {
+    if rhs.clashes() {
+        // SAFETY: as the caller promises.
+        unsafe { by_turned_strips(size, lhs, rhs, out, out_row, add) };
+    } else {
+        // SAFETY: as the caller promises.
+        unsafe { usual(size, lhs, rhs, out, out_row, add) };
     }
 }
 

@@ -51,7 +51,14 @@ fn bits_do_not_depend_on_strides_threads_and_fusion() {
     let mut source = Source::from_seed(5);
     let sizes = [1, 2, 3, 4, 5, 8, 10, 16, 17, 31, 32, 48, 64, 65, 100, 129, 200, 257, 600, 784];
     // Columns whose places in a cache clash, which are copied in strips: whole blocks, parts of some, several strips.
-    let clashing = [[2, 2, 512], [17, 48, 512], [5, 1023, 1024], [3, 1025, 512], [33, 1600, 1536]];
+    let clashing = [
+        [1, 40, 512],
+        [2, 2, 512],
+        [17, 48, 512],
+        [5, 1023, 1024],
+        [3, 1025, 512],
+        [33, 1600, 1536],
+    ];
     for round in 0..300 + clashing.len() {
         let mut pick =
             |i: usize| sizes[(round * 7 + i * 5 + source.below(sizes.len())) % sizes.len()];
