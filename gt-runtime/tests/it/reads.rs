@@ -1,6 +1,7 @@
 //! Reads of a device while others work on it: they hold up nobody, arrive in order and are lost nowhere.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use gt_compiler::device::{Faults, Simulation, SimulationConfig};
 use gt_ir::backend::{Backend, ErrorKind, RunError};
 use gt_ir::testing::{Config, Source};
 use gt_runtime::client::connect;
+use gt_runtime::clock;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
@@ -145,7 +147,16 @@ fn memory_held_by_a_read_is_waited_for() {
 #[test]
 fn a_device_that_fails_at_a_read_fails_every_read_and_is_replaced() {
     let simulation = device(1 << 30);
-    let system = on(&simulation, When::Blocking);
+    let made = Arc::new(AtomicUsize::new(0));
+    let engine = {
+        let (simulation, made) = (simulation.clone(), made.clone());
+        move |_| {
+            made.fetch_add(1, Ordering::SeqCst);
+            simulation.engine()
+        }
+    };
+    let tiers = Tiers::compiled(When::Blocking);
+    let system = System::configured(1, Box::new(engine), tiers, Log::off()).unwrap();
     let sessions = [0; 3].map(|_| system.session());
     simulation.let_reads(Some(0));
     thread::scope(|scope| {
@@ -160,6 +171,12 @@ fn a_device_that_fails_at_a_read_fails_every_read_and_is_replaced() {
             assert!(error.message.contains("a read failed as it was told to"), "{error}");
         }
     });
+    // Nobody has to ask the worker for anything.
+    let end = clock::now() + Duration::from_secs(20);
+    while made.load(Ordering::SeqCst) < 2 {
+        assert!(clock::now() < end, "the worker was not replaced");
+        thread::yield_now();
+    }
     let error = read(&*sessions[0], 0).unwrap_err();
     assert_eq!(error.kind, ErrorKind::WorkerLost, "{error}");
     let fresh = system.session();
