@@ -246,8 +246,8 @@ fn widen<T: Half>(
     [rows, columns]: [usize; 2],
     from: &[u8],
 ) -> Result<(crate::buffer::Storage, Matrix), EngineError> {
-    let first = view(matrix, batch, 0);
-    let by_columns = first.row == 1 && first.column != 1;
+    let strides = &matrix.access.strides[batch.len()..];
+    let by_columns = strides[0] == 1 && strides[1] != 1;
     let (len, strides) = if by_columns { (rows, [1, rows]) } else { (columns, [columns, 1]) };
     let batches: usize = batch.iter().product();
     let mut storage = context.pool.alloc(batches * rows * columns * 4)?;

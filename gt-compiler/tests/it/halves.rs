@@ -1,7 +1,10 @@
 //! Products of halves by the native engine and, where it is built, by a simulated device; and that the bound they are held to breaks sums in halves.
 
-use gt_compiler::Engine;
-use gt_ir::{DType, HostTensor, Op, interp, testing::Source};
+use gt_compiler::{Arg, Engine};
+use gt_ir::{
+    DType, HostTensor, Op, Shape, Type, interp,
+    testing::{Source, tensor},
+};
 
 use crate::{
     random::native,
@@ -19,6 +22,22 @@ fn check(engine: &mut dyn Engine) {
 #[test]
 fn the_native_engine_adds_in_f32() {
     check(&mut native(2));
+}
+
+/// Also where there are no matrices, no rows or nothing to add.
+#[test]
+fn products_of_no_elements() {
+    let mut engine = native(1);
+    for (batch, m, n, k) in [(0, 2, 3, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 4, 0)] {
+        let [a, b] = [[batch, m, k], [batch, k, n]].map(|sizes| {
+            let ty = Type::new(DType::Bf16, Shape::new(&sizes).unwrap());
+            engine.upload(&tensor(ty, &mut Source::from_seed(1))).unwrap()
+        });
+        let product = engine.execute(&Op::MatMul, &[Arg::Value(&a), Arg::Value(&b)]).unwrap();
+        let got = engine.download(&product).unwrap();
+        assert_eq!(got.ty().shape.sizes(), [batch, m, n]);
+        assert!(got.to_f64().iter().all(|x| *x == 0.0));
+    }
 }
 
 #[cfg(feature = "torch")]
@@ -41,7 +60,7 @@ fn rounded_on_the_way([a, b]: &Operands, every: usize) -> HostTensor {
             (sum, part) = (round(sum + part).to_f64()[0], 0.0);
         }
     }
-    let reshape = Op::Reshape(gt_ir::Shape::new(&[1, 1, 1]).unwrap());
+    let reshape = Op::Reshape(Shape::new(&[1, 1, 1]).unwrap());
     interp::eval(&reshape, &[interp::Arg::Tensor(&round(sum + part))]).unwrap()
 }
 
