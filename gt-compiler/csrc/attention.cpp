@@ -57,8 +57,9 @@ struct Call {
     return fits ? given : given.clone(at::MemoryFormat::Contiguous);
   }
 
+  // A result: a row of all heads lies together.
   at::Tensor dense(uint64_t address, int64_t rows) const {
-    const int64_t strides[4] = {a.heads * rows * a.width, rows * a.width, a.width, 1};
+    const int64_t strides[4] = {rows * a.heads * a.width, a.width, a.heads * a.width, 1};
     return tensor(address, rows, strides);
   }
 

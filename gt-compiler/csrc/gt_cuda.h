@@ -60,7 +60,8 @@ typedef struct {
   uint64_t bias;
 } gt_cuda_product;
 
-// softmax(query key^T * scale) value over [batch, heads, length, width], or its gradient. Strides are in elements; results are contiguous.
+// softmax(query key^T * scale) value over [batch, heads, length, width], or its gradient. Strides are in elements.
+// The result and the gradients of the operands lie as [batch, length, heads, width].
 typedef struct {
   uint64_t query, key, value;
   // Made by a forward call, read by a backward one: the result, and the logarithms of the sums of exponentials, f32[batch, heads, length], its

@@ -111,7 +111,7 @@ pub(crate) trait Gpu: Send + 'static {
         buffers: [u64; 3],
     ) -> Result<(), EngineError>;
 
-    /// Attention, or its gradient. Results are contiguous; what it needs for itself during a capture is the graph's.
+    /// Attention, or its gradient. What it needs for itself during a capture is the graph's.
     fn attention(&self, work: &Attention, call: Call) -> Result<(), EngineError>;
 
     /// From now on launches, copies within the device and products are recorded instead of run. Nothing else is called until the end.

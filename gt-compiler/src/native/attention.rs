@@ -7,19 +7,24 @@
 use std::collections::BTreeMap;
 
 use gt_ir::{
-    DType, NodeId, Op,
-    attr::{Attention as Kind, AttentionGrad},
+    DType, NodeId, NodeKind, Op,
+    attr::{Attention as Kind, AttentionGrad, Perm},
 };
 
 use super::{
     piece::{Matrix, Piece},
     plan::{BufferId, ScalarArg},
-    schedule::Scheduler,
+    schedule::{Scheduler, Strides},
 };
 use crate::engine::EngineError;
 
 /// Rows of sums are this many or a multiple of them.
 const SUMS: usize = 32;
+
+/// The strides of `[batch, heads, rows, width]` where a row of all heads lies together, as a projection makes and takes it: so are results.
+pub(crate) const fn strides(heads: usize, rows: usize, width: usize) -> [i64; 4] {
+    [(rows * heads * width) as i64, width as i64, (heads * width) as i64, 1]
+}
 
 /// `softmax(query key^T * scale) value` over `[batch, heads, length, width]`, or its gradient.
 #[derive(Clone, Debug)]
@@ -39,7 +44,7 @@ pub(crate) struct Attention {
     pub(crate) query: Matrix,
     pub(crate) key: Matrix,
     pub(crate) value: Matrix,
-    /// The result, contiguous.
+    /// The result; as the gradients it lies as [`strides`] says.
     pub(crate) out: BufferId,
     /// What the backward call needs of the forward one: [`Attention::sums_bytes`].
     pub(crate) sums: BufferId,
@@ -47,7 +52,7 @@ pub(crate) struct Attention {
     pub(crate) back: Option<Back>,
 }
 
-/// A gradient of the result, and where those of query, key and value go, contiguous.
+/// A gradient of the result, and where those of query, key and value go.
 #[derive(Clone, Debug)]
 pub(crate) struct Back {
     pub(crate) grad: Matrix,
@@ -86,18 +91,32 @@ pub(super) struct Calls {
 type Operands = (Kind, [NodeId; 4]);
 
 impl Scheduler<'_> {
-    /// The buffer of a node that is a call.
-    pub(super) fn call(&mut self, op: &Op, operands: &[NodeId]) -> Result<BufferId, EngineError> {
-        match (*op, operands) {
+    /// Where the result of a node that is a call is.
+    pub(super) fn call(&mut self, op: &Op, id: NodeId) -> Result<(BufferId, Strides), EngineError> {
+        let buffer = match (*op, &self.graph.operands(id)[..]) {
             (Op::ScaledDotProductAttention(kind), &[q, k, v, scale]) => {
-                Ok(self.attention((kind, [q, k, v, scale]))?.out)
+                self.attention((kind, [q, k, v, scale]))?.out
             }
             (
                 Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }),
                 &[grad, q, k, v, scale],
-            ) => Ok(self.gradients(grad, (kind, [q, k, v, scale]))?[of as usize]),
-            _ => Err(EngineError::Codegen(format!("{op} is neither a primitive nor a call"))),
+            ) => self.gradients(grad, (kind, [q, k, v, scale]))?[of as usize],
+            _ => {
+                let why = format!("{op} is neither a primitive nor a call");
+                return Err(EngineError::Codegen(why));
+            }
+        };
+        let &[_, heads, rows, width] = self.ty(id).shape.sizes() else {
+            return Err(EngineError::Codegen(format!("{op} gives {}", self.ty(id))));
+        };
+        // As it lies it is what a projection takes: contiguous.
+        let turned = Perm::swap(4, 1, 2).map(|perm| NodeKind::Op(Op::Permute(perm)));
+        for user in self.graph.users(id) {
+            if Some(self.graph.node(user).kind) == turned {
+                self.place[user.index()] = Some(buffer);
+            }
         }
+        Ok((buffer, strides(heads, rows, width).into_iter().collect()))
     }
 
     fn attention(&mut self, call: Operands) -> Result<Attention, EngineError> {

@@ -81,9 +81,8 @@ impl<'s, 'g> Fuse<'s, 'g> {
             };
             (at, map) = (from, next);
         }
-        let buffer = self.scheduler.materialize(at)?;
-        let shape = self.scheduler.ty(at).shape;
-        Ok((buffer, index::linear(&map, &shape, self.spec.loops.len())))
+        let (buffer, strides) = self.scheduler.held(at)?;
+        Ok((buffer, index::strided(&map, &strides, self.spec.loops.len())))
     }
 
     fn pull(&mut self, id: NodeId, map: Map) -> Result<ExprId, EngineError> {
@@ -134,13 +133,13 @@ impl<'s, 'g> Fuse<'s, 'g> {
                 }
                 Expr::Cast(position)
             }
+            Action::Call => return self.load(id, map),
             Action::View | Action::Reshape => return self.pull_view(id, operands[0], map),
             Action::Reduce(..)
             | Action::MatMul
             | Action::Cat(_)
             | Action::Pad(_)
-            | Action::Routine
-            | Action::Call => {
+            | Action::Routine => {
                 return self.load(id, map);
             }
         };
@@ -173,14 +172,9 @@ impl<'s, 'g> Fuse<'s, 'g> {
     }
 
     fn load(&mut self, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
-        let shape = self.scheduler.ty(id).shape;
-        let access = index::linear(map, &shape, self.spec.loops.len());
-        self.load_linear(id, access)
-    }
-
-    fn load_linear(&mut self, id: NodeId, access: Access) -> Result<ExprId, EngineError> {
+        let (buffer, strides) = self.scheduler.held(id)?;
+        let access = index::strided(map, &strides, self.spec.loops.len());
         let dtype = self.scheduler.ty(id).dtype;
-        let buffer = self.scheduler.materialize(id)?;
         let buffer = self.argument(buffer, dtype);
         Ok(self.node(Expr::Load { buffer, access }, dtype))
     }

@@ -33,9 +33,13 @@ pub(super) fn along(loops: &[usize], n_loops: usize) -> Map {
 
 /// Position in row-major order.
 pub(super) fn linear(map: &[Access], shape: &Shape, n_loops: usize) -> Access {
+    strided(map, &shape.strides().map(|stride| stride as i64), n_loops)
+}
+
+/// Position where each dimension has a stride.
+pub(super) fn strided(map: &[Access], strides: &[i64], n_loops: usize) -> Access {
     let mut out = zero(n_loops);
-    let strides = shape.strides();
-    map.iter().zip(strides).for_each(|(x, stride)| add_scaled(&mut out, x, stride as i64));
+    map.iter().zip(strides).for_each(|(x, stride)| add_scaled(&mut out, x, *stride));
     out
 }
 

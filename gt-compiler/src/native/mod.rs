@@ -40,7 +40,7 @@ pub(crate) use matmul::Products;
 pub(crate) use schedule::{Action, action};
 #[cfg(feature = "torch")]
 pub(crate) use {
-    attention::Attention,
+    attention::{Attention, strides},
     cache::split,
     memory::{Life, layout},
     piece::{Fold, MatMul, Matrix, Piece, Routine},

@@ -94,6 +94,9 @@ pub(crate) struct Schedule {
     pub(crate) outputs: SmallVec<[(BufferId, Type); 1]>,
 }
 
+/// Strides of a node's dimensions in its buffer.
+pub(super) type Strides = SmallVec<[i64; 8]>;
+
 /// Schedules a graph of primitives.
 pub(crate) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
     let mut s = Scheduler {
@@ -109,7 +112,7 @@ pub(crate) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
         s.place[id.index()] = Some(s.buffer(&ty));
     }
     for id in graph.ids().filter(|id| s.roots[id.index()]).collect::<Vec<_>>() {
-        s.materialize(id)?;
+        s.held(id)?;
     }
     let outputs = graph.outputs().iter();
     let outputs = outputs.map(|&id| Ok((s.materialize(id)?, graph.node(id).ty)));
@@ -145,7 +148,19 @@ impl Scheduler<'_> {
         self.pieces.push(piece);
     }
 
-    /// The buffer of a node, computed now if it was not before.
+    /// Where a node's elements are, and the strides of its dimensions: those it has when it is contiguous, but for the results of calls.
+    pub(super) fn held(&mut self, id: NodeId) -> Result<(BufferId, Strides), EngineError> {
+        if let NodeKind::Op(op) = self.graph.node(id).kind
+            && matches!(action(&op), Action::Call)
+        {
+            return self.call(&op, id);
+        }
+        let shape = self.ty(id).shape;
+        let strides = shape.strides().into_iter().take(shape.rank()).map(|s| s as i64);
+        Ok((self.materialize(id)?, strides.collect()))
+    }
+
+    /// The buffer of a node that is contiguous, computed now if it was not before.
     pub(super) fn materialize(&mut self, id: NodeId) -> Result<BufferId, EngineError> {
         if let Some(buffer) = self.place[id.index()] {
             return Ok(buffer);
@@ -159,10 +174,6 @@ impl Scheduler<'_> {
         let operands = self.graph.operands(id);
         if let Action::Reshape = action(&op) {
             let buffer = self.materialize(operands[0])?;
-            return Ok(self.placed(id, buffer));
-        }
-        if let Action::Call = action(&op) {
-            let buffer = self.call(&op, &operands)?;
             return Ok(self.placed(id, buffer));
         }
         let buffer = self.buffer(&ty);

@@ -6,7 +6,7 @@ use tch::{Device, Kind, TchError, Tensor};
 use super::products::kind;
 use crate::{
     engine::EngineError,
-    native::{Attention, Matrix},
+    native::{Attention, Matrix, strides},
 };
 
 /// Where a call's operands and results lie.
@@ -33,7 +33,7 @@ type View<'v> = dyn Fn(*mut u8, &[usize], &[i64], Kind) -> Result<Tensor, TchErr
 /// Computes attention or its gradient.
 ///
 /// # Safety
-/// The memory is as large as the accesses of the work and its contiguous results say, and nobody else touches it.
+/// The memory is as large as the accesses of the work and its results say, and nobody else touches it.
 pub(crate) unsafe fn attention(
     work: &Attention,
     scale: f64,
@@ -59,8 +59,7 @@ fn views(work: &Attention, memory: &Memory, tensor: &View<'_>) -> Result<Views, 
         tensor(first, &[batch, heads, rows, width], &of.access.strides, element)
     };
     let dense = |at: *mut u8, rows: usize| {
-        let strides = [heads * rows * width, rows * width, width, 1].map(|stride| stride as i64);
-        tensor(at, &[batch, heads, rows, width], &strides, element)
+        tensor(at, &[batch, heads, rows, width], &strides(heads, rows, width), element)
     };
     let [q, k, v] = memory.operands;
     let back = work.back.as_ref().zip(memory.back).map(|(back, (grad, [dq, dk, dv]))| {
