@@ -50,6 +50,22 @@ pub(in crate::native) fn cuts(piece: &Piece) -> Extents {
     extents.map(|e| usable(&[piece], &rows::boundaries(&e))).unwrap_or_default()
 }
 
+/// The numbers of rows these pieces can be cut into together, ascending.
+pub(in crate::native) fn together(members: &[&Piece]) -> Extents {
+    let extents: Option<Vec<Extents>> = members.iter().map(|piece| rows::extents(piece)).collect();
+    let each = extents.unwrap_or_default();
+    let all = each.iter().flat_map(|extents| rows::boundaries(extents)).collect();
+    shared(members, all)
+}
+
+/// Those of some numbers of rows that all members can be cut into.
+fn shared(members: &[&Piece], mut all: Extents) -> Extents {
+    all.sort_unstable();
+    all.dedup();
+    all.retain(|&mut r| members.iter().all(|m| reads_rows(members, m, r)));
+    usable(members, &all)
+}
+
 /// Whether a piece stores a buffer from its beginning to its end, element after element.
 pub(in crate::native) fn is_whole(piece: &Piece, buffer: BufferId) -> bool {
     piece.writes().contains(&buffer) && stored_row(piece, buffer, 1).is_some()
@@ -182,10 +198,7 @@ impl<'p> Grouping<'p> {
             group.pieces.iter().chain([&p]).map(|&i| &self.pieces[i]).collect();
         let mut all = group.rows.clone();
         all.extend(rows::boundaries(&rows::extents(&self.pieces[p])?));
-        all.sort_unstable();
-        all.dedup();
-        all.retain(|&mut r| members.iter().all(|m| reads_rows(&members, m, r)));
-        let shared = usable(&members, &all);
+        let shared = shared(&members, all);
         let most = *shared.last()?;
         let before = group.rows.last().copied().unwrap_or(1);
         let work = members.iter().map(|m| iterations(m)).max().unwrap_or(0);

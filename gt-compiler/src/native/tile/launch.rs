@@ -186,8 +186,7 @@ impl<'s> Joiner<'s> {
         let (mut rest, mut out) = (&group.pieces[..], Vec::new());
         while let [first, ..] = *rest {
             let whole = (2..=rest.len()).rev();
-            let joined =
-                whole.into_iter().find_map(|n| Some((n, self.joined(&rest[..n], &group.rows)?)));
+            let joined = whole.into_iter().find_map(|n| Some((n, self.joined(&rest[..n])?)));
             let (n, launch) =
                 joined.unwrap_or_else(|| (1, Launch::Piece(self.pieces[first].clone())));
             out.push(launch);
@@ -196,11 +195,11 @@ impl<'s> Joiner<'s> {
         out
     }
 
-    /// Pieces as one launch, rows as fine as they may be.
-    fn joined(&self, numbers: &[usize], cuts: &[usize]) -> Option<Launch> {
+    /// Pieces as one launch, rows as fine as these pieces allow: some of a group often allow finer ones than all of it.
+    fn joined(&self, numbers: &[usize]) -> Option<Launch> {
         let members: SmallVec<[&Piece; 8]> = numbers.iter().map(|&p| &self.pieces[p]).collect();
         let needed = self.needed(numbers);
-        cuts.iter().rev().find_map(|&rows| {
+        group::together(&members).iter().rev().find_map(|&rows| {
             let mut stages = kernels(&members, rows, &needed)?;
             match stages.len() {
                 1 => stages.pop().map(|stage| Launch::Piece(Piece::Kernel(Box::new(alone(stage))))),

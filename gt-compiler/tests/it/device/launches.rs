@@ -198,3 +198,22 @@ fn no_other_function_goes_into_a_product() {
 fn layers_are_right_whatever_they_are_made_of() {
     layers(Simulation::new(SimulationConfig::default()).engine().unwrap().as_mut());
 }
+
+#[test]
+fn a_normalization_goes_back_in_one_launch_whatever_stands_beside_it() {
+    // The gradient of a layer norm: two sums of each row, and what they make of it.
+    let back = "%0 = input : f32[1024,256]\n%1 = input : f32[256]\n%2 = input : f32[1024,256]\n%3 = input : f32[1024,1]\n\
+         %4 = mul %0, %1 : f32[1024,256]\n%5 = sum[1,keep] %4 : f32[1024,1]\n\
+         %6 = mul %4, %2 : f32[1024,256]\n%7 = sum[1,keep] %6 : f32[1024,1]\n\
+         %8 = sub %4, %5 : f32[1024,256]\n%9 = mul %2, %7 : f32[1024,256]\n\
+         %10 = sub %8, %9 : f32[1024,256]\n%11 = mul %10, %3 : f32[1024,256]\n";
+    let frees = (4..11).fold(String::new(), |text, id| text + &format!("free %{id}\n"));
+    // The gradients of its weight and bias, and of a bias before it, are sums over all rows.
+    let own = "%12 = mul %0, %2 : f32[1024,256]\n%13 = sum[0] %12 : f32[256]\n%14 = sum[0] %0 : f32[256]\nfree %12\noutput %13\noutput %14\n";
+    let before = "%15 = sum[0] %11 : f32[256]\noutput %15\n";
+    for (beside, launches) in [("", 1), (own, 2), (before, 2)] {
+        let steps = steps(&format!("{back}{beside}{frees}output %11\n"));
+        assert_eq!(steps.len(), launches, "{steps:?}");
+        assert!(steps.iter().any(|step| step.ends_with("2 kernels along 1024 rows")), "{steps:?}");
+    }
+}
