@@ -264,7 +264,9 @@ def bench(args, env, log):
     rows = []
     for work in args.works.split(",") if args.works else works:
         print(f"measuring: {work}", file=sys.stderr, flush=True)
-        rows.append(measured(work, args, dict(env, GT_PEERS_DEVICE=args.device), log))
+        # The others reorder sums and fuse attention unasked; what this run's caller asks for goes first.
+        numerics = os.environ.get("GT_NUMERICS", "approximate")
+        rows.append(measured(work, args, dict(env, GT_PEERS_DEVICE=args.device, GT_NUMERICS=numerics), log))
         print(f"  {line(rows[-1])}", file=sys.stderr, flush=True)
     return rows
 
