@@ -19,8 +19,8 @@ use crate::{
     egraph::Rewrite,
     options::Options,
     passes::{
-        CancelCasts, Canonicalize, Context, Cse, Dce, Fold, Movement, Pass, SinkPermutes,
-        TurnProducts,
+        CancelCasts, Canonicalize, Context, Cse, Dce, Fold, JoinPads, Movement, OneHots, Pass,
+        SinkPermutes, TurnProducts,
     },
     report::{PassReport, Report},
 };
@@ -42,6 +42,9 @@ const PASSES: &[&dyn Pass] = &[
     // After everything that makes spellings equal; before the search, whose blocks should hold each value once.
     &Cse,
     &Dce,
+    // Where only what is needed is left: it relies on the checks of other nodes.
+    &OneHots,
+    &JoinPads,
     // The search sees the graph without noise.
     &Rewrite,
     // Blocks are rewritten one by one and may have come to the same thing.

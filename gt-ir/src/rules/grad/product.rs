@@ -6,7 +6,7 @@ use super::{Out, operand};
 use crate::{
     emit::{Build, Emitted},
     grad::Vjp,
-    shape::Type,
+    shape::{Dim, Shape, Type},
     tape::ValueId,
 };
 
@@ -28,6 +28,9 @@ pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
         fit(cx, ga, a, ta)
     })?;
     let gb = operand(cx, 1, |cx, _| {
+        // One matrix that all rows met has one product for its gradient, not one for each batch and a sum of them.
+        let one = cx.e.ty(b).shape.rank() == 2;
+        let (a, g) = if one { (rows(cx, a)?, rows(cx, g)?) } else { (a, g) };
         let at = cx.e.transpose_last(a)?;
         let gb = cx.e.matmul(at, g)?;
         fit(cx, gb, b, tb)
@@ -42,9 +45,16 @@ fn fit(cx: &mut Vjp<'_>, g: ValueId, matrix: ValueId, vector: Type) -> Emitted {
     cx.e.reshape(summed, vector.shape)
 }
 
+/// The rows of all batches, as one matrix.
+fn rows(cx: &mut Vjp<'_>, v: ValueId) -> Emitted {
+    let shape = cx.e.ty(v).shape;
+    let last = shape.rank() - 1;
+    let n = Dim::new(shape.sizes()[..last].iter().product());
+    cx.e.reshape(v, Shape::from_dims(&[n, shape.dim(last)])?)
+}
+
 fn insert_axis(cx: &mut Vjp<'_>, v: ValueId, at: usize) -> Emitted {
     let shape = cx.e.ty(v).shape;
-    let dims =
-        shape.dims().take(at).chain([crate::shape::Dim::new(1)]).chain(shape.dims().skip(at));
-    cx.e.reshape(v, crate::shape::Shape::from_dims(&dims.collect::<Vec<_>>())?)
+    let dims = shape.dims().take(at).chain([Dim::new(1)]).chain(shape.dims().skip(at));
+    cx.e.reshape(v, Shape::from_dims(&dims.collect::<Vec<_>>())?)
 }
