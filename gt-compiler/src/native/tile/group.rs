@@ -50,7 +50,8 @@ pub(in crate::native) fn cuts(piece: &Piece) -> Extents {
     extents.map(|e| usable(&[piece], &rows::boundaries(&e))).unwrap_or_default()
 }
 
-/// The numbers of rows these pieces can be cut into together, ascending.
+/// The numbers of rows these pieces can be cut into together, ascending: for launches of devices.
+#[cfg(feature = "torch")]
 pub(in crate::native) fn together(members: &[&Piece]) -> Extents {
     let extents: Option<Vec<Extents>> = members.iter().map(|piece| rows::extents(piece)).collect();
     let each = extents.unwrap_or_default();
