@@ -56,7 +56,8 @@ fn dropout_drops_the_gradient_where_it_dropped_the_element() {
     y.mul(&y).sum(..).backward().unwrap();
     let y: Vec<f64> = y.to_vec().unwrap();
     let kept = y.iter().filter(|v| **v > 0.0).count();
-    assert!((130..170).contains(&kept), "{kept} of 200");
+    // 150 are to be expected; these are six standard deviations from it.
+    assert!((113..188).contains(&kept), "{kept} of 200");
     let scale = 1.0 / 0.75;
     for (y, g) in y.iter().zip(grad_of(&x)) {
         assert!((g - 2.0 * y * scale).abs() < 1e-12, "{y} {g}");
