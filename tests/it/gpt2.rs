@@ -84,10 +84,17 @@ fn the_likeliest_tokens_are_those_of_the_original() {
 fn a_token_is_one_plan_wherever_it_stands() {
     let folder = fixture();
     let words = ["--model", &folder, "--prompt", "A", "--tokens", "250", "--numbers"];
-    let run = Process::start_with(GPT2, &words, &[("GT_VERBOSE", "1")]).finish();
-    let plans: Vec<&str> = run.stderr.lines().filter(|line| line.contains(" -> plan ")).collect();
-    let misses = run.stderr.lines().filter(|line| line.contains("a segment is new")).count();
-    assert!(plans.len() == 1 && misses == 0, "{run:#?}");
+    // A text may be at its end before the thread that compiles has had its turn.
+    for _ in 0..20 {
+        let run = Process::start_with(GPT2, &words, &[("GT_VERBOSE", "1")]).finish();
+        let plans = run.stderr.lines().filter(|line| line.contains(" -> plan ")).count();
+        let misses = run.stderr.lines().filter(|line| line.contains("a segment is new")).count();
+        assert!(plans <= 1 && misses == 0, "{run:#?}");
+        if plans == 1 {
+            return;
+        }
+    }
+    panic!("no plan was ready in twenty runs");
 }
 
 #[test]
