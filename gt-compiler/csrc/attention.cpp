@@ -74,6 +74,7 @@ struct Call {
     const at::Tensor k = operand(a.key, a.positions, a.key_strides);
     const at::Tensor v = operand(a.value, a.positions, a.value_strides);
     at::Tensor out, logs;
+    const std::shared_lock<std::shared_mutex> shared(settings);
     if (flash) {
       const auto made = at::_scaled_dot_product_flash_attention(q, k, v, 0.0, a.causal != 0, false, a.scale);
       std::tie(out, logs) = std::tie(std::get<0>(made), std::get<1>(made));

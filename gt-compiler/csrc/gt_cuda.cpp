@@ -231,6 +231,7 @@ int32_t gt_cuda_precision(int32_t tf32, int32_t deterministic) {
   return guarded([&] {
     Silence silence;
     const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    const std::unique_lock<std::shared_mutex> alone(settings);
     at::Context& context = at::globalContext();
     if (tf32 != 0) context.setAllowTF32CuBLAS(true);
     // Sums of halves are kept in f32 to the end, as everywhere else.

@@ -92,8 +92,8 @@ inline at::ScalarType scalar_type(int32_t dtype) {
   return types[static_cast<size_t>(dtype)];
 }
 
-// libtorch's settings are those of the process. Whoever computes with them as gt_cuda_precision made them shares them; whoever changes them for
-// a call has them alone.
+// libtorch's settings are those of the process. Whoever computes with them as gt_cuda_precision made them shares them; whoever changes them, be it
+// for a call, has them alone.
 inline std::shared_mutex settings;
 
 }  // namespace gt_cuda
