@@ -123,8 +123,7 @@ impl<G: Gpu> Graphs<G> {
         inputs: &[&Value],
         scalars: &[Scalar],
     ) -> Choice {
-        let fits = |graph: &Captured<G>| graph.told.iter().copied().eq(plan.told(scalars));
-        if let Some(n) = self.all.iter().position(|graph| graph.fits(inputs) && fits(graph)) {
+        if let Some(n) = self.all.iter().position(|graph| graph.fits(plan, inputs, scalars)) {
             let Some(out) = self.all[n].conflict(memory, plan, inputs) else {
                 self.replays += 1;
                 return Choice::Replay(n);
@@ -222,9 +221,10 @@ impl<G: Gpu> Graphs<G> {
 }
 
 impl<G: Gpu> Captured<G> {
-    /// Whether the bound inputs lie where they are bound, and those overwritten are nobody else's.
-    fn fits(&self, inputs: &[&Value]) -> bool {
+    /// Whether the bound inputs lie where they are bound, those overwritten are nobody else's, and calls are told what they were told.
+    fn fits(&self, plan: &Plan, inputs: &[&Value], scalars: &[Scalar]) -> bool {
         self.moved(inputs).next().is_none()
+            && self.told.iter().copied().eq(plan.told(scalars))
             && self.feeds.iter().zip(inputs).all(|(feed, value)| match feed {
                 Feed::Bound { taken: true, .. } => is_sole(value),
                 Feed::Bound { taken: false, .. } | Feed::Copied(_) | Feed::Unread => true,

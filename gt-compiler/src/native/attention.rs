@@ -83,6 +83,7 @@ impl Attention {
 /// The calls of a graph that have pieces, by what they are called with.
 #[derive(Default)]
 pub(super) struct Calls {
+    results: BTreeMap<NodeId, (BufferId, Strides)>,
     forward: BTreeMap<Operands, Attention>,
     backward: BTreeMap<(NodeId, Operands), [BufferId; 3]>,
 }
@@ -93,6 +94,9 @@ type Operands = (Kind, [NodeId; 4]);
 impl Scheduler<'_> {
     /// Where the result of a node that is a call is.
     pub(super) fn call(&mut self, op: &Op, id: NodeId) -> Result<(BufferId, Strides), EngineError> {
+        if let Some(known) = self.calls.results.get(&id) {
+            return Ok(known.clone());
+        }
         let buffer = match (*op, &self.graph.operands(id)[..]) {
             (Op::ScaledDotProductAttention(kind), &[q, k, v, scale]) => {
                 self.attention((kind, [q, k, v, scale]))?.out
@@ -116,7 +120,8 @@ impl Scheduler<'_> {
                 self.place[user.index()] = Some(buffer);
             }
         }
-        Ok((buffer, strides(heads, rows, width).into_iter().collect()))
+        let held = (buffer, strides(heads, rows, width).into_iter().collect());
+        Ok(self.calls.results.entry(id).or_insert(held).clone())
     }
 
     fn attention(&mut self, call: Operands) -> Result<Attention, EngineError> {

@@ -3,7 +3,7 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::products::kind;
+use super::products::{first, kind};
 use crate::{
     engine::EngineError,
     native::{Attention, Matrix, strides},
@@ -55,8 +55,7 @@ fn views(work: &Attention, memory: &Memory, tensor: &View<'_>) -> Result<Views, 
     let Attention { batch, heads, length, positions, width, .. } = *work;
     let element = kind(work.dtype).unwrap_or(Kind::Float);
     let given = |at: *mut u8, of: &Matrix, rows: usize| {
-        let first = at.wrapping_offset(of.access.offset as isize * work.dtype.size() as isize);
-        tensor(first, &[batch, heads, rows, width], &of.access.strides, element)
+        tensor(first(at, of, work.dtype), &[batch, heads, rows, width], &of.access.strides, element)
     };
     let dense = |at: *mut u8, rows: usize| {
         tensor(at, &[batch, heads, rows, width], &strides(heads, rows, width), element)

@@ -115,10 +115,7 @@ unsafe fn matrices(
     let sizes = |rows: usize, columns: usize| -> SmallVec<[i64; 8]> {
         work.batch.iter().chain([&rows, &columns]).map(|&s| s as i64).collect()
     };
-    let first = |at: *mut u8, matrix: &Matrix| {
-        at.wrapping_offset(matrix.access.offset as isize * work.dtype.size() as isize)
-    };
-    let (a, b) = (first(lhs, &work.lhs), first(rhs, &work.rhs));
+    let (a, b) = (first(lhs, &work.lhs, work.dtype), first(rhs, &work.rhs, work.dtype));
     let dense = contiguous(&sizes(work.m, work.n));
     let tensor = |at: *mut u8, sizes: &[i64], strides: &[i64]| {
         // SAFETY: as the caller promises.
@@ -127,6 +124,11 @@ unsafe fn matrices(
     let a = tensor(a, &sizes(work.m, work.k), &work.lhs.access.strides)?;
     let b = tensor(b, &sizes(work.k, work.n), &work.rhs.access.strides)?;
     Ok([a, b, tensor(out, &sizes(work.m, work.n), &dense)?])
+}
+
+/// Where an operand's first element is.
+pub(super) fn first(at: *mut u8, matrix: &Matrix, dtype: DType) -> *mut u8 {
+    at.wrapping_offset(matrix.access.offset as isize * dtype.size() as isize)
 }
 
 fn contiguous(sizes: &[i64]) -> SmallVec<[i64; 8]> {
