@@ -67,6 +67,7 @@ pub(crate) fn weight(kind: OpKind) -> f64 {
     match kind {
         OpKind::Exp | OpKind::Log | OpKind::Sin | OpKind::Cos | OpKind::Tanh | OpKind::Erf => 12.0,
         OpKind::Pow => 30.0,
+        OpKind::Fmod => 10.0,
         OpKind::Div | OpKind::Sqrt => 4.0,
         OpKind::Rand | OpKind::Randint => 20.0,
         OpKind::Randn => 40.0,

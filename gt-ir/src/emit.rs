@@ -53,7 +53,7 @@ pub(crate) trait Build: Emit {
         abs => Abs, sigmoid => Sigmoid,
     }
     binary! {
-        add => Add, sub => Sub, mul => Mul, div => Div, pow => Pow, maximum => Maximum, eq => Eq, lt => Lt, gt => Gt, ge => Ge, le => Le,
+        add => Add, sub => Sub, mul => Mul, div => Div, pow => Pow, maximum => Maximum, minimum => Minimum, eq => Eq, lt => Lt, gt => Gt, ge => Ge, le => Le,
         logical_or => LogicalOr, logical_and => LogicalAnd, matmul => MatMul,
     }
 

@@ -238,6 +238,8 @@ primitive {
     "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div);
     /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
     "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow);
+    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A divisor of 0 leaves an integer as it is and makes a float NaN.
+    "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad);
     /// The larger of x and y, NaN if either is; where they are equal each gets half of the gradient.
     "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
     /// The smaller of x and y, NaN if either is; where they are equal each gets half of the gradient.
@@ -269,6 +271,8 @@ primitive {
     "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
     /// The positions along an axis in the order of the elements there, as `i64`; equal ones stay in order, NaN counts as the largest.
     "argsort"     = ArgSort(Order), Reduce, Exactly(1), ty::argsort,    Zero;
+    /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64`.
+    "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad);
 
     /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column.
     "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
@@ -353,10 +357,8 @@ derived {
     "trunc"       = Trunc,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::trunc);
     /// The nearest integer, of two the even one; infinities and NaN stay.
     "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
-    /// `x - floor(x / y) * y`: the remainder has the sign of y. Integers are exact below 2^53; a divisor of 0 leaves x as it is among integers, NaN among floats, as an infinite one.
+    /// `x - floor(x / y) * y`: the remainder has the sign of y and is at most as large. Divisors of 0 as in fmod.
     "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
-    /// `x - trunc(x / y) * y`: the remainder has the sign of x. Integers and divisors of 0 as in remainder.
-    "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::fmod);
     /// log(1 + x), precise for small x too.
     "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p);
     /// exp(x) - 1, precise for small x too.
@@ -379,8 +381,8 @@ derived {
     "leaky_relu"  = LeakyRelu,   Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::leaky_relu);
     /// x where it is positive, `alpha * (exp(x) - 1)` elsewhere: `elu x, alpha` (Clevert, Unterthiner and Hochreiter 2016).
     "elu"         = Elu,         Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::elu);
-    /// x, no smaller than a lower bound and then no larger than an upper one: `clamp x, low, high`; on a bound x keeps its gradient.
-    "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Through, Derived(activation::clamp);
+    /// x, no smaller than a lower bound and then no larger than an upper one: `clamp x, low, high`; NaN if any of them is. On a bound x keeps its gradient.
+    "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Rule(activation::clamp_grad), Derived(activation::clamp);
     /// x with elements zeroed at random and the others divided by 1 - p: `dropout x, p, seed` (Srivastava et al. 2014).
     "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout);
     /// The last two axes' elements on and below a diagonal (0 the main one, positive ones above it), 0 elsewhere.
@@ -392,8 +394,6 @@ derived {
     "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
     /// Product over axes; integers and `bool` multiply to `i64`. Multiplied in pairs, then pairs of these.
     "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod);
-    /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64` (Hillis and Steele 1986).
-    "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad), Derived(scan::cumsum);
     /// Products of the elements up to each position of an axis; integers and `bool` multiply to `i64`.
     "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod);
     /// Whether any element over axes is nonzero.

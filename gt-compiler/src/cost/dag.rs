@@ -145,7 +145,7 @@ fn engine_view(op: &Op) -> (Role, u32) {
     match action(op) {
         Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => (Role::Lazy, 1),
         Action::Unary(Unary::Sqrt) | Action::Binary(Binary::Div) => (Role::Lazy, 3),
-        Action::Unary(_) | Action::Binary(Binary::Pow) => (Role::Lazy, 10),
+        Action::Unary(_) | Action::Binary(Binary::Pow | Binary::Fmod) => (Role::Lazy, 10),
         Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => (Role::Lazy, 1),
         Action::View => (Role::View, 0),
         Action::Reshape => (Role::Reshape, 0),

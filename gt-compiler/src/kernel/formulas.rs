@@ -9,6 +9,9 @@ const ROUND: f32 = 12_582_912.0;
 /// Arguments of sine and cosine up to here keep their precision in the three-step reduction by multiples of pi/2.
 pub(super) const TRIG_LIMIT: f32 = 70_000.0;
 
+/// Quotients up to here are found by [`Formulas::fmod_reduced`]; below 2^22, which is what rounding by addition takes.
+pub(super) const FMOD_LIMIT: f32 = 4_000_000.0;
+
 /// How floats are compared; all but `Unordered` are false of NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compare {
@@ -258,6 +261,31 @@ pub(super) trait Formulas {
         let border = self.f32(0.927_734_4);
         let is_far = self.fcmp(Compare::GreaterThan, t, border);
         self.select(is_far, far, near)
+    }
+
+    /// The quotient, and what division towards 0 leaves where the quotient is at most `FMOD_LIMIT`: x less the nearest multiple of y, which
+    /// a product rounded once gives exactly, and y more where that is on the other side of 0. Needs `fma` to round once.
+    fn fmod_reduced(&mut self, x: Self::V, y: Self::V) -> (Self::V, Self::V) {
+        let quotient = self.fdiv(x, y);
+        let round = self.f32(ROUND);
+        let shifted = self.fadd(quotient, round);
+        let n = self.fsub(shifted, round);
+        let zero = self.f32(0.0);
+        let minus = self.fsub(zero, n);
+        let near = self.fma(minus, y, x);
+        let size = self.fabs(y);
+        let step = self.with_sign_of(size, x);
+        let moved = self.fadd(near, step);
+        let (below, above) =
+            (self.fcmp(Compare::LessThan, near, zero), self.fcmp(Compare::GreaterThan, near, zero));
+        let (up, down) = (self.select(below, moved, near), self.select(above, moved, near));
+        let negative = self.fcmp(Compare::LessThan, x, zero);
+        let left = self.select(negative, down, up);
+        let left = self.with_sign_of(left, x);
+        // No multiple of an infinite y is subtracted.
+        let infinity = self.f32(f32::INFINITY);
+        let endless = self.fcmp(Compare::Equal, size, infinity);
+        (quotient, self.select(endless, x, left))
     }
 
     /// Sine or cosine of arguments up to `TRIG_LIMIT`.

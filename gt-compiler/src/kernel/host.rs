@@ -15,10 +15,30 @@ pub(super) struct Host {
     pow_f64: extern "C" fn(f64, f64) -> f64,
     pow_i64: extern "C" fn(i64, i64) -> i64,
     pow_i32: extern "C" fn(i32, i32) -> i32,
+    fmod_f32: extern "C" fn(f32, f32) -> f32,
+    fmod_f64: extern "C" fn(f64, f64) -> f64,
+    fmod_i64: extern "C" fn(i64, i64) -> i64,
+    fmod_i32: extern "C" fn(i32, i32) -> i32,
 }
 
-pub(super) static HOST: Host =
-    Host { exp, log, sin, cos, tanh, erf, sin_f32, cos_f32, pow_f32, pow_f64, pow_i64, pow_i32 };
+pub(super) static HOST: Host = Host {
+    exp,
+    log,
+    sin,
+    cos,
+    tanh,
+    erf,
+    sin_f32,
+    cos_f32,
+    pow_f32,
+    pow_f64,
+    pow_i64,
+    pow_i32,
+    fmod_f32,
+    fmod_f64,
+    fmod_i64,
+    fmod_i32,
+};
 
 /// An entry of the table.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +55,10 @@ pub(super) enum Function {
     PowF64,
     PowI64,
     PowI32,
+    FmodF32,
+    FmodF64,
+    FmodI64,
+    FmodI32,
 }
 
 impl Function {
@@ -73,6 +97,20 @@ extern "C" fn pow_f32(x: f32, y: f32) -> f32 {
 }
 extern "C" fn pow_f64(x: f64, y: f64) -> f64 {
     x.powf(y)
+}
+
+extern "C" fn fmod_f32(x: f32, y: f32) -> f32 {
+    x % y
+}
+extern "C" fn fmod_f64(x: f64, y: f64) -> f64 {
+    x % y
+}
+/// A divisor of 0 leaves x.
+extern "C" fn fmod_i64(x: i64, y: i64) -> i64 {
+    if y == 0 { x } else { x.wrapping_rem(y) }
+}
+extern "C" fn fmod_i32(x: i32, y: i32) -> i32 {
+    if y == 0 { x } else { x.wrapping_rem(y) }
 }
 
 /// Wraps; a negative exponent gives 0 except for the bases 1 and -1.

@@ -1,7 +1,7 @@
 //! Elementary functions on registers of Cranelift.
 //!
-//! `f32` functions are the [`Formulas`] in line; sine and cosine of arguments beyond 70,000 and everything in `f64` call the platform's scalar
-//! function for each element, as `pow` does. `bf16` and `f16` go through `f32` and round once.
+//! `f32` functions are the [`Formulas`] in line; sine and cosine of arguments beyond 70,000, remainders of quotients beyond 4 million and everything in
+//! `f64` call the platform's scalar function for each element, as `pow` does. `bf16` and `f16` go through `f32` and round once.
 
 use cranelift_codegen::ir::{
     BlockArg, InstBuilder, Value,
@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{
 use gt_ir::DType;
 
 use super::{
-    formulas::{Compare, Formulas, TRIG_LIMIT, Trig},
+    formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
     host,
     lanes::{Lanes, scalar_type},
     spec::{Binary, Unary},
@@ -164,14 +164,20 @@ impl Lanes<'_, '_> {
         a: Value,
         b: Value,
     ) -> Option<Value> {
-        if op != Binary::Pow || dtype == DType::Bool {
-            return self.binary(op, dtype, a, b);
-        }
+        use host::Function as F;
+        let functions = match op {
+            Binary::Pow => [F::PowF32, F::PowF64, F::PowI64, F::PowI32],
+            Binary::Fmod => [F::FmodF32, F::FmodF64, F::FmodI64, F::FmodI32],
+            _ => return self.binary(op, dtype, a, b),
+        };
+        let [f32, f64, i64, i32] = functions;
         let v = match scalar_type(dtype) {
-            types::F32 => self.call(DType::F32, host::Function::PowF32, [a, b]),
-            types::F64 => self.call(DType::F64, host::Function::PowF64, [a, b]),
-            types::I64 => self.call(DType::I64, host::Function::PowI64, [a, b]),
-            _ => self.call(DType::I32, host::Function::PowI32, [a, b]),
+            _ if dtype == DType::Bool => return None,
+            types::F32 if op == Binary::Fmod && self.target.fma => self.fmod(a, b),
+            types::F32 => self.call(DType::F32, f32, [a, b]),
+            types::F64 => self.call(DType::F64, f64, [a, b]),
+            types::I64 => self.call(DType::I64, i64, [a, b]),
+            _ => self.call(DType::I32, i32, [a, b]),
         };
         Some(self.normalize(dtype, v))
     }
@@ -184,7 +190,25 @@ impl Lanes<'_, '_> {
         if !self.target.fma {
             return self.call(DType::F32, function, [x]);
         }
-        let (magnitude, limit) = (self.b.ins().fabs(x), self.f32(TRIG_LIMIT));
+        let fast = self.trig_reduced(which, x);
+        self.unless(x, TRIG_LIMIT, fast, |lanes| lanes.call(DType::F32, function, [x]))
+    }
+
+    fn fmod(&mut self, x: Value, y: Value) -> Value {
+        let (quotient, fast) = self.fmod_reduced(x, y);
+        let function = host::Function::FmodF32;
+        self.unless(quotient, FMOD_LIMIT, fast, |lanes| lanes.call(DType::F32, function, [x, y]))
+    }
+
+    /// `fast` where `size` is at most `limit`, else what `slow` computes, which runs only where there is one that is not.
+    fn unless(
+        &mut self,
+        size: Value,
+        limit: f32,
+        fast: Value,
+        slow: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let (magnitude, limit) = (self.b.ins().fabs(size), self.f32(limit));
         let fine = self.b.ins().fcmp(FloatCC::LessThanOrEqual, magnitude, limit);
         let unusual = if self.lanes == 1 {
             self.b.ins().bxor_imm_s(fine, 1)
@@ -192,16 +216,15 @@ impl Lanes<'_, '_> {
             let unusual = self.b.ins().bnot(fine);
             self.b.ins().vany_true(unusual)
         };
-        let (slow, done) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(slow);
+        let (rare, done) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(rare);
         let ty = self.reg(DType::F32);
         let result = self.b.append_block_param(done, ty);
-        let fast = self.trig_reduced(which, x);
-        self.b.ins().brif(unusual, slow, &[], done, &[BlockArg::Value(fast)]);
-        self.b.switch_to_block(slow);
-        self.b.seal_block(slow);
+        self.b.ins().brif(unusual, rare, &[], done, &[BlockArg::Value(fast)]);
+        self.b.switch_to_block(rare);
+        self.b.seal_block(rare);
         // A lane keeps the value it would have had beside ordinary lanes.
-        let called = self.call(DType::F32, function, [x]);
+        let called = slow(self);
         let mixed = self.select(fine, fast, called);
         self.b.ins().jump(done, &[BlockArg::Value(mixed)]);
         self.b.switch_to_block(done);

@@ -304,7 +304,7 @@ fn unroll(spec: &KernelSpec, vectors: usize) -> usize {
             Unary::Exp | Unary::Log | Unary::Sin | Unary::Cos | Unary::Tanh | Unary::Erf,
             _,
         )
-        | Expr::Binary(Binary::Pow, ..) => 12,
+        | Expr::Binary(Binary::Pow | Binary::Fmod, ..) => 12,
         Expr::Load { .. }
         | Expr::Scalar(_)
         | Expr::Index(_)

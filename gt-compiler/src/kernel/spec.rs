@@ -141,6 +141,7 @@ pub(crate) enum Binary {
     Mul,
     Div,
     Pow,
+    Fmod,
     /// NaN if either is.
     Max,
     /// NaN if either is.

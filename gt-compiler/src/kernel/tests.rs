@@ -108,8 +108,16 @@ const FUNCTIONS: &[Unary] = &[
     Unary::Sin,
     Unary::Cos,
 ];
-const FLOAT: &[Binary] =
-    &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Pow, Binary::Min];
+const FLOAT: &[Binary] = &[
+    Binary::Add,
+    Binary::Sub,
+    Binary::Mul,
+    Binary::Div,
+    Binary::Max,
+    Binary::Pow,
+    Binary::Fmod,
+    Binary::Min,
+];
 const INTEGER: &[Binary] = &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min];
 const LOGICAL: &[Binary] = &[
     Binary::Add,

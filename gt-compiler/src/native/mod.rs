@@ -20,6 +20,7 @@ mod piece;
 mod plan;
 mod routines;
 mod run;
+mod scan;
 mod schedule;
 #[cfg(feature = "torch")]
 mod single;
@@ -46,6 +47,7 @@ pub(crate) use {
     piece::{Fold, MatMul, Matrix, Piece, Routine},
     plan::{BufferId, Place, ScalarArg},
     run::scalar,
+    scan::CHUNK as SCAN_CHUNK,
     schedule::{Schedule, schedule},
     single::Single,
     tile::{Activation, Affine, Joint, Launch, Part, Slot, Way, launches},

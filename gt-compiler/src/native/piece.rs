@@ -78,6 +78,7 @@ pub(crate) struct Fold {
 pub(crate) struct Routine {
     pub(crate) op: Op,
     pub(crate) inputs: SmallVec<[(BufferId, Type); 3]>,
+    /// The operands, where all of them are literals; then there are no inputs.
     pub(crate) scalars: SmallVec<[ScalarArg; 3]>,
     pub(crate) out: BufferId,
     pub(crate) out_ty: Type,

@@ -1,4 +1,4 @@
-//! Steps in plain Rust: folding partial results, argmax, the gather family, random numbers.
+//! Steps in plain Rust: folding partial results, argmax, the gather family, random numbers; `scan` and `sort` have the longer ones.
 //!
 //! Guarantees: an index outside its axis is an error that names it, found before anything is written; results do not depend on the number
 //! of threads.
@@ -9,11 +9,12 @@ use gt_ir::{
     philox::{self, Distribution},
 };
 use half::{bf16, f16};
+use smallvec::SmallVec;
 
 use super::{
     piece::{Fold, Routine},
     run::{Context, Memory, Target},
-    sort,
+    scan, sort,
 };
 use crate::{engine::EngineError, kernel::Binary};
 
@@ -37,7 +38,7 @@ pub(super) fn cut(shape: &Shape, axis: usize) -> Cut {
     }
 }
 
-/// Runs a routine; `scalars` are the literal operands' bits.
+/// Runs a routine; `scalars` are the bits of its numbers, if those are literals.
 #[expect(unsafe_code, reason = "writes a buffer of the plan")]
 pub(super) fn run(
     context: &Context<'_>,
@@ -57,6 +58,9 @@ pub(super) fn run(
         Op::ArgSort(order) => {
             sort::argsort(context, order, &ty(0), bytes(0), bytemuck::cast_slice_mut(to));
         }
+        Op::CumSum(axis) => {
+            scan::cumsum(context, &ty(0), usize::from(axis.0), bytes(0), to)?;
+        }
         Op::Gather(axis) => {
             gather(step, usize::from(axis.0), [&ty(0), &ty(1)], [bytes(0), bytes(1)], to)?;
         }
@@ -71,37 +75,43 @@ pub(super) fn run(
             to.copy_from_slice(bytes(0));
             index_add(step, usize::from(axis.0), &ty(0), [bytes(1), bytes(2)], to)?;
         }
-        Op::Rand(_) => random(context, Distribution::Uniform, &step.out_ty, scalars, to),
-        Op::Randn(_) => random(context, Distribution::Normal, &step.out_ty, scalars, to),
-        Op::Randint(_) => {
-            let [low, high, seed] = *scalars else {
-                return Err(EngineError::Codegen("randint takes three literals".into()));
-            };
-            let distribution = Distribution::Integers { low: low as i64, high: high as i64 };
-            random(context, distribution, &step.out_ty, &[seed], to);
+        Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => {
+            let element = |i: usize| bytemuck::pod_read_unaligned::<u64>(bytes(i));
+            let computed = (0..step.inputs.len()).map(element);
+            let numbers: SmallVec<[u64; 3]> = scalars.iter().copied().chain(computed).collect();
+            random(context, step, &numbers, to)?;
         }
         op => return Err(EngineError::Codegen(format!("{op} is no routine"))),
     }
     Ok(())
 }
 
+/// The numbers are the seed, after the bounds where there are some.
 fn random(
     context: &Context<'_>,
-    distribution: Distribution,
-    ty: &Type,
-    scalars: &[u64],
+    step: &Routine,
+    numbers: &[u64],
     out: &mut [u8],
-) {
-    let seed = scalars.first().copied().unwrap_or(0);
+) -> Result<(), EngineError> {
+    let ty = &step.out_ty;
+    let (distribution, seed) = match (step.op, numbers) {
+        (Op::Rand(_), &[seed]) => (Distribution::Uniform, seed),
+        (Op::Randn(_), &[seed]) => (Distribution::Normal, seed),
+        (Op::Randint(_), &[low, high, seed]) => {
+            (Distribution::Integers { low: low as i64, high: high as i64 }, seed)
+        }
+        (op, _) => return Err(EngineError::Codegen(format!("{op} of other numbers"))),
+    };
     let grain = RANDOM_GRAIN * ty.dtype.size();
     parallel_chunks(context, out, grain, &|i, chunk| {
         philox::fill(distribution, ty.dtype, seed, (i * RANDOM_GRAIN) as u64, chunk);
     });
+    Ok(())
 }
 
 /// Calls `f(i, chunk)` for the pieces of `out`, on all threads.
 #[expect(unsafe_code, reason = "hands disjoint pieces of a slice to several threads")]
-fn parallel_chunks(
+pub(super) fn parallel_chunks(
     context: &Context<'_>,
     out: &mut [u8],
     grain: usize,

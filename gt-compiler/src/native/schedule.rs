@@ -55,6 +55,7 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::Mul => Action::Binary(Binary::Mul),
         Primitive::Div => Action::Binary(Binary::Div),
         Primitive::Pow => Action::Binary(Binary::Pow),
+        Primitive::Fmod => Action::Binary(Binary::Fmod),
         Primitive::Maximum => Action::Binary(Binary::Max),
         Primitive::Minimum => Action::Binary(Binary::Min),
         Primitive::Eq => Action::Binary(Binary::Eq),
@@ -77,6 +78,7 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::Cat(axis) => Action::Cat(axis),
         Primitive::Pad(pad) => Action::Pad(pad),
         Primitive::Argmax(_)
+        | Primitive::CumSum(_)
         | Primitive::ArgSort(_)
         | Primitive::Gather(_)
         | Primitive::ScatterAdd(_)
@@ -375,11 +377,14 @@ impl Scheduler<'_> {
         out_ty: Type,
     ) -> Result<(), EngineError> {
         let (mut inputs, mut scalars) = (SmallVec::new(), SmallVec::new());
-        let is_random = matches!(op, Op::Rand(_) | Op::Randn(_) | Op::Randint(_));
-        for &operand in operands {
-            if is_random {
-                scalars.push(self.scalar(operand)?);
-            } else {
+        let is_literal = |id: &NodeId| {
+            matches!(self.graph.node(*id).kind, NodeKind::Scalar(_) | NodeKind::Const(_))
+        };
+        // Numbers are all literals, or all in memory.
+        if operands.iter().all(is_literal) {
+            scalars = operands.iter().map(|&id| self.scalar(id)).collect::<Result<_, _>>()?;
+        } else {
+            for &operand in operands {
                 inputs.push((self.materialize(operand)?, self.ty(operand)));
             }
         }

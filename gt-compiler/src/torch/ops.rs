@@ -169,6 +169,7 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::Mul => arg(0)?.f_mul(arg(1)?)?,
         Primitive::Div => arg(0)?.f_div(arg(1)?)?,
         Primitive::Pow => arg(0)?.f_pow(arg(1)?)?,
+        Primitive::Fmod => fmod(arg(0)?, arg(1)?)?,
         Primitive::Maximum => extremum::maximum(arg(0)?, arg(1)?)?,
         Primitive::Minimum => extremum::minimum(arg(0)?, arg(1)?)?,
         Primitive::Eq => arg(0)?.f_eq_tensor(arg(1)?)?,
@@ -188,6 +189,7 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::ArgSort(Order { axis, descending }) => {
             arg(0)?.f_argsort_stable(true, i64::from(axis), descending)?
         }
+        Primitive::CumSum(axis) => arg(0)?.f_cumsum(i64::from(axis.0), arg(0)?.kind())?,
         Primitive::MatMul => matmul(arg(0)?, arg(1)?)?,
         Primitive::Reshape(shape) => arg(0)?.f_reshape(sizes(&shape).as_slice())?,
         Primitive::Permute(perm) => {
@@ -209,6 +211,17 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::Randn(_) => random::randn(out, arg(0)?, device)?,
         Primitive::Randint(_) => random::randint(out, arg(0)?, arg(1)?, arg(2)?, device)?,
     })
+}
+
+/// libtorch takes no integer divisor of 0, and the processor none of -1 for the smallest integer.
+fn fmod(x: &Tensor, y: &Tensor) -> Made {
+    if dtype_of(y)?.is_float() {
+        return Ok(x.f_fmod_tensor(y)?);
+    }
+    let (zero, one) = (y.f_eq(0)?, y.f_ones_like()?);
+    let unsafe_ = zero.f_logical_or(&y.f_eq(-1)?)?;
+    let left = x.f_fmod_tensor(&one.f_where_self(&unsafe_, y)?)?;
+    Ok(x.f_where_self(&zero, &left)?)
 }
 
 /// Sizes as libtorch takes them.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Options};
 use gt_ir::{
     DType, HostTensor, Op, Tape, ValueId,
-    testing::{Config, Source, ill_conditioned, inputs, same_bits, tape},
+    testing::{Config, Source, ill_conditioned, inputs, same_bits, special_inputs, tape},
 };
 
 use crate::sweeps::tapes::{compare, eager, fused, seeds};
@@ -48,6 +48,13 @@ fn replayed(
 }
 
 fn check(config: &Config, seeds: std::ops::Range<u64>) {
+    check_on(config, seeds, inputs);
+}
+
+/// Makes the data of a tape.
+type Data = fn(&Tape, &mut Source<'_>) -> BTreeMap<ValueId, HostTensor>;
+
+fn check_on(config: &Config, seeds: std::ops::Range<u64>, inputs: Data) {
     let mut engine = native(2);
     for seed in seeds {
         let mut source = Source::from_seed(seed);
@@ -94,6 +101,18 @@ fn large_tapes() {
     };
     let sample = seeds(2_000_000);
     check(&large, sample.start..sample.start + (sample.end - sample.start) / 5);
+}
+
+#[test]
+fn tapes_on_special_numbers() {
+    check_on(&Config::default(), seeds(3_000_000), special_inputs);
+}
+
+/// Windows and expansions add axes: what a type rule allows, every rank has an expansion for.
+#[test]
+fn tapes_of_every_rank() {
+    let config = Config { max_rank: gt_ir::MAX_RANK, max_size: 3, ..Config::default() };
+    check(&config, seeds(4_000_000));
 }
 
 #[test]

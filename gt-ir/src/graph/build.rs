@@ -299,12 +299,7 @@ impl Builder {
             Class::Reduce => self.reduce(op, ty, ins[0]),
             Class::Contract => self.matmul(ty, ins[0], ins[1]),
             Class::Move => self.movement(op, ty, ins),
-            Class::Gather => {
-                let index = self.as_dtype(ins[1], DType::I64)?;
-                let mut ins: SmallVec<[ValueId; 3]> = ins.into();
-                ins[1] = index;
-                self.primitive(op, ty, &ins)
-            }
+            Class::Gather => self.gather(op, ty, ins),
             Class::Source => {
                 let ins = ins
                     .iter()
@@ -355,12 +350,34 @@ impl Builder {
         self.primitive(op, ty, &operands)
     }
 
+    /// Positions are 64-bit integers. What adds up many elements does so in a wide dtype.
+    fn gather(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
+        let mut ins: SmallVec<[ValueId; 3]> = ins.into();
+        ins[1] = self.as_dtype(ins[1], DType::I64)?;
+        if !(ty.dtype.is_float() && matches!(op, Op::ScatterAdd(_) | Op::IndexAdd(_))) {
+            return self.primitive(op, ty, &ins);
+        }
+        let dtype = wide(ty.dtype);
+        for i in [0, 2] {
+            ins[i] = self.as_dtype(ins[i], dtype)?;
+        }
+        let sums = self.primitive(op, ty.with_dtype(dtype), &ins)?;
+        self.as_dtype(sums, ty.dtype)
+    }
+
     fn reduce(&mut self, op: Op, ty: Type, x: ValueId) -> Emitted {
         let from = self.ty(x).dtype;
         match op {
-            Op::Sum(_) if !from.is_float() => {
+            Op::Sum(_) | Op::CumSum(_) if !from.is_float() => {
                 let x = self.as_dtype(x, DType::I64)?;
                 self.primitive(op, ty, &[x])
+            }
+            // Each of its results is rounded once, as that of a sum.
+            Op::CumSum(_) => {
+                let dtype = wide(from);
+                let x = self.as_dtype(x, dtype)?;
+                let y = self.primitive(op, ty.with_dtype(dtype), &[x])?;
+                self.as_dtype(y, ty.dtype)
             }
             _ if from == DType::Bool => {
                 let x = self.as_dtype(x, DType::U8)?;

@@ -42,6 +42,7 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         }
         Primitive::Div => float2(out, arg(0)?, arg(1)?, |x, y| x / y),
         Primitive::Pow => number2(out, arg(0)?, arg(1)?, libm::pow, point::int_pow),
+        Primitive::Fmod => number2(out, arg(0)?, arg(1)?, |x, y| x % y, point::int_fmod),
         Primitive::Maximum => any2(out, arg(0)?, arg(1)?, point::maximum, i64::max, |x, y| x | y),
         Primitive::Minimum => any2(out, arg(0)?, arg(1)?, point::minimum, i64::min, |x, y| x & y),
         Primitive::Eq => compare(out, arg(0)?, arg(1)?, |x, y| x == y, |x, y| x == y),
@@ -61,6 +62,7 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         Primitive::ArgSort(order) => {
             Ok(reduce::argsort(out, arg(0)?, usize::from(order.axis), order.descending))
         }
+        Primitive::CumSum(axis) => Ok(reduce::cumsum(out, arg(0)?, usize::from(axis.0))),
         Primitive::MatMul => reduce::matmul(out, arg(0)?, arg(1)?),
         Primitive::Reshape(_) => Ok(movement::reshape(out, arg(0)?)),
         Primitive::Permute(perm) => {

@@ -187,6 +187,11 @@ pub(super) fn int_pow(base: i64, exponent: i64) -> i64 {
     result
 }
 
+/// What division towards 0 leaves; a divisor of 0 leaves `x`.
+pub(super) fn int_fmod(x: i64, y: i64) -> i64 {
+    if y == 0 { x } else { x.wrapping_rem(y) }
+}
+
 fn zip<T: Copy, U>(x: &[T], y: &[T], f: impl Fn(T, T) -> U) -> Vec<U> {
     x.iter().zip(y).map(|(x, y)| f(*x, *y)).collect()
 }

@@ -118,6 +118,29 @@ pub(super) fn argsort(out: Type, x: &Array, axis: usize, descending: bool) -> Ar
     Array { ty: out, data: Data::Int(places) }
 }
 
+/// The sums of the elements up to each position of `axis`.
+pub(super) fn cumsum(out: Type, x: &Array, axis: usize) -> Array {
+    let (n, stride) = (x.sizes()[axis], row_major(x.sizes())[axis] as usize);
+    let data = match &x.data {
+        Data::Float(v) => Data::Float(running(v, n, stride, |a, b| a + b)),
+        Data::Int(v) => Data::Int(running(v, n, stride, i64::wrapping_add)),
+        Data::Bool(v) => {
+            let v: Vec<i64> = v.iter().map(|x| i64::from(*x)).collect();
+            Data::Int(running(&v, n, stride, i64::wrapping_add))
+        }
+    };
+    Array::new(out, data)
+}
+
+/// Each element joined with the one before it on an axis of `n` elements that are `stride` apart.
+fn running<T: Copy>(v: &[T], n: usize, stride: usize, join: impl Fn(T, T) -> T) -> Vec<T> {
+    let mut out = v.to_vec();
+    for at in (0..out.len()).filter(|at| !(at / stride).is_multiple_of(n)).collect::<Vec<_>>() {
+        out[at] = join(out[at - stride], out[at]);
+    }
+    out
+}
+
 /// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride there.
 fn places(x: &Array, axes: &[usize]) -> Walk {
     let kept: Vec<usize> =

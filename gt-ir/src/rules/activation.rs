@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::{
     derive::{float, floats, misplaced, number, value},
-    grad::{Out, one},
+    grad::{Out, one, operand},
     infer::{Result, arithmetic, literal, tensor},
 };
 use crate::{
@@ -119,14 +119,32 @@ pub(crate) fn elu(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
-/// By selection, not by `maximum`, so that an element on a bound keeps all of its gradient.
 pub(crate) fn clamp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
-    let below = e.lt(ins[0], ins[1])?;
-    let raised = e.select(below, ins[1], ins[0])?;
-    let above = e.gt(raised, ins[2])?;
-    let y = e.select(above, ins[2], raised)?;
+    let raised = e.maximum(ins[0], ins[1])?;
+    let y = e.minimum(raised, ins[2])?;
     e.cast(y, dtype)
+}
+
+/// By x: g from bound to bound; by a bound: g where it counts, of two in the wrong order the upper one.
+pub(crate) fn clamp_grad(cx: &mut Vjp<'_>) -> Out {
+    let [x, low, high] = *cx.inputs else { return Err(misplaced(cx.op)) };
+    let gx = operand(cx, 0, |cx, _| {
+        let (above, below) = (cx.e.ge(x, low)?, cx.e.ge(high, x)?);
+        let inside = cx.e.logical_and(above, below)?;
+        cx.e.select(inside, cx.grad, 0)
+    })?;
+    let g_low = operand(cx, 1, |cx, _| {
+        let (raised, ordered) = (cx.e.gt(low, x)?, cx.e.gt(high, low)?);
+        let counts = cx.e.logical_and(raised, ordered)?;
+        cx.e.select(counts, cx.grad, 0)
+    })?;
+    let g_high = operand(cx, 2, |cx, _| {
+        let (cut, crossed) = (cx.e.gt(x, high)?, cx.e.gt(low, high)?);
+        let counts = cx.e.logical_or(cut, crossed)?;
+        cx.e.select(counts, cx.grad, 0)
+    })?;
+    Ok(smallvec![gx, g_low, g_high])
 }
 
 pub(crate) fn dropout(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {

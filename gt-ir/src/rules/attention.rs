@@ -1,6 +1,6 @@
 //! Attention of queries to keys: scores, masks, softmax, and the mean of the values they weigh.
 //!
-//! Products are made in the dtype of the operands, everything between them in a wide one.
+//! Computed in a wide dtype throughout and rounded once: scores that were rounded would be far off after the exponential.
 
 use super::{
     derive::{misplaced, value, wide},
@@ -114,18 +114,19 @@ pub(crate) fn expand(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (dtype, last) = (e.ty(q).dtype, e.ty(v).shape);
     let sizes = sizes(&e.ty(q), &e.ty(k), &e.ty(v)).ok_or_else(|| misplaced(op))?;
     let positions = Dim::new(sizes.positions);
+    let [q, k, v] = [q, k, v].map(|x| e.cast(x, wide(dtype)));
+    let (q, k, v) = (q?, k?, v?);
     let rows = e.reshape(q, sizes.grouped(sizes.query.dim(sizes.query.rank() - 1))?)?;
     let columns = e.transpose_last(k)?;
     let scores = e.matmul(rows, columns)?;
     let scores = e.reshape(scores, sizes.ending(positions)?)?;
-    let scores = e.cast(scores, wide(dtype))?;
     let scaled = e.mul(scores, ins[3])?;
     let mask = ins.get(4).map(|_| value(op, ins, 4)).transpose()?;
     let weights = weigh(e, scaled, kind, mask)?;
-    let weights = e.cast(weights, dtype)?;
     let weights = e.reshape(weights, sizes.grouped(positions)?)?;
     let y = e.matmul(weights, v)?;
-    e.reshape(y, sizes.ending(last.dim(last.rank() - 1))?)
+    let y = e.reshape(y, sizes.ending(last.dim(last.rank() - 1))?)?;
+    e.cast(y, dtype)
 }
 
 /// Softmax over the positions that may be seen.

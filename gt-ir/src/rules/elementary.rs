@@ -12,7 +12,6 @@ use super::{
 use crate::{
     dtype::DType,
     emit::{Build, Emit, Emitted},
-    error::OpError,
     grad::Vjp,
     op::{Op, Operand, OperandType},
     tape::ValueId,
@@ -54,7 +53,7 @@ pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     })
 }
 
-/// A rounding of floats in a wide dtype; integers are whole already.
+/// A rounding of floats in a wide dtype, where a zero keeps the sign of x; integers are whole already.
 fn whole(
     e: &mut dyn Emit,
     x: ValueId,
@@ -65,6 +64,8 @@ fn whole(
     }
     let (x, dtype) = float(e, x.into())?;
     let y = f(e, x)?;
+    let (is_zero, zero) = (e.eq(y, 0)?, e.mul(x, 0)?);
+    let y = e.select(is_zero, zero, y)?;
     e.cast(y, dtype)
 }
 
@@ -89,38 +90,19 @@ fn floored(e: &mut dyn Emit, x: ValueId) -> Emitted {
     e.sub(cut, over)
 }
 
+/// What [`Op::Fmod`] leaves, moved by y where that has the other sign.
 pub(crate) fn remainder(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    left_over(e, op, ins)
-}
-
-pub(crate) fn fmod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    left_over(e, op, ins)
-}
-
-fn left_over(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
-    let quotient = quotient(e, op, ins[0], ins[1])?;
-    let quotient = if dtype.is_float() { quotient } else { e.cast(quotient, dtype)? };
-    let product = e.mul(quotient, ins[1])?;
-    let left = e.sub(ins[0], product)?;
+    let left = e.emit(Op::Fmod, &ins)?;
+    let computed = e.ty(left).dtype;
+    let y = tensor(e, ins[1], computed)?;
+    let (below, left_below) = (e.lt(y, 0)?, e.lt(left, 0)?);
+    let differ = e.emit(Op::LogicalXor, &[below.into(), left_below.into()])?;
+    let some = e.emit(Op::Ne, &[left.into(), 0.into()])?;
+    let moves = e.logical_and(some, differ)?;
+    let moved = e.add(left, y)?;
+    let left = e.select(moves, moved, left)?;
     e.cast(left, dtype)
-}
-
-/// x / y rounded to an integer: down for `remainder`, towards 0 for `fmod`. Integers are divided in f64.
-fn quotient(e: &mut dyn Emit, op: &Op, x: Operand, y: Operand) -> Emitted {
-    let (x, y) = (exact(e, x)?, exact(e, y)?);
-    let ratio = e.div(x, y)?;
-    if matches!(op, Op::Remainder) { floored(e, ratio) } else { truncated(e, ratio) }
-}
-
-/// Integers as f64, which holds the smaller ones exactly; floats and literals as they are.
-fn exact(e: &mut dyn Emit, x: Operand) -> Result<Operand, OpError> {
-    match (x, e.operand_type(x)) {
-        (Operand::Value(v), OperandType::Tensor(t)) if !t.dtype.is_float() => {
-            e.cast(v, DType::F64).map(Operand::Value)
-        }
-        _ => Ok(x),
-    }
 }
 
 /// By x: g; by y: minus the quotient times g.
@@ -129,11 +111,18 @@ pub(crate) fn remainder_grad(cx: &mut Vjp<'_>) -> Out {
         cx,
         |cx, _| Ok(cx.grad),
         |cx, _| {
-            let quotient = quotient(cx.e, cx.op, cx.inputs[0], cx.inputs[1])?;
+            let quotient = quotient(cx)?;
             let product = cx.e.mul(cx.grad, quotient)?;
             cx.e.neg(product)
         },
     )
+}
+
+/// x / y rounded to the integer that the remainder belongs to: what is left of x is a multiple of y but for rounding.
+fn quotient(cx: &mut Vjp<'_>) -> Emitted {
+    let whole = cx.e.sub(cx.inputs[0], cx.output)?;
+    let ratio = cx.e.div(whole, cx.inputs[1])?;
+    cx.e.emit(Op::Round, &[ratio.into()])
 }
 
 /// With u = 1 + x rounded: log(u) x / (u - 1), whose two errors cancel (Kahan, as told by Higham 2002, section 1.14.1).
@@ -253,35 +242,44 @@ pub(crate) fn atan_grad(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
-/// The arc tangent of |y| / |x|, or pi / 2 less that of the inverse, turned into the quadrant of the point; negative zeros count as zeros.
+/// The arc tangent of |y| / |x|, or pi / 2 less that of the inverse, turned into the quadrant of the point, on which the signs of zeros decide, too.
 pub(crate) fn atan2(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
-    let (y, x) = (tensor(e, ins[0], dtype)?, tensor(e, ins[1], dtype)?);
+    let (y, x) = (tensor(e, ins[0], wide(dtype))?, tensor(e, ins[1], wide(dtype))?);
     let (height, width) = (e.abs(y)?, e.abs(x)?);
     let steep = e.gt(height, width)?;
     let (low, high) = (e.select(steep, width, height)?, e.select(steep, height, width)?);
     let ratio = e.div(low, high)?;
     // Both 0, both infinite: a ratio of 0 and of 1.
-    let (none, equal) = (e.eq(high, 0)?, e.eq(low, f64::INFINITY)?);
+    let none = e.eq(high, 0)?;
+    let (low_ends, high_ends) = (e.eq(low, f64::INFINITY)?, e.eq(high, f64::INFINITY)?);
+    let equal = e.logical_and(low_ends, high_ends)?;
     let ratio = e.select(none, low, ratio)?;
     let ratio = e.select(equal, 1, ratio)?;
     let angle = arc(e, ratio)?;
     let rest = e.sub(FRAC_PI_2, angle)?;
     let angle = e.select(steep, rest, angle)?;
-    let behind = e.lt(x, 0)?;
+    let behind = is_negative(e, x)?;
     let other = e.sub(PI, angle)?;
     let angle = e.select(behind, other, angle)?;
-    let below = e.lt(y, 0)?;
+    let below = is_negative(e, y)?;
     let minus = e.neg(angle)?;
     let angle = e.select(below, minus, angle)?;
     e.cast(angle, dtype)
 }
 
-/// A literal as a value in the dtype to compute in.
+/// Whether x has a minus sign, as the negative zero has.
+fn is_negative(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let inverse = e.div(1, x)?;
+    let (below, inverse_below) = (e.lt(x, 0)?, e.lt(inverse, 0)?);
+    e.logical_or(below, inverse_below)
+}
+
+/// A literal as a value of the dtype to compute in; a tensor as it is.
 fn tensor(e: &mut dyn Emit, x: Operand, dtype: DType) -> Emitted {
     match (x, e.operand_type(x)) {
         (Operand::Value(v), OperandType::Tensor(_)) => Ok(v),
-        _ => number(e, x, wide(dtype)),
+        _ => number(e, x, dtype),
     }
 }
 

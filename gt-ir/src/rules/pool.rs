@@ -49,6 +49,17 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(x.dtype, Shape::collect(dims)?))
 }
 
+/// Images behind one axis at most, whatever stands before their channels: windows add two axes.
+fn one_batch(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let shape = e.ty(x).shape;
+    let (n, images) = (shape.rank(), shape.rank() - 3);
+    if n <= 4 {
+        return Ok(x);
+    }
+    let batch = Dim::new(shape.sizes()[..images].iter().product());
+    e.reshape(x, Shape::collect([batch].into_iter().chain(shape.dims().skip(images)))?)
+}
+
 /// Channels last.
 fn channels_last(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let rank = e.ty(x).shape.rank();
@@ -88,10 +99,14 @@ fn elements(e: &dyn Emit, x: ValueId) -> [usize; 2] {
 
 pub(crate) fn max(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::MaxPool2d(p) = *op else { return Err(misplaced(op)) };
-    let y = windows(e, &p, value(op, ins, 0)?)?;
+    let x = value(op, ins, 0)?;
+    let shape = infer(op, &[OperandType::Tensor(e.ty(x))])?.shape;
+    let x = one_batch(e, x)?;
+    let y = windows(e, &p, x)?;
     let axes = AxisSet::from_iter(elements(e, y));
     let y = e.max(y, axes, Keep::No)?;
-    channels_back(e, y)
+    let y = channels_back(e, y)?;
+    e.reshape(y, shape)
 }
 
 /// To the first element of each window that is the largest.
@@ -100,13 +115,17 @@ pub(crate) fn max_grad(cx: &mut Vjp<'_>) -> Out {
     let (grad, output) = (cx.grad, cx.output);
     let pooled = one(cx, |cx, x| {
         let e = &mut *cx.e;
+        let shape = e.ty(x).shape;
+        let [x, output, grad] = [x, output, grad].map(|v| one_batch(e, v));
+        let (x, output, grad) = (x?, output?, grad?);
         let y = windows(e, &p, x)?;
-        let (chosen, shape, image) = (chosen(e, y, output)?, e.ty(y).shape, e.ty(x).shape);
+        let (chosen, apart, image) = (chosen(e, y, output)?, e.ty(y).shape, e.ty(x).shape);
         let grad = channels_last(e, grad)?;
-        let grad = one_more(e, grad, &shape)?;
+        let grad = one_more(e, grad, &apart)?;
         let grad = e.select(chosen, grad, 0)?;
         let spread = folded(e, &p, grad, image)?;
-        channels_back(e, spread)
+        let spread = channels_back(e, spread)?;
+        e.reshape(spread, shape)
     })?;
     Ok(smallvec![pooled.into_iter().next().flatten()])
 }

@@ -1,4 +1,5 @@
-//! Products and running sums along axes, by logarithmically many steps.
+//! Products and running products along axes, pair by pair, so that their gradients follow from those of products; the type rule and the
+//! gradient of running sums.
 
 use super::{
     derive::{misplaced, value, wide},
@@ -12,7 +13,7 @@ use crate::{
     emit::{Build, Emit, Emitted},
     grad::Vjp,
     op::{Op, Operand, OperandType},
-    shape::Type,
+    shape::{Dim, Shape, Type},
     tape::ValueId,
 };
 
@@ -70,36 +71,54 @@ fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
     Ok(x)
 }
 
-pub(crate) fn cumsum(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let Op::CumSum(axis) = *op else { return Err(misplaced(op)) };
-    running(e, value(op, ins, 0)?, axis, 0, |e, x, y| e.add(x, y))
-}
-
+/// The products of pairs have running products, which every other element has; what stands before a pair times its first element is the
+/// rest (Ladner and Fischer 1980).
 pub(crate) fn cumprod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::CumProd(axis) = *op else { return Err(misplaced(op)) };
-    running(e, value(op, ins, 0)?, axis, 1, |e, x, y| e.mul(x, y))
+    let x = value(op, ins, 0)?;
+    let dtype = total(e.ty(x).dtype);
+    let x = computed(e, x)?;
+    let y = running(e, x, axis)?;
+    e.cast(y, dtype)
 }
 
-/// Each step joins every element with the one 1, 2, 4, .. before it, which stands for as many.
-fn running(
-    e: &mut dyn Emit,
-    x: ValueId,
-    axis: Axis,
-    nothing: i64,
-    join: impl Fn(&mut dyn Emit, ValueId, ValueId) -> Emitted,
-) -> Emitted {
-    let ty = e.ty(x);
-    let n = ty.shape.sizes()[usize::from(axis.0)] as u64;
-    let mut y = computed(e, x)?;
-    let mut shift = 1;
-    while shift < n {
-        let before = e.slice(y, Slice { axis: axis.0, start: 0, stop: n - shift, step: 1 })?;
-        let pad = Pad { axis: axis.0, lo: shift, hi: 0, interior: 0 };
-        let before = e.emit(Op::Pad(pad), &[before.into(), nothing.into()])?;
-        y = join(e, y, before)?;
-        shift *= 2;
+fn running(e: &mut dyn Emit, x: ValueId, axis: Axis) -> Emitted {
+    let shape = e.ty(x).shape;
+    let n = shape.sizes()[usize::from(axis.0)] as u64;
+    if n < 2 {
+        return Ok(x);
     }
-    e.cast(y, total(ty.dtype))
+    let part = |start, stop, step| Slice { axis: axis.0, start, stop, step };
+    let (first, second) = (e.slice(x, part(0, n, 2))?, e.slice(x, part(1, n, 2))?);
+    let whole = e.slice(first, part(0, n / 2, 1))?;
+    let pairs = e.mul(whole, second)?;
+    let ends = running(e, pairs, axis)?;
+    // Before the first element stands nothing, before each other one the end of a pair.
+    let before = e.slice(ends, part(0, n.div_ceil(2) - 1, 1))?;
+    let pad = Pad { axis: axis.0, lo: 1, hi: 0, interior: 0 };
+    let before = e.emit(Op::Pad(pad), &[before.into(), 1.into()])?;
+    let starts = e.mul(first, before)?;
+    // An odd one left over has no partner, but a place for one.
+    let ends = match n % 2 {
+        0 => ends,
+        _ => e.emit(Op::Pad(Pad { lo: 0, hi: 1, ..pad }), &[ends.into(), 1.into()])?,
+    };
+    let y = interleaved(e, starts, ends, axis)?;
+    e.slice(y, part(0, n, 1)).and_then(|y| e.reshape(y, shape))
+}
+
+/// One of the first, one of the second, and so on.
+fn interleaved(e: &mut dyn Emit, x: ValueId, y: ValueId, axis: Axis) -> Emitted {
+    let (shape, at) = (e.ty(x).shape, usize::from(axis.0));
+    let n = shape.sizes()[at];
+    // Beside what follows the axis, not behind it, so that no rank is too large for it.
+    let inner: usize = shape.sizes()[at + 1..].iter().product();
+    let outer: usize = shape.sizes()[..at].iter().product();
+    let apart = Shape::new(&[outer, n, 1, inner])?;
+    let (x, y) = (e.reshape(x, apart)?, e.reshape(y, apart)?);
+    let both = e.emit(Op::Cat(Axis(2)), &[x.into(), y.into()])?;
+    let double = shape.dims().enumerate().map(|(a, d)| if a == at { Dim::new(2 * n) } else { d });
+    e.reshape(both, Shape::collect(double)?)
 }
 
 /// The sums of g from the end.

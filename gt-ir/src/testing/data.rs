@@ -16,6 +16,18 @@ use crate::{
 
 /// Data for the inputs of a tape.
 pub fn inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId, HostTensor> {
+    inputs_by(tape, |ty| tensor(ty, source))
+}
+
+/// As [`inputs`], with infinities, NaN, negative zeros and subnormal numbers among the floats.
+pub fn special_inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId, HostTensor> {
+    inputs_by(tape, |ty| special_tensor(ty, source))
+}
+
+fn inputs_by(
+    tape: &Tape,
+    mut make: impl FnMut(Type) -> HostTensor,
+) -> BTreeMap<ValueId, HostTensor> {
     let inputs = tape.entries.iter().filter_map(|entry| match entry {
         Entry::Input { out, ty, name: _ } => Some((*out, *ty)),
         Entry::Instr(_)
@@ -24,15 +36,31 @@ pub fn inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId, HostTen
         | Entry::Exit(_)
         | Entry::Output { .. } => None,
     });
-    inputs.map(|(id, ty)| (id, tensor(ty, source))).collect()
+    inputs.map(|(id, ty)| (id, make(ty))).collect()
 }
 
 /// A tensor of small numbers: integers within the dtype's reach, floats that every float dtype holds exactly.
 pub fn tensor(ty: Type, source: &mut Source<'_>) -> HostTensor {
+    tensor_of(ty, || {
+        let n = source.below(33) as i64 - 16;
+        (n, n as f64 / 8.0)
+    })
+}
+
+/// As [`tensor`], but every eighth float is a special one.
+pub fn special_tensor(ty: Type, source: &mut Source<'_>) -> HostTensor {
+    const SPECIAL: [f64; 6] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -0.0, 0.0, 1e-40];
+    tensor_of(ty, || {
+        let n = source.below(33) as i64 - 16;
+        let float = if source.chance(1, 8) { SPECIAL[source.below(6)] } else { n as f64 / 8.0 };
+        (n, float)
+    })
+}
+
+fn tensor_of(ty: Type, mut element: impl FnMut() -> (i64, f64)) -> HostTensor {
     let mut bytes = Vec::with_capacity(ty.bytes());
     for _ in 0..ty.shape.numel() {
-        let n = source.below(33) as i64 - 16;
-        let float = n as f64 / 8.0;
+        let (n, float) = element();
         match ty.dtype {
             DType::F32 => bytes.extend((float as f32).to_ne_bytes()),
             DType::F64 => bytes.extend(float.to_ne_bytes()),

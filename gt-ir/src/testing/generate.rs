@@ -176,8 +176,20 @@ impl<'s, 'a> Generator<'s, 'a> {
         self.source.chance(times, of)
     }
 
-    pub(super) fn seed(&mut self) -> Scalar {
-        Scalar::I64(self.below(1000) as i64 - 10)
+    /// A seed of random numbers.
+    pub(super) fn seed(&mut self) -> Operand {
+        let seed = self.below(1000) as i64 - 10;
+        self.number(seed)
+    }
+
+    /// This number, as a literal or as a tensor without axes.
+    pub(super) fn number(&mut self, n: i64) -> Operand {
+        let literal = Operand::Scalar(Scalar::I64(n));
+        if !self.chance(1, 4) {
+            return literal;
+        }
+        let dtype = if self.chance(1, 2) { DType::I64 } else { DType::I32 };
+        self.emit(Op::Full(Type::scalar(dtype)), &[literal]).map_or(literal, Operand::Value)
     }
 
     fn fresh(&mut self) -> ValueId {

@@ -1,4 +1,4 @@
-//! Random valid tapes and data for them, for property tests, differential tests and fuzzers.
+//! Random valid tapes and data for them, for property tests, differential tests and fuzzers; and what filetests expect.
 //!
 //! ```
 //! use gt_ir::testing::{Config, Source, inputs, tape};
@@ -14,11 +14,14 @@
 
 mod data;
 mod derived;
+pub mod filetest;
 mod generate;
 mod propose;
 mod source;
 
-pub use data::{difference, ill_conditioned, inputs, same_bits, tensor, units};
+pub use data::{
+    difference, ill_conditioned, inputs, same_bits, special_inputs, special_tensor, tensor, units,
+};
 pub use generate::tape;
 pub use source::Source;
 

@@ -141,11 +141,8 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let ty = g.ty(None);
             let low = g.below(10) as i64;
             let high = low + 1 + g.below(90) as i64;
-            let seed = g.seed();
-            Some((
-                Op::Randint(ty),
-                smallvec![Scalar::I64(low).into(), Scalar::I64(high).into(), seed.into()],
-            ))
+            let (low, high, seed) = (g.number(low), g.number(high), g.seed());
+            Some((Op::Randint(ty), smallvec![low, high, seed]))
         }
         OpKind::Softmax => axis(g).map(|(x, axis)| (Op::Softmax(Axis(axis)), one(x))),
         OpKind::LogSoftmax => axis(g).map(|(x, axis)| (Op::LogSoftmax(Axis(axis)), one(x))),
@@ -333,14 +330,14 @@ pub(super) fn index(g: &mut Generator<'_, '_>, dims: &[Dim], size: usize) -> Opt
     if g.config.wild_indices && g.chance(1, 2) {
         return Some(g.input(ty));
     }
-    let (high, seed) = (Scalar::I64(size.max(1) as i64), g.seed());
-    g.emit(Op::Randint(ty), &[Scalar::I64(0).into(), high.into(), seed.into()])
+    let (high, seed) = (g.number(size.max(1) as i64), g.seed());
+    g.emit(Op::Randint(ty), &[Scalar::I64(0).into(), high, seed])
 }
 
 fn random(g: &mut Generator<'_, '_>, op: fn(Type) -> Op) -> Proposal {
     let dtype = g.float()?;
     let ty = g.ty(Some(dtype));
-    Some((op(ty), smallvec![g.seed().into()]))
+    Some((op(ty), smallvec![g.seed()]))
 }
 
 fn layer_norm(g: &mut Generator<'_, '_>) -> Proposal {

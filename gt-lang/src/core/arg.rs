@@ -107,6 +107,11 @@ impl From<()> for Sizes {
     }
 }
 
+/// Whether PyTorch takes the number for an axis of a tensor that has none.
+pub(crate) fn is_axis_of_scalar(axis: i64) -> bool {
+    matches!(axis, 0 | -1)
+}
+
 /// The axis a signed number means, negative ones counting from the end.
 pub(crate) fn resolve_axis(op: &str, axis: i64, ty: &Type) -> Result<usize, OpError> {
     resolve_among(op, axis, ty, ty.shape.rank())
@@ -133,6 +138,7 @@ impl Axes {
         match self.list.as_deref() {
             // As in PyTorch, no axes are all axes.
             None | Some([]) => axes = AxisSet::all(ty.shape.rank()),
+            Some(&[axis]) if ty.shape.rank() == 0 && is_axis_of_scalar(axis) => (),
             Some(list) => {
                 for &axis in list {
                     if !axes.insert(resolve_axis(op, axis, ty)?) {

@@ -14,12 +14,16 @@ fn signed(axis: usize) -> i64 {
 }
 
 impl DynTensor {
-    /// The elements of the axes in reverse order; `..` turns all of them.
+    /// The elements of the axes in reverse order; `..` turns all of them, an empty list none.
     #[must_use]
     #[track_caller]
     pub fn flip(&self, axes: impl Into<Axes>) -> DynTensor {
         let axes = axes.into();
-        self.record_with(|ty| Ok(Op::Flip(attr::Axes(axes.resolve("flip", ty)?.axes))))
+        self.record_with(|ty| {
+            let turns_none = axes.list.as_deref().is_some_and(<[i64]>::is_empty);
+            let axes = if turns_none { AxisSet::default() } else { axes.resolve("flip", ty)?.axes };
+            Ok(Op::Flip(attr::Axes(axes)))
+        })
     }
 
     /// The last two axes' elements on and below a diagonal (0 is the main one, positive ones lie above it), 0 elsewhere.

@@ -4,7 +4,7 @@ use gt_ir::attr::{Axis, Classes, Perm, Slice, Swap};
 use gt_ir::{Dim, Op, OpError, Shape, Type};
 use smallvec::SmallVec;
 
-use super::arg::{resolve_among, resolve_axis};
+use super::arg::{is_axis_of_scalar, resolve_among, resolve_axis};
 use super::{Arg, DynTensor, Sizes};
 
 impl DynTensor {
@@ -21,6 +21,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn flatten(&self, start: i64, end: i64) -> DynTensor {
+        if let (Some(line), Some(_)) = (self.line(start), self.line(end)) {
+            return line;
+        }
         self.record_with(|ty| {
             let (start, end) =
                 (resolve_axis("flatten", start, ty)?, resolve_axis("flatten", end, ty)?);
@@ -48,6 +51,9 @@ impl DynTensor {
     #[track_caller]
     pub fn squeeze(&self, axis: i64) -> DynTensor {
         self.record_with(|ty| {
+            if ty.shape.rank() == 0 && is_axis_of_scalar(axis) {
+                return Ok(Op::Reshape(ty.shape));
+            }
             let axis = resolve_axis("squeeze", axis, ty)?;
             let mut dims: SmallVec<[Dim; 8]> = ty.shape.dims().collect();
             if dims[axis].size == 1 {
@@ -81,6 +87,9 @@ impl DynTensor {
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> DynTensor {
         self.record_with(|ty| {
+            if ty.shape.rank() == 0 && is_axis_of_scalar(a) && is_axis_of_scalar(b) {
+                return Ok(Op::Reshape(ty.shape));
+            }
             let (a, b) = (resolve_axis("transpose", a, ty)?, resolve_axis("transpose", b, ty)?);
             Ok(Op::Transpose(Swap(a as u8, b as u8)))
         })

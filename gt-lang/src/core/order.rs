@@ -25,6 +25,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn argsort(&self, axis: i64, descending: bool) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            return line.argsort(0, descending).reshape(());
+        }
         self.record_with(|ty| {
             let axis = resolve_axis("argsort", axis, ty)? as u8;
             Ok(Op::ArgSort(Order { axis, descending }))
@@ -50,6 +53,9 @@ impl DynTensor {
     /// Where the `k` largest elements along `axis` stand, for the operation `op`.
     #[track_caller]
     fn largest(&self, op: &str, k: usize, axis: i64) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            return line.largest(op, k, 0).reshape(());
+        }
         let order = self.record_with(|ty| {
             let at = resolve_axis(op, axis, ty)?;
             let size = ty.shape.sizes()[at];
@@ -68,6 +74,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn median(&self, axis: i64) -> (DynTensor, DynTensor) {
+        if let Some(line) = self.line(axis) {
+            return line.median(0);
+        }
         let middle = (self.size(axis).saturating_sub(1) / 2) as i64;
         let place = self.argsort(axis, false).narrow(axis, middle, 1);
         (self.gather(axis, &place).squeeze(axis), place.squeeze(axis))
@@ -106,16 +115,13 @@ impl DynTensor {
         step: usize,
         dilation: usize,
     ) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            return line.unfold_dilated(0, size, step, dilation).squeeze(0);
+        }
         self.record_with(|ty| {
             let axis = resolve_axis("unfold", axis, ty)? as u8;
             let [size, step, dilation] = [size, step, dilation].map(|n| n as u64);
             let window = Window { axis, size, step, dilation };
-            let bound = ty.shape.numel().max(1) as u64;
-            if size > bound {
-                return Err(OpError::new(format!(
-                    "unfold: windows of {size} elements do not fit {ty}"
-                )));
-            }
             Ok(Op::Unfold(window))
         })
     }

@@ -189,18 +189,20 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn clamp_min<'a>(&'a self, min: impl Into<Arg<'a>>) -> DynTensor {
-        let min = min.into();
-        let below = DynTensor::record(Op::Lt, &[Arg::Tensor(self), min]);
-        DynTensor::record(Op::Where, &[Arg::Tensor(&below), min, Arg::Tensor(self)])
+        match self.dtype().is_float() {
+            true => self.clamp(min, f64::INFINITY),
+            false => self.maximum(min),
+        }
     }
 
     /// Each element no larger than `max`; an element on the bound keeps its gradient.
     #[must_use]
     #[track_caller]
     pub fn clamp_max<'a>(&'a self, max: impl Into<Arg<'a>>) -> DynTensor {
-        let max = max.into();
-        let above = DynTensor::record(Op::Gt, &[Arg::Tensor(self), max]);
-        DynTensor::record(Op::Where, &[Arg::Tensor(&above), max, Arg::Tensor(self)])
+        match self.dtype().is_float() {
+            true => self.clamp(f64::NEG_INFINITY, max),
+            false => self.minimum(max),
+        }
     }
 
     /// One over each element.
@@ -224,25 +226,32 @@ impl DynTensor {
         self.neg().softplus().neg()
     }
 
-    /// `x` between -1 and 1, the nearer of them elsewhere. PyTorch's `hardtanh` with other bounds is [`DynTensor::clamp`].
+    /// `x` between -1 and 1, the nearer of them elsewhere; the gradient on a bound is 0, unlike that of [`DynTensor::clamp`].
     #[must_use]
     #[track_caller]
     pub fn hardtanh(&self) -> DynTensor {
-        self.clamp(-1.0, 1.0)
+        self.flat_outside(self, [-1, 1], [-1, 1])
     }
 
-    /// `x` between 0 and 6, the nearer of them elsewhere.
+    /// `x` between 0 and 6, the nearer of them elsewhere; the gradient on a bound is 0.
     #[must_use]
     #[track_caller]
     pub fn relu6(&self) -> DynTensor {
-        self.clamp(0.0, 6.0)
+        self.flat_outside(self, [0, 6], [0, 6])
     }
 
-    /// `clamp(x / 6 + 1/2, 0, 1)`.
+    /// `clamp(x / 6 + 1/2, 0, 1)`; the gradient on a bound is 0.
     #[must_use]
     #[track_caller]
     pub fn hardsigmoid(&self) -> DynTensor {
-        self.div(6.0).add(0.5).clamp(0.0, 1.0)
+        self.flat_outside(&self.div(6.0).add(0.5), [-3, 3], [0, 1])
+    }
+
+    /// `inside` where this tensor lies between two bounds, a number on and below the lower one, another on and above the upper one.
+    #[track_caller]
+    fn flat_outside(&self, inside: &DynTensor, [low, high]: [i64; 2], ends: [i64; 2]) -> DynTensor {
+        let raised = self.le(low).where_(ends[0], inside);
+        self.ge(high).where_(ends[1], &raised)
     }
 
     /// `x * hardsigmoid(x)` (Howard et al. 2019).

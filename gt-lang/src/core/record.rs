@@ -13,7 +13,7 @@ use gt_ir::text::MAX_OPERANDS;
 use gt_ir::{DType, Loc, Op, OpError, Operand, OperandType, Scalar, Shape, Type, infer};
 use smallvec::{SmallVec, smallvec};
 
-use super::arg::resolve_axis;
+use super::arg::{is_axis_of_scalar, resolve_axis};
 use super::tensor::{Made, Repr, Value};
 use super::{Arg, DynTensor};
 use crate::autocast::cast_for;
@@ -70,10 +70,25 @@ impl DynTensor {
     /// Records an op along one axis of this tensor, whose operands are this tensor and the others.
     #[track_caller]
     pub(super) fn along(&self, axis: i64, op: fn(Axis) -> Op, others: &[&DynTensor]) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            let others: SmallVec<[DynTensor; 2]> = others
+                .iter()
+                .map(|other| other.line(0).unwrap_or_else(|| (*other).clone()))
+                .collect();
+            let others: SmallVec<[&DynTensor; 2]> = others.iter().collect();
+            return line.along(0, op, &others).reshape(());
+        }
         let name = op(Axis(0)).name();
         let mut args: SmallVec<[Arg<'_>; 3]> = smallvec![Arg::Tensor(self)];
         args.extend(others.iter().map(|other| Arg::Tensor(other)));
         self.record_with_args(&args, |ty| Ok(op(Axis(resolve_axis(name, axis, ty)? as u8))))
+    }
+
+    /// This tensor as a line of one element, where it has no axes and one is asked for: as in PyTorch, 0 and -1 are axes of it.
+    #[track_caller]
+    pub(super) fn line(&self, axis: i64) -> Option<DynTensor> {
+        (self.rank() == 0 && is_axis_of_scalar(axis) && self.error().is_none())
+            .then(|| self.reshape([1]))
     }
 
     /// Records an op whose attribute depends on this tensor's type.

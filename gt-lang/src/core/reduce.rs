@@ -49,6 +49,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn argmax(&self, axis: i64) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            return line.argmax(0);
+        }
         self.record_with(|ty| {
             let axis = resolve_axis("argmax", axis, ty)? as u8;
             Ok(Op::Argmax(ReduceOne { axis, keep: Keep::No }))
@@ -59,6 +62,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn argmin(&self, axis: i64) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            return line.argmin(0);
+        }
         self.record_with(|ty| {
             let axis = resolve_axis("argmin", axis, ty)? as u8;
             Ok(Op::Argmin(ReduceOne { axis, keep: Keep::No }))

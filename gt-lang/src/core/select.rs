@@ -36,7 +36,7 @@ impl DynTensor {
             flat = rows;
         }
         match columns.is_empty() {
-            true => Ok(flat.reshape([n, 0])),
+            true => Ok(self.on_own(|| DynTensor::zeros([n, 0], DType::I64))),
             false => Ok(DynTensor::stack(&columns, -1)),
         }
     }
@@ -63,6 +63,9 @@ impl DynTensor {
 
     #[track_caller]
     fn picked(&self, axis: i64, places: DynTensor) -> (DynTensor, DynTensor) {
+        if self.rank() == 0 {
+            return (self.gather(axis, &places), places);
+        }
         let axis = if axis < 0 { axis + self.rank() as i64 } else { axis };
         (self.gather(axis, &places.unsqueeze(axis)).squeeze(axis), places)
     }

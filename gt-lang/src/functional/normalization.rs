@@ -80,10 +80,13 @@ pub fn normalize(x: &DynTensor, p: f64, axis: i64, eps: f64) -> DynTensor {
     x.div(&x.norm_p(p, keepdim(axis)).clamp_min(eps))
 }
 
-/// The cosine of the angle between two tensors' vectors along `axis`; norms count as `eps` (PyTorch's default is `1e-8`) where they are smaller.
+/// The cosine of the angle between two tensors' vectors along `axis` of the shape that they broadcast to; norms count as `eps` (PyTorch's default is `1e-8`) where they are smaller.
 #[must_use]
 #[track_caller]
 pub fn cosine_similarity(a: &DynTensor, b: &DynTensor, axis: i64, eps: f64) -> DynTensor {
+    let shared = a.shape().broadcast(&b.shape()).map(|shape| (a.expand(shape), b.expand(shape)));
+    // Shapes that do not broadcast are refused by the product.
+    let (a, b) = shared.as_ref().map_or((a, b), |(a, b)| (a, b));
     let norms = a.norm(axis).clamp_min(eps).mul(&b.norm(axis).clamp_min(eps));
     a.mul(b).sum(axis).div(&norms)
 }

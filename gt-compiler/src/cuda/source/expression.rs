@@ -77,6 +77,8 @@ fn binary_float(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Min => format!("minimum({a}, {b})"),
         Binary::Pow if dtype == DType::F64 => format!("pow({a}, {b})"),
         Binary::Pow => format!("powf({a}, {b})"),
+        Binary::Fmod if dtype == DType::F64 => format!("fmod({a}, {b})"),
+        Binary::Fmod => format!("fmodf({a}, {b})"),
         Binary::And | Binary::Or | Binary::Xor => unsupported(&format!("{op:?}"), dtype),
     }
 }
@@ -91,6 +93,7 @@ fn binary_int(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Max => format!("maximum({a}, {b})"),
         Binary::Min => format!("minimum({a}, {b})"),
         Binary::Pow => format!("{}(wrap_pow({a}, {b}))", register_type(dtype)),
+        Binary::Fmod => format!("wrap_fmod({a}, {b})"),
         Binary::Div | Binary::And | Binary::Or | Binary::Xor => {
             unsupported(&format!("{op:?}"), dtype)
         }
@@ -104,7 +107,9 @@ fn binary_bool(op: Binary, a: &str, b: &str) -> String {
         Binary::Xor => format!("{a} != {b}"),
         Binary::Eq => format!("{a} == {b}"),
         Binary::Lt => format!("!{a} && {b}"),
-        Binary::Sub | Binary::Div | Binary::Pow => unsupported(&format!("{op:?}"), DType::Bool),
+        Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => {
+            unsupported(&format!("{op:?}"), DType::Bool)
+        }
     }
 }
 

@@ -136,6 +136,12 @@ __device__ i64 wrap_pow(i64 x, i64 y) {
     return out;
 }
 
+// A divisor of 0 leaves x; by -1 nothing is left, which hardware may not know of the smallest integer.
+template <class T>
+__device__ T wrap_fmod(T x, T y) {
+    return y == 0 ? x : y == -1 ? T(0) : T(x % y);
+}
+
 __device__ i32 maximum(i32 a, i32 b) { return a < b ? b : a; }
 __device__ i64 maximum(i64 a, i64 b) { return a < b ? b : a; }
 __device__ i32 minimum(i32 a, i32 b) { return a < b ? a : b; }

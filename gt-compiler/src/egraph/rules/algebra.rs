@@ -123,9 +123,7 @@ fn div_scalar(cx: &mut Cx<'_>) -> Option<Id> {
         return None;
     }
     let scalar = cx.uniform_as(cx.var(1), Type::new(ty.dtype, Shape::SCALAR))?;
-    let inverse = reciprocal(cx, scalar)?;
-    let inverse = cx.op(Op::Expand(ty.shape), &[inverse])?;
-    cx.op(Op::Mul, &[x, inverse])
+    times_reciprocal(cx, x, scalar, Op::Expand(ty.shape))
 }
 
 /// A division by something repeated: one reciprocal for each of its elements.
@@ -134,14 +132,28 @@ fn div_broadcast(cx: &mut Cx<'_>) -> Option<Id> {
     if cx.ty(y).shape.numel() * 4 > cx.root().shape.numel() {
         return None;
     }
-    let inverse = reciprocal(cx, y)?;
-    let inverse = cx.op(spread, &[inverse])?;
-    cx.op(Op::Mul, &[x, inverse])
+    times_reciprocal(cx, x, y, spread)
 }
 
-fn reciprocal(cx: &mut Cx<'_>, x: Id) -> Option<Id> {
-    let one = cx.full(Scalar::F64(1.0), cx.ty(x));
-    cx.op(Op::Div, &[one, x])
+/// x / y as `x * s * (1 / (y * s))`, where s is 1, or large where y is so small that its reciprocal would not be finite.
+fn times_reciprocal(cx: &mut Cx<'_>, x: Id, y: Id, spread: Op) -> Option<Id> {
+    let ty = cx.ty(y);
+    let (tiny, large) = match ty.dtype {
+        DType::F32 => (2.0_f64.powi(-100), 2.0_f64.powi(64)),
+        DType::F64 => (2.0_f64.powi(-1000), 2.0_f64.powi(512)),
+        DType::Bf16 | DType::F16 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+            return None;
+        }
+    };
+    let [one, tiny, large] = [1.0, tiny, large].map(|v| cx.full(Scalar::F64(v), ty));
+    let size = cx.op(Op::Abs, &[y])?;
+    let small = cx.op(Op::Lt, &[size, tiny])?;
+    let scale = cx.op(Op::Where, &[small, large, one])?;
+    let scaled = cx.op(Op::Mul, &[y, scale])?;
+    let inverse = cx.op(Op::Div, &[one, scaled])?;
+    let (scale, inverse) = (cx.op(spread, &[scale])?, cx.op(spread, &[inverse])?);
+    let x = cx.op(Op::Mul, &[x, scale])?;
+    cx.op(Op::Mul, &[x, inverse])
 }
 
 /// Two numbers that are the same everywhere are combined before they meet a tensor.

@@ -75,9 +75,13 @@ impl Lanes<'_, '_> {
             Binary::Div => i.fdiv(a, b),
             Binary::Eq => i.fcmp(FloatCC::Equal, a, b),
             Binary::Lt => i.fcmp(FloatCC::LessThan, a, b),
-            Binary::Max | Binary::Min | Binary::Pow | Binary::And | Binary::Or | Binary::Xor => {
-                return None;
-            }
+            Binary::Max
+            | Binary::Min
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => return None,
         })
     }
 
@@ -96,7 +100,9 @@ impl Lanes<'_, '_> {
             }
             Binary::Max => i.smax(a, b),
             Binary::Min => i.smin(a, b),
-            Binary::Div | Binary::Pow | Binary::And | Binary::Or | Binary::Xor => return None,
+            Binary::Div | Binary::Pow | Binary::Fmod | Binary::And | Binary::Or | Binary::Xor => {
+                return None;
+            }
         })
     }
 
@@ -113,7 +119,7 @@ impl Lanes<'_, '_> {
                 let not_a = self.not(a);
                 self.b.ins().band(not_a, b)
             }
-            Binary::Sub | Binary::Div | Binary::Pow => return None,
+            Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => return None,
         })
     }
 }

@@ -140,7 +140,9 @@ fn unroll(nest: &Nest) -> usize {
 fn weight(expr: &Expr) -> usize {
     match expr {
         Expr::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf, _) => 16,
-        Expr::Unary(Unary::Sin | Unary::Cos, _) | Expr::Binary(Binary::Pow, ..) => 80,
+        Expr::Unary(Unary::Sin | Unary::Cos, _) | Expr::Binary(Binary::Pow | Binary::Fmod, ..) => {
+            80
+        }
         _ => 1,
     }
 }

@@ -179,6 +179,7 @@ impl Function {
             }
             Binary::Div if float => DIV,
             Binary::Pow if float => call(host::Function::PowF64, true),
+            Binary::Fmod if float => call(host::Function::FmodF64, true),
             Binary::Max => IMAX,
             Binary::Min => IMIN,
             _ => return Err(Unsupported("an operation on elements of eight bytes")),

@@ -1,4 +1,4 @@
-//! The steps that are no loop nests: argmax, sorting, the gather family, random numbers.
+//! The steps that are no loop nests: argmax, sorting, running sums, the gather family, random numbers.
 //!
 //! Guarantees: as `native::routines` to the bit, but for normal numbers in `f64`, whose functions are CUDA's; the order of adding is that of the
 //! indices, whoever adds. A kernel takes the routine's inputs, then its result.
@@ -7,6 +7,7 @@ mod argmax;
 mod argsort;
 mod gather;
 mod random;
+mod scan;
 mod scatter;
 
 use gt_ir::{Op, Shape};
@@ -30,6 +31,7 @@ pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
     match routine.op {
         Op::Argmax(a) => vec![argmax::write(name, routine, usize::from(a.axis))],
         Op::ArgSort(order) => argsort::write(name, routine, order),
+        Op::CumSum(axis) => scan::write(name, routine, usize::from(axis.0)),
         Op::Gather(axis) => vec![gather::gather(name, routine, usize::from(axis.0))],
         Op::IndexSelect(axis) => vec![gather::index_select(name, routine, usize::from(axis.0))],
         Op::ScatterAdd(axis) => scatter::scatter_add(name, routine, usize::from(axis.0)),

@@ -7,7 +7,7 @@ use super::{
     RANGE_MAX, RANGE_MIN, Reg, SQRT, Source, Unsupported, Value, call, compare, icompare,
 };
 use crate::kernel::{
-    formulas::{Compare, Formulas, TRIG_LIMIT, Trig},
+    formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
     host,
     spec::{Binary, Unary},
 };
@@ -97,11 +97,24 @@ impl Function {
             Binary::Eq => return Ok(Value::Mask(self.fcmp(Compare::Equal, a, b))),
             Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
             Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
+            Binary::Fmod => self.fmod(a, b),
             Binary::And | Binary::Or | Binary::Xor => {
                 return Err(Unsupported("logic on floats"));
             }
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))
+    }
+
+    /// Quotients too large for the formula go to the host's function.
+    fn fmod(&mut self, x: Source, y: Source) -> Source {
+        let (x, y) = (self.held(x), self.held(y));
+        let (quotient, fast) = self.fmod_reduced(x, y);
+        let magnitude = self.fabs(quotient);
+        let unusual = self.compared(compare(0x16), magnitude, Source::Const(FMOD_LIMIT.to_bits())); // not at most
+        let out = self.make_in(Class::Vector, Op::Move { wide: false }, &[fast]);
+        let inst = Inst::new(call(host::Function::FmodF32, false), Some(out), &[x, y]);
+        self.push(Inst { mask: Some(unusual), merge: true, ..inst });
+        Source::Reg(out)
     }
 
     /// The instruction orders zeros by sign, but prefers numbers to NaN.
@@ -129,7 +142,7 @@ impl Function {
             Binary::Min => self.either(IMIN, a, b),
             Binary::Eq => return Ok(Value::Mask(self.compared(icompare(0), a, b))),
             Binary::Lt => return Ok(Value::Mask(self.compared(icompare(1), a, b))),
-            Binary::Div | Binary::Pow | Binary::And | Binary::Or | Binary::Xor => {
+            Binary::Div | Binary::Pow | Binary::Fmod | Binary::And | Binary::Or | Binary::Xor => {
                 return Err(Unsupported("an operation on integers"));
             }
         };
@@ -143,7 +156,7 @@ impl Function {
             Binary::Xor => K_XOR,
             Binary::Eq => K_XNOR,
             Binary::Lt => K_AND_NOT,
-            Binary::Sub | Binary::Div | Binary::Pow => {
+            Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => {
                 return Err(Unsupported("arithmetic on bool"));
             }
         };
