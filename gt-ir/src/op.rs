@@ -238,8 +238,8 @@ primitive {
     "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div);
     /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
     "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow);
-    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A divisor of 0 leaves an integer as it is and makes a float NaN.
-    "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad);
+    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A divisor of 0 makes a float NaN and leaves an integer as it is; a literal 0 under integers is refused.
+    "fmod"        = Fmod,        Pointwise, Exactly(2), elementary::infer_remainder, Rule(elementary::remainder_grad);
     /// The larger of x and y, NaN if either is; where they are equal each gets half of the gradient.
     "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
     /// The smaller of x and y, NaN if either is; where they are equal each gets half of the gradient.
@@ -274,7 +274,7 @@ primitive {
     /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64`.
     "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad);
 
-    /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column.
+    /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column, different dtypes promote.
     "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
 
     /// The same elements, in row-major order, under another shape of equal size.
@@ -358,7 +358,7 @@ derived {
     /// The nearest integer, of two the even one; infinities and NaN stay.
     "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
     /// `x - floor(x / y) * y`: the remainder has the sign of y and is at most as large. Divisors of 0 as in fmod.
-    "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
+    "remainder"   = Remainder,   Pointwise, Exactly(2), elementary::infer_remainder, Rule(elementary::remainder_grad), Derived(elementary::remainder);
     /// log(1 + x), precise for small x too.
     "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p);
     /// exp(x) - 1, precise for small x too.
@@ -401,7 +401,7 @@ derived {
     /// Whether all elements over axes are nonzero.
     "all"         = All(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::all);
     /// Logarithm of the sum of exp(x) over axes, without overflow.
-    "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::mean,    Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp);
+    "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::float_over, Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp);
     /// Variance over axes, the sum of squares divided by the count less a correction: `var x, correction`.
     "var"         = Var(Reduce), Reduce,    Exactly(2), ty::var,        Rule(statistic::var_grad), Derived(statistic::var);
     /// Euclidean norm over axes; its gradient at 0 is 0.

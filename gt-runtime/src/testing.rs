@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gt_ir::backend::{Backend, RunError};
-use gt_ir::testing::{Config, Source, difference, ill_conditioned, inputs, same_bits, tape};
+use gt_ir::testing::{
+    Config, Source, difference, ill_conditioned, inputs, same_bits, special_inputs, tape,
+};
 use gt_ir::{DType, Entry, HostTensor, Op, Operand, Scalar, Tape, Type, ValueId, interp};
 
 /// A program of loops.
@@ -66,7 +68,8 @@ impl Program {
 impl Body {
     fn new(source: &mut Source<'_>, config: &Config) -> Body {
         let tape = tape(source, config);
-        let data = inputs(&tape, source);
+        let make = if source.chance(1, 4) { special_inputs } else { inputs };
+        let data = make(&tape, source);
         Body { tape, data, apart: source.chance(1, 2), carries: source.chance(2, 3) }
     }
 

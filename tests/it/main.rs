@@ -7,6 +7,7 @@ mod cli;
 mod cluster;
 mod equivalence;
 mod examples;
+mod filetests;
 mod gpt;
 mod gpt2;
 mod process;

@@ -15,7 +15,7 @@ mod random;
 mod tape;
 
 use gt_ir::{
-    Graph, NodeId, NodeKind, Op, OperandType, Scalar, Shape, Type,
+    DType, Graph, NodeId, NodeKind, Op, OperandType, Scalar, Shape, Type,
     attr::{AxisSet, Keep, Order, Reduce, ReduceOne, Slice},
     op::Primitive,
 };
@@ -213,15 +213,22 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
     })
 }
 
-/// libtorch takes no integer divisor of 0, and the processor none of -1 for the smallest integer.
+/// libtorch takes no integer divisor of 0, and the processor none of -1 for the smallest integer. Its remainders of floats are exact as long as
+/// the quotient is a number of the dtype: those of multiples of y are taken first, which leaves the same.
 fn fmod(x: &Tensor, y: &Tensor) -> Made {
-    if dtype_of(y)?.is_float() {
-        return Ok(x.f_fmod_tensor(y)?);
+    let dtype = dtype_of(y)?;
+    if dtype.is_float() {
+        let (mut left, y) = (x.f_to_kind(Kind::Double)?, y.f_to_kind(Kind::Double)?);
+        for scale in [2.0_f64.powi(1000), 2.0_f64.powi(500)] {
+            // An infinite multiple leaves all of it, but for what is no number anyway.
+            left = left.f_fmod_tensor(&(y.f_mul_scalar(scale)?))?;
+        }
+        return Ok(left.f_fmod_tensor(&y)?.f_to_kind(x.kind())?);
     }
     let (zero, one) = (y.f_eq(0)?, y.f_ones_like()?);
-    let unsafe_ = zero.f_logical_or(&y.f_eq(-1)?)?;
-    let left = x.f_fmod_tensor(&one.f_where_self(&unsafe_, y)?)?;
-    Ok(x.f_where_self(&zero, &left)?)
+    let minus_one = if dtype == DType::U8 { zero.shallow_clone() } else { y.f_eq(-1)? };
+    let divisor = one.f_where_self(&zero.f_logical_or(&minus_one)?, y)?;
+    Ok(x.f_where_self(&zero, &x.f_fmod_tensor(&divisor)?)?)
 }
 
 /// Sizes as libtorch takes them.

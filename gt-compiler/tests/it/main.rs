@@ -12,6 +12,7 @@ mod numerics;
 mod ops;
 mod products;
 mod random;
+mod ranges;
 mod store;
 #[path = "../sweeps/mod.rs"]
 mod sweeps;

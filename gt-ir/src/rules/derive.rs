@@ -83,8 +83,10 @@ pub(crate) fn le(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
 }
 
 pub(crate) fn rsqrt(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
-    let root = e.sqrt(ins[0])?;
-    e.div(1, root)
+    let (x, dtype) = float(e, ins[0])?;
+    let root = e.sqrt(x)?;
+    let y = e.div(1, root)?;
+    e.cast(y, dtype)
 }
 
 pub(crate) fn sigmoid(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {

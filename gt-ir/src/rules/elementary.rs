@@ -8,12 +8,15 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use super::{
     derive::{float, floats, number, value, wide},
     grad::{Out, one, two},
+    infer::{Result, arithmetic},
 };
 use crate::{
     dtype::DType,
     emit::{Build, Emit, Emitted},
+    error::OpError,
     grad::Vjp,
     op::{Op, Operand, OperandType},
+    shape::Type,
     tape::ValueId,
 };
 
@@ -88,6 +91,17 @@ fn floored(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let over = e.gt(cut, x)?;
     let over = e.cast(over, e.ty(x).dtype)?;
     e.sub(cut, over)
+}
+
+pub(crate) fn infer_remainder(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let ty = arithmetic(op, ins)?;
+    match ins[1] {
+        OperandType::Scalar(divisor) if !ty.dtype.is_float() && divisor.as_i64() == 0 => {
+            Err(OpError::new(format!("{}: {ty} cannot be divided by 0", op.name()))
+                .hint("cast to a float first: its remainder by 0 is NaN"))
+        }
+        OperandType::Scalar(_) | OperandType::Tensor(_) => Ok(ty),
+    }
 }
 
 /// What [`Op::Fmod`] leaves, moved by y where that has the other sign.

@@ -14,7 +14,9 @@ use smallvec::SmallVec;
 pub(crate) use indexing::{argsort, gather, index_add, index_select, one_hot, scatter_add};
 pub(super) use movement::replace;
 pub(crate) use movement::{cat, expand, pad, permute, reshape, slice, transpose};
-pub(crate) use reduction::{argmax, extremum, layer_norm, mean, softmax, sum, truth, var};
+pub(crate) use reduction::{
+    argmax, extremum, float_over, layer_norm, mean, softmax, sum, truth, var,
+};
 pub(crate) use source::{arange, iota, literals, randint, random};
 
 use super::promote::promote;

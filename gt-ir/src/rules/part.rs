@@ -15,6 +15,7 @@ use crate::{
     error::OpError,
     grad::Vjp,
     op::{Op, Operand, OperandType},
+    scalar::Scalar,
     shape::Dim,
     shape::{Shape, Type},
     tape::ValueId,
@@ -176,7 +177,9 @@ pub(crate) fn scatter(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 /// Values added into zeros of a type, in that type.
 fn put(e: &mut dyn Emit, op: Op, ty: Type, index: ValueId, src: ValueId) -> Emitted {
     let dtype = addable(ty.dtype);
-    let zeros = e.full(ty.with_dtype(dtype), 0)?;
+    // Whatever is added to the negative zero keeps its sign.
+    let nothing = if dtype.is_float() { Scalar::F64(-0.0) } else { Scalar::I64(0) };
+    let zeros = e.full(ty.with_dtype(dtype), nothing)?;
     let src = e.cast(src, dtype)?;
     let placed = e.emit(op, &[zeros.into(), index.into(), src.into()])?;
     e.cast(placed, ty.dtype)

@@ -89,7 +89,7 @@ pub(crate) fn logsumexp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
         let y = e.add(log, shift)?;
         squeeze(e, y, &ty.shape, r)?
     };
-    e.cast(y, ty.dtype)
+    e.cast(y, ty.dtype.or_default_float())
 }
 
 /// Drops the axes a reduction kept, unless it is to keep them.

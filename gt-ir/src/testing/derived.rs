@@ -197,8 +197,10 @@ fn folded(g: &mut Generator<'_, '_>) -> Proposal {
 fn pool(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 3)?;
     let pair = |g: &mut Generator<'_, '_>, low, most| [(); 2].map(|()| low + g.below(most) as u32);
-    let (size, stride, dilation) = (pair(g, 1, 3), pair(g, 1, 3), pair(g, 1, 2));
+    let (size, stride, mut dilation) = (pair(g, 1, 3), pair(g, 1, 3), pair(g, 1, 2));
     let padding = size.map(|n| g.below(n as usize / 2 + 1) as u32);
+    // A window of what was put around alone has a gradient that goes nowhere, or with PyTorch anywhere.
+    (0..2).filter(|&i| padding[i] > 0).for_each(|i| dilation[i] = 1);
     Some((Op::MaxPool2d(Pool { size, stride, padding, dilation }), one(x)))
 }
 

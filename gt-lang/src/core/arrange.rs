@@ -70,15 +70,13 @@ impl DynTensor {
         };
         let sizes: Vec<usize> =
             std::iter::repeat_n(1, new).chain(shape.sizes().iter().copied()).collect();
-        let mut x = self.clone();
-        if new > 0 {
-            x = x.reshape(&sizes);
-        }
-        for (axis, &n) in times.iter().enumerate().filter(|(_, n)| **n != 1) {
-            x = match n {
-                0 => x.narrow(signed(axis), 0, 0),
-                _ => DynTensor::cat(std::iter::repeat_n(&x, n), signed(axis)),
-            };
+        let mut x = if new > 0 { self.reshape(&sizes) } else { self.clone() };
+        let mut sizes = sizes;
+        // From the last axis on, so that what is copied again is in one piece.
+        for (axis, &n) in times.iter().enumerate().rev().filter(|(_, n)| **n != 1) {
+            let (outer, inner) = (sizes[..axis].iter().product(), sizes[axis..].iter().product());
+            sizes[axis] *= n;
+            x = x.reshape([outer, 1, inner]).expand([outer, n, inner]).reshape(&sizes);
         }
         x
     }

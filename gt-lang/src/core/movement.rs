@@ -95,12 +95,12 @@ impl DynTensor {
         })
     }
 
-    /// The last two axes exchanged.
+    /// The last two axes exchanged; what has fewer axes stays as it is.
     #[doc(alias("T", "mT"))]
     #[must_use]
     #[track_caller]
     pub fn t(&self) -> DynTensor {
-        self.transpose(-2, -1)
+        if self.rank() < 2 { self.clone() } else { self.transpose(-2, -1) }
     }
 
     /// Repeats axes of size one, and adds axes on the left; `-1` keeps a size.

@@ -4,7 +4,7 @@ use gt_ir::attr::{Fold, Order, Window};
 use gt_ir::{DType, Op, OpError, Shape, Type};
 
 use super::DynTensor;
-use super::arg::resolve_axis;
+use super::arg::{keepdim, resolve_axis};
 
 impl DynTensor {
     /// The sums of the elements of `axis` up to and with each; integers and `bool` sum to `i64`.
@@ -70,7 +70,7 @@ impl DynTensor {
         order.narrow(axis, 0, k)
     }
 
-    /// The middle element along `axis`, the lower one of two, and where it stands; the axis disappears.
+    /// The middle element along `axis`, the lower one of two, and where it stands; the first NaN if there is one. The axis disappears.
     #[must_use]
     #[track_caller]
     pub fn median(&self, axis: i64) -> (DynTensor, DynTensor) {
@@ -78,7 +78,12 @@ impl DynTensor {
             return line.median(0);
         }
         let middle = (self.size(axis).saturating_sub(1) / 2) as i64;
-        let place = self.argsort(axis, false).narrow(axis, middle, 1);
+        let mut place = self.argsort(axis, false).narrow(axis, middle, 1);
+        if self.dtype().is_float() {
+            let unknown = self.isnan();
+            let first = unknown.to_dtype(DType::U8).argmax(axis).unsqueeze(axis);
+            place = unknown.any(keepdim(axis)).where_(&first, &place);
+        }
         (self.gather(axis, &place).squeeze(axis), place.squeeze(axis))
     }
 

@@ -1,6 +1,6 @@
 //! Element by element: arithmetic, functions, comparisons, logic, selection, casts.
 
-use gt_ir::{DType, Op, Scalar};
+use gt_ir::{DType, Op, OpError, Scalar};
 
 use super::{Arg, DynTensor};
 
@@ -145,11 +145,19 @@ impl DynTensor {
         DynTensor::record(Op::Where, &[Arg::Tensor(self), a.into(), b.into()])
     }
 
-    /// `value` where `mask` (a `bool` tensor) is true, this tensor elsewhere.
+    /// `value` where `mask` (a `bool` tensor) is true, this tensor elsewhere. The dtype stays: among `bool` every number but 0 is true.
     #[must_use]
     #[track_caller]
     pub fn masked_fill(&self, mask: &DynTensor, value: impl Into<Scalar>) -> DynTensor {
-        mask.where_(value.into(), self)
+        match value.into() {
+            value if self.dtype() == DType::Bool => mask.where_(value.as_f64() != 0.0, self),
+            Scalar::F64(value) if self.dtype().is_int() => self.record_with(|ty| {
+                let error =
+                    OpError::new(format!("masked_fill: {value} is a float, but the tensor {ty}"));
+                Err(error.hint("cast the tensor, or give an integer"))
+            }),
+            value => mask.where_(value, self),
+        }
     }
 
     /// The same elements as another dtype. Floats are cut towards zero, `bool` is "not zero".
@@ -233,6 +241,14 @@ impl DynTensor {
         self.flat_outside(self, [-1, 1], [-1, 1])
     }
 
+    /// [`DynTensor::hardtanh`] with other bounds.
+    #[must_use]
+    #[track_caller]
+    pub fn hardtanh_with(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> DynTensor {
+        let bounds = [min.into(), max.into()];
+        self.flat_outside(self, bounds, bounds)
+    }
+
     /// `x` between 0 and 6, the nearer of them elsewhere; the gradient on a bound is 0.
     #[must_use]
     #[track_caller]
@@ -249,9 +265,15 @@ impl DynTensor {
 
     /// `inside` where this tensor lies between two bounds, a number on and below the lower one, another on and above the upper one.
     #[track_caller]
-    fn flat_outside(&self, inside: &DynTensor, [low, high]: [i64; 2], ends: [i64; 2]) -> DynTensor {
-        let raised = self.le(low).where_(ends[0], inside);
-        self.ge(high).where_(ends[1], &raised)
+    fn flat_outside<S: Into<Scalar>>(
+        &self,
+        inside: &DynTensor,
+        bounds: [S; 2],
+        ends: [S; 2],
+    ) -> DynTensor {
+        let ([low, high], [least, most]) = (bounds.map(Into::into), ends.map(Into::into));
+        let raised = self.le(low).where_(least, inside);
+        self.ge(high).where_(most, &raised)
     }
 
     /// `x * hardsigmoid(x)` (Howard et al. 2019).
@@ -279,13 +301,30 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn isinf(&self) -> DynTensor {
-        self.abs().eq(f64::INFINITY)
+        match self.dtype().is_float() {
+            true => self.abs().eq(f64::INFINITY),
+            false => self.ne(self),
+        }
     }
 
     /// Where neither infinite nor NaN, a `bool` tensor.
     #[must_use]
     #[track_caller]
     pub fn isfinite(&self) -> DynTensor {
-        self.abs().lt(f64::INFINITY)
+        match self.dtype().is_float() {
+            true => self.abs().lt(f64::INFINITY),
+            false => self.eq(self),
+        }
+    }
+
+    /// Halves in `f32`, for what takes several steps and is to be rounded once.
+    #[track_caller]
+    pub(super) fn widened(&self) -> DynTensor {
+        match self.dtype() {
+            DType::Bf16 | DType::F16 => self.to_dtype(DType::F32),
+            DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+                self.clone()
+            }
+        }
     }
 }

@@ -106,13 +106,15 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn norm_p(&self, p: f64, axes: impl Into<Axes>) -> DynTensor {
+        let one_step = [2.0, 1.0, 0.0].contains(&p) || p.is_infinite();
+        let wide = if one_step { self.clone() } else { self.widened() };
         match p {
             2.0 => self.norm(axes),
             1.0 => self.abs().sum(axes),
             0.0 => self.ne(0).to_dtype(self.dtype()).sum(axes),
             f64::INFINITY => self.abs().max(axes),
             f64::NEG_INFINITY => self.abs().min(axes),
-            _ => self.abs().pow(p).sum(axes).pow(1.0 / p),
+            _ => wide.abs().pow(p).sum(axes).pow(1.0 / p).to_dtype(self.dtype()),
         }
     }
 

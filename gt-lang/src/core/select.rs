@@ -6,15 +6,16 @@ use super::{Arg, DynTensor};
 use crate::error::Result;
 
 impl DynTensor {
-    /// The elements where `mask` (a `bool` tensor of this shape) is true, in row-major order, as a vector: PyTorch's `masked_select`. How many there are is part of
+    /// The elements where `mask` (a `bool` tensor; the two broadcast) is true, in row-major order, as a vector: PyTorch's `masked_select`. How many there are is part of
     /// the result's shape, so this waits for the mask.
     ///
     /// # Errors
-    /// The mask cannot be computed, or its shape differs.
+    /// The mask cannot be computed, or the shapes do not broadcast.
     #[track_caller]
     pub fn masked_select(&self, mask: &DynTensor) -> Result<DynTensor> {
-        let places = mask.expand(self.shape().sizes()).flatten_all().nonzero()?.squeeze(-1);
-        Ok(self.flatten_all().index_select(0, &places))
+        let shape = self.shape().broadcast(&mask.shape()).unwrap_or_else(|| self.shape());
+        let places = mask.expand(shape.sizes()).flatten_all().nonzero()?.squeeze(-1);
+        Ok(self.expand(shape.sizes()).flatten_all().index_select(0, &places))
     }
 
     /// The positions of elements that are not zero, `[n, rank]`, in row-major order: PyTorch's `nonzero`. Waits for this tensor.
@@ -95,7 +96,10 @@ impl DynTensor {
     #[track_caller]
     pub fn diag(&self) -> DynTensor {
         match *self.shape().sizes() {
-            [n] => self.on_own(|| DynTensor::eye(n, DType::Bool)).where_(&self.unsqueeze(-1), 0),
+            // `false` promotes to no other dtype.
+            [n] => {
+                self.on_own(|| DynTensor::eye(n, DType::Bool)).where_(&self.unsqueeze(-1), false)
+            }
             [rows, columns] => {
                 let n = rows.min(columns) as i64;
                 let places = self.on_own(|| DynTensor::arange(0, n, 1, DType::I64));
@@ -126,13 +130,17 @@ impl DynTensor {
     #[track_caller]
     pub fn lerp<'a>(&'a self, end: &'a DynTensor, weight: impl Into<Arg<'a>>) -> DynTensor {
         let weight: Arg<'a> = weight.into();
-        self.add(&end.sub(self).mul(weight))
+        let (x, end) = (self.widened(), end.widened());
+        x.add(&end.sub(&x).mul(weight)).to_dtype(self.dtype())
     }
 
     /// NaN as `nan`, infinities as these bounds.
     #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self, nan: f64, largest: f64, smallest: f64) -> DynTensor {
+        if !self.dtype().is_float() {
+            return self.clone();
+        }
         let bounded = self.masked_fill(&self.eq(f64::INFINITY), largest);
         bounded.masked_fill(&self.eq(f64::NEG_INFINITY), smallest).masked_fill(&self.isnan(), nan)
     }

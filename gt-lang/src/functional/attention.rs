@@ -1,7 +1,7 @@
 //! Attention and the rotary position embedding of queries and keys.
 
 use gt_ir::attr::Attention as Kind;
-use gt_ir::{DType, Op, Type};
+use gt_ir::{DType, Op, Shape, Type};
 
 use crate::core::{Arg, DynTensor};
 
@@ -27,6 +27,30 @@ pub fn scaled_dot_product_attention(
     scaled_dot_product_attention_with(query, key, value, Attention::default())
 }
 
+/// Queries, keys and values with the leading axes they broadcast to: all but heads, where key and value have several, their rows and columns. What does not
+/// broadcast is left to the op, which says so.
+#[track_caller]
+fn with_shared_batch(given: [&DynTensor; 3]) -> [DynTensor; 3] {
+    let shapes = given.map(|x| x.shape());
+    let rank = shapes.iter().map(|shape| shape.rank()).max().unwrap_or(0);
+    // Heads may differ where all have them: then some share keys.
+    let own = if shapes.iter().all(|shape| shape.rank() == rank && rank > 2) { 3 } else { 2 };
+    let lead =
+        |shape: &Shape| Shape::collect(shape.dims().take(shape.rank().saturating_sub(own))).ok();
+    let shared =
+        shapes.iter().try_fold(Shape::SCALAR, |shared, shape| shared.broadcast(&lead(shape)?));
+    let Some(shared) = shared else { return given.map(Clone::clone) };
+    let mut spread = given.map(Clone::clone);
+    for (x, shape) in spread.iter_mut().zip(shapes) {
+        let whole = shared.dims().chain(shape.dims().skip(shape.rank().saturating_sub(own)));
+        match Shape::collect(whole) {
+            Ok(whole) if !whole.same_sizes(&shape) => *x = x.expand(whole),
+            _ => (),
+        }
+    }
+    spread
+}
+
 /// [`scaled_dot_product_attention`] with masks or another scale. Key and value may have fewer heads than the query, whose heads then share
 /// them in order (PyTorch's `enable_gqa`). A query that sees no key gets zeros.
 ///
@@ -46,6 +70,7 @@ pub fn scaled_dot_product_attention_with(
     value: &DynTensor,
     how: Attention<'_>,
 ) -> DynTensor {
+    let [query, key, value] = &with_shared_batch([query, key, value]);
     let width = query.shape().sizes().last().copied().unwrap_or(1);
     let scale = how.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
     // One value, not a literal: so the gradient is known to have the scale of what it is a gradient of.

@@ -33,7 +33,8 @@ impl Default for Convolution {
     }
 }
 
-/// The sum over channels and windows of x times `weight`, `[out channels, channels / groups, height, width]`, plus one number of `bias` for each out channel.
+/// The sum over channels and windows of x times `weight`, `[out channels, channels / groups, height, width]`, plus one number of `bias` for each out channel. An image without a batch
+/// axis gives one.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -52,7 +53,16 @@ pub fn conv2d(
     bias: Option<&DynTensor>,
     how: Convolution,
 ) -> DynTensor {
+    if let Some(batch) = one_of(x, 3) {
+        return conv2d(&batch, weight, bias, how).squeeze(0);
+    }
     with_bias(&convolved(x, weight, how), bias)
+}
+
+/// What lacks its batch axis, of this rank, as a batch of one.
+#[track_caller]
+fn one_of(x: &DynTensor, rank: usize) -> Option<DynTensor> {
+    (x.rank() == rank && x.error().is_none()).then(|| x.unsqueeze(0))
 }
 
 /// [`conv2d`] over lines; `weight` is `[out channels, channels / groups, length]`.
@@ -64,6 +74,9 @@ pub fn conv1d(
     bias: Option<&DynTensor>,
     how: Convolution,
 ) -> DynTensor {
+    if let Some(batch) = one_of(x, 2) {
+        return conv1d(&batch, weight, bias, how).squeeze(0);
+    }
     let y = convolved(&x.unsqueeze(-2), &weight.unsqueeze(-2), as_line(how)).squeeze(-2);
     with_bias(&y, bias)
 }
@@ -78,6 +91,9 @@ pub fn conv_transpose2d(
     bias: Option<&DynTensor>,
     how: Convolution,
 ) -> DynTensor {
+    if let Some(batch) = one_of(x, 3) {
+        return conv_transpose2d(&batch, weight, bias, how).squeeze(0);
+    }
     let [channels, each, height, width] = *weight.shape().sizes() else {
         let e = format!("conv_transpose2d: weight {} has not four axes", weight.ty());
         return weight.record_with(|_| Err(OpError::new(e)));
@@ -109,6 +125,9 @@ pub fn conv_transpose1d(
     bias: Option<&DynTensor>,
     how: Convolution,
 ) -> DynTensor {
+    if let Some(batch) = one_of(x, 2) {
+        return conv_transpose1d(&batch, weight, bias, how).squeeze(0);
+    }
     let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, as_line(how));
     with_bias(&y.squeeze(-2), bias)
 }

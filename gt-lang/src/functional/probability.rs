@@ -53,7 +53,7 @@ pub struct BceWithLogits {
     pub reduction: Reduction,
 }
 
-/// Binary cross entropy of logits `x`, without overflow: `max(x, 0) - x * y + log(1 + exp(-|x|))`.
+/// Binary cross entropy of logits `x`, without overflow: `(1 - y) * x - log(sigmoid(x))`.
 #[must_use]
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(input: &DynTensor, target: &DynTensor) -> DynTensor {
@@ -69,15 +69,10 @@ pub fn binary_cross_entropy_with_logits_with(
     options: &BceWithLogits,
 ) -> DynTensor {
     let (input, target) = (&*full(input), &*full(target));
-    let softplus = input.abs().neg().exp().log1p();
-    // Not `relu`: at 0 the gradient is that of the sigmoid only if `max(x, 0)` shares the tie.
+    let (rest, surprise) = (target.neg().add(1.0).mul(input), input.neg().softplus());
     let losses = match &options.pos_weight {
-        None => input.maximum(0.0).sub(&input.mul(target)).add(&softplus),
-        Some(positive) => {
-            let share = positive.sub(1.0).mul(target).add(1.0);
-            let rest = target.neg().add(1.0).mul(input);
-            rest.add(&share.mul(&softplus.add(&input.neg().maximum(0.0))))
-        }
+        None => rest.add(&surprise),
+        Some(positive) => rest.add(&positive.sub(1.0).mul(target).add(1.0).mul(&surprise)),
     };
     options.reduction.of(&weighted(losses, options.weight.as_ref()))
 }

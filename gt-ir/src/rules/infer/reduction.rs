@@ -53,6 +53,12 @@ pub(crate) fn mean(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, shape))
 }
 
+/// As [`mean`]; integers become the default float.
+pub(crate) fn float_over(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let (t, shape, _) = reduce(op, ins)?;
+    Ok(Type::new(t.dtype.or_default_float(), shape))
+}
+
 pub(crate) fn var(op: &Op, ins: &[OperandType]) -> Result<Type> {
     literal(op, ins, 1)?;
     mean(op, ins)

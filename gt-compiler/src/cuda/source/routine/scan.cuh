@@ -2,11 +2,15 @@
 
 struct Axis {
     u64 len, inner, chunk, n_chunks;
-
-    // Where a line begins: neighboring threads have neighboring lines.
-    __device__ u64 line(u64 n) const { return n / inner * (len * inner) + n % inner; }
-    __device__ u64 count(u64 c) const { return c + 1 < n_chunks ? chunk : len - c * chunk; }
 };
+
+// Where a line begins: neighboring threads have neighboring lines.
+__device__ u64 line_of(Axis axis, u64 n) {
+    return n / axis.inner * (axis.len * axis.inner) + n % axis.inner;
+}
+__device__ u64 count_of(Axis axis, u64 c) {
+    return c + 1 < axis.n_chunks ? axis.chunk : axis.len - c * axis.chunk;
+}
 
 __device__ f64 joined(f64 a, f64 b) { return a + b; }
 __device__ i64 joined(i64 a, i64 b) { return wrap_add(a, b); }
@@ -29,7 +33,7 @@ __device__ i64 kept(const i64* at, u64) { return *at; }
 template <class W, class T>
 __device__ void chunk_sum(Axis axis, const T* x, T* out, u64 i) {
     const u64 c = i % axis.n_chunks;
-    const u64 at = axis.line(i / axis.n_chunks) + c * axis.chunk * axis.inner;
+    const u64 at = line_of(axis, i / axis.n_chunks) + c * axis.chunk * axis.inner;
     // Nobody asks for the last one's sum, and it may have one place only.
     if (c + 1 == axis.n_chunks) return;
     W sum = 0;
@@ -39,7 +43,7 @@ __device__ void chunk_sum(Axis axis, const T* x, T* out, u64 i) {
 
 template <class W, class T>
 __device__ void sums_before(Axis axis, const T* x, T* out, u64 i) {
-    const u64 line = axis.line(i);
+    const u64 line = line_of(axis, i);
     W before = 0;
     for (u64 c = 0; c + 1 < axis.n_chunks; ++c) {
         T* at = out + line + c * axis.chunk * axis.inner;
@@ -48,7 +52,7 @@ __device__ void sums_before(Axis axis, const T* x, T* out, u64 i) {
         before = joined(before, sum);
     }
     const u64 c = axis.n_chunks - 1, at = line + c * axis.chunk * axis.inner;
-    if (axis.count(c) == 1) {
+    if (count_of(axis, c) == 1) {
         out[at] = T(joined(before, joined(W(0), W(x[at]))));
     } else {
         keep(out + at, axis.inner, before);
@@ -57,8 +61,8 @@ __device__ void sums_before(Axis axis, const T* x, T* out, u64 i) {
 
 template <class W, class T>
 __device__ void all_sums(Axis axis, const T* x, T* out, u64 i) {
-    const u64 c = i % axis.n_chunks, n = axis.count(c);
-    const u64 at = axis.line(i / axis.n_chunks) + c * axis.chunk * axis.inner;
+    const u64 c = i % axis.n_chunks, n = count_of(axis, c);
+    const u64 at = line_of(axis, i / axis.n_chunks) + c * axis.chunk * axis.inner;
     if (n == 1 && c + 1 == axis.n_chunks) return;
     const W before = kept(out + at, axis.inner);
     W sum = 0;
@@ -70,7 +74,7 @@ __device__ void all_sums(Axis axis, const T* x, T* out, u64 i) {
 
 template <class W, class T>
 __device__ void alone(Axis axis, const T* x, T* out, u64 i) {
-    const u64 at = axis.line(i);
+    const u64 at = line_of(axis, i);
     W sum = 0;
     for (u64 j = 0; j < axis.len; ++j) {
         sum = joined(sum, W(x[at + j * axis.inner]));
