@@ -1,22 +1,26 @@
 //! Compiled programs in files: what `compile -o` writes and `run` runs without compiling.
 //!
-//! A file holds the names and types a tape gives its inputs and outputs, its literals, and the program as the compiler writes it. Whether
-//! that fits this build and this processor the compiler checks, which also finds damage. It holds machine code: it is as trusted as a
-//! program that somebody gives you.
+//! A file holds the names and types a tape gives its inputs and outputs, its literals, and the
+//! program as the compiler writes it. A checksum over all of that finds damage; whether the program
+//! fits this build and this processor the compiler checks. It holds machine code: it is as trusted
+//! as a program that somebody gives you.
 
 use crate::compile::Stages;
 use crate::files;
 use crate::run::{self, Wanted};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
-use gt_compiler::{Engine, Native, NativeConfig, Value};
+use gt_compiler::{Engine, Native, NativeConfig, Value, checksum};
 use gt_ir::{HostTensor, Scalar, Type};
 use gt_lang::state::StateDict;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The first bytes of such a file, with the number of its format.
-const MAGIC: &[u8] = b"gt program 1\n";
+/// The first bytes of such a file, whatever its format.
+const MAGIC: &[u8] = b"gt program ";
+/// The number of the format that is written and read. Of the first one only the program had a
+/// checksum.
+const VERSION: &[u8] = b"2\n";
 
 /// A program and what its user calls what goes in and comes out.
 #[derive(Serialize, Deserialize)]
@@ -43,18 +47,34 @@ pub(crate) fn print(stages: &Stages<'_>) -> Result<Vec<u8>> {
     let outputs = outputs.map(|(value, name)| Some((name, place(value)?)));
     let artifact = Artifact {
         inputs: inputs.into_iter().map(|Wanted { name, ty, .. }| (name, ty)).collect(),
-        outputs: outputs.collect::<Option<_>>().context("an output is not computed")?,
+        outputs: outputs.collect::<Option<_>>().context("an output of the tape is not computed\nhint: this is a defect of GT; the tape shows it")?,
         scalars: segment.graph.slots().to_vec(),
         program: program.context("the program cannot be written")?,
     };
-    Ok([MAGIC, &postcard::to_stdvec(&artifact)?].concat())
+    seal(&artifact)
+}
+
+/// An artifact as bytes: the checksum of everything behind it comes first.
+fn seal(artifact: &Artifact) -> Result<Vec<u8>> {
+    let contents = postcard::to_stdvec(artifact)?;
+    Ok([MAGIC, VERSION, &checksum(&contents).to_le_bytes(), &contents].concat())
 }
 
 /// The program of a file's bytes.
 pub(crate) fn parse(path: &Path, bytes: &Bytes) -> Result<Artifact> {
-    let damaged = || anyhow!("{} is damaged\nhint: compile it again", files::shown(path));
+    let file = files::shown(path);
+    let damaged = || {
+        anyhow!("{file} is damaged\nhint: compile it again, with `gt-cli compile TAPE -o {file}`")
+    };
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(damaged)?;
-    postcard::from_bytes(rest).map_err(|_| damaged())
+    let version = rest.get(..VERSION.len()).ok_or_else(damaged)?;
+    ensure!(
+        version == VERSION,
+        "{file} is a compiled program of another format, or damaged\nhint: compile it again, with `gt-cli compile TAPE -o {file}`"
+    );
+    let (sum, contents) = rest[VERSION.len()..].split_first_chunk::<8>().ok_or_else(damaged)?;
+    ensure!(u64::from_le_bytes(*sum) == checksum(contents), damaged());
+    postcard::from_bytes(contents).map_err(|_| damaged())
 }
 
 impl Artifact {
@@ -77,5 +97,65 @@ impl Artifact {
             named.insert(name.clone(), engine.download(value)?);
         }
         Ok(named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_compiler::Options;
+
+    const TAPE: &str = "\
+gt tape 1
+%0 = input \"x\" : f32[2]
+%1 = mul %0, 2.5
+output %1 \"y\"
+";
+
+    fn whole() -> Vec<u8> {
+        let tape = gt_ir::text::load(TAPE).unwrap().tape;
+        print(&Stages::new(&tape, Options::default()).unwrap()).unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Artifact> {
+        parse(Path::new("x.gtp"), &Bytes::copy_from_slice(bytes))
+    }
+
+    #[test]
+    fn a_program_comes_back_and_computes_what_its_tape_says() {
+        let artifact = read(&whole()).unwrap();
+        let x =
+            HostTensor::from_vec(vec![1.0_f32, -2.0], gt_ir::Shape::new(&[2]).unwrap()).unwrap();
+        let results = artifact.run(&[x]).unwrap();
+        assert_eq!(results.get("y").unwrap().to_vec::<f32>().unwrap(), [2.5, -5.0]);
+    }
+
+    /// Wherever a bit is flipped: in names, types and literals too.
+    #[test]
+    fn every_flipped_bit_is_refused() {
+        let mut bytes = whole();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                let refused = read(&bytes).err().map(|error| error.to_string());
+                let refused =
+                    refused.unwrap_or_else(|| panic!("bit {bit} of byte {at} was flipped"));
+                assert!(refused.contains("x.gtp") && refused.contains("hint: "), "{refused}");
+                // What no longer looks like a program is taken for a tape, and is none.
+                let tape = files::tape_of(Path::new("x.gtp"), Bytes::copy_from_slice(&bytes));
+                assert!(tape.is_err(), "bit {bit} of byte {at}");
+                bytes[at] ^= 1 << bit;
+            }
+        }
+        assert!(read(&bytes).is_ok());
+    }
+
+    #[test]
+    fn what_is_cut_off_or_longer_is_refused() {
+        let bytes = whole();
+        for n in 0..bytes.len() {
+            assert!(read(&bytes[..n]).is_err(), "{n} of {} bytes", bytes.len());
+        }
+        assert!(read(&[&bytes[..], &[0]].concat()).is_err());
     }
 }

@@ -32,7 +32,7 @@ pub mod torch;
 pub use cost::Machine;
 pub use download::{Download, Transfer};
 pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
-pub use native::{ArtifactError, Dump, Native, NativeConfig};
+pub use native::{ArtifactError, Dump, Native, NativeConfig, checksum};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};
 pub use program::Program;

@@ -82,7 +82,9 @@ pub enum ArtifactError {
     Load(String),
 }
 
-fn checksum(bytes: &[u8]) -> u64 {
+/// A checksum that every change of one byte changes; no defence against those who mean harm.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mut mixer = Mixer::default();
     mixer.write(bytes);
     mixer.write_usize(bytes.len());

@@ -34,7 +34,7 @@ use std::{path::PathBuf, sync::Arc};
 use gt_ir::{Graph, HostTensor, Op, Scalar};
 use smallvec::SmallVec;
 
-pub use artifact::ArtifactError;
+pub use artifact::{ArtifactError, checksum};
 pub(crate) use cache::Cache;
 pub use dump::Dump;
 pub(crate) use matmul::Products;
