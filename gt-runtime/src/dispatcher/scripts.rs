@@ -277,3 +277,105 @@ fn a_tape_may_pass_through_more_bytes_than_can_be_counted() {
     driver.line("0s p1 stats r1");
     assert_eq!(driver.dispatcher.n_sessions(), 1);
 }
+
+/// A session that may hold 100 bytes.
+fn small() -> Config {
+    Config { quota: 100, ..Config::embedded() }
+}
+
+/// What is said of a value of 80 bytes beside these.
+const NO_ROOM: &str = "i64[10] takes 80 B, but the session holds 80 B of the 100 B it may hold; hint: drop tensors as soon as they are not needed, or compute this one in parts";
+
+#[test]
+fn a_value_there_is_no_room_for_fails_alone() {
+    script(
+        small(),
+        &format!(
+            "0s p5 hello
+             > p5 welcome w1
+             0s p5 register
+             0s p1 hello
+             > p1 welcome s1
+             0s p1 tape %0 = full[i64[10]] 3
+             > p5 open s1 of s1 (pi, pid 1)
+             > p5 run s1 #0 a0: %0 = full[i64[10]] 3 : i64[10]
+             0s p1 tape %1 = full[i64[10]] 4; %2 = neg %1; %3 = sum[0] %2; %4 = sum[0] %0; output %3; output %4
+             > p5 run s1 #1 a0: %4 = sum[0] %0; output %4
+             0s p1 fetch r1 %3
+             > p1 failed r1: full: {NO_ROOM}
+             0s p1 fetch r2 %4
+             > p5 fetch s1 r2 %4
+             0s p1 tape free %1; free %2; free %3; free %0; %5 = full[i64[10]] 5
+             > p5 run s1 #2 a0: free %0; %5 = full[i64[10]] 5 : i64[10]
+             0s p1 fetch r3 %5
+             > p5 fetch s1 r3 %5"
+        ),
+    );
+}
+
+#[test]
+fn data_there_is_no_room_for_fails_alone() {
+    script(
+        small(),
+        &format!(
+            "0s p5 hello
+             > p5 welcome w1
+             0s p5 register
+             0s p1 hello
+             > p1 welcome s1
+             0s p1 tape %0 = full[i64[10]] 3
+             > p5 open s1 of s1 (pi, pid 1)
+             > p5 run s1 #0 a0: %0 = full[i64[10]] 3 : i64[10]
+             0s p1 chunk %1 i64[10] 0 40
+             0s p1 chunk %1 i64[10] 40 40
+             0s p1 tape %1 = input : i64[10]; %2 = neg %1; %3 = input : i64[10]; output %2
+             > p5 run s1 #1 a0:
+             0s p1 chunk %3 i64[10] 0 80
+             0s p1 fetch r1 %2
+             > p1 failed r1: {NO_ROOM}
+             0s p1 fetch r2 %3
+             > p1 failed r2: {NO_ROOM}
+             0s p1 tape free %0; free %1; free %2; free %3
+             > p5 run s1 #2 a0: free %0
+             0s p1 chunk %4 i64[10] 0 80
+             > p5 chunk s1 %4 0
+             0s p1 tape %4 = input : i64[10]
+             > p5 run s1 #3 a0: %4 = input : i64[10]
+             0s p1 fetch r3 %4
+             > p5 fetch s1 r3 %4"
+        ),
+    );
+}
+
+#[test]
+fn a_launch_there_is_no_room_for_fails_alone() {
+    let launch = |number: u32, seq: u32| {
+        format!(
+            "0s p1 launch t0 to %{number}+1 with {number}
+             > p5 launch s1 #{seq} a0 t0: [] to [%{number}] with [I64({number})]"
+        )
+    };
+    script(
+        small(),
+        &format!(
+            "0s p5 hello
+             > p5 welcome w1
+             0s p5 register
+             0s p1 hello
+             > p1 welcome s1
+             0s p1 define t0 %0 = full[i64[10]] 0
+             > p5 open s1 of s1 (pi, pid 1)
+             > p5 define s1 t0 of 1 entries
+             {}
+             0s p1 launch t0 to %1+1 with 1
+             > p5 run s1 #1 a0:
+             0s p1 fetch r1 %1
+             > p1 failed r1: full: {NO_ROOM}
+             0s p1 tape free %1; free %0
+             > p5 run s1 #2 a0: free %0
+             {}",
+            launch(0, 0),
+            launch(2, 3)
+        ),
+    );
+}

@@ -1,11 +1,13 @@
 //! What a session holds: the types of its live values, what was lost with a worker, its uploads and its unanswered questions.
 //!
-//! A tape is admitted entry by entry (`admission`); one that is not well formed, or asks for more than the session may hold, breaks the
-//! session and nobody else. After a worker's loss the values it held are lost, each with the cause, and so is what is computed from
+//! A tape is admitted entry by entry (`admission`); one that is not well formed breaks the session
+//! and nobody else. A value there is no room for fails alone (`quota`). After a worker's loss the
+//! values it held are lost, each with the cause, and so is what is computed from
 //! them: such entries are taken out of the tape, so that a worker sees only values it has. Data on its way is kept in mind until it is
 //! whole (`uploads`). It sends nothing and knows no peers.
 
 mod admission;
+mod quota;
 mod uploads;
 
 pub(super) use admission::Launched;
@@ -58,7 +60,8 @@ pub(super) struct Session {
     pub(super) n_verified: u64,
     /// Bytes of live values. Within one tape they may exceed what 64 bits can count before its end is checked.
     pub(super) live_bytes: u128,
-    /// Live values that a worker's loss took, and those computed from them.
+    /// Live values that a worker's loss took or there was no room for, and those computed from
+    /// them.
     pub(super) lost: BTreeMap<ValueId, Arc<RunError>>,
     pub(super) uploads: BTreeMap<ValueId, Upload>,
     /// Bytes of uploads whose input is not declared yet.

@@ -13,11 +13,11 @@ const MAX_EARLY_UPLOADS: usize = 1 << 12;
 /// Data of an input on its way.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::dispatcher) struct Upload {
-    ty: Type,
-    received: u64,
+    pub(super) ty: Type,
+    pub(super) received: u64,
     whole: bool,
     pub(super) declared: bool,
-    /// Its worker was lost: the rest is dropped.
+    /// Its worker was lost, or there is no room for it: the rest is dropped.
     pub(super) lost: bool,
 }
 
@@ -68,7 +68,7 @@ impl Session {
             if self.uploads.len() > MAX_EARLY_UPLOADS {
                 return refuse(format!("more than {MAX_EARLY_UPLOADS} uploads are under way"));
             }
-            self.check_quota(config)?;
+            self.refuse_upload(chunk.value, chunk.ty, config);
         }
         let Some(upload) = self.uploads.get_mut(&chunk.value) else {
             return refuse(format!("its first piece begins at byte {}", chunk.offset));

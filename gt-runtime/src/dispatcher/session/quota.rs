@@ -1,0 +1,98 @@
+//! What a session may hold: a value there is no room for is lost, and so is what is computed from
+//! it; everything else goes on.
+//!
+//! Guarantees: after every segment and every first piece of an upload, what the session holds
+//! somewhere is within its quota. What is lost counts for nothing, since no worker has it. Does
+//! not: limit what a segment passes through; that is the worker's memory.
+
+use super::{Session, error};
+use crate::dispatcher::Config;
+use gt_ir::Loc;
+use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::shape::Type;
+use gt_ir::tape::{Entry, Tape, ValueId};
+use gt_ir::units;
+use std::sync::Arc;
+
+impl Session {
+    /// Loses those of the values a tape leaves that there is no room for, in the tape's order; says
+    /// whether there is such a value.
+    pub(super) fn refuse_excess(&mut self, tape: &Tape, config: &Config) -> bool {
+        if !self.is_over(config) {
+            return false;
+        }
+        let new = tape.entries.iter().filter_map(|entry| self.new_value(entry));
+        let new: u128 = new.map(|(_, ty)| ty.bytes() as u128).sum();
+        let before = self.held() - new;
+        let mut room = u128::from(config.quota).saturating_sub(before);
+        for entry in &tape.entries {
+            let Some((value, ty)) = self.new_value(entry) else { continue };
+            let operand = match entry {
+                Entry::Instr(instr) => self.lost_operand(instr),
+                _ => None,
+            };
+            match operand {
+                Some(cause) => self.lose(value, cause),
+                None if ty.bytes() as u128 <= room => room -= ty.bytes() as u128,
+                None => self.lose(value, Arc::new(refusal(entry, ty, before, config))),
+            }
+        }
+        true
+    }
+
+    /// Loses an upload that has just begun, if there is no room for it.
+    pub(super) fn refuse_upload(&mut self, value: ValueId, ty: Type, config: &Config) {
+        if self.is_over(config) {
+            let before = self.held().saturating_sub(ty.bytes() as u128);
+            let input = Entry::Input { out: value, ty, name: None };
+            self.lose(value, Arc::new(refusal(&input, ty, before, config)));
+        }
+    }
+
+    fn is_over(&self, config: &Config) -> bool {
+        let most = u128::from(config.quota);
+        // The first is quick, and nearly always enough.
+        self.live_bytes + u128::from(self.early_bytes) > most && self.held() > most
+    }
+
+    /// Bytes of values and uploads that are not lost.
+    fn held(&self) -> u128 {
+        let early = |value: &ValueId| {
+            self.uploads.get(value).filter(|upload| !upload.declared).map(|upload| upload.ty)
+        };
+        let ty = |value: &ValueId| self.verifier.ty(*value).or_else(|| early(value));
+        let lost: u128 = self.lost.keys().filter_map(ty).map(|ty| ty.bytes() as u128).sum();
+        self.live_bytes + u128::from(self.early_bytes) - lost
+    }
+
+    /// The value an entry defines, if it is alive at the tape's end and no worker has any of it.
+    fn new_value(&self, entry: &Entry) -> Option<(ValueId, Type)> {
+        let value = entry.defines().filter(|value| !self.lost.contains_key(value))?;
+        let ty = self.verifier.ty(value)?;
+        let untouched = self.uploads.get(&value).is_some_and(|upload| upload.received == 0);
+        (untouched || matches!(entry, Entry::Instr(_))).then_some((value, ty))
+    }
+
+    fn lose(&mut self, value: ValueId, cause: Arc<RunError>) {
+        if let Some(upload) = self.uploads.get_mut(&value) {
+            upload.lost = true;
+        }
+        self.lost.insert(value, cause);
+    }
+}
+
+/// The error of a value there is no room for.
+fn refusal(entry: &Entry, ty: Type, before: u128, config: &Config) -> RunError {
+    let (what, loc) = match entry {
+        Entry::Instr(instr) => (format!("{}: ", instr.op.name()), instr.loc),
+        _ => (String::new(), Loc::NONE),
+    };
+    let size = |bytes: u128| units::bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
+    let message = format!(
+        "{what}{ty} takes {}, but the session holds {} of the {} it may hold\nhint: drop tensors as soon as they are not needed, or compute this one in parts",
+        size(ty.bytes() as u128),
+        size(before),
+        size(config.quota.into())
+    );
+    RunError { value: entry.defines(), loc, ..error(ErrorKind::Resource, message) }
+}
