@@ -15,7 +15,7 @@ pub(super) fn say(what: &impl Display) {
 
 /// What became of a template.
 pub(super) fn planned(news: &Planned) -> String {
-    let types = if news.retyped { ", inputs of other types" } else { "" };
+    let types = news.retyped.as_ref().map(|which| format!("; {which}")).unwrap_or_default();
     let (key, n) = (brief(Key(news.key)), news.instructions);
     let segment = format!("segment {key} ({n} instructions{types})");
     if let Some(why) = &news.failed {
@@ -59,7 +59,7 @@ mod tests {
             launches: 5,
             nanos: 3_100_000,
             cached: true,
-            retyped: false,
+            retyped: None,
             failed: None,
         };
         assert_eq!(
@@ -67,10 +67,10 @@ mod tests {
             "segment 4f3a.. (41 instructions) -> plan p1: 7 kernels in 5 launches, compiled in 3.1 ms (cached)"
         );
         let why = Some("no room\nhint: none".into());
-        let failed = Planned { failed: why, retyped: true, ..news };
+        let failed = Planned { failed: why, retyped: Some("which".into()), ..news };
         assert_eq!(
             planned(&failed),
-            "segment 4f3a.. (41 instructions, inputs of other types) stays as it is: no room; hint: none"
+            "segment 4f3a.. (41 instructions; which) stays as it is: no room; hint: none"
         );
     }
 }

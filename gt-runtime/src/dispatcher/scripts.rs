@@ -191,7 +191,7 @@ fn strangers_and_late_packets() {
     script(
         Config::remote(),
         "0s p1 hello version 7
-         > p1 refused: protocol version 7 was refused by a server of version 4; hint: run the same version of gt on both sides
+         > p1 refused: protocol version 7 was refused by a server of version 5; hint: run the same version of gt on both sides
          > forget p1
          0s p1 tape %0 = full[u8[2]] 3
          > p1 refused: the server does not know this connection: it was restarted, or heard nothing from here for too long

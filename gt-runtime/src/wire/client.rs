@@ -95,8 +95,8 @@ pub struct Planned {
     pub plan: u64,
     /// Why there is none, if so.
     pub failed: Option<String>,
-    /// Whether there was one before, for inputs of other types.
-    pub retyped: bool,
+    /// Which input is of another type than in the plan before, if there was one, and both types.
+    pub retyped: Option<String>,
     /// Kernels of the plan.
     pub kernels: u64,
     /// Launches of the plan.

@@ -148,7 +148,9 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         }
         Message::ToClient(ToClient::Planned(planned))
         | Message::FromWorker(FromWorker::Planned { planned, .. }) => {
-            limit("a reason", planned.failed.as_ref().map_or(0, String::len), MAX_TEXT)?;
+            for text in [&planned.failed, &planned.retyped].into_iter().flatten() {
+                limit("a reason", text.len(), MAX_TEXT)?;
+            }
         }
         Message::ToClient(ToClient::Note(text))
         | Message::FromWorker(FromWorker::Note { text, .. }) => {

@@ -8,13 +8,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::{Segment, segment};
-use gt_ir::{Type, ValueId};
+use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
 
 use super::core::Defined;
 use super::serve::panic_text;
@@ -72,6 +72,8 @@ pub(super) struct PlanHint {
     at: AtomicUsize,
     /// The plans of which the session was told, a bit for each; some share one.
     told: AtomicU64,
+    /// The types of the values from outside in the plan it was told of last.
+    types: Mutex<Vec<Type>>,
     /// How long it took last.
     nanos: AtomicU64,
 }
@@ -98,8 +100,29 @@ impl PlanHint {
         }
         let news = plan.news()?;
         self.told.store(told | bit, Ordering::Relaxed);
-        Some(Planned { retyped: told != 0, ..news })
+        let mut types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *types, plan.types.clone());
+        let retyped = retyped(&plan.template.tape, &before, &plan.types).filter(|_| told != 0);
+        Some(Planned { retyped: retyped.map(cut), ..news })
     }
+}
+
+/// Which value from outside is of another type than before, where it is used first, and both types.
+fn retyped(tape: &Tape, before: &[Type], now: &[Type]) -> Option<String> {
+    let mut changed = (0..).zip(before.iter().zip(now)).filter(|(_, (before, now))| before != now);
+    let (at, (was, is)) = changed.next()?;
+    let uses = |instr: &&Instr| instr.inputs.contains(&Operand::Value(ValueId(at)));
+    let user = tape.instrs().find(uses).map(|instr| {
+        let place =
+            if instr.loc == Loc::NONE { String::new() } else { format!(" at {}", instr.loc) };
+        format!(", an operand of {}{place},", instr.op.name())
+    });
+    let others = match changed.count() {
+        0 => String::new(),
+        n => format!(", and so have {n} more"),
+    };
+    let user = user.unwrap_or_default();
+    Some(format!("input {at}{user} has another type: {is}, before {was}{others}"))
 }
 
 /// A template compiled for inputs of certain types, or on its way to be.
@@ -311,5 +334,24 @@ fn give_way() {
     {
         // Refused, it competes as any other: slower for the program, and still right.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_of_another_type_is_named_with_its_use_and_both_types() {
+        let text = "gt tape 1\n%0 = input : f32[2,3]\n%1 = input : f32[3]\n%2 = neg %0\n%3 = mul %1, 2.0\n";
+        let tape = gt_ir::text::load(text).unwrap().tape;
+        let ty = |text: &str| -> Type { text.parse().unwrap() };
+        let (a, b) = ([ty("f32[2,3]"), ty("f32[3]")], [ty("f32[2,3]"), ty("f32[5]")]);
+        assert_eq!(retyped(&tape, &a, &a), None);
+        let said = retyped(&tape, &a, &b).unwrap();
+        assert_eq!(said, "input 1, an operand of mul, has another type: f32[5], before f32[3]");
+        let said = retyped(&tape, &a, &[ty("f64[2,3]"), ty("f32[5]")]).unwrap();
+        assert!(said.starts_with("input 0, an operand of neg,"), "{said}");
+        assert!(said.ends_with("f64[2,3], before f32[2,3], and so have 1 more"), "{said}");
     }
 }

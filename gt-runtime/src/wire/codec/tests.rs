@@ -130,6 +130,7 @@ fn packets() -> Vec<Packet> {
             data(Message::ToClient(ToClient::Planned(Box::new(crate::wire::Planned {
                 key: u128::MAX / 3,
                 failed: Some("why".into()),
+                retyped: Some("input 0 is i64[2], before i64[3]".into()),
                 ..Default::default()
             })))),
         ),
@@ -187,7 +188,7 @@ fn strangers_and_other_versions_are_named() {
     newer[2] = 9;
     let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
     assert!(
-        says(&newer).starts_with("protocol version 9 does not match version 4 of this program")
+        says(&newer).starts_with("protocol version 9 does not match version 5 of this program")
     );
     assert!(
         says(b"GET / HTTP/1.1")
