@@ -10,13 +10,12 @@ use std::path::Path;
 /// The tensors of a safetensors file, by name. Data is not copied.
 pub(crate) fn read(path: &Path) -> Result<StateDict> {
     // Where the language was called from is nothing to users of this program.
-    safetensors::from_bytes(&files::read(path)?, files::shown(path))
-        .map_err(|error| anyhow!("{}", error.message()))
+    safetensors::from_bytes(&files::read(path)?, files::shown(path)).map_err(|error| told(&error))
 }
 
 /// Writes a safetensors file.
 pub(crate) fn write(path: &Path, tensors: &StateDict) -> Result<()> {
-    let bytes = safetensors::to_bytes(tensors).map_err(|error| anyhow!("{}", error.message()))?;
+    let bytes = safetensors::to_bytes(tensors).map_err(|error| told(&error))?;
     files::write(path, &bytes)
 }
 
@@ -35,6 +34,12 @@ pub(crate) fn values(tensor: &HostTensor, limit: usize) -> Vec<String> {
         DType::U8 => bytes.iter().map(|v| shown(v)).collect(),
         DType::Bool => bool::from_bytes(bytes).iter().map(|v| shown(v)).collect(),
     }
+}
+
+/// An error of the language, without the place in this program that asked.
+fn told(error: &gt_lang::Error) -> anyhow::Error {
+    let hint = error.cure().map(|cure| format!("\nhint: {cure}")).unwrap_or_default();
+    anyhow!("{}{hint}", error.message())
 }
 
 #[cfg(test)]

@@ -90,9 +90,23 @@ impl StateDict {
     pub fn number<T: Element>(&self, name: &str) -> Result<T> {
         let found = self.get(name).filter(|value| value.ty().shape.numel() == 1);
         let one = found.and_then(|value| value.to_vec::<T>().ok()?.first().copied());
-        one.ok_or_else(|| {
-            data_error(format!("the state has no number `{name}` of type {}", T::DTYPE))
-        })
+        match (one, self.get(name)) {
+            (Some(number), _) => Ok(number),
+            (None, Some(other)) => Err(data_error(format!(
+                "`{name}` of the state is {}, not a single {}",
+                other.ty(),
+                T::DTYPE
+            ))),
+            (None, None) => {
+                let error = data_error(format!("the state has no number `{name}`"));
+                let close = |known: &&str| strsim::jaro_winkler(known, name) > 0.85;
+                let meant = self.iter().map(|(known, _)| known).find(close);
+                Err(meant
+                    .map(|known| format!("did you mean `{known}`?"))
+                    .into_iter()
+                    .fold(error, Error::hint))
+            }
+        }
     }
 
     /// Adds another state under a prefix: `weight` as `model.weight`.
@@ -138,27 +152,26 @@ impl FromIterator<(String, HostTensor)> for StateDict {
 pub(crate) struct Misfits<'a> {
     what: &'a str,
     lines: Vec<String>,
+    hint: Option<String>,
 }
 
 impl<'a> Misfits<'a> {
     /// Names this state must have exactly: the others are complained of.
     pub(crate) fn names(what: &'a str, state: &StateDict, wanted: &[&str]) -> Misfits<'a> {
         let mut lines = Vec::new();
-        let missing: Vec<&str> =
-            wanted.iter().copied().filter(|n| state.get(n).is_none()).collect();
-        let unexpected: Vec<&str> =
-            state.iter().map(|(name, _)| name).filter(|name| !wanted.contains(name)).collect();
+        let (missing, unexpected) = (missing_of(state, wanted), unexpected_of(state, wanted));
         for (title, names) in [("missing", missing), ("unexpected", unexpected)] {
             if !names.is_empty() {
                 lines.push(format!("{title}: {}", names.join(", ")));
             }
         }
-        Misfits { what, lines }
+        let hint = prefixed(&missing_of(state, wanted), &unexpected_of(state, wanted));
+        Misfits { what, lines, hint }
     }
 
     /// No complaint yet.
     pub(crate) fn none(what: &'a str) -> Misfits<'a> {
-        Misfits { what, lines: Vec::new() }
+        Misfits { what, lines: Vec::new(), hint: None }
     }
 
     /// Complains of a value that cannot take the place of a tensor: shapes must agree, dtypes may differ among floats.
@@ -182,12 +195,32 @@ impl<'a> Misfits<'a> {
         if self.lines.is_empty() {
             return Ok(());
         }
-        Err(data_error(format!(
-            "{}: the state does not fit\n  {}",
-            self.what,
-            self.lines.join("\n  ")
-        )))
+        let lines = self.lines.join("\n  ");
+        let error = data_error(format!("{}: the state does not fit\n  {lines}", self.what));
+        Err(self.hint.into_iter().fold(error, Error::hint))
     }
+}
+
+/// What is wanted, and not there.
+fn missing_of<'a>(state: &StateDict, wanted: &[&'a str]) -> Vec<&'a str> {
+    wanted.iter().copied().filter(|name| state.get(name).is_none()).collect()
+}
+
+/// What is there, and not wanted.
+fn unexpected_of<'a>(state: &'a StateDict, wanted: &[&str]) -> Vec<&'a str> {
+    state.iter().map(|(name, _)| name).filter(|name| !wanted.contains(name)).collect()
+}
+
+/// What to do where all that is missing is there under a prefix, as `module.` of parallel training
+/// or the name of a part.
+fn prefixed(missing: &[&str], unexpected: &[&str]) -> Option<String> {
+    let first = missing.first()?;
+    let prefix = unexpected.iter().find_map(|name| name.strip_suffix(first)?.strip_suffix('.'))?;
+    let is_there = |name: &&str| unexpected.contains(&&*format!("{prefix}.{name}"));
+    missing
+        .iter()
+        .all(is_there)
+        .then(|| format!("the names begin with `{prefix}.`: give it `state.part(\"{prefix}\")`"))
 }
 
 /// The error of data that is not what it should be.

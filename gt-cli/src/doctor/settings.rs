@@ -20,6 +20,7 @@ const SETTINGS: &[Setting] = &[
     (gt_compiler::options::DETERMINISTIC_VARIABLE, anything),
     (gt_runtime::tier::VERBOSE, anything),
     ("GT_NAN_WATCH", anything),
+    (gt_lang::io::MAX_UNPACKED, unpacked),
     ("GT_CACHE", anything),
     ("GT_SIMD", simd),
     ("GT_DUMP", anything),
@@ -41,7 +42,7 @@ pub(super) fn section() -> Section {
         section.line(*name, value.as_ref(), value.as_ref().into(), finding);
     }
     for name in unread(std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned())) {
-        let what = format!("nothing reads {name}: is it spelled as it should be?");
+        let what = format!("GT knows no variable {name}: is it spelled as it should be?");
         let finding = Finding::advice(what, format!("unset {name}"));
         section.line(name, "unknown", serde_json::Value::Null, Some(finding));
     }
@@ -84,8 +85,13 @@ fn numerics(_: &str) -> Option<Finding> {
     Options::from_env().err().map(|error| Finding::of("GT_NUMERICS", error))
 }
 
+fn unpacked(value: &str) -> Option<Finding> {
+    let cure = "GT_MAX_UNPACKED=8589934592 (eight GiB), or unset it";
+    gt_lang::io::parse_limit(value).err().map(|what| Finding::trouble(what, cure))
+}
+
 fn simd(value: &str) -> Option<Finding> {
-    let what = format!("GT_SIMD={value} says nothing");
+    let what = format!("GT_SIMD={value} is not known, and has no effect");
     (value != "128")
         .then(|| Finding::advice(what, "GT_SIMD=128 asks for narrow vectors; else unset it"))
 }
@@ -104,6 +110,7 @@ mod tests {
     #[test]
     fn values_that_cannot_be_done_are_found() {
         assert!(workers("3").is_none() && workers("0").is_some());
+        assert!(unpacked("1000").is_none() && unpacked("8G").is_some());
         assert!(simd("128").is_none() && simd("512").is_some());
         let absent = "/no/such/folder/gt.log";
         assert!(log_file("gt.log").is_none() && log_file(absent).is_some());

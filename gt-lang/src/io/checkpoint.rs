@@ -24,7 +24,7 @@
 use std::path::Path;
 
 use super::{file_error, safetensors};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::state::{StateDict, Stateful};
 
 /// Writes the parts, each under its name.
@@ -52,7 +52,10 @@ pub fn load(path: impl AsRef<Path>, parts: &mut [(&str, &mut dyn Stateful)]) -> 
     for (name, part) in parts {
         match part.prepare(&all.part(name)) {
             Ok(commit) => commits.push(commit),
-            Err(e) => return Err(file_error(path, format!("{name}: {}", e.message()))),
+            Err(e) => {
+                let error = file_error(path, format!("{name}: {}", e.message()));
+                return Err(e.cure().into_iter().fold(error, Error::hint));
+            }
         }
     }
     commits.into_iter().for_each(|commit| commit());

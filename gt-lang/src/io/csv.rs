@@ -74,17 +74,20 @@ pub fn save(path: impl AsRef<Path>, table: &Table) -> Result<()> {
     };
     if !table.columns.is_empty() && table.columns.len() != width {
         let names = table.columns.len();
-        return Err(file_error(path, format!("{names} names for {width} columns")));
+        return Err(file_error(
+            path,
+            format!("{names} names for the {width} columns of {}", table.values.ty()),
+        ));
     }
     let values = table.values.to_f64();
     atomic::write(path, |file| {
         let mut writer = ::csv::Writer::from_writer(file);
         if !table.columns.is_empty() {
-            writer.write_record(&table.columns).in_file(path)?;
+            writer.write_record(&table.columns)?;
         }
         for row in values.chunks_exact(width.max(1)) {
-            writer.write_record(row.iter().map(f64::to_string)).in_file(path)?;
+            writer.write_record(row.iter().map(f64::to_string))?;
         }
-        writer.flush().in_file(path)
+        writer.flush()
     })
 }

@@ -1,7 +1,8 @@
 //! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, and checkpoints of whole training runs.
 //!
 //! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or made to harm gives an error that
-//! names the file and what is wrong, never a panic, and no more memory is taken than the file's own sizes allow. Reading
+//! names the file and what is wrong, never a panic, and no more memory is taken than the file's own
+//! sizes allow (packed files: than [`MAX_UNPACKED`] allows). Reading
 //! executes nothing. Writing goes to a file beside the old one, which is replaced only when the new one is whole and on disk.
 //!
 //! Does not: know models; states go in and out as [`StateDict`](crate::state::StateDict)s.
@@ -13,6 +14,7 @@ mod mmap;
 pub mod npy;
 pub mod pth;
 pub mod safetensors;
+mod unpack;
 
 use std::path::Path;
 
@@ -21,9 +23,7 @@ use gt_ir::{DType, Dim, HostTensor, Shape, Type};
 
 use crate::error::{Error, Result};
 use crate::state::data_error;
-
-/// The most bytes that are unpacked of one archive, whatever it promises.
-const MAX_UNPACKED: u64 = 1 << 38;
+pub use unpack::{MAX_UNPACKED, parse_limit};
 
 /// Names of files in errors.
 pub(crate) trait InFile<T> {
@@ -41,9 +41,16 @@ impl<T, E: std::fmt::Display> InFile<T> for std::result::Result<T, E> {
     }
 }
 
+/// The error of a file; a last line of `what` that begins with `hint: ` is what would cure it.
 #[track_caller]
 fn file_error(path: &Path, what: impl std::fmt::Display) -> Error {
-    data_error(format!("{}: {what}", path.display()))
+    let what = what.to_string();
+    let (what, hint) = match what.split_once("\nhint: ") {
+        Some((what, hint)) => (what, Some(hint)),
+        None => (what.as_str(), None),
+    };
+    let error = data_error(format!("{}: {what}", path.display()));
+    hint.into_iter().fold(error, Error::hint)
 }
 
 /// A file's bytes, read into memory.

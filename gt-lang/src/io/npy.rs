@@ -3,18 +3,23 @@
 //! Guarantees: arrays in row-major or column-major order, headers of versions 1 to 3. Little-endian numbers of the dtypes there are here;
 //! anything else (objects, strings, structures, big-endian numbers) is an error that names it.
 
-use std::io::{Cursor, Read, Seek, Write};
+use std::io::{Cursor, Write};
 use std::path::Path;
 
 use bytes::Bytes;
 use gt_ir::{DType, HostTensor};
 use zip::write::SimpleFileOptions;
 
-use super::{InFile, MAX_UNPACKED, atomic, size_of, tensor};
+use super::unpack::Unpacking;
+use super::{InFile, atomic, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// What to do about arrays of other dtypes.
+const CAST: &str =
+    "as numbers, with `x.astype(\"<f4\")` (or `<f8`, `<f2`, `<i8`, `<i4`, `|u1`, `|b1`)";
 
 /// Names of dtypes in headers. NumPy has no `bf16`.
 const DTYPES: [(&str, DType); 7] = [
@@ -45,23 +50,23 @@ pub fn load(path: impl AsRef<Path>) -> Result<HostTensor> {
 pub fn save(path: impl AsRef<Path>, value: &HostTensor) -> Result<()> {
     let path = path.as_ref();
     let head = header(value).in_file(path)?;
-    atomic::write(path, |file| {
-        file.write_all(&head).and_then(|()| file.write_all(value.bytes())).in_file(path)
-    })
+    atomic::write(path, |file| file.write_all(&head).and_then(|()| file.write_all(value.bytes())))
 }
 
 /// Reads all arrays of an `.npz` archive, packed or not.
 ///
 /// # Errors
-/// As [`load`]; also when an array's checksum is wrong.
+/// As [`load`]; also when an array's checksum is wrong, or the file unpacks to more than
+/// [`MAX_UNPACKED`](super::MAX_UNPACKED) allows.
 #[track_caller]
 pub fn load_npz(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
-    let mut archive = zip::ZipArchive::new(Cursor::new(super::read(path)?)).in_file(path)?;
+    let bytes = super::read(path)?;
+    let mut left = Unpacking::of(bytes.len())?;
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).in_file(path)?;
     let mut state = StateDict::new();
-    let mut left = MAX_UNPACKED;
     for i in 0..archive.len() {
-        let (file, bytes) = entry(&mut archive, i, &mut left).in_file(path)?;
+        let (file, bytes) = left.entry(&mut archive, i, u64::MAX).in_file(path)?;
         let name = file.strip_suffix(".npy").unwrap_or(&file);
         let value = parse(&bytes).map_err(|e| format!("{file}: {e}")).in_file(path)?;
         state.insert(name, value);
@@ -86,28 +91,7 @@ pub fn save_npz(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
         archive.write_all(&head).and_then(|()| archive.write_all(value.bytes())).in_file(path)?;
     }
     let bytes = archive.finish().in_file(path)?.into_inner();
-    atomic::write(path, |file| file.write_all(&bytes).in_file(path))
-}
-
-/// One entry of an archive, unpacked; its size counts against what is left.
-pub(super) fn entry<R: Read + Seek>(
-    archive: &mut zip::ZipArchive<R>,
-    i: usize,
-    left: &mut u64,
-) -> Result<(String, Bytes), String> {
-    let file = archive.by_index(i).map_err(|e| e.to_string())?;
-    let name = file.name().map_err(|e| e.to_string())?.into_owned();
-    let promised = file.size();
-    *left = left.checked_sub(promised).ok_or("the archive unpacks to more than is taken")?;
-    let mut bytes = Vec::new();
-    // Memory is taken as bytes come, not as they are promised.
-    file.take(promised.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|e| format!("{name}: {e}"))?;
-    if bytes.len() as u64 != promised {
-        return Err(format!("{name}: {} bytes instead of {promised}", bytes.len()));
-    }
-    Ok((name, Bytes::from(bytes)))
+    atomic::write(path, |file| file.write_all(&bytes))
 }
 
 /// The array of an `.npy` file.
@@ -148,9 +132,15 @@ impl Header {
             found.ok_or_else(|| format!("the header has no `{name}`"))
         };
         let descr = field("descr")?.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
-        let descr = descr.map(|(name, _)| name).ok_or("the array is not one of plain numbers")?;
+        let descr = descr.map(|(name, _)| name).ok_or_else(|| {
+            format!(
+                "the array is not one of plain numbers\nhint: save each field by itself, {CAST}"
+            )
+        })?;
         let dtype = DTYPES.iter().find(|(name, _)| *name == descr).map(|(_, dtype)| *dtype);
-        let dtype = dtype.ok_or_else(|| format!("there is no dtype `{descr}` here"))?;
+        let dtype = dtype.ok_or_else(|| {
+            format!("its dtype `{descr}` is none there is here\nhint: save it {CAST}")
+        })?;
         let columns_first = match field("fortran_order")? {
             order if order.starts_with("True") => true,
             order if order.starts_with("False") => false,
@@ -204,7 +194,9 @@ pub(super) fn gathered(
 fn header(value: &HostTensor) -> Result<Vec<u8>, String> {
     let dtype = value.ty().dtype;
     let descr = DTYPES.iter().find(|(_, ours)| *ours == dtype).map(|(name, _)| *name);
-    let descr = descr.ok_or_else(|| format!("NumPy has no {dtype}; save it as f32"))?;
+    let descr = descr.ok_or_else(|| {
+        format!("NumPy has no {dtype}\nhint: save it as f32, with `to_dtype(DType::F32)`")
+    })?;
     let sizes: String = value.ty().shape.sizes().iter().map(|size| format!("{size}, ")).collect();
     let sizes =
         if value.ty().shape.rank() == 1 { sizes.trim_end() } else { sizes.trim_end_matches(", ") };

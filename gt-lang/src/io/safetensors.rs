@@ -1,7 +1,11 @@
 //! The safetensors format: one file, a sharded set with an index, read into memory or mapped.
 //!
-//! Guarantees: names, shapes and offsets are validated against the file's size. Files written here carry a checksum (CRC-32) of names,
-//! types and contents in their metadata, which is verified when they are read; files of others have none to verify.
+//! Guarantees: names, shapes and offsets are validated against the file's size (`reader`). Files
+//! written here carry a checksum (CRC-32) of names, types and contents in their metadata, which is
+//! verified when they are read; files of others have none to verify. A tensor of a dtype there is
+//! none for here is an error where it is asked for, and no hindrance to the others.
+
+mod reader;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,11 +13,12 @@ use std::path::{Component, Path};
 
 use bytes::Bytes;
 use gt_ir::{DType, HostTensor};
-use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
+use safetensors::{Dtype, SafeTensorError, View};
 
-use super::{InFile, atomic, file_error, mmap, tensor};
+use super::{InFile, atomic, file_error, mmap};
 use crate::error::Result;
 use crate::state::{StateDict, data_error};
+pub use reader::Reader;
 
 /// Where the checksum stands in the metadata.
 const CHECKSUM: &str = "gt.crc32";
@@ -36,7 +41,27 @@ pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
 #[track_caller]
 pub fn map(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
-    Ok(StateDict::from_iter(tensors(&mmap::map(path)?, path)?))
+    open(path)?.state()
+}
+
+/// Opens a file to read some of its tensors, or those there are dtypes for here: Python's
+/// `safe_open`. Maps it as [`map`] does.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let file = io::safetensors::open("model.safetensors")?;
+/// let weight = file.get("fc1.weight")?;
+/// let state = file.readable()?; // what there is no dtype for is left out
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// The file cannot be read or is damaged.
+#[track_caller]
+pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+    let path = path.as_ref();
+    Reader::new(mmap::map(path)?, path)
 }
 
 /// Reads a model whose tensors are spread over several files, by its index (`model.safetensors.index.json`); each file is mapped
@@ -51,11 +76,9 @@ pub fn map_sharded(index: impl AsRef<Path>) -> Result<StateDict> {
     let folder = index.parent().unwrap_or(Path::new(""));
     let mut state = StateDict::new();
     for file in places.values().collect::<BTreeSet<_>>() {
-        let mut shard: BTreeMap<String, HostTensor> =
-            tensors(&mmap::map(&folder.join(file))?, &folder.join(file))?.into_iter().collect();
+        let shard = open(folder.join(file))?;
         for (name, _) in places.iter().filter(|(_, place)| *place == file) {
-            let missing = || format!("`{name}` is not in {file}");
-            state.insert(name, shard.remove(name).ok_or_else(missing).in_file(index)?);
+            state.insert(name, shard.get(name)?);
         }
     }
     Ok(state)
@@ -70,7 +93,7 @@ pub fn save(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
     use std::io::Write;
     let path = path.as_ref();
     let bytes = serialized(state).in_file(path)?;
-    atomic::write(path, |file| file.write_all(&bytes).in_file(path))
+    atomic::write(path, |file| file.write_all(&bytes))
 }
 
 /// The bytes of such a file.
@@ -79,7 +102,10 @@ pub fn save(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
 /// There are more names than a file can hold.
 #[track_caller]
 pub fn to_bytes(state: &StateDict) -> Result<Vec<u8>> {
-    serialized(state).map_err(|error| data_error(error.to_string()))
+    match serialized(state) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(data_error(error.to_string())),
+    }
 }
 
 fn serialized(state: &StateDict) -> std::result::Result<Vec<u8>, SafeTensorError> {
@@ -118,7 +144,7 @@ pub fn save_sharded(index: impl AsRef<Path>, state: &StateDict, max_bytes: usize
     }
     let total: usize = shards.iter().map(|(size, _)| size).sum();
     let json = serde_json::json!({ "metadata": { "total_size": total }, "weight_map": places });
-    atomic::write(index, |file| file.write_all(json.to_string().as_bytes()).in_file(index))
+    atomic::write(index, |file| file.write_all(json.to_string().as_bytes()))
 }
 
 /// Which file each tensor is in.
@@ -126,7 +152,7 @@ pub fn save_sharded(index: impl AsRef<Path>, state: &StateDict, max_bytes: usize
 fn places(index: &Path) -> Result<BTreeMap<String, String>> {
     let json: serde_json::Value = serde_json::from_slice(&super::read(index)?).in_file(index)?;
     let map = json.get("weight_map").and_then(|map| map.as_object());
-    let map = map.ok_or("no `weight_map`: not an index").in_file(index)?;
+    let map = map.ok_or("no `weight_map`, so this is no index of sharded tensors\nhint: the index is the file `model.safetensors.index.json`; a single file is read by `load` or `map`").in_file(index)?;
     let mut places = BTreeMap::new();
     for (name, file) in map {
         // A file of this folder: an index cannot name others.
@@ -134,7 +160,8 @@ fn places(index: &Path) -> Result<BTreeMap<String, String>> {
             let mut parts = Path::new(file).components();
             matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
         });
-        let bad = || format!("`{name}` is in {file}, which is no file's name");
+        let bad =
+            || format!("`{name}` is in {file}, which is no file's name in the index's folder");
         places.insert(name.clone(), plain.ok_or_else(bad).in_file(index)?.to_owned());
     }
     Ok(places)
@@ -147,32 +174,15 @@ fn places(index: &Path) -> Result<BTreeMap<String, String>> {
 #[track_caller]
 pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
-    let state = StateDict::from_iter(tensors(bytes, path)?);
-    let (_, header) = SafeTensors::read_metadata(bytes).in_file(path)?;
-    match header.metadata().as_ref().and_then(|metadata| metadata.get(CHECKSUM)) {
-        Some(written) if *written != checksum(state.iter()) => Err(file_error(
+    let reader = Reader::new(bytes.clone(), path)?;
+    let state = reader.state()?;
+    match reader.checksum() {
+        Some(written) if written != checksum(state.iter()) => Err(file_error(
             path,
-            "the contents do not have the checksum written with them: the file is damaged",
+            "the contents do not have the checksum written with them: the file is damaged\nhint: copy or save it again",
         )),
         _ => Ok(state),
     }
-}
-
-/// The tensors of a file, sharing its bytes.
-#[track_caller]
-fn tensors(bytes: &Bytes, path: &Path) -> Result<Vec<(String, HostTensor)>> {
-    let file = SafeTensors::deserialize(bytes)
-        .map_err(|error| format!("not a safetensors file: {error}"))
-        .in_file(path)?;
-    let mut out = Vec::with_capacity(file.len());
-    for (name, view) in file.tensors() {
-        let unknown = || format!("{name}: there is no dtype {:?} here", view.dtype());
-        let dtype = dtype(view.dtype()).ok_or_else(unknown).in_file(path)?;
-        let contents = bytes.slice_ref(view.data());
-        let value = tensor(dtype, view.shape(), contents);
-        out.push((name.clone(), value.map_err(|e| format!("{name}: {e}")).in_file(path)?));
-    }
-    Ok(out)
 }
 
 /// The checksum of names, types and contents.
@@ -214,18 +224,4 @@ impl View for Contents<'_> {
     fn data_len(&self) -> usize {
         self.0.bytes().len()
     }
-}
-
-fn dtype(dtype: Dtype) -> Option<DType> {
-    let all = [
-        (Dtype::F32, DType::F32),
-        (Dtype::F64, DType::F64),
-        (Dtype::BF16, DType::Bf16),
-        (Dtype::F16, DType::F16),
-        (Dtype::I64, DType::I64),
-        (Dtype::I32, DType::I32),
-        (Dtype::U8, DType::U8),
-        (Dtype::BOOL, DType::Bool),
-    ];
-    all.into_iter().find(|(theirs, _)| *theirs == dtype).map(|(_, ours)| ours)
 }

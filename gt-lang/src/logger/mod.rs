@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use gt_ir::{Dim, HostTensor, Shape};
 
 use crate::error::Result;
+use crate::io::InFile;
 use crate::io::csv::{self, Table};
 use crate::state::{Commit, Misfits, StateDict, Stateful, data_error};
 
@@ -64,8 +65,7 @@ impl RunLogger {
     #[track_caller]
     pub fn new(folder: impl AsRef<Path>, curves: &[&str], every: usize) -> Result<RunLogger> {
         let folder = folder.as_ref().to_owned();
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| data_error(format!("{}: {e}", folder.display())))?;
+        std::fs::create_dir_all(&folder).in_file(&folder)?;
         let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let look = match std::io::stderr().is_terminal() {
             true => Look::Chart { colors },
@@ -131,11 +131,15 @@ impl RunLogger {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
+    #[track_caller]
     fn points(&self) -> Result<HostTensor> {
-        let told = |e: gt_ir::OpError| data_error(format!("logger: {}", e.message));
         let dims = [Dim::new(self.rows.len()), Dim::new(self.curves.len() + 1)];
-        let shape = Shape::from_dims(&dims).map_err(told)?;
-        HostTensor::from_vec(self.rows.concat(), shape).map_err(told)
+        let made =
+            Shape::from_dims(&dims).and_then(|s| HostTensor::from_vec(self.rows.concat(), s));
+        match made {
+            Ok(points) => Ok(points),
+            Err(error) => Err(data_error(format!("logger: {}", error.message))),
+        }
     }
 }
 

@@ -14,10 +14,11 @@ use crate::io::{InFile, atomic};
 const SIZE: (u32, u32) = (960, 540);
 
 /// Writes the picture; without a point there is none.
+#[track_caller]
 pub(super) fn save(path: &Path, curves: &[String], rows: &[Row]) -> Result<()> {
     let Some(bounds) = bounds(rows) else { return Ok(()) };
     let svg = draw(curves, rows, bounds).in_file(path)?;
-    atomic::write(path, |file| file.write_all(svg.as_bytes()).in_file(path))
+    atomic::write(path, |file| file.write_all(svg.as_bytes()))
 }
 
 fn draw(

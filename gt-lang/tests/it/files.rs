@@ -132,14 +132,14 @@ fn pickles_made_to_harm_are_refused() {
     assert!(told(&deep).contains("nested too deep"));
     // Elements outside of a storage, and a shape of more than there is.
     for (offset, size) in [(b"K\x05", b"K\x02"), (b"K\0", b"K\xff")] {
-        let mut pickle = b"}K\0ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0\x30X\x03\0\0\0cpuK\x01tQ".to_vec();
+        let mut pickle = b"}K\0ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0\x30X\x03\0\0\0cpuK\x02tQ".to_vec();
         pickle.extend(offset);
         pickle.extend(size);
         pickle.extend(b"\x85K\x01\x85\x89}tRs.");
         assert!(told(&pickle).contains("0: elements outside of storage 0"));
     }
     assert!(told(b"}").contains("cut off"));
-    assert!(told(b"K\x01.").contains("no dictionary"));
+    assert!(told(b"K\x01.").contains("a number, not a dictionary"));
     assert!(told(b"i").contains("pickle instruction 0x69"));
 }
 
@@ -158,7 +158,8 @@ fn what_numpy_saved_is_read() {
     assert_eq!(of("turned").to_vec::<i32>().unwrap(), (0..24).collect::<Vec<_>>());
     assert_eq!(*of("turned"), npy::load(fixture("turned.npy")).unwrap());
     let error = npy::load(fixture("text.npy")).unwrap_err();
-    assert!(error.message().ends_with("there is no dtype `<U1` here"), "{error}");
+    assert!(error.message().ends_with("its dtype `<U1` is none there is here"), "{error}");
+    assert!(error.cure().unwrap().contains("astype"), "{error}");
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn a_model_in_several_files() {
     assert_eq!(safetensors::map_sharded(&index).unwrap(), state());
     std::fs::write(&index, r#"{"weight_map":{"a":"../a.safetensors"}}"#).unwrap();
     let error = safetensors::map_sharded(&index).unwrap_err();
-    assert!(error.message().contains("which is no file's name"), "{error}");
+    assert!(error.message().contains("which is no file's name in the index's folder"), "{error}");
     std::fs::write(&index, "{}").unwrap();
     assert!(safetensors::map_sharded(&index).unwrap_err().message().contains("no `weight_map`"));
 }
@@ -346,5 +347,45 @@ fn errors_of_files_stand_at_the_users_line() {
         for error in errors {
             assert!(error.loc().file().ends_with("it/files.rs"), "{error}");
         }
+        // A folder that is not there, one in a file's place, and names that are none.
+        let missing = folder.path().join("missing").join("x.json");
+        let (x, table) = (matrix(2, 2), csv::Table { columns: vec![], values: matrix(2, 2) });
+        let errors = [
+            safetensors::open(&torn).unwrap_err(),
+            safetensors::open(&other).unwrap().get("c").unwrap_err(),
+            safetensors::save(&missing, &state()).unwrap_err(),
+            safetensors::save_sharded(&missing, &state(), 40).unwrap_err(),
+            npy::save(&missing, &x).unwrap_err(),
+            npy::save_npz(&missing, &state()).unwrap_err(),
+            csv::save(&missing, &table).unwrap_err(),
+            gt::io::checkpoint::save(&missing, &[("net", &net)]).unwrap_err(),
+            gt::logger::RunLogger::new(torn.join("run"), &["loss"], 1).err().unwrap(),
+            state().number::<f64>("steps").unwrap_err(),
+            state().number::<f64>("stepz").unwrap_err(),
+        ];
+        for error in &errors {
+            assert!(error.loc().file().ends_with("it/files.rs"), "{error}");
+        }
+        for error in &errors[2..8] {
+            assert!(error.message().contains("there is no folder"), "{error}");
+            assert!(error.cure().unwrap().contains("create_dir_all"), "{error}");
+        }
+        assert!(errors[9].message().ends_with("is i64[], not a single f64"), "{}", errors[9]);
+        assert_eq!(errors[10].cure(), Some("did you mean `steps`?"));
+    });
+}
+
+/// Names under a prefix, as parallel training writes them, are said to be that.
+#[test]
+fn a_state_under_a_prefix_says_how_to_take_it_out() {
+    crate::run(|| {
+        let mut net: Linear<N<3>, N<2>> = Linear::new();
+        let mut wrapped = StateDict::new();
+        wrapped.nest("module", net.state_dict().unwrap());
+        let error = net.load_state_dict(&wrapped).unwrap_err();
+        assert!(error.cure().unwrap().contains("state.part(\"module\")"), "{error}");
+        net.load_state_dict(&wrapped.part("module")).unwrap();
+        let error = net.load_state_dict(&StateDict::new()).unwrap_err();
+        assert_eq!(error.cure(), None);
     });
 }

@@ -6,6 +6,7 @@ mod autocast;
 mod debug;
 mod encoder;
 mod files;
+mod foreign;
 mod images;
 mod loader;
 mod mistakes;

@@ -1,9 +1,12 @@
 //! PyTorch's `.pth` (`.pt`, `.bin`) files: the zip archives that `torch.save` writes since PyTorch 1.6.
 //!
 //! Guarantees: nothing is executed. The pickle inside is read by a machine that knows the instructions, and the few names, that
-//! states of models and optimizers use (`pickle`); any other name is an error that tells it. Depth, number and size of
-//! what is read are limited, whatever the file says.
+//! states of models and optimizers use (`pickle`); any other name is an error that tells it, the
+//! tensor and what to save instead (`foreign`). No value is left out or changed on the way without
+//! an error. Depth, number and size of what is read are limited, whatever the file says.
 
+mod foreign;
+mod open;
 mod pickle;
 
 use std::collections::BTreeMap;
@@ -13,11 +16,12 @@ use std::path::Path;
 use bytes::Bytes;
 use gt_ir::{DType, HostTensor};
 
-use super::npy::{entry, gathered};
-use super::{InFile, MAX_UNPACKED, file_error, size_of, tensor};
+use super::npy::gathered;
+use super::unpack::Unpacking;
+use super::{InFile, file_error, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
-use pickle::{Machine, TensorRef, Value};
+use pickle::{Machine, Sign, TensorRef, Value};
 
 /// The deepest nesting of dictionaries and lists.
 const MAX_DEPTH: usize = 32;
@@ -27,8 +31,6 @@ const MAX_VALUES: usize = 1 << 22;
 const MAX_NAME: usize = 1 << 10;
 /// The most bytes of pickle.
 const MAX_PICKLE: u64 = 1 << 28;
-/// The most bytes that tensors with overlapping or permuted elements take when they are spread out.
-const MAX_SPREAD: usize = 1 << 32;
 
 /// Reads the tensors and numbers of a file by their names. Nested dictionaries and lists are joined by dots: what was saved as
 /// `{"model": model.state_dict(), "epoch": 3}` has `model.fc1.weight` and `epoch`; [`StateDict::part`] takes it apart. Texts and `None` are
@@ -40,6 +42,7 @@ const MAX_SPREAD: usize = 1 << 32;
 pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
     let bytes = super::read(path)?;
+    let left = Unpacking::of(bytes.len())?;
     if !bytes.starts_with(b"PK") {
         let error = file_error(path, "not a zip archive, as torch.save writes them");
         return Err(
@@ -47,8 +50,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
         );
     }
     let archive = zip::ZipArchive::new(Cursor::new(bytes)).in_file(path)?;
-    let mut file =
-        File { archive, prefix: String::new(), left: MAX_UNPACKED, storages: BTreeMap::new() };
+    let mut file = File { archive, prefix: String::new(), left, storages: BTreeMap::new() };
     file.state().in_file(path)
 }
 
@@ -56,8 +58,7 @@ struct File {
     archive: zip::ZipArchive<Cursor<Bytes>>,
     /// The folder all entries are in.
     prefix: String,
-    /// Bytes that may still be unpacked.
-    left: u64,
+    left: Unpacking,
     storages: BTreeMap<String, Bytes>,
 }
 
@@ -66,73 +67,69 @@ impl File {
         let names = self.archive.file_names().filter_map(std::result::Result::ok);
         let names: Vec<String> = names.map(|name| name.into_owned()).collect();
         let found = names.iter().find_map(|name| name.strip_suffix("data.pkl"));
-        self.prefix = found.ok_or("the archive has no data.pkl")?.to_owned();
+        self.prefix =
+            found.ok_or("the archive has no data.pkl, which torch.save writes")?.to_owned();
         if names.iter().any(|name| *name == format!("{}byteorder", self.prefix))
             && &self.unpack("byteorder")?[..] != b"little"
         {
-            return Err("the numbers are big-endian".to_owned());
+            let cure =
+                "save it again on a machine whose numbers are little-endian, as nearly all are";
+            return Err(format!("its numbers are big-endian\nhint: {cure}"));
         }
-        let mut budget = MAX_PICKLE;
-        let pickle = self.unpack_within("data.pkl", &mut budget)?;
+        let pickle = self.unpack("data.pkl")?;
         let mut machine = Machine::default();
         let root = machine.run(&pickle)?;
         if !matches!(root, Value::Dict(_)) {
-            return Err("what was saved is no dictionary, as a state_dict is".to_owned());
+            return Err(format!(
+                "what was saved is {}, not a dictionary as a state_dict is\nhint: save \
+                 `model.state_dict()`, or a dictionary `{{\"x\": tensor}}`",
+                kind(root)
+            ));
         }
         let mut flat = Flat { machine: &machine, visits: 0, leaves: Vec::new() };
         flat.walk(root, String::new(), 0)?;
-        let (mut state, mut spread) = (StateDict::new(), MAX_SPREAD);
+        let mut state = StateDict::new();
         for (name, leaf) in flat.leaves {
             let told = |e: String| format!("{name}: {e}");
-            if let Some(value) = self.leaf(&machine, leaf, &mut spread).map_err(told)? {
-                state.insert(name, value);
+            let Some(value) = self.leaf(&machine, leaf).map_err(told)? else { continue };
+            if state.get(&name).is_some() {
+                return Err(format!("two values are called `{name}`\nhint: rename one of them"));
             }
+            state.insert(name, value);
         }
         Ok(state)
     }
 
     fn unpack(&mut self, name: &str) -> Result<Bytes, String> {
-        let mut left = self.left;
-        let bytes = self.unpack_within(name, &mut left);
-        self.left = left;
-        bytes
-    }
-
-    fn unpack_within(&mut self, name: &str, left: &mut u64) -> Result<Bytes, String> {
         let full = format!("{}{name}", self.prefix);
         let at = self.archive.index_for_name(&full);
         let at = at.ok_or_else(|| format!("the archive has no {full}"))?;
-        entry(&mut self.archive, at, left).map(|(_, bytes)| bytes)
+        let most = if name == "data.pkl" { MAX_PICKLE } else { u64::MAX };
+        self.left.entry(&mut self.archive, at, most).map(|(_, bytes)| bytes)
     }
 
-    /// A tensor or number; `None` for what is neither.
-    fn leaf(
-        &mut self,
-        machine: &Machine,
-        leaf: Value,
-        spread: &mut usize,
-    ) -> Result<Option<HostTensor>, String> {
+    /// A tensor or number; `None` for a text or nothing.
+    fn leaf(&mut self, machine: &Machine, leaf: Value) -> Result<Option<HostTensor>, String> {
         Ok(match leaf {
             Value::Bool(value) => Some(HostTensor::scalar(value)),
             Value::Int(value) => Some(HostTensor::scalar(value)),
             Value::Float(value) => Some(HostTensor::scalar(value)),
             Value::Tensor(at) => {
                 let tensor = machine.tensor(at).ok_or("a tensor that is not there")?;
-                Some(self.tensor(tensor, spread)?)
+                Some(self.tensor(tensor)?)
             }
-            _ => None,
+            Value::Text(_) | Value::None => None,
+            other => {
+                return Err(format!(
+                    "{} is neither a tensor nor a number\nhint: leave it out of what is saved",
+                    kind(other)
+                ));
+            }
         })
     }
 
-    fn tensor(&mut self, t: &TensorRef, spread: &mut usize) -> Result<HostTensor, String> {
-        let storage = match self.storages.get(&t.key) {
-            Some(known) => known.clone(),
-            None => {
-                let bytes = self.unpack(&format!("data/{}", t.key))?;
-                self.storages.insert(t.key.clone(), bytes.clone());
-                bytes
-            }
-        };
+    fn tensor(&mut self, t: &TensorRef) -> Result<HostTensor, String> {
+        let storage = self.storage(t)?;
         let width = t.dtype.size();
         let outside = || format!("elements outside of storage {}", t.key);
         let size = size_of(t.dtype, &t.sizes).ok_or_else(outside)?;
@@ -144,14 +141,57 @@ impl File {
             return Err(outside());
         }
         let data = storage.slice(t.offset * width..);
-        if is_contiguous(t) {
-            return tensor(t.dtype, &t.sizes, data.slice(..size));
-        }
-        *spread = spread
-            .checked_sub(size)
-            .ok_or("spread out, the tensors take more memory than is given")?;
-        let data = gathered(&data, &t.sizes, &t.strides, width).ok_or_else(outside)?;
+        let data = if is_contiguous(t) {
+            data.slice(..size)
+        } else {
+            self.left.take(size as u64)?;
+            gathered(&data, &t.sizes, &t.strides, width).ok_or_else(outside)?
+        };
+        let data = if t.sign == Sign::Negated { negated(&data, width) } else { data };
         tensor(t.dtype, &t.sizes, data)
+    }
+
+    /// A storage's bytes, which are as many as the pickle says.
+    fn storage(&mut self, t: &TensorRef) -> Result<Bytes, String> {
+        let storage = match self.storages.get(&t.key) {
+            Some(known) => known.clone(),
+            None => {
+                let bytes = self.unpack(&format!("data/{}", t.key))?;
+                self.storages.insert(t.key.clone(), bytes.clone());
+                bytes
+            }
+        };
+        match t.stored.checked_mul(t.dtype.size()) {
+            Some(size) if size == storage.len() => Ok(storage),
+            _ => Err(format!(
+                "storage {} has {} bytes, not {} elements of {}",
+                t.key,
+                storage.len(),
+                t.stored,
+                t.dtype
+            )),
+        }
+    }
+}
+
+/// Floats of this width, little-endian, with the other sign: the last byte's highest bit.
+fn negated(data: &[u8], width: usize) -> Bytes {
+    let mut data = data.to_vec();
+    data.iter_mut().skip(width - 1).step_by(width).for_each(|byte| *byte ^= 0x80);
+    Bytes::from(data)
+}
+
+/// What a value is, in words.
+fn kind(value: Value) -> &'static str {
+    match value {
+        Value::Tensor(_) => "a tensor",
+        Value::List(_) | Value::Tuple(_) => "a list",
+        Value::Storage(_) => "a bare storage",
+        Value::Global(_) => "a class or function",
+        Value::Dict(_) => "a dictionary",
+        Value::Text(_) => "a text",
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => "a number",
+        Value::None | Value::Mark => "nothing",
     }
 }
 

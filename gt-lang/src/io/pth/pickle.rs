@@ -2,6 +2,7 @@
 //!
 //! Guarantees: total on any bytes; memory grows with the pickle's length only. Values are names of things in flat lists, so nesting
 //! costs no stack, neither when reading nor when dropping. Calls are recognized (a dictionary made, a tensor put together), never made.
+//! What changes a tensor's values is understood or refused, never left out.
 //!
 //! Source: the comments of Python's `pickletools`, and what `torch/serialization.py` writes (protocol 2; 4 is read as well).
 
@@ -9,10 +10,12 @@ use std::collections::BTreeMap;
 
 use gt_ir::DType;
 
-use super::storage_dtype;
+use super::{foreign, open, storage_dtype};
 
 /// The most axes of a tensor.
 const MAX_RANK: usize = 8;
+/// The longest part of a name in an error.
+const MAX_TOLD: usize = 100;
 
 /// A value on the machine's stack; what holds others stands in a list of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +52,21 @@ pub(super) struct TensorRef {
     pub(super) offset: usize,
     pub(super) sizes: Vec<usize>,
     pub(super) strides: Vec<usize>,
+    /// How many elements the storage has.
+    pub(super) stored: usize,
+    pub(super) sign: Sign,
 }
+
+/// Whether the elements of the storage are those of the tensor, or their negatives (a lazy `-x`, as
+/// the imaginary part of a conjugate is).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Sign {
+    AsStored,
+    Negated,
+}
+
+/// A storage: its elements' dtype, its name in the archive, and how many elements it has.
+type Storage = (DType, String, usize);
 
 /// The machine: a stack, a memory by number, and the lists of what was made.
 #[derive(Default)]
@@ -59,7 +76,7 @@ pub(super) struct Machine {
     texts: Vec<String>,
     sequences: Vec<Vec<Value>>,
     dicts: Vec<Vec<(Value, Value)>>,
-    storages: Vec<(DType, String)>,
+    storages: Vec<Storage>,
     tensors: Vec<TensorRef>,
 }
 
@@ -108,9 +125,15 @@ impl Machine {
         loop {
             match input.byte()? {
                 b'.' => return self.pop(),
-                opcode => self.step(opcode, &mut input)?,
+                opcode => self.step(opcode, &mut input).map_err(|e| self.told(e))?,
             }
         }
+    }
+
+    /// The error, behind the name of what was being made.
+    fn told(&self, error: String) -> String {
+        let names: Vec<String> = open::names(&self.stack, |key| self.key(key, MAX_TOLD));
+        if names.is_empty() { error } else { format!("{}: {error}", names.join(".")) }
     }
 
     /// The pairs of a dictionary.
@@ -297,11 +320,7 @@ impl Machine {
             ("torch", class) if storage_dtype(class).is_some() => {
                 storage_dtype(class).map(Global::Storage).ok_or("a storage")?
             }
-            _ => {
-                return Err(format!(
-                    "the file mentions `{module}.{name}`, which states do not need; it is not followed"
-                ));
-            }
+            _ => return Err(foreign::refusal(&module, &name)),
         };
         self.push(Value::Global(global))
     }
@@ -318,10 +337,11 @@ impl Machine {
     fn persistent(&mut self) -> Out {
         let id = self.pop()?;
         match *self.items(id) {
-            [kind, Value::Global(Global::Storage(dtype)), key, _, Value::Int(_)]
+            [kind, Value::Global(Global::Storage(dtype)), key, _, Value::Int(stored)]
                 if self.text(kind)? == "storage" =>
             {
-                self.storages.push((dtype, self.text(key)?.to_owned()));
+                let stored = usize::try_from(stored).map_err(|e| e.to_string())?;
+                self.storages.push((dtype, self.text(key)?.to_owned(), stored));
                 self.push(Value::Storage(self.storages.len() - 1))
             }
             _ => Err("the pickle refers to something that is no storage".to_owned()),
@@ -332,15 +352,19 @@ impl Machine {
         let (arguments, function) = (self.pop()?, self.pop()?);
         match (function, self.items(arguments)) {
             (Value::Global(Global::OrderedDict), []) => self.new_dict(),
-            (Value::Global(Global::Parameter), [data @ Value::Tensor(_), ..]) => self.push(*data),
+            (
+                Value::Global(Global::Parameter),
+                [data @ Value::Tensor(_), Value::Bool(_), hooks],
+            ) if self.is_nothing(*hooks) => self.push(*data),
             (Value::Global(Global::Size), [items @ (Value::Tuple(_) | Value::List(_))]) => {
                 self.push(*items)
             }
             (
                 Value::Global(Global::Tensor),
-                [Value::Storage(at), Value::Int(offset), sizes, strides, ..],
+                [Value::Storage(at), Value::Int(offset), sizes, strides, rest @ ..],
             ) => {
-                let tensor = self.described(*at, *offset, *sizes, *strides)?;
+                let mut tensor = self.described(*at, *offset, *sizes, *strides)?;
+                tensor.sign = self.sign(tensor.dtype, rest)?;
                 self.tensors.push(tensor);
                 self.push(Value::Tensor(self.tensors.len() - 1))
             }
@@ -349,8 +373,12 @@ impl Machine {
     }
 
     fn described(&self, at: usize, offset: i64, sizes: Value, strides: Value) -> Out<TensorRef> {
-        let (dtype, key) = self.storages.get(at).cloned().ok_or("a storage that is not there")?;
+        let (dtype, key, stored) =
+            self.storages.get(at).cloned().ok_or("a storage that is not there")?;
         let numbers = |value: Value| -> Out<Vec<usize>> {
+            if !matches!(value, Value::Tuple(_) | Value::List(_)) {
+                return Err("a shape that is none".to_owned());
+            }
             let whole = |item: &Value| match item {
                 Value::Int(number) => usize::try_from(*number).ok(),
                 _ => None,
@@ -363,7 +391,39 @@ impl Machine {
             return Err("a shape and strides of different lengths".to_owned());
         }
         let offset = usize::try_from(offset).map_err(|e| e.to_string())?;
-        Ok(TensorRef { dtype, key, offset, sizes, strides })
+        let sign = Sign::AsStored;
+        Ok(TensorRef { dtype, key, offset, sizes, strides, stored, sign })
+    }
+
+    /// What follows a tensor's strides: `requires_grad`, hooks, and a dictionary of lazy changes
+    /// where there are any.
+    fn sign(&self, dtype: DType, rest: &[Value]) -> Out<Sign> {
+        let changes = match rest {
+            [Value::Bool(_), hooks] if self.is_nothing(*hooks) => &[],
+            [Value::Bool(_), hooks, Value::None] if self.is_nothing(*hooks) => &[],
+            [Value::Bool(_), hooks, changes @ Value::Dict(_)] if self.is_nothing(*hooks) => {
+                self.entries(*changes)
+            }
+            _ => return Err("the tensor has more to it than a state's tensors have".to_owned()),
+        };
+        let mut sign = Sign::AsStored;
+        for (what, on) in changes {
+            match (self.text(*what)?, on) {
+                (_, Value::Bool(false)) => (),
+                ("neg", Value::Bool(true)) if dtype.is_float() => sign = Sign::Negated,
+                (what, _) => return Err(foreign::lazy(what)),
+            }
+        }
+        Ok(sign)
+    }
+
+    /// No hooks: nothing, or an empty dictionary.
+    fn is_nothing(&self, hooks: Value) -> bool {
+        match hooks {
+            Value::None => true,
+            Value::Dict(_) => self.entries(hooks).is_empty(),
+            _ => false,
+        }
     }
 
     /// Attributes of a dictionary, such as a state's `_metadata`: not needed.
