@@ -8,6 +8,8 @@
 //!   at src/main.rs:12:9
 //!   hint: ...
 //! ```
+//!
+//! `{:?}` prints the same, since that is what `fn main() -> Result<()>` and `unwrap` show.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,10 +30,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///     println!("{} at line {}", error.message(), error.loc().line());
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Error(Arc<Cause>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 struct Cause {
     kind: ErrorKind,
     message: String,
@@ -135,6 +137,13 @@ impl Error {
     /// The worker it happened on, if it happened on one.
     pub fn worker(&self) -> Option<&str> {
         self.0.worker.as_deref()
+    }
+}
+
+/// As it is displayed: the places where `Debug` shows an error are read by people.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
