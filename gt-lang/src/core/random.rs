@@ -30,7 +30,7 @@ impl DynTensor {
             Err(error) => DynTensor::failed(error.clone(), value.ty),
             Ok((session, _)) => {
                 let seed = Scalar::I64(session.next_seed());
-                record_in(session, &op(value.ty), &[seed], at)
+                record_in(session, &op(value.ty), &[seed], value.ty, at)
             }
         }
     }
@@ -64,6 +64,7 @@ impl DynTensor {
         let at = Location::caller();
         if !(0.0..=1.0).contains(&p) {
             let error = OpError::new(format!("dropout: {p} is not a probability"));
+            let error = error.hint("probabilities lie between 0 and 1");
             return DynTensor::failed(Error::from_op(error, at), self.ty());
         }
         let seed = match self.value().place() {

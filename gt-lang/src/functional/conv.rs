@@ -98,7 +98,10 @@ pub fn conv_transpose2d(
         let e = format!("conv_transpose2d: weight {} has not four axes", weight.ty());
         return weight.record_with(|_| Err(OpError::new(e)));
     };
-    let groups = how.groups.max(1);
+    if let Some(error) = misfit(weight, how) {
+        return weight.record_with(|_| Err(error));
+    }
+    let groups = how.groups;
     let turned = weight
         .reshape([groups, channels / groups, each, height, width])
         .transpose(1, 2)
@@ -114,6 +117,20 @@ pub fn conv_transpose2d(
     let plain =
         Convolution { dilation: how.dilation, groups: how.groups, ..Convolution::default() };
     with_bias(&convolved(&spread, &turned, plain), bias)
+}
+
+/// What of a transposed convolution cannot be, whatever it is applied to.
+fn misfit(weight: &DynTensor, how: Convolution) -> Option<OpError> {
+    let (channels, groups) = (weight.size(0), how.groups);
+    if groups == 0 || !channels.is_multiple_of(groups) {
+        let what = format!("the {channels} channels of weight {}", weight.ty());
+        let error = format!("conv_transpose2d: {what} cannot be divided into {groups} groups");
+        return Some(OpError::new(error).hint("the number of groups divides the channels"));
+    }
+    let pairs = [("stride", how.stride), ("dilation", how.dilation)];
+    let (name, pair) = pairs.into_iter().find(|(_, pair)| pair.contains(&0))?;
+    let error = OpError::new(format!("conv_transpose2d: {name} {pair:?} makes no window"));
+    Some(error.hint("each number is 1 or more"))
 }
 
 /// [`conv_transpose2d`] over lines; `weight` is `[channels, out channels / groups, length]`.
@@ -231,6 +248,13 @@ pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
 #[track_caller]
 pub fn avg_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
     let rank = x.rank() as i64;
+    if rank < 2 || how.size.contains(&0) || how.stride.contains(&0) {
+        return x.record_with(|ty| {
+            let Pooling { size, stride, .. } = how;
+            let error = format!("avg_pool2d: windows of {size:?} every {stride:?} do not fit {ty}");
+            Err(OpError::new(error).hint("x is `[.., height, width]`, each number 1 or more"))
+        });
+    }
     let mut y = x.clone();
     if how.padding != [0; 2] {
         let mut pads = vec![(0, 0); x.rank().saturating_sub(2)];

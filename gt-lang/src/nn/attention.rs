@@ -3,6 +3,7 @@
 use gt_ir::DType;
 
 use super::dropout::Dropout;
+use super::init::{divisors, fault, unless};
 use super::layers::{LayerNorm, Linear};
 use super::module::{Mode, Module, Visitor};
 use crate::autocast::biased;
@@ -41,18 +42,27 @@ pub struct MultiheadAttention<D: Dim> {
 }
 
 impl<D: StaticDim> MultiheadAttention<D> {
-    /// A layer with so many heads, which must divide `D`.
+    /// A layer with so many heads, which must divide `D`; if they do not, that is the error of
+    /// everything computed with it.
     #[must_use]
     #[track_caller]
     pub fn with_heads(heads: usize) -> Self {
+        let fault = if heads > 0 && D::SIZE.is_multiple_of(heads) {
+            None
+        } else {
+            let message =
+                format!("MultiheadAttention: width {} cannot be divided by {heads} heads", D::SIZE);
+            fault(message, divisors(D::SIZE))
+        };
         // Xavier's uniform distribution (Glorot and Bengio 2010), zeros for biases: PyTorch's defaults.
         let bound = (6.0 / (4 * D::SIZE) as f64).sqrt();
         let weight = DynTensor::rand([3 * D::SIZE, D::SIZE], DType::F32);
         let bias = DynTensor::zeros([3 * D::SIZE], DType::F32);
         let out: Tensor<(D, D)> = Linear::<D, D>::without_bias().weight;
+        let weight = (weight * (2.0 * bound) - bound).detach().requires_grad();
         MultiheadAttention {
-            in_proj_weight: (weight * (2.0 * bound) - bound).detach().requires_grad(),
-            in_proj_bias: bias.requires_grad(),
+            in_proj_weight: unless(fault.as_ref(), weight),
+            in_proj_bias: unless(fault.as_ref(), bias.requires_grad()),
             out_proj: Linear::from_tensors(out, Some(Tensor::zeros())),
             heads,
         }

@@ -8,8 +8,10 @@ use std::marker::PhantomData;
 use gt_ir::DType;
 
 use super::forward::Forward;
+use super::init::{fault, unless};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
+use crate::error::Error;
 use crate::functional::{self, Convolution, Pooling};
 use crate::typed::{Dim, Dyn, StaticDim, Tensor};
 
@@ -20,8 +22,38 @@ pub(super) fn uniform(sizes: &[usize], fan_in: usize) -> DynTensor {
     DynTensor::uniform(-bound, bound, sizes, DType::F32).detach().requires_grad()
 }
 
+/// Why there is no convolution of these channels and this kernel.
+#[track_caller]
+fn unfit(name: &str, channels: [usize; 2], kernel: &[usize], how: Convolution) -> Option<Error> {
+    let [inputs, outputs] = channels;
+    let groups = how.groups;
+    if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
+        let message = format!(
+            "{name}: {inputs} channels in and {outputs} out cannot be divided into {groups} groups"
+        );
+        return fault(message, "the number of groups divides both; 1 always does");
+    }
+    let positive = [
+        ("a kernel", kernel),
+        ("a stride", &how.stride[2 - kernel.len()..]),
+        ("a dilation", &how.dilation[2 - kernel.len()..]),
+    ];
+    let (what, sizes) = positive.into_iter().find(|(_, sizes)| sizes.contains(&0))?;
+    fault(format!("{name}: {what} of {sizes:?} makes no window"), "each number is 1 or more")
+}
+
+/// How many channels go in and come out, by a convolution's weight.
+fn forwards(weight: &DynTensor, groups: usize) -> [usize; 2] {
+    [weight.size(1) * groups, weight.size(0)]
+}
+
+/// Likewise, of a transposed convolution.
+fn backwards(weight: &DynTensor, groups: usize) -> [usize; 2] {
+    [weight.size(0), weight.size(1) * groups]
+}
+
 macro_rules! convolution {
-    ($(#[$doc:meta])+ $name:ident, $function:path, $kernel:ty, ($($space:ident: $out:ty),+), $sizes:expr) => {
+    ($(#[$doc:meta])+ $name:ident, $function:path, $channels:path, $kernel:ty, ($($space:ident: $out:ty),+), $sizes:expr) => {
         $(#[$doc])+
         pub struct $name<I: Dim, O: Dim> {
             /// The kernels.
@@ -34,14 +66,16 @@ macro_rules! convolution {
         }
 
         impl<I: StaticDim, O: StaticDim> $name<I, O> {
-            /// A layer with kernels of this size, and a bias.
+            /// A layer with kernels of this size, and a bias. What does not fit each other is the
+            /// error of everything computed with it.
             #[must_use]
             #[track_caller]
             pub fn with_kernel(kernel: $kernel, how: Convolution) -> Self {
                 let sizes: Vec<usize> = $sizes(I::SIZE, O::SIZE, how.groups.max(1), kernel);
                 let fan_in = sizes[1..].iter().product();
-                let weight = uniform(&sizes, fan_in);
-                let bias = Some(uniform(&[O::SIZE], fan_in));
+                let unfit = unfit(stringify!($name), [I::SIZE, O::SIZE], &sizes[2..], how);
+                let weight = unless(unfit.as_ref(), uniform(&sizes, fan_in));
+                let bias = Some(unless(unfit.as_ref(), uniform(&[O::SIZE], fan_in)));
                 $name { weight, bias, how, channels: PhantomData }
             }
         }
@@ -70,8 +104,10 @@ macro_rules! convolution {
         #[diagnostic::do_not_recommend]
         impl<I: Dim, O: Dim> Module for $name<I, O> {
             fn describe(&self) -> String {
-                let (inputs, outputs) = (self.weight.size(1), self.weight.size(0));
-                format!("{}({inputs} x {outputs}, kernel {:?})", stringify!($name), &self.weight.shape().sizes()[2..])
+                let [inputs, outputs] = $channels(&self.weight, self.how.groups);
+                let shape = self.weight.shape();
+                let kernel = shape.sizes().get(2..).unwrap_or_default();
+                format!("{}({inputs} x {outputs}, kernel {kernel:?})", stringify!($name))
             }
             fn visit(&self, visitor: &mut Visitor<'_>) {
                 visitor.child("weight", &self.weight);
@@ -103,17 +139,17 @@ macro_rules! convolution {
 
 convolution! {
     /// Convolution over lines `[batch, I, length]`; kernels are `[O, I / groups, length]`.
-    Conv1d, functional::conv1d, usize, (L: Dyn),
+    Conv1d, functional::conv1d, forwards, usize, (L: Dyn),
     |inputs: usize, outputs: usize, groups: usize, kernel: usize| vec![outputs, inputs / groups, kernel]
 }
 convolution! {
     /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height, width]`.
-    Conv2d, functional::conv2d, [usize; 2], (H: Dyn, W: Dyn),
+    Conv2d, functional::conv2d, forwards, [usize; 2], (H: Dyn, W: Dyn),
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![outputs, inputs / groups, tall, broad]
 }
 convolution! {
     /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O / groups, height, width]`.
-    ConvTranspose2d, functional::conv_transpose2d, [usize; 2], (H: Dyn, W: Dyn),
+    ConvTranspose2d, functional::conv_transpose2d, backwards, [usize; 2], (H: Dyn, W: Dyn),
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![inputs, outputs / groups, tall, broad]
 }
 

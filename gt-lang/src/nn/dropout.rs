@@ -36,8 +36,9 @@ impl Dropout {
     #[track_caller]
     pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
         match self.mode {
-            Mode::Train if self.p > 0.0 => Tensor::wrap(x.as_dyn().dropout(self.p)),
-            Mode::Train | Mode::Eval => x.clone(),
+            Mode::Train if self.p == 0.0 => x.clone(),
+            Mode::Train => Tensor::wrap(x.as_dyn().dropout(self.p)),
+            Mode::Eval => x.clone(),
         }
     }
 }

@@ -1,6 +1,13 @@
 //! `Init`: parts of a model that can be built without being told anything, with PyTorch's default initialization.
 //!
-//! Guarantees: parameters are drawn from the session's generator in the order of the fields, so a seed fixes a model.
+//! Guarantees: parameters are drawn from the session's generator in the order of the fields, so a
+//! seed fixes a model. The parameters of a layer that cannot be carry why, with the line that built
+//! it, and so does everything computed from them.
+
+use std::panic::Location;
+
+use crate::core::DynTensor;
+use crate::error::{Error, ErrorKind};
 
 /// A part of a model with a default initialization: `Mlp::new()`.
 #[diagnostic::on_unimplemented(
@@ -34,6 +41,33 @@ impl<M: Init> Init for Box<M> {
 impl<T: ?Sized> Init for std::marker::PhantomData<T> {
     fn init() -> Self {
         std::marker::PhantomData
+    }
+}
+
+/// Why a layer cannot be built, at the user's line.
+#[track_caller]
+pub(super) fn fault(message: String, hint: impl Into<String>) -> Option<Error> {
+    Some(Error::new(ErrorKind::Operation, message, Location::caller()).hint(hint))
+}
+
+/// A parameter of a layer, or what carries why there is no such layer.
+#[track_caller]
+pub(super) fn unless(fault: Option<&Error>, parameter: DynTensor) -> DynTensor {
+    match fault {
+        None => parameter,
+        Some(error) => DynTensor::failed(error.clone(), parameter.ty()).requires_grad(),
+    }
+}
+
+/// The numbers that divide another, for hints: `1, 2, 5 and 10 divide 10`.
+pub(super) fn divisors(n: usize) -> String {
+    let all: Vec<String> =
+        (1..=n.min(1 << 16)).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string()).collect();
+    match all.split_last() {
+        Some((last, rest)) if !rest.is_empty() => {
+            format!("{} and {last} divide {n}", rest.join(", "))
+        }
+        _ => format!("only 1 divides {n}"),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints fit.
 
 use super::forward::Forward;
-use super::init::Init;
+use super::init::{Init, fault, unless};
 use super::module::{Module, Visitor};
 use crate::autocast::biased;
-use crate::typed::{Append, Create, Dim, Int, Project, Random, Shape, StaticDim, Tensor};
+use crate::typed::{Append, Create, Dim, DimSpec, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`: its result is a `T![Batch, 1]` and broadcasts, which
 /// that of a `Linear<I, N<1>>` is only after `.assume()`.
@@ -44,14 +44,32 @@ impl<I: Dim, O: Dim> Linear<I, O> {
         Linear { weight: uniform(&[], I::SIZE), bias: None }
     }
 
-    /// A layer whose sizes the types do not all know: those of the named and run-time dimensions, inputs first.
+    /// A layer whose sizes the types do not all know, inputs first. Sizes other than those the
+    /// types know are the error of everything computed with it.
     #[track_caller]
     pub fn with_sizes(inputs: usize, outputs: usize) -> Self {
-        let open = |size: usize, is_static: bool| (!is_static).then_some(size);
-        let (i, o) = (open(inputs, is_static::<I>()), open(outputs, is_static::<O>()));
+        let open = |size: usize, of: Option<usize>| of.is_none().then_some(size);
+        let (i, o) = (open(inputs, known::<I>()), open(outputs, known::<O>()));
         let weight: Vec<usize> = o.into_iter().chain(i).collect();
         let bias: Vec<usize> = o.into_iter().collect();
-        Linear { weight: uniform(&weight, inputs), bias: Some(uniform(&bias, inputs)) }
+        let other = |known: Option<usize>, given: usize| known.is_some_and(|known| known != given);
+        let fault = if other(known::<I>(), inputs) || other(known::<O>(), outputs) {
+            let types =
+                [known::<I>(), known::<O>()].map(|n| n.map_or("?".into(), |n| n.to_string()));
+            let message = format!(
+                "Linear: its type says {} -> {}, but {inputs} -> {outputs} was asked for",
+                types[0], types[1]
+            );
+            fault(message, "give the sizes that the type says, or `Dyn` in the type")
+        } else {
+            None
+        };
+        let (weight, bias): (Tensor<(O, I)>, Tensor<(O,)>) =
+            (uniform(&weight, inputs), uniform(&bias, inputs));
+        Linear {
+            weight: Tensor::wrap(unless(fault.as_ref(), weight.into_dyn())),
+            bias: Some(Tensor::wrap(unless(fault.as_ref(), bias.into_dyn()))),
+        }
     }
 
     /// The layer applied to the last dimension of `x`.
@@ -66,8 +84,12 @@ impl<I: Dim, O: Dim> Linear<I, O> {
     }
 }
 
-fn is_static<D: Dim>() -> bool {
-    matches!(D::SPEC, crate::typed::DimSpec::Static(_))
+/// The size that a type says.
+fn known<D: Dim>() -> Option<usize> {
+    match D::SPEC {
+        DimSpec::Static(size) => Some(size),
+        DimSpec::Named(_) | DimSpec::Open => None,
+    }
 }
 
 /// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.

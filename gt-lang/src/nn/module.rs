@@ -147,29 +147,12 @@ pub trait Module {
         Ok(())
     }
 
-    /// The tree of parts with their parameter counts, one line each. What `{}` prints for a derived model.
+    /// The tree of parts and parameters beside them with their parameter counts, one line each.
+    /// What `{}` prints for a derived model.
     fn summary(&self) -> String {
-        let mut rows: Vec<Row> = Vec::new();
-        let mut open: Vec<usize> = Vec::new();
-        walk(self, &mut |event| match event {
-            Event::Enter { name, module } => {
-                let text = if name.is_empty() { module } else { format!("{name}: {module}") };
-                rows.push(Row {
-                    text: format!("{}{text}", "  ".repeat(open.len())),
-                    n_parameters: 0,
-                });
-                open.push(rows.len() - 1);
-            }
-            Event::Leaf { tensor, .. } => {
-                let counted = if tensor.is_leaf() { tensor.numel() } else { 0 };
-                open.iter().for_each(|&row| rows[row].n_parameters += counted);
-            }
-            Event::Buffer { .. } => (),
-            Event::Exit => {
-                open.pop();
-            }
-        });
-        print_rows(&rows)
+        let mut summary = Summary::default();
+        walk(self, &mut |event| summary.meet(event));
+        print_rows(&summary.rows())
     }
 }
 
@@ -254,12 +237,65 @@ fn enter<M: Module + ?Sized>(visitor: &mut Visitor<'_>, name: &str, module: &M) 
     (visitor.sink)(Event::Exit);
 }
 
+/// The rows of a summary. Parameters have rows of their own where they stand beside parts, and at
+/// the root: the counts add up.
+#[derive(Default)]
+struct Summary {
+    rows: Vec<Row>,
+    /// The parts that have begun and not ended, by their rows.
+    open: Vec<usize>,
+}
+
 struct Row {
     text: String,
     n_parameters: usize,
+    /// The part that a parameter stands in; none for a part.
+    bare_in: Option<usize>,
+    has_parts: bool,
 }
 
-fn print_rows(rows: &[Row]) -> String {
+impl Summary {
+    fn meet(&mut self, event: Event<'_>) {
+        match event {
+            Event::Enter { name, module } => {
+                if let Some(&outer) = self.open.last() {
+                    self.rows[outer].has_parts = true;
+                }
+                self.push(name, &module, None);
+                self.open.push(self.rows.len() - 1);
+            }
+            Event::Leaf { path, tensor } if tensor.is_leaf() => {
+                let n_parameters = tensor.numel();
+                self.open.iter().for_each(|&row| self.rows[row].n_parameters += n_parameters);
+                if let Some(&part) = self.open.last() {
+                    let name = path.rsplit('.').next().unwrap_or(path);
+                    self.push(name, &tensor.ty().to_string(), Some(part)).n_parameters =
+                        n_parameters;
+                }
+            }
+            Event::Leaf { .. } | Event::Buffer { .. } => (),
+            Event::Exit => {
+                self.open.pop();
+            }
+        }
+    }
+
+    fn push(&mut self, name: &str, what: &str, bare_in: Option<usize>) -> &mut Row {
+        let colon = if name.is_empty() { "" } else { ": " };
+        let text = format!("{}{name}{colon}{what}", "  ".repeat(self.open.len()));
+        self.rows.push(Row { text, n_parameters: 0, bare_in, has_parts: false });
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    /// Those that are shown.
+    fn rows(&self) -> Vec<&Row> {
+        let beside_parts = |part: usize| part == 0 || self.rows[part].has_parts;
+        self.rows.iter().filter(|row| row.bare_in.is_none_or(beside_parts)).collect()
+    }
+}
+
+fn print_rows(rows: &[&Row]) -> String {
     let counts: Vec<String> = rows.iter().map(|r| grouped(r.n_parameters)).collect();
     let width = rows.iter().map(|r| r.text.chars().count()).max().unwrap_or(0);
     let digits = counts.iter().map(String::len).max().unwrap_or(0);

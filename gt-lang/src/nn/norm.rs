@@ -2,7 +2,7 @@
 
 use super::buffer::Buffer;
 use super::forward::Forward;
-use super::init::Init;
+use super::init::{Init, divisors, fault, unless};
 use super::module::{Mode, Module, Visitor};
 use crate::functional;
 use crate::typed::{Create, Dim, Int, Project, Shape, StaticDim, Tensor};
@@ -107,16 +107,23 @@ pub struct GroupNorm<C: Dim> {
 }
 
 impl<C: StaticDim> GroupNorm<C> {
-    /// A layer with so many groups, which must divide `C`.
+    /// A layer with so many groups, which must divide `C`; if they do not, that is the error of
+    /// everything computed with it.
     #[must_use]
     #[track_caller]
     pub fn with_groups(groups: usize) -> Self {
-        GroupNorm {
-            weight: Tensor::ones().requires_grad(),
-            bias: Tensor::zeros().requires_grad(),
-            eps: 1e-5,
-            groups,
-        }
+        let fault = if groups > 0 && C::SIZE.is_multiple_of(groups) {
+            None
+        } else {
+            let message =
+                format!("GroupNorm: {} channels cannot be divided into {groups} groups", C::SIZE);
+            fault(message, divisors(C::SIZE))
+        };
+        let (weight, bias): (Tensor<(C,)>, Tensor<(C,)>) = (Tensor::ones(), Tensor::zeros());
+        let parameter = |tensor: Tensor<(C,)>| {
+            Tensor::wrap(unless(fault.as_ref(), tensor.requires_grad().into_dyn()))
+        };
+        GroupNorm { weight: parameter(weight), bias: parameter(bias), eps: 1e-5, groups }
     }
 }
 
@@ -133,7 +140,7 @@ impl<C: Dim> GroupNorm<C> {
 #[diagnostic::do_not_recommend]
 impl<C: Dim> Module for GroupNorm<C> {
     fn describe(&self) -> String {
-        format!("GroupNorm({} groups of {})", self.groups, self.weight.numel())
+        format!("GroupNorm({} in {} groups)", self.weight.numel(), self.groups)
     }
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.child("weight", &self.weight);

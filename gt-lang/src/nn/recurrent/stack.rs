@@ -7,8 +7,10 @@ use gt_ir::OpError;
 use super::Layers;
 use crate::autocast::biased;
 use crate::core::DynTensor;
+use crate::error::Error;
 use crate::nn::conv::uniform;
 use crate::nn::dropout::Dropout;
+use crate::nn::init::{fault, unless};
 use crate::nn::module::{Mode, Module, Visitor};
 use crate::typed::{Dyn, Tensor};
 
@@ -56,12 +58,12 @@ pub(super) struct Weights {
 
 impl Weights {
     #[track_caller]
-    fn new(gates: usize, inputs: usize, width: usize) -> Weights {
+    fn new(gates: usize, inputs: usize, width: usize, fault: Option<&Error>) -> Weights {
         Weights {
-            input: uniform(&[gates * width, inputs], width),
-            hidden: uniform(&[gates * width, width], width),
-            input_bias: uniform(&[gates * width], width),
-            hidden_bias: uniform(&[gates * width], width),
+            input: unless(fault, uniform(&[gates * width, inputs], width)),
+            hidden: unless(fault, uniform(&[gates * width, width], width)),
+            input_bias: unless(fault, uniform(&[gates * width], width)),
+            hidden_bias: unless(fault, uniform(&[gates * width], width)),
         }
     }
 
@@ -118,12 +120,21 @@ impl Stack {
         how: Layers,
         directions: &[Direction],
     ) -> Stack {
+        let fault = if how.count == 0 {
+            fault(
+                format!("{}: a stack of 0 layers computes nothing", C::NAME),
+                "`count` is 1 or more",
+            )
+        } else {
+            None
+        };
         let mut layers = Vec::new();
-        for k in 0..how.count {
+        // One that cannot be has weights all the same: they carry why.
+        for k in 0..how.count.max(1) {
             let inputs = if k == 0 { inputs } else { directions.len() * width };
             let mut layer = Vec::new();
             for &direction in directions {
-                layer.push((direction, Weights::new(C::GATES, inputs, width)));
+                layer.push((direction, Weights::new(C::GATES, inputs, width, fault.as_ref())));
             }
             layers.push(layer);
         }
