@@ -71,7 +71,7 @@ pub(crate) fn tape_of(path: &Path, bytes: Bytes) -> Result<Checked> {
         return binary_tape(path, &bytes);
     }
     let source = String::from_utf8(bytes.into())
-        .with_context(|| format!("{} is neither a binary tape nor text", shown(path)))?;
+        .with_context(|| format!("{} is neither a tape nor a compiled program", shown(path)))?;
     match text::load(&source) {
         Ok(loaded) => Ok(Checked { tape: loaded.tape, types: loaded.verified }),
         Err(found) => Err(Diagnosed::new(found, shown(path), source).into()),

@@ -35,11 +35,11 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
     let results = if artifact::is_artifact(&bytes) {
         ensure!(
             args.connect.is_none(),
-            "a compiled program runs in this process, a tape on a server"
+            "a compiled program runs in this process, not on a server\nhint: leave out `--connect`, or give the tape it was compiled from"
         );
         ensure!(
             !args.compute.is_given(),
-            "a compiled program runs on the engine it was compiled for; give its tape to choose another"
+            "a compiled program runs on the engine it was compiled for\nhint: leave out `--engine` and `--device`, or give the tape it was compiled from"
         );
         let program = artifact::parse(&args.file, &bytes)?;
         let inputs = bind(&program.inputs(), &given(args)?)?;
@@ -102,7 +102,11 @@ pub(crate) fn bind(wanted: &[Wanted], given: &StateDict) -> Result<Vec<HostTenso
             );
         };
         let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
-        ensure!(fits, "input `{name}` is {ty} on the tape, but {} in the file", tensor.ty());
+        ensure!(
+            fits,
+            "input `{name}` is {ty} on the tape, but {} in the file\nhint: dtype and sizes must be the same",
+            tensor.ty()
+        );
         bound.push(HostTensor::new(*ty, tensor.clone().into_bytes())?);
     }
     Ok(bound)
@@ -115,10 +119,16 @@ pub(crate) fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
     for entry in &tape.entries {
         let Entry::Output { value, name } = entry else { continue };
         let name = name_of(*value, name.as_ref());
-        ensure!(taken.insert(name.clone()), "two outputs are called `{name}`");
+        ensure!(
+            taken.insert(name.clone()),
+            "two outputs are called `{name}`\nhint: write `output %N \"NAME\"` with a name of its own for each"
+        );
         wanted.push((*value, name));
     }
-    ensure!(!wanted.is_empty(), "the tape has no `output`, so there is nothing to run for");
+    ensure!(
+        !wanted.is_empty(),
+        "the tape has no output, so there is nothing to run for\nhint: add `output %N` for what is to be computed"
+    );
     Ok(wanted)
 }
 
@@ -199,7 +209,8 @@ mod tests {
         let mut wrong = given("");
         wrong.insert("x", tensor(DType::F32, &[3]));
         let error = bind(&wanted, &wrong).unwrap_err().to_string();
-        assert_eq!(error, "input `x` is f32[B=2] on the tape, but f32[3] in the file");
+        let told = "input `x` is f32[B=2] on the tape, but f32[3] in the file\nhint: ";
+        assert!(error.starts_with(told), "{error}");
     }
 
     #[test]

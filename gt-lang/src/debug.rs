@@ -183,7 +183,7 @@ impl Origin {
         Origin::default()
     }
 
-    fn say(&self, Made { op, loc }: Made, text: &mut String) {
+    fn say(&self, Made { op, loc, .. }: Made, text: &mut String) {
         let made = match (&self.call, op) {
             (Some(call), _) => format!("made by {call}"),
             (None, Some(op)) => {

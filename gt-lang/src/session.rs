@@ -10,6 +10,7 @@ mod period;
 mod process;
 mod recorder;
 mod step;
+mod trace;
 mod watch;
 
 use std::cell::RefCell;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::backend::{Backend, RunError, Stats, Target};
 use gt_ir::tape::Operands;
-use gt_ir::{HostTensor, Loc, Op, Tape, Type, ValueId};
+use gt_ir::{HostTensor, Loc, Op, Operand, OperandType, Tape, Type, ValueId};
 
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
@@ -189,7 +190,9 @@ impl Session {
         self.0.backend.stats().map_err(|e| Error::from_run(e, at))
     }
 
-    /// Starts keeping a copy of everything recorded from here on, for [`Session::stop_trace`].
+    /// Starts keeping a copy of everything recorded from here on, for [`Session::stop_trace`]. The
+    /// tape is a program of its own: tensors from before that are used become its inputs, so that
+    /// `gt-cli compile` and `gt-cli run` take it as it is.
     ///
     /// ```no_run
     /// # extern crate gt_lang as gt;
@@ -263,10 +266,14 @@ impl Session {
         &self,
         op: &Op,
         inputs: Operands,
+        types: &[OperandType],
         ty: &Type,
         place: Place,
     ) -> (ValueId, Loc) {
         let mut recorder = self.lock();
+        if recorder.is_traced() {
+            note_operands(&mut recorder, &inputs, types);
+        }
         let recorded = recorder.instr(op, inputs, place);
         recorder.note_type(recorded.0, ty);
         recorder.watch_result(recorded, op, ty);
@@ -278,6 +285,7 @@ impl Session {
     pub(crate) fn upload(&self, data: HostTensor, place: Place) -> ValueId {
         let mut recorder = self.lock();
         let id = recorder.input(*data.ty());
+        recorder.note_type(id, data.ty());
         recorder.watch_data(id, &data, place);
         if !recorder.is_closed() {
             self.0.backend.upload(id, data);
@@ -293,9 +301,10 @@ impl Session {
     }
 
     /// Waits for a value.
-    pub(crate) fn fetch(&self, value: ValueId, place: Place) -> Result<HostTensor> {
+    pub(crate) fn fetch(&self, value: ValueId, ty: &Type, place: Place) -> Result<HostTensor> {
         self.check_open(place)?;
         let mut recorder = self.lock();
+        recorder.note_type(value, ty);
         recorder.output(value);
         let checks = recorder.take_checks();
         self.submit(&mut recorder);
@@ -348,11 +357,9 @@ impl Session {
     fn check_open(&self, place: Place) -> Result<()> {
         let mut recorder = self.lock();
         if recorder.is_closed() {
-            return Err(Error::new(
-                ErrorKind::Session,
-                "the session is closed",
-                recorder.loc(place),
-            ));
+            let (kind, at) = (ErrorKind::Session, recorder.loc(place));
+            let error = Error::new(kind, "the session is closed", at);
+            return Err(error.hint("read them before `close` or `gt::disconnect`, or open another with `Session::open`"));
         }
         Ok(())
     }
@@ -363,6 +370,15 @@ impl Session {
 
     pub(crate) fn loc(&self, place: Place) -> Loc {
         self.lock().loc(place)
+    }
+}
+
+/// Notes the types of an instruction's operands.
+fn note_operands(recorder: &mut Recorder, inputs: &[Operand], types: &[OperandType]) {
+    for (input, ty) in inputs.iter().zip(types) {
+        if let (Operand::Value(value), OperandType::Tensor(ty)) = (input, ty) {
+            recorder.note_type(*value, ty);
+        }
     }
 }
 

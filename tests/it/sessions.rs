@@ -34,6 +34,14 @@ fn embedded() {
     let kept = DynTensor::full([3], 4.0, DType::F32);
     assert_eq!(kept.sum(..).item().unwrap(), 12.0);
 
+    // What is more than a session may hold fails alone.
+    let line = line!() + 1;
+    let huge = DynTensor::zeros([1 << 20, 1 << 20], DType::F32);
+    let said = message((&huge + 1.0).sum(..).item());
+    assert!(said.starts_with("full: f32[1048576,1048576] takes 4.4 TB"), "{said}");
+    assert!(said.contains(&format!("tests/it/sessions.rs:{line}:")), "{said}");
+    assert_eq!(kept.sum(..).item().unwrap(), 12.0);
+
     let said = message(gt::workers(3));
     assert!(said.starts_with("workers: the program has a session already"), "{said}");
     assert!(said.contains("tests/it/sessions.rs:") && said.contains("gt::disconnect()"), "{said}");

@@ -48,7 +48,7 @@ pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
     match &named[..] {
         [one] if args.inner || args.paced => inner(args, one),
         _ => {
-            ensure!(!args.paced, "`--paced` measures one work");
+            ensure!(!args.paced, "`--paced` measures one work at a time");
             let all = if named.is_empty() {
                 WORKS.iter().filter(|work| !work.gpu).map(|work| work.name.to_string()).collect()
             } else {
@@ -123,7 +123,8 @@ fn measured_elsewhere(
     work: &str,
     json: bool,
 ) -> Result<Row> {
-    let program = std::env::current_exe().context("this program does not find itself")?;
+    let program = std::env::current_exe()
+        .context("cannot tell where this program lies, to start it once more")?;
     let mut command = Command::new(program);
     command.args(["bench", "--inner", work]);
     if json {

@@ -40,7 +40,7 @@ impl Source {
 
     /// What a step comes to as a plan.
     pub(crate) fn report(&self, compiler: &dyn Compile) -> Result<Report> {
-        plan::of(&self.tape, compiler, |_| None)
+        plan::of(&self.tape, compiler)
     }
 
     /// Uploads the inputs and gives the step.

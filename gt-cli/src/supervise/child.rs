@@ -63,7 +63,8 @@ impl Child {
 
     /// Starts it; gives its process id.
     pub(super) fn start(&mut self, n: usize, tell: &Sender<Event>) -> Result<u32> {
-        let program = std::env::current_exe().context("this program does not find itself")?;
+        let program = std::env::current_exe()
+            .context("cannot tell where this program lies, to start it once more")?;
         let mut command = Command::new(program);
         command.args(&self.words).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

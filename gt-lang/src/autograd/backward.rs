@@ -4,6 +4,7 @@
 //! the whole walk succeeded; what is recorded is tracked only where gradients of gradients are asked for, and stands at the line of the instruction it differentiates.
 
 use std::collections::BTreeMap;
+use std::fmt::Arguments;
 use std::sync::Arc;
 
 use gt_ir::grad::{Vjp, vjp};
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 use super::Graph;
 use super::custom::Call;
 use super::node::{Edge, Leaf, Node, Saved, edge, tensor};
-use crate::core::record::{NO_TYPE, record_plain, try_record};
+use crate::core::record::{NO_TYPE, Stands, record_plain, try_record};
 use crate::core::tensor::Value;
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
@@ -50,7 +51,7 @@ pub(super) fn run(loss: &DynTensor, graph: Graph, place: Place) -> Result<()> {
         return Err(error.hint("reduce it first, with `.mean(..)` or `.sum(..)`"));
     }
     let mut walk = Walk::new(session, graph, loc);
-    let edge = start("backward", loss, loc)?;
+    let edge = start(format_args!("backward: the tensor"), loss, loc)?;
     walk.go(edge, ones(session, value.ty, loc)?)?;
     walk.finish()
 }
@@ -72,11 +73,11 @@ pub(super) fn collect(
     };
     let mut walk = Walk::new(session, graph, loc);
     let mut edges = Vec::new();
-    for input in inputs {
-        edges.push(start("grad", input, loc)?);
+    for (i, input) in inputs.iter().enumerate() {
+        edges.push(start(format_args!("grad: input {i}"), input, loc)?);
     }
     walk.wanted = edges.iter().filter_map(|e| Some((node_of(e)?.output, None))).collect();
-    walk.go(start("grad", output, loc)?, seed)?;
+    walk.go(start(format_args!("grad: the output"), output, loc)?, seed)?;
     let taken = edges.iter().zip(inputs).map(|(edge, input)| {
         let found = match edge {
             Edge::Node(node) => walk.wanted.get(&node.output).cloned().flatten(),
@@ -95,21 +96,39 @@ fn node_of(edge: &Edge) -> Option<&Arc<Node>> {
 }
 
 /// Where a walk from this tensor starts, and where one to it ends.
-fn start(what: &str, tensor: &DynTensor, loc: Loc) -> Result<Edge> {
+fn start(what: Arguments<'_>, tensor: &DynTensor, loc: Loc) -> Result<Edge> {
     edge(tensor).ok_or_else(|| {
         if let Some(error) = tensor.error() {
             return error;
         }
-        let hint = "nothing it was computed from requires one: make a leaf with `.requires_grad()`, outside `no_grad`";
-        let message = format!("{what}: the tensor requires no gradient");
-        Error::new(ErrorKind::Gradient, message, loc).hint(hint)
+        untracked(what, tensor, loc)
     })
+}
+
+/// The error of a tensor without a history; one that comes of a gradient most likely lacks it for
+/// want of `Graph::Create`.
+fn untracked(what: Arguments<'_>, tensor: &DynTensor, loc: Loc) -> Error {
+    let ty = tensor.ty();
+    let (why, hint) = match tensor.with_value(|value| value.made.gradient) {
+        Loc::NONE => (
+            String::new(),
+            "nothing it was computed from requires one: make a leaf with `.requires_grad()`, and compute from it outside `no_grad`",
+        ),
+        first => (
+            format!(
+                ": it comes of a gradient that was taken without a graph of its own, at {first}"
+            ),
+            "take that gradient with `Graph::Create`, as `grad_with(&y, None, &[&x], Graph::Create)` or `backward_with(Graph::Create)`",
+        ),
+    };
+    let message = format!("{what}, {ty}, requires no gradient{why}");
+    Error::new(ErrorKind::Gradient, message, loc).hint(hint)
 }
 
 fn ones(session: &Session, ty: Type, loc: Loc) -> Result<DynTensor> {
     let one = [Operand::Scalar(Scalar::F64(1.0))];
     let types = [OperandType::Scalar(Scalar::F64(1.0))];
-    record_plain(session, &Op::Full(ty), &one, &types, loc)
+    record_plain(session, &Op::Full(ty), &one, &types, Stands { at: loc, walk: loc })
         .map(DynTensor::plain)
         .map_err(|e| Error::from_op(e, loc))
 }
@@ -117,8 +136,11 @@ fn ones(session: &Session, ty: Type, loc: Loc) -> Result<DynTensor> {
 /// The gradient somebody gave for an output of this type.
 fn seed_of(seed: &DynTensor, ty: Type, order: Order, loc: Loc) -> Result<DynTensor> {
     if seed.dtype() != ty.dtype || !seed.shape().same_sizes(&ty.shape) {
-        let message = format!("grad: the output is {ty}, but its gradient is {}", seed.ty());
-        return Err(seed.error().unwrap_or_else(|| Error::new(ErrorKind::Gradient, message, loc)));
+        let message =
+            format!("grad: the output is {ty}, but the gradient given for it is {}", seed.ty());
+        let error = Error::new(ErrorKind::Gradient, message, loc);
+        let error = error.hint("both need the same dtype and sizes");
+        return Err(seed.error().unwrap_or(error));
     }
     Ok(if order == Order::Higher { seed.clone() } else { seed.detach() })
 }
@@ -146,7 +168,7 @@ impl<'a> Walk<'a> {
             session,
             graph,
             loc,
-            emit: Recording { session, order: Order::of(graph), loc, known: Vec::new() },
+            emit: Recording { session, order: Order::of(graph), walk: loc, loc, known: Vec::new() },
             nodes: BTreeMap::new(),
             leaves: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -264,6 +286,8 @@ fn id_of(tensor: &DynTensor) -> Result<ValueId> {
 struct Recording<'a> {
     session: &'a Session,
     order: Order,
+    /// Where the walk was asked for.
+    walk: Loc,
     /// Where the instruction being differentiated was written.
     loc: Loc,
     known: Vec<(ValueId, Known)>,
@@ -335,7 +359,8 @@ impl Recording<'_> {
         }
         let types = [OperandType::Tensor(a.ty()), OperandType::Tensor(b.ty())];
         let operands = [Operand::Value(id_of(a)?), Operand::Value(id_of(b)?)];
-        record_plain(self.session, &Op::Add, &operands, &types, loc)
+        let stands = Stands { at: loc, walk: self.walk };
+        record_plain(self.session, &Op::Add, &operands, &types, stands)
             .map(DynTensor::plain)
             .map_err(|e| Error::from_op(e, loc))
     }
@@ -379,7 +404,8 @@ impl Emit for Recording<'_> {
                         Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
                     });
                 }
-                DynTensor::plain(record_plain(self.session, &op, inputs, &types, self.loc)?)
+                let stands = Stands { at: self.loc, walk: self.walk };
+                DynTensor::plain(record_plain(self.session, &op, inputs, &types, stands)?)
             }
         };
         let id = result.value_id().unwrap_or(ValueId(u64::MAX));

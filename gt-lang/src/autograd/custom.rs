@@ -170,7 +170,8 @@ impl Call {
     fn checked(&self, grads: Vec<Option<DynTensor>>) -> Result<Vec<(Edge, DynTensor)>> {
         if grads.len() != self.inputs.len() {
             let (n, of) = (grads.len(), self.inputs.len());
-            return Err(self.error(format!("backward gave {n} gradients for {of} inputs")));
+            let error = self.error(format!("backward gave {n} gradients for {of} inputs"));
+            return Err(error.hint("give one for each input, `None` where there is none"));
         }
         let mut out = Vec::new();
         for ((grad, edge), input) in grads.into_iter().zip(&self.edges).zip(&self.inputs) {

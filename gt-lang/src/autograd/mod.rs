@@ -37,6 +37,7 @@ use gt_ir::DType;
 use crate::core::DynTensor;
 use crate::core::tensor::{Repr, Value, Variable};
 use crate::error::{Error, ErrorKind, Result};
+use crate::no_grad::is_grad_enabled;
 use crate::session::Place;
 
 pub use checkpoint::checkpoint;
@@ -54,6 +55,14 @@ pub enum Graph {
     Retain,
     /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's `create_graph=True`.
     Create,
+}
+
+/// The error of changing a leaf's value in the middle of what gradients are taken of.
+pub(crate) fn tracked_change(op: &str, at: &'static Location<'static>) -> Error {
+    let message = format!(
+        "{op}: a leaf that requires a gradient cannot be changed while operations are tracked"
+    );
+    Error::new(ErrorKind::Gradient, message, at).hint("change it inside `no_grad(|| ..)`")
 }
 
 impl DynTensor {
@@ -121,14 +130,33 @@ impl DynTensor {
         }
     }
 
-    /// Replaces the value of a leaf: every clone sees the new one, the old is freed once nothing needs it. Not tracked.
-    /// A value that carries an error hands it to the leaf.
+    /// Replaces the value of a leaf: every clone sees the new one, the old is freed once nothing
+    /// needs it. Not tracked, and so only inside [`no_grad`](crate::no_grad()), as PyTorch's
+    /// `w.copy_(v)` and `w += v`. A value that carries an error hands it to the leaf.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let w = DynTensor::ones([2], DType::F32).requires_grad();
+    /// no_grad(|| w.assign(&(&w * 0.5)))?;
+    /// # Ok::<(), gt::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// This is not a leaf, or `value` has another dtype or shape, or belongs to another session.
+    /// Operations are tracked, this is not a leaf, or `value` has another dtype or shape, or
+    /// belongs to another session.
     #[doc(alias("copy_", "set_data"))]
     #[track_caller]
     pub fn assign(&self, value: &DynTensor) -> Result<()> {
+        if self.is_leaf() && is_grad_enabled() {
+            return Err(tracked_change("assign", Location::caller()));
+        }
+        self.replace(value)
+    }
+
+    /// [`DynTensor::assign`], whether operations are tracked or not.
+    #[track_caller]
+    pub(crate) fn replace(&self, value: &DynTensor) -> Result<()> {
         let at = Location::caller();
         let fail = |message: String| Error::new(ErrorKind::Gradient, message, at);
         let Repr::Variable(variable) = &self.0 else {

@@ -4,6 +4,7 @@
 //! kept as it was given and refused when the instruction is recorded, so that the error carries the user's line.
 
 use gt_ir::attr::{AxisSet, Keep, Reduce};
+use gt_ir::shape::MAX_RANK;
 use gt_ir::{Dim, OpError, Scalar, Shape, Type};
 use smallvec::SmallVec;
 
@@ -159,6 +160,17 @@ impl Sizes {
         self.resolve_with(op, |_, given| {
             Err(OpError::new(format!("{op}: {given} is not a size")).hint("sizes are 0 or more"))
         })
+    }
+
+    /// The shape meant where there is none: of its rank, with 0 for what is no size.
+    pub(crate) fn nearly(&self) -> Shape {
+        let size = |size: &Size| match *size {
+            Size::Dim(dim) => dim,
+            Size::Plain(size) => Dim::new(usize::try_from(size).unwrap_or(0)),
+        };
+        let dims: SmallVec<[Dim; 8]> = self.0.iter().take(MAX_RANK).map(size).collect();
+        let empty = |_| Shape::new(&[0; MAX_RANK][..dims.len()]);
+        Shape::from_dims(&dims).or_else(empty).unwrap_or(Shape::SCALAR)
     }
 
     /// The shape meant; `missing` finds the sizes given as negative numbers, by position.

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use gt_ir::{DType, Dim, Op, OpError, Scalar, Shape, Type};
 
-use super::record::{NO_TYPE, record_in};
+use super::record::record_in;
 use super::{DynTensor, Sizes};
 use crate::error::Error;
 use crate::session::Session;
@@ -63,7 +63,7 @@ impl DynTensor {
     pub(crate) fn full_of(&self, ty: Type, value: Scalar) -> DynTensor {
         match self.value().place() {
             Err(error) => DynTensor::failed(error.clone(), ty),
-            Ok((session, _)) => record_in(session, &Op::Full(ty), &[value], Location::caller()),
+            Ok((session, _)) => record_in(session, &Op::Full(ty), &[value], ty, Location::caller()),
         }
     }
 
@@ -81,10 +81,10 @@ impl DynTensor {
         let ty = count(start, stop, step)
             .and_then(|n| Ok(Type { dtype, shape: Shape::from_dims(&[Dim::new(n)])? }));
         match ty {
-            Ok(ty) => with_session(NO_TYPE, at, |session| {
-                record_in(session, &Op::Arange(ty), &[start, step], at)
+            Ok(ty) => with_session(ty, at, |session| {
+                record_in(session, &Op::Arange(ty), &[start, step], ty, at)
             }),
-            Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
+            Err(error) => DynTensor::failed(Error::from_op(error, at), empty(dtype)),
         }
     }
 
@@ -150,12 +150,20 @@ fn make(
     op: impl FnOnce(&Session, Type) -> (Op, Vec<Scalar>),
 ) -> DynTensor {
     match sizes.resolve(name) {
-        Err(error) => DynTensor::failed(Error::from_op(error, at), Type { dtype, ..NO_TYPE }),
+        Err(error) => {
+            DynTensor::failed(Error::from_op(error, at), Type { dtype, shape: sizes.nearly() })
+        }
         Ok(shape) => with_session(Type { dtype, shape }, at, |session| {
-            let (op, args) = op(session, Type { dtype, shape });
-            record_in(session, &op, &args, at)
+            let ty = Type { dtype, shape };
+            let (op, args) = op(session, ty);
+            record_in(session, &op, &args, ty, at)
         }),
     }
+}
+
+/// A line without elements: what an `arange` that cannot be pretends to be.
+fn empty(dtype: DType) -> Type {
+    Type { dtype, shape: Sizes::from([0_usize]).nearly() }
 }
 
 /// How many numbers `arange` makes.

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use gt_ir::{DType, Element, HostTensor, OpError, Type};
+use gt_ir::{Element, HostTensor, OpError, Type};
 
 use super::record::NO_TYPE;
 use super::tensor::{Made, Value};
@@ -16,9 +16,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, sizes: impl Into<Sizes>) -> DynTensor {
-        let host =
-            sizes.into().resolve("from_vec").and_then(|shape| HostTensor::from_vec(data, shape));
-        upload(host, T::DTYPE, Location::caller())
+        let sizes = sizes.into();
+        let host = sizes.resolve("from_vec").and_then(|shape| HostTensor::from_vec(data, shape));
+        upload(host, Type { dtype: T::DTYPE, shape: sizes.nearly() }, Location::caller())
     }
 
     /// A tensor of these elements, copied.
@@ -32,15 +32,20 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn from_host(data: HostTensor) -> DynTensor {
-        let dtype = data.ty().dtype;
-        upload(Ok(data), dtype, Location::caller())
+        DynTensor::from_host_at(data, Location::caller())
+    }
+
+    /// [`DynTensor::from_host`], as if written at this place.
+    pub(crate) fn from_host_at(data: HostTensor, at: &'static Location<'static>) -> DynTensor {
+        let like = *data.ty();
+        upload(Ok(data), like, at)
     }
 
     /// One number as a tensor without axes.
     #[must_use]
     #[track_caller]
     pub fn scalar<T: Element>(value: T) -> DynTensor {
-        upload(Ok(HostTensor::scalar(value)), T::DTYPE, Location::caller())
+        upload(Ok(HostTensor::scalar(value)), NO_TYPE, Location::caller())
     }
 
     /// The value, when everything it depends on has run.
@@ -49,11 +54,15 @@ impl DynTensor {
     /// The first error of anything this tensor derives from.
     #[track_caller]
     pub fn to_host(&self) -> Result<HostTensor> {
-        let at = Location::caller();
+        self.to_host_at(Place::Caller(Location::caller()))
+    }
+
+    /// [`DynTensor::to_host`], asked for at this place.
+    pub(super) fn to_host_at(&self, place: Place) -> Result<HostTensor> {
         // Held until the data is here, so that an update by another thread does not free it.
         let value = self.value();
         let (session, id) = value.place().map_err(Error::clone)?;
-        session.fetch(id, Place::Caller(at))
+        session.fetch(id, &value.ty, place)
     }
 
     /// The elements in row-major order.
@@ -99,7 +108,7 @@ impl DynTensor {
 
 fn upload(
     host: Result<HostTensor, OpError>,
-    dtype: DType,
+    like: Type,
     at: &'static Location<'static>,
 ) -> DynTensor {
     let host = match host {
@@ -109,14 +118,15 @@ fn upload(
                 message: format!("from_vec: {}", error.message.trim_start_matches("from_vec: ")),
                 ..error
             };
-            return DynTensor::failed(Error::from_op(error, at), Type { dtype, ..NO_TYPE });
+            return DynTensor::failed(Error::from_op(error, at), like);
         }
     };
     let ty = *host.ty();
     match Session::current() {
         Ok(session) => {
             let id = session.upload(host, Place::Caller(at));
-            let made = Made { op: None, loc: session.loc(Place::Caller(at)) };
+            let loc = session.loc(Place::Caller(at));
+            let made = Made { op: None, loc, gradient: gt_ir::Loc::NONE };
             DynTensor::plain(Value::live(session, id, ty, made))
         }
         Err(error) => DynTensor::failed(error.or_at(at), ty),

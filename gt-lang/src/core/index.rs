@@ -195,7 +195,8 @@ impl Plan {
             )));
         }
         if ellipses > 1 {
-            return Err(OpError::new(format!("{name}: more than one ellipsis for {ty}")));
+            let error = OpError::new(format!("{name}: more than one ellipsis for {ty}"));
+            return Err(error.hint("one stands for all the axes that are not named"));
         }
         let mut plan = (Vec::new(), SmallVec::<[Dim; 8]>::new());
         let mut picks = Vec::new();
@@ -249,7 +250,12 @@ fn pick(name: &str, at: i64, axis: usize, ty: &Type) -> Result<Op, OpError> {
     match from.and_then(|f| usize::try_from(f).ok()).filter(|&f| f < size) {
         Some(from) => Ok(slice_op(axis, from, from + 1, 1)),
         None => {
-            Err(OpError::new(format!("{name}: index {at} is out of range for axis {axis} of {ty}")))
+            let what = format!("{name}: index {at} is out of range for axis {axis} of {ty}");
+            let n = size as i64; // sizes fit
+            Err(OpError::new(what).hint(match n {
+                0 => "the axis is empty".to_owned(),
+                _ => format!("indices run from {} to {}", -n, n - 1),
+            }))
         }
     }
 }

@@ -14,7 +14,8 @@ impl DynTensor {
     #[track_caller]
     pub fn reshape(&self, sizes: impl Into<Sizes>) -> DynTensor {
         let sizes = sizes.into();
-        self.record_with(|ty| reshaped(&sizes, ty).map(Op::Reshape))
+        let out = self.record_with(|ty| reshaped(&sizes, ty).map(Op::Reshape));
+        if out.is_failed() { out.or_failed_as(sizes.nearly()) } else { out }
     }
 
     /// All axes from `start` to `end` (both included) as one.
@@ -28,9 +29,8 @@ impl DynTensor {
             let (start, end) =
                 (resolve_axis("flatten", start, ty)?, resolve_axis("flatten", end, ty)?);
             if start > end {
-                return Err(OpError::new(format!(
-                    "flatten: axis {start} lies behind axis {end} of {ty}"
-                )));
+                let what = format!("flatten: axis {start} comes after axis {end} of {ty}");
+                return Err(OpError::new(what).hint("name the first axis to join, then the last"));
             }
             let mut dims: SmallVec<[Dim; 8]> = ty.shape.dims().collect();
             let size = dims.drain(start..=end).map(|d| d.size).product();
@@ -108,7 +108,7 @@ impl DynTensor {
     #[track_caller]
     pub fn expand(&self, sizes: impl Into<Sizes>) -> DynTensor {
         let sizes = sizes.into();
-        self.record_with(|ty| {
+        let out = self.record_with(|ty| {
             let new_axes = sizes.0.len().saturating_sub(ty.shape.rank());
             let kept = |i: usize, given: i64| {
                 let old = i.checked_sub(new_axes).filter(|&a| given == -1 && a < ty.shape.rank());
@@ -120,7 +120,8 @@ impl DynTensor {
                 })
             };
             sizes.resolve_with("expand", kept).map(Op::Expand)
-        })
+        });
+        if out.is_failed() { out.or_failed_as(sizes.nearly()) } else { out }
     }
 
     /// The tensors one after another along `axis`.
@@ -184,7 +185,8 @@ impl DynTensor {
         let ty = self.ty();
         let at = match resolve_axis("split", axis, &ty) {
             Ok(_) if size == 0 => {
-                Err(OpError::new(format!("split: pieces of {ty} cannot have size 0")))
+                let error = OpError::new(format!("split: pieces of {ty} cannot have size 0"));
+                Err(error.hint("sizes of pieces are 1 or more"))
             }
             other => other,
         };

@@ -8,7 +8,7 @@ use std::panic::Location;
 use gt_ir::{Op, Scalar};
 
 use super::{Arg, DynTensor};
-use crate::error::{Error, ErrorKind};
+use crate::autograd::tracked_change;
 use crate::no_grad::is_grad_enabled;
 
 /// A plain number that stands on the right of an operator.
@@ -90,15 +90,8 @@ impl DynTensor {
             *self = result;
             return;
         }
-        let outcome = if is_grad_enabled() {
-            let message = format!(
-                "{name}: a leaf that requires a gradient cannot be changed while operations are tracked"
-            );
-            Err(Error::new(ErrorKind::Gradient, message, at)
-                .hint("update it inside `no_grad(|| ..)`"))
-        } else {
-            self.assign(&result)
-        };
+        let outcome =
+            if is_grad_enabled() { Err(tracked_change(name, at)) } else { self.replace(&result) };
         if let Err(error) = outcome {
             *self = DynTensor::failed(error, self.ty());
         }

@@ -5,12 +5,16 @@
 
 use std::fmt;
 
-use gt_ir::{DType, HostTensor, Type};
+use gt_ir::attr::Axis;
+use gt_ir::{DType, HostTensor, Op, Type};
 
-use super::DynTensor;
+use super::movement::slice_op;
+use super::record::try_record;
 use super::tensor::Repr;
+use super::{Arg, DynTensor};
 use crate::error::Result;
 use crate::no_grad::no_grad;
+use crate::session::Place;
 
 /// More elements than this are abbreviated.
 const THRESHOLD: usize = 1000;
@@ -37,18 +41,24 @@ impl fmt::Debug for DynTensor {
 }
 
 impl DynTensor {
-    /// The elements to show: all, or the ends of each long axis.
+    /// The elements to show: all, or the ends of each long axis. Nobody knows the line that prints,
+    /// so what is recorded and what goes wrong stands where the tensor was made.
     fn abbreviated(&self) -> Result<HostTensor> {
         let ty = self.ty();
+        let place = Place::Known(self.with_value(|value| value.made.loc));
         let mut shown = self.detach();
-        for (axis, size) in ty.shape.sizes().iter().enumerate() {
-            if is_cut(&ty, *size) {
-                let axis = axis as i64; // below MAX_RANK
-                let ends = [shown.narrow(axis, 0, EDGE), shown.narrow(axis, -(EDGE as i64), EDGE)];
-                shown = DynTensor::cat(&ends, axis);
+        for (axis, &size) in ty.shape.sizes().iter().enumerate() {
+            if is_cut(&ty, size) {
+                let end = |from| {
+                    let cut = slice_op(axis, from, from + EDGE, 1);
+                    try_record(&cut, &[Arg::Tensor(&shown)], place)
+                };
+                let (first, last) = (end(0)?, end(size - EDGE)?);
+                let both = [Arg::Tensor(&first), Arg::Tensor(&last)];
+                shown = try_record(&Op::Cat(Axis(axis as u8)), &both, place)?;
             }
         }
-        shown.to_host()
+        shown.to_host_at(place)
     }
 
     fn text(&self, shown: &HostTensor) -> String {

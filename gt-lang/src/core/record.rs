@@ -114,14 +114,19 @@ impl DynTensor {
 pub(crate) fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
     match in_precision(op, args, at) {
         Ok(tensor) => tensor,
-        Err(error) => {
-            let first = args.iter().find_map(|arg| match arg {
-                Arg::Tensor(tensor) => Some(tensor.ty()),
-                Arg::Scalar(_) => None,
-            });
-            DynTensor::failed(error, first.unwrap_or(NO_TYPE))
-        }
+        Err(error) => DynTensor::failed(error, likely_type(args)),
     }
+}
+
+/// What the result of a failed operation pretends to be: the first of the operands that have most
+/// axes.
+fn likely_type(args: &[Arg<'_>]) -> Type {
+    let types = args.iter().filter_map(|arg| match arg {
+        Arg::Tensor(tensor) => Some(tensor.ty()),
+        Arg::Scalar(_) => None,
+    });
+    let larger = |a: Type, b: Type| if b.shape.rank() > a.shape.rank() { b } else { a };
+    types.reduce(larger).unwrap_or(NO_TYPE)
 }
 
 /// Records an instruction on the operands that [`autocast`](crate::autocast()) makes of these.
@@ -153,7 +158,8 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
             op.name(),
             args.len()
         );
-        return Err(Error::new(ErrorKind::Operation, message, at));
+        let error = Error::new(ErrorKind::Operation, message, at);
+        return Err(error.hint("join them a few at a time, and the results then"));
     }
     let mut held: SmallVec<[Option<Held<'_>>; 3]> = SmallVec::new();
     let mut operands = Operands::new();
@@ -188,9 +194,11 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
         Ok(ty) => ty,
         Err(error) => return Err(Error::from_op(error, at)),
     };
-    let (id, loc) = session.instr(op, operands, &ty, at);
-    let value = Value::live(session, id, ty, made(op, loc));
-    if !tracks(op, args, ty) {
+    let (id, loc) = session.instr(op, operands, types, &ty, at);
+    let tracked = tracks(op, args, ty);
+    let gradient = if tracked { Loc::NONE } else { gradient_among(args, &held) };
+    let value = Value::live(session, id, ty, Made { gradient, ..made(op, loc) });
+    if !tracked {
         return Ok(DynTensor::plain(value));
     }
     let node = Node::new(op, loc, args, &held, id, &value);
@@ -198,24 +206,36 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
 }
 
 fn made(op: &Op, loc: Loc) -> Made {
-    Made { op: Some(op.kind()), loc }
+    Made { op: Some(op.kind()), loc, gradient: Loc::NONE }
 }
 
-/// Records an instruction whose operands are all literals in a given session.
+/// Where the gradient was asked for that the result of an instruction comes of, if it comes of an
+/// untracked one.
+fn gradient_among(args: &[Arg<'_>], held: &[Option<Held<'_>>]) -> Loc {
+    let plain = args.iter().zip(held).filter_map(|(arg, held)| match (arg, held) {
+        (Arg::Tensor(DynTensor(Repr::Plain(_))), Some(held)) => Some(held.made.gradient),
+        _ => None,
+    });
+    plain.into_iter().find(|loc| *loc != Loc::NONE).unwrap_or(Loc::NONE)
+}
+
+/// Records an instruction whose operands are all literals in a given session; its result is `like`
+/// that, even where it fails.
 pub(crate) fn record_in(
     session: &Session,
     op: &Op,
     args: &[Scalar],
+    like: Type,
     at: &'static Location<'static>,
 ) -> DynTensor {
     let operands: SmallVec<[Operand; 3]> = args.iter().map(|&s| Operand::Scalar(s)).collect();
     let types: SmallVec<[OperandType; 3]> = args.iter().map(|&s| OperandType::Scalar(s)).collect();
     match infer(op, &types) {
         Ok(ty) => {
-            let (id, loc) = session.instr(op, operands, &ty, Place::Caller(at));
+            let (id, loc) = session.instr(op, operands, &types, &ty, Place::Caller(at));
             DynTensor::plain(Value::live(session.clone(), id, ty, made(op, loc)))
         }
-        Err(error) => DynTensor::failed(Error::from_op(error, at), NO_TYPE),
+        Err(error) => DynTensor::failed(Error::from_op(error, at), like),
     }
 }
 
@@ -244,15 +264,24 @@ fn tracks(op: &Op, args: &[Arg<'_>], ty: Type) -> bool {
         && !matches!(op.spec().grad, Grad::Zero)
 }
 
+/// Where an instruction of a walk stands, and where the walk was asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Stands {
+    pub(crate) at: Loc,
+    pub(crate) walk: Loc,
+}
+
 /// Records an untracked instruction on given values: what `backward` does.
 pub(crate) fn record_plain(
     session: &Session,
     op: &Op,
     operands: &[Operand],
     types: &[OperandType],
-    loc: Loc,
+    stands: Stands,
 ) -> Result<Arc<Value>, OpError> {
     let ty = infer(op, types)?;
-    let (id, loc) = session.instr(op, Operands::from_slice(operands), &ty, Place::Known(loc));
-    Ok(Value::live(session.clone(), id, ty, made(op, loc)))
+    let place = Place::Known(stands.at);
+    let (id, loc) = session.instr(op, Operands::from_slice(operands), types, &ty, place);
+    let made = Made { gradient: stands.walk, ..made(op, loc) };
+    Ok(Value::live(session.clone(), id, ty, made))
 }

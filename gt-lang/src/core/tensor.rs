@@ -56,6 +56,8 @@ pub(crate) struct Made {
     /// The op; none made data from outside.
     pub(crate) op: Option<OpKind>,
     pub(crate) loc: Loc,
+    /// Where the gradient was asked for that it is, or comes of, if nothing of it is tracked.
+    pub(crate) gradient: Loc,
 }
 
 pub(crate) enum State {
@@ -71,7 +73,7 @@ impl Value {
     }
 
     pub(crate) fn failed(error: Error, ty: Type) -> Arc<Value> {
-        let made = Made { op: None, loc: error.loc() };
+        let made = Made { op: None, loc: error.loc(), gradient: Loc::NONE };
         Arc::new(Value { ty, made, state: State::Failed(error) })
     }
 
@@ -131,13 +133,28 @@ impl DynTensor {
         DynTensor::plain(Value::failed(error, like))
     }
 
+    /// This tensor, in this shape if it carries an error: what the result would have had.
+    #[must_use]
+    pub(crate) fn or_failed_as(self, shape: Shape) -> DynTensor {
+        match self.error() {
+            Some(error) => DynTensor::failed(error, Type { dtype: self.dtype(), shape }),
+            None => self,
+        }
+    }
+
     /// The error this tensor carries, if it or something it derives from could not be recorded. Does not wait: errors of
     /// the worker are reported by reads.
     pub fn error(&self) -> Option<Error> {
         self.with_value(|v| v.place().err().cloned())
     }
 
-    /// Dtype and shape. Of a tensor that carries an error: those of the first operand of what failed.
+    /// Whether it is a value that was never recorded; leaves, whose value may be one, aside.
+    pub(crate) fn is_failed(&self) -> bool {
+        matches!(&self.0, Repr::Plain(value) if matches!(value.state, State::Failed(_)))
+    }
+
+    /// Dtype and shape. Of a tensor that carries an error: those asked for where they are known
+    /// (unknown sizes are 0), else those of the operand of what failed that has most axes.
     pub fn ty(&self) -> Type {
         self.with_value(|v| v.ty)
     }

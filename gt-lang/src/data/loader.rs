@@ -3,15 +3,16 @@
 //! Guarantees: the order depends on seed and epoch alone, never on timing; a loader restored from a state goes on with the very next
 //! batch; an example that cannot be read ends the epoch with its error, in place of its batch.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::Dataset;
 use super::order::Order;
 use super::prefetch::Prefetch;
 use crate::core::DynTensor;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::state::{Commit, Misfits, StateDict, Stateful, data_error};
-use gt_ir::{Dim, HostTensor, Shape, Type};
+use gt_ir::{Dim, HostTensor, Loc, Shape, Type};
 
 /// How a [`DataLoader`] goes through its dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,8 @@ impl DataLoader {
     #[track_caller]
     pub fn new(dataset: impl Dataset, config: LoaderConfig) -> Result<DataLoader> {
         if config.batch_size == 0 {
-            return Err(data_error("data loader: batches need at least one example".to_owned()));
+            let error = data_error("data loader: `batch_size` is 0".to_owned());
+            return Err(error.hint("a batch has at least one example"));
         }
         Ok(DataLoader { dataset: Arc::new(dataset), config, epoch: 0, batch: 0 })
     }
@@ -93,6 +95,7 @@ impl DataLoader {
     }
 
     /// The batches of this epoch that have not been handed out; after the last one the next epoch begins.
+    #[track_caller]
     pub fn epoch(&mut self) -> Batches<'_> {
         let start = usize::try_from(self.batch).unwrap_or(usize::MAX);
         let order = match self.config.shuffle {
@@ -102,7 +105,7 @@ impl DataLoader {
         let (dataset, size) = (self.dataset.clone(), self.config.batch_size);
         let make = move |i: usize| batch(&*dataset, &order.part(i.saturating_mul(size), size));
         let prefetch = Prefetch::new(start..self.len().max(start), self.config.prefetch, make);
-        Batches { loader: self, prefetch, failed: false }
+        Batches { loader: self, prefetch, failed: false, at: Location::caller() }
     }
 }
 
@@ -111,6 +114,8 @@ pub struct Batches<'a> {
     loader: &'a mut DataLoader,
     prefetch: Prefetch,
     failed: bool,
+    /// Where the epoch began: what stands nowhere in the program stands there.
+    at: &'static Location<'static>,
 }
 
 impl Iterator for Batches<'_> {
@@ -123,11 +128,12 @@ impl Iterator for Batches<'_> {
         match self.prefetch.next() {
             Some(Ok(tensors)) => {
                 self.loader.batch += 1;
-                Some(Ok(tensors.into_iter().map(DynTensor::from_host).collect()))
+                let upload = |tensor| DynTensor::from_host_at(tensor, self.at);
+                Some(Ok(tensors.into_iter().map(upload).collect()))
             }
             Some(Err(error)) => {
                 self.failed = true;
-                Some(Err(error))
+                Some(Err(error.or_at(self.at)))
             }
             None => {
                 (self.loader.epoch, self.loader.batch) = (self.loader.epoch + 1, 0);
@@ -185,6 +191,12 @@ impl DataLoader {
     }
 }
 
+/// An error of a batch, which may be made by a thread: it gets its place where the batch is handed
+/// out.
+pub(super) fn unplaced(message: String) -> Error {
+    Error::new(ErrorKind::Data, message, Loc::NONE)
+}
+
 /// The tensors of these examples, stacked.
 fn batch(dataset: &dyn Dataset, indices: &[usize]) -> Result<Vec<HostTensor>> {
     let examples: Result<Vec<Vec<HostTensor>>> = indices.iter().map(|&i| dataset.get(i)).collect();
@@ -193,9 +205,8 @@ fn batch(dataset: &dyn Dataset, indices: &[usize]) -> Result<Vec<HostTensor>> {
     let width = first.len();
     if let Some((at, odd)) = examples.iter().enumerate().find(|(_, e)| e.len() != width) {
         let (index, n) = (indices[at], odd.len());
-        return Err(data_error(format!(
-            "data loader: example {index} has {n} tensors, others {width}"
-        )));
+        let what = format!("data loader: example {index} has {n} tensors, others {width}");
+        return Err(unplaced(what).hint("`Dataset::get` gives as many for each example"));
     }
     (0..width).map(|part| stacked(&examples, part, indices)).collect()
 }
@@ -208,14 +219,14 @@ fn stacked(examples: &[Vec<HostTensor>], part: usize, indices: &[usize]) -> Resu
         let value = &example[part];
         if value.ty().dtype != ty.dtype || !value.ty().shape.same_sizes(&ty.shape) {
             let odd = value.ty();
-            return Err(data_error(format!(
-                "data loader: example {index} is {odd}, others are {ty}"
-            )));
+            let what = format!("data loader: example {index} is {odd}, others are {ty}");
+            let hint = "examples of a batch have one shape: pad them in `Dataset::get`, or take batches of 1";
+            return Err(unplaced(what).hint(hint));
         }
         bytes.extend_from_slice(value.bytes());
     }
     let dims: Vec<Dim> = [Dim::new(examples.len())].into_iter().chain(ty.shape.dims()).collect();
-    let told = |e: gt_ir::OpError| data_error(format!("data loader: {}", e.message));
+    let told = |e: gt_ir::OpError| unplaced(format!("data loader: {}", e.message));
     let shape = Shape::from_dims(&dims).map_err(told)?;
     HostTensor::new(Type { dtype: ty.dtype, shape }, bytes.into()).map_err(told)
 }

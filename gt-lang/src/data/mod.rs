@@ -29,6 +29,7 @@ use gt_ir::{Element, HostTensor, OpError};
 
 use crate::core::Sizes;
 use crate::error::{Error, Result};
+use loader::unplaced;
 
 /// Examples by number. PyTorch's map-style `Dataset`.
 ///
@@ -101,10 +102,11 @@ impl TensorDataset {
             _ => {
                 let types: Vec<String> = tensors.iter().map(|t| t.ty().to_string()).collect();
                 let message = format!(
-                    "dataset: tensors of equally many rows are needed, not {}",
-                    types.join(", ")
+                    "dataset: its tensors need equally many rows, but are {}",
+                    if types.is_empty() { "none at all".to_owned() } else { types.join(", ") }
                 );
-                Err(crate::state::data_error(message))
+                let error = crate::state::data_error(message);
+                Err(error.hint("rows are counted along the first axis"))
             }
         }
     }
@@ -124,13 +126,13 @@ impl Dataset for TensorDataset {
 fn row(tensor: &HostTensor, index: usize) -> Result<HostTensor> {
     let ty = tensor.ty();
     let dims: Vec<gt_ir::Dim> = ty.shape.dims().skip(1).collect();
-    let told = |e: gt_ir::OpError| crate::state::data_error(format!("dataset: {}", e.message));
+    let told = |e: gt_ir::OpError| unplaced(format!("dataset: {}", e.message));
     let shape = gt_ir::Shape::from_dims(&dims).map_err(told)?;
     let ty = gt_ir::Type { dtype: ty.dtype, shape };
     let (from, to) = (index * ty.bytes(), (index + 1) * ty.bytes());
     if to > tensor.bytes().len() {
         let message = format!("dataset: there is no row {index} in {}", tensor.ty());
-        return Err(crate::state::data_error(message));
+        return Err(unplaced(message));
     }
     HostTensor::new(ty, tensor.bytes().slice(from..to)).map_err(told)
 }

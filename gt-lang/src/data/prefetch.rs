@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use gt_ir::HostTensor;
 
+use super::loader::unplaced;
 use crate::error::Result;
-use crate::state::data_error;
 
 type Made = Result<Vec<HostTensor>>;
 type Maker = Box<dyn FnMut(usize) -> Made + Send>;
@@ -49,7 +49,10 @@ impl Prefetch {
         match thread {
             Ok(thread) => Prefetch::Ahead { queue: Some(queue), thread: Some(thread) },
             Err(error) => {
-                let mut error = Some(data_error(format!("data loader: no thread: {error}")));
+                let mut error = Some(
+                    unplaced(format!("data loader: there is no thread to read ahead: {error}"))
+                        .hint("`prefetch: 0` reads without one"),
+                );
                 let make = Box::new(move |_| error.take().map_or(Ok(Vec::new()), Err));
                 Prefetch::Here { left: 0..1, make }
             }
@@ -67,7 +70,11 @@ impl Prefetch {
 /// One thing made; a panic on the way is told as an error.
 fn one(make: &mut Maker, i: usize) -> Made {
     let made = catch_unwind(AssertUnwindSafe(|| make(i)));
-    made.unwrap_or_else(|_| Err(data_error(format!("data loader: reading batch {i} panicked"))))
+    made.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(unplaced(format!("data loader: reading batch {i} panicked: {text}")))
+    })
 }
 
 impl Drop for Prefetch {

@@ -78,7 +78,7 @@ fn fitting<'a, M: Module + ?Sized>(
         for (name, tensor, value) in values {
             let value = upload_like(&value, &tensor);
             // A leaf takes a value of its type and session, as this one is.
-            if !tensor.is_leaf() || tensor.assign(&value).is_err() {
+            if !tensor.is_leaf() || tensor.replace(&value).is_err() {
                 set_buffer(model, &name, &value);
             }
         }

@@ -62,7 +62,7 @@ impl Ema {
     pub fn swap(&mut self) -> Result<()> {
         for (average, param) in self.averages.iter_mut().zip(&self.params) {
             let before = param.detach();
-            param.assign(average)?;
+            param.replace(average)?;
             *average = before;
         }
         Ok(())

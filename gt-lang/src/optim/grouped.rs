@@ -124,7 +124,7 @@ impl<R: Rule> Grouped<R> {
         let mut slots = self.slots[i].clone().unwrap_or_default();
         slots.step = slots.step.saturating_add(1);
         let after = self.configs[self.group_of[i]].update(param, &grad, &mut slots);
-        param.assign(&after)?;
+        param.replace(&after)?;
         self.slots[i] = Some(slots);
         Ok(())
     }
@@ -154,10 +154,23 @@ impl<R: Rule> Optimizer for Grouped<R> {
         config.settings().into_iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    fn set(&mut self, group: usize, name: &str, value: f64) -> bool {
-        let Some(config) = self.configs.get_mut(group) else { return false };
-        let found = config.settings().into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, setting)| *setting = value).is_some()
+    #[track_caller]
+    fn set(&mut self, group: usize, name: &str, value: f64) -> Result<()> {
+        let n_groups = self.configs.len();
+        let Some(config) = self.configs.get_mut(group) else {
+            let message = format!("{}: there is no group {group} of parameters", R::NAME);
+            let error = Error::new(ErrorKind::Operation, message, Location::caller());
+            return Err(error.hint(format!("there are {n_groups}, counted from 0")));
+        };
+        let mut settings = config.settings();
+        match settings.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, setting)) => **setting = value,
+            None => {
+                let names: Vec<&str> = settings.iter().map(|(known, _)| *known).collect();
+                return Err(no_setting(R::NAME, name, &names));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -209,6 +222,32 @@ impl<R: Rule> Stateful for Grouped<R> {
         misfits.finish()?;
         Ok(Box::new(move || (self.configs, self.slots) = (configs, slots)))
     }
+}
+
+/// The error of a setting that is none of these.
+#[track_caller]
+fn no_setting(op: &str, name: &str, names: &[&str]) -> Error {
+    let message = format!("{op}: there is no setting `{name}`; there are {}", names.join(", "));
+    let error = Error::new(ErrorKind::Operation, message, Location::caller());
+    match nearest(name, names) {
+        Some(meant) => error.hint(format!("did you mean `{meant}`?")),
+        None => error,
+    }
+}
+
+/// The name that was most likely meant: PyTorch's for a word that is common elsewhere, or one
+/// spelled nearly so.
+fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let word = match name {
+        "learning_rate" | "rate" | "step_size" => "lr",
+        "l2" | "decay" | "wd" => "weight_decay",
+        "epsilon" => "eps",
+        "betas" | "beta_1" => "beta1",
+        "beta_2" => "beta2",
+        other => other,
+    };
+    let close = |known: &&&str| (strsim::jaro_winkler(word, known) * 1000.0) as u32;
+    names.iter().max_by_key(close).filter(|known| close(known) > 750).copied()
 }
 
 /// Whether this is `state.<i>.step` or `state.<i>.<slot>` of one of the parameters.

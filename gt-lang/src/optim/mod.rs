@@ -67,8 +67,13 @@ pub trait Optimizer: Stateful {
     /// `None` where there is no such group or setting.
     fn setting(&self, group: usize, name: &str) -> Option<f64>;
 
-    /// Changes a setting of a group; says whether there is one.
-    fn set(&mut self, group: usize, name: &str, value: f64) -> bool;
+    /// Changes a setting of a group, named as in [`Optimizer::setting`]: PyTorch's
+    /// `param_groups[group][name] = value`.
+    ///
+    /// # Errors
+    /// There is no such group, or its settings have other names, which are listed.
+    #[track_caller]
+    fn set(&mut self, group: usize, name: &str, value: f64) -> Result<()>;
 
     /// The learning rate of the first group.
     fn lr(&self) -> f64 {
@@ -78,7 +83,8 @@ pub trait Optimizer: Stateful {
     /// Changes the learning rate of all groups.
     fn set_lr(&mut self, lr: f64) {
         for group in 0..self.groups() {
-            self.set(group, "lr", lr);
+            // One without a learning rate, which none here is, keeps what it has.
+            let _ = self.set(group, "lr", lr);
         }
     }
 

@@ -3,7 +3,6 @@
 //! Guarantees: recording one instruction hashes no text and allocates nothing beyond the buffer, which is reused in
 //! size. Every segment stands alone: scopes open at its end are closed in it and opened again in the next.
 
-use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
 
 use super::period::{MAX_PERIOD, Periods};
 use super::step::Steps;
+use super::trace::Trace;
 use super::watch::Watch;
 use crate::signal;
 
@@ -51,9 +51,7 @@ pub(super) struct Recorder {
     seed: u64,
     seeds_drawn: u64,
     /// A copy of all that is submitted, while someone wants one.
-    trace: Option<Vec<Entry>>,
-    /// The types of what was recorded since that copy began.
-    traced: BTreeMap<ValueId, Type>,
+    trace: Option<Trace>,
     closed: bool,
     periods: Periods,
     /// The room made for a segment.
@@ -77,7 +75,6 @@ impl Recorder {
             seed,
             seeds_drawn: 0,
             trace: None,
-            traced: BTreeMap::new(),
             closed: false,
             periods: Periods::new(),
             room: SEGMENT_ENTRIES,
@@ -233,28 +230,27 @@ impl Recorder {
 
     fn keep_trace(&mut self, entries: &[Entry]) {
         if let Some(trace) = &mut self.trace {
-            trace.extend(entries.iter().cloned());
+            trace.keep(entries);
         }
     }
 
+    /// Notes the type of a value that is recorded or used.
     pub(super) fn note_type(&mut self, value: ValueId, ty: &Type) {
-        if self.trace.is_some() {
-            self.traced.insert(value, *ty);
+        if let Some(trace) = &mut self.trace {
+            trace.note(value, ty);
         }
     }
 
     pub(super) fn traced_type(&self, value: ValueId) -> Option<Type> {
-        self.traced.get(&value).copied()
+        self.trace.as_ref()?.ty(value)
     }
 
     pub(super) fn start_trace(&mut self) {
-        self.traced.clear();
-        self.trace = Some(Vec::new());
+        self.trace = Some(Trace::from(ValueId(self.next_value)));
     }
 
     pub(super) fn stop_trace(&mut self) -> Tape {
-        self.traced.clear();
-        Tape { entries: self.trace.take().unwrap_or_default() }
+        self.trace.take().map(|trace| trace.tape(&[])).unwrap_or_default()
     }
 
     pub(super) fn is_traced(&self) -> bool {
@@ -263,8 +259,10 @@ impl Recorder {
 
     /// What was recorded since the trace began; without one what is not submitted yet.
     pub(super) fn tape(&self) -> Tape {
-        let traced = self.trace.as_deref().unwrap_or_default();
-        Tape { entries: traced.iter().chain(&self.entries).cloned().collect() }
+        match &self.trace {
+            Some(trace) => trace.tape(&self.entries),
+            None => Tape { entries: self.entries.clone() },
+        }
     }
 
     pub(super) fn close(&mut self) {

@@ -203,8 +203,11 @@ pub(crate) fn shape_with(
 ) -> Result<RecordedShape, OpError> {
     let n_open = dims.iter().filter(|d| !matches!(d, DimSpec::Static(_))).count();
     if sizes.len() != n_open {
-        let message =
-            format!("{op}: {} has {n_open} sizes to give, {} are given", spell(dims), sizes.len());
+        let message = format!(
+            "{op}: shape {} takes {n_open} sizes, but {} were given: {sizes:?}",
+            spell(dims),
+            sizes.len()
+        );
         return Err(OpError::new(message)
             .hint("give those of the named and run-time dimensions, outermost first"));
     }
@@ -228,8 +231,11 @@ fn shape_of(dims: &[DimSpec], numel: usize) -> Result<RecordedShape, OpError> {
         1 if fixed > 0 => &[numel / fixed],
         1 => &[0],
         _ => {
-            return Err(OpError::new(format!("from_vec: {} has {n_open} open sizes", spell(dims)))
-                .hint("give them: `.._with(data, [sizes])`"));
+            let what = format!(
+                "from_vec: {numel} elements do not tell the {n_open} run-time sizes of {}",
+                spell(dims)
+            );
+            return Err(OpError::new(what).hint("give the sizes: `from_vec_with(data, [sizes])`"));
         }
     };
     let shape = shape_with("from_vec", dims, open)?;

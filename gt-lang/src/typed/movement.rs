@@ -219,12 +219,11 @@ fn reshape_target<S: Shape, R: Shape>(found: &RecordedShape) -> Result<RecordedS
     let n_open = R::DIMS.iter().filter(|d| known(d).is_none()).count();
     let open = match n_open {
         0 => 0,
-        1 if product == 0 => return Err(fail(": a size is zero, the open one cannot be inferred")),
+        1 if product == 0 => return Err(fail(": beside a size of 0 the missing one can be any")),
         1 => found.numel() / product,
         _ => {
-            return Err(
-                fail(": more than one size is open").hint("give them: `.reshape_with([sizes])`")
-            );
+            return Err(fail(&format!(": {n_open} of its sizes are not known"))
+                .hint("give them: `.reshape_with([sizes])`"));
         }
     };
     let sizes: Vec<usize> = R::DIMS.iter().map(|d| known(d).unwrap_or(open)).collect();

@@ -6,7 +6,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-use gt_ir::{Dim as RecordedDim, DimName, Element, OpError, Shape as RecordedShape};
+use gt_ir::{Dim as RecordedDim, DimName, Element, OpError, Shape as RecordedShape, Type};
 
 use super::dim::DimSpec;
 use super::kind::{Float, Kind};
@@ -44,6 +44,7 @@ impl<S: Shape, K: Kind> Clone for Tensor<S, K> {
 impl<S: Shape, K: Kind> Tensor<S, K> {
     /// Types a result whose shape the dynamic operation has already checked.
     pub(crate) fn wrap(inner: DynTensor) -> Self {
+        let inner = if inner.is_failed() { like_type::<S, K>(inner) } else { inner };
         Tensor { inner, marker: PhantomData }
     }
 
@@ -106,7 +107,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         self.inner.dtype()
     }
 
-    /// The recorded dtype and shape; prints as `f32[Batch=32,784]`.
+    /// The recorded dtype and shape; prints as `f32[Batch=32,784]`. Of a tensor that carries an
+    /// error: what its type says, 0 for the sizes it does not know.
     #[doc(alias = "shape")]
     pub fn ty(&self) -> gt_ir::Type {
         self.inner.ty()
@@ -186,10 +188,12 @@ impl<S: Shape> Tensor<S, Float> {
         self.inner.grad().map(Tensor::wrap)
     }
 
-    /// Replaces the value of a leaf: every clone sees the new one.
+    /// Replaces the value of a leaf inside [`no_grad`](crate::no_grad()): every clone sees the new
+    /// one.
     ///
     /// # Errors
-    /// This is not a leaf, either tensor carries an error, or the sizes or dtypes differ.
+    /// Operations are tracked, this is not a leaf, either tensor carries an error, or the sizes or
+    /// dtypes differ.
     #[track_caller]
     pub fn assign(&self, value: &Self) -> Result<()> {
         self.inner.assign(&value.inner)
@@ -221,6 +225,27 @@ impl<S: Shape, K: Kind> fmt::Debug for Tensor<S, K> {
 impl<S: Shape, K: Kind> fmt::Display for Tensor<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+/// A tensor that carries an error, in the shape and kind that the type says: run-time sizes are 0
+/// where the error's own shape has none.
+fn like_type<S: Shape, K: Kind>(inner: DynTensor) -> DynTensor {
+    let ty = inner.ty();
+    let found = ty.shape.sizes();
+    let size = |(axis, dim): (usize, &DimSpec)| match dim {
+        DimSpec::Static(size) => *size,
+        DimSpec::Named(_) | DimSpec::Open if found.len() == S::DIMS.len() => found[axis],
+        DimSpec::Named(_) | DimSpec::Open => 0,
+    };
+    let sizes: Vec<usize> = S::DIMS.iter().enumerate().map(size).collect();
+    let named =
+        S::DIMS.iter().zip(&sizes).map(|(dim, &size)| RecordedDim { size, name: name_of(dim) });
+    let shape = RecordedShape::collect(named).unwrap_or(ty.shape);
+    let dtype = if K::has(ty.dtype) { ty.dtype } else { K::DEFAULT };
+    match inner.error() {
+        Some(error) => DynTensor::failed(error, Type { dtype, shape }),
+        None => inner,
     }
 }
 
@@ -299,7 +324,11 @@ fn conforming_shape<S: Shape, K: Kind>(
     }
     let agree = |(dim, &size): (&DimSpec, &usize)| !matches!(dim, DimSpec::Static(s) if *s != size);
     if S::DIMS.len() != ty.shape.rank() || !S::DIMS.iter().zip(ty.shape.sizes()).all(agree) {
-        return Err(OpError::new(format!("{op}: shape {} is not {}", ty.shape, spell(S::DIMS))));
+        let (found, wanted) = (ty.shape, spell(S::DIMS));
+        let error = format!("{op}: the tensor has shape {found}, but its type says {wanted}");
+        return Err(
+            OpError::new(error).hint("both need as many axes, and the sizes that the type knows")
+        );
     }
     named_shape(op, S::DIMS, ty.shape.sizes())
 }

@@ -62,7 +62,7 @@ fn the_tape_is_kept_as_long_as_somebody_wants_it() {
         assert_eq!(n_instructions(), 2);
         let said = debug::explain(&z);
         assert!(said.contains("made by cos %2: f32[1]"), "{said}");
-        assert!(debug::explain(&y).contains("made by sin %1\n"), "{}", debug::explain(&y));
+        assert!(debug::explain(&y).contains("made by sin %1: f32[1]\n"), "{}", debug::explain(&y));
     }
     assert_eq!(n_instructions(), 0);
 }

@@ -52,17 +52,17 @@ fn grouped<R: Rule + 'static>(
     for group in 0..2 {
         for (name, value) in settings.as_object().unwrap() {
             match value {
-                Value::Number(_) => assert!(optimizer.set(group, name, value.as_f64().unwrap())),
+                Value::Number(_) => optimizer.set(group, name, value.as_f64().unwrap()).unwrap(),
                 Value::Array(betas) => {
-                    assert!(optimizer.set(group, "beta1", betas[0].as_f64().unwrap()));
-                    assert!(optimizer.set(group, "beta2", betas[1].as_f64().unwrap()));
+                    optimizer.set(group, "beta1", betas[0].as_f64().unwrap()).unwrap();
+                    optimizer.set(group, "beta2", betas[1].as_f64().unwrap()).unwrap();
                 }
                 _ => assert!(value.is_boolean()),
             }
         }
     }
     let half = optimizer.lr() / 2.0;
-    assert!(optimizer.set(1, "lr", half));
+    optimizer.set(1, "lr", half).unwrap();
     Box::new(optimizer)
 }
 

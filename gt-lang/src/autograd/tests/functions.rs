@@ -96,9 +96,12 @@ fn gradients_of_results_between_and_of_what_is_not_used() {
     let grads = grad_with(&h, Some(&seed), &[&x], Graph::Free).unwrap();
     assert_eq!(grads[0].to_vec::<f64>().unwrap(), [20.0, 400.0]);
     let error = grad_with(&x.square(), Some(&leaf(&[1.0])), &[&x], Graph::Free).unwrap_err();
-    assert_eq!(error.message(), "grad: the output is f64[2], but its gradient is f64[1]");
+    assert_eq!(
+        error.message(),
+        "grad: the output is f64[2], but the gradient given for it is f64[1]"
+    );
     let error = grad(&x.square(), &[&x.detach()]).unwrap_err();
-    assert_eq!(error.message(), "grad: the tensor requires no gradient");
+    assert_eq!(error.message(), "grad: input 0, f64[2], requires no gradient");
     let error = grad(&h, &[&x]).unwrap_err();
     assert!(error.message().contains("was freed by an earlier backward"), "{error}");
 }

@@ -41,7 +41,10 @@ fn mistakes_name_op_shapes_line_and_cure() {
         x.reshape([-1, -1]),
         "reshape: only one size of the shape for f32[2,3] can be -1\n  at HERE",
     );
-    check(x.slice((0, 3)), "slice: index 3 is out of range for axis 1 of f32[2,3]\n  at HERE");
+    check(
+        x.slice((0, 3)),
+        "slice: index 3 is out of range for axis 1 of f32[2,3]\n  at HERE\n  hint: indices run from -3 to 2",
+    );
     check(x.slice((0, 0, 0)), "slice: 3 indices for f32[2,3], which has 2 axes\n  at HERE");
     let positive = "\n  at HERE\n  hint: steps are 1 or more, as in PyTorch";
     check(
@@ -65,7 +68,10 @@ fn mistakes_name_op_shapes_line_and_cure() {
         DynTensor::stack([&x], 5),
         "stack: axis 5 is out of range for f32[2,3]\n  at HERE\n  hint: axes run from -3 to 2",
     );
-    check(x.split(0, 1).remove(0), "split: pieces of f32[2,3] cannot have size 0\n  at HERE");
+    check(
+        x.split(0, 1).remove(0),
+        "split: pieces of f32[2,3] cannot have size 0\n  at HERE\n  hint: sizes of pieces are 1 or more",
+    );
     check(
         DynTensor::from_vec(vec![1.0_f32; 3], [2, 2]),
         "from_vec: shape [2,2] has 4 elements, but got 3\n  at HERE",
@@ -75,6 +81,7 @@ fn mistakes_name_op_shapes_line_and_cure() {
     assert_eq!((matmul.kind(), matmul.loc().line() > 0), (ErrorKind::Operation, true));
     let many = vec![&x; 5000];
     let many = DynTensor::cat(many, 0).error().unwrap();
+    assert_eq!(many.cure(), Some("join them a few at a time, and the results then"));
     assert_eq!(many.message(), "cat: 5000 operands are more than the 4096 an instruction takes");
     assert!(DynTensor::cat([], 0).error().is_some());
     assert!(DynTensor::arange(0, 5, 0, DType::I64).error().is_some());

@@ -1,6 +1,7 @@
 //! Sessions: what they keep apart, when they submit, how scopes stand on their tapes.
 
-use gt_ir::{DType, Entry};
+use gt_ir::backend::Backend;
+use gt_ir::{DType, Entry, ValueId};
 
 use super::{numbers, values};
 use crate::core::*;
@@ -97,6 +98,37 @@ fn scopes_stand_on_the_tape_around_what_is_recorded() {
         .collect();
     let want = "+outer add +inner exp -inner -outer +outer exp -outer log";
     assert_eq!(text.join(" "), want, "scopes close with their segment and open again in the next");
+}
+
+/// A trace of a step is a program of its own: it computes what the step did, from what there was
+/// before.
+#[test]
+fn a_trace_is_a_program_whose_inputs_are_what_was_there_before() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let (w, unused) = (numbers(6, &[2, 3]).requires_grad(), numbers(2, &[2]));
+    let x = numbers(12, &[4, 3]);
+    session.start_trace();
+    drop(unused);
+    let loss = x.matmul(&w.t()).square().sum(..);
+    loss.backward().unwrap();
+    let grad = w.grad().unwrap();
+    let (kept, read) = (grad.value_id().unwrap(), grad.to_vec::<f32>().unwrap());
+    drop(x.to_host().unwrap());
+    let so_far = session.tape();
+    let tape = session.stop_trace();
+    assert_eq!(so_far, tape);
+    gt_ir::verify::verify(&tape).unwrap();
+    let given = tape.entries.iter().take_while(|entry| matches!(entry, Entry::Input { .. }));
+    let given: Vec<ValueId> = given.filter_map(Entry::defines).collect();
+    assert_eq!(given, [w.value_id().unwrap(), x.value_id().unwrap()]);
+
+    let again = Reference::new();
+    for (value, tensor) in given.into_iter().zip([&w, &x]) {
+        again.upload(value, tensor.to_host().unwrap());
+    }
+    again.submit(tape);
+    assert_eq!(again.fetch(kept).unwrap().to_vec::<f32>().unwrap(), read);
 }
 
 #[test]

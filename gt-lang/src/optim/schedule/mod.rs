@@ -77,11 +77,16 @@ impl<S: Schedule> Scheduler<S> {
 
     fn apply(&self, optimizer: &mut dyn Optimizer) {
         for (group, base) in self.base.iter().enumerate() {
-            optimizer.set(group, "lr", self.schedule.lr(*base, self.step));
+            // The groups that `base` was read of have a learning rate.
+            let _ = optimizer.set(group, "lr", self.schedule.lr(*base, self.step));
             if let Some(momentum) = self.schedule.momentum(self.step) {
                 // As in PyTorch: the momentum of optimizers that have one, else the first of the betas.
-                let _ = optimizer.set(group, "momentum", momentum)
-                    || optimizer.set(group, "beta1", momentum);
+                let first = if optimizer.setting(group, "momentum").is_some() {
+                    "momentum"
+                } else {
+                    "beta1"
+                };
+                let _ = optimizer.set(group, first, momentum);
             }
         }
     }

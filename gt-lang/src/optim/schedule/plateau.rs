@@ -91,7 +91,8 @@ impl ReduceLrOnPlateau {
             let Some(lr) = optimizer.setting(group, "lr") else { continue };
             let lower = (lr * self.factor).max(self.min_lr);
             if lr - lower > self.eps {
-                optimizer.set(group, "lr", lower);
+                // It was just read.
+                let _ = optimizer.set(group, "lr", lower);
             }
         }
     }
