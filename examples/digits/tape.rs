@@ -47,9 +47,9 @@ fn value(entry: &Entry) -> Option<ValueId> {
     }
 }
 
-/// The tape with what it leaves alive as its outputs, and with these names.
+/// The tape with what it computes and leaves alive as its outputs, and with these names.
 pub fn whole(mut tape: Tape, names: &Names) -> Tape {
-    let mut left: BTreeSet<ValueId> = tape.entries.iter().filter_map(Entry::defines).collect();
+    let mut left: BTreeSet<ValueId> = tape.instrs().map(|instr| instr.out).collect();
     for entry in &tape.entries {
         if let Entry::Free(value) | Entry::Output { value, .. } = entry {
             left.remove(value);

@@ -216,6 +216,15 @@ impl Session {
         recorder.stop_trace()
     }
 
+    /// The tape recorded since [`Session::start_trace`] as the running system was given it: a part
+    /// of this session, which uses and frees tensors from before. For those who look at what
+    /// becomes of such a part.
+    pub fn stop_trace_as_submitted(&self) -> Tape {
+        let mut recorder = self.lock();
+        self.submit(&mut recorder);
+        recorder.stop_trace_as_submitted()
+    }
+
     /// Ends the session: everything it holds is freed, and reads of its tensors become errors.
     pub fn close(&self) {
         let mut recorder = self.lock();

@@ -6,6 +6,7 @@
 mod nets;
 
 use crate::snapshots::check;
+use gt::ir::verify::Verifier;
 use gt::prelude::*;
 use gt_compiler::{Dump, Engine, Machine, Native, NativeConfig, Options, pipeline};
 
@@ -18,11 +19,17 @@ fn watch(name: &str, program: fn() -> Step) {
     let session = gt::embedded(1).unwrap();
     let _current = session.enter();
     session.manual_seed(0);
+    session.start_trace();
     let mut step = program();
     step().unwrap();
+    let before = session.stop_trace();
     session.start_trace();
     step().unwrap();
-    let segment = gt::ir::segment(&session.stop_trace(), |_| None).unwrap();
+    let tape = session.stop_trace_as_submitted();
+
+    let mut types = Verifier::new();
+    before.entries.iter().for_each(|entry| drop(types.entry(entry)));
+    let segment = gt::ir::segment(&tape, |value| types.ty(value)).unwrap();
     let options = Options::default();
     let graph = pipeline::optimize(&segment.graph, &options, &Machine::default()).unwrap().graph;
     let config = NativeConfig { threads: 2, store: None, ..NativeConfig::host() };

@@ -5,7 +5,8 @@
 use super::works::Step;
 use anyhow::Result;
 use gt_compiler::{Compile, Options, Report};
-use gt_ir::{Segment, Tape};
+use gt_ir::verify::Verifier;
+use gt_ir::{Segment, Tape, ValueId};
 use gt_lang::Session;
 
 /// The report of the plan of a step.
@@ -14,15 +15,25 @@ pub(super) fn report(
     compiler: &dyn Compile,
     prepare: impl FnOnce() -> Result<Step>,
 ) -> Result<Report> {
+    session.start_trace();
     let mut step = prepare()?;
     step()?;
+    let before = session.stop_trace();
     session.start_trace();
     step()?;
-    of(&session.stop_trace(), compiler)
+    let tape = session.stop_trace_as_submitted();
+    let mut types = Verifier::new();
+    // What were not well formed would have no type, and the step could not be compiled.
+    before.entries.iter().for_each(|entry| drop(types.entry(entry)));
+    of(&tape, compiler, |value| types.ty(value))
 }
 
 /// The report of the plan of a tape.
-pub(super) fn of(tape: &Tape, compiler: &dyn Compile) -> Result<Report> {
-    let Segment { graph, donated, .. } = gt_ir::segment(tape, |_| None)?;
+pub(super) fn of(
+    tape: &Tape,
+    compiler: &dyn Compile,
+    ty: impl Fn(ValueId) -> Option<gt_ir::Type>,
+) -> Result<Report> {
+    let Segment { graph, donated, .. } = gt_ir::segment(tape, ty)?;
     Ok(compiler.compile(&graph, &donated, &Options::from_env()?)?.report)
 }

@@ -40,7 +40,7 @@ impl Source {
 
     /// What a step comes to as a plan.
     pub(crate) fn report(&self, compiler: &dyn Compile) -> Result<Report> {
-        plan::of(&self.tape, compiler)
+        plan::of(&self.tape, compiler, |_| None)
     }
 
     /// Uploads the inputs and gives the step.

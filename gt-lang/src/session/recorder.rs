@@ -253,6 +253,10 @@ impl Recorder {
         self.trace.take().map(|trace| trace.tape(&[])).unwrap_or_default()
     }
 
+    pub(super) fn stop_trace_as_submitted(&mut self) -> Tape {
+        self.trace.take().map(Trace::into_submitted).unwrap_or_default()
+    }
+
     pub(super) fn is_traced(&self) -> bool {
         self.trace.is_some()
     }

@@ -42,6 +42,11 @@ impl Trace {
         self.types.get(&value).copied()
     }
 
+    /// What was submitted, as it was.
+    pub(super) fn into_submitted(self) -> Tape {
+        Tape { entries: self.entries }
+    }
+
     /// The program, up to these entries that are not submitted yet.
     pub(super) fn tape(&self, recent: &[Entry]) -> Tape {
         let input =

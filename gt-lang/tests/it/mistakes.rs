@@ -218,7 +218,8 @@ fn windows_that_cannot_be() {
 #[test]
 fn what_failed_still_has_its_axes() {
     run(|| {
-        let (a, b): (T![Batch, 3], T![Batch, 3]) = (Tensor::ones_with([2]), Tensor::ones_with([4]));
+        let a: T![Batch, 3] = Tensor::ones_with([2]);
+        let b: T![Batch, 3] = Tensor::ones_with([4]);
         assert_eq!(((&a + &b).sizes(), (&a + &b).rank()), (vec![2, 3], 2));
         let row: T![Batch] = Tensor::from_dyn(zeros(&[2, 3]));
         assert_eq!((row.sizes(), row.error().is_some()), (vec![0], true));
