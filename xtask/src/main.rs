@@ -12,6 +12,7 @@ mod bench;
 mod gpu_bundle;
 mod guide;
 mod libtorch;
+mod opinfo;
 mod ops_page;
 mod readme;
 mod reference;
@@ -53,6 +54,8 @@ enum Chore {
     GpuBundle(gpu_bundle::GpuBundleArgs),
     /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks, in turn
     Bench(bench::BenchArgs),
+    /// Compute PyTorch's own samples of its operators with GT and with PyTorch, and compare
+    Opinfo(opinfo::OpinfoArgs),
     /// Run a fuzz target for some seconds: text, binary, run, wire, or replay
     Fuzz {
         /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter and engine), `wire` (packets, and a
@@ -83,6 +86,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Libtorch(args) => libtorch::libtorch(&args),
         Chore::GpuBundle(args) => gpu_bundle::gpu_bundle(&args),
         Chore::Bench(args) => bench::bench(&args),
+        Chore::Opinfo(args) => opinfo::opinfo(&args),
         Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
     }
 }
@@ -90,7 +94,7 @@ fn run(chore: Chore) -> Result<()> {
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo check`, and the tests are built
 /// once, so that the world is compiled twice (without and with code) and no third time; only what knows libtorch is, with it.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 8] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 9] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
@@ -111,6 +115,7 @@ fn test() -> Result<()> {
         }),
         ("guide", &guide::guide),
         ("libtorch", &with_libtorch),
+        ("pytorch's samples", &opinfo::bounded),
     ];
     let mut times = Vec::new();
     for (name, step) in steps {
@@ -123,7 +128,7 @@ fn test() -> Result<()> {
     }
     println!("\nall of it passed:");
     for (name, time) in times {
-        println!("  {name:<14} {:>6.1} s", time.as_secs_f64());
+        println!("  {name:<17} {:>6.1} s", time.as_secs_f64());
     }
     Ok(())
 }

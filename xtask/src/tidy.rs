@@ -71,6 +71,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
     ("gt", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
     ("xtask", &["gt-ir"]),
+    ("gt-opinfo", &["gt", "gt-runtime"]),
 ];
 
 /// Heavy crates that the language must never need, so that a user's edit loop never links them.

@@ -5,6 +5,7 @@
 //! for fetching only, never to build or to run.
 
 mod pip;
+mod stubs;
 mod unpack;
 mod wheels;
 
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+pub(crate) use wheels::PYTHON;
 use wheels::Part;
 
 /// Where everything fetched lies, from the root; ignored by git.
@@ -60,7 +62,8 @@ pub(crate) fn for_tests() -> Result<ForTests> {
     // Cargo sets LIBTORCH to the processor's folder where it is not set, as .cargo/config.toml says.
     let ours = root().join(CACHE).join(Kind::Cpu.folder());
     let named = std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|folder| *folder != ours);
-    let folder = named.map_or_else(|| fetched(kind_for_tests(), Wheels::Delete), Ok)?;
+    // PyTorch, which comes next, is in the same wheel.
+    let folder = named.map_or_else(|| fetched(kind_for_tests(), Wheels::Keep), Ok)?;
     println!("with the libtorch in {}", shown(&folder));
     let for_cuda = ["lib/libtorch_cuda.so", "include/cuda_runtime_api.h"];
     let is_for_cuda = for_cuda.iter().all(|file| folder.join(file).exists());
@@ -84,12 +87,29 @@ pub(crate) fn for_cuda() -> Result<PathBuf> {
     fetched(Kind::Cuda, Wheels::Delete)
 }
 
+/// The processor's libtorch, to build programs with; fetched first if it is not there.
+pub(crate) fn for_programs() -> Result<PathBuf> {
+    match std::env::var_os("LIBTORCH") {
+        Some(folder) if Path::new(&folder).join("lib").exists() => Ok(folder.into()),
+        _ => fetched(Kind::Cpu, Wheels::Delete),
+    }
+}
+
+/// The folder of Python packages with PyTorch, for the version of Python that [`PYTHON`] names; fetched first if it is not there.
+pub(crate) fn for_python() -> Result<PathBuf> {
+    let folder = fetched(Kind::Python, Wheels::Delete)?;
+    stubs::make(&folder.join("torch/lib"))?;
+    Ok(folder)
+}
+
 /// What of libtorch is asked for; each kind has a folder of its own, but that `CudaRun` adds to what `Cuda` links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Cpu,
     Cuda,
     CudaRun,
+    /// PyTorch itself, computing on the processor, with the packages its own tests import.
+    Python,
 }
 
 /// What becomes of the wheels once they are unpacked.
@@ -106,7 +126,7 @@ impl Wheels {
 }
 
 impl Kind {
-    const ALL: [Kind; 3] = [Kind::Cpu, Kind::Cuda, Kind::CudaRun];
+    const ALL: [Kind; 4] = [Kind::Cpu, Kind::Cuda, Kind::CudaRun, Kind::Python];
 
     fn of(args: &LibtorchArgs) -> Kind {
         match (args.cuda, args.run) {
@@ -121,6 +141,7 @@ impl Kind {
         match self {
             Kind::Cpu => "cpu",
             Kind::Cuda | Kind::CudaRun => "cuda",
+            Kind::Python => "python",
         }
     }
 
@@ -133,7 +154,7 @@ impl Kind {
 
     fn build_line(self) -> String {
         match self {
-            Kind::Cpu => "cargo build --features torch".into(),
+            Kind::Cpu | Kind::Python => "cargo build --features torch".into(),
             Kind::Cuda | Kind::CudaRun => format!(
                 "LIBTORCH={} cargo build --features cuda",
                 root().join(CACHE).join(self.folder()).display()
@@ -153,10 +174,9 @@ fn fetched(kind: Kind, wheels: Wheels) -> Result<PathBuf> {
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     let _lock = locked(&cache)?;
     let place = cache.join(kind.folder());
-    if kind.served_by().any(|other| unpack::is_whole(&place, &wheels::parts(other))) {
-        return Ok(place);
+    if !kind.served_by().any(|other| unpack::is_whole(&place, &wheels::parts(other))) {
+        fill(&cache, &place, &wheels::parts(kind))?;
     }
-    fill(&cache, &place, &wheels::parts(kind))?;
     if wheels == Wheels::Delete {
         let _ = fs::remove_dir_all(cache.join("wheels"));
     }
@@ -197,5 +217,6 @@ mod tests {
         assert_eq!(serving(Kind::Cpu), [Kind::Cpu]);
         assert_eq!(serving(Kind::Cuda), [Kind::Cuda, Kind::CudaRun]);
         assert_eq!(serving(Kind::CudaRun), [Kind::CudaRun]);
+        assert_eq!(serving(Kind::Python), [Kind::Python]);
     }
 }

@@ -3,7 +3,7 @@
 //! `pip` is asked for exactly one file, by version and hash, from wherever its own configuration says. It writes beside the store and
 //! renames, so that an interruption leaves no half of a file; what was complete is kept. Nothing is installed.
 
-use super::wheels::Wheel;
+use super::wheels::{PYTHON, Wheel};
 use crate::shell::Step;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
@@ -69,7 +69,8 @@ fn download(wheel: &Wheel, store: &Path) -> Result<()> {
         .with_context(|| format!("cannot write {}", requirements.display()))?;
     let done = Step::new("python3", &["-m", "pip", "download", "--require-hashes", "--no-deps"])
         .args(&["--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"])
-        .args(&["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"])
+        .args(&["--python-version", PYTHON, "--implementation", "cp"])
+        .args(&["--abi", &format!("cp{}", PYTHON.replace('.', ""))])
         .args(&["--platform", wheel.platform, "--dest", &store.to_string_lossy()])
         .args(&["--requirement", &requirements.to_string_lossy()])
         .env("TMPDIR", &incoming.to_string_lossy())

@@ -81,6 +81,9 @@ fn take(part: &Part, wheel: &Path, into: &Path, sizes: &mut BTreeMap<String, u64
             continue;
         };
         unused.retain(|other| !std::ptr::eq(*other, take));
+        if take.is_left_out() {
+            continue;
+        }
         ensure!(entry.enclosed_name().is_some(), "{name} points out of the wheel");
         let size = write(&into.join(&to), &mut entry)?;
         sizes.insert(to, size);
@@ -94,6 +97,7 @@ fn take(part: &Part, wheel: &Path, into: &Path, sizes: &mut BTreeMap<String, u64
 fn destination(take: &Take, name: &str) -> Option<String> {
     let rest = name.strip_prefix(&take.from)?;
     match take.from.ends_with('/') {
+        _ if take.is_left_out() => Some(String::new()),
         false => rest.is_empty().then(|| take.to.clone()),
         true if rest.is_empty() || rest.ends_with('/') => None,
         true if take.to == "lib/" && !rest.contains(".so") => None,
@@ -104,6 +108,9 @@ fn destination(take: &Take, name: &str) -> Option<String> {
 /// What no wheel has: the version, where `tch` looks for it, and names to link by, as linker scripts. The wheel's own `libtorch.so`
 /// only names the parts of libtorch, CUDA's among them, so the processor's needs one of ours.
 fn complete(folder: &Path, sizes: &mut BTreeMap<String, u64>) -> Result<()> {
+    if !sizes.keys().any(|name| name.starts_with("lib/")) {
+        return Ok(()); // Nothing to build with.
+    }
     let texts = [
         ("build-version", format!("{TORCH}\n")),
         ("lib/libtorch.so", "INPUT(libtorch_cpu.so)\n".into()),
@@ -160,6 +167,9 @@ mod tests {
             "lib/libnccl.so.2"
         );
         assert_eq!(destination(&libraries, "nvidia/nccl/lib/libnccl_static.a"), None);
+        let out = Take::leave_out("torch/include/");
+        assert!(destination(&out, "torch/include/a.h").is_some() && out.is_left_out());
+        assert_eq!(destination(&out, "torch/functional.py"), None);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::fmt;
 /// The version of libtorch, which is the one `tch` is made for.
 pub(super) const TORCH: &str = "2.11.0";
 
+/// The version of Python whose wheels are fetched.
+pub(crate) const PYTHON: &str = "3.11";
+
 /// One file of an index.
 #[derive(Clone, Copy)]
 pub(super) struct Wheel {
@@ -34,6 +37,20 @@ pub(super) struct Take {
 impl Take {
     fn below(folder: &str, name: &str) -> Take {
         Take { from: format!("{folder}/{name}"), to: name.into() }
+    }
+
+    /// A file or a folder under its own name.
+    fn as_it_is(name: &str) -> Take {
+        Take { from: name.into(), to: name.into() }
+    }
+
+    /// What is not taken though what it lies in is. Stands before that.
+    pub(super) fn leave_out(from: &str) -> Take {
+        Take { from: from.into(), to: String::new() }
+    }
+
+    pub(super) fn is_left_out(&self) -> bool {
+        self.to.is_empty()
     }
 }
 
@@ -63,6 +80,15 @@ mod pins {
     pub(super) const NVRTC: Wheel = wheel("nvidia-cuda-nvrtc", "13.0.88", "manylinux2010_x86_64", 90, "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575");
     pub(super) const CRT: Wheel = wheel("nvidia-cuda-crt", "13.0.88", "manylinux2014_x86_64", 1, "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4");
     pub(super) const CCCL: Wheel = wheel("nvidia-cuda-cccl", "13.0.85", "manylinux2014_x86_64", 3, "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649");
+    /// What PyTorch and its own tests import, and what is taken of it.
+    pub(super) const TO_IMPORT: &[(Wheel, &[&str])] = &[
+        (wheel("numpy", "2.4.6", "manylinux_2_27_x86_64", 17, "89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93"), &["numpy/", "numpy.libs/"]),
+        (wheel("sympy", "1.14.0", "any", 6, "e091cc3e99d2141a0ba2847328f5479b05d94a6635cb96148ccb3f34671bd8f5"), &["sympy/"]),
+        (wheel("mpmath", "1.3.0", "any", 1, "a0b2b9fe80bbcd81a6647ff13108738cfb482d481d826cc0e02f5b35e5c88d2c"), &["mpmath/"]),
+        (wheel("typing-extensions", "4.16.0", "any", 1, "481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8"), &["typing_extensions.py"]),
+        (wheel("expecttest", "0.3.0", "any", 1, "60f88103086e1754240b42175f622be83b6ffeac419434691ee5a5be819d0544"), &["expecttest/"]),
+        (wheel("setuptools", "80.9.0", "any", 1, "062d34222ad13e0cc312a4c02d73f059e86a4acbfbdea8f8f76b28c99f306922"), &["setuptools/", "_distutils_hack/"]),
+    ];
     /// What `libtorch_cuda.so` loads besides; a program only needs them to start.
     pub(super) const TO_RUN: &[(Wheel, &str)] = &[
         (wheel("nvidia-cublas", "13.1.0.3", "manylinux_2_27_x86_64", 423, "ee8722c1f0145ab246bccb9e452153b5e0515fd094c3678df50b2a0888b8b171"), "nvidia/cu13/lib/"),
@@ -82,6 +108,9 @@ mod pins {
 
 /// The wheels of a kind, and what it takes out of each.
 pub(super) fn parts(kind: Kind) -> Vec<Part> {
+    if kind == Kind::Python {
+        return python();
+    }
     let mut parts = vec![
         Part { wheel: pins::TORCH_WHEEL, takes: torch(kind) },
         of_cuda(kind, pins::CUPTI, &["lib/libcupti.so.13"]),
@@ -98,6 +127,31 @@ pub(super) fn parts(kind: Kind) -> Vec<Part> {
         }));
     }
     parts
+}
+
+/// PyTorch without what only GPUs and compilers need; in place of the former `stubs` puts libraries that do nothing.
+fn python() -> Vec<Part> {
+    let out = [
+        "include/",
+        "share/",
+        "bin/ptxas",
+        "bin/protoc",
+        "lib/libtorch.so",
+        "lib/libtorch_cuda.so",
+        "lib/libtorch_cuda_linalg.so",
+        "lib/libtorch_nvshmem.so",
+        "lib/libc10_cuda.so",
+        "lib/libcaffe2_nvrtc.so",
+    ];
+    let mut takes: Vec<Take> =
+        out.iter().map(|name| Take::leave_out(&format!("torch/{name}"))).collect();
+    takes.extend(["torch/", "torchgen/", "functorch/"].map(Take::as_it_is));
+    let torch = Part { wheel: pins::TORCH_WHEEL, takes };
+    let others = pins::TO_IMPORT.iter().map(|(wheel, names)| Part {
+        wheel: *wheel,
+        takes: names.iter().copied().map(Take::as_it_is).collect(),
+    });
+    [torch].into_iter().chain(others).collect()
 }
 
 fn torch(kind: Kind) -> Vec<Take> {
@@ -141,7 +195,9 @@ mod tests {
 
     #[test]
     fn pins_are_whole_hashes_of_different_files() {
-        let hashes: Vec<&str> = parts(Kind::CudaRun).iter().map(|part| part.wheel.sha256).collect();
+        // PyTorch's own wheel is the first of both.
+        let all = parts(Kind::CudaRun).into_iter().chain(parts(Kind::Python).into_iter().skip(1));
+        let hashes: Vec<&str> = all.map(|part| part.wheel.sha256).collect();
         assert!(
             hashes
                 .iter()

@@ -1,0 +1,199 @@
+"""PyTorch's samples of an operator as cases: what it is called with, with a name by which one can
+be had again.
+
+A case is named DTYPE:KIND:NUMBER. `sample` are OpInfo's samples, `reference` its reference inputs
+(more shapes, large ones, extremal values), `special` are ours: infinities, NaN, zeros of both signs
+and subnormal numbers in place of a sample's elements.
+"""
+
+import itertools
+import random
+import warnings
+import zlib
+
+import numpy
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, SampleInput, UnaryUfuncInfo
+
+from wire import DTYPES
+
+warnings.filterwarnings("ignore")
+KINDS = ("sample", "reference", "special")
+NAN, INF = float("nan"), float("inf")
+ZEROS = [-0.0, 0.0, 1.0, -1.0, 0.5]
+# Elements that a case may have, and one of f32, which shows that large ones are right.
+MAX_ELEMENTS, MAX_OF_F32 = 1 << 16, 1 << 21
+
+
+def name_of(op):
+    return f"{op.name}/{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+OPERATORS = {name_of(op): op for op in reversed(op_db)}
+
+
+def seed(text):
+    """Everything random depends on the name of what it is for only."""
+    number = zlib.crc32(text.encode())
+    torch.manual_seed(number)
+    random.seed(number)
+    numpy.random.seed(number)
+
+
+def mapped(value, change):
+    """A value with every tensor in it changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: mapped(one, change) for name, one in value.items()}
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        return type(value)([mapped(one, change) for one in value])
+    return value
+
+
+def tensors_in(value):
+    """Every tensor in a value, each once."""
+    found = []
+
+    def note(tensor):
+        if not any(tensor is other for other in found):
+            found.append(tensor)
+        return tensor
+
+    mapped(value, note)
+    return found
+
+
+class Case:
+    """An operator with arguments."""
+
+    def __init__(self, op, name, sample):
+        self.op, self.name = op, name
+        self.args = mapped([sample.input, *sample.args], fresh)
+        if self.op.name == "__getitem__":
+            self.args = [self.args[0], as_index(self.args[1])]
+        self.kwargs = mapped(dict(sample.kwargs), fresh)
+
+    def tensors(self):
+        return tensors_in([self.args, self.kwargs])
+
+    def with_tensors(self, change):
+        """The same call with other tensors."""
+        other = object.__new__(Case)
+        other.op, other.name = self.op, self.name
+        changed = {id(t): change(t) for t in self.tensors()}
+        other.args = mapped(self.args, lambda t: changed[id(t)])
+        other.kwargs = mapped(self.kwargs, lambda t: changed[id(t)])
+        return other
+
+    def call(self):
+        """PyTorch's results."""
+        return self.op(*self.args, **self.kwargs)
+
+    def told(self):
+        """The call in a line."""
+        args = [told(arg) for arg in self.args]
+        return ", ".join(args + [f"{name}={told(value)}" for name, value in self.kwargs.items()])
+
+
+def as_index(index):
+    """An index with its lists of positions, which pick several, as tensors; JSON would not tell
+    them from tuples.
+    """
+    if isinstance(index, list):
+        return torch.tensor(index)
+    return tuple(map(as_index, index)) if isinstance(index, tuple) else index
+
+
+def fresh(tensor):
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def told(value):
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype)[6:]}{list(value.shape)}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(told, value)) + "]"
+    return repr(value)
+
+
+def samples(op, dtype_name, kind):
+    """All samples of a kind."""
+    dtype = DTYPES[dtype_name]
+    seed(f"{name_of(op)}:{dtype_name}:{kind}")
+    gradients = dtype.is_floating_point and dtype in op.supported_backward_dtypes("cpu")
+    gradients = gradients and op.supports_autograd
+    if kind == "special":
+        return special(op, dtype, gradients)
+    make = op.sample_inputs if kind == "sample" else op.reference_inputs
+    return make("cpu", dtype, requires_grad=gradients)
+
+
+def cases(op, dtype_name, kind, most, only=None):
+    """So many cases of a kind, spread over all there are; or one of them."""
+    found, bound = [], MAX_OF_F32 if dtype_name == "f32" else MAX_ELEMENTS
+    listed = itertools.islice(samples(op, dtype_name, kind), 4000)
+    for i, sample in enumerate(listed):
+        if only is not None and i != only:
+            continue
+        case = Case(op, f"{dtype_name}:{kind}:{i}", sample)
+        if sum(t.numel() for t in case.tensors()) <= bound:
+            found.append(case)
+    step = max(1, -(-len(found) // most))
+    return found[::step]
+
+
+def edges(dtype):
+    """Numbers at the edges of a dtype."""
+    if dtype.is_floating_point:
+        info = torch.finfo(dtype)
+        tiny = info.smallest_normal
+        return [NAN, INF, -INF, *ZEROS, -0.5, 2.0, tiny / 4, -tiny / 4, info.max, -info.max, 1e-3]
+    if dtype == torch.bool:
+        return [False, True]
+    # The smallest number divided by -1 would end the process.
+    info = torch.iinfo(dtype)
+    return [info.min, info.max, 0, 1, 2, 7, info.max // 2] + ([-7, -2] if info.min else [])
+
+
+def special(op, dtype, gradients):
+    """Samples with numbers at the edges."""
+    usual = list(itertools.islice(op.sample_inputs("cpu", dtype), 200))
+    if isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo)):
+        yield from grid(op, dtype, usual, gradients)
+    elif dtype.is_floating_point:
+        few = [s for s in usual if any(t.numel() for t in tensors_in([s.input, s.args]))][::7][:4]
+        for sample, values in itertools.product(few, ([NAN, None, None], [INF, None], ZEROS)):
+            yield sprinkled(sample, values)
+
+
+def grid(op, dtype, usual, gradients):
+    """Each number at the edges, with each other where the operator takes two."""
+    numbers = torch.tensor(edges(dtype), dtype=dtype)
+    kwargs = usual[0].kwargs if usual else {}
+    if isinstance(op, UnaryUfuncInfo):
+        rest = usual[0].args if usual else ()
+        yield SampleInput(numbers.requires_grad_(gradients), args=rest, kwargs=kwargs)
+        return
+    n = len(numbers)
+    left = numbers.repeat_interleave(n).requires_grad_(gradients)
+    right = numbers.repeat(n).requires_grad_(gradients)
+    yield SampleInput(left, args=(right,), kwargs=kwargs)
+
+
+def sprinkled(sample, values):
+    """A sample with some elements replaced."""
+
+    def change(tensor):
+        if not tensor.dtype.is_floating_point:
+            return tensor
+        flat = tensor.detach().clone().reshape(-1)
+        for i, value in enumerate(values):
+            if value is not None:
+                flat[i :: len(values)] = value
+        return flat.reshape(tensor.shape)
+
+    return SampleInput(
+        mapped(sample.input, change), args=mapped(sample.args, change), kwargs=sample.kwargs
+    )

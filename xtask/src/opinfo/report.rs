@@ -1,0 +1,161 @@
+//! What the programs found: counts by operator, what differs with a line to repeat it, what of it
+//! is intended.
+
+use super::differences::{Allowed, Differences, Finding};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// So many differences of one operator are printed; the others are counted.
+const SHOWN: usize = 6;
+/// How the table calls outcomes, and in which order it has them.
+const COLUMNS: [(&str, &str); 5] = [
+    ("agree", "agree"),
+    ("intended", "differ and are meant to"),
+    ("open", "known mistakes"),
+    ("absent", "not in GT"),
+    ("wrong", "not as they should be"),
+];
+
+pub(super) struct Report {
+    differences: Differences,
+    /// By operator and outcome.
+    counts: BTreeMap<String, BTreeMap<&'static str, u64>>,
+    unexpected: Vec<Value>,
+    /// Reasons why cases are not in GT, by operator.
+    absent: BTreeMap<String, BTreeSet<String>>,
+    lines: Vec<Value>,
+    stale: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(differences: Differences) -> Report {
+        Report {
+            differences,
+            counts: BTreeMap::new(),
+            unexpected: Vec::new(),
+            absent: BTreeMap::new(),
+            lines: Vec::new(),
+            stale: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// A line of a program: a piece of work that is over, or a case that something is to be said
+    /// of.
+    pub(super) fn add(&mut self, line: Value) {
+        if let (Some(op), Some(agreeing)) =
+            (line["done"].as_str(), line["counts"]["agree"].as_u64())
+        {
+            *self.counted(op, "agree") += agreeing;
+        }
+        if let Some(finding) = Finding::of(&line) {
+            let column = match finding.outcome {
+                "absent" => "absent",
+                _ => match self.differences.allowed(&finding) {
+                    Some(Allowed::Intended) => "intended",
+                    Some(Allowed::Open) => "open",
+                    None => "wrong",
+                },
+            };
+            *self.counted(finding.op, column) += 1;
+            if column == "absent" {
+                self.absent.entry(finding.op.into()).or_default().insert(finding.why.into());
+            }
+            if column == "wrong" {
+                self.unexpected.push(line.clone());
+            }
+        }
+        self.lines.push(line);
+    }
+
+    fn counted(&mut self, op: &str, column: &'static str) -> &mut u64 {
+        self.counts.entry(op.into()).or_default().entry(column).or_default()
+    }
+
+    /// Notes the intended differences that nothing was found for.
+    pub(super) fn find_stale(&mut self) {
+        self.stale = self.differences.unused();
+    }
+
+    /// Writes every line of the programs.
+    pub(super) fn keep(&self, file: &Path) -> Result<()> {
+        let text: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Prints everything; how many cases are not as they should be, stale differences included.
+    pub(super) fn tell(&self, one: bool) -> usize {
+        if !one {
+            print!("{}", self.table());
+        }
+        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in &self.unexpected {
+            let op = line["op"].as_str().unwrap_or_default();
+            let n = shown.entry(op).or_default();
+            *n += 1;
+            if *n <= SHOWN {
+                println!("\n{}", in_words(line));
+            }
+        }
+        for (op, n) in shown.iter().filter(|(_, n)| **n > SHOWN) {
+            println!("\n{op}: {} more like these", n - SHOWN);
+        }
+        for row in &self.stale {
+            println!("\nan intended difference that is none any more: {row}");
+        }
+        let sum = |column| self.counts.values().filter_map(|c| c.get(column)).sum::<u64>();
+        let told = COLUMNS.map(|(column, title)| format!("{} {title}", sum(column)));
+        println!("\n{} operators: {}", self.counts.len(), told.join(", "));
+        self.unexpected.len() + self.stale.len()
+    }
+
+    /// A line for each operator that is not in full agreement.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for (op, counts) in &self.counts {
+            let of = |column: &str| counts.get(column).copied().unwrap_or_default();
+            if COLUMNS.iter().skip(1).all(|(column, _)| of(column) == 0) {
+                continue;
+            }
+            let cells = COLUMNS.map(|(column, title)| (of(column), title));
+            let cells: Vec<String> = cells
+                .iter()
+                .filter(|(n, _)| *n > 0)
+                .map(|(n, title)| format!("{n} {title}"))
+                .collect();
+            let _ = write!(text, "{op}: {}", cells.join(", "));
+            if let Some(reasons) = self.absent.get(op) {
+                let reasons: Vec<&str> = reasons.iter().map(String::as_str).collect();
+                let _ = write!(text, " ({})", reasons.join("; "));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A case, what became of it, and how to have it again.
+fn in_words(line: &Value) -> String {
+    let text = |name: &str| line[name].as_str().unwrap_or_default();
+    let outcome = match text("outcome") {
+        "differ" => "differs from PyTorch",
+        "refused" => "is refused, PyTorch computes it",
+        "plan" => "has other bits as a plan",
+        "narrow" => "has other bits with GT_SIMD=128",
+        "panic" => "panics",
+        "crash" => "ends the process",
+        _ => "cannot be compared",
+    };
+    let (op, case) = (text("op"), text("case"));
+    let why = text("why").replace('\n', "\n  ");
+    format!(
+        "{op}({}) {outcome}\n  {why}\n  again: cargo xtask opinfo {op} --case {case}",
+        text("call")
+    )
+}

@@ -1,0 +1,120 @@
+//! The Python programs, one for each half of the work, and what they print as it comes.
+
+use super::python::Python;
+use super::report::Report;
+use crate::shell::root;
+use anyhow::{Context, Result, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+
+/// Programs that run at the same time: each has two subjects, of which one computes.
+const PROGRAMS: usize = 2;
+
+/// What the programs are asked for, as they read it.
+pub(super) struct Options(Value);
+
+impl Options {
+    /// So many cases of each kind, of these operators or of all.
+    pub(super) fn new(most: &[(&str, usize)], ops: &[String]) -> Options {
+        let kinds: Vec<&str> = most.iter().map(|(kind, _)| *kind).collect();
+        let most: serde_json::Map<String, Value> =
+            most.iter().map(|(kind, n)| ((*kind).to_owned(), json!(n))).collect();
+        let narrow = has_wide_vectors();
+        Options(json!({
+            "ops": ops, "kinds": kinds, "most": most, "narrow": narrow, "env": {},
+        }))
+    }
+
+    /// One case alone.
+    pub(super) fn only(&mut self, case: &str) -> Result<()> {
+        let (dtype, kind, number) = super::parts(case)?;
+        self.0["only"] = json!(number);
+        self.0["dtype"] = json!(dtype);
+        self.0["kinds"] = json!([kind]);
+        Ok(())
+    }
+
+    pub(super) fn engine(&mut self, name: &str) {
+        self.0["env"] = json!({ "GT_ENGINE": name });
+    }
+
+    fn shard(&self, n: usize, of: usize) -> String {
+        let mut options = self.0.clone();
+        (options["shard"], options["shards"]) = (json!(n), json!(of));
+        options.to_string()
+    }
+}
+
+/// Whether `GT_SIMD=128` asks for other code than this processor runs anyway.
+fn has_wide_vectors() -> bool {
+    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("avx512f"))
+}
+
+/// Runs the programs to their end; every line goes into the report.
+pub(super) fn run(
+    python: &Python,
+    subject: &Path,
+    options: &Options,
+    report: &mut Report,
+) -> Result<()> {
+    let (said, lines) = channel();
+    let n_programs = if options.0["only"].is_null() { PROGRAMS } else { 1 };
+    let mut programs = Vec::new();
+    for n in 0..n_programs {
+        let mut program = start(python, subject, &options.shard(n, n_programs))?;
+        let output = program.stdout.take().context("a program without output")?;
+        let said = said.clone();
+        std::thread::spawn(move || listen(BufReader::new(output), &said));
+        programs.push(program);
+    }
+    drop(said);
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}")?);
+    for line in lines {
+        let line: Value =
+            serde_json::from_str(&line).with_context(|| format!("a program said `{line}`"))?;
+        if let Some(pieces) = line["pieces"].as_u64() {
+            bar.inc_length(pieces);
+        }
+        if let Some(op) = line["done"].as_str() {
+            bar.inc(1);
+            bar.set_message(op.to_owned());
+        }
+        report.add(line);
+    }
+    bar.finish_and_clear();
+    for mut program in programs {
+        let status = program.wait()?;
+        ensure!(status.success(), "a program of xtask/opinfo failed ({status})");
+    }
+    if report.is_empty() {
+        bail!(
+            "nothing was compared\nhint: operators are called as in OpInfo: add, nn.functional.relu, div/no_rounding_mode"
+        );
+    }
+    Ok(())
+}
+
+fn start(python: &Python, subject: &Path, options: &str) -> Result<Child> {
+    let script = root().join("xtask/opinfo/run.py");
+    let mut command = Command::new(&python.program);
+    if let Some(packages) = &python.packages {
+        // Nothing but what is pinned.
+        command.args(["-S", "-B"]).env("PYTHONPATH", packages);
+    }
+    command.arg(script).arg(subject).arg(options).stdout(Stdio::piped());
+    command.spawn().with_context(|| format!("cannot start {}", python.program.display()))
+}
+
+/// Hands on every line until there are no more.
+fn listen(output: impl BufRead, said: &Sender<String>) {
+    for line in output.lines().map_while(std::io::Result::ok) {
+        if said.send(line).is_err() {
+            return;
+        }
+    }
+}
