@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use gt_ir::op::OpKind;
 use serde::Deserialize;
 use serde_json::Value;
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The file, from the root.
@@ -36,8 +37,9 @@ struct Row {
     /// Whether it is a mistake of GT's that is known and to be mended: nothing that users are told.
     #[serde(default)]
     open: bool,
+    /// The operators it was found for.
     #[serde(skip)]
-    used: Cell<bool>,
+    used: RefCell<BTreeSet<String>>,
 }
 
 /// What a program says of a case.
@@ -89,16 +91,18 @@ impl Differences {
     /// What a row that allows this makes of it; none does where it is not as it should be.
     pub(super) fn allowed(&self, finding: &Finding<'_>) -> Option<Allowed> {
         let row = self.0.iter().find(|row| row.allows(finding))?;
-        row.used.set(true);
+        row.used.borrow_mut().insert(finding.op.to_owned());
         Some(if row.open { Allowed::Open } else { Allowed::Intended })
     }
 
-    /// The rows that allowed nothing.
+    /// The operators of rows that allowed nothing of them.
     pub(super) fn unused(&self) -> Vec<String> {
-        let unused = self.0.iter().filter(|row| !row.used.get());
-        unused
-            .map(|row| format!("{}, {}: {}", row.ops.join(", "), row.outcome, row.reason))
-            .collect()
+        let of_row = |row: &Row| {
+            let unused = row.ops.iter().filter(|op| !row.used.borrow().contains(*op));
+            let told = |op: &String| format!("{op}, {}: {}", row.outcome, row.reason.trim());
+            unused.map(told).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of_row).collect()
     }
 
     /// What the section of an op of the table says.
@@ -176,7 +180,7 @@ mod tests {
         assert_eq!(found("sum", "f32:sample:1", "differ", "values in 1"), None);
         assert_eq!(found("t", "f32:sample:1", "differ", ""), None);
         assert_eq!(found("relu", "f32:sample:1", "plan", ""), Some(Allowed::Open));
-        assert_eq!(rows.unused().len(), 1);
+        assert_eq!(rows.unused().len(), 2);
     }
 
     #[test]

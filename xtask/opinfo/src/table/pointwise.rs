@@ -1,6 +1,7 @@
 //! Element by element.
 
 use gt::core::Arg;
+use gt::ir::Scalar;
 use gt::{DType, DynTensor};
 
 use super::rows;
@@ -59,10 +60,10 @@ rows! {
     "logical_and", "input other" => |a| a.x()?.logical_and(a.arg("other")?);
     "logical_or", "input other" => |a| a.x()?.logical_or(a.arg("other")?);
     "logical_xor", "input other" => |a| a.x()?.logical_xor(a.arg("other")?);
-    "__radd__", "input other" => |a| turned(a, |x, y| y + x, |y, x| y.add(x))?;
-    "__rsub__", "input other" => |a| turned(a, |x, y| y - x, |y, x| y.sub(x))?;
-    "__rmul__", "input other" => |a| turned(a, |x, y| y * x, |y, x| y.mul(x))?;
-    "__rdiv__", "input other" => |a| turned(a, |x, y| y / x, |y, x| y.div(x))?;
+    "__radd__", "input other" => |a| turned(a, |x, y| y + x, |x, y| y + x, |y, x| y.add(x))?;
+    "__rsub__", "input other" => |a| turned(a, |x, y| y - x, |x, y| y - x, |y, x| y.sub(x))?;
+    "__rmul__", "input other" => |a| turned(a, |x, y| y * x, |x, y| y * x, |y, x| y.mul(x))?;
+    "__rdiv__", "input other" => |a| turned(a, |x, y| y / x, |x, y| y / x, |y, x| y.div(x))?;
     "where", "input condition other" => |a| condition(a)?.where_(a.arg("input")?, a.arg("other")?);
     "masked_fill", "input mask value" => |a| masked_fill(a)?;
     "clamp", "input min=None max=None" => |a| clamp(a)?;
@@ -98,12 +99,15 @@ rows! {
 /// An operator with its operands the other way round: a number on the left, or a tensor.
 fn turned(
     a: &Arguments<'_>,
-    number: fn(&DynTensor, f64) -> DynTensor,
+    float: fn(&DynTensor, f64) -> DynTensor,
+    integer: fn(&DynTensor, i64) -> DynTensor,
     tensor: fn(&DynTensor, &DynTensor) -> DynTensor,
 ) -> Outcome<DynTensor> {
     match a.arg("other")? {
         Arg::Tensor(other) => Ok(tensor(other, a.x()?)),
-        Arg::Scalar(_) => Ok(number(a.x()?, a.float("other")?)),
+        Arg::Scalar(Scalar::F64(number)) => Ok(float(a.x()?, number)),
+        Arg::Scalar(Scalar::I64(number)) => Ok(integer(a.x()?, number)),
+        Arg::Scalar(Scalar::Bool(_)) => absent("a truth on the left"),
     }
 }
 
