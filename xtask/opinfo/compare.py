@@ -62,7 +62,7 @@ def difference(ours, theirs, exact, signs):
 
 
 def as_near(a, b, exact, absolute, relative, dtype):
-    """Where a is about as near to the exact values as b is anywhere, infinities and NaN included."""
+    """Where a is about as near to the exact values as b is anywhere, or the same infinity or NaN."""
     if exact is None or exact.shape != a.shape or not exact.dtype.is_floating_point:
         return torch.zeros_like(a, dtype=torch.bool)
     theirs = (b - exact).abs()
@@ -87,7 +87,7 @@ def zeros(ours, theirs, exact):
 
 
 def same_elements(x, dim, ours, theirs):
-    """Whether other positions hold equal elements: which of equals comes first is PyTorch's secret."""
+    """Whether other positions hold equal elements: PyTorch promises no order of equals."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype or not x.dim():
         return False
     a, b = (x.detach().gather(dim, places) for places in (ours, theirs))

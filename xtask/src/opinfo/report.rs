@@ -89,23 +89,19 @@ impl Report {
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Prints everything; how many cases are not as they should be, stale differences included.
-    pub(super) fn tell(&self, one: bool) -> usize {
+    /// Prints everything; how many cases are not as they should be, stale differences included. Of
+    /// one case everything is told, of others what is `known` only if asked for.
+    pub(super) fn tell(&self, one: bool, known: bool) -> usize {
         if !one {
             print!("{}", self.table());
         }
-        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
-        for line in &self.unexpected {
-            let op = line["op"].as_str().unwrap_or_default();
-            let n = shown.entry(op).or_default();
-            *n += 1;
-            if *n <= SHOWN {
-                println!("\n{}", in_words(line));
-            }
-        }
-        for (op, n) in shown.iter().filter(|(_, n)| **n > SHOWN) {
-            println!("\n{op}: {} more like these", n - SHOWN);
-        }
+        let all = self.lines.iter().filter(|line| Finding::of(line).is_some());
+        let told: Vec<&Value> = match (one, known) {
+            (true, _) => all.collect(),
+            (false, true) => all.filter(|line| line["outcome"] != "absent").collect(),
+            (false, false) => self.unexpected.iter().collect(),
+        };
+        tell_some(&told);
         for row in &self.stale {
             println!("\nan intended difference that is none any more: {row}");
         }
@@ -140,6 +136,21 @@ impl Report {
     }
 }
 
+/// Prints findings, so many of each operator.
+fn tell_some(lines: &[&Value]) {
+    let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in lines {
+        let n = shown.entry(line["op"].as_str().unwrap_or_default()).or_default();
+        *n += 1;
+        if *n <= SHOWN {
+            println!("\n{}", in_words(line));
+        }
+    }
+    for (op, n) in shown.iter().filter(|(_, n)| **n > SHOWN) {
+        println!("\n{op}: {} more like these", n - SHOWN);
+    }
+}
+
 /// A case, what became of it, and how to have it again.
 fn in_words(line: &Value) -> String {
     let text = |name: &str| line[name].as_str().unwrap_or_default();
@@ -150,6 +161,7 @@ fn in_words(line: &Value) -> String {
         "narrow" => "has other bits with GT_SIMD=128",
         "panic" => "panics",
         "crash" => "ends the process",
+        "absent" => "is not in GT",
         _ => "cannot be compared",
     };
     let (op, case) = (text("op"), text("case"));

@@ -102,9 +102,10 @@ pub(super) fn run(
 fn start(python: &Python, subject: &Path, options: &str) -> Result<Child> {
     let script = root().join("xtask/opinfo/run.py");
     let mut command = Command::new(&python.program);
+    command.arg("-B"); // No cache beside the sources.
     if let Some(packages) = &python.packages {
         // Nothing but what is pinned.
-        command.args(["-S", "-B"]).env("PYTHONPATH", packages);
+        command.arg("-S").env("PYTHONPATH", packages);
     }
     command.arg(script).arg(subject).arg(options).stdout(Stdio::piped());
     command.spawn().with_context(|| format!("cannot start {}", python.program.display()))
