@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::{
     gpu::Gpu,
     memory::{Charge, Memory, is_sole},
-    plan::Plan,
+    plan::{Found, Plan},
     run::needs_check,
 };
 use crate::{engine::Value, native::BufferId};
@@ -239,12 +239,16 @@ impl<G: Gpu> Captured<G> {
         })
     }
 
-    /// A result whose block somebody holds, other than as an input that is copied before the block is written and not needed afterwards.
+    /// A result whose block somebody holds, other than as an input that is copied before the block is written and not needed afterwards: not
+    /// one that is a result itself, since what is handed out then is the input's block.
     fn conflict(&self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Option<BufferId> {
         // A run that may yet fail on its data has to leave its inputs as they are.
         let may_fail = needs_check(memory, plan, inputs);
+        let is_result =
+            |i: usize| plan.found.iter().any(|f| matches!(f, Found::Given(n) if *n == i));
         let gives_up = |i: usize, block: &Arc<G::Block>| {
             !may_fail
+                && !is_result(i)
                 && plan.donated[i]
                 && is_sole(inputs[i])
                 && !matches!(self.feeds[i], Feed::Bound { .. })
