@@ -1,5 +1,5 @@
-//! Matrix products. The product of each row is computed alike however rows are grouped, so regrouping rows is exact; whatever
-//! changes the order or the number of additions is not.
+//! Matrix products. The product of each row is computed alike however rows are grouped, but for a row by itself, which is a fold: so regrouping
+//! several rows is exact; whatever changes the order or the number of additions is not.
 
 use egg::Id;
 use gt_ir::{Dim, Op, OpKind, Shape, Type, attr::Perm};
@@ -9,7 +9,8 @@ use crate::options::Numerics::{Exact, Reassociate};
 
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    by("matmul-shared-right",  "(matmul ?a (expand@e ?b))",                     shared_right,        Exact,       Any),
+    by("matmul-shared-right",  "(matmul ?a (expand@e ?b))",                     shared_by_rows,      Exact,       Any),
+    by("matmul-shared-row",    "(matmul ?a (expand@e ?b))",                     shared_by_row,       Reassociate, Any),
     by("matmul-both-repeat",   "(matmul (expand@e ?a) (expand@f ?b))",          both_repeat,         Exact,       Any),
     by("matmul-transposed",    "(permute@p (matmul ?a ?b))",                    transposed,          Reassociate, Any),
     by("matmul-left",          "(matmul ?a (matmul ?b ?c))",                    left,                Reassociate, Any),
@@ -25,6 +26,20 @@ pub(super) const RULES: &[Rule] = &[
     by("matmul-sink-division", "(div (matmul ?a ?b) ?s)",                       |cx| sink(cx, Op::Div), Reassociate, Any),
     by("normalize-after",      "(matmul (div ?a (expand@e ?z)) ?b)",            normalize_after,     Reassociate, Any),
 ];
+
+/// Rows that were several before, or elements of the result that are single columns' before and after: their additions keep their order.
+fn shared_by_rows(cx: &mut Cx<'_>) -> Option<Id> {
+    if is_row(cx) { None } else { shared_right(cx) }
+}
+
+fn shared_by_row(cx: &mut Cx<'_>) -> Option<Id> {
+    if is_row(cx) { shared_right(cx) } else { None }
+}
+
+/// Whether each product of the batch is that of a row by a matrix.
+fn is_row(cx: &Cx<'_>) -> bool {
+    matches!(*cx.root().shape.sizes(), [.., 1, columns] if columns != 1)
+}
 
 /// The same matrix on the right for a whole batch multiplies all rows at once.
 fn shared_right(cx: &mut Cx<'_>) -> Option<Id> {
