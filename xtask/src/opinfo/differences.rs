@@ -34,9 +34,6 @@ struct Row {
     /// The ops of the table whose sections tell it, where operators have other names.
     #[serde(default)]
     under: Vec<String>,
-    /// Whether it is a mistake of GT's that is known and to be mended: nothing that users are told.
-    #[serde(default)]
-    open: bool,
     /// The operators it was found for.
     #[serde(skip)]
     used: RefCell<BTreeSet<String>>,
@@ -65,15 +62,6 @@ impl Finding<'_> {
     }
 }
 
-/// Why a difference is no error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Allowed {
-    /// It is meant to be.
-    Intended,
-    /// It is known, and to be mended.
-    Open,
-}
-
 pub(crate) struct Differences(Vec<Row>);
 
 impl Differences {
@@ -88,11 +76,11 @@ impl Differences {
         Ok(Differences(serde_yaml::from_str(text).context(FILE)?))
     }
 
-    /// What a row that allows this makes of it; none does where it is not as it should be.
-    pub(super) fn allowed(&self, finding: &Finding<'_>) -> Option<Allowed> {
-        let row = self.0.iter().find(|row| row.allows(finding))?;
+    /// Whether a row allows this.
+    pub(super) fn allow(&self, finding: &Finding<'_>) -> bool {
+        let Some(row) = self.0.iter().find(|row| row.allows(finding)) else { return false };
         row.used.borrow_mut().insert(finding.op.to_owned());
-        Some(if row.open { Allowed::Open } else { Allowed::Intended })
+        true
     }
 
     /// The operators of rows that allowed nothing of them.
@@ -107,8 +95,7 @@ impl Differences {
 
     /// What the section of an op of the table says.
     pub(crate) fn of_op(&self, kind: OpKind) -> Vec<&str> {
-        let told = self.0.iter().filter(|row| !row.open);
-        let rows = told.filter(|row| row.sections().any(|name| name == kind.name()));
+        let rows = self.0.iter().filter(|row| row.sections().any(|name| name == kind.name()));
         rows.map(|row| row.reason.trim()).collect()
     }
 
@@ -121,8 +108,7 @@ impl Differences {
             names.dedup();
             names.join(", ")
         };
-        let told = self.0.iter().filter(|row| !row.open);
-        let all = told.map(|row| (others(row), row.reason.trim()));
+        let all = self.0.iter().map(|row| (others(row), row.reason.trim()));
         all.filter(|(names, _)| !names.is_empty()).collect()
     }
 }
@@ -163,23 +149,18 @@ mod tests {
 - ops: [t]
   outcome: refused
   reason: A vector has no columns.
-- ops: [relu]
-  outcome: plan
-  open: true
-  reason: Other bits as a plan.
 ";
 
     #[test]
     fn a_row_allows_what_it_names_and_nothing_else() {
         let rows = Differences::parse(ROWS).unwrap();
         let found =
-            |op, case, outcome, why| rows.allowed(&Finding { op, case, call: "", outcome, why });
+            |op, case, outcome, why| rows.allow(&Finding { op, case, call: "", outcome, why });
         let zeros = "signs of zero in 1";
-        assert_eq!(found("sum", "f32:sample:1", "differ", zeros), Some(Allowed::Intended));
-        assert_eq!(found("sum", "f64:sample:1", "differ", zeros), None);
-        assert_eq!(found("sum", "f32:sample:1", "differ", "values in 1"), None);
-        assert_eq!(found("t", "f32:sample:1", "differ", ""), None);
-        assert_eq!(found("relu", "f32:sample:1", "plan", ""), Some(Allowed::Open));
+        assert!(found("sum", "f32:sample:1", "differ", zeros));
+        assert!(!found("sum", "f64:sample:1", "differ", zeros));
+        assert!(!found("sum", "f32:sample:1", "differ", "values in 1"));
+        assert!(!found("t", "f32:sample:1", "differ", ""));
         assert_eq!(rows.unused().len(), 2);
     }
 

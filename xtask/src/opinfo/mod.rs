@@ -34,9 +34,9 @@ pub(crate) struct OpinfoArgs {
     /// Only this case of an operator, as a difference names it: `f32:sample:3`
     #[arg(long, requires = "ops")]
     case: Option<String>,
-    /// Print known mistakes, too, and differences that are meant to be
+    /// Print differences that are meant to be, too
     #[arg(long)]
-    known: bool,
+    intended: bool,
     /// What computes: `torch` is built with libtorch
     #[arg(long, value_enum, default_value_t = Engine::Native)]
     engine: Engine,
@@ -61,7 +61,7 @@ pub(crate) fn opinfo(args: &OpinfoArgs) -> Result<()> {
     if let Some(file) = &args.json {
         report.keep(file)?;
     }
-    let n_unexpected = report.tell(args.case.is_some(), args.known);
+    let n_unexpected = report.tell(args.case.is_some(), args.intended);
     ensure!(n_unexpected == 0, "{n_unexpected} cases are not as PyTorch has them");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What the programs found: counts by operator, what differs with a line to repeat it, what of it
 //! is intended.
 
-use super::differences::{Allowed, Differences, Finding};
+use super::differences::{Differences, Finding};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,9 @@ use std::path::Path;
 /// So many differences of one operator are printed; the others are counted.
 const SHOWN: usize = 6;
 /// How the table calls outcomes, and in which order it has them.
-const COLUMNS: [(&str, &str); 5] = [
+const COLUMNS: [(&str, &str); 4] = [
     ("agree", "agree"),
     ("intended", "differ and are meant to"),
-    ("open", "known mistakes"),
     ("absent", "not in GT"),
     ("wrong", "not as they should be"),
 ];
@@ -57,11 +56,8 @@ impl Report {
         if let Some(finding) = Finding::of(&line) {
             let column = match finding.outcome {
                 "absent" => "absent",
-                _ => match self.differences.allowed(&finding) {
-                    Some(Allowed::Intended) => "intended",
-                    Some(Allowed::Open) => "open",
-                    None => "wrong",
-                },
+                _ if self.differences.allow(&finding) => "intended",
+                _ => "wrong",
             };
             *self.counted(finding.op, column) += 1;
             if column == "absent" {
@@ -90,13 +86,13 @@ impl Report {
     }
 
     /// Prints everything; how many cases are not as they should be, stale differences included. Of
-    /// one case everything is told, of others what is `known` only if asked for.
-    pub(super) fn tell(&self, one: bool, known: bool) -> usize {
+    /// one case everything is told, of others what is `intended` only if asked for.
+    pub(super) fn tell(&self, one: bool, intended: bool) -> usize {
         if !one {
             print!("{}", self.table());
         }
         let all = self.lines.iter().filter(|line| Finding::of(line).is_some());
-        let told: Vec<&Value> = match (one, known) {
+        let told: Vec<&Value> = match (one, intended) {
             (true, _) => all.collect(),
             (false, true) => all.filter(|line| line["outcome"] != "absent").collect(),
             (false, false) => self.unexpected.iter().collect(),

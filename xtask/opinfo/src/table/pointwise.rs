@@ -160,9 +160,9 @@ fn gelu(a: &Arguments<'_>) -> Outcome<DynTensor> {
 
 fn hardtanh(a: &Arguments<'_>) -> Outcome<DynTensor> {
     let x = a.x()?;
-    match [a.float("min_val")?, a.float("max_val")?] {
-        [-1.0, 1.0] => Ok(x.hardtanh()),
-        _ => Ok(x.clamp(a.arg("min_val")?, a.arg("max_val")?)),
+    match (a.arg("min_val")?, a.arg("max_val")?) {
+        (Arg::Scalar(min), Arg::Scalar(max)) => Ok(x.hardtanh_with(min, max)),
+        (min, max) => Ok(x.clamp(min, max)),
     }
 }
 

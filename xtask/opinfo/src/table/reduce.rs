@@ -63,6 +63,7 @@ fn as_asked(a: &Arguments<'_>, result: DynTensor) -> Outcome<DynTensor> {
 fn kept(a: &Arguments<'_>, found: (DynTensor, DynTensor)) -> Outcome<(DynTensor, DynTensor)> {
     match a.truth("keepdim") {
         false => Ok(found),
+        true if a.x()?.rank() == 0 => Ok(found),
         true => {
             let dim = a.int("dim")?;
             Ok((found.0.unsqueeze(dim), found.1.unsqueeze(dim)))
@@ -88,7 +89,7 @@ fn place(a: &Arguments<'_>, of: fn(&DynTensor, i64) -> DynTensor) -> Outcome<Dyn
     }
     let dim = a.int("dim")?;
     let found = of(x, dim);
-    Ok(if a.truth("keepdim") { found.unsqueeze(dim) } else { found })
+    Ok(if a.truth("keepdim") && x.rank() > 0 { found.unsqueeze(dim) } else { found })
 }
 
 /// What is taken from the count: 1, or nothing if `unbiased` is false.
