@@ -238,8 +238,8 @@ primitive {
     "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div);
     /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
     "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow);
-    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A divisor of 0 makes a float NaN and leaves an integer as it is; a literal 0 under integers is refused.
-    "fmod"        = Fmod,        Pointwise, Exactly(2), elementary::infer_remainder, Rule(elementary::remainder_grad);
+    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A divisor of 0 makes a float NaN and leaves an integer as it is.
+    "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad);
     /// The larger of x and y, NaN if either is; where they are equal each gets half of the gradient.
     "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
     /// The smaller of x and y, NaN if either is; where they are equal each gets half of the gradient.
@@ -358,7 +358,7 @@ derived {
     /// The nearest integer, of two the even one; infinities and NaN stay.
     "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
     /// `x - floor(x / y) * y`: the remainder has the sign of y and is at most as large. Divisors of 0 as in fmod.
-    "remainder"   = Remainder,   Pointwise, Exactly(2), elementary::infer_remainder, Rule(elementary::remainder_grad), Derived(elementary::remainder);
+    "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
     /// log(1 + x), precise for small x too.
     "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p);
     /// exp(x) - 1, precise for small x too.

@@ -60,10 +60,11 @@ fn check(
     case.check(lines, loaded, &outcome)
 }
 
-/// The error that the file expects, where the command's words have it; else those words.
+/// The error that the file expects, where the command's words have it; else those words. The engine knows which axis is meant.
 fn expected_among(lines: &[String], case: &Case, said: &str) -> String {
     let expected = case.expected.iter().filter_map(|at| lines[*at].strip_prefix("; error = "));
-    expected.map(str::trim).find(|error| said.contains(error)).unwrap_or(said).to_owned()
+    let is_said = |error: &&str| error.split(" for an axis ").all(|part| said.contains(part));
+    expected.map(str::trim).find(is_said).unwrap_or(said).to_owned()
 }
 
 /// What an input is called on the command line.

@@ -13,7 +13,7 @@ const DIGITS: &str = "examples/digits";
 #[test]
 fn training_gives_the_same_losses_with_plans_and_without_and_says_what_became_one() {
     let run = |tier, verbose| {
-        let words = ["--json", "--seed", "7", "--epochs", "3"];
+        let words = ["--json", "--seed", "7", "--epochs", "10"];
         let env = [("GT_TIER", tier), ("GT_VERBOSE", verbose)];
         Process::start_with(DIGITS, &words, &env).finish()
     };

@@ -10,6 +10,10 @@ use crate::random::native;
 
 const N: usize = 4096;
 
+/// What a float function gives exactly, and how an integer lies in a narrower dtype.
+type Exact = fn(f64) -> f64;
+type Wrap = fn(i64) -> i64;
+
 fn vector<T: Element>(values: Vec<T>) -> HostTensor {
     let n = values.len();
     HostTensor::from_vec(values, Shape::new(&[n]).unwrap()).unwrap()
@@ -115,7 +119,7 @@ fn remainders_of_integers_are_exact() {
         left if left != 0 && (left < 0) != (y < 0) => left.wrapping_add(y),
         left => left,
     };
-    let narrow: [(DType, fn(i64) -> i64); 3] = [
+    let narrow: [(DType, Wrap); 3] = [
         (DType::I64, |v| v),
         (DType::I32, |v| i64::from(v as i32)),
         (DType::U8, |v| i64::from(v as u8)),
@@ -144,7 +148,7 @@ fn roundings_are_exact_and_keep_the_sign_of_zero() {
     x.extend([-0.0, 0.0, -0.3, 0.3, -0.5, 0.5, 1.5, 2.5, 8_388_607.5, -8_388_607.5]);
     let mut wide = floats64(&mut source);
     wide.extend([-0.0, -0.3, -0.5, 0.5, 4_503_599_627_370_495.5, -4_503_599_627_370_495.5]);
-    let ops: [(&str, fn(f64) -> f64); 4] = [
+    let ops: [(&str, Exact); 4] = [
         ("floor", f64::floor),
         ("ceil", f64::ceil),
         ("trunc", f64::trunc),
@@ -166,7 +170,8 @@ fn angles_lie_in_their_quadrant() {
     let (mut y, mut x) = (floats32(&mut source), floats32(&mut source));
     for a in special {
         for b in special {
-            (y.push(a), x.push(b));
+            y.push(a);
+            x.push(b);
         }
     }
     let got = of_two(&mut engine, "atan2", &vector(y.clone()), &vector(x.clone())).to_f64();

@@ -8,15 +8,12 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use super::{
     derive::{float, floats, number, value, wide},
     grad::{Out, one, two},
-    infer::{Result, arithmetic},
 };
 use crate::{
     dtype::DType,
     emit::{Build, Emit, Emitted},
-    error::OpError,
     grad::Vjp,
     op::{Op, Operand, OperandType},
-    shape::Type,
     tape::ValueId,
 };
 
@@ -91,17 +88,6 @@ fn floored(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let over = e.gt(cut, x)?;
     let over = e.cast(over, e.ty(x).dtype)?;
     e.sub(cut, over)
-}
-
-pub(crate) fn infer_remainder(op: &Op, ins: &[OperandType]) -> Result<Type> {
-    let ty = arithmetic(op, ins)?;
-    match ins[1] {
-        OperandType::Scalar(divisor) if !ty.dtype.is_float() && divisor.as_i64() == 0 => {
-            Err(OpError::new(format!("{}: {ty} cannot be divided by 0", op.name()))
-                .hint("cast to a float first: its remainder by 0 is NaN"))
-        }
-        OperandType::Scalar(_) | OperandType::Tensor(_) => Ok(ty),
-    }
 }
 
 /// What [`Op::Fmod`] leaves, moved by y where that has the other sign.
@@ -297,7 +283,7 @@ fn tensor(e: &mut dyn Emit, x: Operand, dtype: DType) -> Emitted {
     }
 }
 
-/// By y: x g / (x^2 + y^2), by x: -y g / (x^2 + y^2).
+/// By y: x g / (x^2 + y^2), by x: -y g / (x^2 + y^2); 0 where both are 0.
 pub(crate) fn atan2_grad(cx: &mut Vjp<'_>) -> Out {
     fn part(cx: &mut Vjp<'_>, of: usize) -> Emitted {
         let (y, x) = (cx.inputs[0], cx.inputs[1]);
@@ -305,7 +291,9 @@ pub(crate) fn atan2_grad(cx: &mut Vjp<'_>) -> Out {
         let (y, x) = (tensor_like(cx, y, ty.dtype)?, tensor_like(cx, x, ty.dtype)?);
         let (yy, xx) = (cx.e.mul(y, y)?, cx.e.mul(x, x)?);
         let square = cx.e.add(yy, xx)?;
-        let share = cx.e.div(if of == 0 { x } else { y }, square)?;
+        let (share, nowhere) =
+            (cx.e.div(if of == 0 { x } else { y }, square)?, cx.e.eq(square, 0)?);
+        let share = cx.e.select(nowhere, 0, share)?;
         cx.e.mul(cx.grad, share)
     }
     two(

@@ -86,7 +86,7 @@ fn clamp(g: &mut Generator<'_, '_>) -> Proposal {
 fn dropout(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 0)?;
     let p = Scalar::F64([0.0, 0.25, 0.5][g.below(3)]);
-    Some((Op::Dropout, smallvec![x.id.into(), p.into(), g.seed().into()]))
+    Some((Op::Dropout, smallvec![x.id.into(), p.into(), g.seed()]))
 }
 
 fn triangle(g: &mut Generator<'_, '_>, op: fn(Diagonal) -> Op) -> Proposal {

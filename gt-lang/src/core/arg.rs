@@ -133,6 +133,14 @@ pub(crate) fn resolve_among(op: &str, axis: i64, ty: &Type, rank: usize) -> Resu
 }
 
 impl Axes {
+    /// As [`Axes::resolve`], for an op that does nothing to an empty list.
+    pub(crate) fn listed(&self, op: &str, ty: &Type) -> Result<AxisSet, OpError> {
+        match self.list.as_deref() {
+            Some([]) => Ok(AxisSet::default()),
+            None | Some(_) => Ok(self.resolve(op, ty)?.axes),
+        }
+    }
+
     /// The axes of a tensor of this type that are meant.
     pub(crate) fn resolve(&self, op: &str, ty: &Type) -> Result<Reduce, OpError> {
         let mut axes = AxisSet::default();

@@ -1,6 +1,6 @@
 //! Operations that repeat, turn, shift, cut and replace: what is made of the moves in `movement`, and the rows that replace parts.
 
-use gt_ir::attr::{self, AxisSet, Diagonal, Pad};
+use gt_ir::attr::{self, Diagonal, Pad};
 use gt_ir::{Dim, Op, OpError, Scalar, Shape, Type};
 use smallvec::SmallVec;
 
@@ -19,11 +19,7 @@ impl DynTensor {
     #[track_caller]
     pub fn flip(&self, axes: impl Into<Axes>) -> DynTensor {
         let axes = axes.into();
-        self.record_with(|ty| {
-            let turns_none = axes.list.as_deref().is_some_and(<[i64]>::is_empty);
-            let axes = if turns_none { AxisSet::default() } else { axes.resolve("flip", ty)?.axes };
-            Ok(Op::Flip(attr::Axes(axes)))
-        })
+        self.record_with(|ty| Ok(Op::Flip(attr::Axes(axes.listed("flip", ty)?))))
     }
 
     /// The last two axes' elements on and below a diagonal (0 is the main one, positive ones lie above it), 0 elsewhere.
@@ -206,13 +202,13 @@ impl DynTensor {
         padding.where_(&rows.detach(), &rows)
     }
 
-    /// The size-one axes listed removed; `..` removes all of them.
+    /// The size-one axes listed removed; `..` removes all of them, an empty list none.
     #[must_use]
     #[track_caller]
     pub fn squeeze_axes(&self, axes: impl Into<Axes>) -> DynTensor {
         let axes = axes.into();
         self.record_with(|ty| {
-            let listed: AxisSet = axes.resolve("squeeze_axes", ty)?.axes;
+            let listed = axes.listed("squeeze_axes", ty)?;
             let kept = |(axis, dim): &(usize, Dim)| !(listed.contains(*axis) && dim.size == 1);
             let dims = ty.shape.dims().enumerate().filter(kept).map(|(_, dim)| dim);
             Shape::collect(dims).map(Op::Reshape)

@@ -65,8 +65,6 @@ unary! {
     silu => Silu;
     /// `log(1 + exp(x))`, without overflow.
     softplus => Softplus;
-    /// -1, 0 or 1 by the sign of each element; 0 for NaN.
-    sign => Sign;
     /// The largest integer that is no larger.
     floor => Floor;
     /// The smallest integer that is no smaller.
@@ -110,10 +108,6 @@ binary! {
     leaky_relu => LeakyRelu;
     /// `x` where it is positive, `alpha * (exp(x) - 1)` (PyTorch's default is 1.0) elsewhere.
     elu => Elu;
-    /// What division by the other leaves, with the sign of the other, as Python's `%`.
-    remainder => Remainder;
-    /// What division by the other leaves, with the sign of this, as C's `fmod`.
-    fmod => Fmod;
     /// The angle of the point `(other, self)`, from -pi to pi.
     atan2 => Atan2;
     /// Where equal, a `bool` tensor.
@@ -137,6 +131,33 @@ binary! {
 }
 
 impl DynTensor {
+    /// What division by the other leaves, with the sign of the other, as Python's `%`. Integers are not divided by the number 0; a tensor's
+    /// zeros leave them as they are.
+    #[must_use]
+    #[track_caller]
+    pub fn remainder<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
+        self.divided(Op::Remainder, other.into())
+    }
+
+    /// What division by the other leaves, with the sign of this, as C's `fmod`. Divisors of 0 as in [`DynTensor::remainder`].
+    #[must_use]
+    #[track_caller]
+    pub fn fmod<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
+        self.divided(Op::Fmod, other.into())
+    }
+
+    #[track_caller]
+    fn divided(&self, op: Op, by: Arg<'_>) -> DynTensor {
+        match by {
+            Arg::Scalar(Scalar::I64(0) | Scalar::Bool(false)) if !self.dtype().is_float() => self
+                .record_with(|ty| {
+                    let error = OpError::new(format!("{}: {ty} cannot be divided by 0", op.name()));
+                    Err(error.hint("cast to a float first: its remainder by 0 is NaN"))
+                }),
+            by => DynTensor::record(op, &[Arg::Tensor(self), by]),
+        }
+    }
+
     /// `a` where this (a `bool` tensor) is true, `b` elsewhere; all three broadcast. PyTorch's `torch.where(self, a, b)`.
     #[doc(alias = "where")]
     #[must_use]
@@ -178,11 +199,24 @@ impl DynTensor {
         self.to_dtype(dtype)
     }
 
-    /// Each element times itself.
+    /// Each element times itself; `bool` becomes `i64`.
     #[must_use]
     #[track_caller]
     pub fn square(&self) -> DynTensor {
-        self.mul(self)
+        match self.dtype() == DType::Bool {
+            true => self.to_dtype(DType::I64),
+            false => self.mul(self),
+        }
+    }
+
+    /// -1, 0 or 1 by the sign of each element; 0 for NaN. `bool` stays as it is.
+    #[must_use]
+    #[track_caller]
+    pub fn sign(&self) -> DynTensor {
+        match self.dtype() == DType::Bool {
+            true => self.clone(),
+            false => DynTensor::record(Op::Sign, &[Arg::Tensor(self)]),
+        }
     }
 
     /// Each element no smaller than `min` and no larger than `max`. An element on a bound keeps its gradient, as in PyTorch.
@@ -263,7 +297,7 @@ impl DynTensor {
         self.flat_outside(&self.div(6.0).add(0.5), [-3, 3], [0, 1])
     }
 
-    /// `inside` where this tensor lies between two bounds, a number on and below the lower one, another on and above the upper one.
+    /// `inside` where this tensor lies between two bounds; elsewhere the same between two ends, without a gradient.
     #[track_caller]
     fn flat_outside<S: Into<Scalar>>(
         &self,
@@ -272,8 +306,8 @@ impl DynTensor {
         ends: [S; 2],
     ) -> DynTensor {
         let ([low, high], [least, most]) = (bounds.map(Into::into), ends.map(Into::into));
-        let raised = self.le(low).where_(least, inside);
-        self.ge(high).where_(most, &raised)
+        let is_inside = self.gt(low).logical_and(&self.lt(high));
+        is_inside.where_(inside, &inside.detach().clamp(least, most))
     }
 
     /// `x * hardsigmoid(x)` (Howard et al. 2019).
@@ -317,9 +351,15 @@ impl DynTensor {
         }
     }
 
+    /// Integers and `bool` as the default float, for what divides them up.
+    #[track_caller]
+    pub(crate) fn real(&self) -> DynTensor {
+        self.to_dtype(self.dtype().or_default_float())
+    }
+
     /// Halves in `f32`, for what takes several steps and is to be rounded once.
     #[track_caller]
-    pub(super) fn widened(&self) -> DynTensor {
+    pub(crate) fn widened(&self) -> DynTensor {
         match self.dtype() {
             DType::Bf16 | DType::F16 => self.to_dtype(DType::F32),
             DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {

@@ -71,12 +71,16 @@ impl DynTensor {
     #[track_caller]
     pub(super) fn along(&self, axis: i64, op: fn(Axis) -> Op, others: &[&DynTensor]) -> DynTensor {
         if let Some(line) = self.line(axis) {
+            let given_rank = others.first().map_or(0, |index| index.rank());
             let others: SmallVec<[DynTensor; 2]> = others
                 .iter()
                 .map(|other| other.line(0).unwrap_or_else(|| (*other).clone()))
                 .collect();
             let others: SmallVec<[&DynTensor; 2]> = others.iter().collect();
-            return line.along(0, op, &others).reshape(());
+            let y = line.along(0, op, &others);
+            // What is gathered has the shape of the index.
+            let is_gathered = matches!(op(Axis(0)), Op::Gather(_));
+            return if is_gathered && given_rank > 0 { y } else { y.reshape(()) };
         }
         let name = op(Axis(0)).name();
         let mut args: SmallVec<[Arg<'_>; 3]> = smallvec![Arg::Tensor(self)];

@@ -77,18 +77,25 @@ pub fn instance_norm(x: &DynTensor, weight: &DynTensor, bias: &DynTensor, eps: f
 #[must_use]
 #[track_caller]
 pub fn normalize(x: &DynTensor, p: f64, axis: i64, eps: f64) -> DynTensor {
-    x.div(&x.norm_p(p, keepdim(axis)).clamp_min(eps))
+    let wide = x.widened();
+    wide.div(&wide.norm_p(p, keepdim(axis)).clamp_min(eps)).to_dtype(x.dtype())
 }
 
 /// The cosine of the angle between two tensors' vectors along `axis` of the shape that they broadcast to; norms count as `eps` (PyTorch's default is `1e-8`) where they are smaller.
 #[must_use]
 #[track_caller]
 pub fn cosine_similarity(a: &DynTensor, b: &DynTensor, axis: i64, eps: f64) -> DynTensor {
-    let shared = a.shape().broadcast(&b.shape()).map(|shape| (a.expand(shape), b.expand(shape)));
     // Shapes that do not broadcast are refused by the product.
-    let (a, b) = shared.as_ref().map_or((a, b), |(a, b)| (a, b));
+    let (a, b) = match a.shape().broadcast(&b.shape()) {
+        Some(shape) => (&a.expand(shape), &b.expand(shape)),
+        None => (a, b),
+    };
+    let (dtype, other) = (a.dtype(), b.dtype());
+    let (a, b) = (a.widened(), b.widened());
     let norms = a.norm(axis).clamp_min(eps).mul(&b.norm(axis).clamp_min(eps));
-    a.mul(b).sum(axis).div(&norms)
+    let cosine = a.mul(&b).sum(axis).div(&norms);
+    // Of different dtypes it has the one they promote to, which is wide enough.
+    if dtype == other && dtype.is_float() { cosine.to_dtype(dtype) } else { cosine }
 }
 
 /// The distance of order `p` between two tensors' vectors along the last axis; `eps` is added to each difference, as PyTorch does (`1e-6`).

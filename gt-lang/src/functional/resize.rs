@@ -97,7 +97,7 @@ fn between(x: &DynTensor, axis: i64, size: usize) -> DynTensor {
     let places = places.add(0.5).mul(scale).sub(0.5).maximum(0.0);
     let low = places.floor().minimum(n.saturating_sub(1) as f64);
     let high = low.add(1.0).minimum(n.saturating_sub(1) as f64);
-    let share = places.sub(&low).to_dtype(x.dtype().or_default_float());
+    let (x, share) = (x.real(), places.sub(&low).to_dtype(x.dtype().or_default_float()));
     let share = along_rows(share, axis);
     let low = x.index_select(axis, &low.to_dtype(DType::I64));
     let high = x.index_select(axis, &high.to_dtype(DType::I64));

@@ -6,7 +6,7 @@ use super::{Out, one, operand, two};
 use crate::{
     emit::{Build, Emitted},
     grad::Vjp,
-    op::Operand,
+    op::{Op, Operand},
     tape::ValueId,
 };
 
@@ -80,14 +80,15 @@ fn pow_by_exponent(cx: &mut Vjp<'_>, y: ValueId) -> Emitted {
     cx.e.select(flat, 0, product)
 }
 
-/// `maximum` and `minimum`: all to the side the result equals, half to each where both do.
+/// `maximum` and `minimum`: none to the side that is beaten, half to each where both are equal; beside NaN nobody is beaten.
 pub(crate) fn extremum(cx: &mut Vjp<'_>) -> Out {
     fn side(cx: &mut Vjp<'_>, mine: usize) -> Emitted {
         let (x, y) = (cx.inputs[mine], cx.inputs[1 - mine]);
-        let (won, tied) = (cx.e.eq(cx.output, x)?, cx.e.eq(x, y)?);
+        let (less, more) = if matches!(cx.op, Op::Maximum) { (x, y) } else { (y, x) };
+        let (beaten, tied) = (cx.e.lt(less, more)?, cx.e.eq(x, y)?);
         let half = cx.e.mul(cx.grad, 0.5)?;
         let share = cx.e.select(tied, half, cx.grad)?;
-        cx.e.select(won, share, 0)
+        cx.e.select(beaten, 0, share)
     }
     two(cx, |cx, _| side(cx, 0), |cx, _| side(cx, 1))
 }

@@ -87,8 +87,8 @@ pub(crate) fn sigmoid(cx: &mut Vjp<'_>) -> Out {
 
 pub(crate) fn relu(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
-        let on = cx.e.gt(cx.output, 0)?;
-        cx.e.select(on, cx.grad, 0)
+        let off = cx.e.eq(cx.output, 0)?;
+        cx.e.select(off, 0, cx.grad)
     })
 }
 
