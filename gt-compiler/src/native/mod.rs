@@ -1,8 +1,8 @@
 //! The native CPU engine.
 //!
 //! `schedule` turns a graph of primitives into pieces of work, `fuse` builds the kernels among them, `tile` puts together what runs together,
-//! `assemble` makes a [`Plan`](plan::Plan) of it and `memory` gives its buffers places; `run` executes a plan, and `routines`, `matmul` and
-//! `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
+//! `assemble` makes a [`Plan`](plan::Plan) of it and `memory` gives its buffers places; `run` executes a plan, and `routines` (with `scan` and
+//! `sort`), `matmul` and `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
 //! threads; kernels and routines never read or write outside their buffers; scalars are run-time arguments.
 
 mod artifact;
