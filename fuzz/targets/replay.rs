@@ -13,7 +13,7 @@ use gt_runtime::worker::plans::When;
 use libfuzzer_sys::fuzz_target;
 
 fn system(when: When) -> System {
-    let config = || NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256, store: None };
+    let config = || NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256, store: None, guarded: true };
     let engine = move |_| Ok(Box::new(Native::new(config())?) as Box<_>);
     System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).expect("a system")
 }

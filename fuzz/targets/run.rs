@@ -16,7 +16,7 @@ type Values = BTreeMap<ValueId, HostTensor>;
 
 thread_local! {
     static ENGINE: RefCell<Native> = RefCell::new(
-        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256, store: None }).expect("this machine has an engine"),
+        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256, store: None, guarded: true }).expect("this machine has an engine"),
     );
 }
 
