@@ -357,6 +357,15 @@ impl DynTensor {
         self.to_dtype(self.dtype().or_default_float())
     }
 
+    /// What was computed of [`DynTensor::widened`] operands of these dtypes, rounded if they are one half; else it has the dtype they promote to.
+    #[track_caller]
+    pub(crate) fn narrowed(&self, dtypes: [DType; 2]) -> DynTensor {
+        match dtypes {
+            [a, b] if a == b && matches!(a, DType::Bf16 | DType::F16) => self.to_dtype(a),
+            _ => self.clone(),
+        }
+    }
+
     /// Halves in `f32`, for what takes several steps and is to be rounded once.
     #[track_caller]
     pub(crate) fn widened(&self) -> DynTensor {

@@ -114,7 +114,7 @@ impl DynTensor {
             0.0 => self.ne(0).to_dtype(self.dtype()).sum(axes),
             f64::INFINITY => self.abs().max(axes),
             f64::NEG_INFINITY => self.abs().min(axes),
-            _ => wide.abs().pow(p).sum(axes).pow(1.0 / p).to_dtype(self.dtype()),
+            _ => wide.abs().pow(p).sum(axes).pow(1.0 / p).narrowed([self.dtype(); 2]),
         }
     }
 

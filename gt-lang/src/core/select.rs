@@ -130,8 +130,9 @@ impl DynTensor {
     #[track_caller]
     pub fn lerp<'a>(&'a self, end: &'a DynTensor, weight: impl Into<Arg<'a>>) -> DynTensor {
         let weight: Arg<'a> = weight.into();
+        let dtypes = [self.dtype(), end.dtype()];
         let (x, end) = (self.real().widened(), end.real().widened());
-        x.add(&end.sub(&x).mul(weight)).to_dtype(self.dtype().or_default_float())
+        x.add(&end.sub(&x).mul(weight)).narrowed(dtypes)
     }
 
     /// NaN as `nan`, infinities as these bounds.

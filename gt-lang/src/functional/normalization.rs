@@ -78,7 +78,7 @@ pub fn instance_norm(x: &DynTensor, weight: &DynTensor, bias: &DynTensor, eps: f
 #[track_caller]
 pub fn normalize(x: &DynTensor, p: f64, axis: i64, eps: f64) -> DynTensor {
     let wide = x.widened();
-    wide.div(&wide.norm_p(p, keepdim(axis)).clamp_min(eps)).to_dtype(x.dtype())
+    wide.div(&wide.norm_p(p, keepdim(axis)).clamp_min(eps)).narrowed([x.dtype(); 2])
 }
 
 /// The cosine of the angle between two tensors' vectors along `axis` of the shape that they broadcast to; norms count as `eps` (PyTorch's default is `1e-8`) where they are smaller.
@@ -90,12 +90,10 @@ pub fn cosine_similarity(a: &DynTensor, b: &DynTensor, axis: i64, eps: f64) -> D
         Some(shape) => (&a.expand(shape), &b.expand(shape)),
         None => (a, b),
     };
-    let (dtype, other) = (a.dtype(), b.dtype());
+    let dtypes = [a.dtype(), b.dtype()];
     let (a, b) = (a.widened(), b.widened());
     let norms = a.norm(axis).clamp_min(eps).mul(&b.norm(axis).clamp_min(eps));
-    let cosine = a.mul(&b).sum(axis).div(&norms);
-    // Of different dtypes it has the one they promote to, which is wide enough.
-    if dtype == other && dtype.is_float() { cosine.to_dtype(dtype) } else { cosine }
+    a.mul(&b).sum(axis).div(&norms).narrowed(dtypes)
 }
 
 /// The distance of order `p` between two tensors' vectors along the last axis; `eps` is added to each difference, as PyTorch does (`1e-6`).

@@ -69,7 +69,7 @@ pub fn binary_cross_entropy_with_logits_with(
     options: &BceWithLogits,
 ) -> DynTensor {
     let (input, target) = (&*full(input), &*full(target));
-    let dtype = input.dtype();
+    let dtypes = [input.dtype(), target.dtype()];
     // The gradient is a difference of two numbers, which are not to be rounded before.
     let (input, target) = (&input.widened(), &target.widened());
     let (rest, surprise) = (target.neg().add(1.0).mul(input), input.neg().softplus());
@@ -77,7 +77,7 @@ pub fn binary_cross_entropy_with_logits_with(
         None => rest.add(&surprise),
         Some(positive) => rest.add(&positive.sub(1.0).mul(target).add(1.0).mul(&surprise)),
     };
-    let losses = if dtype.is_float() { losses.to_dtype(dtype) } else { losses };
+    let losses = losses.narrowed(dtypes);
     options.reduction.of(&weighted(losses, options.weight.as_ref()))
 }
 

@@ -318,3 +318,27 @@ fn losses_and_their_gradients_are_pytorchs() {
         }
     });
 }
+
+/// What halves are computed in is no part of the result: others keep the dtype they promote to.
+#[test]
+fn functions_of_several_steps_keep_the_dtype_their_operands_promote_to() {
+    let of = |dtype| DynTensor::ones([3], dtype);
+    for (a, b, wanted) in [
+        (DType::F32, DType::F64, DType::F64),
+        (DType::Bf16, DType::F32, DType::F32),
+        (DType::Bf16, DType::Bf16, DType::Bf16),
+        (DType::F16, DType::F16, DType::F16),
+        (DType::F32, DType::F32, DType::F32),
+    ] {
+        let (a, b) = (of(a), of(b));
+        let losses = gt::functional::binary_cross_entropy_with_logits(&a, &b);
+        let cosine = gt::functional::cosine_similarity(&a, &b, 0, 1e-8);
+        for y in [a.lerp(&b, 0.5), losses, cosine] {
+            assert_eq!((y.error().is_none(), y.dtype()), (true, wanted));
+        }
+    }
+    let whole = of(DType::I64);
+    let cubes = whole.norm_p(3.0, ..);
+    assert_eq!((cubes.dtype(), whole.lerp(&whole, 0.5).dtype()), (DType::F32, DType::F32));
+    assert!((cubes.item().unwrap() - 3.0_f64.powf(1.0 / 3.0)).abs() < 1e-6);
+}
