@@ -1,7 +1,9 @@
-//! Measuring one work in this process: the first call, a warm-up, then steps for a time or a number.
+//! Measuring one work in this process: the first call, a warm-up, then steps for a time or a
+//! number.
 //!
-//! The first call is what a user waits for: from recording the first step, with inputs and parameters in place, to its result, whatever
-//! had to be compiled. `start` counts from the session's first operation instead. Compiling in the background ends during the warm-up.
+//! The first call is what a user waits for: from recording the first step, with inputs and
+//! parameters in place, to its result, whatever had to be compiled. `start` counts from the
+//! session's first operation instead. Compiling in the background ends during the warm-up.
 
 use super::print::Row;
 use super::works::Step;
@@ -53,8 +55,9 @@ pub(crate) fn measure(
     finished(row, samples, &before, around)
 }
 
-/// As [`measure`], in blocks that somebody else asks for, so that several programs can be measured in turn: after the first line, which
-/// says it is ready, each line of `asks` holds the seconds of a block and is answered with the milliseconds of its steps.
+/// As [`measure`], in blocks that somebody else asks for, so that several programs can be measured
+/// in turn: after the first line, which says it is ready, each line of `asks` holds the seconds of
+/// a block and is answered with the milliseconds of its steps.
 pub(crate) fn measure_paced(
     prepare: impl FnOnce() -> Result<Step>,
     around: &Surroundings<'_>,
@@ -104,7 +107,8 @@ fn started(
     Ok((step, row))
 }
 
-/// Runs two steps and says whether the second ran as a plan. Asking for statistics ends a segment, so the first may be unlike others.
+/// Runs two steps and says whether the second ran as a plan. Asking for statistics ends a segment,
+/// so the first may be unlike others.
 fn is_planned(step: &mut Step, around: &Surroundings<'_>) -> Result<bool> {
     let before = (around.stats)()?.total();
     step()?;
@@ -112,7 +116,8 @@ fn is_planned(step: &mut Step, around: &Surroundings<'_>) -> Result<bool> {
     Ok((around.stats)()?.total().launches > before.launches)
 }
 
-/// The statistics before measuring, and the step that asking for them disturbs, which is not measured.
+/// The statistics before measuring, and the step that asking for them disturbs, which is not
+/// measured.
 fn baseline(step: &mut Step, around: &Surroundings<'_>) -> Result<Stats> {
     let before = (around.stats)()?;
     step()?;
@@ -127,7 +132,10 @@ fn finished(
 ) -> Result<Row> {
     let after = (around.stats)()?;
     row.n_steps = samples.len();
-    row.peak_bytes = memory("VmHWM:").zip(row.resident).map(|(peak, at_start)| peak - at_start);
+    // Linux counts resident pages by thread and adds them up late: the peak may be told below the
+    // start.
+    let over = |(peak, at_start): (u64, u64)| peak.saturating_sub(at_start);
+    row.peak_bytes = memory("VmHWM:").zip(row.resident).map(over);
     row.count(&before.total(), &after.total());
     row.place(&after);
     samples.sort_by(f64::total_cmp);
