@@ -1,7 +1,10 @@
-//! The house rules that no compiler checks, as a table: each rule is a function from the tree's files to its complaints.
+//! The house rules that no compiler checks, as a table: each rule is a function from the tree's
+//! files to its complaints.
 //!
-//! All complaints are printed, not just the first. Rules look at the files that git knows or would add, never at ignored ones. What
-//! clippy or rustfmt can check is left to them.
+//! All complaints are printed, not just the first. Rules look at the files that git knows or would
+//! add, never at ignored ones. What clippy or rustfmt can check is left to them.
+
+mod modules;
 
 use crate::{ops_page, readme, reference, shell::Step};
 use anyhow::{Context, Result, bail};
@@ -20,13 +23,15 @@ const RULES: &[(&str, Rule)] = &[
     ("unsafe code stays where it is fenced", unsafe_code),
     ("only the socket shells know ZeroMQ, and cores do no input or output", purity),
     ("crates depend in one direction", edges),
+    ("modules depend in one direction", modules::circles),
     ("links in the documents lead somewhere", links),
     ("the code of every chapter of the guide is tested", chapters),
     ("generated pages are up to date", generated),
 ];
 
-/// Files that may hold unsafe code: memory, threads and compiled kernels of the engine, files mapped into memory, and the one symbol
-/// by which the language finds the embedded system (declared in one place, defined where a program or a test of the language needs it).
+/// Files that may hold unsafe code: memory, threads and compiled kernels of the engine, files
+/// mapped into memory, and the one symbol by which the language finds the embedded system (declared
+/// in one place, defined where a program or a test of the language needs it).
 const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/buffer.rs",
     "gt-compiler/src/cuda/driver.rs",
