@@ -1,4 +1,5 @@
-//! The build script of packages that make programs and generate nothing: lets them find libtorch when they are built with it.
+//! The build script of packages that make programs and generate nothing: lets them find libtorch
+//! when they are built with it.
 
 mod libtorch;
 

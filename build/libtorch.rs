@@ -1,7 +1,9 @@
-//! Where libtorch lies and how programs find it: one rule for the build scripts of all packages that make programs.
+//! Where libtorch lies and how programs find it: one rule for the build scripts of all packages
+//! that make programs.
 //!
-//! The rule is that of `torch-sys`, which compiles against the same libtorch: the PyTorch of the environment if `LIBTORCH_USE_PYTORCH`
-//! is set, else the folder `LIBTORCH`, which `.cargo/config.toml` sets to where `cargo xtask libtorch` puts it unless it is set already.
+//! The rule is that of `torch-sys`, which compiles against the same libtorch: the PyTorch of the
+//! environment if `LIBTORCH_USE_PYTORCH` is set, else the folder `LIBTORCH`, which
+//! `.cargo/config.toml` sets to where `cargo xtask libtorch` puts it unless it is set already.
 //! Without feature `torch` nothing is looked for.
 
 use std::{
@@ -14,8 +16,9 @@ use std::{
 const ASK_PYTORCH: &str =
     "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))";
 
-/// With feature `torch`, tells the linker to write into each program where its libraries are, so that it starts without `LD_LIBRARY_PATH`.
-/// Says why not, and what to do, where they are not there.
+/// With feature `torch`, tells the linker to write into each program where its libraries are, so
+/// that it starts without `LD_LIBRARY_PATH`. Says why not, and what to do, where they are not
+/// there.
 pub(crate) fn link_programs() {
     if env::var_os("CARGO_FEATURE_TORCH").is_none() {
         return;
@@ -24,7 +27,8 @@ pub(crate) fn link_programs() {
         Ok(folder) => {
             println!("cargo::rustc-link-arg=-Wl,-rpath,{}", folder.display());
             if with_cuda() {
-                // What libtorch's CUDA part needs in turn is on the machines that run the program, not where it is built.
+                // What libtorch's CUDA part needs in turn is on the machines that run the program,
+                // not where it is built.
                 println!("cargo::rustc-link-arg=-Wl,--allow-shlib-undefined");
             }
         }
@@ -68,7 +72,8 @@ fn named() -> Result<PathBuf, String> {
     }
     let folder = variable("LIBTORCH_LIB").or_else(|| variable("LIBTORCH"));
     folder.map(|folder| folder.join("lib")).ok_or_else(|| {
-        "LIBTORCH is not set: build inside the checkout, or set it to a folder of libtorch 2.11.0".into()
+        "LIBTORCH is not set: build inside the checkout, or set it to a folder of libtorch 2.11.0"
+            .into()
     })
 }
 

@@ -1,8 +1,9 @@
-//! Gradients by hand, by `grad` and `vjp`, through a function with a gradient of its own, and of gradients, each beside what finite
-//! differences say: `cargo run --release --example autograd`.
+//! Gradients by hand, by `grad` and `vjp`, through a function with a gradient of its own, and of
+//! gradients, each beside what finite differences say: `cargo run --release --example autograd`.
 //!
-//! A gradient is nothing but more instructions on the tape, so the ones written by hand below are worth the same: the training at the
-//! end uses them, and its steps are recognized, compiled and replayed like any other's.
+//! A gradient is nothing but more instructions on the tape, so the ones written by hand below are
+//! worth the same: the training at the end uses them, and its steps are recognized, compiled and
+//! replayed like any other's.
 
 use anyhow::{Result, ensure};
 use gt::autograd::{Function, Graph, apply, grad, grad_with, vjp};
@@ -39,7 +40,8 @@ fn loss_and_gradients(data: &Data, [w1, b1, w2]: &Params) -> (DynTensor, Params)
     (error.square().mean(..), [d_w1, d_sum.sum(0), d_w2])
 }
 
-/// `x sigmoid(x)`, with a gradient that keeps x alone, where recorded operations would keep the sigmoid too.
+/// `x sigmoid(x)`, with a gradient that keeps x alone, where recorded operations would keep the
+/// sigmoid too.
 struct Swish;
 
 impl Function for Swish {
@@ -58,7 +60,8 @@ impl Function for Swish {
     }
 }
 
-/// The slope of `f` at `x` along each axis of it: `(f(x + h) - f(x - h)) / 2h`, an element at a time.
+/// The slope of `f` at `x` along each axis of it: `(f(x + h) - f(x - h)) / 2h`, an element at a
+/// time.
 fn differences(f: impl Fn(&DynTensor) -> DynTensor, x: &DynTensor) -> Result<DynTensor> {
     const H: f64 = 1e-5;
     let values: Vec<f64> = x.to_vec()?;
@@ -113,7 +116,8 @@ fn first_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     Ok(())
 }
 
-/// The Hessian of the loss times a vector: the gradient of how far the gradient points along it. Nobody computes the Hessian.
+/// The Hessian of the loss times a vector: the gradient of how far the gradient points along it.
+/// Nobody computes the Hessian.
 fn second_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     let w1 = params[0].clone().requires_grad();
     let direction = w1.detach().randn_like();
@@ -128,7 +132,8 @@ fn second_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     judge.compare("Hessian times a vector, by `grad` of `grad`", &product, &wanted)
 }
 
-/// A function with a gradient of its own has gradients of any order, since that gradient is operations too.
+/// A function with a gradient of its own has gradients of any order, since that gradient is
+/// operations too.
 fn custom(judge: &mut Judge) -> Result<()> {
     let x = DynTensor::from_slice(&[-3.0, -0.4, 0.0, 0.7, 5.0], [5]).requires_grad();
     let slope = grad_with(&apply(Swish, &[&x]), None, &[&x], Graph::Create)?.remove(0);

@@ -1,5 +1,6 @@
-//! A fingerprint of what generates code: programs on disk made by another build are not used. Where libtorch is, if it is built with; and with
-//! feature `cuda` the library in `csrc`, which becomes a part of the program.
+//! A fingerprint of what generates code: programs on disk made by another build are not used. Where
+//! libtorch is, if it is built with; and with feature `cuda` the library in `csrc`, which becomes a
+//! part of the program.
 
 #[path = "../build/libtorch.rs"]
 mod libtorch;

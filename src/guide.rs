@@ -1,6 +1,8 @@
-//! The chapters of the user guide, `docs/guide`: their code blocks are documentation tests of this crate.
+//! The chapters of the user guide, `docs/guide`: their code blocks are documentation tests of this
+//! crate.
 //!
-//! Guarantees: every chapter is listed (`cargo xtask tidy` compares), so every block is compiled and run by `cargo test`.
+//! Guarantees: every chapter is listed (`cargo xtask tidy` compares), so every block is compiled
+//! and run by `cargo test`.
 
 macro_rules! chapters {
     ($($name:ident: $file:literal,)*) => {$(

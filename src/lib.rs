@@ -1,4 +1,5 @@
-//! GT: eager-looking tensor programs in Rust that run through compiled kernels, in this process or on a cluster.
+//! GT: eager-looking tensor programs in Rust that run through compiled kernels, in this process or
+//! on a cluster.
 //!
 //! ```
 //! use gt::prelude::*;
@@ -50,10 +51,12 @@
 //! | where it runs | [`Session`], [`connect`], [`workers`], [`embedded`] |
 //! | what went wrong | [`Error`], [`ErrorKind`] |
 //!
-//! The user guide (`cargo xtask guide`) tells all of this in order, with a table for those who come from PyTorch.
+//! The user guide (`cargo xtask guide`) tells all of this in order, with a table for those who come
+//! from PyTorch.
 //!
-//! The first operation starts a dispatcher and a worker inside the process. With `GT_CONNECT=HOST:PORT` in the environment, or with
-//! [`connect`], the same program runs on a server's workers. This crate re-exports the others; it has no logic of its own.
+//! The first operation starts a dispatcher and a worker inside the process. With
+//! `GT_CONNECT=HOST:PORT` in the environment, or with [`connect`], the same program runs on a
+//! server's workers. This crate re-exports the others; it has no logic of its own.
 
 /// The code of the README, as a test.
 #[cfg(doctest)]
@@ -66,8 +69,9 @@ mod guide;
 pub use gt_ir as ir;
 pub use gt_lang::*;
 
-/// A session with a new system inside this process, with this many workers, apart from the process's own system. Make it current with
-/// [`Session::enter`]. For sessions that share one system see [`workers`] and [`Session::open`].
+/// A session with a new system inside this process, with this many workers, apart from the
+/// process's own system. Make it current with [`Session::enter`]. For sessions that share one
+/// system see [`workers`] and [`Session::open`].
 ///
 /// # Errors
 /// No thread can be started.

@@ -1,11 +1,13 @@
-//! Training steps of the digits example, embedded and against processes of their own, and what they leave behind.
+//! Training steps of the digits example, embedded and against processes of their own, and what they
+//! leave behind.
 
 use crate::{Outcome, child, data, model, samples, seconds};
 use gt::prelude::*;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-// One training step of the digits example: as it trains, reading the loss once an epoch, and with the loss of every step read.
+// One training step of the digits example: as it trains, reading the loss once an epoch, and with
+// the loss of every step read.
 
 /// Steps of an epoch.
 const EPOCH: usize = 44;

@@ -1,8 +1,9 @@
 //! What docs/benchmarks.md lists, measured: `cargo xtask bench [ROW..] [--json]`.
 //!
-//! Each row is repeated and printed as its median with the smallest and largest, beside the bar it is held to and the commit it was
-//! measured at. Rows that need a fresh process run this program again. Here are the table and the rows of single programs; the others stand in
-//! `recording`, `digits` and `passes`.
+//! Each row is repeated and printed as its median with the smallest and largest, beside the bar it
+//! is held to and the commit it was measured at. Rows that need a fresh process run this program
+//! again. Here are the table and the rows of single programs; the others stand in `recording`,
+//! `digits` and `passes`.
 
 #![expect(clippy::disallowed_methods, reason = "benches read the clock")]
 #![expect(

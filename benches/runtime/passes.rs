@@ -3,7 +3,8 @@
 use crate::{Outcome, samples, seconds};
 use gt_compiler::{Engine, Native, NativeConfig};
 
-// How fast two threads copy memory: 16 M floats from one place to another, read and written bytes counted.
+// How fast two threads copy memory: 16 M floats from one place to another, read and written bytes
+// counted.
 
 const N_ELEMENTS: usize = 1 << 24;
 
@@ -63,7 +64,8 @@ pub(crate) fn tanh_16m() -> Outcome<Vec<f64>> {
     Ok(region_seconds(&lines)?.into_iter().map(|time| time * 1e3).collect())
 }
 
-/// What a region takes that computes `%1`, `%2`, .. by these lines from an input `%0` of `N_ELEMENTS`.
+/// What a region takes that computes `%1`, `%2`, .. by these lines from an input `%0` of
+/// `N_ELEMENTS`.
 fn region_seconds(lines: &[&str]) -> Outcome<Vec<f64>> {
     let mut text = format!("gt tape 1\n%0 = input : f32[{N_ELEMENTS}]\n");
     for (i, line) in lines.iter().enumerate() {

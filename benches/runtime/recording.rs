@@ -1,4 +1,5 @@
-//! Recording alone, and telling that what is recorded is what was recorded before. Processor time of the thread that records.
+//! Recording alone, and telling that what is recorded is what was recorded before. Processor time
+//! of the thread that records.
 
 use crate::{Outcome, data, model, samples};
 use gt::ir::backend::{Backend, ErrorKind, RunError, Stats};
@@ -9,7 +10,8 @@ use gt::prelude::*;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
 
-// Recording alone: the processor time of the recording thread, which a busy machine does not lengthen. The worker runs beside it.
+// Recording alone: the processor time of the recording thread, which a busy machine does not
+// lengthen. The worker runs beside it.
 
 pub(crate) fn record() -> Outcome<Vec<f64>> {
     const N: usize = 200_000;
@@ -25,7 +27,8 @@ pub(crate) fn record() -> Outcome<Vec<f64>> {
     })
 }
 
-// Recording alone, with nothing at the other end, of a stream that keeps starting to repeat itself and breaking off.
+// Recording alone, with nothing at the other end, of a stream that keeps starting to repeat itself
+// and breaking off.
 
 /// A system that keeps the last segment and runs nothing.
 #[derive(Default)]
@@ -74,7 +77,8 @@ pub(crate) fn period_detection() -> Outcome<Vec<f64>> {
     })
 }
 
-// What telling that a step of the digits example is the one before costs: its key, and its comparison with the template.
+// What telling that a step of the digits example is the one before costs: its key, and its
+// comparison with the template.
 
 /// The segment of a step, and how many instructions it has.
 fn segment_of_a_step() -> Outcome<(Tape, usize)> {

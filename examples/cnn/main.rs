@@ -1,7 +1,8 @@
 //! Trains a convolutional network on handwritten digits: `cargo run --release --example cnn`.
 //!
-//! In training each image is moved by up to a pixel in each direction, by operations like all others; `--curves FOLDER` draws how it
-//! went. The images are those of the example `digits`, whose perceptron errs more often.
+//! In training each image is moved by up to a pixel in each direction, by operations like all
+//! others; `--curves FOLDER` draws how it went. The images are those of the example `digits`, whose
+//! perceptron errs more often.
 
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
 #![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]

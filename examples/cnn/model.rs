@@ -50,7 +50,8 @@ impl Cnn {
         self.head.forward(&self.dropout.forward(&x.reshape::<shape![Batch, 256]>()))
     }
 
-    /// How well the scores fit the labels: smaller is better. A tenth of the truth is spread over all digits, against overconfidence.
+    /// How well the scores fit the labels: smaller is better. A tenth of the truth is spread over
+    /// all digits, against overconfidence.
     pub fn loss(&self, images: &Images, labels: &Labels) -> T![] {
         let smooth = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
         self.forward(images).cross_entropy_with(labels, &smooth)

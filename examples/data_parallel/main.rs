@@ -1,8 +1,9 @@
-//! Several sessions of one program, each on a worker of its own: replicas that average their gradients, and a pipeline of two stages, both
-//! beside the same training in one session: `cargo run --release --example data_parallel`.
+//! Several sessions of one program, each on a worker of its own: replicas that average their
+//! gradients, and a pipeline of two stages, both beside the same training in one session: `cargo
+//! run --release --example data_parallel`.
 //!
-//! All of it is ordinary use of sessions: threads, reads and writes of values. The results are those of one session, but for the order in
-//! which numbers are added.
+//! All of it is ordinary use of sessions: threads, reads and writes of values. The results are
+//! those of one session, but for the order in which numbers are added.
 
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
 

@@ -1,4 +1,5 @@
-//! What is learned, by what, from what: two stages of a network that imitate another, on data every thread can make for itself.
+//! What is learned, by what, from what: two stages of a network that imitate another, on data every
+//! thread can make for itself.
 
 use gt::prelude::*;
 

@@ -1,7 +1,9 @@
-//! A pipeline: the two halves of the network in two sessions, and parts of each batch that follow one another through them.
+//! A pipeline: the two halves of the network in two sessions, and parts of each batch that follow
+//! one another through them.
 //!
-//! While the second stage works on one part, the first is at the next; gradients come back in the same order and are added up (GPipe: Huang
-//! et al. 2019). What stands between the stages travels as plain numbers.
+//! While the second stage works on one part, the first is at the next; gradients come back in the
+//! same order and are added up (GPipe: Huang et al. 2019). What stands between the stages travels
+//! as plain numbers.
 
 use super::model::{BATCH, Examples, Hidden, Net, Outputs, STEPS, home, optimizer};
 use super::replicas::Outcome;
@@ -15,7 +17,8 @@ const PARTS: usize = 4;
 
 type Numbers = Vec<f32>;
 
-/// Trains the two stages on a thread each; gives the first's home, and the second's with the last loss.
+/// Trains the two stages on a thread each; gives the first's home, and the second's with the last
+/// loss.
 pub fn train() -> Result<[Outcome; 2]> {
     let (hidden, from_first) = channel();
     let (gradient, from_second) = channel();

@@ -1,6 +1,8 @@
-//! Data parallel: a replica of the network on each of several sessions, each with a part of every batch; gradients are averaged between.
+//! Data parallel: a replica of the network on each of several sessions, each with a part of every
+//! batch; gradients are averaged between.
 //!
-//! Gradients travel as plain numbers through this thread, which adds them in the order of the replicas: they stay equal to the bit.
+//! Gradients travel as plain numbers through this thread, which adds them in the order of the
+//! replicas: they stay equal to the bit.
 
 use super::model::{Examples, Net, STEPS, home, optimizer};
 use anyhow::{Context, Result};

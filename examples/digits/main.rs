@@ -1,7 +1,7 @@
 //! Trains a classifier of handwritten digits: `cargo run --release --example digits`.
 //!
-//! It runs in this process, with nothing else installed, or on a cluster (`--connect HOST:PORT`, or `GT_CONNECT`), with
-//! bit-identical losses for the same seed.
+//! It runs in this process, with nothing else installed, or on a cluster (`--connect HOST:PORT`, or
+//! `GT_CONNECT`), with bit-identical losses for the same seed.
 
 #![expect(clippy::disallowed_methods, reason = "examples read the clock")]
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
@@ -53,7 +53,8 @@ struct Args {
     /// Workers inside this process [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "connect", value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
-    /// Write the tape of one training step to this file, in text form, and end (`-`: standard output)
+    /// Write the tape of one training step to this file, in text form, and end (`-`: standard
+    /// output)
     #[arg(long, value_name = "FILE")]
     emit_tape: Option<PathBuf>,
     /// Run on this server rather than in this process (as GT_CONNECT does)

@@ -10,7 +10,8 @@ pub type Images = T![Batch, 64];
 /// The digits they show.
 pub type Labels = T![Batch; Int];
 
-/// Three layers from 64 pixels to ten digits. The sizes are part of the types: layers that do not fit do not compile.
+/// Three layers from 64 pixels to ten digits. The sizes are part of the types: layers that do not
+/// fit do not compile.
 #[derive(Module)]
 pub struct Mlp {
     fc1: Linear<N<64>, N<128>>,
@@ -42,7 +43,8 @@ pub fn upload(digits: Digits) -> (Images, Labels) {
     (Tensor::from_vec(digits.images), Tensor::from_vec(digits.labels))
 }
 
-/// One step of training: records the loss, its gradients, and the update of every parameter. Nothing is waited for.
+/// One step of training: records the loss, its gradients, and the update of every parameter.
+/// Nothing is waited for.
 pub fn step(net: &Mlp, optimizer: &mut impl Optimizer, batch: Digits) -> Result<T![]> {
     let (images, labels) = upload(batch);
     let loss = net.loss(&images, &labels);

@@ -60,7 +60,8 @@ impl Progress {
             let speed = thousands(speed as u64);
             writeln!(
                 out,
-                "epoch {number:>2}/{n_epochs}  loss {loss:<12}  accuracy {accuracy:.4}  {speed} samples/s"
+                "epoch {number:>2}/{n_epochs}  loss {loss:<12}  accuracy {accuracy:.4}  {speed} \
+                 samples/s"
             )
         }
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// What values are called.
 pub type Names = BTreeMap<ValueId, Arc<str>>;
 
-/// The second step on a new model: by then the optimizer's momentum is there. What has a name in the program has it on the tape.
+/// The second step on a new model: by then the optimizer's momentum is there. What has a name in
+/// the program has it on the tape.
 pub fn of_a_step(session: &Session, config: SgdConfig, batch: &Digits) -> Result<Tape> {
     let net = Mlp::new();
     let mut optimizer = Sgd::new(net.parameters(), config);

@@ -1,4 +1,5 @@
-//! Trains a small GPT-2 on the characters of a text and lets it write: `cargo run --release --example gpt`.
+//! Trains a small GPT-2 on the characters of a text and lets it write: `cargo run --release
+//! --example gpt`.
 
 #![expect(clippy::disallowed_methods, reason = "examples read the clock")]
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
@@ -37,7 +38,8 @@ struct Args {
     /// Save the run to this file from time to time, and go on from there if it exists
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Draw the curves of the losses, on the terminal and into this folder, as run.svg and run.csv; they are part of the checkpoint
+    /// Draw the curves of the losses, on the terminal and into this folder, as run.svg and run.csv;
+    /// they are part of the checkpoint
     #[arg(long, value_name = "FOLDER")]
     curves: Option<PathBuf>,
     /// Characters to write at the end

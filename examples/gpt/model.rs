@@ -84,7 +84,8 @@ fn embedding<V: StaticDim>() -> Embedding<V, N<WIDTH>> {
 }
 
 impl Gpt {
-    /// For each token a score for each byte to come next. The weights of the first layer are those of the last (Press and Wolf 2017).
+    /// For each token a score for each byte to come next. The weights of the first layer are those
+    /// of the last (Press and Wolf 2017).
     pub fn forward(&self, tokens: &Tokens) -> T![Batch, { CONTEXT }, { VOCABULARY }] {
         let x = self.tokens.forward(tokens) + &self.positions.weight;
         let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));

@@ -16,7 +16,8 @@ pub fn sample(net: &Gpt, start: &[u8], n: usize, temperature: f64, seed: u64) ->
     Ok(text)
 }
 
-/// What the model thinks of each byte after these. What stands behind them in the window it cannot see.
+/// What the model thinks of each byte after these. What stands behind them in the window it cannot
+/// see.
 fn scores_after(net: &Gpt, seen: &[u8]) -> Result<Vec<f32>> {
     let mut window = vec![0; CONTEXT];
     window.iter_mut().zip(seen).for_each(|(to, byte)| *to = i64::from(*byte));

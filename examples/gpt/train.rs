@@ -1,4 +1,5 @@
-//! Training: AdamW, a learning rate that warms up and then falls along a cosine, clipped gradients, checkpoints.
+//! Training: AdamW, a learning rate that warms up and then falls along a cosine, clipped gradients,
+//! checkpoints.
 
 use super::model::Gpt;
 use super::text::{Places, Text, all_starts, passages};
@@ -48,7 +49,8 @@ impl Training {
         Ok(())
     }
 
-    /// Goes on where the file says, if it is there. What it restores has the bits of what was saved.
+    /// Goes on where the file says, if it is there. What it restores has the bits of what was
+    /// saved.
     pub fn resume(&mut self, file: &Path) -> Result<u64> {
         if file.exists() {
             let Training { net, optimizer, scheduler, places, done, curves, .. } = self;

@@ -1,6 +1,8 @@
-//! A checkpoint as Hugging Face lays one out: `config.json` beside `model.safetensors`, or beside its parts and their index.
+//! A checkpoint as Hugging Face lays one out: `config.json` beside `model.safetensors`, or beside
+//! its parts and their index.
 //!
-//! Tensors are mapped, not read: what is never used is never loaded. Contents in 16 bits become `f32`.
+//! Tensors are mapped, not read: what is never used is never loaded. Contents in 16 bits become
+//! `f32`.
 
 use anyhow::{Context as _, Result, ensure};
 use gt::io::safetensors;

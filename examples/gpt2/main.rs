@@ -1,8 +1,11 @@
-//! Lets a GPT-2 checkpoint write: `cargo run --release --example gpt2 -- --model FOLDER --prompt 'Once upon'`.
+//! Lets a GPT-2 checkpoint write: `cargo run --release --example gpt2 -- --model FOLDER --prompt
+//! 'Once upon'`.
 //!
-//! The folder is one as Hugging Face has them: `config.json`, `model.safetensors`, and `vocab.json` with `merges.txt` for texts. Keys and
-//! values of the tokens read are kept, so that a token costs one token; its place is data, so every step is replayed. Without a folder
-//! a small model with random weights is written in that layout and loaded, and what it says with its cache is compared with what it says without.
+//! The folder is one as Hugging Face has them: `config.json`, `model.safetensors`, and `vocab.json`
+//! with `merges.txt` for texts. Keys and values of the tokens read are kept, so that a token costs
+//! one token; its place is data, so every step is replayed. Without a folder a small model with
+//! random weights is written in that layout and loaded, and what it says with its cache is compared
+//! with what it says without.
 
 #![expect(clippy::disallowed_methods, reason = "examples read the clock")]
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
@@ -28,7 +31,8 @@ use tokens::Tokens;
 #[derive(Parser)]
 #[command(name = "gpt2")]
 struct Args {
-    /// A folder with config.json and model.safetensors [default: a small random model, to try everything]
+    /// A folder with config.json and model.safetensors [default: a small random model, to try
+    /// everything]
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
     /// What the writing begins with

@@ -1,4 +1,5 @@
-//! GPT-2 (Radford et al. 2019) for use: the model, from a checkpoint's tensors, and the keys and values it keeps of what it has read.
+//! GPT-2 (Radford et al. 2019) for use: the model, from a checkpoint's tensors, and the keys and
+//! values it keeps of what it has read.
 //!
 //! Sizes are the checkpoint's, so dimensions have names here, not numbers.
 
@@ -103,7 +104,8 @@ impl Block {
     }
 }
 
-/// Keys and values of a block, `[1, heads, context, width of a head]`; places not reached yet hold zeros.
+/// Keys and values of a block, `[1, heads, context, width of a head]`; places not reached yet hold
+/// zeros.
 struct Kept {
     keys: DynTensor,
     values: DynTensor,
@@ -117,7 +119,8 @@ impl Kept {
     }
 }
 
-/// Where tokens stand, and what each of them sees. Both are data: a step is the same program wherever it stands, and compiled once.
+/// Where tokens stand, and what each of them sees. Both are data: a step is the same program
+/// wherever it stands, and compiled once.
 struct Places {
     at: DynTensor,
     seen: DynTensor,
@@ -174,7 +177,8 @@ impl Gpt2 {
         Cache { kept: kept.collect(), length: 0 }
     }
 
-    /// A score for each token to come behind these, which come behind what the cache holds, if there is one.
+    /// A score for each token to come behind these, which come behind what the cache holds, if
+    /// there is one.
     ///
     /// # Errors
     /// There is no token, or they are more than the model can look at.

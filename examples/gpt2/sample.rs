@@ -49,8 +49,8 @@ impl Sampler {
     }
 }
 
-/// Continues `text` by `n` tokens; `each` gets every one with the scores it was chosen by. With a cache only what is new is read,
-/// without one everything again for every token.
+/// Continues `text` by `n` tokens; `each` gets every one with the scores it was chosen by. With a
+/// cache only what is new is read, without one everything again for every token.
 pub fn write(
     model: &Gpt2,
     mut text: Vec<i64>,

@@ -1,6 +1,8 @@
-//! Text as GPT-2's tokens and back: byte pair encoding (Sennrich et al. 2016) over bytes, with a checkpoint's `vocab.json` and `merges.txt`.
+//! Text as GPT-2's tokens and back: byte pair encoding (Sennrich et al. 2016) over bytes, with a
+//! checkpoint's `vocab.json` and `merges.txt`.
 //!
-//! Without these files tokens are bytes. A letter here is what Unicode calls alphabetic, which has a few marks more than the original's pattern.
+//! Without these files tokens are bytes. A letter here is what Unicode calls alphabetic, which has
+//! a few marks more than the original's pattern.
 
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
@@ -102,7 +104,8 @@ impl Pairs {
     }
 }
 
-/// The letter that stands for a byte in the files: itself where it is printed, else one from 256 on.
+/// The letter that stands for a byte in the files: itself where it is printed, else one from 256
+/// on.
 fn letter(byte: u8) -> char {
     let printed = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     if printed(byte) {
@@ -122,7 +125,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Bytes of the first word: what the pattern `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+` matches.
+/// Bytes of the first word: what the pattern `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+|
+/// ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+` matches.
 fn first(text: &str) -> usize {
     const ENDINGS: [&str; 7] = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"];
     if let Some(ending) = ENDINGS.iter().find(|e| text.starts_with(**e)) {

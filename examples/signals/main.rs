@@ -1,7 +1,9 @@
-//! Signals: a network whose layers are scopes, a YAML file that says how each is to be spread over workers, and what the dispatcher knows of
-//! it: `cargo run --release --example signals [FILE.yaml]`.
+//! Signals: a network whose layers are scopes, a YAML file that says how each is to be spread over
+//! workers, and what the dispatcher knows of it: `cargo run --release --example signals
+//! [FILE.yaml]`.
 //!
-//! Signals name stretches of a program. They change no result: the file may say what it likes, name others, or be empty.
+//! Signals name stretches of a program. They change no result: the file may say what it likes, name
+//! others, or be empty.
 
 use anyhow::{Context, Result};
 use gt::prelude::*;

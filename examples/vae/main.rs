@@ -1,7 +1,9 @@
-//! Trains a variational autoencoder on handwritten digits and lets it draw new ones: `cargo run --release --example vae`.
+//! Trains a variational autoencoder on handwritten digits and lets it draw new ones: `cargo run
+//! --release --example vae`.
 //!
-//! Codes are drawn by the worker, step by step, from seeds that are data: every step is the same program. In the end it says how many nats
-//! an image takes that it was not trained on, beside what it takes when every pixel is what it is on average.
+//! Codes are drawn by the worker, step by step, from seeds that are data: every step is the same
+//! program. In the end it says how many nats an image takes that it was not trained on, beside what
+//! it takes when every pixel is what it is on average.
 
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
 #![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]

@@ -1,4 +1,5 @@
-//! A variational autoencoder (Kingma and Welling 2014): an image as a few numbers with their uncertainty, and images from such numbers.
+//! A variational autoencoder (Kingma and Welling 2014): an image as a few numbers with their
+//! uncertainty, and images from such numbers.
 
 use gt::functional::{BceWithLogits, Reduction, binary_cross_entropy_with_logits_with};
 use gt::prelude::*;
@@ -30,8 +31,9 @@ impl Vae {
         self.pixels.forward(&self.decode.forward(codes).gelu())
     }
 
-    /// The mean number of nats it takes to tell an image, at most: those its code takes beyond what everybody knows of codes, and those
-    /// its pixels take when the code is known. One draw of each code stands for all of them.
+    /// The mean number of nats it takes to tell an image, at most: those its code takes beyond what
+    /// everybody knows of codes, and those its pixels take when the code is known. One draw of each
+    /// code stands for all of them.
     pub fn bound(&self, images: &Images) -> T![] {
         let n = images.sizes()[0];
         let hidden = self.encode.forward(images).gelu();

@@ -1,4 +1,5 @@
-//! Any bytes: the decoder answers, and what it accepts encodes and decodes back to the same tape, and so does its canonical form.
+//! Any bytes: the decoder answers, and what it accepts encodes and decodes back to the same tape,
+//! and so does its canonical form.
 #![no_main]
 
 use gt_ir::{
@@ -10,7 +11,8 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(tape) = gt_ir::binary::decode(bytes) {
-        let again = gt_ir::binary::decode(&gt_ir::binary::encode(&tape)).expect("what was encoded decodes");
+        let again =
+            gt_ir::binary::decode(&gt_ir::binary::encode(&tape)).expect("what was encoded decodes");
         assert_eq!(again, tape);
         let (template, bindings) = canonical(&tape);
         // What uses a value before it is defined has bindings that fit nothing.

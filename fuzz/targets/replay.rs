@@ -1,4 +1,5 @@
-//! Any program of loops: run one instruction at a time and run as plans it reads the same bits, errors included.
+//! Any program of loops: run one instruction at a time and run as plans it reads the same bits,
+//! errors included.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -13,7 +14,13 @@ use gt_runtime::worker::plans::When;
 use libfuzzer_sys::fuzz_target;
 
 fn system(when: When) -> System {
-    let config = || NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256, store: None, guarded: true };
+    let config = || NativeConfig {
+        threads: 1,
+        memory_limit: 1 << 28,
+        cache_capacity: 256,
+        store: None,
+        guarded: true,
+    };
     let engine = move |_| Ok(Box::new(Native::new(config())?) as Box<_>);
     System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).expect("a system")
 }

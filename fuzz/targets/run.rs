@@ -1,4 +1,5 @@
-//! Any choices of a tape and its data: the interpreter and the native engine answer, and say the same.
+//! Any choices of a tape and its data: the interpreter and the native engine answer, and say the
+//! same.
 #![no_main]
 
 use std::{cell::RefCell, collections::BTreeMap};
@@ -38,7 +39,9 @@ fn eager(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, Engi
                 let result = engine.execute(&instr.op, &args)?;
                 values.insert(instr.out, result);
             }
-            Entry::Output { value, .. } => drop(outputs.insert(*value, engine.download(&values[value])?)),
+            Entry::Output { value, .. } => {
+                drop(outputs.insert(*value, engine.download(&values[value])?))
+            }
             Entry::Free(value) => drop(values.remove(value)),
             Entry::Enter(_) | Entry::Exit(_) => (),
         }
@@ -50,9 +53,12 @@ fn eager(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, Engi
 fn fused(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, EngineError> {
     let graph = lower(tape).expect("a verified tape has a graph");
     let program = engine.compile(&graph)?;
-    let values = data.values().map(|data| engine.upload(data)).collect::<Result<Vec<Value>, _>>()?;
+    let values =
+        data.values().map(|data| engine.upload(data)).collect::<Result<Vec<Value>, _>>()?;
     let results = engine.run(&program, &mut values.clone(), graph.slots())?;
-    let outputs = tape.entries.iter().filter_map(|entry| if let Entry::Output { value, .. } = entry { Some(*value) } else { None });
+    let outputs = tape.entries.iter().filter_map(|entry| {
+        if let Entry::Output { value, .. } = entry { Some(*value) } else { None }
+    });
     outputs.zip(results).map(|(id, value)| Ok((id, engine.download(&value)?))).collect()
 }
 
@@ -79,9 +85,16 @@ fuzz_target!(|bytes: &[u8]| {
         match (&wanted, eager(engine, &tape, &data)) {
             (Ok(wanted), Ok(found)) => agree(&tape, wanted, &found),
             (Err(_), Err(_)) => return,
-            (wanted, found) => panic!("interpreter {:?}, engine {:?}\n{}", wanted.as_ref().err(), found.err(), print(&tape)),
+            (wanted, found) => panic!(
+                "interpreter {:?}, engine {:?}\n{}",
+                wanted.as_ref().err(),
+                found.err(),
+                print(&tape)
+            ),
         }
-        let (Ok(wanted), Ok(found)) = (&wanted, fused(engine, &tape, &data)) else { panic!("the region failed\n{}", print(&tape)) };
+        let (Ok(wanted), Ok(found)) = (&wanted, fused(engine, &tape, &data)) else {
+            panic!("the region failed\n{}", print(&tape))
+        };
         agree(&tape, wanted, &found);
     });
 });

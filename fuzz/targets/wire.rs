@@ -1,4 +1,5 @@
-//! Any bytes: the decoder of packets answers, what it accepts encodes and decodes back, and a dispatcher that is told it stays whole.
+//! Any bytes: the decoder of packets answers, what it accepts encodes and decodes back, and a
+//! dispatcher that is told it stays whole.
 #![no_main]
 
 use std::time::Duration;

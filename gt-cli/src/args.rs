@@ -111,8 +111,8 @@ pub(crate) struct WorkerArgs {
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
-    /// One of so many workers that another process supervises: takes its share of the machine, and ends
-    /// when standard input does
+    /// One of so many workers that another process supervises: takes its share of the machine, and
+    /// ends when standard input does
     #[arg(long, hide = true, value_name = "N")]
     pub(crate) one_of: Option<usize>,
 }
@@ -144,10 +144,12 @@ pub(crate) struct CompileArgs {
     /// The stage to print [default: tape and graph]
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Emit>,
-    /// Write the compiled program to this file, for `gt-cli run` on machines with this kind of processor
+    /// Write the compiled program to this file, for `gt-cli run` on machines with this kind of
+    /// processor
     #[arg(short, long, value_name = "FILE.gtp")]
     pub(crate) output: Option<PathBuf>,
-    /// How far results may be from those of the instructions one by one: exact, reassociate or approximate
+    /// How far results may be from those of the instructions one by one: exact, reassociate or
+    /// approximate
     #[arg(long, value_name = "POLICY", env = gt_compiler::options::NUMERICS_VARIABLE)]
     pub(crate) numerics: Option<Numerics>,
     /// Say what this configuration of signals (YAML) says of the tape's scopes
@@ -282,7 +284,8 @@ pub(crate) enum Emit {
     Optimized,
     /// The loops of each kernel, what they load, compute and store
     Kernels,
-    /// The compiled program: launches, what runs together, what each kernel computes, where buffers lie
+    /// The compiled program: launches, what runs together, what each kernel computes, where buffers
+    /// lie
     Plan,
     /// The code generator's intermediate representation of each kernel
     Clif,
@@ -306,8 +309,8 @@ pub(crate) struct ComputeArgs {
     /// has CUDA and the machine a device, else native]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<EngineKind>,
-    /// What it computes on: cpu, cuda, cuda:N, simulated, several with commas, or all (every CUDA device)
-    /// [env: GT_DEVICE]
+    /// What it computes on: cpu, cuda, cuda:N, simulated, several with commas, or all (every CUDA
+    /// device) [env: GT_DEVICE]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Devices>,
 }

@@ -47,7 +47,10 @@ pub(crate) fn print(stages: &Stages<'_>) -> Result<Vec<u8>> {
     let outputs = outputs.map(|(value, name)| Some((name, place(value)?)));
     let artifact = Artifact {
         inputs: inputs.into_iter().map(|Wanted { name, ty, .. }| (name, ty)).collect(),
-        outputs: outputs.collect::<Option<_>>().context("an output of the tape is not computed\nhint: this is a defect of GT; the tape shows it")?,
+        outputs: outputs.collect::<Option<_>>().context(
+            "an output of the tape is not computed\nhint: this is a defect of GT; the tape shows \
+             it",
+        )?,
         scalars: segment.graph.slots().to_vec(),
         program: program.context("the program cannot be written")?,
     };
@@ -70,7 +73,8 @@ pub(crate) fn parse(path: &Path, bytes: &Bytes) -> Result<Artifact> {
     let version = rest.get(..VERSION.len()).ok_or_else(damaged)?;
     ensure!(
         version == VERSION,
-        "{file} is a compiled program of another format, or damaged\nhint: compile it again, with `gt-cli compile TAPE -o {file}`"
+        "{file} is a compiled program of another format, or damaged\nhint: compile it again, with \
+         `gt-cli compile TAPE -o {file}`"
     );
     let (sum, contents) = rest[VERSION.len()..].split_first_chunk::<8>().ok_or_else(damaged)?;
     ensure!(u64::from_le_bytes(*sum) == checksum(contents), damaged());

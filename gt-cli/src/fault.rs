@@ -1,4 +1,5 @@
-//! How a command can end badly, and what the user is told: plain text with carets, or one JSON object.
+//! How a command can end badly, and what the user is told: plain text with carets, or one JSON
+//! object.
 
 use gt_ir::Loc;
 use gt_ir::backend::RunError;
@@ -73,7 +74,8 @@ pub(crate) struct Interrupted(pub(crate) &'static str);
 #[error("failed with status {0}")]
 pub(crate) struct Silent(pub(crate) i32);
 
-/// What a running system says about a failure: the message, the line that recorded it where there is one, the worker.
+/// What a running system says about a failure: the message, the line that recorded it where there
+/// is one, the worker.
 pub(crate) fn run_error(error: RunError) -> anyhow::Error {
     let place =
         if error.loc == Loc::NONE { String::new() } else { format!("\n  at {}", error.loc) };
@@ -82,7 +84,8 @@ pub(crate) fn run_error(error: RunError) -> anyhow::Error {
     anyhow::anyhow!("{}{worker}{place}", error.message)
 }
 
-/// Tells the user what went wrong and returns the exit status. A reader that closed its end of the pipe early had what it wanted.
+/// Tells the user what went wrong and returns the exit status. A reader that closed its end of the
+/// pipe early had what it wanted.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
     if is_broken_pipe(error) {
         return 0;

@@ -1,7 +1,7 @@
 //! `gt-cli`: serve, join, compile, run and measure GT programs from a shell.
 //!
-//! Results go to standard output, everything else to standard error. It only wires what the other crates offer to files, terminals
-//! and signals.
+//! Results go to standard output, everything else to standard error. It only wires what the other
+//! crates offer to files, terminals and signals.
 #![expect(clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod args;

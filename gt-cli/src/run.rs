@@ -1,4 +1,5 @@
-//! `gt-cli run`: a tape on tensors from a file, in this process or on a server; or a compiled program, in this process.
+//! `gt-cli run`: a tape on tensors from a file, in this process or on a server; or a compiled
+//! program, in this process.
 
 use crate::args::RunArgs;
 use crate::{artifact, fault, files, signals, system, tensors};
@@ -35,11 +36,13 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
     let results = if artifact::is_artifact(&bytes) {
         ensure!(
             args.connect.is_none(),
-            "a compiled program runs in this process, not on a server\nhint: leave out `--connect`, or give the tape it was compiled from"
+            "a compiled program runs in this process, not on a server\nhint: leave out \
+             `--connect`, or give the tape it was compiled from"
         );
         ensure!(
             !args.compute.is_given(),
-            "a compiled program runs on the engine it was compiled for\nhint: leave out `--engine` and `--device`, or give the tape it was compiled from"
+            "a compiled program runs on the engine it was compiled for\nhint: leave out \
+             `--engine` and `--device`, or give the tape it was compiled from"
         );
         let program = artifact::parse(&args.file, &bytes)?;
         let inputs = bind(&program.inputs(), &given(args)?)?;
@@ -98,13 +101,15 @@ pub(crate) fn bind(wanted: &[Wanted], given: &StateDict) -> Result<Vec<HostTenso
                 format!("given are: {names}")
             };
             bail!(
-                "no tensor for input `{name}` ({ty}); {there}\nhint: `--inputs FILE.safetensors` names a file with it"
+                "no tensor for input `{name}` ({ty}); {there}\nhint: `--inputs FILE.safetensors` \
+                 names a file with it"
             );
         };
         let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
         ensure!(
             fits,
-            "input `{name}` is {ty} on the tape, but {} in the file\nhint: dtype and sizes must be the same",
+            "input `{name}` is {ty} on the tape, but {} in the file\nhint: dtype and sizes must \
+             be the same",
             tensor.ty()
         );
         bound.push(HostTensor::new(*ty, tensor.clone().into_bytes())?);
@@ -121,13 +126,15 @@ pub(crate) fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
         let name = name_of(*value, name.as_ref());
         ensure!(
             taken.insert(name.clone()),
-            "two outputs are called `{name}`\nhint: write `output %N \"NAME\"` with a name of its own for each"
+            "two outputs are called `{name}`\nhint: write `output %N \"NAME\"` with a name of its \
+             own for each"
         );
         wanted.push((*value, name));
     }
     ensure!(
         !wanted.is_empty(),
-        "the tape has no output, so there is nothing to run for\nhint: add `output %N` for what is to be computed"
+        "the tape has no output, so there is nothing to run for\nhint: add `output %N` for what \
+         is to be computed"
     );
     Ok(wanted)
 }
@@ -136,7 +143,8 @@ fn name_of(value: ValueId, name: Option<&Arc<str>>) -> String {
     name.map_or_else(|| value.to_string(), |name| name.to_string())
 }
 
-/// Runs the tape as one segment. Outputs stay alive until they are read, whatever the tape frees after them; the rest ends with the session.
+/// Runs the tape as one segment. Outputs stay alive until they are read, whatever the tape frees
+/// after them; the rest ends with the session.
 fn execute(
     backend: &dyn Backend,
     mut tape: Tape,

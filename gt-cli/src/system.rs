@@ -9,9 +9,12 @@ use gt_runtime::embedded::System;
 use std::sync::Arc;
 
 /// Why a server and an engine do not go together.
-pub(crate) const CHOSEN_THERE: &str = "a server's workers chose what computes when they were started\nhint: leave out --engine and --device, or --connect and GT_CONNECT";
+pub(crate) const CHOSEN_THERE: &str = "a server's workers chose what computes when they were \
+                                       started\nhint: leave out --engine and --device, or \
+                                       --connect and GT_CONNECT";
 
-/// A session with the server at `address`, or else with a system in this process, on what the flags ask for.
+/// A session with the server at `address`, or else with a system in this process, on what the flags
+/// ask for.
 pub(crate) fn open(address: Option<&str>, compute: &ComputeArgs) -> Result<Arc<dyn Backend>> {
     match address {
         Some(address) => {

@@ -1,7 +1,9 @@
-//! Builds the C++ files of `csrc` as a shared library against the headers and libraries of a libtorch for CUDA.
+//! Builds the C++ files of `csrc` as a shared library against the headers and libraries of a
+//! libtorch for CUDA.
 //!
-//! It is linked with libtorch's CUDA libraries but not with what those need in turn (cuBLAS, cuDNN, NCCL), so it builds on machines without them
-//! and without a GPU. What cannot be done ends the build with the reason and what to do.
+//! It is linked with libtorch's CUDA libraries but not with what those need in turn (cuBLAS, cuDNN,
+//! NCCL), so it builds on machines without them and without a GPU. What cannot be done ends the
+//! build with the reason and what to do.
 
 use std::{
     env,
@@ -18,7 +20,8 @@ const OF_CUDA: &str = "include/cuda_runtime_api.h";
 const LINK: [&str; 5] =
     ["-lc10_cuda", "-ltorch_cuda", "-ltorch_cpu", "-lc10", "-l:libcudart.so.13"];
 
-/// The folders that hold `include` and `lib`: libtorch's, and that of CUDA's runtime, which may be the same.
+/// The folders that hold `include` and `lib`: libtorch's, and that of CUDA's runtime, which may be
+/// the same.
 struct Folders {
     libtorch: PathBuf,
     cuda: PathBuf,
@@ -49,7 +52,8 @@ fn folders() -> Result<Folders, String> {
     match cuda {
         Some(cuda) if libtorch.join(OF_LIBTORCH).exists() => Ok(Folders { libtorch, cuda }),
         _ => Err(format!(
-            "no {OF_LIBTORCH} or no {OF_CUDA} for the libtorch in {}: run `cargo xtask libtorch --cuda`",
+            "no {OF_LIBTORCH} or no {OF_CUDA} for the libtorch in {}: run `cargo xtask libtorch \
+             --cuda`",
             libtorch.display()
         )),
     }

@@ -1,4 +1,5 @@
-//! Figures of the native engine on this machine: copy bandwidth, fused chains against it, compile time, latency of one instruction.
+//! Figures of the native engine on this machine: copy bandwidth, fused chains against it, compile
+//! time, latency of one instruction.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 #![expect(clippy::disallowed_methods, reason = "a program that measures time")]
 
@@ -69,7 +70,8 @@ fn median(n: usize, mut f: impl FnMut() -> Result<(), EngineError>) -> Outcome<f
     Ok(times[times.len() / 2])
 }
 
-/// Seconds of processor time all threads of this process have used; steadier than the clock on a busy machine.
+/// Seconds of processor time all threads of this process have used; steadier than the clock on a
+/// busy machine.
 fn processor_time() -> f64 {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanoseconds = |path: std::path::PathBuf| -> Option<f64> {
@@ -125,7 +127,8 @@ fn chain(
     let processor = (processor_time() - before) / 11.0;
     let rate = bytes as f64 / seconds;
     println!(
-        "{name}: {:.2} ms ({:.2} ms of processor), {:.1} GB/s, {:.0} % of the copy; {} steps compiled in {:.2} ms",
+        "{name}: {:.2} ms ({:.2} ms of processor), {:.1} GB/s, {:.0} % of the copy; {} steps \
+         compiled in {:.2} ms",
         seconds * 1e3,
         processor * 1e3,
         rate / 1e9,
@@ -136,7 +139,8 @@ fn chain(
     Ok(())
 }
 
-/// A layer normalization, an activation and a softmax: several passes over rows that stay in the caches.
+/// A layer normalization, an activation and a softmax: several passes over rows that stay in the
+/// caches.
 fn rows(engine: &mut Native, copy: f64) -> Outcome<()> {
     let (rows, columns) = (4096, 1024);
     let data: Vec<f32> = (0..rows * columns).map(|i| (i % 1013) as f32 * 0.004 - 2.0).collect();

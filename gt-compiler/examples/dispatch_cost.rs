@@ -1,7 +1,9 @@
-//! What one small instruction costs: `cargo run --release -p gt-compiler --features torch --example dispatch_cost`.
+//! What one small instruction costs: `cargo run --release -p gt-compiler --features torch --example
+//! dispatch_cost`.
 //!
-//! An addition of four elements and one after the other depending on it, as an instruction of each engine, by libtorch's operators through the op
-//! table, and as a bare call of libtorch. The engine's overhead over the bare call is to stay under a microsecond.
+//! An addition of four elements and one after the other depending on it, as an instruction of each
+//! engine, by libtorch's operators through the op table, and as a bare call of libtorch. The
+//! engine's overhead over the bare call is to stay under a microsecond.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it measures and prints")]
 
 use std::{error::Error, time::Instant};

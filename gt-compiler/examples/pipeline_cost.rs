@@ -1,5 +1,6 @@
-//! What the passes in front of the engine cost and gain, on a tape: `cargo run --release -p gt-compiler --example pipeline_cost FILE.gt`.
-//! Without a file, on a made-up program of 5,000 instructions.
+//! What the passes in front of the engine cost and gain, on a tape: `cargo run --release -p
+//! gt-compiler --example pipeline_cost FILE.gt`. Without a file, on a made-up program of 5,000
+//! instructions.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it measures and prints")]
 
 use std::{error::Error, fmt::Write as _, time::Instant};

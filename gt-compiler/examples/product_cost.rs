@@ -1,9 +1,11 @@
 //! Where the products of the native engine or those of libtorch are faster on this machine:
 //! `cargo run --release -p gt-compiler --features torch --example product_cost [THREADS]`.
 //!
-//! Each line is a product of one dtype, size and layout: microseconds of both, in the fastest of blocks of calls that alternate, and libtorch's
-//! time over the native engine's. Above one a product is better left to the native engine; the rule of `torch/products.rs` rests on such a table.
-//! With one thread it tells something on a busy machine, too: libtorch's threads wait for each other there.
+//! Each line is a product of one dtype, size and layout: microseconds of both, in the fastest of
+//! blocks of calls that alternate, and libtorch's time over the native engine's. Above one a
+//! product is better left to the native engine; the rule of `torch/products.rs` rests on such a
+//! table. With one thread it tells something on a busy machine, too: libtorch's threads wait for
+//! each other there.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it measures and prints")]
 
 use std::{error::Error, time::Instant};
@@ -71,7 +73,8 @@ fn main() -> Outcome<()> {
             let [own, library] = measured(&mut native, case, dtype)?;
             let [m, n, k] = case.size;
             println!(
-                "{:<4} {:<18} {:>4} x {m:>5} x {n:>5} x {k:>5} {own:>9.1} us, libtorch {library:>9.1} us, {:>6.2}",
+                "{:<4} {:<18} {:>4} x {m:>5} x {n:>5} x {k:>5} {own:>9.1} us, libtorch \
+                 {library:>9.1} us, {:>6.2}",
                 dtype.name(),
                 case.about,
                 case.batch,

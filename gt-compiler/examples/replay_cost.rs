@@ -1,7 +1,9 @@
-//! What the host does to run a program on a device: `cargo run --release -p gt-compiler --features torch --example replay_cost`.
+//! What the host does to run a program on a device: `cargo run --release -p gt-compiler --features
+//! torch --example replay_cost`.
 //!
-//! The device is simulated and idle: launches are counted and do nothing, so nothing but the host's side is measured, step by step and as a
-//! graph. The program is a step of an optimizer over so many parameters, in place, with a batch that moves and a learning rate that changes.
+//! The device is simulated and idle: launches are counted and do nothing, so nothing but the host's
+//! side is measured, step by step and as a graph. The program is a step of an optimizer over so
+//! many parameters, in place, with a batch that moves and a learning rate that changes.
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it found")]
 
 use std::fmt::Write;
@@ -17,14 +19,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for n in [1, 10, 100] {
         let [(steps, plain), (_, graph)] = [measure(n, false)?, measure(n, true)?];
         println!(
-            "{n:4} parameters, {} inputs, {steps} steps: {plain:7.0} ns step by step, {graph:7.0} ns as a graph",
+            "{n:4} parameters, {} inputs, {steps} steps: {plain:7.0} ns step by step, {graph:7.0} \
+             ns as a graph",
             3 * n + 1
         );
     }
     Ok(())
 }
 
-/// Steps of the program, and nanoseconds a run takes, the median of several hundred rounds at a time.
+/// Steps of the program, and nanoseconds a run takes, the median of several hundred rounds at a
+/// time.
 fn measure(n: usize, graphs: bool) -> Result<(usize, f64), Box<dyn std::error::Error>> {
     let config = SimulationConfig { graphs, idle: true, ..SimulationConfig::default() };
     let mut engine = Simulation::new(config).engine()?;
@@ -64,7 +68,8 @@ fn upload(engine: &mut dyn Engine) -> Result<Value, EngineError> {
     engine.upload(&HostTensor::from_vec(vec![0.5_f32; 64], Shape::new(&[64])?)?)
 }
 
-/// The text of a step: for each parameter its mean, its square and itself, then what was read of the batch.
+/// The text of a step: for each parameter its mean, its square and itself, then what was read of
+/// the batch.
 fn optimizer(n: usize) -> String {
     let mut text = String::from("gt tape 1\n");
     let (x, mut next) = (3 * n, 3 * n + 1);

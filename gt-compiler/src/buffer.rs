@@ -1,9 +1,11 @@
 //! Memory of values: 64-byte aligned blocks, pooled by size class, accounted against a limit.
 //!
-//! Guarantees: a block has at least [`ALIGN`] bytes, also one of no elements, and every byte of it is initialized (fresh memory is zeroed by
-//! the system, recycled memory was written before); a request beyond the limit, or one the system refuses, is an error and never an abort;
-//! pooled memory is bounded by [`POOL_FLOOR`], the live bytes or a little more than the block given back last, whichever is largest, and is
-//! given up before a request fails. It does not move or share memory between engines.
+//! Guarantees: a block has at least [`ALIGN`] bytes, also one of no elements, and every byte of it
+//! is initialized (fresh memory is zeroed by the system, recycled memory was written before); a
+//! request beyond the limit, or one the system refuses, is an error and never an abort; pooled
+//! memory is bounded by [`POOL_FLOOR`], the live bytes or a little more than the block given back
+//! last, whichever is largest, and is given up before a request fails. It does not move or share
+//! memory between engines.
 #![expect(unsafe_code, reason = "blocks are raw memory shared with compiled code")]
 
 use std::{
@@ -43,7 +45,8 @@ enum Owner {
     Foreign(Box<dyn Any + Send + Sync>),
 }
 
-// SAFETY: a storage is plain memory; it is written only by the engine before it is shared and read-only afterwards.
+// SAFETY: a storage is plain memory; it is written only by the engine before it is shared and
+// read-only afterwards.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
@@ -55,7 +58,8 @@ impl Storage {
         Storage { ptr, len: bytes.len(), owner: Owner::Foreign(Box::new(bytes)) }
     }
 
-    /// Memory of a device, which the host does not look into: only the engine of the device makes and reads such storage.
+    /// Memory of a device, which the host does not look into: only the engine of the device makes
+    /// and reads such storage.
     #[cfg(feature = "torch")]
     pub(crate) fn on_device(
         address: u64,
@@ -80,7 +84,8 @@ impl Storage {
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `len` initialized bytes as long as `self` lives, and nobody writes them any more.
+        // SAFETY: `ptr` is valid for `len` initialized bytes as long as `self` lives, and nobody
+        // writes them any more.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
@@ -154,7 +159,8 @@ struct Block(NonNull<u8>);
 unsafe impl Send for Block {}
 
 impl Pool {
-    /// A pool of at most so many live bytes. Where `guarded`, each block ends at a page nobody may touch, and none is used again.
+    /// A pool of at most so many live bytes. Where `guarded`, each block ends at a page nobody may
+    /// touch, and none is used again.
     pub(crate) fn new(limit: usize, guarded: bool) -> Arc<Pool> {
         Arc::new(Pool {
             free: Mutex::new(Free {
@@ -235,8 +241,9 @@ impl Pool {
         }
     }
 
-    /// Gives blocks back to the system, those of sizes unused for longest first, until at most `keep` bytes are pooled: what every run
-    /// of a program asks for again stays, however large. Says how many bytes it gave back.
+    /// Gives blocks back to the system, those of sizes unused for longest first, until at most
+    /// `keep` bytes are pooled: what every run of a program asks for again stays, however large.
+    /// Says how many bytes it gave back.
     pub(crate) fn trim(&self, keep: usize) -> usize {
         let free = &mut *self.lock();
         let mut given = 0;
@@ -248,7 +255,8 @@ impl Pool {
                 let Some(Block(ptr)) = list.pop() else { break };
                 self.pooled.fetch_sub(size, Relaxed);
                 given += size;
-                // SAFETY: the block came from `allocate(size)` and left the free list, so nobody refers to it.
+                // SAFETY: the block came from `allocate(size)` and left the free list, so nobody
+                // refers to it.
                 unsafe { release(ptr, size) };
             }
         }
@@ -279,7 +287,8 @@ fn guarded(_: usize) -> Option<NonNull<u8>> {
 /// Ends a guarded block that has left its storage.
 fn give_up(ptr: NonNull<u8>, len: usize) {
     #[cfg(unix)]
-    // SAFETY: a guarded pool's blocks come from there, with this length, and the storage that had it is gone.
+    // SAFETY: a guarded pool's blocks come from there, with this length, and the storage that had
+    // it is gone.
     unsafe {
         crate::guard::release(ptr, len);
     }
@@ -287,8 +296,9 @@ fn give_up(ptr: NonNull<u8>, len: usize) {
     let _ = (ptr, len);
 }
 
-/// Zeroed memory whose start is a cache line. The system's `calloc` gives untouched pages for large blocks, but only at small alignments, so
-/// the block is aligned here and its true start kept in the word before it.
+/// Zeroed memory whose start is a cache line. The system's `calloc` gives untouched pages for large
+/// blocks, but only at small alignments, so the block is aligned here and its true start kept in
+/// the word before it.
 fn allocate(size: usize) -> Option<NonNull<u8>> {
     // SAFETY: the size is not zero.
     let base = NonNull::new(unsafe { alloc_zeroed(layout(size)) })?;

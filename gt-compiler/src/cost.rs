@@ -1,8 +1,9 @@
 //! What a graph costs: seconds of the whole graph, shared values counted once.
 //!
-//! The model is that of the scheduler: some values are materialized, everything else is computed inside the kernels that use it. A kernel
-//! takes its launch and the longer of moving its bytes and doing its operations. Absolute numbers are rough; what counts is that of two
-//! graphs the cheaper one is cheaper.
+//! The model is that of the scheduler: some values are materialized, everything else is computed
+//! inside the kernels that use it. A kernel takes its launch and the longer of moving its bytes and
+//! doing its operations. Absolute numbers are rough; what counts is that of two graphs the cheaper
+//! one is cheaper.
 
 mod dag;
 mod roots;
@@ -151,8 +152,8 @@ impl Walk<'_> {
     }
 }
 
-/// The most bytes of materialized values alive at once, in the order of the nodes: inputs live from the start to their last use,
-/// outputs to the end.
+/// The most bytes of materialized values alive at once, in the order of the nodes: inputs live from
+/// the start to their last use, outputs to the end.
 pub fn peak(graph: &Graph) -> u64 {
     let dag = Dag::of(graph);
     let (roots, n) = (materialized(&dag), dag.values.len());
@@ -212,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_peak_counts_what_lives_together() {
-        let text = "%0 = input : f32[256]\n%1 = sum[0,keep] %0 : f32[1]\n%2 = sub %0, %1 : f32[256]\n%3 = sum[0] %2 : f32[]\noutput %3\n";
+        let text = "%0 = input : f32[256]\n%1 = sum[0,keep] %0 : f32[1]\n%2 = sub %0, %1 : \
+                    f32[256]\n%3 = sum[0] %2 : f32[]\noutput %3\n";
         assert_eq!(peak(&graph(text)), 1024 + 4 + 4);
     }
 }

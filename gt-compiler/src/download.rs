@@ -1,8 +1,9 @@
 //! A value on its way from an engine to the host.
 //!
-//! Guarantees: what arrives are the bytes the value had when the download began, whatever the engine was asked for since, and whoever freed
-//! the value since; waiting is for the device only, on any thread, and holds up no engine. It decides no order: several downloads of one
-//! engine may be waited for in any.
+//! Guarantees: what arrives are the bytes the value had when the download began, whatever the
+//! engine was asked for since, and whoever freed the value since; waiting is for the device only,
+//! on any thread, and holds up no engine. It decides no order: several downloads of one engine may
+//! be waited for in any.
 
 use gt_ir::HostTensor;
 
@@ -18,8 +19,8 @@ pub enum Download {
 
 /// The rest of a download. Dropped, it is called off.
 pub trait Transfer: Send {
-    /// Waits for some more, which takes a few milliseconds once the value has been computed; gives the value when all of it is there,
-    /// and then holds nothing of the engine any more.
+    /// Waits for some more, which takes a few milliseconds once the value has been computed; gives
+    /// the value when all of it is there, and then holds nothing of the engine any more.
     ///
     /// # Errors
     /// The device failed; so has its engine, then.

@@ -1,8 +1,10 @@
-//! The face of an engine: one device that holds values and runs instructions or compiled regions on them.
+//! The face of an engine: one device that holds values and runs instructions or compiled regions on
+//! them.
 //!
-//! Guarantees: an engine never panics on verified input, whatever the data; a failed call leaves every value as it was. Values are immutable
-//! and cheap to clone; the memory of the last clone goes back to the engine's pool, from whichever thread drops it.
-//! An engine does not order, batch or retry anything: that is the worker's business.
+//! Guarantees: an engine never panics on verified input, whatever the data; a failed call leaves
+//! every value as it was. Values are immutable and cheap to clone; the memory of the last clone
+//! goes back to the engine's pool, from whichever thread drops it. An engine does not order, batch
+//! or retry anything: that is the worker's business.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +16,8 @@ use crate::{
     report::Report,
 };
 
-/// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may travel.
+/// One device. `&mut` because an engine is owned by one worker thread; the values it hands out may
+/// travel.
 pub trait Engine: Send {
     /// What this device is.
     fn info(&self) -> EngineInfo;
@@ -22,7 +25,8 @@ pub trait Engine: Send {
     /// Brings host data to the device; on the CPU without a copy when the bytes are aligned.
     fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError>;
 
-    /// Runs one instruction: a region of size one, compiled once per (op, operand types) and cached.
+    /// Runs one instruction: a region of size one, compiled once per (op, operand types) and
+    /// cached.
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError>;
 
     /// The compiler of this engine's programs, for any thread.
@@ -36,10 +40,11 @@ pub trait Engine: Send {
         Ok(self.compiler().compile(region, &[], &Options::default())?.program)
     }
 
-    /// Runs a compiled region: one value for each graph input, one scalar for each slot; gives one value for each graph output.
+    /// Runs a compiled region: one value for each graph input, one scalar for each slot; gives one
+    /// value for each graph output.
     ///
-    /// On success the memory of donated inputs may have been taken for results where nobody else holds it, so they are not to be used
-    /// again. On failure every input is as it was.
+    /// On success the memory of donated inputs may have been taken for results where nobody else
+    /// holds it, so they are not to be used again. On failure every input is as it was.
     fn run(
         &mut self,
         program: &Program,
@@ -50,8 +55,8 @@ pub trait Engine: Send {
     /// Brings a value to the host and waits for it; on the CPU without a copy.
     fn download(&mut self, value: &Value) -> Result<HostTensor, EngineError>;
 
-    /// Begins to bring a value to the host, so that the engine works on until it is there. To be overridden where there is something to
-    /// wait for.
+    /// Begins to bring a value to the host, so that the engine works on until it is there. To be
+    /// overridden where there is something to wait for.
     ///
     /// # Errors
     /// As [`Engine::download`].
@@ -62,21 +67,24 @@ pub trait Engine: Send {
     /// What this engine has done and holds.
     fn stats(&self) -> EngineStats;
 
-    /// What somebody who asks for details should be told: why calls were slower than they could be, since this was called last.
+    /// What somebody who asks for details should be told: why calls were slower than they could be,
+    /// since this was called last.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Gives memory that is only kept for reuse back to the device, and says how many bytes: to be tried once before out of memory is told.
+    /// Gives memory that is only kept for reuse back to the device, and says how many bytes: to be
+    /// tried once before out of memory is told.
     fn trim(&mut self) -> usize {
         0
     }
 }
 
-/// Turns regions into programs. It runs none, so it may work in the background while the engine runs others.
+/// Turns regions into programs. It runs none, so it may work in the background while the engine
+/// runs others.
 pub trait Compile: Send + Sync {
-    /// Optimizes and compiles a region. `donated[i]` says that nobody needs input `i` after the run; where `donated` is shorter than the
-    /// inputs, the rest are kept.
+    /// Optimizes and compiles a region. `donated[i]` says that nobody needs input `i` after the
+    /// run; where `donated` is shorter than the inputs, the rest are kept.
     ///
     /// # Errors
     /// An op that does not type-check, or a region the code generator refuses.
@@ -117,12 +125,14 @@ impl Value {
         self.ty.bytes()
     }
 
-    /// Where the elements lie: equal for values that share memory. Of no other meaning outside the engine.
+    /// Where the elements lie: equal for values that share memory. Of no other meaning outside the
+    /// engine.
     pub fn address(&self) -> usize {
         self.storage.ptr() as usize
     }
 
-    /// The same elements under another type of equal layout size (named dims, a reshape): shares the memory.
+    /// The same elements under another type of equal layout size (named dims, a reshape): shares
+    /// the memory.
     pub fn retyped(&self, ty: Type) -> Option<Value> {
         (ty.bytes() == self.ty.bytes() && ty.dtype == self.ty.dtype)
             .then(|| Value { ty, storage: self.storage.clone() })
@@ -195,7 +205,8 @@ pub struct EngineStats {
     pub graph_replays: u64,
     /// Runs that could have been but went step by step, for a reason [`Engine::notes`] gives.
     pub graph_fallbacks: u64,
-    /// What the host does for a replay, and what the device does by its own clock: medians of the last ones measured.
+    /// What the host does for a replay, and what the device does by its own clock: medians of the
+    /// last ones measured.
     pub replay_host: Duration,
     /// The device's.
     pub replay_device: Duration,
@@ -227,7 +238,8 @@ pub enum EngineError {
     },
     /// The memory limit of the engine, or of the machine, is reached: the environment's.
     #[error(
-        "out of memory: {asked} bytes asked, {live} bytes live, limit {limit} bytes\nhint: free values earlier, use smaller batches or raise the memory limit"
+        "out of memory: {asked} bytes asked, {live} bytes live, limit {limit} bytes\nhint: free \
+         values earlier, use smaller batches or raise the memory limit"
     )]
     OutOfMemory {
         /// Bytes asked for.

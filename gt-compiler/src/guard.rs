@@ -1,6 +1,8 @@
-//! Blocks of memory that end at a page nobody may touch: code that reads or writes beyond one ends the process there and then.
+//! Blocks of memory that end at a page nobody may touch: code that reads or writes beyond one ends
+//! the process there and then.
 //!
-//! For tests of generated code, which would otherwise only now and then meet a page that is not there. Slow: each block is a mapping.
+//! For tests of generated code, which would otherwise only now and then meet a page that is not
+//! there. Slow: each block is a mapping.
 #![expect(unsafe_code, reason = "maps pages")]
 
 use std::ptr::NonNull;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that chooses [`Numerics`] where the caller does not.
 pub const NUMERICS_VARIABLE: &str = "GT_NUMERICS";
 
-/// How far a compiled segment may be from the execution of its instructions one by one. Each level allows what the ones before it allow.
+/// How far a compiled segment may be from the execution of its instructions one by one. Each level
+/// allows what the ones before it allow.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -18,17 +19,20 @@ pub enum Numerics {
     Exact,
     /// Sums and products of floats may be done in another order; results differ by rounding.
     Reassociate,
-    /// Formulas may be replaced by ones that are equal over the real numbers, within a few units in the last place of ordinary values;
-    /// infinities and `nan` need not survive.
+    /// Formulas may be replaced by ones that are equal over the real numbers, within a few units in
+    /// the last place of ordinary values; infinities and `nan` need not survive.
     Approximate,
 }
 
-/// The environment variable that allows products of `f32` on a GPU to round their operands to 10 bits of mantissa: 0, the default, or 1.
+/// The environment variable that allows products of `f32` on a GPU to round their operands to 10
+/// bits of mantissa: 0, the default, or 1.
 pub const TF32_VARIABLE: &str = "GT_TF32";
-/// The environment variable that allows faster calls whose bits change from run to run: 1, the default, forbids them; 0 allows them.
+/// The environment variable that allows faster calls whose bits change from run to run: 1, the
+/// default, forbids them; 0 allows them.
 pub const DETERMINISTIC_VARIABLE: &str = "GT_DETERMINISTIC";
 
-/// What libtorch and CUDA may do for speed. The default is what PyTorch computes by default, the same bits in every run.
+/// What libtorch and CUDA may do for speed. The default is what PyTorch computes by default, the
+/// same bits in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
     /// Whether products of `f32` may round their operands to 10 bits of mantissa.
@@ -53,7 +57,8 @@ pub struct UnknownSwitch {
 }
 
 impl Precision {
-    /// What the environment asks for: [`TF32_VARIABLE`] and [`DETERMINISTIC_VARIABLE`], where unset or empty the default.
+    /// What the environment asks for: [`TF32_VARIABLE`] and [`DETERMINISTIC_VARIABLE`], where unset
+    /// or empty the default.
     ///
     /// # Errors
     /// A variable is neither 0 nor 1.
@@ -116,7 +121,8 @@ impl Numerics {
 }
 
 impl Options {
-    /// The options the environment asks for: [`NUMERICS_VARIABLE`], where unset or empty the default.
+    /// The options the environment asks for: [`NUMERICS_VARIABLE`], where unset or empty the
+    /// default.
     ///
     /// # Errors
     /// The variable names no policy.

@@ -1,8 +1,11 @@
-//! From the graph of a segment to the graph engines compile: one slice of passes, and the driver that runs and checks them.
+//! From the graph of a segment to the graph engines compile: one slice of passes, and the driver
+//! that runs and checks them.
 //!
-//! Guarantees: the result is a valid expanded graph with the inputs, slots and output types of the argument, and depends on the argument
-//! and the options alone; under [`Numerics::Exact`](crate::Numerics) every output has the bits that executing the instructions one by one
-//! gives. No pass is trusted: after each one the driver checks the stage and the signature.
+//! Guarantees: the result is a valid expanded graph with the inputs, slots and output types of the
+//! argument, and depends on the argument and the options alone; under
+//! [`Numerics::Exact`](crate::Numerics) every output has the bits that executing the instructions
+//! one by one gives. No pass is trusted: after each one the driver checks the stage and the
+//! signature.
 //!
 //!
 //! `GT_DUMP=<pass>` (or `all`) prints the graph after that pass on standard error.
@@ -39,7 +42,8 @@ const PASSES: &[&dyn Pass] = &[
     // Looks for permutations that undo each other, which movements that have been composed show.
     &SinkPermutes,
     &Movement,
-    // After everything that makes spellings equal; before the search, whose blocks should hold each value once.
+    // After everything that makes spellings equal; before the search, whose blocks should hold each
+    // value once.
     &Cse,
     &Dce,
     // Where only what is needed is left: it relies on the checks of other nodes.
@@ -176,7 +180,8 @@ fn dump(pass: &str, graph: &Graph) {
     }
 }
 
-/// The one clock of the compiler: times of its work are reported and decide nothing, but for the deadline of the search.
+/// The one clock of the compiler: times of its work are reported and decide nothing, but for the
+/// deadline of the search.
 pub(crate) struct Clock(Instant);
 
 impl Clock {

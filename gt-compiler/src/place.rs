@@ -1,4 +1,5 @@
-//! The names of what an engine may compute on. Every build knows all of them, so that it can say what it lacks.
+//! The names of what an engine may compute on. Every build knows all of them, so that it can say
+//! what it lacks.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +11,8 @@ pub enum Device {
     Cpu,
     /// The n-th CUDA device.
     Cuda(usize),
-    /// A device with memory and graphs of its own that the processor plays: it checks programs where there is no GPU.
+    /// A device with memory and graphs of its own that the processor plays: it checks programs
+    /// where there is no GPU.
     Simulated,
 }
 

@@ -1,6 +1,7 @@
 //! A compiled region, whichever engine made it.
 //!
-//! An engine runs programs of its own kind only: it asks for that kind and refuses others with an error. Programs are immutable and shared.
+//! An engine runs programs of its own kind only: it asks for that kind and refuses others with an
+//! error. Programs are immutable and shared.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -51,8 +52,9 @@ impl Program {
             .ok_or_else(|| EngineError::Call("this program was compiled for another engine".into()))
     }
 
-    /// The program as bytes, for [`Compile::load`](crate::Compile::load) here or in another process on this kind of machine; `None` for
-    /// engines whose programs are not kept. They hold machine code: load only what comes from somebody trusted.
+    /// The program as bytes, for [`Compile::load`](crate::Compile::load) here or in another process
+    /// on this kind of machine; `None` for engines whose programs are not kept. They hold machine
+    /// code: load only what comes from somebody trusted.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         self.0.to_bytes()
     }

@@ -1,4 +1,5 @@
-//! What a compilation did, for people and for tools: plain data that travels and is stored beside the program.
+//! What a compilation did, for people and for tools: plain data that travels and is stored beside
+//! the program.
 
 use serde::{Deserialize, Serialize};
 

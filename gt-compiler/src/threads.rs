@@ -1,7 +1,8 @@
 //! A few persistent threads that share the tasks of one kernel.
 //!
-//! Guarantees: `run` returns when every task has run exactly once; which thread runs a task never matters to results, since tasks write
-//! disjoint memory and are cut by shape. Idle threads spin briefly, then sleep. It is not a general executor: one caller, no nesting.
+//! Guarantees: `run` returns when every task has run exactly once; which thread runs a task never
+//! matters to results, since tasks write disjoint memory and are cut by shape. Idle threads spin
+//! briefly, then sleep. It is not a general executor: one caller, no nesting.
 #![expect(unsafe_code, reason = "threads run a closure that lives on the caller's stack")]
 
 use std::{
@@ -80,7 +81,8 @@ impl Threads {
         self.handles.len() + 1
     }
 
-    /// Runs `task(0, thread)`, .., `task(n_tasks - 1, thread)`, in any order and on any thread: 0 is the caller's.
+    /// Runs `task(0, thread)`, .., `task(n_tasks - 1, thread)`, in any order and on any thread: 0
+    /// is the caller's.
     pub(crate) fn run(&self, n_tasks: usize, task: &(dyn Fn(usize, usize) + Sync)) {
         if n_tasks <= 1 || self.handles.is_empty() {
             return (0..n_tasks).for_each(|i| task(i, 0));
@@ -130,7 +132,8 @@ impl Shared {
             self.active.fetch_add(1, SeqCst);
             let _active = Active(&self.active);
             let job = self.job.load(SeqCst);
-            // SAFETY: null, or a job whose owner first nulls the pointer and then waits for `active`, which was raised before the load.
+            // SAFETY: null, or a job whose owner first nulls the pointer and then waits for
+            // `active`, which was raised before the load.
             if let Some(job) = unsafe { job.as_ref() } {
                 job.work(thread);
             }

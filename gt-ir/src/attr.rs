@@ -1,6 +1,8 @@
-//! What an op carries besides its operands. Attributes print and parse inside one pair of brackets, without spaces: `sum[0,1,keep]`.
+//! What an op carries besides its operands. Attributes print and parse inside one pair of brackets,
+//! without spaces: `sum[0,1,keep]`.
 //!
-//! Here are those that many ops share, `choices` has those of single ops, `windows` those of convolutions and their kin; `text` spells them.
+//! Here are those that many ops share, `choices` has those of single ops, `windows` those of
+//! convolutions and their kin; `text` spells them.
 
 mod choices;
 mod text;
@@ -184,7 +186,8 @@ impl fmt::Debug for Perm {
     }
 }
 
-/// A strided range of one axis: `axis,start,stop,step`, elements `start, start+step, ..` below `stop`.
+/// A strided range of one axis: `axis,start,stop,step`, elements `start, start+step, ..` below
+/// `stop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slice {
     /// The axis.
@@ -209,7 +212,8 @@ impl Slice {
     }
 }
 
-/// Padding of one axis: `axis,lo,hi,interior`: `lo` values before, `hi` after, `interior` between neighbours (XLA's pad).
+/// Padding of one axis: `axis,lo,hi,interior`: `lo` values before, `hi` after, `interior` between
+/// neighbours (XLA's pad).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pad {
     /// The axis.

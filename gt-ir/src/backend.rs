@@ -11,7 +11,8 @@ use crate::{
     tape::{Tape, ValueId},
 };
 
-/// A session: takes tape segments and data, gives values back. Calls are in order; dropping the last handle ends the session.
+/// A session: takes tape segments and data, gives values back. Calls are in order; dropping the
+/// last handle ends the session.
 pub trait Backend: Send + Sync {
     /// Hands over the next segment. Returns at once, unless the session's credit is used up.
     fn submit(&self, segment: Tape);
@@ -19,8 +20,8 @@ pub trait Backend: Send + Sync {
     /// Gives the contents of an input, before the segment that declares it is submitted.
     fn upload(&self, value: ValueId, data: HostTensor);
 
-    /// Says how the signals of all segments submitted from here on are to be taken, in place of what was said before. Changes no result, so
-    /// a system that places nothing need not listen.
+    /// Says how the signals of all segments submitted from here on are to be taken, in place of
+    /// what was said before. Changes no result, so a system that places nothing need not listen.
     fn configure(&self, _signals: Signals) {}
 
     /// Waits for a value whose segment, with its output entry, has been submitted.
@@ -42,7 +43,8 @@ pub trait Backend: Send + Sync {
 /// Which system a program wants a session with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// The one its environment names, else the process's own, which this starts if it does not run yet.
+    /// The one its environment names, else the process's own, which this starts if it does not run
+    /// yet.
     Usual {
         /// How many workers the process's own is to have, if the program says.
         workers: Option<usize>,
@@ -67,7 +69,8 @@ pub fn possible_workers(n_workers: usize) -> Result<(), RunError> {
     Err(RunError::new(ErrorKind::Resource, message))
 }
 
-/// Opens a session with a running system, or starts one; the linker finds it by the name `__gt_embedded_backend`.
+/// Opens a session with a running system, or starts one; the linker finds it by the name
+/// `__gt_embedded_backend`.
 pub type OpenBackend = fn(Target<'_>) -> Result<Arc<dyn Backend>, RunError>;
 
 /// Whose fault a failure is, and of what kind.
@@ -85,7 +88,8 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Why a value cannot be had. The message is lower case, says what and where, and may end in a `hint:` line.
+/// Why a value cannot be had. The message is lower case, says what and where, and may end in a
+/// `hint:` line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RunError {
@@ -193,7 +197,8 @@ pub struct SegmentStats {
     pub templates: u64,
     /// Segments sent as a template's number and what differs from it.
     pub launches: u64,
-    /// Of these, the launches whose inputs had types not met before, so that they were verified in full.
+    /// Of these, the launches whose inputs had types not met before, so that they were verified in
+    /// full.
     pub verified: u64,
     /// Segments that were not the one expected after the last.
     pub misses: u64,
@@ -212,13 +217,15 @@ pub struct Stats {
     pub signals: Signals,
     /// What the dispatcher calls the session: `s1`.
     pub session: String,
-    /// What became of the session's segments lately, the oldest first: plans, and why there was none. Why a segment was not the one
-    /// expected is among it from the first question on, or always with `GT_VERBOSE=1`.
+    /// What became of the session's segments lately, the oldest first: plans, and why there was
+    /// none. Why a segment was not the one expected is among it from the first question on, or
+    /// always with `GT_VERBOSE=1`.
     pub news: Vec<String>,
 }
 
 impl Stats {
-    /// The sum over workers of what the session did and holds; what is a worker's own is left empty.
+    /// The sum over workers of what the session did and holds; what is a worker's own is left
+    /// empty.
     pub fn total(&self) -> WorkerStats {
         self.workers.iter().fold(WorkerStats::default(), |a, w| WorkerStats {
             instructions: a.instructions + w.instructions,

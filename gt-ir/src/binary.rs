@@ -1,11 +1,13 @@
 //! The binary form of a tape: what files hold and what travels on the wire.
 //!
-//! A file is a header (magic, format version, [`FINGERPRINT`] of the op table) and the tape in postcard's encoding. On the
-//! wire the tape stands alone, inside a message with a header of its own: both are the serde form given here. Source
-//! locations, which are numbers of this process, travel as a table of the places used; dimension names as text.
+//! A file is a header (magic, format version, [`FINGERPRINT`] of the op table) and the tape in
+//! postcard's encoding. On the wire the tape stands alone, inside a message with a header of its
+//! own: both are the serde form given here. Source locations, which are numbers of this process,
+//! travel as a table of the places used; dimension names as text.
 //!
-//! Guarantees: decoding what was encoded gives an equal tape; any other bytes are refused with a reason, without a panic,
-//! and with memory in proportion to their number. The limits are those of the [text form](crate::text). Decoding does not verify.
+//! Guarantees: decoding what was encoded gives an equal tape; any other bytes are refused with a
+//! reason, without a panic, and with memory in proportion to their number. The limits are those of
+//! the [text form](crate::text). Decoding does not verify.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
@@ -35,7 +37,8 @@ pub enum DecodeError {
     NotATape,
     /// Another version of GT wrote it.
     #[error(
-        "binary tape format {found}, but this program reads format {VERSION}\nhint: convert it to text with the program that wrote it"
+        "binary tape format {found}, but this program reads format {VERSION}\nhint: convert it to \
+         text with the program that wrote it"
     )]
     Version {
         /// The version found.
@@ -43,7 +46,8 @@ pub enum DecodeError {
     },
     /// A program with another op table wrote it.
     #[error(
-        "written with another op table ({found:016x}, here {FINGERPRINT:016x})\nhint: convert it to text with the program that wrote it"
+        "written with another op table ({found:016x}, here {FINGERPRINT:016x})\nhint: convert it \
+         to text with the program that wrote it"
     )]
     Table {
         /// The fingerprint found.

@@ -1,18 +1,21 @@
 //! The canonical form of a segment: what stays the same when a program records it again.
 //!
-//! A session names its values by number, and the numbers of one iteration of a loop differ from those of the next; so do
-//! its literals (a learning rate, a seed). The canonical form leaves both out. Values are renumbered densely: first what
-//! comes from outside, in order of first use, then what the segment defines, in order. Literals become slots: their kind
-//! stays, their values go. What is left is a [`Template`] and its [`Key`]; what was taken out is a [`Bindings`].
+//! A session names its values by number, and the numbers of one iteration of a loop differ from
+//! those of the next; so do its literals (a learning rate, a seed). The canonical form leaves both
+//! out. Values are renumbered densely: first what comes from outside, in order of first use, then
+//! what the segment defines, in order. Literals become slots: their kind stays, their values go.
+//! What is left is a [`Template`] and its [`Key`]; what was taken out is a [`Bindings`].
 //!
-//! Guarantees: segments that do the same have the same key, in any process made with this op table: the key covers ops with
-//! attributes (shapes, dtypes, names of dimensions), how operands are wired (so that `[a, a]` is not `[a, b]`), kinds of
-//! literals, uploads' types, frees, outputs, signal scopes, and the order of all these. [`expand`] gives back the segment,
-//! and nothing decoded from bytes makes any function here panic.
+//! Guarantees: segments that do the same have the same key, in any process made with this op table:
+//! the key covers ops with attributes (shapes, dtypes, names of dimensions), how operands are wired
+//! (so that `[a, a]` is not `[a, b]`), kinds of literals, uploads' types, frees, outputs, signal
+//! scopes, and the order of all these. [`expand`] gives back the segment, and nothing decoded from
+//! bytes makes any function here panic.
 //!
-//! Does not: cover the types of values from outside (whoever binds them compares those), source places or the names of
-//! inputs and outputs (a template keeps those of the segment it was made from). The key is no defense against someone who
-//! searches for collisions: who shares templates between parties compares them.
+//! Does not: cover the types of values from outside (whoever binds them compares those), source
+//! places or the names of inputs and outputs (a template keeps those of the segment it was made
+//! from). The key is no defense against someone who searches for collisions: who shares templates
+//! between parties compares them.
 
 mod build;
 mod canonicalizer;
@@ -38,11 +41,13 @@ use crate::{
     tape::{Tape, ValueId},
 };
 
-/// A segment in canonical form. Made by [`canonical`] and [`Template::new`] only, which see to it that it is.
+/// A segment in canonical form. Made by [`canonical`] and [`Template::new`] only, which see to it
+/// that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Template {
-    /// The segment: values `%0..` are those from outside, then what it defines; literals are [placeholders](Scalar).
+    /// The segment: values `%0..` are those from outside, then what it defines; literals are
+    /// [placeholders](Scalar).
     pub tape: Arc<Tape>,
     /// What it goes by.
     pub key: Key,

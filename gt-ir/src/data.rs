@@ -1,4 +1,5 @@
-//! Tensor contents outside any engine: a type and its row-major, native-endian (little-endian) bytes, shared without copying.
+//! Tensor contents outside any engine: a type and its row-major, native-endian (little-endian)
+//! bytes, shared without copying.
 
 use bytes::Bytes;
 use half::{bf16, f16};

@@ -1,10 +1,12 @@
 //! Diagnostics: a message with byte spans into a text, drawn with carets.
 //!
-//! One [`Diagnostic`] is one thing wrong, said where it is, with a hint where a cure is known. [`render`] draws a list
-//! of them over the text they point into, which is a file for the parser and the printed tape for a recorded one.
+//! One [`Diagnostic`] is one thing wrong, said where it is, with a hint where a cure is known.
+//! [`render`] draws a list of them over the text they point into, which is a file for the parser
+//! and the printed tape for a recorded one.
 //!
-//! Guarantees: rendering never panics, whatever the spans say (they are moved onto character boundaries inside the
-//! text), and draws at most [`MAX_SHOWN`] diagnostics. It decides nothing and finds nothing.
+//! Guarantees: rendering never panics, whatever the spans say (they are moved onto character
+//! boundaries inside the text), and draws at most [`MAX_SHOWN`] diagnostics. It decides nothing and
+//! finds nothing.
 
 use std::ops::Range;
 
@@ -130,8 +132,8 @@ fn group<'a>(diagnostic: &'a Diagnostic, name: &'a str, text: &'a str) -> Group<
     }
 }
 
-/// One snippet when all spans lie within a few lines of each other, one for each otherwise: a text may be large, and
-/// only its neighborhood of the spans is handed to the drawing.
+/// One snippet when all spans lie within a few lines of each other, one for each otherwise: a text
+/// may be large, and only its neighborhood of the spans is handed to the drawing.
 fn snippets<'a>(
     spans: Vec<(Span, AnnotationKind, &'a str)>,
     name: &'a str,
@@ -228,7 +230,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     scored.filter(|(d, _)| *d <= limit).min_by_key(|(d, _)| *d).map(|(_, c)| c)
 }
 
-/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbors cost one each.
+/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbors
+/// cost one each.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().take(64).collect(), b.chars().take(64).collect());

@@ -93,7 +93,8 @@ impl DType {
         matches!(self.category(), Category::Int)
     }
 
-    /// The smallest type both convert to, as PyTorch has it: `f16` with `bf16` is `f32`, an integer with a float is that float.
+    /// The smallest type both convert to, as PyTorch has it: `f16` with `bf16` is `f32`, an integer
+    /// with a float is that float.
     pub fn promote(self, other: DType) -> DType {
         if self == other {
             return self;

@@ -1,6 +1,8 @@
-//! What expansions and gradient rules are written against: something that takes instructions and knows the types of values.
+//! What expansions and gradient rules are written against: something that takes instructions and
+//! knows the types of values.
 //!
-//! The graph builder and the client's recorder implement [`Emit`]; `Build` gives every implementor the ops by name.
+//! The graph builder and the client's recorder implement [`Emit`]; `Build` gives every implementor
+//! the ops by name.
 
 use crate::{
     attr::{Axis, AxisSet, Keep, Pad, Perm, Reduce, Slice},
@@ -127,7 +129,8 @@ pub(crate) trait Build: Emit {
         self.emit(Op::Gather(axis), &[x.into(), index])
     }
 
-    /// Axes put back with size 1 where a reduction without `keep` took them from `like`; nothing when they are there.
+    /// Axes put back with size 1 where a reduction without `keep` took them from `like`; nothing
+    /// when they are there.
     fn unreduce(&mut self, x: ValueId, like: Shape, axes: AxisSet) -> Emitted {
         let dims = like
             .dims()

@@ -1,4 +1,5 @@
-//! The error of a rule: an op was given operands it cannot take. Always the user's fault, never GT's.
+//! The error of a rule: an op was given operands it cannot take. Always the user's fault, never
+//! GT's.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Reverse-mode differentiation of one instruction: the vector-Jacobian product, as more instructions.
+//! Reverse-mode differentiation of one instruction: the vector-Jacobian product, as more
+//! instructions.
 //!
 //! Which instruction comes when, and where gradients accumulate, is the caller's.
 
@@ -95,8 +96,8 @@ struct Step {
     output: ValueId,
 }
 
-/// Hands instructions on and remembers them. The expansion knows each operand that is a value by a name of its own, so that one that stands
-/// at two places has a gradient for each.
+/// Hands instructions on and remembers them. The expansion knows each operand that is a value by a
+/// name of its own, so that one that stands at two places has a gradient for each.
 struct Remembering<'a> {
     e: &'a mut dyn Emit,
     operands: &'a [Operand],
@@ -141,8 +142,8 @@ impl Emit for Remembering<'_> {
     }
 }
 
-/// The gradient of a derived op by its expansion: computed again, then walked backwards. What the forward pass has computed is
-/// found equal and merged when the two are compiled together.
+/// The gradient of a derived op by its expansion: computed again, then walked backwards. What the
+/// forward pass has computed is found equal and merged when the two are compiled together.
 pub(crate) fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
     let operands = cx.inputs;
     let names: SmallVec<[Operand; 3]> = operands.iter().enumerate().map(named).collect();

@@ -1,11 +1,12 @@
 //! The dataflow graph passes and engines work on: petgraph inside, typed ids outside.
 //!
-//! Guarantees: nodes are numbered in topological order, every node has the type its op's rule gives, inputs keep
-//! the positions they were declared at. A graph made by [`expand`] or [`Graph::expanded`] holds primitive ops only,
-//! with casts and broadcasts spelled out:
-//! pointwise operands have equal dtypes and sizes (the condition of `where` is `bool`), logical ops work on `bool`,
-//! `matmul` takes operands of equal rank (at least 2), dtype and leading sizes, reductions and gathers never see `bool`
-//! (indices are `i64`), and every scalar node has the dtype it is used in.
+//! Guarantees: nodes are numbered in topological order, every node has the type its op's rule
+//! gives, inputs keep the positions they were declared at. A graph made by [`expand`] or
+//! [`Graph::expanded`] holds primitive ops only, with casts and broadcasts spelled out: pointwise
+//! operands have equal dtypes and sizes (the condition of `where` is `bool`), logical ops work on
+//! `bool`, `matmul` takes operands of equal rank (at least 2), dtype and leading sizes, reductions
+//! and gathers never see `bool` (indices are `i64`), and every scalar node has the dtype it is used
+//! in.
 
 mod build;
 mod check;
@@ -62,8 +63,8 @@ pub enum Stage {
     /// Any op, operands as recorded; scalars are weakly typed, as on the tape.
     #[default]
     Traced,
-    /// Primitives, with casts and broadcasts spelled out; scalars have the dtype they are used in. Derived contractions that an engine has a
-    /// call for may stand among them.
+    /// Primitives, with casts and broadcasts spelled out; scalars have the dtype they are used in.
+    /// Derived contractions that an engine has a call for may stand among them.
     Expanded,
 }
 

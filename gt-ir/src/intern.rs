@@ -1,4 +1,5 @@
-//! Process-wide tables of the two things every instruction may name without carrying text: source locations and dimension names.
+//! Process-wide tables of the two things every instruction may name without carrying text: source
+//! locations and dimension names.
 //!
 //! Both are append-only and bounded. When a table is full a new entry becomes the anonymous one
 //! ([`Loc::NONE`], [`DimName::NONE`]): both are hints, and losing one never changes a result.
@@ -26,13 +27,15 @@ pub const MAX_LOCS: usize = 1 << 20;
 /// Longest file name kept for a location.
 pub const MAX_FILE_LEN: usize = 512;
 
-/// The name of a dimension: none (a static size), `?` (known only at run time), or a word such as `Batch`.
+/// The name of a dimension: none (a static size), `?` (known only at run time), or a word such as
+/// `Batch`.
 ///
 /// Hashing goes by the text, not by the number it has in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DimName(u16);
 
-/// A place in the user's source: file, line and column, all 1-based. Four bytes; the text lives in a table.
+/// A place in the user's source: file, line and column, all 1-based. Four bytes; the text lives in
+/// a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Loc(u32);
 
@@ -114,7 +117,8 @@ impl DimName {
     /// A run-time dimension, `?`.
     pub const DYN: DimName = DimName(1);
 
-    /// Interns a name: a letter or `_`, then letters, digits or `_`, at most [`MAX_NAME_LEN`] bytes; `None` for anything else.
+    /// Interns a name: a letter or `_`, then letters, digits or `_`, at most [`MAX_NAME_LEN`]
+    /// bytes; `None` for anything else.
     pub fn new(name: &str) -> Option<DimName> {
         if name == "?" {
             return Some(DimName::DYN);
@@ -146,7 +150,8 @@ impl Loc {
     /// No location is known.
     pub const NONE: Loc = Loc(0);
 
-    /// Interns a place given as text; an over-long file name loses its beginning, a full table gives [`Loc::NONE`].
+    /// Interns a place given as text; an over-long file name loses its beginning, a full table
+    /// gives [`Loc::NONE`].
     pub fn new(file: &str, line: u32, col: u32) -> Loc {
         let cut = (0..=file.len())
             .find(|&i| file.is_char_boundary(i) && file.len() - i <= MAX_FILE_LEN)

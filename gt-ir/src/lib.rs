@@ -1,7 +1,9 @@
-//! What every part of GT meets in: the op table, tapes, graphs, their text and binary forms, the verifier and the reference interpreter.
+//! What every part of GT meets in: the op table, tapes, graphs, their text and binary forms, the
+//! verifier and the reference interpreter.
 //!
-//! The central structure is [`Tape`]: a list of pure, single-assignment instructions together with the
-//! points where values are freed. Everything else is derived from it and from one table, [`op`].
+//! The central structure is [`Tape`]: a list of pure, single-assignment instructions together with
+//! the points where values are freed. Everything else is derived from it and from one table,
+//! [`op`].
 //!
 //! This crate knows nothing of sockets, threads, engines or the user-facing tensor types.
 

@@ -1,8 +1,9 @@
 //! The op table: the only list of ops there is.
 //!
-//! One row gives an op's name, attribute, class, arity, type rule, gradient and, for a derived op, its expansion
-//! into others. The text form, the verifier, autograd, expansion and the reference page are folds over it; engines
-//! and the interpreter match on the primitive kinds alone. Rules are functions in `rules`; rows only name them.
+//! One row gives an op's name, attribute, class, arity, type rule, gradient and, for a derived op,
+//! its expansion into others. The text form, the verifier, autograd, expansion and the reference
+//! page are folds over it; engines and the interpreter match on the primitive kinds alone. Rules
+//! are functions in `rules`; rows only name them.
 
 use std::{fmt, str::FromStr};
 
@@ -77,13 +78,15 @@ pub enum Class {
 pub enum Grad {
     /// By this rule.
     Rule(fn(&mut Vjp<'_>) -> Result<Grads, OpError>),
-    /// By the expansion, which is computed again and walked backwards; every operand is kept for it.
+    /// By the expansion, which is computed again and walked backwards; every operand is kept for
+    /// it.
     Expansion,
     /// The result does not depend smoothly on the operands: gradients end here.
     Zero,
 }
 
-/// The function a derived op expands by: emits instructions that compute it and returns their result.
+/// The function a derived op expands by: emits instructions that compute it and returns their
+/// result.
 pub type Expansion = fn(&mut dyn Emit, &Op, &[Operand]) -> Result<ValueId, OpError>;
 
 /// What an op means to the engines.
@@ -95,7 +98,8 @@ pub enum Meaning {
     Derived(Expansion),
 }
 
-/// A type rule: the result's type from the operands', or why there is none. The arity has been checked.
+/// A type rule: the result's type from the operands', or why there is none. The arity has been
+/// checked.
 pub type Infer = fn(&Op, &[OperandType]) -> Result<Type, OpError>;
 
 /// Everything the rest of GT may ask about an op.
@@ -124,8 +128,8 @@ macro_rules! ops {
         ops!(@primitives $($primitive)*);
     };
     (@primitives $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr; )*) => {
-        /// An op that engines implement, with its attribute: what they and the interpreter match on, so that a new one is a compile
-        /// error there and a derived op concerns nobody.
+        /// An op that engines implement, with its attribute: what they and the interpreter match
+        /// on, so that a new one is a compile error there and a derived op concerns nobody.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Primitive { $( $(#[doc = $doc])+ $variant $(($attr))? ),* }
 
@@ -182,7 +186,8 @@ macro_rules! ops {
             }
         }
 
-        /// A number that changes whenever the table does: programs and peers made with another table are told so.
+        /// A number that changes whenever the table does: programs and peers made with another
+        /// table are told so.
         pub const FINGERPRINT: u64 = fnv(concat!($( $name, "[", $(stringify!($attr),)? "]", stringify!($arity), ";" ),*).as_bytes());
     };
     (@meaning) => { Meaning::Primitive };
@@ -238,11 +243,14 @@ primitive {
     "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div);
     /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
     "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow);
-    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A divisor of 0 makes a float NaN and leaves an integer as it is.
+    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A
+    /// divisor of 0 makes a float NaN and leaves an integer as it is.
     "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad);
-    /// The larger of x and y, NaN if either is; where they are equal each gets half of the gradient.
+    /// The larger of x and y, NaN if either is; where they are equal each gets half of the
+    /// gradient.
     "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
-    /// The smaller of x and y, NaN if either is; where they are equal each gets half of the gradient.
+    /// The smaller of x and y, NaN if either is; where they are equal each gets half of the
+    /// gradient.
     "minimum"     = Minimum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
     /// Whether x equals y.
     "eq"          = Eq,          Pointwise, Exactly(2), ty::compare,    Zero;
@@ -258,7 +266,8 @@ primitive {
     "logical_not" = LogicalNot,  Pointwise, Exactly(1), ty::compare,    Zero;
     /// Elements of x where the condition holds, of y elsewhere: `where c, x, y`.
     "where"       = Where,       Pointwise, Exactly(3), ty::select,     Rule(g::select);
-    /// The same values in another dtype: to an integer floats truncate, saturate, and NaN gives 0; to `bool`, whether nonzero.
+    /// The same values in another dtype: to an integer floats truncate, saturate, and NaN gives 0;
+    /// to `bool`, whether nonzero.
     "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast);
 
     /// Sum over axes; integers and `bool` sum to `i64`.
@@ -269,12 +278,14 @@ primitive {
     "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
     /// Index of the first largest element along an axis (the first NaN if there is one), as `i64`.
     "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
-    /// The positions along an axis in the order of the elements there, as `i64`; equal ones stay in order, NaN counts as the largest.
+    /// The positions along an axis in the order of the elements there, as `i64`; equal ones stay in
+    /// order, NaN counts as the largest.
     "argsort"     = ArgSort(Order), Reduce, Exactly(1), ty::argsort,    Zero;
     /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64`.
     "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad);
 
-    /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or column, different dtypes promote.
+    /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or
+    /// column, different dtypes promote.
     "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
 
     /// The same elements, in row-major order, under another shape of equal size.
@@ -287,18 +298,22 @@ primitive {
     "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice);
     /// Operands one after the other along an axis.
     "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat);
-    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. The axis counts windows, a new last axis the elements of each.
+    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. The axis
+    /// counts windows, a new last axis the elements of each.
     "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Rule(fold::unfold_grad);
-    /// A literal put before, after and between the elements of one axis: `pad[axis,lo,hi,interior] x, value`.
+    /// A literal put before, after and between the elements of one axis: `pad[axis,lo,hi,interior]
+    /// x, value`.
     "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad);
 
     /// `out[..i..] = x[..index[..i..]..]` along an axis; the result has the index's shape.
     "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather);
-    /// A base with `src[..i..]` added at `index[..i..]` along an axis: `scatter_add base, index, src`.
+    /// A base with `src[..i..]` added at `index[..i..]` along an axis: `scatter_add base, index,
+    /// src`.
     "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add);
     /// Whole slices of x along an axis, one for each element of an index of any shape.
     "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select);
-    /// A base with whole slices of src added at the positions of an index: `index_add base, index, src`.
+    /// A base with whole slices of src added at the positions of an index: `index_add base, index,
+    /// src`.
     "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add);
 
     /// 0, 1, 2, .. in row-major order, in an integer dtype.
@@ -340,11 +355,13 @@ derived {
     "softmax"     = Softmax(Axis), Reduce,  Exactly(1), ty::softmax,    Rule(g::softmax), Derived(derive::softmax);
     /// Logarithm of softmax, computed without overflow.
     "log_softmax" = LogSoftmax(Axis), Reduce, Exactly(1), ty::softmax,  Rule(g::log_softmax), Derived(derive::log_softmax);
-    /// Normalization to mean 0 and variance 1 over the last dims, then scale and shift: `layer_norm x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
+    /// Normalization to mean 0 and variance 1 over the last dims, then scale and shift: `layer_norm
+    /// x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
     "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm);
     /// Two axes exchanged.
     "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose);
-    /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the classes gives zeros.
+    /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the
+    /// classes gives zeros.
     "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot);
 
     /// -1, 0 or 1 by the sign of x; 0 for NaN.
@@ -357,7 +374,8 @@ derived {
     "trunc"       = Trunc,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::trunc);
     /// The nearest integer, of two the even one; infinities and NaN stay.
     "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
-    /// `x - floor(x / y) * y`: the remainder has the sign of y and is at most as large. Divisors of 0 as in fmod.
+    /// `x - floor(x / y) * y`: the remainder has the sign of y and is at most as large. Divisors of
+    /// 0 as in fmod.
     "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
     /// log(1 + x), precise for small x too.
     "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p);
@@ -377,24 +395,32 @@ derived {
     "silu"        = Silu,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::silu);
     /// log(1 + exp(x)), without overflow.
     "softplus"    = Softplus,    Pointwise, Exactly(1), ty::float,      Rule(activation::softplus_grad), Derived(activation::softplus);
-    /// x where it is positive, x times a slope elsewhere: `leaky_relu x, slope` (Maas, Hannun and Ng 2013).
+    /// x where it is positive, x times a slope elsewhere: `leaky_relu x, slope` (Maas, Hannun and
+    /// Ng 2013).
     "leaky_relu"  = LeakyRelu,   Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::leaky_relu);
-    /// x where it is positive, `alpha * (exp(x) - 1)` elsewhere: `elu x, alpha` (Clevert, Unterthiner and Hochreiter 2016).
+    /// x where it is positive, `alpha * (exp(x) - 1)` elsewhere: `elu x, alpha` (Clevert,
+    /// Unterthiner and Hochreiter 2016).
     "elu"         = Elu,         Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::elu);
-    /// x, no smaller than a lower bound and then no larger than an upper one: `clamp x, low, high`; NaN if any of them is. On a bound x keeps its gradient.
+    /// x, no smaller than a lower bound and then no larger than an upper one: `clamp x, low, high`;
+    /// NaN if any of them is. On a bound x keeps its gradient.
     "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Rule(activation::clamp_grad), Derived(activation::clamp);
-    /// x with elements zeroed at random and the others divided by 1 - p: `dropout x, p, seed` (Srivastava et al. 2014).
+    /// x with elements zeroed at random and the others divided by 1 - p: `dropout x, p, seed`
+    /// (Srivastava et al. 2014).
     "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout);
-    /// The last two axes' elements on and below a diagonal (0 the main one, positive ones above it), 0 elsewhere.
+    /// The last two axes' elements on and below a diagonal (0 the main one, positive ones above
+    /// it), 0 elsewhere.
     "tril"        = Tril(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
-    /// The last two axes' elements on and above a diagonal (0 the main one, positive ones above it), 0 elsewhere.
+    /// The last two axes' elements on and above a diagonal (0 the main one, positive ones above
+    /// it), 0 elsewhere.
     "triu"        = Triu(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
 
     /// Index of the first smallest element along an axis (the first NaN if there is one), as `i64`.
     "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
-    /// Product over axes; integers and `bool` multiply to `i64`. Multiplied in pairs, then pairs of these.
+    /// Product over axes; integers and `bool` multiply to `i64`. Multiplied in pairs, then pairs of
+    /// these.
     "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod);
-    /// Products of the elements up to each position of an axis; integers and `bool` multiply to `i64`.
+    /// Products of the elements up to each position of an axis; integers and `bool` multiply to
+    /// `i64`.
     "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod);
     /// Whether any element over axes is nonzero.
     "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
@@ -402,39 +428,50 @@ derived {
     "all"         = All(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::all);
     /// Logarithm of the sum of exp(x) over axes, without overflow.
     "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::float_over, Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp);
-    /// Variance over axes, the sum of squares divided by the count less a correction: `var x, correction`.
+    /// Variance over axes, the sum of squares divided by the count less a correction: `var x,
+    /// correction`.
     "var"         = Var(Reduce), Reduce,    Exactly(2), ty::var,        Rule(statistic::var_grad), Derived(statistic::var);
     /// Euclidean norm over axes; its gradient at 0 is 0.
     "norm"        = Norm(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(statistic::norm_grad), Derived(statistic::norm);
-    /// Division by the root mean square over the last dims, then scale: `rms_norm x, weight, eps` (Zhang and Sennrich 2019).
+    /// Division by the root mean square over the last dims, then scale: `rms_norm x, weight, eps`
+    /// (Zhang and Sennrich 2019).
     "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm);
-    /// Normalization of each of the groups the channels (axis 1) are cut into, then scale and shift by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
+    /// Normalization of each of the groups the channels (axis 1) are cut into, then scale and shift
+    /// by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
     "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm);
-    /// Normalization of channels (axis 1) by given statistics, then scale and shift: `batch_norm x, mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
+    /// Normalization of channels (axis 1) by given statistics, then scale and shift: `batch_norm x,
+    /// mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
     "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm);
 
-    /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]`, of which key and value may have fewer heads: `.. query, key, value, scale` or
-    /// `.., scale, mask`. A mask is `bool`, true where attention is paid, or added; rows that pay none give 0. `causal`: none to later positions (Vaswani et al. 2017).
+    /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]`, of which key
+    /// and value may have fewer heads: `.. query, key, value, scale` or `.., scale, mask`. A mask
+    /// is `bool`, true where attention is paid, or added; rows that pay none give 0. `causal`: none
+    /// to later positions (Vaswani et al. 2017).
     "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Rule(attention::grad), Derived(attention::expand);
-    /// The gradient of `scaled_dot_product_attention` for one of its operands: that of its result, then its operands.
+    /// The gradient of `scaled_dot_product_attention` for one of its operands: that of its result,
+    /// then its operands.
     "scaled_dot_product_attention_grad" = ScaledDotProductAttentionGrad(AttentionGrad), Contract, Between(5, 6), attention::infer_grad, Through, Derived(attention::expand_grad);
 
-    /// Convolution of `[batch, channels, height, width]` with kernels `[out channels, channels / groups, height, width]`: `conv2d x, weight`, as a matrix product over
-    /// unfolded windows (Chellapilla, Puri and Simard 2006).
+    /// Convolution of `[batch, channels, height, width]` with kernels `[out channels, channels /
+    /// groups, height, width]`: `conv2d x, weight`, as a matrix product over unfolded windows
+    /// (Chellapilla, Puri and Simard 2006).
     "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d);
 
-    /// The adjoint of `unfold`: elements of windows added up where they came from, an axis of `len` elements.
+    /// The adjoint of `unfold`: elements of windows added up where they came from, an axis of `len`
+    /// elements.
     "fold"        = Fold(Fold),  Reduce,    Exactly(1), fold::infer,        Rule(fold::grad), Derived(fold::fold);
-    /// The largest element of each window over the last two axes, NaN if there is one, behind channels: `[.., channels, height, width]`. All of a gradient goes to
-    /// the first of equals.
+    /// The largest element of each window over the last two axes, NaN if there is one, behind
+    /// channels: `[.., channels, height, width]`. All of a gradient goes to the first of equals.
     "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max);
     /// The elements of some axes in reverse order.
     "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip);
     /// x with a strided range of one axis replaced: `slice_assign x, value`.
     "slice_assign" = SliceAssign(Slice), Move, Exactly(2), part::infer_assign, Rule(part::assign_grad), Derived(part::assign);
-    /// A base with whole slices replaced at the positions of an index: `index_copy base, index, src`; what goes to one position twice is added up.
+    /// A base with whole slices replaced at the positions of an index: `index_copy base, index,
+    /// src`; what goes to one position twice is added up.
     "index_copy"  = IndexCopy(Axis), Gather, Exactly(3), ty::index_add, Through,          Derived(part::index_copy);
-    /// A base with `src[..i..]` put at `index[..i..]` along an axis: `scatter base, index, src`; what goes to one position twice is added up.
+    /// A base with `src[..i..]` put at `index[..i..]` along an axis: `scatter base, index, src`;
+    /// what goes to one position twice is added up.
     "scatter"     = Scatter(Axis), Gather,  Exactly(3), ty::scatter_add, Through,         Derived(part::scatter);
 }
 }
@@ -444,7 +481,8 @@ derived {
 pub enum ParseOpError {
     /// No row has this name.
     Unknown,
-    /// The attribute is missing, superfluous or malformed; holds the right spelling, empty when the op takes none.
+    /// The attribute is missing, superfluous or malformed; holds the right spelling, empty when the
+    /// op takes none.
     Attribute(&'static str),
 }
 
@@ -504,7 +542,8 @@ impl fmt::Display for OperandType {
 /// The type of `op` applied to operands of these types.
 ///
 /// # Errors
-/// Wrong number of operands, or shapes, dtypes or attributes that do not fit; the message names the op and the operands.
+/// Wrong number of operands, or shapes, dtypes or attributes that do not fit; the message names the
+/// op and the operands.
 pub fn infer(op: &Op, ins: &[OperandType]) -> Result<Type, OpError> {
     let spec = op.spec();
     let fits = match spec.arity {
@@ -556,8 +595,9 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        let ops = "exp sum[] sum[0,1] sum[keep] sum[0,2,keep] argmax[1,keep] reshape[Batch=2,3] reshape[] permute[1,0] slice[0,1,5,2] \
-                   pad[1,0,2,1] cast[bf16] full[f32[?=2,3]] one_hot[10] transpose[0,1] softmax[1] layer_norm[1]";
+        let ops = "exp sum[] sum[0,1] sum[keep] sum[0,2,keep] argmax[1,keep] reshape[Batch=2,3] \
+                   reshape[] permute[1,0] slice[0,1,5,2] pad[1,0,2,1] cast[bf16] full[f32[?=2,3]] \
+                   one_hot[10] transpose[0,1] softmax[1] layer_norm[1]";
         for s in ops.split_whitespace() {
             assert_eq!(s.parse::<Op>().map(|o| o.to_string()).as_deref(), Ok(s));
         }

@@ -1,9 +1,10 @@
-//! Random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011), keyed by an instruction's seed,
-//! with the element's index in the whole tensor as counter.
+//! Random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011), keyed by an
+//! instruction's seed, with the element's index in the whole tensor as counter.
 //!
-//! An element depends on the seed, its index and the dtype only, so any number of workers, any engine and any retry
-//! gives the same bits. This is the only implementation: engines call [`fill`] tile by tile. Normal numbers come from
-//! the Box-Muller transform with a logarithm and a sine made of additions and multiplications in a fixed order.
+//! An element depends on the seed, its index and the dtype only, so any number of workers, any
+//! engine and any retry gives the same bits. This is the only implementation: engines call [`fill`]
+//! tile by tile. Normal numbers come from the Box-Muller transform with a logarithm and a sine made
+//! of additions and multiplications in a fixed order.
 
 use half::{bf16, f16};
 
@@ -176,7 +177,8 @@ fn log_f32(x: f32) -> f32 {
     (x + y) + e * 0.693_359_4
 }
 
-/// Sine and cosine of a word taken as a fraction of a full turn (Cephes polynomials on an eighth to each side).
+/// Sine and cosine of a word taken as a fraction of a full turn (Cephes polynomials on an eighth to
+/// each side).
 fn turn_f32(word: u32) -> (f32, f32) {
     let quadrant = word >> 30;
     // The fraction of the quadrant, centered: 23 bits are exact in a float.

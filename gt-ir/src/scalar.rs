@@ -1,4 +1,5 @@
-//! Scalars as they stand on a tape: literal operands whose value is a slot of the compiled program, never part of its key.
+//! Scalars as they stand on a tape: literal operands whose value is a slot of the compiled program,
+//! never part of its key.
 
 use std::{
     fmt,
@@ -10,9 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 
-/// A literal operand. Its type is weak: it takes the dtype of the tensors beside it, as a Python number does in PyTorch.
+/// A literal operand. Its type is weak: it takes the dtype of the tensors beside it, as a Python
+/// number does in PyTorch.
 ///
-/// Equality and hashing go by bits, so `0.0` differs from `-0.0`, except that every `nan` is the same.
+/// Equality and hashing go by bits, so `0.0` differs from `-0.0`, except that every `nan` is the
+/// same.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Scalar {
     /// A floating-point literal.

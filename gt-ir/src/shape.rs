@@ -1,4 +1,5 @@
-//! Shapes and tensor types: up to eight dimensions, each with a size and possibly a name, copied by value.
+//! Shapes and tensor types: up to eight dimensions, each with a size and possibly a name, copied by
+//! value.
 
 use std::{
     fmt,
@@ -17,7 +18,8 @@ pub const MAX_NUMEL: usize = 1 << 48;
 
 /// One dimension: its size, and the name it goes by.
 ///
-/// A static dimension prints as `784`, a named one as `Batch=32`, one known only at run time as `?=17`.
+/// A static dimension prints as `784`, a named one as `Batch=32`, one known only at run time as
+/// `?=17`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Dim {
     /// Number of elements along the dimension.
@@ -26,7 +28,8 @@ pub struct Dim {
     pub name: DimName,
 }
 
-/// The sizes and names of a tensor's dimensions. `Copy`, no allocation; at most [`MAX_RANK`] dimensions and [`MAX_NUMEL`] elements.
+/// The sizes and names of a tensor's dimensions. `Copy`, no allocation; at most [`MAX_RANK`]
+/// dimensions and [`MAX_NUMEL`] elements.
 #[derive(Clone, Copy, Eq)]
 pub struct Shape {
     sizes: [usize; MAX_RANK],
@@ -164,7 +167,8 @@ impl Shape {
         Err(OpError::new(format!("{op}: axis {axis} is out of range for shape {self}")).hint(range))
     }
 
-    /// The shape two operands broadcast to, aligned from the right; a name survives from whichever side has it.
+    /// The shape two operands broadcast to, aligned from the right; a name survives from whichever
+    /// side has it.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         if self == other {
             return Some(*self);
@@ -234,7 +238,8 @@ impl PartialEq for Shape {
 }
 
 impl Hash for Shape {
-    /// Only the dimensions there are, and their names only where there is one: shapes are hashed for every instruction.
+    /// Only the dimensions there are, and their names only where there is one: shapes are hashed
+    /// for every instruction.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let named = (0..self.rank()).filter(|&i| self.names[i] != DimName::NONE);
         let named = named.fold(0, |bits, i| bits | 1_u64 << i);

@@ -1,10 +1,13 @@
-//! What a program says about its signals: how the work recorded in a scope is to be spread over workers, as plain data.
+//! What a program says about its signals: how the work recorded in a scope is to be spread over
+//! workers, as plain data.
 //!
-//! Guarantees: whatever [`Signals`] holds is within the limits below, wherever it came from; two that say the same are equal, encode to the
-//! same bytes and print the same text. How they are written to files and to the wire, and held to the limits when read, is in `serial`;
-//! how they print, in `print`.
+//! Guarantees: whatever [`Signals`] holds is within the limits below, wherever it came from; two
+//! that say the same are equal, encode to the same bytes and print the same text. How they are
+//! written to files and to the wire, and held to the limits when read, is in `serial`; how they
+//! print, in `print`.
 //!
-//! Does not: read files, follow scopes or place anything. A signal nobody configured, and a configuration no scope refers to, are harmless.
+//! Does not: read files, follow scopes or place anything. A signal nobody configured, and a
+//! configuration no scope refers to, are harmless.
 
 mod print;
 mod serial;

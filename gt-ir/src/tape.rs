@@ -1,7 +1,8 @@
 //! The tape: what a client records and everything downstream starts from.
 //!
-//! Guarantees, once verified: every value is assigned once, before its uses, and freed at most once, after them;
-//! signal scopes nest. A tape is a sequence, so it holds no cycles. It does not say where or how anything runs.
+//! Guarantees, once verified: every value is assigned once, before its uses, and freed at most
+//! once, after them; signal scopes nest. A tape is a sequence, so it holds no cycles. It does not
+//! say where or how anything runs.
 
 use std::{fmt, sync::Arc};
 
@@ -63,7 +64,8 @@ pub enum Entry {
     },
 }
 
-/// A recorded sequence of entries: a whole program, or one segment of a session. Its serde form is in [`binary`](crate::binary).
+/// A recorded sequence of entries: a whole program, or one segment of a session. Its serde form is
+/// in [`binary`](crate::binary).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tape {
     /// The entries in the order they were recorded.

@@ -1,16 +1,19 @@
 //! The verifier: what makes a tape well formed, and everything that is wrong with one that is not.
 //!
-//! **Values.** Each is defined once, before its uses; uses and outputs come before its free; it is freed at most once.
-//! **Types.** Each instruction has the arity of its op, and its rule ([`infer`]) accepts the operands; a type written
-//! beside an instruction is the inferred one. **Names.** A named dimension has one size throughout a tape.
-//! **Signals.** Scopes nest, close in order, and are all closed at the end of a whole tape. **Limits.** Names and operand
-//! lists are no longer than the [text](crate::text) and binary forms carry.
+//! **Values.** Each is defined once, before its uses; uses and outputs come before its free; it is
+//! freed at most once. **Types.** Each instruction has the arity of its op, and its rule
+//! ([`infer`]) accepts the operands; a type written beside an instruction is the inferred one.
+//! **Names.** A named dimension has one size throughout a tape. **Signals.** Scopes nest, close in
+//! order, and are all closed at the end of a whole tape. **Limits.** Names and operand lists are no
+//! longer than the [text](crate::text) and binary forms carry.
 //!
-//! A verified tape never makes the interpreter or an engine panic. It may still fail when run: indices are data, and so
-//! is the memory at hand. A fault is always the producer's: the user's for a tape file, the client's on the wire.
+//! A verified tape never makes the interpreter or an engine panic. It may still fail when run:
+//! indices are data, and so is the memory at hand. A fault is always the producer's: the user's for
+//! a tape file, the client's on the wire.
 //!
-//! [`Verifier`] checks entry by entry as they arrive and remembers live values only, so a session of any length takes
-//! bounded memory. [`verify`] checks a whole tape, knows its future and its past, and therefore says more.
+//! [`Verifier`] checks entry by entry as they arrive and remembers live values only, so a session
+//! of any length takes bounded memory. [`verify`] checks a whole tape, knows its future and its
+//! past, and therefore says more.
 //!
 //! Not checked: whether a value is ever used, and where it lives.
 
@@ -68,11 +71,13 @@ impl Verifier {
         Verifier::default()
     }
 
-    /// Checks the next entry and gives the type of the value it defines. There is none when it defines no value, and
-    /// when it computes from a value whose own definition was faulty: that fault was reported and is not repeated.
+    /// Checks the next entry and gives the type of the value it defines. There is none when it
+    /// defines no value, and when it computes from a value whose own definition was faulty: that
+    /// fault was reported and is not repeated.
     ///
     /// # Errors
-    /// The first fault of the entry. A value it defines is then alive without a type, so that one fault stays one.
+    /// The first fault of the entry. A value it defines is then alive without a type, so that one
+    /// fault stays one.
     pub fn entry(&mut self, entry: &Entry) -> Result<Option<Type>, Fault> {
         let mut first = None;
         let ty = self.check(entry, None, &mut |fault| {
@@ -81,8 +86,9 @@ impl Verifier {
         first.map_or(Ok(ty), Err)
     }
 
-    /// Takes the effect of a segment that was verified before, entry by entry, with inputs of the same types: what it freed of
-    /// them is gone, and what it made and kept is alive. The caller vouches that the values made are fresh and few enough.
+    /// Takes the effect of a segment that was verified before, entry by entry, with inputs of the
+    /// same types: what it freed of them is gone, and what it made and kept is alive. The caller
+    /// vouches that the values made are fresh and few enough.
     pub fn replay(
         &mut self,
         freed: impl IntoIterator<Item = ValueId>,

@@ -1,7 +1,7 @@
 //! What recording one instruction costs: `cargo run --release -p gt-lang --example record_cost`.
 //!
-//! The backend takes segments and drops them, so nothing but the client's side is measured: handle, type inference,
-//! source place, tape entry, and the entry that frees the value.
+//! The backend takes segments and drops them, so nothing but the client's side is measured: handle,
+//! type inference, source place, tape entry, and the entry that frees the value.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,8 +47,9 @@ fn __gt_embedded_backend(_: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
 /// Instructions of a burst.
 const BURST: u32 = 2_000;
 
-/// The median of 300 short bursts, in nanoseconds an instruction; bursts are shorter than a time slice, so that other
-/// work of the machine disturbs few of them. An argument of the program picks measurements by name.
+/// The median of 300 short bursts, in nanoseconds an instruction; bursts are shorter than a time
+/// slice, so that other work of the machine disturbs few of them. An argument of the program picks
+/// measurements by name.
 fn measure(name: &str, instructions: u32, mut body: impl FnMut()) {
     if std::env::args().nth(1).is_some_and(|wanted| !name.contains(&wanted)) {
         return;

@@ -1,7 +1,10 @@
-//! Mixed precision: products in a narrow float, sums and logarithms in `f32`, by PyTorch's lists (Micikevicius et al. 2018).
+//! Mixed precision: products in a narrow float, sums and logarithms in `f32`, by PyTorch's lists
+//! (Micikevicius et al. 2018).
 //!
-//! Inside, operands are cast as operations are recorded, by instructions of their own: gradients come back through the casts in the dtype of the leaves, which stay
-//! `f32`. Per thread, nested, and off unless asked for. `f64` and integers are left alone. What the lists do not name runs in what its operands promote to.
+//! Inside, operands are cast as operations are recorded, by instructions of their own: gradients
+//! come back through the casts in the dtype of the leaves, which stay `f32`. Per thread, nested,
+//! and off unless asked for. `f64` and integers are left alone. What the lists do not name runs in
+//! what its operands promote to.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,15 +21,18 @@ thread_local! {
     static NARROW: Cell<Option<DType>> = const { Cell::new(None) };
 }
 
-/// Runs `body` with products in `dtype`, [`DType::Bf16`] or [`DType::F16`]: PyTorch's `torch.autocast`. Under any other dtype products fail.
+/// Runs `body` with products in `dtype`, [`DType::Bf16`] or [`DType::F16`]: PyTorch's
+/// `torch.autocast`. Under any other dtype products fail.
 ///
-/// The backward pass belongs outside, as in PyTorch: it runs in the dtypes of the forward pass anyway.
+/// The backward pass belongs outside, as in PyTorch: it runs in the dtypes of the forward pass
+/// anyway.
 pub fn autocast<R>(dtype: DType, body: impl FnOnce() -> R) -> R {
     let _guard = Autocast::enter(dtype);
     body()
 }
 
-/// Runs `body` as if outside of [`autocast`]: PyTorch's `torch.autocast(enabled=False)`. What comes in stays as narrow as it is.
+/// Runs `body` as if outside of [`autocast`]: PyTorch's `torch.autocast(enabled=False)`. What comes
+/// in stays as narrow as it is.
 pub fn no_autocast<R>(body: impl FnOnce() -> R) -> R {
     let _guard = Autocast::switch(None);
     body()
@@ -74,7 +80,8 @@ enum Policy {
     Leave,
 }
 
-/// PyTorch's lists: products; what adds up many numbers, and functions whose error grows; everything else.
+/// PyTorch's lists: products; what adds up many numbers, and functions whose error grows;
+/// everything else.
 #[expect(clippy::wildcard_enum_match_arm, reason = "what is not named runs as it comes")]
 fn policy(op: &Op) -> Policy {
     match op {
@@ -134,7 +141,8 @@ pub(crate) fn full(x: &DynTensor) -> Cow<'_, DynTensor> {
     }
 }
 
-/// What is added to a product: inside autocast it takes the product's dtype, so that the sum keeps it, as PyTorch's one operation for both does.
+/// What is added to a product: inside autocast it takes the product's dtype, so that the sum keeps
+/// it, as PyTorch's one operation for both does.
 #[track_caller]
 pub(crate) fn biased(product: &DynTensor, bias: &DynTensor) -> DynTensor {
     match NARROW.get() {

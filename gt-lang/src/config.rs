@@ -1,4 +1,5 @@
-//! Configuration of signals: how the work of a [scope](crate::signal) is to be spread, said by the program or by a YAML file.
+//! Configuration of signals: how the work of a [scope](crate::signal) is to be spread, said by the
+//! program or by a YAML file.
 //!
 //! ```yaml
 //! layer1:                  # a signal, by its name
@@ -12,9 +13,10 @@
 //!   compile: true          # compiled the first time it is seen
 //! ```
 //!
-//! Guarantees: one configuration a process, which every session of it hands to its dispatcher before the next segment; what is said later
-//! replaces what was said of a signal before; a file is taken whole or not at all. The file that `GT_CONFIG` names is read first of all.
-//! A configuration never changes a result, and what names signals no scope has is harmless.
+//! Guarantees: one configuration a process, which every session of it hands to its dispatcher
+//! before the next segment; what is said later replaces what was said of a signal before; a file is
+//! taken whole or not at all. The file that `GT_CONFIG` names is read first of all. A configuration
+//! never changes a result, and what names signals no scope has is harmless.
 //!
 //! Does not: place anything; that is the dispatcher's.
 
@@ -45,8 +47,8 @@ fn lock() -> MutexGuard<'static, Signals> {
 /// Says something about a signal, in place of what was said before, which is given back.
 ///
 /// # Errors
-/// What is said contradicts itself (an axis no tensor has, a worker listed twice) or is above a limit, and everything stays as it was; or the
-/// file that `GT_CONFIG` names is faulty.
+/// What is said contradicts itself (an axis no tensor has, a worker listed twice) or is above a
+/// limit, and everything stays as it was; or the file that `GT_CONFIG` names is faulty.
 #[track_caller]
 pub fn register_config(name: &str, config: SignalConfig) -> Result<Option<SignalConfig>> {
     let at = Location::caller();
@@ -54,11 +56,12 @@ pub fn register_config(name: &str, config: SignalConfig) -> Result<Option<Signal
     change(|signals| signals.set(name, config), at)
 }
 
-/// Takes the configuration in a YAML file, in the form the [module](self) shows; signals it does not name stay as they are.
+/// Takes the configuration in a YAML file, in the form the [module](self) shows; signals it does
+/// not name stay as they are.
 ///
 /// # Errors
-/// The file cannot be read, or something in it is wrong: the message says what, at which line, and what it may have meant. Nothing of it
-/// is taken then.
+/// The file cannot be read, or something in it is wrong: the message says what, at which line, and
+/// what it may have meant. Nothing of it is taken then.
 #[track_caller]
 pub fn load_config(path: impl AsRef<Path>) -> Result<()> {
     let at = Location::caller();
@@ -170,7 +173,8 @@ fn faulty(error: &serde_yaml::Error, name: &str) -> Error {
     }
 }
 
-/// In a message that quotes what is unknown and then what is known: the known word that the unknown one looks like.
+/// In a message that quotes what is unknown and then what is known: the known word that the unknown
+/// one looks like.
 fn meant(message: &str) -> Option<&str> {
     let (_, quoted) = message.split_once("unknown field ")?;
     let mut words = quoted.split('`').skip(1).step_by(2);

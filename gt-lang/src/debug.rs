@@ -1,4 +1,5 @@
-//! Looking into a running program: its tape, its workers, where a tensor comes from, and where numbers first go wrong.
+//! Looking into a running program: its tape, its workers, where a tensor comes from, and where
+//! numbers first go wrong.
 //!
 //! ```no_run
 //! # extern crate gt_lang as gt;
@@ -37,8 +38,8 @@ use crate::typed::AnyTensor;
 #[must_use = "the tape is kept until this is dropped"]
 pub struct Kept(Option<Session>);
 
-/// Keeps everything the current session records from here on, for [`get_tape`], [`print_tape`] and [`explain`]. It takes memory: about a
-/// hundred bytes an instruction.
+/// Keeps everything the current session records from here on, for [`get_tape`], [`print_tape`] and
+/// [`explain`]. It takes memory: about a hundred bytes an instruction.
 pub fn keep_tape() -> Kept {
     let session = Session::current().ok().filter(|session| !session.is_traced());
     if let Some(session) = &session {
@@ -55,7 +56,8 @@ impl Drop for Kept {
     }
 }
 
-/// What the current session has recorded: since [`keep_tape`], or without it what it has not handed over yet.
+/// What the current session has recorded: since [`keep_tape`], or without it what it has not handed
+/// over yet.
 pub fn get_tape() -> Tape {
     Session::current().map(|session| session.tape()).unwrap_or_default()
 }
@@ -99,12 +101,14 @@ pub struct Watching {
     _thread: PhantomData<*const ()>,
 }
 
-/// Watches for NaN and infinities in what the current session records from here on. The first instruction that makes a NaN, or an infinity
-/// out of finite numbers, is the error of the next read and of all after it, with its line. `GT_NAN_WATCH=1` watches every session from
-/// its beginning.
+/// Watches for NaN and infinities in what the current session records from here on. The first
+/// instruction that makes a NaN, or an infinity out of finite numbers, is the error of the next
+/// read and of all after it, with its line. `GT_NAN_WATCH=1` watches every session from its
+/// beginning.
 ///
-/// Infinities that the program gives itself, as literals (the minus infinity of a mask) or in data, and what comes of them are no fault.
-/// Each float result is followed by a few more instructions that ask about it, so programs run several times slower.
+/// Infinities that the program gives itself, as literals (the minus infinity of a mask) or in data,
+/// and what comes of them are no fault. Each float result is followed by a few more instructions
+/// that ask about it, so programs run several times slower.
 pub fn watch_nan() -> Watching {
     let session = Session::current().ok().filter(Session::watch);
     Watching { session, _thread: PhantomData }
@@ -118,11 +122,12 @@ impl Drop for Watching {
     }
 }
 
-/// Where a tensor comes from and where it is: the op that made it, its operands with their shapes, the line, the signals, the worker its session
-/// lives on, and what became of the session's segments, with reasons where they were not compiled.
+/// Where a tensor comes from and where it is: the op that made it, its operands with their shapes,
+/// the line, the signals, the worker its session lives on, and what became of the session's
+/// segments, with reasons where they were not compiled.
 ///
-/// Operands are known of tensors that gradients flow through and of what is not handed over yet; while [`keep_tape`] keeps the tape, they
-/// and the signals are known of everything.
+/// Operands are known of tensors that gradients flow through and of what is not handed over yet;
+/// while [`keep_tape`] keeps the tape, they and the signals are known of everything.
 #[must_use]
 pub fn explain<T: AnyTensor>(tensor: &T) -> String {
     let tensor = tensor.inner();
@@ -249,7 +254,8 @@ fn segments(stats: &Stats) -> String {
     let SegmentStats { tapes, templates, launches, verified, misses, evictions } = stats.segments;
     let total = stats.total();
     let mut text = format!(
-        "  segments: {tapes} sent whole, {launches} as launches of {templates} templates ({verified} verified in full)\n"
+        "  segments: {tapes} sent whole, {launches} as launches of {templates} templates \
+         ({verified} verified in full)\n"
     );
     let _ = writeln!(
         text,

@@ -1,7 +1,8 @@
-//! The one error of the front end: what went wrong, at which line of the user's program, and what would cure it.
+//! The one error of the front end: what went wrong, at which line of the user's program, and what
+//! would cure it.
 //!
-//! Guarantees: cheap to clone, since one cause travels into everything derived from a bad operation. Prints as
-//! message, place, then a hint when one is known:
+//! Guarantees: cheap to clone, since one cause travels into everything derived from a bad
+//! operation. Prints as message, place, then a hint when one is known:
 //!
 //! ```text
 //! matmul: inner sizes differ: f32[3,4] and f32[5,6]
@@ -84,7 +85,8 @@ impl Error {
         }))
     }
 
-    /// The error of the running system; `at` is the line that asked, used when the system knows no better one.
+    /// The error of the running system; `at` is the line that asked, used when the system knows no
+    /// better one.
     pub fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
         let RunError { message, loc, worker, .. } = error;
         let loc = if loc == Loc::NONE { at.into() } else { loc };

@@ -1,6 +1,8 @@
-//! The front end of GT: sessions, tensors, autograd, layers, losses and optimizers. Records instructions; runs none.
+//! The front end of GT: sessions, tensors, autograd, layers, losses and optimizers. Records
+//! instructions; runs none.
 //!
-//! [`typed`] tensors carry their shape in the type; [`DynTensor`] is what they wrap, and as complete. Start with the [`prelude`].
+//! [`typed`] tensors carry their shape in the type; [`DynTensor`] is what they wrap, and as
+//! complete. Start with the [`prelude`].
 //!
 //! ```no_run
 #![doc = include_str!("../tests/it/tour.rs")]

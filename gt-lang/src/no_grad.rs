@@ -1,4 +1,5 @@
-//! Whether operations are tracked for gradients: on by default, switched off for a closure or a scope, per thread.
+//! Whether operations are tracked for gradients: on by default, switched off for a closure or a
+//! scope, per thread.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

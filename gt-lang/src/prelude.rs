@@ -1,7 +1,8 @@
 //! Everything a program needs: `use gt::prelude::*;`.
 //!
-//! Types and functions by their names; modules ([`functional`], [`autograd`], [`debug`], [`io`], [`schedule`], [`signal`]) where PyTorch's users
-//! would write the module's name too. Names of a program's own come before those of a prelude.
+//! Types and functions by their names; modules ([`functional`], [`autograd`], [`debug`], [`io`],
+//! [`schedule`], [`signal`]) where PyTorch's users would write the module's name too. Names of a
+//! program's own come before those of a prelude.
 
 pub use crate::autocast::{autocast, no_autocast};
 pub use crate::config::{ShardConfig, SignalConfig, load_config, register_config};

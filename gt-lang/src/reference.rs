@@ -1,8 +1,10 @@
-//! A backend that runs everything on the reference interpreter, inside the calling thread. For tests: slow, obviously right.
+//! A backend that runs everything on the reference interpreter, inside the calling thread. For
+//! tests: slow, obviously right.
 //!
-//! Guarantees: a failed instruction poisons its result, and reads of anything derived from it report the first cause, as
-//! a running system does; values are freed when the tape says so, and [`Reference::live`] counts the rest. Every entry
-//! is verified first: after a fault of the tape no read succeeds.
+//! Guarantees: a failed instruction poisons its result, and reads of anything derived from it
+//! report the first cause, as a running system does; values are freed when the tape says so, and
+//! [`Reference::live`] counts the rest. Every entry is verified first: after a fault of the tape no
+//! read succeeds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -191,7 +193,8 @@ mod embedded {
         unsafe_code,
         reason = "the symbol the session looks for; gt-runtime defines it in a whole program"
     )]
-    // SAFETY: no other definition is linked into the tests of this crate, and the signature is the declared one.
+    // SAFETY: no other definition is linked into the tests of this crate, and the signature is the
+    // declared one.
     #[unsafe(no_mangle)]
     fn __gt_embedded_backend(_: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
         Ok(Reference::new())

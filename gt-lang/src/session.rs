@@ -1,8 +1,9 @@
 //! A session: a connection to a running system, and the recorder that fills its tape.
 //!
-//! Guarantees: recording never waits for a result. Entries gather in a buffer that is submitted at reads, at the end of
-//! steps, at `flush`, and when it is full, so the worker runs ahead of the program. Several sessions may live in one process; each tensor
-//! remembers its own. A session closes when its last handle and its last tensor are gone, or when told to.
+//! Guarantees: recording never waits for a result. Entries gather in a buffer that is submitted at
+//! reads, at the end of steps, at `flush`, and when it is full, so the worker runs ahead of the
+//! program. Several sessions may live in one process; each tensor remembers its own. A session
+//! closes when its last handle and its last tensor are gone, or when told to.
 //!
 //! Does not: run anything, or know what is at the other end of the backend.
 
@@ -29,8 +30,9 @@ pub(crate) use recorder::Place;
 use recorder::Recorder;
 use watch::Check;
 
-// Opens a session with a system: the process's own, or a server. Defined in gt-runtime; declared here so that this crate, and with it the
-// user's edit loop, stays free of the runtime's dependencies.
+// Opens a session with a system: the process's own, or a server. Defined in gt-runtime; declared
+// here so that this crate, and with it the user's edit loop, stays free of the runtime's
+// dependencies.
 #[expect(
     unsafe_code,
     reason = "an extern declaration; gt-runtime defines the symbol with this very signature"
@@ -83,7 +85,8 @@ pub struct Entered {
 }
 
 impl Session {
-    /// A session with a running system. Random numbers differ from run to run until [`Session::manual_seed`] is called.
+    /// A session with a running system. Random numbers differ from run to run until
+    /// [`Session::manual_seed`] is called.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Session {
         let seed = RandomState::new().hash_one(0);
         Session(Arc::new(Inner { backend, recorder: Mutex::new(Recorder::new(seed)) }))
@@ -98,8 +101,9 @@ impl Session {
         entered.map_or_else(process::session, Ok)
     }
 
-    /// One more session, with the system that the process's own session is with, or would be with if it were open. Each session has
-    /// its values and its errors to itself, and may live on another worker; [enter](Session::enter) it to record in it.
+    /// One more session, with the system that the process's own session is with, or would be with
+    /// if it were open. Each session has its values and its errors to itself, and may live on
+    /// another worker; [enter](Session::enter) it to record in it.
     ///
     /// # Errors
     /// The system did not start, or the server does not answer within two seconds.
@@ -108,7 +112,8 @@ impl Session {
         process::another(std::panic::Location::caller())
     }
 
-    /// One more session, with the server at `HOST:PORT`, beside the process's own; see [`connect`] for that one.
+    /// One more session, with the server at `HOST:PORT`, beside the process's own; see [`connect`]
+    /// for that one.
     ///
     /// # Errors
     /// The address is none, nobody answers there within two seconds, or the server refuses.
@@ -131,7 +136,8 @@ impl Session {
         })
     }
 
-    /// Makes random numbers reproducible: the same seed and the same program give the same bits, whatever runs them.
+    /// Makes random numbers reproducible: the same seed and the same program give the same bits,
+    /// whatever runs them.
     ///
     /// ```no_run
     /// # extern crate gt_lang as gt;
@@ -146,8 +152,8 @@ impl Session {
         self.lock().reseed(seed);
     }
 
-    /// Where the generator of random numbers stands: its seed, and how many tensors were drawn since. Two sessions in the same
-    /// state draw the same tensors.
+    /// Where the generator of random numbers stands: its seed, and how many tensors were drawn
+    /// since. Two sessions in the same state draw the same tensors.
     pub fn rng_state(&self) -> (u64, u64) {
         self.lock().rng_state()
     }
@@ -164,12 +170,14 @@ impl Session {
         self.submit(&mut recorder);
     }
 
-    /// Says that one round of a loop ends here, such as a step of training: PyTorch/XLA's `mark_step`. What is recorded
-    /// from one step to the next makes a segment, which is planned once and launched each time it comes again. Optimizers
-    /// call this at the end of their `step`; loops without one run as well, and are found out.
+    /// Says that one round of a loop ends here, such as a step of training: PyTorch/XLA's
+    /// `mark_step`. What is recorded from one step to the next makes a segment, which is planned
+    /// once and launched each time it comes again. Optimizers call this at the end of their `step`;
+    /// loops without one run as well, and are found out.
     ///
-    /// Submits the segment without waiting for it. If a read came soon after the last step, one is expected after this as
-    /// well, and both are submitted as one segment; if none comes there, the segment is submitted as it was at the step.
+    /// Submits the segment without waiting for it. If a read came soon after the last step, one is
+    /// expected after this as well, and both are submitted as one segment; if none comes there, the
+    /// segment is submitted as it was at the step.
     pub fn step(&self) {
         let mut recorder = self.lock();
         if recorder.end_step() {
@@ -322,7 +330,8 @@ impl Session {
         self.0.backend.fetch(value).map_err(|e| Error::from_run(e, place))
     }
 
-    /// Reads what a watch has checked; the first that is bad is the error of this read and of all to come.
+    /// Reads what a watch has checked; the first that is bad is the error of this read and of all
+    /// to come.
     fn judge(&self, checks: Vec<Check>) -> Result<()> {
         for check in checks {
             let flags = self.0.backend.fetch(check.value);
@@ -338,7 +347,8 @@ impl Session {
         recorder.bad().map_or(Ok(()), Err)
     }
 
-    /// Begins to watch what is recorded for numbers that are none, unless somebody does already; says whether it began.
+    /// Begins to watch what is recorded for numbers that are none, unless somebody does already;
+    /// says whether it began.
     pub(crate) fn watch(&self) -> bool {
         self.lock().watch()
     }
@@ -353,7 +363,8 @@ impl Session {
         self.lock().traced_type(value)
     }
 
-    /// What the session has recorded: since its trace began, if it did, else what is not submitted yet.
+    /// What the session has recorded: since its trace began, if it did, else what is not submitted
+    /// yet.
     pub(crate) fn tape(&self) -> Tape {
         self.lock().tape()
     }
@@ -368,7 +379,10 @@ impl Session {
         if recorder.is_closed() {
             let (kind, at) = (ErrorKind::Session, recorder.loc(place));
             let error = Error::new(kind, "the session is closed", at);
-            return Err(error.hint("read them before `close` or `gt::disconnect`, or open another with `Session::open`"));
+            return Err(error.hint(
+                "read them before `close` or `gt::disconnect`, or open another with \
+                 `Session::open`",
+            ));
         }
         Ok(())
     }
@@ -405,8 +419,8 @@ impl Drop for Entered {
     }
 }
 
-/// Seeds the current session; see [`Session::manual_seed`]. Without a session this does nothing: the error that keeps
-/// it from opening is raised by the first read.
+/// Seeds the current session; see [`Session::manual_seed`]. Without a session this does nothing:
+/// the error that keeps it from opening is raised by the first read.
 pub fn manual_seed(seed: u64) {
     if let Ok(session) = Session::current() {
         session.manual_seed(seed);

@@ -1,4 +1,5 @@
-//! Signal scopes: names for stretches of a program, recorded on the tape, which placement and sharding rules refer to.
+//! Signal scopes: names for stretches of a program, recorded on the tape, which placement and
+//! sharding rules refer to.
 //!
 //! ```text
 //! let _scope = signal::scope("stage1").backward("stage1_grad");
@@ -7,11 +8,13 @@
 //! let h = self.fc2(&h);                    // in the signal of the field `fc2`, which `self.fc2.forward(&h)` does not enter
 //! ```
 //!
-//! What the names mean is said elsewhere, by the [configuration](crate::config); so is the backward signal where the program names none.
+//! What the names mean is said elsewhere, by the [configuration](crate::config); so is the backward
+//! signal where the program names none.
 //!
-//! Guarantees: scopes nest, per thread. A scope in which nothing is recorded leaves no trace. Gradients are recorded in the backward signals of
-//! the scopes their instructions were recorded in, inside the scopes that are open where `backward` is called. Names never change a
-//! result, and unknown names are harmless.
+//! Guarantees: scopes nest, per thread. A scope in which nothing is recorded leaves no trace.
+//! Gradients are recorded in the backward signals of the scopes their instructions were recorded
+//! in, inside the scopes that are open where `backward` is called. Names never change a result, and
+//! unknown names are harmless.
 //!
 //! Does not: write to a tape; the recorder follows the scopes of the thread that records.
 
@@ -38,7 +41,8 @@ pub(crate) struct Open {
     /// Different for each scope ever opened; never 0.
     pub(crate) id: u64,
     pub(crate) name: Arc<str>,
-    /// Where the gradients of what is recorded in it belong: its backward signal, and those of the scopes around it.
+    /// Where the gradients of what is recorded in it belong: its backward signal, and those of the
+    /// scopes around it.
     backward: Option<Arc<Backward>>,
 }
 
@@ -89,8 +93,8 @@ fn cut(name: &str) -> Arc<str> {
     Arc::from(&name[..name.floor_char_boundary(MAX_STRING)])
 }
 
-/// Opens a scope; everything this thread records until the guard is dropped lies in it. Of a name beyond [`MAX_STRING`] bytes the
-/// beginning counts.
+/// Opens a scope; everything this thread records until the guard is dropped lies in it. Of a name
+/// beyond [`MAX_STRING`] bytes the beginning counts.
 pub fn scope(name: &str) -> Scope {
     let depth = with_open(<[Open]>::len);
     enter(name);
@@ -106,7 +110,8 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Names the signal of the gradients of what is recorded from here on in this scope, instead of the one its configuration names.
+    /// Names the signal of the gradients of what is recorded from here on in this scope, instead of
+    /// the one its configuration names.
     #[must_use = "the scope ends when this is dropped"]
     pub fn backward(self, name: &str) -> Scope {
         change(|open| name_backward(open, self.depth, name));
@@ -185,8 +190,9 @@ pub fn current_backward() -> Option<Arc<str>> {
     backward_signals().map(|signals| signals.name.clone())
 }
 
-/// The same tensor, put under a signal by itself: a view of it recorded in a scope of that name, to be placed as its configuration says. So
-/// is its gradient, under the backward signal that is configured.
+/// The same tensor, put under a signal by itself: a view of it recorded in a scope of that name, to
+/// be placed as its configuration says. So is its gradient, under the backward signal that is
+/// configured.
 #[must_use]
 #[track_caller]
 pub fn tensor<T: AnyTensor>(tensor: &T, name: &str) -> T {

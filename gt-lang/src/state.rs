@@ -1,7 +1,8 @@
 //! `StateDict`: named values on the host, and what can be saved to one and restored from it.
 //!
-//! Guarantees: everything is a tensor, numbers too, so that a state fits any file format for tensors without loss; names are in
-//! order; restoring looks at all of a state before it changes anything.
+//! Guarantees: everything is a tensor, numbers too, so that a state fits any file format for
+//! tensors without loss; names are in order; restoring looks at all of a state before it changes
+//! anything.
 //!
 //! Does not: read or write files (`io` does).
 
@@ -34,7 +35,8 @@ pub struct StateDict {
 /// What is left to do once a state is known to fit: cannot fail.
 pub type Commit<'a> = Box<dyn FnOnce() + 'a>;
 
-/// Something that a checkpoint holds: a model, an optimizer, a scheduler, a counter, a session's generator.
+/// Something that a checkpoint holds: a model, an optimizer, a scheduler, a counter, a session's
+/// generator.
 pub trait Stateful {
     /// Its state, read from the workers.
     ///
@@ -174,7 +176,8 @@ impl<'a> Misfits<'a> {
         Misfits { what, lines: Vec::new(), hint: None }
     }
 
-    /// Complains of a value that cannot take the place of a tensor: shapes must agree, dtypes may differ among floats.
+    /// Complains of a value that cannot take the place of a tensor: shapes must agree, dtypes may
+    /// differ among floats.
     pub(crate) fn compare(&mut self, name: &str, value: Option<&HostTensor>, into: &DynTensor) {
         let (Some(value), into) = (value, into.ty()) else { return };
         let dtypes = value.ty().dtype == into.dtype

@@ -1,8 +1,9 @@
 //! Tensors in pieces: cutting one into chunks for the wire, and putting chunks together again.
 //!
-//! A tensor that comes in one piece is taken as it is; one that comes in several is written into one buffer of its final size,
-//! so each byte is copied once. Pieces come in order (the links see to that); one that was seen before is dropped, and one that
-//! fits nowhere ends the assembly with a reason. Nothing is reserved beyond what the first piece's type and total agree on.
+//! A tensor that comes in one piece is taken as it is; one that comes in several is written into
+//! one buffer of its final size, so each byte is copied once. Pieces come in order (the links see
+//! to that); one that was seen before is dropped, and one that fits nowhere ends the assembly with
+//! a reason. Nothing is reserved beyond what the first piece's type and total agree on.
 
 use bytes::Bytes;
 use gt_ir::{HostTensor, Type};

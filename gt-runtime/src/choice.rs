@@ -1,8 +1,11 @@
-//! What computes, and on what: decided in one place for the embedded system, workers and measurements.
+//! What computes, and on what: decided in one place for the embedded system, workers and
+//! measurements.
 //!
-//! Flags come first, then `GT_ENGINE` and `GT_DEVICE`, then what this build and this machine have: a CUDA device where there is one and the
-//! build can use it, else the native engine. A name that is known but not usable here gives an error that says what is missing and how to
-//! get it. What can be asked for, and how it is spelled, is in `wish`. [`decide`] is pure; only [`Here::now`] looks at the machine.
+//! Flags come first, then `GT_ENGINE` and `GT_DEVICE`, then what this build and this machine have:
+//! a CUDA device where there is one and the build can use it, else the native engine. A name that
+//! is known but not usable here gives an error that says what is missing and how to get it. What
+//! can be asked for, and how it is spelled, is in `wish`. [`decide`] is pure; only [`Here::now`]
+//! looks at the machine.
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +31,14 @@ pub enum ChoiceError {
     Switch(#[from] UnknownSwitch),
     /// The build has no libtorch.
     #[error(
-        "the engine torch: this program was built without libtorch\nhint: `cargo xtask libtorch`, then `cargo build --features torch`"
+        "the engine torch: this program was built without libtorch\nhint: `cargo xtask libtorch`, \
+         then `cargo build --features torch`"
     )]
     NoTorch,
     /// The build has no CUDA.
     #[error(
-        "{0}: this program was built without CUDA\nhint: `cargo xtask libtorch --cuda`, then `cargo build --features cuda`"
+        "{0}: this program was built without CUDA\nhint: `cargo xtask libtorch --cuda`, then \
+         `cargo build --features cuda`"
     )]
     NoCuda(String),
     /// The machine has no CUDA device.
@@ -139,7 +144,8 @@ impl Choice {
         }
     }
 
-    /// The engine of the first device, with what to say about it. A GPU that nobody asked for and that cannot be used is done without.
+    /// The engine of the first device, with what to say about it. A GPU that nobody asked for and
+    /// that cannot be used is done without.
     ///
     /// # Errors
     /// As of [`Choice::engine`], for what was asked for.

@@ -1,8 +1,9 @@
 //! Clients: the session as a program's side of it sees it, the same embedded and remote.
 //!
-//! [`Session`] turns calls into messages of a connection and its deliveries into answers. It is passive: whoever holds it (the
-//! embedded system, or the thread that owns the sockets) feeds it what arrived and transmits what it queued. Each question
-//! gets exactly one answer; when the connection ends, every open question is answered with the reason, and so is every later one.
+//! [`Session`] turns calls into messages of a connection and its deliveries into answers. It is
+//! passive: whoever holds it (the embedded system, or the thread that owns the sockets) feeds it
+//! what arrived and transmits what it queued. Each question gets exactly one answer; when the
+//! connection ends, every open question is answered with the reason, and so is every later one.
 
 mod remote;
 mod submit;
@@ -38,7 +39,8 @@ pub(crate) type Fetched = Slot<Result<HostTensor, RunError>>;
 /// The answer to a question what ran.
 pub(crate) type Answered = Slot<Result<Stats, RunError>>;
 
-/// Weight a client may have queued before [`Session::is_full`]: what a submit or an upload waits for.
+/// Weight a client may have queued before [`Session::is_full`]: what a submit or an upload waits
+/// for.
 const MAX_QUEUED: u64 = 64 << 20;
 
 /// News kept for who asks.
@@ -163,7 +165,8 @@ impl Session {
         slot
     }
 
-    /// Ends the session from this side: what it holds is freed, and every open question is answered.
+    /// Ends the session from this side: what it holds is freed, and every open question is
+    /// answered.
     pub(crate) fn close(&mut self, now: Time) {
         if !std::mem::replace(&mut self.closed, true) {
             self.log_line(What::ClientSend, "Close", 0, format_args!(""));
@@ -192,7 +195,8 @@ impl Session {
         }
     }
 
-    /// Something came that is no packet of this build. Before the connection is open it explains why it never will be.
+    /// Something came that is no packet of this build. Before the connection is open it explains
+    /// why it never will be.
     pub(crate) fn misunderstood(&mut self, error: &WireError) {
         self.log_line(What::Error, "Damaged", 0, format_args!("{error}"));
         if !self.connection.is_open()

@@ -1,7 +1,8 @@
 //! The only reader of time.
 //!
-//! Everything else takes the time as an argument: a [`Time`] is the span since the process's clock was first read, so the pure
-//! halves can be driven by a virtual clock and a log of events replays exactly. It never goes backwards and knows no date.
+//! Everything else takes the time as an argument: a [`Time`] is the span since the process's clock
+//! was first read, so the pure halves can be driven by a virtual clock and a log of events replays
+//! exactly. It never goes backwards and knows no date.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ pub fn now() -> Time {
     now.saturating_duration_since(*START.get_or_init(|| now))
 }
 
-/// Nanoseconds since 1970 by the machine's clock: to tell a later life of a peer from an earlier one, never to measure.
+/// Nanoseconds since 1970 by the machine's clock: to tell a later life of a peer from an earlier
+/// one, never to measure.
 #[must_use]
 pub fn wall_nanos() -> u64 {
     let since =

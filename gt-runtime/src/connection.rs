@@ -1,9 +1,11 @@
-//! One connection between a client or a worker and the dispatcher: the handshake, two [`Link`]s, and the lease.
+//! One connection between a client or a worker and the dispatcher: the handshake, two [`Link`]s,
+//! and the lease.
 //!
-//! Both ends use it: the connecting side [`Connection::dial`]s, the dispatcher [`Connection::accept`]s. Feed it packets and
-//! call [`Connection::transmit`] afterwards, after sending or releasing, and at [`Connection::next_deadline`]. When the other
-//! side refuses, says good-bye or is silent for a lease, it ends once, with an [`Ending`], and is inert from then on. It holds
-//! no clock and no socket, and does not decide what the end means.
+//! Both ends use it: the connecting side [`Connection::dial`]s, the dispatcher
+//! [`Connection::accept`]s. Feed it packets and call [`Connection::transmit`] afterwards, after
+//! sending or releasing, and at [`Connection::next_deadline`]. When the other side refuses, says
+//! good-bye or is silent for a lease, it ends once, with an [`Ending`], and is inert from then on.
+//! It holds no clock and no socket, and does not decide what the end means.
 
 use crate::clock::Time;
 use crate::ids::Incarnation;
@@ -66,7 +68,8 @@ impl ConnectionConfig {
 /// What a connection delivers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Incoming<M = Message> {
-    /// The dispatcher answered: messages flow. Dialing side only, once for each [`Connection::dial`] and [`Connection::redial`].
+    /// The dispatcher answered: messages flow. Dialing side only, once for each
+    /// [`Connection::dial`] and [`Connection::redial`].
     Opened(Welcome),
     /// A message, in order on its stream. [`Connection::release`] its weight when it is dealt with.
     Message(Stream, M),
@@ -122,7 +125,8 @@ enum Phase {
 const REDIAL: Duration = Duration::from_millis(200);
 
 impl<M: Clone + Weight> Connection<M> {
-    /// The side that connects. Its life is named by `incarnation`: later than any before from the same peer.
+    /// The side that connects. Its life is named by `incarnation`: later than any before from the
+    /// same peer.
     #[must_use]
     pub fn dial(
         now: Time,
@@ -134,7 +138,8 @@ impl<M: Clone + Weight> Connection<M> {
         Connection { phase, ..Connection::accept(now, incarnation, config) }
     }
 
-    /// The dispatcher's side, when a hello has been taken; the caller answers it with a [`Body::Welcome`].
+    /// The dispatcher's side, when a hello has been taken; the caller answers it with a
+    /// [`Body::Welcome`].
     #[must_use]
     pub fn accept(now: Time, incarnation: Incarnation, config: ConnectionConfig) -> Connection<M> {
         Connection {
@@ -151,7 +156,8 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
-    /// Says hello again, from another address, as the same life: what is under way goes on once the dispatcher has answered.
+    /// Says hello again, from another address, as the same life: what is under way goes on once the
+    /// dispatcher has answered.
     pub fn redial(&mut self, now: Time, hello: Hello) {
         if !self.is_ended() {
             self.n_moves += 1;
@@ -324,7 +330,8 @@ impl<M: Clone + Weight> Connection<M> {
         out(Incoming::Ended(ending));
     }
 
-    /// Ends the connection from this side. The packet tells the other one, if it arrives; nobody waits for that.
+    /// Ends the connection from this side. The packet tells the other one, if it arrives; nobody
+    /// waits for that.
     pub fn close(&mut self, reason: String) -> Packet<M> {
         self.phase = Phase::Ended;
         let body = Body::Bye { reason: crate::wire::codec::cut(reason) };
@@ -354,7 +361,8 @@ impl<M: Clone + Weight> Connection<M> {
 mod tests {
     use super::*;
 
-    /// The credit of one stream says nothing of the other's: a sender that asks on bulk is helped by no answer on control.
+    /// The credit of one stream says nothing of the other's: a sender that asks on bulk is helped
+    /// by no answer on control.
     #[test]
     fn a_question_is_answered_on_its_own_stream_and_at_once() {
         let (life, config) = (Incarnation(1), ConnectionConfig::remote());

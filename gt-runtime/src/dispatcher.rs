@@ -1,9 +1,13 @@
-//! The dispatcher: a pure state machine between clients and workers. It does no I/O, reads no clock and draws no random number.
+//! The dispatcher: a pure state machine between clients and workers. It does no I/O, reads no clock
+//! and draws no random number.
 //!
-//! [`Dispatcher::handle`] takes an [`Event`] and the time and hands back [`Action`]s; a shell delivers packets and calls again at
-//! [`Dispatcher::next_deadline`]. Equal events give equal actions, so a log of events replays exactly. Files: [`core`](self) holds the
-//! state and passes messages on, `peers` ties connections to parties, `sessions` and `workers` hold what each message does, `homes`
-//! sends work where [`placement`] says, `answers` holds questions to their time, `check` states what always holds. It computes no tensor, puts no tensor together, and knows nothing of sockets, threads or engines.
+//! [`Dispatcher::handle`] takes an [`Event`] and the time and hands back [`Action`]s; a shell
+//! delivers packets and calls again at [`Dispatcher::next_deadline`]. Equal events give equal
+//! actions, so a log of events replays exactly. Files: [`core`](self) holds the state and passes
+//! messages on, `peers` ties connections to parties, `sessions` and `workers` hold what each
+//! message does, `homes` sends work where [`placement`] says, `answers` holds questions to their
+//! time, `check` states what always holds. It computes no tensor, puts no tensor together, and
+//! knows nothing of sockets, threads or engines.
 
 pub mod action;
 mod answers;
@@ -59,7 +63,8 @@ impl Config {
     #[must_use]
     pub fn remote() -> Config {
         let worker = ConnectionConfig::remote();
-        // A client may be stopped in a debugger or on a sleeping laptop; one that is dead is noticed when it cannot be reached.
+        // A client may be stopped in a debugger or on a sleeping laptop; one that is dead is
+        // noticed when it cannot be reached.
         let lease = Duration::from_secs(30);
         Config {
             client: ConnectionConfig { lease, patience: Some(lease), ..worker },

@@ -1,10 +1,12 @@
 //! The whole system inside one process: no sockets, no ports, no thread for the dispatcher.
 //!
-//! Dispatcher, connections and worker cores are passive state in one lock (`state`); whoever brings an event (a thread that submits or
-//! reads, in `session`, or an executor that reports, here) carries its consequences through to the last packet. Only the executors, one a
-//! worker, are threads, and beside one with a device another that waits for reads of it. Packets travel as they are; tensors are never
-//! copied on the way. A worker whose engine panics is lost like any other, with an error for those who read from it, and is replaced.
-//! Which system a program gets that names none is in `process`.
+//! Dispatcher, connections and worker cores are passive state in one lock (`state`); whoever brings
+//! an event (a thread that submits or reads, in `session`, or an executor that reports, here)
+//! carries its consequences through to the last packet. Only the executors, one a worker, are
+//! threads, and beside one with a device another that waits for reads of it. Packets travel as they
+//! are; tensors are never copied on the way. A worker whose engine panics is lost like any other,
+//! with an error for those who read from it, and is replaced. Which system a program gets that
+//! names none is in `process`.
 
 mod process;
 mod session;
@@ -59,11 +61,12 @@ struct Shared {
 }
 
 impl System {
-    /// A system with the engines that the environment asks for, or else this build and this machine have (see [`crate::choice`]); they share
-    /// the machine's cores.
+    /// A system with the engines that the environment asks for, or else this build and this machine
+    /// have (see [`crate::choice`]); they share the machine's cores.
     ///
     /// # Errors
-    /// What is asked for is not here, there can be no such number of workers, or no thread can be started.
+    /// What is asked for is not here, there can be no such number of workers, or no thread can be
+    /// started.
     pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
         System::start_with(workers, Tiers::from_environment()?, log)
     }
@@ -79,7 +82,8 @@ impl System {
     /// As [`System::start_with`], with engines as chosen.
     ///
     /// # Errors
-    /// There can be no such number of workers, an engine cannot be made, or no thread can be started.
+    /// There can be no such number of workers, an engine cannot be made, or no thread can be
+    /// started.
     pub fn chosen(
         workers: usize,
         choice: Choice,
@@ -99,8 +103,8 @@ impl System {
         System::configured(workers, Box::new(engine), tiers, log)
     }
 
-    /// The system of a program that leaves open what its environment says: how many workers, unless the program says so, on which
-    /// devices, with which plans.
+    /// The system of a program that leaves open what its environment says: how many workers, unless
+    /// the program says so, on which devices, with which plans.
     ///
     /// # Errors
     /// The wish or the environment asks for what is not here, or the system cannot be started.
@@ -193,7 +197,8 @@ fn dial(role: Role, name: String) -> Connection {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic inside is a bug of the state machines; what they still can do for the other sessions is done.
+        // A panic inside is a bug of the state machines; what they still can do for the other
+        // sessions is done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -299,7 +304,8 @@ impl Shared {
         self.moved.notify_all();
     }
 
-    /// How reads are answered that have to wait for the device. Where that is lost the worker's thread sees it once its queue ends.
+    /// How reads are answered that have to wait for the device. Where that is lost the worker's
+    /// thread sees it once its queue ends.
     fn later(self: &Arc<Self>, peer: PeerId, queue: Arc<Queue<Job>>) -> Tell {
         let shared = self.clone();
         Box::new(move |late| match late {

@@ -1,7 +1,7 @@
 //! What running a template does to a session's values, seen from its canonical tape alone.
 //!
-//! Found once, when a template is defined; a launch then costs work for each value that crosses the segment's boundary and none for
-//! its instructions. It knows no types: those depend on the inputs.
+//! Found once, when a template is defined; a launch then costs work for each value that crosses the
+//! segment's boundary and none for its instructions. It knows no types: those depend on the inputs.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
@@ -22,7 +22,8 @@ pub(crate) struct Footprint {
     pub(crate) uploads: Vec<(u32, Type)>,
     /// How deep its signal scopes nest; none when it does not close what it opens.
     pub(crate) depth: Option<usize>,
-    /// The instructions of nothing but literals, with their first slot: alone among all, their rules may look at a literal's value.
+    /// The instructions of nothing but literals, with their first slot: alone among all, their
+    /// rules may look at a literal's value.
     sources: Vec<(Op, usize, usize)>,
 }
 

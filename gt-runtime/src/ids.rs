@@ -1,7 +1,9 @@
-//! Names of the parties, as they print in errors and logs: `p3` a transport endpoint, `c1` a client, `s1` a session, `w1` a worker.
+//! Names of the parties, as they print in errors and logs: `p3` a transport endpoint, `c1` a
+//! client, `s1` a session, `w1` a worker.
 //!
-//! A [`PeerId`] is given by the shell to whatever it can send to; the other ids are given by the dispatcher, count up from 1
-//! and are never used again. An [`Incarnation`] tells one life of a peer from the next.
+//! A [`PeerId`] is given by the shell to whatever it can send to; the other ids are given by the
+//! dispatcher, count up from 1 and are never used again. An [`Incarnation`] tells one life of a
+//! peer from the next.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -25,16 +27,19 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Something the shell can send packets to. Both sockets of one process (control and bulk) are one peer.
+    /// Something the shell can send packets to. Both sockets of one process (control and bulk) are
+    /// one peer.
     PeerId(u64) "p";
-    /// All that one client holds: its values, its tapes under way, its reads. It survives a broken connection.
+    /// All that one client holds: its values, its tapes under way, its reads. It survives a broken
+    /// connection.
     SessionId(u64) "s";
     /// A worker process (or thread, embedded) from its registration to its loss.
     WorkerId(u64) "w";
     /// A read or another question: counted by the asker, unique in its session.
     RequestId(u64) "r";
-    /// One life of the connecting side of a link. Packets of both directions carry it, so those of an earlier life are told
-    /// apart and dropped. Of two from one peer the greater is the later: take it from the wall clock (nanoseconds).
+    /// One life of the connecting side of a link. Packets of both directions carry it, so those of
+    /// an earlier life are told apart and dropped. Of two from one peer the greater is the later:
+    /// take it from the wall clock (nanoseconds).
     Incarnation(u64) "i";
 }
 
@@ -53,7 +58,8 @@ pub struct Identity {
 const MAX_SHOWN: usize = 64;
 
 impl Identity {
-    /// As others are told of it: the id it was given, its name if it has one, where it runs. Whatever the name, that is one short line.
+    /// As others are told of it: the id it was given, its name if it has one, where it runs.
+    /// Whatever the name, that is one short line.
     #[must_use]
     pub fn known_as(&self, id: impl fmt::Display) -> String {
         let plain = |c: char| if c.is_control() { '?' } else { c };

@@ -1,7 +1,9 @@
-//! GT's runtime: the wire protocol, the dispatcher, workers and clients, embedded in one process or spread over many.
+//! GT's runtime: the wire protocol, the dispatcher, workers and clients, embedded in one process or
+//! spread over many.
 //!
-//! Pure state machines ([`link`], [`connection`], [`dispatcher`]) take the time and packets as arguments and hand back
-//! packets; thin shells around them own sockets, threads and the clock. The same machines run embedded and remote.
+//! Pure state machines ([`link`], [`connection`], [`dispatcher`]) take the time and packets as
+//! arguments and hand back packets; thin shells around them own sockets, threads and the clock. The
+//! same machines run embedded and remote.
 
 pub mod assembly;
 pub mod choice;

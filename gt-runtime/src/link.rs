@@ -1,9 +1,12 @@
-//! A reliable, ordered link over a transport that loses, repeats and reorders: one direction's sender and the other's receiver.
+//! A reliable, ordered link over a transport that loses, repeats and reorders: one direction's
+//! sender and the other's receiver.
 //!
-//! Guarantees: every message is delivered once and in order, or not at all when the connection ends; the weight sent but not
-//! yet released by the receiving side stays within its window and one message; what arrives early is held within the same bound.
-//! Messages are numbered from 0; acknowledgements are cumulative; a gap the receiver reports, or silence, makes the sender go
-//! back. Over a [`Transport::Reliable`] nothing is kept or timed, only the credit remains. It knows no peers and no clock.
+//! Guarantees: every message is delivered once and in order, or not at all when the connection
+//! ends; the weight sent but not yet released by the receiving side stays within its window and one
+//! message; what arrives early is held within the same bound. Messages are numbered from 0;
+//! acknowledgements are cumulative; a gap the receiver reports, or silence, makes the sender go
+//! back. Over a [`Transport::Reliable`] nothing is kept or timed, only the credit remains. It knows
+//! no peers and no clock.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +18,8 @@ use std::time::Duration;
 
 /// What a sender may send before it has heard of the receiver's window.
 pub const FIRST_CREDIT: u64 = 4 << 10;
-/// Messages sent again at once after a silence; the acknowledgement of these tells whether the rest is missing too.
+/// Messages sent again at once after a silence; the acknowledgement of these tells whether the rest
+/// is missing too.
 const BURST: usize = 32;
 /// Messages that may come without an acknowledgement going back.
 const ACK_EVERY: u32 = 16;
@@ -54,7 +58,8 @@ impl Default for Timing {
 pub struct LinkConfig {
     /// What carries it.
     pub transport: Transport,
-    /// The weight the other side may send ahead of what is released here; at least [`FIRST_CREDIT`].
+    /// The weight the other side may send ahead of what is released here; at least
+    /// [`FIRST_CREDIT`].
     pub window: u64,
 }
 
@@ -95,7 +100,8 @@ pub struct Link<M> {
     advertised: u64,
     n_unacknowledged: u32,
     ack_due: Option<Time>,
-    /// The other side asks for our word: an acknowledgement that travels with data has no credit in it, and is none.
+    /// The other side asks for our word: an acknowledgement that travels with data has no credit in
+    /// it, and is none.
     asked: bool,
 }
 
@@ -143,7 +149,8 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// Queues a message; [`Link::transmit`] sends it when the credit allows. Never refuses: look at [`Link::queued`] first.
+    /// Queues a message; [`Link::transmit`] sends it when the credit allows. Never refuses: look at
+    /// [`Link::queued`] first.
     pub fn send(&mut self, now: Time, message: M) {
         let weight = message.weight();
         self.queued += weight;
@@ -169,13 +176,15 @@ impl<M: Clone + Weight> Link<M> {
         self.delivered - self.released
     }
 
-    /// Since when something is queued without the other side acknowledging or allowing anything more.
+    /// Since when something is queued without the other side acknowledging or allowing anything
+    /// more.
     #[must_use]
     pub fn waiting(&self) -> Option<Time> {
         self.waiting
     }
 
-    /// How many messages, oldest first, were acknowledged since last asked (over a reliable transport: sent).
+    /// How many messages, oldest first, were acknowledged since last asked (over a reliable
+    /// transport: sent).
     pub fn take_acked(&mut self) -> usize {
         std::mem::take(&mut self.acked)
     }
@@ -186,12 +195,14 @@ impl<M: Clone + Weight> Link<M> {
         self.next
     }
 
-    /// Lets the other side send that much more: the delivered messages of this weight are dealt with.
+    /// Lets the other side send that much more: the delivered messages of this weight are dealt
+    /// with.
     pub fn release(&mut self, weight: u64) {
         self.released = (self.released + weight).min(self.delivered);
     }
 
-    /// Takes a message that arrived and delivers it, and those it was holding up, unless it came before.
+    /// Takes a message that arrived and delivers it, and those it was holding up, unless it came
+    /// before.
     pub fn receive(&mut self, now: Time, seq: u64, message: M, deliver: &mut impl FnMut(M)) {
         if let Transport::Lossy(timing) = self.config.transport {
             self.n_unacknowledged += 1;
@@ -365,7 +376,8 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// An acknowledgement goes with what is sent now; a gap needs one of its own, and so does a question.
+    /// An acknowledgement goes with what is sent now; a gap needs one of its own, and so does a
+    /// question.
     fn acknowledgement_sent(&mut self) {
         self.n_unacknowledged = 0;
         if self.early.is_empty() && !self.asked {

@@ -1,13 +1,14 @@
-//! The instruction log: every event of client, dispatcher and worker, one line each, when `GT_INSTRUCTION_LOG=file` asks for it.
+//! The instruction log: every event of client, dispatcher and worker, one line each, when
+//! `GT_INSTRUCTION_LOG=file` asks for it.
 //!
 //! ```text
 //! elapsed  | sequence | event        | source                      | command         | size       | details
 //!   0.003s | #0007    | WORKER_SEND  | WORKER w0                   | Run             |     1.2 KB | %5 = add %3, 2.0 (train.rs:12:9)
 //! ```
 //!
-//! Each entry reaches the file in one write before the call returns, so what a crash leaves behind is complete, and nothing
-//! is buffered without bound. Off, it costs one look at an `Option`. A log that cannot be written says so once and goes quiet:
-//! logging never fails a program.
+//! Each entry reaches the file in one write before the call returns, so what a crash leaves behind
+//! is complete, and nothing is buffered without bound. Off, it costs one look at an `Option`. A log
+//! that cannot be written says so once and goes quiet: logging never fails a program.
 
 mod words;
 
@@ -176,7 +177,8 @@ impl Log {
         }
     }
 
-    /// Starts an entry of several lines, which reach the file together when it is dropped. None when the log is off.
+    /// Starts an entry of several lines, which reach the file together when it is dropped. None
+    /// when the log is off.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<Entry<'_>> {
@@ -243,7 +245,8 @@ impl Entry<'_> {
 }
 
 impl Entry<'_> {
-    /// Adds a line for an instruction, in the words of the tape, with the user's line. `more` follows.
+    /// Adds a line for an instruction, in the words of the tape, with the user's line. `more`
+    /// follows.
     pub fn instruction(
         &mut self,
         what: What,

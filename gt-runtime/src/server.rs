@@ -1,7 +1,8 @@
 //! The dispatcher behind sockets: decodes, calls `handle`, encodes. It decides nothing.
 //!
-//! One thread owns the ROUTER and the dispatcher. Bytes that are no packet are counted, told to whoever watches (once a second at
-//! most) and dropped; a packet of another version is answered, so that its sender can say what is wrong.
+//! One thread owns the ROUTER and the dispatcher. Bytes that are no packet are counted, told to
+//! whoever watches (once a second at most) and dropped; a packet of another version is answered, so
+//! that its sender can say what is wrong.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -138,8 +139,9 @@ impl Server {
         }
     }
 
-    /// Lets the good-byes leave. What still comes meanwhile is read and dropped: a connection closed with something unread in it
-    /// is reset, and what its other end has not read by then is lost, the good-bye included.
+    /// Lets the good-byes leave. What still comes meanwhile is read and dropped: a connection
+    /// closed with something unread in it is reset, and what its other end has not read by then is
+    /// lost, the good-bye included.
     fn farewell(&mut self) -> Result<(), SocketError> {
         self.socket.set_linger(FAREWELL)?;
         let end = clock::now() + FAREWELL / 2;
@@ -166,7 +168,8 @@ impl Server {
         Ok(true)
     }
 
-    /// Hands a packet over. A newcomer whom it brings no welcome is not remembered: anybody can send packets.
+    /// Hands a packet over. A newcomer whom it brings no welcome is not remembered: anybody can
+    /// send packets.
     fn packet(
         &mut self,
         key: Key,

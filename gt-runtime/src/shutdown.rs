@@ -41,7 +41,8 @@ impl Shutdown {
         self.end(Ended::Politely(reason.to_owned()));
     }
 
-    /// Ends it soon without a word to anybody, as a crash would: for tests of those who stay behind.
+    /// Ends it soon without a word to anybody, as a crash would: for tests of those who stay
+    /// behind.
     pub fn vanish(&self) {
         self.end(Ended::Silently);
     }

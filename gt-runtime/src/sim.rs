@@ -1,12 +1,16 @@
-//! A simulation of the whole system in one thread and virtual time: real clients' and workers' connections, the real dispatcher
-//! and the real worker core, over a network that loses, repeats, delays and reorders, with crashes, restarts and partitions.
+//! A simulation of the whole system in one thread and virtual time: real clients' and workers'
+//! connections, the real dispatcher and the real worker core, over a network that loses, repeats,
+//! delays and reorders, with crashes, restarts and partitions.
 //!
-//! The seed alone decides a run and is printed when one fails; `GT_SIM_SEED=n` runs just that one, `GT_SIM_SEEDS=n` so many.
-//! What is checked:
-//! 1. No segment runs twice, and those of a session run in order; without losses of workers, every accepted one runs.
-//! 2. What is read is bitwise what the reference interpreter computes from the client's own tape, also where it arrives long after the
-//!    session has gone on and freed it; reads of a session are answered in order. A worker is never sent a value it does not have.
-//! 3. A client sees an error only where the faults of the run can be to blame; other clients' ends and nonsense never are.
+//! The seed alone decides a run and is printed when one fails; `GT_SIM_SEED=n` runs just that one,
+//! `GT_SIM_SEEDS=n` so many. What is checked:
+//! 1. No segment runs twice, and those of a session run in order; without losses of workers, every
+//!    accepted one runs.
+//! 2. What is read is bitwise what the reference interpreter computes from the client's own tape,
+//!    also where it arrives long after the session has gone on and freed it; reads of a session are
+//!    answered in order. A worker is never sent a value it does not have.
+//! 3. A client sees an error only where the faults of the run can be to blame; other clients' ends
+//!    and nonsense never are.
 //! 4. When the faults stop every read is answered in bounded time, and fresh work succeeds.
 //! 5. When the clients are gone, nothing of them is left in the dispatcher or on a worker.
 

@@ -1,8 +1,8 @@
 //! A place for one answer: somebody waits, somebody else puts it there.
 //!
-//! The waiter spins for a moment before it sleeps, since waking a sleeper costs more than most answers take. The answer is put
-//! at most once; later ones are dropped. Waiting cannot be forgotten: whoever holds the other end is to put an error there
-//! when it gives up.
+//! The waiter spins for a moment before it sleeps, since waking a sleeper costs more than most
+//! answers take. The answer is put at most once; later ones are dropped. Waiting cannot be
+//! forgotten: whoever holds the other end is to put an error there when it gives up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -95,8 +95,8 @@ impl<T> Default for Slot<T> {
     }
 }
 
-/// Spins until something is so, or [`SPIN`] has passed. Says whether it became so. In between it lets others run: on a busy
-/// machine the one waited for may be queued behind this very thread.
+/// Spins until something is so, or [`SPIN`] has passed. Says whether it became so. In between it
+/// lets others run: on a busy machine the one waited for may be queued behind this very thread.
 pub fn spin_until(so: impl Fn() -> bool) -> bool {
     let mut end = None;
     loop {

@@ -1,7 +1,9 @@
-//! Random programs of loops, for tests and fuzzers: what repeats must give the same bits however it is run.
+//! Random programs of loops, for tests and fuzzers: what repeats must give the same bits however it
+//! is run.
 //!
-//! A program is a few random segments run over and over, in an order that repeats too, or does not: results of one round are inputs of
-//! the next, literals change from round to round, frees fall anywhere. Equal choices give equal programs. It is no part of the public API.
+//! A program is a few random segments run over and over, in an order that repeats too, or does not:
+//! results of one round are inputs of the next, literals change from round to round, frees fall
+//! anywhere. Equal choices give equal programs. It is no part of the public API.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,8 +58,8 @@ impl Program {
         Program { bodies, rounds }
     }
 
-    /// Runs the program; gives what each round read. `check` compares every round with the reference interpreter and panics where
-    /// rounding does not explain the difference.
+    /// Runs the program; gives what each round read. `check` compares every round with the
+    /// reference interpreter and panics where rounding does not explain the difference.
     pub fn run(&self, session: &dyn Backend, check: bool) -> Vec<Round> {
         let mut running = Running { session, next: 0, alive: Vec::new(), results: Vec::new() };
         let rounds = self.rounds.iter().enumerate();
@@ -225,7 +227,8 @@ fn reference(
     names: &HashMap<ValueId, ValueId>,
     read: &Round,
 ) {
-    // What the interpreter refuses for other reasons than the engine (an overflow in an index) is not compared.
+    // What the interpreter refuses for other reasons than the engine (an overflow in an index) is
+    // not compared.
     let Ok(wanted) = interp::run(tape, data) else { return };
     if ill_conditioned(tape) {
         return;
@@ -233,7 +236,8 @@ fn reference(
     for (old, wanted) in &wanted {
         let found = read.iter().find(|(value, _)| *value == names[old]);
         let Some((value, Ok(found))) = found else { continue };
-        // What was computed in a narrow type may come in a wide one, with the rounding of the narrow one.
+        // What was computed in a narrow type may come in a wide one, with the rounding of the
+        // narrow one.
         let tolerance = match wanted.ty().dtype {
             DType::F64 => 1e12,
             DType::F32 => 3e4,

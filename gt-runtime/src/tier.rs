@@ -1,7 +1,8 @@
 //! What the environment says of plans and templates, and whether to speak of them.
 //!
-//! `GT_TIER=0` keeps everything at one instruction after the other; `GT_TIER=1`, the default, makes plans of what repeats.
-//! `GT_VERBOSE=1` has a client say on standard error what became a plan, and why something did not.
+//! `GT_TIER=0` keeps everything at one instruction after the other; `GT_TIER=1`, the default, makes
+//! plans of what repeats. `GT_VERBOSE=1` has a client say on standard error what became a plan, and
+//! why something did not.
 
 use gt_ir::backend::{ErrorKind, RunError};
 
@@ -32,7 +33,8 @@ impl Tiers {
         read().map_err(|why: String| RunError::new(ErrorKind::Resource, why))
     }
 
-    /// Templates whose plans are compiled at that time; without plans there are no templates either.
+    /// Templates whose plans are compiled at that time; without plans there are no templates
+    /// either.
     #[must_use]
     pub fn compiled(when: When) -> Tiers {
         let tiers =
@@ -56,7 +58,8 @@ pub fn plans_wanted() -> Result<bool, String> {
         Err(_) | Ok("" | "1") => Ok(true),
         Ok("0") => Ok(false),
         Ok(other) => Err(format!(
-            "{TIER}={other} is no tier\nhint: 0 runs instruction by instruction, 1 makes plans of what repeats"
+            "{TIER}={other} is no tier\nhint: 0 runs instruction by instruction, 1 makes plans of \
+             what repeats"
         )),
     }
 }

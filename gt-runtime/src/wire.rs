@@ -1,9 +1,11 @@
-//! The wire protocol: what travels between clients, the dispatcher and workers. The only types here that are serialized.
+//! The wire protocol: what travels between clients, the dispatcher and workers. The only types here
+//! that are serialized.
 //!
-//! A [`Packet`] is one message of the transport. It carries a part of a link (data with a sequence number, acknowledgements,
-//! heartbeats) or of the handshake that opens it ([`Hello`], [`Welcome`], [`Refusal`]); [`Message`] is what the link delivers, one enum a
-//! direction: [`FromClient`] and [`ToClient`], [`ToWorker`] and [`FromWorker`]. Packets are plain data and never executable; inside
-//! one process they travel as they are, and only [`codec`] knows their bytes.
+//! A [`Packet`] is one message of the transport. It carries a part of a link (data with a sequence
+//! number, acknowledgements, heartbeats) or of the handshake that opens it ([`Hello`], [`Welcome`],
+//! [`Refusal`]); [`Message`] is what the link delivers, one enum a direction: [`FromClient`] and
+//! [`ToClient`], [`ToWorker`] and [`FromWorker`]. Packets are plain data and never executable;
+//! inside one process they travel as they are, and only [`codec`] knows their bytes.
 
 mod client;
 pub mod codec;

@@ -1,4 +1,5 @@
-//! Workers: a pure core that orders work, an executor that computes, and the shell that serves a dispatcher over sockets.
+//! Workers: a pure core that orders work, an executor that computes, and the shell that serves a
+//! dispatcher over sockets.
 
 mod at_once;
 pub mod core;

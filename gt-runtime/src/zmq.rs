@@ -1,11 +1,13 @@
 //! The one place that knows sockets: a thin safe layer over libzmq.
 //!
-//! A server binds one ROUTER; each peer connects a DEALER for control and another for bulk data, so that a large tensor never
-//! stands in front of a control message: each connection is a stream of its own. Sends never block: a peer that cannot take more
-//! is reported, and the reliable links above send again. Sockets belong to the thread that polls them; other
-//! threads reach it through a [`Waker`].
+//! A server binds one ROUTER; each peer connects a DEALER for control and another for bulk data, so
+//! that a large tensor never stands in front of a control message: each connection is a stream of
+//! its own. Sends never block: a peer that cannot take more is reported, and the reliable links
+//! above send again. Sockets belong to the thread that polls them; other threads reach it through a
+//! [`Waker`].
 //!
-//! It promises nothing about delivery (libzmq loses what is in flight when a connection breaks) and decodes nothing.
+//! It promises nothing about delivery (libzmq loses what is in flight when a connection breaks) and
+//! decodes nothing.
 
 mod address;
 pub mod uplink;
@@ -21,7 +23,8 @@ use std::time::Duration;
 use ::zmq::{Context, DONTWAIT, Message, SNDMORE, Socket as Raw, SocketType};
 use bytes::Bytes;
 
-/// The largest frame any peer may send: a connection that announces more is cut before anything is allocated.
+/// The largest frame any peer may send: a connection that announces more is cut before anything is
+/// allocated.
 pub const MAX_FRAME: i64 = 64 << 20;
 /// Frames a message may have, the sender's name not counted.
 pub const MAX_FRAMES: usize = 8;
@@ -48,8 +51,9 @@ pub enum SocketError {
     Bind(Address, String),
     /// Anybody who can reach the port could use the server.
     #[error(
-        "refusing to listen at {0}: there is no authentication in this build, so every machine that can reach the port could run work\n\
-         hint: listen on localhost and tunnel, or pass --insecure on a network you trust"
+        "refusing to listen at {0}: there is no authentication in this build, so every machine \
+         that can reach the port could run work\nhint: listen on localhost and tunnel, or pass \
+         --insecure on a network you trust"
     )]
     Exposed(Address),
     /// libzmq refused.
@@ -84,7 +88,8 @@ pub enum Sent {
 /// A message as it came.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The connection it came from (the sender's routing id; empty on a DEALER, which has one peer).
+    /// The connection it came from (the sender's routing id; empty on a DEALER, which has one
+    /// peer).
     pub from: Bytes,
     /// Its frames. Large ones are libzmq's own buffers, not copies.
     pub frames: Vec<Bytes>,
@@ -110,8 +115,8 @@ pub fn context() -> Context {
 }
 
 impl Socket {
-    /// A ROUTER listening at `address` over tcp, and over a socket file too when the address is this machine's own. Port 0
-    /// takes a free port. Returns the address with the port it has.
+    /// A ROUTER listening at `address` over tcp, and over a socket file too when the address is
+    /// this machine's own. Port 0 takes a free port. Returns the address with the port it has.
     pub fn listen(
         ctx: &Context,
         address: &Address,
@@ -125,7 +130,8 @@ impl Socket {
         raw.set_router_mandatory(true)?;
         raw.set_router_handover(true)?;
         let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), bind_reason(e));
-        // tcp first: libzmq would silently take the socket file away from a server that is still running.
+        // tcp first: libzmq would silently take the socket file away from a server that is still
+        // running.
         raw.bind(&address.tcp_endpoint()).map_err(refuse)?;
         let bound = bound_port(&raw)
             .map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
@@ -136,7 +142,8 @@ impl Socket {
         Ok((Socket { raw, role: Role::Router, held }, bound))
     }
 
-    /// A DEALER on its way to `endpoint`, known there as `name`. Nothing is queued before it is connected.
+    /// A DEALER on its way to `endpoint`, known there as `name`. Nothing is queued before it is
+    /// connected.
     pub fn connect(ctx: &Context, endpoint: &str, name: &[u8]) -> Result<Socket, SocketError> {
         let raw = ctx.socket(SocketType::DEALER)?;
         common_options(&raw)?;
@@ -156,7 +163,8 @@ impl Socket {
         head: Vec<u8>,
         payload: Option<&[u8]>,
     ) -> Result<Sent, SocketError> {
-        // libzmq looks for room before the first frame of a message; the others follow it whatever the room.
+        // libzmq looks for room before the first frame of a message; the others follow it whatever
+        // the room.
         let more = DONTWAIT | SNDMORE;
         let named = if self.role == Role::Router { self.raw.send(to, more) } else { Ok(()) };
         let sent = named.and_then(|()| match payload {
@@ -173,7 +181,8 @@ impl Socket {
         }
     }
 
-    /// Takes the next message, or None when there is none. One with too many frames is dropped whole.
+    /// Takes the next message, or None when there is none. One with too many frames is dropped
+    /// whole.
     pub fn receive(&self) -> Result<Option<Incoming>, SocketError> {
         loop {
             let Some(mut frame) = self.receive_frame()? else { return Ok(None) };
@@ -266,8 +275,12 @@ fn common_options(raw: &Raw) -> Result<(), SocketError> {
 
 fn bind_reason(error: ::zmq::Error) -> String {
     match error {
-        ::zmq::Error::EADDRINUSE => "the port is in use\nhint: another server may be running there; choose another port with -p".into(),
-        ::zmq::Error::EADDRNOTAVAIL | ::zmq::Error::ENODEV => "that address is not this machine's".into(),
+        ::zmq::Error::EADDRINUSE => "the port is in use\nhint: another server may be running \
+                                     there; choose another port with -p"
+            .into(),
+        ::zmq::Error::EADDRNOTAVAIL | ::zmq::Error::ENODEV => {
+            "that address is not this machine's".into()
+        }
         other => other.to_string().to_lowercase(),
     }
 }
@@ -277,8 +290,8 @@ fn bound_port(raw: &Raw) -> Option<u16> {
     endpoint.trim_end_matches('\0').rsplit_once(':')?.1.parse().ok()
 }
 
-/// A frame as `Bytes`: small ones copied (they are slices of libzmq's shared read buffer, which keeping one would pin), large
-/// ones taken over as they are.
+/// A frame as `Bytes`: small ones copied (they are slices of libzmq's shared read buffer, which
+/// keeping one would pin), large ones taken over as they are.
 fn own(frame: Message) -> Bytes {
     struct Owner(Message);
     impl AsRef<[u8]> for Owner {

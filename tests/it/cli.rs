@@ -27,7 +27,8 @@ const BAD: &[(&str, &str)] = &[
     ("use_after_free", "gt tape 1\n%0 = input : f32[2]\nfree %0\n%1 = exp %0\noutput %1\n"),
     (
         "huge_dimension",
-        "gt tape 1\n%0 = input : f32[99999999999999999999]\n%1 = input : f32[4294967296,4294967296]\n",
+        "gt tape 1\n%0 = input : f32[99999999999999999999]\n%1 = input : \
+         f32[4294967296,4294967296]\n",
     ),
     ("negative_dimension", "gt tape 1\n%0 = input : f32[-2]\n"),
     ("truncated", "gt tape 1\n%0 = input : f32[2]\n%1 = add %0,"),
@@ -57,7 +58,8 @@ fn every_bad_tape_is_shown_at_its_place() {
 #[test]
 fn a_configuration_is_shown_beside_the_scopes_it_is_about() {
     let folder = Folder::new("signals");
-    let tape = "gt tape 1\n%0 = input : f32[2]\nenter \"layer1\"\nenter \"inner\"\n%1 = exp %0\nexit \"inner\"\nexit \"layer1\"\noutput %1\n";
+    let tape = "gt tape 1\n%0 = input : f32[2]\nenter \"layer1\"\nenter \"inner\"\n%1 = exp \
+                %0\nexit \"inner\"\nexit \"layer1\"\noutput %1\n";
     let tape = folder.write("step.gt", tape);
     let yaml =
         "layer1:\n  shard: {axis: 0, workers: [0, 1]}\n  backward: grad1\nother: {compile: true}\n";
@@ -65,9 +67,9 @@ fn a_configuration_is_shown_beside_the_scopes_it_is_about() {
     let plain = run("gt-cli", &["compile", &tape, "--emit", "graph"]).good();
     assert!(plain.contains("# signal layer1/inner\n"), "{plain}");
     let said = run("gt-cli", &["compile", &tape, "--emit", "graph", "--config", &yaml]).good();
-    let comments = "# signal \"layer1\": shard axis 0 over workers 0, 1; backward \"grad1\"\n\
-                    # signal \"inner\": not configured\n\
-                    # no scope here is signal \"other\": compile\n";
+    let comments = "# signal \"layer1\": shard axis 0 over workers 0, 1; backward \"grad1\"\n# \
+                    signal \"inner\": not configured\n# no scope here is signal \"other\": \
+                    compile\n";
     assert_eq!(said, format!("{comments}{plain}"));
     let object = run("gt-cli", &["--json", "compile", &tape, "--config", &yaml]).good();
     let object: serde_json::Value = serde_json::from_str(&object).unwrap();
@@ -219,7 +221,8 @@ fn a_compiled_program_runs_as_its_tape_does() {
     }
 }
 
-/// What a program traces uses tensors from before: they are the tape's inputs, and nothing has to be done by hand.
+/// What a program traces uses tensors from before: they are the tape's inputs, and nothing has to
+/// be done by hand.
 #[test]
 fn a_trace_is_compiled_and_run_as_it_is() {
     let folder = Folder::new("trace");
@@ -302,7 +305,8 @@ fn works_and_tapes_are_measured() {
 fn a_decoder_runs_one_plan_wherever_it_stands() {
     let row = run("gt-cli", &["bench", "decode", "--steps", "140", "--json"]).good();
     let row: serde_json::Value = serde_json::from_str(&row).unwrap();
-    // More steps than positions: the first place comes again. Every step was the plan, and nothing was compiled for another place.
+    // More steps than positions: the first place comes again. Every step was the plan, and nothing
+    // was compiled for another place.
     assert_eq!((row["planned"].as_f64(), row["steps"].as_u64()), (Some(1.0), Some(140)));
     assert!(row["kernels_compiled"].as_u64().unwrap() < 100, "{row}");
 }

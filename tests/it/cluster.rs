@@ -1,4 +1,5 @@
-//! Server, workers and clients as processes of their own: the same results, separate clients, clean and unclean ends.
+//! Server, workers and clients as processes of their own: the same results, separate clients, clean
+//! and unclean ends.
 
 use crate::process::{Cluster, Finished, Process, run};
 

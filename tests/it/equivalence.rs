@@ -1,7 +1,9 @@
-//! A whole training run of a GPT has PyTorch's losses, step by step, from the same weights and passages.
+//! A whole training run of a GPT has PyTorch's losses, step by step, from the same weights and
+//! passages.
 //!
-//! The architecture, the recipe of weights and passages, and the training are those of `tests/fixtures/make.py`, which made
-//! `tests/fixtures/gpt.json`; the two are to be read side by side.
+//! The architecture, the recipe of weights and passages, and the training are those of
+//! `tests/fixtures/make.py`, which made `tests/fixtures/gpt.json`; the two are to be read side by
+//! side.
 
 use gt::functional::Attention;
 use gt::ir::HostTensor;
@@ -117,7 +119,8 @@ fn optimizer(net: &Gpt) -> AdamW {
     ])
 }
 
-/// What a run leaves: for each step its loss and the norm of its gradients, and the loss on what it was not trained on.
+/// What a run leaves: for each step its loss and the norm of its gradients, and the loss on what it
+/// was not trained on.
 struct Run {
     losses: Vec<f64>,
     norms: Vec<f64>,
@@ -167,7 +170,8 @@ fn a_gpt_learns_as_it_does_in_pytorch() {
         apart(&run.norms, &pytorch["norms"]),
         apart(&[run.held_back], &serde_json::json!([pytorch["held_back"]])),
     ];
-    // A thousandth would do to call it the same run. Rounding comes to less than 1e-6; the other formula of `gelu` to 1e-5 and 3e-4.
+    // A thousandth would do to call it the same run. Rounding comes to less than 1e-6; the other
+    // formula of `gelu` to 1e-5 and 3e-4.
     assert!(losses < 1e-5, "losses differ by {losses:.1e}");
     assert!(norms < 1e-4, "norms of gradients differ by {norms:.1e}");
     assert!(held_back < 1e-5, "the loss on what was held back differs by {held_back:.1e}");

@@ -1,5 +1,5 @@
-//! The examples that learn or check something small, run as a reader would run them: what their last line says, and that their loops
-//! become plans that are replayed.
+//! The examples that learn or check something small, run as a reader would run them: what their
+//! last line says, and that their loops become plans that are replayed.
 
 use crate::process::{Finished, Folder, Process};
 
@@ -17,7 +17,8 @@ fn result(stdout: &str, what: &str) -> f64 {
     last.strip_prefix(what).unwrap_or_else(|| panic!("{stdout}")).trim().parse().unwrap()
 }
 
-/// A step of at least so many instructions became a plan, and no more than so many segments were not the expected ones.
+/// A step of at least so many instructions became a plan, and no more than so many segments were
+/// not the expected ones.
 #[track_caller]
 pub(crate) fn is_replayed(finished: &Finished, instructions: usize, misses: usize) {
     let of = |line: &str| line.split_once(" (")?.1.split_once(' ')?.0.parse::<usize>().ok();
@@ -31,7 +32,8 @@ pub(crate) fn is_replayed(finished: &Finished, instructions: usize, misses: usiz
 #[test]
 fn gradients_by_hand_are_those_of_finite_differences() {
     let finished = run("autograd", &[]);
-    // One of each function whose differences are taken, and the descent, which may be over before its plan is compiled.
+    // One of each function whose differences are taken, and the descent, which may be over before
+    // its plan is compiled.
     is_replayed(&finished, 0, 12);
     let stdout = finished.good();
     assert!(stdout.lines().count() > 12, "{stdout}");

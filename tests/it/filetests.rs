@@ -1,4 +1,5 @@
-//! The filetests of ops, run by `gt-cli run` as a user would: engines give what the interpreter gives.
+//! The filetests of ops, run by `gt-cli run` as a user would: engines give what the interpreter
+//! gives.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +37,8 @@ fn every_filetest_of_an_op_runs_from_the_command_line() {
     assert!(n_cases > 100, "only {n_cases} cases were found");
 }
 
-/// What the command gives is what the file expects; a failure is the one expected, whatever else is said of it.
+/// What the command gives is what the file expects; a failure is the one expected, whatever else is
+/// said of it.
 fn check(
     folder: &Folder,
     path: &Path,
@@ -60,7 +62,8 @@ fn check(
     case.check(lines, loaded, &outcome)
 }
 
-/// The error that the file expects, where the command's words have it; else those words. The engine knows which axis is meant.
+/// The error that the file expects, where the command's words have it; else those words. The engine
+/// knows which axis is meant.
 fn expected_among(lines: &[String], case: &Case, said: &str) -> String {
     let expected = case.expected.iter().filter_map(|at| lines[*at].strip_prefix("; error = "));
     let is_said = |error: &&str| error.split(" for an axis ").all(|part| said.contains(part));

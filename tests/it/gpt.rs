@@ -1,4 +1,5 @@
-//! The language model of the examples: it learns, it writes, the same again for the same seed, and bad texts are told.
+//! The language model of the examples: it learns, it writes, the same again for the same seed, and
+//! bad texts are told.
 
 use crate::examples::is_replayed;
 use crate::process::{Folder, Process};

@@ -1,4 +1,5 @@
-//! Checkpoints in Hugging Face's layout: what its own libraries made and said (`tests/fixtures/make_gpt2.py`) is what the example says.
+//! Checkpoints in Hugging Face's layout: what its own libraries made and said
+//! (`tests/fixtures/make_gpt2.py`) is what the example says.
 
 #![expect(unreachable_pub, reason = "the example's modules are included as they are")]
 #![expect(dead_code, reason = "not all of the example is used here")]

@@ -1,6 +1,8 @@
-//! What the README promises, tried as a user would: the project's own programs, started, interrupted and killed.
+//! What the README promises, tried as a user would: the project's own programs, started,
+//! interrupted and killed.
 //!
-//! One test binary, so that it is linked once. Everything that can be tested inside a crate is tested there.
+//! One test binary, so that it is linked once. Everything that can be tested inside a crate is
+//! tested there.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cli;

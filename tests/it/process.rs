@@ -1,7 +1,7 @@
 //! Running the project's own programs as a user would: start, read what they say, interrupt, wait.
 //!
-//! No wait is without an end: a program that does not say what is expected, or does not end, fails the test with all
-//! that it had said. Programs that a test leaves behind are killed.
+//! No wait is without an end: a program that does not say what is expected, or does not end, fails
+//! the test with all that it had said. Programs that a test leaves behind are killed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ pub(crate) fn program(path: &str) -> PathBuf {
     FOLDER.get_or_init(build).join(path)
 }
 
-/// Builds the binaries and examples beside this test, the way this test was built; nothing to do when they are there already.
+/// Builds the binaries and examples beside this test, the way this test was built; nothing to do
+/// when they are there already.
 fn build() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(2).unwrap();

@@ -1,5 +1,5 @@
-//! A training run that stops and goes on in another system has the bits of one that did not stop, though plans replace instructions at
-//! other steps.
+//! A training run that stops and goes on in another system has the bits of one that did not stop,
+//! though plans replace instructions at other steps.
 
 use gt::functional::CrossEntropy;
 use gt::io::checkpoint;

@@ -1,4 +1,5 @@
-//! The process's own session from its first choice to its end, and sessions beside it. One test, since a process has one such session.
+//! The process's own session from its first choice to its end, and sessions beside it. One test,
+//! since a process has one such session.
 
 use std::time::Duration;
 

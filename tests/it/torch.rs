@@ -1,6 +1,7 @@
 //! Programs on libtorch: what they read is what they read on the native engine.
 //!
-//! Each program of the zoo, and each example, on the engine on libtorch; the zoo's tapes besides by libtorch's own operators, an instruction at a time.
+//! Each program of the zoo, and each example, on the engine on libtorch; the zoo's tapes besides by
+//! libtorch's own operators, an instruction at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -83,7 +84,8 @@ fn same(what: &str, native: &HostTensor, other: &HostTensor) {
     assert_eq!(found, None, "{what}: native and libtorch differ");
 }
 
-/// A program of the zoo reads the same on the native engine, on the engine on libtorch, and by libtorch's operators.
+/// A program of the zoo reads the same on the native engine, on the engine on libtorch, and by
+/// libtorch's operators.
 pub(crate) fn agrees(name: &str, program: fn() -> Step) {
     let [native, torch] = [EngineKind::Native, EngineKind::Torch].map(|e| recorded(e, program));
     assert!(!native.reads.is_empty() && native.reads.len() == torch.reads.len(), "{name}");

@@ -1,7 +1,9 @@
-//! A zoo of programs, each as the compiler leaves it: the optimized graph, and the plan with its kernels.
+//! A zoo of programs, each as the compiler leaves it: the optimized graph, and the plan with its
+//! kernels.
 //!
-//! A change in these snapshots is a change in what GT builds, and a reviewer reads it as such; a refactor that keeps behaviour keeps them to
-//! the byte. What is recorded is the second step of each program, when an optimizer has its state; nothing depends on this machine.
+//! A change in these snapshots is a change in what GT builds, and a reviewer reads it as such; a
+//! refactor that keeps behaviour keeps them to the byte. What is recorded is the second step of
+//! each program, when an optimizer has its state; nothing depends on this machine.
 
 mod nets;
 
@@ -276,8 +278,9 @@ fn norm_gelu_softmax() {
     });
 }
 
-/// What invites memory to be reused too early: one value as both operands, results that are views of inputs or of each other, values freed
-/// while views of them live, a state that is replaced while its old value is still used.
+/// What invites memory to be reused too early: one value as both operands, results that are views
+/// of inputs or of each other, values freed while views of them live, a state that is replaced
+/// while its old value is still used.
 #[test]
 fn aliases_and_early_frees() {
     watch("aliases", || {

@@ -1,7 +1,9 @@
-//! `cargo xtask gpu-bundle`: one folder to carry to a machine with a GPU, where one command tests and measures everything.
+//! `cargo xtask gpu-bundle`: one folder to carry to a machine with a GPU, where one command tests
+//! and measures everything.
 //!
-//! It holds programs built here against libtorch for CUDA, which take no GPU to build, but not libtorch itself: xtask/gpu/run.py, which goes
-//! with them, finds the libraries of the PyTorch installed there. The folder has nothing of this machine but the programs.
+//! It holds programs built here against libtorch for CUDA, which take no GPU to build, but not
+//! libtorch itself: xtask/gpu/run.py, which goes with them, finds the libraries of the PyTorch
+//! installed there. The folder has nothing of this machine but the programs.
 
 use crate::libtorch;
 use crate::shell::{Step, cargo, root, target_folder};
@@ -49,7 +51,8 @@ pub(crate) fn gpu_bundle(args: &GpuBundleArgs) -> Result<()> {
     Ok(())
 }
 
-/// The programs of tests that know GPUs: what they are called in the folder, and where they were built.
+/// The programs of tests that know GPUs: what they are called in the folder, and where they were
+/// built.
 fn tests(libtorch: &str) -> Result<Vec<(&'static str, PathBuf)>> {
     let said = cargo(&[
         "test",

@@ -1,4 +1,5 @@
-//! The user guide: `docs/guide` as HTML, by a program of its own (`xtask/guide`), so that no ordinary build needs mdBook.
+//! The user guide: `docs/guide` as HTML, by a program of its own (`xtask/guide`), so that no
+//! ordinary build needs mdBook.
 
 use anyhow::Result;
 
@@ -7,7 +8,8 @@ use crate::shell::{cargo, root, target_folder};
 /// The builder's package.
 pub(crate) const PACKAGE: &str = "xtask/guide/Cargo.toml";
 
-/// Builds the book into `target/guide`; a link that leads nowhere is an error. The code of its chapters is tested by `cargo test`.
+/// Builds the book into `target/guide`; a link that leads nowhere is an error. The code of its
+/// chapters is tested by `cargo test`.
 pub(crate) fn guide() -> Result<()> {
     let (root, tool, book) =
         (root(), target_folder().join("guide-tool"), target_folder().join("guide"));

@@ -1,4 +1,5 @@
-//! The project's own chores: `cargo xtask test` is what a change has to pass, the rest are its parts.
+//! The project's own chores: `cargo xtask test` is what a change has to pass, the rest are its
+//! parts.
 //!
 //! Each chore is an ordinary `cargo` or `git` command, printed before it runs, so that it can be
 //! repeated by hand. Nothing here is needed to build or use the project.
@@ -40,9 +41,11 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Check the house rules that no compiler checks: headers, crate edges, sizes, generated pages, links
+    /// Check the house rules that no compiler checks: headers, crate edges, sizes, generated pages,
+    /// links
     Tidy,
-    /// Write the generated parts of documents anew: the ops of docs/tape-format.md, the figures of README.md
+    /// Write the generated parts of documents anew: the ops of docs/tape-format.md, the figures of
+    /// README.md
     Docs,
     /// Build the user guide into target/guide and check its links
     Guide,
@@ -52,14 +55,16 @@ enum Chore {
     Libtorch(libtorch::LibtorchArgs),
     /// Build a folder that tests and measures everything on a machine with a GPU, with one command
     GpuBundle(gpu_bundle::GpuBundleArgs),
-    /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks, in turn
+    /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks,
+    /// in turn
     Bench(bench::BenchArgs),
     /// Compute PyTorch's own samples of its operators with GT and with PyTorch, and compare
     Opinfo(opinfo::OpinfoArgs),
     /// Run a fuzz target for some seconds: text, binary, run, wire, or replay
     Fuzz {
-        /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter and engine), `wire` (packets, and a
-        /// dispatcher that takes them), `replay` (programs of loops, as plans and without)
+        /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter
+        /// and engine), `wire` (packets, and a dispatcher that takes them), `replay` (programs of
+        /// loops, as plans and without)
         #[arg(default_value = "text")]
         target: String,
         /// How long
@@ -91,8 +96,9 @@ fn run(chore: Chore) -> Result<()> {
     }
 }
 
-/// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo check`, and the tests are built
-/// once, so that the world is compiled twice (without and with code) and no third time; only what knows libtorch is, with it.
+/// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo
+/// check`, and the tests are built once, so that the world is compiled twice (without and with
+/// code) and no third time; only what knows libtorch is, with it.
 fn test() -> Result<()> {
     let steps: [(&str, &dyn Fn() -> Result<()>); 9] = [
         ("format", &|| format(true)),
@@ -133,9 +139,10 @@ fn test() -> Result<()> {
     Ok(())
 }
 
-/// Lints and tests with libtorch, of everything, since a smaller choice of packages would build their dependencies anew, with fewer
-/// features. With feature `cuda` what needs a GPU says that it was skipped where there is none; that it compiles and links, and that NVRTC
-/// takes the kernels, is seen anywhere.
+/// Lints and tests with libtorch, of everything, since a smaller choice of packages would build
+/// their dependencies anew, with fewer features. With feature `cuda` what needs a GPU says that it
+/// was skipped where there is none; that it compiles and links, and that NVRTC takes the kernels,
+/// is seen anywhere.
 fn with_libtorch() -> Result<()> {
     let libtorch::ForTests { feature, folder } = libtorch::for_tests()?;
     let with = |step: Step| match &folder {
@@ -154,7 +161,8 @@ fn with_libtorch() -> Result<()> {
         .run()
 }
 
-/// All source files: those of the workspace, and of the guide's builder, which is a workspace of its own.
+/// All source files: those of the workspace, and of the guide's builder, which is a workspace of
+/// its own.
 fn format(check: bool) -> Result<()> {
     let check: &[&str] = if check { &["--check"] } else { &[] };
     cargo(&["fmt", "--all"]).args(check).run()?;
@@ -176,11 +184,14 @@ fn bless() -> Result<()> {
     Step::new("git", &["status", "--short"]).run()
 }
 
-/// Coverage-guided, on the stable compiler: the instrumentation is a code generation option and libFuzzer comes with its crate.
+/// Coverage-guided, on the stable compiler: the instrumentation is a code generation option and
+/// libFuzzer comes with its crate.
 fn fuzz(target: &str, seconds: u64) -> Result<()> {
-    const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-         -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+    const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module \
+                              -Cllvm-args=-sanitizer-coverage-level=4 \
+                              -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+                              -Cllvm-args=-sanitizer-coverage-pc-table \
+                              -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
     let triple = shell::host_triple()?;
     let time = format!("-max_total_time={seconds}");
     let corpus = format!("fuzz/corpus/{target}");

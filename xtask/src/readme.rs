@@ -1,4 +1,5 @@
-//! The figures of README.md: the rows of docs/benchmarks.md that are shown there, copied so that they stay true.
+//! The figures of README.md: the rows of docs/benchmarks.md that are shown there, copied so that
+//! they stay true.
 
 use std::path::Path;
 
@@ -23,7 +24,8 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     std::fs::write(root.join(README), new).with_context(|| format!("cannot write {README}"))
 }
 
-/// The README with the rows as the page has them; without its last columns, the time of the first call and the memory.
+/// The README with the rows as the page has them; without its last columns, the time of the first
+/// call and the memory.
 pub(crate) fn renewed(readme: &str, page: &str) -> Result<String> {
     let missing = |what: &str| format!("{README} has no line `{}`", what.trim());
     let (before, rest) = readme.split_once(BEGIN).with_context(|| missing(BEGIN))?;
@@ -57,9 +59,9 @@ mod tests {
 
     #[test]
     fn rows_are_copied_without_their_last_columns() -> Result<()> {
-        let page = "| work | GT | JAX | GT to the best peer | peak MB |\n|---|---|---|---|---|\n\
-                    | `gpt` | **1.5** (2 s) | 3 (4 s) | 0.5 | 6 / 7 |\n| `other` | 1 | 2 | 0.5 | 8 / 9 |\n\n\
-                    | `gpt` | a | b | c | d |\n";
+        let page = "| work | GT | JAX | GT to the best peer | peak MB |\n|---|---|---|---|---|\n| \
+                    `gpt` | **1.5** (2 s) | 3 (4 s) | 0.5 | 6 / 7 |\n| `other` | 1 | 2 | 0.5 | 8 \
+                    / 9 |\n\n| `gpt` | a | b | c | d |\n";
         let readme = format!("a\n{BEGIN}old\n{END}b\n");
         let want = format!(
             "a\n{BEGIN}\n| work | GT | JAX |\n|---|---|---|\n| `gpt` | **1.5** | 3 |\n\n{END}b\n"

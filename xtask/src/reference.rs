@@ -1,6 +1,7 @@
 //! The op reference of docs/tape-format.md, written from the op table.
 //!
-//! Only the part between the two markers is generated; the rest of the page is prose and is kept as it is.
+//! Only the part between the two markers is generated; the rest of the page is prose and is kept as
+//! it is.
 
 use anyhow::{Context, Result};
 use gt_ir::op::{Arity, Class, Grad, Meaning, OpKind, OpSpec};
@@ -83,18 +84,22 @@ pub(crate) fn title(class: Class) -> &'static str {
 fn sentence(class: Class) -> &'static str {
     match class {
         Class::Pointwise => {
-            "Each element of the result depends on the operands' elements at its place, after broadcasting."
+            "Each element of the result depends on the operands' elements at its place, after \
+             broadcasting."
         }
         Class::Reduce => {
-            "Results depend on whole axes, which disappear, stay with size 1 (`keep`), or are normalized. `[]` names no axis."
+            "Results depend on whole axes, which disappear, stay with size 1 (`keep`), or are \
+             normalized. `[]` names no axis."
         }
         Class::Contract => "Products summed over a shared axis.",
         Class::Move => "Elements move; none is computed.",
         Class::Gather => {
-            "Positions are data: an `i64` or `i32` tensor. A position out of range is an error when it runs."
+            "Positions are data: an `i64` or `i32` tensor. A position out of range is an error \
+             when it runs."
         }
         Class::Source => {
-            "Made from the attribute and literals alone. Random numbers are Philox4x32-10: equal seeds, equal bits."
+            "Made from the attribute and literals alone. Random numbers are Philox4x32-10: equal \
+             seeds, equal bits."
         }
     }
 }

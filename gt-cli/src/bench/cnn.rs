@@ -1,4 +1,5 @@
-//! The work `cnn`: LeNet-5 (LeCun et al. 1998) with rectifiers and maxima, and a step of its training.
+//! The work `cnn`: LeNet-5 (LeCun et al. 1998) with rectifiers and maxima, and a step of its
+//! training.
 
 use super::works::{Step, classifying, floats};
 use gt_lang::functional::{Convolution, Pooling};

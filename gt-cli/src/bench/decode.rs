@@ -1,7 +1,9 @@
-//! The work `decode`: a token of a language model's writing, with the keys and values of the tokens before it kept.
+//! The work `decode`: a token of a language model's writing, with the keys and values of the tokens
+//! before it kept.
 //!
-//! Everything stays where it is computed: the likeliest word is the next step's, its position one more, and both are tensors, so that
-//! every step is the same program. When the context is full it begins anew, in the places of the oldest.
+//! Everything stays where it is computed: the likeliest word is the next step's, its position one
+//! more, and both are tensors, so that every step is the same program. When the context is full it
+//! begins anew, in the places of the oldest.
 
 use super::gpt::{Block, Gpt, HEAD, HEADS, TOKENS, WIDTH};
 use super::works::Step;

@@ -1,7 +1,9 @@
-//! The work `gpt`: a small transformer as one writes it first, and a step of its training with AdamW.
+//! The work `gpt`: a small transformer as one writes it first, and a step of its training with
+//! AdamW.
 //!
-//! Pre-norm blocks, learned positions, causal attention spelled out with a mask and a softmax, `gelu` in a perceptron four times as
-//! wide. Widths, heads and the context are static; the batch is a named dimension.
+//! Pre-norm blocks, learned positions, causal attention spelled out with a mask and a softmax,
+//! `gelu` in a perceptron four times as wide. Widths, heads and the context are static; the batch
+//! is a named dimension.
 
 use super::works::{Step, integers};
 use gt_lang::prelude::*;

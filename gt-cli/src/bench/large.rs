@@ -1,7 +1,9 @@
-//! Works that only make sense on a GPU: too large for a processor, or so small that launching them is all there is to do.
+//! Works that only make sense on a GPU: too large for a processor, or so small that launching them
+//! is all there is to do.
 //!
-//! They are measured where somebody names them, and by the kit that tests GPUs. The transformer is that of `gpt` in any size, as GPT-2 has it: one
-//! projection for query, key and value, and the table of words for the last one too.
+//! They are measured where somebody names them, and by the kit that tests GPUs. The transformer is
+//! that of `gpt` in any size, as GPT-2 has it: one projection for query, key and value, and the
+//! table of words for the last one too.
 
 use super::works::{Step, integers};
 use gt_lang::functional::cross_entropy;

@@ -1,7 +1,8 @@
 //! `gt-cli bench`: the works of docs/benchmarks.md, or a user's own tapes, measured.
 //!
-//! Each work runs in a process of its own, started by this one: its first call finds nothing compiled by the work before, and its memory
-//! is its own. A process measures itself and prints its row as an object; the one that started it prints the table.
+//! Each work runs in a process of its own, started by this one: its first call finds nothing
+//! compiled by the work before, and its memory is its own. A process measures itself and prints its
+//! row as an object; the one that started it prints the table.
 
 mod cnn;
 mod decode;
@@ -195,7 +196,8 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     files::write(Path::new("-"), format!("{}\n", row.json()).as_bytes())
 }
 
-/// A compiler such as made the plans: this process's own, or for a server's workers the one nearly every machine has.
+/// A compiler such as made the plans: this process's own, or for a server's workers the one nearly
+/// every machine has.
 fn compiler(args: &BenchArgs) -> Result<Arc<dyn Compile>> {
     let own = || Choice::make(&args.compute.wish());
     let engine: Box<dyn Engine> = match args.connect {

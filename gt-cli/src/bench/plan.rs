@@ -1,6 +1,8 @@
-//! What a step comes to as a plan: kernels, launches, bytes. Found by compiling a recorded step once more, after everything was measured.
+//! What a step comes to as a plan: kernels, launches, bytes. Found by compiling a recorded step
+//! once more, after everything was measured.
 //!
-//! The step is the second of a fresh start of the work, since an optimizer's first step makes what later ones update.
+//! The step is the second of a fresh start of the work, since an optimizer's first step makes what
+//! later ones update.
 
 use super::works::Step;
 use anyhow::Result;

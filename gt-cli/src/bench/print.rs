@@ -31,7 +31,8 @@ pub(crate) struct Row {
     pub(crate) graphs: GraphStats,
     /// What a step comes to as a plan.
     pub(crate) plan: Option<Plan>,
-    /// Memory of this process: what it had before the session's first operation, and what it took on top at most.
+    /// Memory of this process: what it had before the session's first operation, and what it took
+    /// on top at most.
     pub(crate) resident: Option<u64>,
     pub(crate) peak_bytes: Option<u64>,
 }
@@ -149,7 +150,8 @@ impl Row {
         });
         (self.graphs != GraphStats::default()).then(|| {
             format!(
-                "  graphs: {captured} captured, {replays} replays, {fallbacks} runs without (GT_VERBOSE=1 says why){}",
+                "  graphs: {captured} captured, {replays} replays, {fallbacks} runs without \
+                 (GT_VERBOSE=1 says why){}",
                 times.unwrap_or_default()
             )
         })
@@ -182,7 +184,8 @@ pub(crate) fn head() -> String {
 fn columns(cells: [&str; 9]) -> String {
     let [work, ms, spread, first, instrs, kernels, launches, bytes, peak] = cells;
     format!(
-        "{work:<13} {ms:>9} {spread:>20} {first:>9} {instrs:>6} {kernels:>7} {launches:>8} {bytes:>9} {peak:>9}"
+        "{work:<13} {ms:>9} {spread:>20} {first:>9} {instrs:>6} {kernels:>7} {launches:>8} \
+         {bytes:>9} {peak:>9}"
     )
 }
 

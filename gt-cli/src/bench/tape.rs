@@ -1,7 +1,9 @@
-//! A user's own tape as a work: its inputs are uploaded once, then the tape is submitted and its outputs read, step after step.
+//! A user's own tape as a work: its inputs are uploaded once, then the tape is submitted and its
+//! outputs read, step after step.
 //!
-//! A session never defines a value twice, so every step numbers the tape's values anew. It begins by freeing what the step before left
-//! alive, as a program does that records a loop: from the second on, all steps are alike.
+//! A session never defines a value twice, so every step numbers the tape's values anew. It begins
+//! by freeing what the step before left alive, as a program does that records a loop: from the
+//! second on, all steps are alike.
 
 use super::plan;
 use super::works::Step;
@@ -79,8 +81,8 @@ fn filled(ty: Type) -> Result<HostTensor> {
     })
 }
 
-/// A tape without its inputs, whose values are numbered densely: inputs from [`FIRST`], in every step the values it defines from where the
-/// step before ended.
+/// A tape without its inputs, whose values are numbered densely: inputs from [`FIRST`], in every
+/// step the values it defines from where the step before ended.
 struct Numbered {
     body: Vec<Entry>,
     outputs: Vec<ValueId>,

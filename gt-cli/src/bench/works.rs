@@ -1,7 +1,8 @@
 //! The works of docs/benchmarks.md, written as a user of the language would write them.
 //!
-//! Each prepares its inputs and parameters in the current session and gives a step: a closure that records one step and reads its
-//! result. What is random comes from a generator of its own, so that every run computes on the same numbers. Nothing here reads a clock.
+//! Each prepares its inputs and parameters in the current session and gives a step: a closure that
+//! records one step and reads its result. What is random comes from a generator of its own, so that
+//! every run computes on the same numbers. Nothing here reads a clock.
 
 use super::{cnn, decode, gpt, large};
 use anyhow::Result;
@@ -149,7 +150,8 @@ pub(super) fn integers(n: usize, below: i64) -> Vec<i64> {
     noise().take(n).map(|bits| (bits >> 33) as i64 % below).collect()
 }
 
-/// Knuth's linear congruential generator; its high bits are good enough for data nobody learns from.
+/// Knuth's linear congruential generator; its high bits are good enough for data nobody learns
+/// from.
 fn noise() -> impl Iterator<Item = u64> {
     const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
     const INCREMENT: u64 = 1_442_695_040_888_963_407;

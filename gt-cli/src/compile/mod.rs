@@ -1,7 +1,8 @@
 //! `gt-cli compile`: a tape file, verified, at any stage on its way to machine code.
 //!
-//! The tape is taken as a whole program: what it does not read nobody needs, so it is freed at the end, inputs included. Every stage is a
-//! text that is the same for the same tape and options; times are in the report only.
+//! The tape is taken as a whole program: what it does not read nobody needs, so it is freed at the
+//! end, inputs included. Every stage is a text that is the same for the same tape and options;
+//! times are in the report only.
 
 mod report;
 mod signals;

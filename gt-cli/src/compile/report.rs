@@ -1,4 +1,5 @@
-//! What a compilation did, in words and as an object. Times are in the object only, so that texts are the same in every run.
+//! What a compilation did, in words and as an object. Times are in the object only, so that texts
+//! are the same in every run.
 
 use anyhow::Result;
 use gt_compiler::report::Search;
@@ -29,7 +30,8 @@ pub(super) fn search(report: &Report) -> String {
     let Search { blocks, distinct, nodes, classes, iterations, stop, improved, .. } =
         &report.egraph;
     let mut text = format!(
-        "# e-graph: {blocks} blocks, {distinct} distinct; {nodes} nodes in {classes} classes after {iterations} iterations; {stop}; {}\n",
+        "# e-graph: {blocks} blocks, {distinct} distinct; {nodes} nodes in {classes} classes \
+         after {iterations} iterations; {stop}; {}\n",
         if *improved { "a cheaper program was taken" } else { "the program as given was cheapest" }
     );
     for (title, list) in [("patterns", &report.recognized), ("rules", &report.rules)] {

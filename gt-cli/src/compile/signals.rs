@@ -1,4 +1,5 @@
-//! The signals of a tape beside a configuration: what is said about each, as comments or as an object.
+//! The signals of a tape beside a configuration: what is said about each, as comments or as an
+//! object.
 
 use crate::files;
 use anyhow::{Context, Result};

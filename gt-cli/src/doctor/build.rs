@@ -82,7 +82,8 @@ fn torch(section: &mut Section, gpus: &Gpus) {
     libtorch(section);
 }
 
-/// The GPUs a program may use: those `CUDA_VISIBLE_DEVICES` leaves it, where the driver answers; else all there are, whose engines then say why not.
+/// The GPUs a program may use: those `CUDA_VISIBLE_DEVICES` leaves it, where the driver answers;
+/// else all there are, whose engines then say why not.
 #[cfg(feature = "cuda")]
 fn usable(gpus: &Gpus) -> impl Iterator<Item = gt_compiler::Device> {
     let n_devices =

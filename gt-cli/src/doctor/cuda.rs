@@ -1,6 +1,7 @@
 //! NVIDIA's GPUs and what drives them, as the system tells without loading a library of CUDA.
 //!
-//! `nvidia-smi` comes with every driver and is asked where it is; a driver without it is seen in `/proc`.
+//! `nvidia-smi` comes with every driver and is asked where it is; a driver without it is seen in
+//! `/proc`.
 
 use super::report::{Finding, Section};
 use serde_json::{Value, json};
@@ -13,7 +14,8 @@ use std::time::Duration;
 const DRIVER: u32 = 580;
 /// The major version of CUDA that the pinned libtorch is built for.
 const CUDA: &str = "13";
-const BUILD: &str = "cargo xtask libtorch --cuda, then LIBTORCH=$PWD/.libtorch/cuda cargo build --release -p gt-cli --features cuda";
+const BUILD: &str = "cargo xtask libtorch --cuda, then LIBTORCH=$PWD/.libtorch/cuda cargo build \
+                     --release -p gt-cli --features cuda";
 
 /// What drives GPUs here, and which there are.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,7 +74,8 @@ fn library(section: &mut Section, name: &str, file: &str, absent: Option<Finding
     }
 }
 
-/// A library where the loader would look for it: it may be loaded already, or lie beside libtorch, or in a folder named to the loader.
+/// A library where the loader would look for it: it may be loaded already, or lie beside libtorch,
+/// or in a folder named to the loader.
 pub(super) fn find(file: &str) -> Option<PathBuf> {
     if let Some(path) = loaded(file) {
         return Some(path);
@@ -159,7 +162,8 @@ mod tests {
     #[test]
     fn what_the_driver_says_is_read() {
         let gpus = listed(
-            "0, NVIDIA H200, 143771 MiB, 9.0, 580.95.05\n1, NVIDIA H200, 143771 MiB, 9.0, 580.95.05\n",
+            "0, NVIDIA H200, 143771 MiB, 9.0, 580.95.05\n1, NVIDIA H200, 143771 MiB, 9.0, \
+             580.95.05\n",
         );
         assert_eq!((gpus.devices.len(), gpus.driver.as_deref()), (2, Some("580.95.05")));
         assert_eq!(gpus.devices[1], "cuda:1 NVIDIA H200, 143771 MiB, compute capability 9.0");

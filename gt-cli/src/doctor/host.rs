@@ -34,7 +34,8 @@ fn model() -> String {
     line.map_or(std::env::consts::ARCH.into(), |l| l.trim_start_matches([' ', '\t', ':']).into())
 }
 
-/// The vector instructions that code here may use, of those that matter to generated code and to libtorch.
+/// The vector instructions that code here may use, of those that matter to generated code and to
+/// libtorch.
 fn vectors() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,7 +1,8 @@
-//! `gt-cli doctor`: what this build and this machine have, what is wrong, and the command that mends it.
+//! `gt-cli doctor`: what this build and this machine have, what is wrong, and the command that
+//! mends it.
 //!
-//! It looks and tries, and changes nothing. What was asked for and does not work is a trouble and makes the exit status 1; what would only
-//! be better otherwise is advice.
+//! It looks and tries, and changes nothing. What was asked for and does not work is a trouble and
+//! makes the exit status 1; what would only be better otherwise is advice.
 
 mod build;
 mod cuda;

@@ -1,4 +1,5 @@
-//! What was found, as text for a terminal and as an object for a machine. It looks at nothing itself.
+//! What was found, as text for a terminal and as an object for a machine. It looks at nothing
+//! itself.
 
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
@@ -195,7 +196,13 @@ mod tests {
     #[test]
     fn text_and_object_say_the_same() {
         let text = report().text();
-        assert!(text.starts_with("network\n  port  taken\n  a b   x\n\ntrouble: GT_DEVICE: no device\n  to mend it: cpu or cuda\n"), "{text}");
+        assert!(
+            text.starts_with(
+                "network\n  port  taken\n  a b   x\n\ntrouble: GT_DEVICE: no device\n  to mend \
+                 it: cpu or cuda\n"
+            ),
+            "{text}"
+        );
         assert!(
             text.ends_with("advice: it is taken\n  to mend it: gt-cli server -p 0\n\n"),
             "{text}"

@@ -25,7 +25,8 @@ pub(super) fn network(port: u16) -> Section {
     let security = if curve {
         "with CURVE"
     } else {
-        "without CURVE: nothing authenticates peers, so servers listen on this machine only, unless told --insecure"
+        "without CURVE: nothing authenticates peers, so servers listen on this machine only, \
+         unless told --insecure"
     };
     let value = json!({ "version": version, "curve": curve });
     section.line("ZeroMQ", format!("{version}, {security}"), value, None);

@@ -1,7 +1,8 @@
 //! One supervised process: how it is started, what it says, how it ended.
 //!
-//! Its standard input is a pipe that only the supervisor holds: when it closes, because the supervisor wants so or is no more, the process
-//! winds down. So none outlives its supervisor, however that ends, and no signals are needed.
+//! Its standard input is a pipe that only the supervisor holds: when it closes, because the
+//! supervisor wants so or is no more, the process winds down. So none outlives its supervisor,
+//! however that ends, and no signals are needed.
 
 use super::policy::{Deaths, Ending, Next};
 use crate::args::WorkerArgs;
@@ -82,7 +83,8 @@ impl Child {
         self.worked |= line.contains(REGISTERED);
     }
 
-    /// Notes that a stream of it ended. When both have, it has ended or will at once; says how and what follows.
+    /// Notes that a stream of it ended. When both have, it has ended or will at once; says how and
+    /// what follows.
     pub(super) fn closed(&mut self, stopping: bool) -> Result<Option<(ExitStatus, Next)>> {
         self.n_open = self.n_open.saturating_sub(1);
         let State::Running(child) = &mut self.state else { return Ok(None) };
@@ -194,7 +196,8 @@ mod tests {
         let words = words(&args, &choice, 1, &label, true).join(&OsString::from(" "));
         assert_eq!(
             words,
-            "worker --connect pi:1 --engine native --device cpu --one-of 2 --name a cpu#2 --json --threads 3 --log-file gt.log.cpu-2"
+            "worker --connect pi:1 --engine native --device cpu --one-of 2 --name a cpu#2 --json \
+             --threads 3 --log-file gt.log.cpu-2"
         );
     }
 }

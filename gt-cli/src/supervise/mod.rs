@@ -1,7 +1,9 @@
-//! `gt-cli worker` on several devices: a process for each, started, kept alive and ended by this one.
+//! `gt-cli worker` on several devices: a process for each, started, kept alive and ended by this
+//! one.
 //!
-//! What the processes say is passed on, marked with their device. One that dies is started again, as [`policy`] says; the others go on
-//! meanwhile. Ctrl-C and SIGTERM end all of them; so does the death of this process.
+//! What the processes say is passed on, marked with their device. One that dies is started again,
+//! as [`policy`] says; the others go on meanwhile. Ctrl-C and SIGTERM end all of them; so does the
+//! death of this process.
 
 mod child;
 mod policy;

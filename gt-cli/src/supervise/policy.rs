@@ -1,4 +1,5 @@
-//! What is to follow the end of a supervised process: a pure function of how it ended and how long it lived.
+//! What is to follow the end of a supervised process: a pure function of how it ended and how long
+//! it lived.
 
 use crate::signals::INTERRUPTED;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What the cost model needs to know of a graph, and nothing more: cheap to build for every candidate of a search.
+//! What the cost model needs to know of a graph, and nothing more: cheap to build for every
+//! candidate of a search.
 
 use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type};
 
@@ -140,7 +141,8 @@ impl Dag {
     }
 }
 
-/// What an op is to the engine that computes it, and the operations an element of its result takes there.
+/// What an op is to the engine that computes it, and the operations an element of its result takes
+/// there.
 fn engine_view(op: &Op) -> (Role, u32) {
     match action(op) {
         Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => (Role::Lazy, 1),

@@ -1,7 +1,9 @@
-//! Which values of a graph get memory of their own: the rule of the scheduler and of the cost model.
+//! Which values of a graph get memory of their own: the rule of the scheduler and of the cost
+//! model.
 //!
-//! Inputs, outputs, results of reductions, products and routines and the operands of the latter two are materialized; so is a shared value
-//! that would cost more to compute again than to read. Everything else is computed inside the kernels that use it.
+//! Inputs, outputs, results of reductions, products and routines and the operands of the latter two
+//! are materialized; so is a shared value that would cost more to compute again than to read.
+//! Everything else is computed inside the kernels that use it.
 
 use gt_ir::{Graph, NodeId, NodeKind};
 
@@ -49,7 +51,8 @@ fn base(dag: &Dag, mut at: usize) -> usize {
     at
 }
 
-/// Operations it takes to compute an element of each value from materialized ones; breaks chains that grow too large.
+/// Operations it takes to compute an element of each value from materialized ones; breaks chains
+/// that grow too large.
 fn costs(dag: &Dag, roots: &mut [bool]) -> Vec<u32> {
     let mut costs: Vec<u32> = Vec::with_capacity(roots.len());
     let mut sizes: Vec<u32> = Vec::with_capacity(roots.len());
@@ -102,8 +105,8 @@ fn shared(dag: &Dag, costs: &[u32], roots: &mut [bool]) {
     }
 }
 
-/// The kernel each node is computed in, numbered from 0 in the order of their results; of several kernels the first. Inputs, literals and
-/// constants are in none.
+/// The kernel each node is computed in, numbered from 0 in the order of their results; of several
+/// kernels the first. Inputs, literals and constants are in none.
 pub fn kernels(graph: &Graph) -> Vec<Option<u32>> {
     let roots = materialized(&Dag::of(graph));
     let is_op = |id: NodeId| matches!(graph.node(id).kind, NodeKind::Op(_));

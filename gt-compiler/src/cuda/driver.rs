@@ -1,7 +1,8 @@
 //! Which CUDA devices this machine has, asked of the driver alone.
 //!
-//! Guarantees: cheap (no libtorch, no context on any device) and safe to ask on any machine; without a driver or a device the answer is an error
-//! that says so. The order is CUDA's, as `CUDA_VISIBLE_DEVICES` leaves it, so the n-th is `cuda:n`.
+//! Guarantees: cheap (no libtorch, no context on any device) and safe to ask on any machine;
+//! without a driver or a device the answer is an error that says so. The order is CUDA's, as
+//! `CUDA_VISIBLE_DEVICES` leaves it, so the n-th is `cuda:n`.
 #![expect(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::{

@@ -1,8 +1,9 @@
 //! The functions of `csrc/gt_cuda.h`, each behind one safe method of [`Shim`].
 //!
-//! Guarantees: a call that fails says why; host memory comes in as slices or as [`Pinned`], with its bounds checked; device addresses are
-//! numbers, and a wrong one is an error of the device. Handles are made here only, but given back by whoever owns them: that is `resources`,
-//! whose types do it once, in `Drop`, and nobody else calls the methods that do.
+//! Guarantees: a call that fails says why; host memory comes in as slices or as [`Pinned`], with
+//! its bounds checked; device addresses are numbers, and a wrong one is an error of the device.
+//! Handles are made here only, but given back by whoever owns them: that is `resources`, whose
+//! types do it once, in `Drop`, and nobody else calls the methods that do.
 #![expect(unsafe_code, reason = "calls the C++ shim over libtorch")]
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -31,7 +32,8 @@ impl Handle {
     const NONE: Handle = Handle(0);
 }
 
-/// `gt_cuda_stream`. The shim owns it and never gives it up, so it may be copied; whose it is, `resources` knows.
+/// `gt_cuda_stream`. The shim owns it and never gives it up, so it may be copied; whose it is,
+/// `resources` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Stream {
@@ -174,7 +176,8 @@ functions! {
 
 /// `name` ends in a zero byte.
 fn symbol<T: Copy>(library: &Library, name: &str) -> std::result::Result<T, String> {
-    // SAFETY: the table gives each name the type the header declares, and the library was built from that header with this program.
+    // SAFETY: the table gives each name the type the header declares, and the library was built
+    // from that header with this program.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|symbol| *symbol).map_err(|e| e.to_string())
 }
@@ -185,10 +188,12 @@ pub(super) struct Shim {
     _library: Library,
 }
 
-/// Calls a function of the table. The arguments of every use fulfill what the header asks, as the method around it says.
+/// Calls a function of the table. The arguments of every use fulfill what the header asks, as the
+/// method around it says.
 macro_rules! call {
     ($shim:expr, $name:ident($($argument:expr),*)) => {{
-        // SAFETY: see `functions!` for the types; pointers are those of locals, slices or `Pinned` alive during the call, handles the shim's own.
+        // SAFETY: see `functions!` for the types; pointers are those of locals, slices or `Pinned`
+        // alive during the call, handles the shim's own.
         let status = unsafe { ($shim.functions.$name)($($argument),*) };
         $shim.result(status)
     }};
@@ -221,7 +226,8 @@ impl Shim {
     fn message(&self) -> String {
         // SAFETY: takes nothing.
         let text = unsafe { (self.functions.message)() };
-        // SAFETY: the shim gives a string of this thread's, ended by a zero byte and unchanged until its next call.
+        // SAFETY: the shim gives a string of this thread's, ended by a zero byte and unchanged
+        // until its next call.
         let text = unsafe { CStr::from_ptr(text) };
         text.to_string_lossy().trim_end().to_owned()
     }
@@ -327,7 +333,8 @@ impl Shim {
         Ok(Pinned { at, len, device, shim: self })
     }
 
-    /// Enqueues a copy of `len` bytes from `offset`. The bytes stay as they are until it has run: [`Pinned::write`] is for then.
+    /// Enqueues a copy of `len` bytes from `offset`. The bytes stay as they are until it has run:
+    /// [`Pinned::write`] is for then.
     pub(super) fn upload(
         &self,
         stream: &Stream,
@@ -340,7 +347,8 @@ impl Shim {
         call!(self, upload(stream, from, to, len))
     }
 
-    /// Enqueues a copy of `len` bytes to the beginning of `to`: [`Pinned::read`] is for when it has run.
+    /// Enqueues a copy of `len` bytes to the beginning of `to`: [`Pinned::read`] is for when it has
+    /// run.
     pub(super) fn download(
         &self,
         stream: &Stream,
@@ -439,7 +447,8 @@ impl Pinned {
     /// Copies `from` in. The caller has waited for whatever the device copies from there.
     pub(super) fn write(&mut self, offset: usize, from: &[u8]) -> Result<()> {
         let to = self.part(offset, from.len())?;
-        // SAFETY: `part` checked that the bytes are this memory's, which is borrowed mutably and so is not `from`.
+        // SAFETY: `part` checked that the bytes are this memory's, which is borrowed mutably and so
+        // is not `from`.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         Ok(())
     }
@@ -454,7 +463,8 @@ impl Pinned {
 }
 
 impl Drop for Pinned {
-    /// The runtime itself waits for copies that use the memory. A failure says that the device is lost already.
+    /// The runtime itself waits for copies that use the memory. A failure says that the device is
+    /// lost already.
     fn drop(&mut self) {
         let _ = call!(self.shim, host_free(self.device, self.at));
     }
@@ -464,7 +474,8 @@ impl Drop for Pinned {
 mod tests {
     use super::*;
 
-    /// Where CUDA's libraries are, but no device, every call is an error with a reason; where they are not, loading is.
+    /// Where CUDA's libraries are, but no device, every call is an error with a reason; where they
+    /// are not, loading is.
     #[test]
     fn no_device_is_an_error() {
         let shim = match Shim::get() {

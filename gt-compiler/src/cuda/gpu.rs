@@ -1,8 +1,10 @@
-//! A CUDA device as the executor sees one: a stream, libtorch's caching allocator and its matrix products; kernels of our own.
+//! A CUDA device as the executor sees one: a stream, libtorch's caching allocator and its matrix
+//! products; kernels of our own.
 //!
-//! Guarantees: as [`Gpu`] says. Everything is ordered on one stream; large uploads come in on a second one beside it, and values leave on a
-//! third, whose copies other threads wait for. Products give equal bits for equal operands in equal layouts, captured or not. Several engines
-//! may share a device, each with streams of its own, and one process may have engines on several devices.
+//! Guarantees: as [`Gpu`] says. Everything is ordered on one stream; large uploads come in on a
+//! second one beside it, and values leave on a third, whose copies other threads wait for. Products
+//! give equal bits for equal operands in equal layouts, captured or not. Several engines may share
+//! a device, each with streams of its own, and one process may have engines on several devices.
 
 use std::{cell::RefCell, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,8 +26,8 @@ use crate::{
 /// Bytes of the block that captures are prepared on.
 const SCRATCH: usize = 512;
 
-/// How products are rounded, and whether libtorch prefers equal bits to speed where it has a choice: the latter is decided for the whole
-/// process by the engine opened last.
+/// How products are rounded, and whether libtorch prefers equal bits to speed where it has a
+/// choice: the latter is decided for the whole process by the engine opened last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Precision {
     pub(crate) tf32: bool,
@@ -115,7 +117,8 @@ impl CudaGpu {
         })
     }
 
-    /// Makes cuBLAS's handle and workspace of this thread and stream, which cannot be made during a capture.
+    /// Makes cuBLAS's handle and workspace of this thread and stream, which cannot be made during a
+    /// capture.
     fn prepare(&self) -> Done<()> {
         let [lhs, rhs, out] = [0, 64, 128].map(|at| self.scratch.address() + at);
         self.device.multiply(&self.stream, &product::smallest([lhs, rhs, out]))

@@ -1,7 +1,8 @@
 //! Loads the shim that `build.rs` built, once somebody asks for a CUDA device.
 //!
-//! The program carries it as bytes and hands it to the loader as an anonymous file, so there is no file to install beside the program. libtorch's
-//! CUDA part is loaded first, from the folder the program's libtorch came from: the shim itself does not know folders.
+//! The program carries it as bytes and hands it to the loader as an anonymous file, so there is no
+//! file to install beside the program. libtorch's CUDA part is loaded first, from the folder the
+//! program's libtorch came from: the shim itself does not know folders.
 #![expect(unsafe_code, reason = "loads a shared library")]
 
 use std::{
@@ -30,7 +31,8 @@ pub(super) fn library() -> Result<Library, String> {
         let path = folder.join(CUDA_PART);
         if !path.exists() {
             return Err(format!(
-                "libtorch in {} is for the CPU only\nhint: `cargo xtask libtorch --cuda --run`, and set LIBTORCH and the library path to it",
+                "libtorch in {} is for the CPU only\nhint: `cargo xtask libtorch --cuda --run`, \
+                 and set LIBTORCH and the library path to it",
                 folder.display()
             ));
         }
@@ -47,10 +49,14 @@ pub(super) fn library() -> Result<Library, String> {
 
 /// Lazily: functions of libraries that nobody calls need not be there.
 fn open(path: &Path, flags: i32) -> Result<Library, String> {
-    // SAFETY: libtorch and the shim may be initialized at any time and on any thread, and are never unloaded.
+    // SAFETY: libtorch and the shim may be initialized at any time and on any thread, and are never
+    // unloaded.
     let library = unsafe { Library::open(Some(path), flags) };
     library.map_err(|e| {
-        format!("CUDA's libraries cannot be loaded: {e}\nhint: `cargo xtask libtorch --cuda --run` fetches all of them")
+        format!(
+            "CUDA's libraries cannot be loaded: {e}\nhint: `cargo xtask libtorch --cuda --run` \
+             fetches all of them"
+        )
     })
 }
 
@@ -66,8 +72,9 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_loaded_library_is_found() {
-        let maps = "7f00-7f01 r--p 00000000 fe:00 12 /usr/lib/libc.so.6\n7f02-7f03 rw-p 0 00:00 0 \n\
-                    7f04-7f05 r-xp 00001000 fe:00 13 /opt/a folder/lib/libtorch_cpu.so\n7f06-7f07 rw-p 0 00:00 0 [stack]\n";
+        let maps = "7f00-7f01 r--p 00000000 fe:00 12 /usr/lib/libc.so.6\n7f02-7f03 rw-p 0 00:00 0 \
+                    \n7f04-7f05 r-xp 00001000 fe:00 13 /opt/a \
+                    folder/lib/libtorch_cpu.so\n7f06-7f07 rw-p 0 00:00 0 [stack]\n";
         assert_eq!(folder_of(maps, CPU_PART), Some("/opt/a folder/lib".into()));
         assert_eq!(folder_of(maps, "libtorch.so"), None);
         assert_eq!(folder_of("", CPU_PART), None);

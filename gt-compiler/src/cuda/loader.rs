@@ -1,7 +1,8 @@
 //! From works to functions on a device: CUDA C++, compiled by NVRTC, loaded as modules.
 //!
-//! Guarantees: a loader works on any thread, also while its engine runs or captures. Modules nobody uses are kept until the engine takes
-//! them. Products of integers, which libtorch does not multiply on a GPU, are kernels like any other.
+//! Guarantees: a loader works on any thread, also while its engine runs or captures. Modules nobody
+//! uses are kept until the engine takes them. Products of integers, which libtorch does not
+//! multiply on a GPU, are kernels like any other.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -23,7 +24,8 @@ use crate::{
     native::MatMul,
 };
 
-/// Works of one module: what all of them need is compiled once, and other threads have something to do.
+/// Works of one module: what all of them need is compiled once, and other threads have something to
+/// do.
 const TOGETHER: usize = 4;
 
 /// Loads functions onto one device.
@@ -71,7 +73,8 @@ impl CudaLoader {
     }
 }
 
-/// The kernels of a work, named by its place: so equal modules have equal texts, which are compiled once.
+/// The kernels of a work, named by its place: so equal modules have equal texts, which are compiled
+/// once.
 fn sources(i: usize, work: &Work) -> Vec<Source> {
     match work {
         Work::Kernel { spec, cut } => vec![source::kernel(&format!("gt_kernel{i}"), spec, *cut)],
@@ -121,7 +124,8 @@ impl Loader for CudaLoader {
     }
 }
 
-/// Kernels of products of integers, by their text. They stay as long as the device, since graphs may hold any of them.
+/// Kernels of products of integers, by their text. They stay as long as the device, since graphs
+/// may hold any of them.
 #[derive(Default)]
 pub(super) struct Integers(BTreeMap<String, Kernel>);
 

@@ -1,8 +1,10 @@
 //! CUDA: the devices of this machine, and what an engine needs of one.
 //!
-//! `driver` asks which devices there are; `gpu` is one of them as the executor sees it. Under it, `load` loads the C++ shim over libtorch, `ffi`
-//! calls it, `resources` owns what it lends; `staging` copies between host and device, `product` maps matrix products to cuBLAS and `attention` attention to libtorch's, `loader` makes
-//! kernels: `source` writes them as CUDA C++ and `nvrtc` compiles them. Nothing here is touched until somebody asks for a CUDA device.
+//! `driver` asks which devices there are; `gpu` is one of them as the executor sees it. Under it,
+//! `load` loads the C++ shim over libtorch, `ffi` calls it, `resources` owns what it lends;
+//! `staging` copies between host and device, `product` maps matrix products to cuBLAS and
+//! `attention` attention to libtorch's, `loader` makes kernels: `source` writes them as CUDA C++
+//! and `nvrtc` compiles them. Nothing here is touched until somebody asks for a CUDA device.
 
 #[cfg(feature = "cuda")]
 mod attention;

@@ -1,7 +1,8 @@
 //! Which calls of cuBLAS a matrix product becomes.
 //!
-//! Guarantees: the calls together compute every element of the result once, on the operands as they lie; batches that one right side serves
-//! become rows of one product, and batches whose strides allow it one batch. It computes nothing itself and knows no device.
+//! Guarantees: the calls together compute every element of the result once, on the operands as they
+//! lie; batches that one right side serves become rows of one product, and batches whose strides
+//! allow it one batch. It computes nothing itself and knows no device.
 
 use gt_ir::DType;
 use smallvec::SmallVec;
@@ -12,7 +13,8 @@ use crate::{
     native::{Activation, MatMul},
 };
 
-/// The number by which the shim knows a dtype that libtorch multiplies; with `tf32` the operands of `f32` may be rounded.
+/// The number by which the shim knows a dtype that libtorch multiplies; with `tf32` the operands of
+/// `f32` may be rounded.
 pub(super) fn number(dtype: DType, tf32: bool) -> Option<i32> {
     match dtype {
         DType::F32 => Some(if tf32 { 4 } else { 0 }),
@@ -40,14 +42,16 @@ pub(super) fn smallest([lhs, rhs, out]: [u64; 3]) -> Product {
     Product { lhs, rhs, out, lhs_strides, rhs_strides, ..one }
 }
 
-/// A batch dimension: its size, and the strides of both operands and of the result along it, in elements.
+/// A batch dimension: its size, and the strides of both operands and of the result along it, in
+/// elements.
 #[derive(Clone, Copy)]
 struct Batch {
     size: i64,
     strides: [i64; 3],
 }
 
-/// The calls, for operands and a result that begin at these addresses; none where the result is empty. `dtype` is by [`number`].
+/// The calls, for operands and a result that begin at these addresses; none where the result is
+/// empty. `dtype` is by [`number`].
 pub(super) fn calls(
     work: &MatMul,
     dtype: i32,
@@ -114,7 +118,8 @@ fn rows_of_one(product: &mut Product, batches: &mut SmallVec<[Batch; 6]>) {
     }
 }
 
-/// Neighbors that both operands walk as one dimension become one. The result, being contiguous, always does.
+/// Neighbors that both operands walk as one dimension become one. The result, being contiguous,
+/// always does.
 fn merge(batches: &mut SmallVec<[Batch; 6]>) {
     for d in (1..batches.len()).rev() {
         let (outer, inner) = (batches[d - 1], batches[d]);
@@ -163,7 +168,8 @@ mod tests {
         MatMul { dtype: DType::F64, batch, m, n, k, lhs, rhs, out, by_library: false }
     }
 
-    /// Which elements (by their addresses over eight) each element of the result is the sum of, as the calls have it.
+    /// Which elements (by their addresses over eight) each element of the result is the sum of, as
+    /// the calls have it.
     fn sums(calls: &[Product]) -> Vec<(u64, Vec<(u64, u64)>)> {
         let mut sums = Vec::new();
         for p in calls {

@@ -1,8 +1,11 @@
-//! What a CUDA device lends: streams, blocks, events, graphs, modules and their kernels, each given back when dropped.
+//! What a CUDA device lends: streams, blocks, events, graphs, modules and their kernels, each given
+//! back when dropped.
 //!
-//! Guarantees: a handle is given back once, and not used afterwards; any thread may drop any of these at any time, also during a capture and while
-//! the device still works with it: blocks go back behind the work enqueued so far, graphs when their last run is over, modules when
-//! their engine has waited for its work. A failure to give something back is not reported: the device is lost then, and its next call says so.
+//! Guarantees: a handle is given back once, and not used afterwards; any thread may drop any of
+//! these at any time, also during a capture and while the device still works with it: blocks go
+//! back behind the work enqueued so far, graphs when their last run is over, modules when their
+//! engine has waited for its work. A failure to give something back is not reported: the device is
+//! lost then, and its next call says so.
 
 use std::{
     ops::Deref,
@@ -56,7 +59,8 @@ impl Device {
     }
 }
 
-/// A stream nobody else enqueues work on. Whoever drops it has waited for its work, or knows that the device is lost.
+/// A stream nobody else enqueues work on. Whoever drops it has waited for its work, or knows that
+/// the device is lost.
 pub(super) struct OwnStream {
     stream: Stream,
     shim: &'static Shim,
@@ -177,7 +181,8 @@ impl Drop for Graph {
     }
 }
 
-/// Modules nobody refers to, whose kernels may still run: they are unloaded once their engine has waited for its stream.
+/// Modules nobody refers to, whose kernels may still run: they are unloaded once their engine has
+/// waited for its stream.
 #[derive(Default)]
 pub(super) struct Unused {
     modules: Mutex<Vec<Retired>>,

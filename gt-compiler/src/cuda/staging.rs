@@ -1,11 +1,13 @@
 //! Copies between the host's memory and the device's, by way of page-locked memory.
 //!
-//! Guarantees: the caller's bytes are read or written when a call returns; copies take effect in the order of the engine's stream. An upload waits
-//! for the device only when the staging memory is full of uploads that have not run; a download waits for what its stream was given before it,
-//! and copies one part out of the staging memory while the next arrives.
+//! Guarantees: the caller's bytes are read or written when a call returns; copies take effect in
+//! the order of the engine's stream. An upload waits for the device only when the staging memory is
+//! full of uploads that have not run; a download waits for what its stream was given before it, and
+//! copies one part out of the staging memory while the next arrives.
 //!
-//! A large upload comes in on a stream of its own while kernels run, and reaches its place by a copy within the device in its turn: that place
-//! may be memory that earlier kernels still read. What is small is copied in its turn at once.
+//! A large upload comes in on a stream of its own while kernels run, and reaches its place by a
+//! copy within the device in its turn: that place may be memory that earlier kernels still read.
+//! What is small is copied in its turn at once.
 
 use std::{
     result::Result as Done,
@@ -131,7 +133,8 @@ impl Lane {
 }
 
 impl Slot {
-    /// The block belongs to the stream that writes it first; it lives as long as the lane, so nobody takes it over.
+    /// The block belongs to the stream that writes it first; it lives as long as the lane, so
+    /// nobody takes it over.
     fn new(device: &Device, copies: &Stream) -> Result<Slot> {
         Ok(Slot {
             host: device.pinned(PART)?,

@@ -1,4 +1,5 @@
-//! A CUDA device by itself, under the engine: memory, order, graphs and times. Without a device every test says so and passes.
+//! A CUDA device by itself, under the engine: memory, order, graphs and times. Without a device
+//! every test says so and passes.
 
 use std::{
     ops::Deref,
@@ -127,7 +128,8 @@ fn graphs_of_products_replay_and_are_timed() {
     }
     gpu.stop_timer(&timer).unwrap();
     assert!(!gpu.elapsed(&timer).unwrap().is_zero());
-    // Every product of a constant matrix with 0.5 takes 64 times a half of 1/32, again and again: 1 the first time, then 32 times more.
+    // Every product of a constant matrix with 0.5 takes 64 times a half of 1/32, again and again: 1
+    // the first time, then 32 times more.
     assert!(read(&gpu, at[0], n * n).iter().all(|v| v.is_infinite()));
     gpu.upload(&floats(&vec![1.0 / 32.0; n * n]), at[0]).unwrap();
     gpu.replay(&graph).unwrap();

@@ -1,7 +1,8 @@
 //! From graphs to programs of a device: passes, schedule, plan, functions.
 //!
-//! Works on any thread, beside the engine that runs what it makes. Programs belong to the device they were made for and are not kept as
-//! bytes; what a device keeps of its kernels is the loader's.
+//! Works on any thread, beside the engine that runs what it makes. Programs belong to the device
+//! they were made for and are not kept as bytes; what a device keeps of its kernels is the
+//! loader's.
 
 use std::{
     sync::{

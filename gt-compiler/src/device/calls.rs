@@ -1,8 +1,10 @@
 //! The ops that stay whole in a device's program, because libtorch has a call for them.
 //!
-//! Attention by blocks of keys (Dao et al., `FlashAttention`, 2022) never holds its scores: memory grows with the length, not with its
-//! square. It sums in another order and rescales what it has summed, so it is for programs compiled with approximate numerics. Only the way
-//! a transformer calls it is taken: four dimensions, one width, no mask but the causal one, as many heads of keys as of queries.
+//! Attention by blocks of keys (Dao et al., `FlashAttention`, 2022) never holds its scores: memory
+//! grows with the length, not with its square. It sums in another order and rescales what it has
+//! summed, so it is for programs compiled with approximate numerics. Only the way a transformer
+//! calls it is taken: four dimensions, one width, no mask but the causal one, as many heads of keys
+//! as of queries.
 
 use gt_ir::{
     DType, Op, OperandType,

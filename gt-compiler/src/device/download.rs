@@ -1,8 +1,9 @@
 //! Downloads of a device: begun by its engine, waited for on any thread.
 //!
-//! Guarantees: a value is held until its last byte has left the device, so whatever the engine is asked for meanwhile finds its memory taken
-//! and overwrites it nowhere; it is given up before its data is handed over. A large value comes in slices, so whoever waits for several may
-//! go around among them. A failure is the engine's, too: every later call says so.
+//! Guarantees: a value is held until its last byte has left the device, so whatever the engine is
+//! asked for meanwhile finds its memory taken and overwrites it nowhere; it is given up before its
+//! data is handed over. A large value comes in slices, so whoever waits for several may go around
+//! among them. A failure is the engine's, too: every later call says so.
 
 use std::sync::{
     Arc, OnceLock,
@@ -36,7 +37,8 @@ impl Health {
     }
 }
 
-/// The downloads of an engine: how many began, and which has arrived. Marks are passed in their order, so with one all before it.
+/// The downloads of an engine: how many began, and which has arrived. Marks are passed in their
+/// order, so with one all before it.
 #[derive(Default)]
 pub(super) struct Downloads {
     n_begun: u64,

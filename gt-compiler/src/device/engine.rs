@@ -1,9 +1,11 @@
 //! The engine of a device with memory of its own.
 //!
-//! Guarantees: values are immutable, whether they lie in blocks of their own or in a graph's; one instruction runs as a plan of size one, so
-//! step by step, replayed and instruction by instruction give equal bits; only checks of indices that were computed on the device wait for
-//! it, and downloads for whoever wants them (`download`). A call that fails leaves every value as it was. The exception is a failure of the device itself: errors of work
-//! enqueued earlier are sticky, so then every later call fails with the same error, and the engine has to be made anew.
+//! Guarantees: values are immutable, whether they lie in blocks of their own or in a graph's; one
+//! instruction runs as a plan of size one, so step by step, replayed and instruction by instruction
+//! give equal bits; only checks of indices that were computed on the device wait for it, and
+//! downloads for whoever wants them (`download`). A call that fails leaves every value as it was.
+//! The exception is a failure of the device itself: errors of work enqueued earlier are sticky, so
+//! then every later call fails with the same error, and the engine has to be made anew.
 
 use std::sync::Arc;
 
@@ -33,7 +35,8 @@ use crate::{
 pub(crate) struct DeviceConfig {
     /// The engine's name: `torch`.
     pub(crate) name: &'static str,
-    /// Bytes that values and graphs may take, if that is less than nine tenths of the device's memory.
+    /// Bytes that values and graphs may take, if that is less than nine tenths of the device's
+    /// memory.
     pub(crate) memory_limit: usize,
     /// Bytes of them that graphs may take.
     pub(crate) graph_limit: usize,
@@ -207,7 +210,8 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
 }
 
 impl<G: Gpu> Drop for DeviceEngine<G> {
-    /// Values and programs may outlive their engine; its graphs do not, and nothing of it runs any more.
+    /// Values and programs may outlive their engine; its graphs do not, and nothing of it runs any
+    /// more.
     fn drop(&mut self) {
         self.memory.drop_graphs();
         let _ = self.memory.gpu.synchronize(); // a device that is lost has nothing to wait for

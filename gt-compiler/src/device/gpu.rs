@@ -1,10 +1,11 @@
 //! What the executor needs of a device with memory of its own.
 //!
-//! Everything a [`Gpu`] is asked for is ordered on one stream: a call returns when its work is enqueued, and work runs in the order of the
-//! calls. Only [`Gpu::words`] and [`Gpu::synchronize`] wait. Values reach the host by way of a [`Reader`], beside the stream and on other
-//! threads. Addresses are numbers: the host never looks behind one. An error of work that was enqueued earlier may come back from any later
-//! call, and then from every one after it: CUDA's are sticky, and the executor treats any failure of a launch, a copy or a replay as the end
-//! of the device.
+//! Everything a [`Gpu`] is asked for is ordered on one stream: a call returns when its work is
+//! enqueued, and work runs in the order of the calls. Only [`Gpu::words`] and [`Gpu::synchronize`]
+//! wait. Values reach the host by way of a [`Reader`], beside the stream and on other threads.
+//! Addresses are numbers: the host never looks behind one. An error of work that was enqueued
+//! earlier may come back from any later call, and then from every one after it: CUDA's are sticky,
+//! and the executor treats any failure of a launch, a copy or a replay as the end of the device.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +17,8 @@ use crate::{
     native::{Activation, Attention, Fold, Joint, MatMul, Routine},
 };
 
-/// What one launch computes. Buffers are numbered by argument: equal works share a function, whatever they are called with.
+/// What one launch computes. Buffers are numbered by argument: equal works share a function,
+/// whatever they are called with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Work {
     /// Arguments: `KernelSpec::buffers`.
@@ -31,7 +33,8 @@ pub(crate) enum Work {
 
 /// Makes functions, on any thread, also while the device runs or captures others.
 pub(crate) trait Loader: Send + Sync + 'static {
-    /// All kernels of one [`Work`] with their launch sizes, to be launched one after the other with the same arguments.
+    /// All kernels of one [`Work`] with their launch sizes, to be launched one after the other with
+    /// the same arguments.
     type Function: Send + Sync + 'static;
 
     /// One function for each work.
@@ -46,12 +49,14 @@ pub(crate) trait Reader: Send + Sync + 'static {
     /// A point in the work of the stream.
     type Mark: Send + 'static;
 
-    /// Copies from the device when the work before the mark is done, and waits for that; work behind the mark goes on meanwhile, and leaves
-    /// these bytes alone. Of several threads one after the other; how much memory is locked for it does not depend on how much is copied.
+    /// Copies from the device when the work before the mark is done, and waits for that; work
+    /// behind the mark goes on meanwhile, and leaves these bytes alone. Of several threads one
+    /// after the other; how much memory is locked for it does not depend on how much is copied.
     fn read(&self, mark: &Self::Mark, from: u64, to: &mut [u8]) -> Result<(), EngineError>;
 }
 
-/// One device and one stream on it, owned by the thread of its engine. Functions, blocks, marks and the reader may outlive it, graphs do not.
+/// One device and one stream on it, owned by the thread of its engine. Functions, blocks, marks and
+/// the reader may outlive it, graphs do not.
 pub(crate) trait Gpu: Send + 'static {
     /// A loaded function.
     type Function: Send + Sync + 'static;
@@ -59,8 +64,9 @@ pub(crate) trait Gpu: Send + 'static {
     type Loader: Loader<Function = Self::Function>;
     /// An instantiated graph. Dropping one is safe while its last replay still runs.
     type Graph: Send + 'static;
-    /// Device memory. Dropped on any thread, and at once: work enqueued before may still use it, and work enqueued afterwards gets it only
-    /// behind that (a caching allocator ordered by the stream).
+    /// Device memory. Dropped on any thread, and at once: work enqueued before may still use it,
+    /// and work enqueued afterwards gets it only behind that (a caching allocator ordered by the
+    /// stream).
     type Block: Send + Sync + 'static;
     /// Two points in the work of the stream.
     type Timer: Send + 'static;
@@ -73,10 +79,12 @@ pub(crate) trait Gpu: Send + 'static {
     /// The compiler's half of the device.
     fn loader(&self) -> Arc<Self::Loader>;
 
-    /// A block of at least `bytes` bytes (and at least 64), aligned to 256; never called during a capture.
+    /// A block of at least `bytes` bytes (and at least 64), aligned to 256; never called during a
+    /// capture.
     ///
     /// # Errors
-    /// [`EngineError::OutOfMemory`], after which the device works on; the executor trims and asks once more.
+    /// [`EngineError::OutOfMemory`], after which the device works on; the executor trims and asks
+    /// once more.
     fn alloc(&self, bytes: usize) -> Result<Self::Block, EngineError>;
 
     /// Where a block begins.
@@ -97,13 +105,15 @@ pub(crate) trait Gpu: Send + 'static {
     /// Copies within the device.
     fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), EngineError>;
 
-    /// Launches every kernel of a function. `args`: the addresses of its buffers, then that of its scalars (`u64` each, bits as
-    /// `scalar_bits` gives them; of `KernelSpec::scalars`, `Joint::scalars` or `Routine::scalars`), then that of its error words: two `u64` of its own, zero
-    /// before the launch.
+    /// Launches every kernel of a function. `args`: the addresses of its buffers, then that of its
+    /// scalars (`u64` each, bits as `scalar_bits` gives them; of `KernelSpec::scalars`,
+    /// `Joint::scalars` or `Routine::scalars`), then that of its error words: two `u64` of its own,
+    /// zero before the launch.
     fn launch(&self, function: &Self::Function, args: &[u64]) -> Result<(), EngineError>;
 
-    /// A matrix product: its buffers are the operands' and the result's, the accesses in `work` say where elements of operands lie. The
-    /// result is contiguous, and zero where `k` is. With `added`, of floats and one batch, what that says is done to its rows.
+    /// A matrix product: its buffers are the operands' and the result's, the accesses in `work` say
+    /// where elements of operands lie. The result is contiguous, and zero where `k` is. With
+    /// `added`, of floats and one batch, what that says is done to its rows.
     fn product(
         &self,
         work: &MatMul,
@@ -114,11 +124,13 @@ pub(crate) trait Gpu: Send + 'static {
     /// Attention, or its gradient. What it needs for itself during a capture is the graph's.
     fn attention(&self, work: &Attention, call: Call) -> Result<(), EngineError>;
 
-    /// From now on launches, copies within the device and products are recorded instead of run. Nothing else is called until the end.
+    /// From now on launches, copies within the device and products are recorded instead of run.
+    /// Nothing else is called until the end.
     fn begin_capture(&self) -> Result<(), EngineError>;
 
-    /// Ends the capture, also one in which a call failed; then, and where what was recorded cannot be a graph, the error is
-    /// [`EngineError::Call`] with the reason, nothing of it has run, and the device works on.
+    /// Ends the capture, also one in which a call failed; then, and where what was recorded cannot
+    /// be a graph, the error is [`EngineError::Call`] with the reason, nothing of it has run, and
+    /// the device works on.
     fn end_capture(&self) -> Result<Self::Graph, EngineError>;
 
     /// Runs a graph with the addresses it was captured with.
@@ -152,7 +164,8 @@ pub(crate) struct Added {
     pub(crate) activation: Option<Activation>,
 }
 
-/// What a call for attention is called with: its scale, and where everything lies, operands by the accesses of the work.
+/// What a call for attention is called with: its scale, and where everything lies, operands by the
+/// accesses of the work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) scale: f64,

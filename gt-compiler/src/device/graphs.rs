@@ -1,9 +1,11 @@
 //! The graphs of one program: which one fits a call, and when to capture another.
 //!
-//! A graph holds the addresses it was captured with. Inputs that lie where they lay before (parameters and optimizer state, updated in
-//! place) are *bound*: the graph reads and overwrites them where they are. The others (batches) are *copied* into blocks of the graph's own
-//! before a replay. A result that is not in place is made in a block of the graph's own, and that block itself is lent out as the value;
-//! where the value of the last replay is still held when the next one comes, the result is copied out from then on.
+//! A graph holds the addresses it was captured with. Inputs that lie where they lay before
+//! (parameters and optimizer state, updated in place) are *bound*: the graph reads and overwrites
+//! them where they are. The others (batches) are *copied* into blocks of the graph's own before a
+//! replay. A result that is not in place is made in a block of the graph's own, and that block
+//! itself is lent out as the value; where the value of the last replay is still held when the next
+//! one comes, the result is copied out from then on.
 //!
 //! This file decides; `replay` talks to the device.
 
@@ -20,9 +22,10 @@ use super::{
 };
 use crate::{engine::Value, native::BufferId};
 
-/// Runs step by step before a capture: the first may find its inputs wherever instructions left them, the second is the first on the
-/// results of the first, the third is the first whose inputs can be compared with those of a run like it. By then every function is loaded
-/// and every library has its workspace, neither of which may happen during a capture.
+/// Runs step by step before a capture: the first may find its inputs wherever instructions left
+/// them, the second is the first on the results of the first, the third is the first whose inputs
+/// can be compared with those of a run like it. By then every function is loaded and every library
+/// has its workspace, neither of which may happen during a capture.
 const WARM: usize = 2;
 /// Graphs of one program, for as many sets of bound addresses: sessions that share it.
 const MOST_GRAPHS: usize = 4;
@@ -173,7 +176,8 @@ impl<G: Gpu> Graphs<G> {
         self.history.push(inputs.iter().map(|v| v.address() as u64).collect());
     }
 
-    /// Which inputs a graph captured now would bind: those that lie where they lay in the most similar of the last runs.
+    /// Which inputs a graph captured now would bind: those that lie where they lay in the most
+    /// similar of the last runs.
     pub(super) fn bound(&self, plan: &Plan, inputs: &[&Value]) -> SmallVec<[bool; 8]> {
         let same = |old: &[u64], i: usize| old.get(i) == Some(&(inputs[i].address() as u64));
         let agreeing = |old: &&SmallVec<[u64; 8]>| {
@@ -199,7 +203,8 @@ impl<G: Gpu> Graphs<G> {
         self.all.len() - 1
     }
 
-    /// There was no memory for a graph: another attempt is made after some more runs, and counts as a capture.
+    /// There was no memory for a graph: another attempt is made after some more runs, and counts as
+    /// a capture.
     pub(super) fn postpone(&mut self) {
         (self.misses, self.captures) = (0, self.captures + 1);
     }
@@ -221,7 +226,8 @@ impl<G: Gpu> Graphs<G> {
 }
 
 impl<G: Gpu> Captured<G> {
-    /// Whether the bound inputs lie where they are bound, those overwritten are nobody else's, and calls are told what they were told.
+    /// Whether the bound inputs lie where they are bound, those overwritten are nobody else's, and
+    /// calls are told what they were told.
     fn fits(&self, plan: &Plan, inputs: &[&Value], scalars: &[Scalar]) -> bool {
         self.moved(inputs).next().is_none()
             && self.told.iter().copied().eq(plan.told(scalars))
@@ -239,8 +245,9 @@ impl<G: Gpu> Captured<G> {
         })
     }
 
-    /// A result whose block somebody holds, other than as an input that is copied before the block is written and not needed afterwards: not
-    /// one that is a result itself, since what is handed out then is the input's block.
+    /// A result whose block somebody holds, other than as an input that is copied before the block
+    /// is written and not needed afterwards: not one that is a result itself, since what is handed
+    /// out then is the input's block.
     fn conflict(&self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Option<BufferId> {
         // A run that may yet fail on its data has to leave its inputs as they are.
         let may_fail = needs_check(memory, plan, inputs);

@@ -1,8 +1,10 @@
-//! Memory of a device: the account of values and graphs, the limit, and what is given up before a request fails.
+//! Memory of a device: the account of values and graphs, the limit, and what is given up before a
+//! request fails.
 //!
-//! Guarantees: a request that fails has changed nothing but caches; the bytes of a value are counted as long as somebody holds it, also
-//! where its memory is a graph's; no more than the limit is held by values and graphs together. It orders nothing: blocks go back to an
-//! allocator that does.
+//! Guarantees: a request that fails has changed nothing but caches; the bytes of a value are
+//! counted as long as somebody holds it, also where its memory is a graph's; no more than the limit
+//! is held by values and graphs together. It orders nothing: blocks go back to an allocator that
+//! does.
 
 use std::sync::{
     Arc, Weak,
@@ -56,7 +58,8 @@ pub(super) struct Resident<G: Gpu> {
     pub(super) block: Arc<G::Block>,
     account: Arc<Account>,
     bytes: usize,
-    /// The least and the largest element, of indices that came from the host: then their range needs no check on the device.
+    /// The least and the largest element, of indices that came from the host: then their range
+    /// needs no check on the device.
     range: Option<(i64, i64)>,
     /// Whether a result has taken the memory since.
     overwritten: AtomicBool,
@@ -162,7 +165,8 @@ impl<G: Gpu> Memory<G> {
         }
     }
 
-    /// Gives up the graphs used longest ago until those left hold at most `keep` bytes; those of a program that runs stay.
+    /// Gives up the graphs used longest ago until those left hold at most `keep` bytes; those of a
+    /// program that runs stay.
     pub(super) fn evict(&mut self, keep: usize) {
         while self.account.graphs() > keep {
             let used = |program: &Weak<Loaded<G>>| {

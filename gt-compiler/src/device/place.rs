@@ -1,8 +1,10 @@
-//! Where the buffers of a plan lie: lifetimes over its steps, one arena, donated inputs taken for results.
+//! Where the buffers of a plan lie: lifetimes over its steps, one arena, donated inputs taken for
+//! results.
 //!
-//! The rule of taking is the native engine's: a result takes the memory of a donated input of its size that nobody reads after the step
-//! that writes the result first, and in that step only element by element; and no step from there on may find its data unfit. So a run
-//! that fails on its data has changed no input.
+//! The rule of taking is the native engine's: a result takes the memory of a donated input of its
+//! size that nobody reads after the step that writes the result first, and in that step only
+//! element by element; and no step from there on may find its data unfit. So a run that fails on
+//! its data has changed no input.
 
 use std::collections::BTreeMap;
 
@@ -57,8 +59,8 @@ fn outputs(plan: &mut Plan, launches: &[Launch], lives: &[Option<Life>]) {
     donors(plan, launches, lives);
 }
 
-/// Decides which results take the memory of donated inputs: the nearest first, so that of a parameter and its moments, which are computed from
-/// each other, each gets its own.
+/// Decides which results take the memory of donated inputs: the nearest first, so that of a
+/// parameter and its moments, which are computed from each other, each gets its own.
 fn donors(plan: &mut Plan, launches: &[Launch], lives: &[Option<Life>]) {
     let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
     for (made, (out, _)) in plan.made.iter().enumerate() {
@@ -96,8 +98,9 @@ fn first_writes(n_buffers: usize, launches: &[Launch]) -> Vec<usize> {
     first
 }
 
-/// How far a result is from an input whose memory it may take: the operations between the element that is overwritten and the new one, and
-/// `FAR` where it is computed from others. `None` where it may not.
+/// How far a result is from an input whose memory it may take: the operations between the element
+/// that is overwritten and the new one, and `FAR` where it is computed from others. `None` where it
+/// may not.
 fn distance(
     plan: &Plan,
     launches: &[Launch],
@@ -118,8 +121,9 @@ fn distance(
     }
 }
 
-/// The same where the launch that writes the result reads the input too: it may read just the element it is about to write, and of several
-/// kernels only the one that writes may read it at all.
+/// The same where the launch that writes the result reads the input too: it may read just the
+/// element it is about to write, and of several kernels only the one that writes may read it at
+/// all.
 fn in_step(launch: &Launch, input: BufferId, out: BufferId) -> Option<usize> {
     match launch {
         Launch::Piece(Piece::Kernel(k)) => over(&k.spec, |b| Some(k.buffer(b)), input, out),

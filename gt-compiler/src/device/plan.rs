@@ -1,8 +1,10 @@
-//! A program as a straight list of steps: what is launched on which buffers, and where every buffer lies.
+//! A program as a straight list of steps: what is launched on which buffers, and where every buffer
+//! lies.
 //!
-//! A plan is data and knows no device. Its temporary buffers lie in one arena, whose end holds the *words*: the scalars of all steps, which
-//! kernels read through a pointer, and two error words for each step that may meet an index outside its axis. Results have blocks of their
-//! own, or take those of donated inputs, after the last step that can fail.
+//! A plan is data and knows no device. Its temporary buffers lie in one arena, whose end holds the
+//! *words*: the scalars of all steps, which kernels read through a pointer, and two error words for
+//! each step that may meet an index outside its axis. Results have blocks of their own, or take
+//! those of donated inputs, after the last step that can fail.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,8 @@ pub(super) struct Plan {
     pub(super) inputs: Vec<Type>,
     pub(super) n_scalars: usize,
     pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
-    /// The buffers made for the caller, each once, with the donated input whose memory they may take.
+    /// The buffers made for the caller, each once, with the donated input whose memory they may
+    /// take.
     pub(super) made: Vec<(BufferId, Option<usize>)>,
     /// Where each output is found.
     pub(super) found: Vec<Found>,
@@ -217,7 +220,8 @@ impl Plan {
         self.checks.last().map_or(0, |check| check.step + 1)
     }
 
-    /// Whether runs differ in what they say to kernels: in scalars, or in that error words begin as zero.
+    /// Whether runs differ in what they say to kernels: in scalars, or in that error words begin as
+    /// zero.
     pub(super) fn has_news(&self) -> bool {
         let is_slot = |arg: &ScalarArg| matches!(arg, ScalarArg::Slot(..));
         !self.checks.is_empty() || self.table.iter().any(is_slot)

@@ -1,8 +1,9 @@
 //! Captures graphs of a program and replays them.
 //!
-//! Guarantees: a replay is what the steps would be, bit for bit; it says one upload of scalars, the copies of moving inputs and one launch
-//! to the device, and allocates what outlives it before. A capture that fails has run nothing. A failure of a replay itself is the end of
-//! the device, which has overwritten parameters by then.
+//! Guarantees: a replay is what the steps would be, bit for bit; it says one upload of scalars, the
+//! copies of moving inputs and one launch to the device, and allocates what outlives it before. A
+//! capture that fails has run nothing. A failure of a replay itself is the end of the device, which
+//! has overwritten parameters by then.
 
 use gt_ir::Scalar;
 use smallvec::SmallVec;
@@ -20,7 +21,8 @@ use crate::{
     native::BufferId,
 };
 
-/// Captures the program for calls like this one, in which these inputs are bound. The error is the reason why it cannot be.
+/// Captures the program for calls like this one, in which these inputs are bound. The error is the
+/// reason why it cannot be.
 pub(super) fn capture<G: Gpu>(
     memory: &mut Memory<G>,
     frame: &mut Frame,

@@ -1,8 +1,9 @@
 //! Runs a plan step by step: memory first, then everything onto the stream.
 //!
-//! Guarantees: all memory of a run is there before its first step, so what fails for want of memory has changed nothing; nothing waits
-//! but a check of indices, which stands before the first step that overwrites something given. Nothing is allocated, locked or looked up
-//! by hash between steps.
+//! Guarantees: all memory of a run is there before its first step, so what fails for want of memory
+//! has changed nothing; nothing waits but a check of indices, which stands before the first step
+//! that overwrites something given. Nothing is allocated, locked or looked up by hash between
+//! steps.
 
 use std::{ops::Range, sync::Arc};
 
@@ -20,7 +21,8 @@ use crate::{
     native::{Affine, BufferId, Place},
 };
 
-/// Where the buffers of a run lie, and what it says to the device; kept from run to run so that nothing is allocated.
+/// Where the buffers of a run lie, and what it says to the device; kept from run to run so that
+/// nothing is allocated.
 #[derive(Default)]
 pub(super) struct Frame {
     /// Of each buffer.
@@ -136,7 +138,8 @@ impl Frame {
     }
 }
 
-/// Whether the device has to say if an index was outside its axis: not where the host knows the indices.
+/// Whether the device has to say if an index was outside its axis: not where the host knows the
+/// indices.
 pub(super) fn needs_check<G: Gpu>(memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> bool {
     let is_known = |input: usize, size: usize| {
         let range = memory.resident(inputs[input]).ok().and_then(|resident| resident.range());
@@ -173,7 +176,8 @@ pub(super) fn run<G: Gpu>(
     results(memory, plan, inputs, &homes).map_err(Failure::Broken)
 }
 
-/// Enqueues steps. Where the device has no memory for one (a library's workspace), it is asked once more with nothing kept for later.
+/// Enqueues steps. Where the device has no memory for one (a library's workspace), it is asked once
+/// more with nothing kept for later.
 fn steps<G: Gpu>(
     memory: &mut Memory<G>,
     frame: &mut Frame,

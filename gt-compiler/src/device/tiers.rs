@@ -1,6 +1,7 @@
 //! Which way a program is run: as a graph where one fits or can be captured, else step by step.
 //!
-//! Every run that could have been a replay and was none has a reason, which is counted and kept for whoever asks.
+//! Every run that could have been a replay and was none has a reason, which is counted and kept for
+//! whoever asks.
 
 use std::sync::{Arc, PoisonError};
 

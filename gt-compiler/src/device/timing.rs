@@ -1,7 +1,8 @@
 //! How long replays take: of the host, by its clock, and of the device, by its own.
 //!
-//! One replay of some is measured, so that measuring costs nothing to speak of. The device's answers are read when a download that began
-//! behind them has arrived: nothing is waited for. What is told are medians of the last ones.
+//! One replay of some is measured, so that measuring costs nothing to speak of. The device's
+//! answers are read when a download that began behind them has arrived: nothing is waited for. What
+//! is told are medians of the last ones.
 
 use std::time::Duration;
 
@@ -79,7 +80,8 @@ impl<G: Gpu> Timing<G> {
         }
     }
 
-    /// Reads what has been measured when so many downloads have passed: what ended before the last of them.
+    /// Reads what has been measured when so many downloads have passed: what ended before the last
+    /// of them.
     pub(super) fn collect(&mut self, gpu: &G, n_passed: u64) {
         for (_, timer) in self.pending.extract_if(.., |(begun, _)| *begun < n_passed) {
             if let Ok(time) = gpu.elapsed(&timer) {

@@ -1,6 +1,7 @@
 //! What is known of every e-class: its type, and facts that make rules legal. Facts only ever grow.
 //!
-//! Equal values have equal types, so merging two classes of different types would be a bug of a rule; it is asserted.
+//! Equal values have equal types, so merging two classes of different types would be a bug of a
+//! rule; it is asserted.
 
 use egg::{Analysis, DidMerge, EGraph, Id};
 use gt_ir::{Class, Op, OperandType, Type, infer};
@@ -111,7 +112,8 @@ pub(crate) fn legal(op: &Op, operands: &[Type]) -> Option<Type> {
     fits.then_some(ty)
 }
 
-/// Adds an op, if it is legal on these classes. Movement of what is the same everywhere is a leaf again.
+/// Adds an op, if it is legal on these classes. Movement of what is the same everywhere is a leaf
+/// again.
 pub(crate) fn add_op(graph: &mut Graph, op: Op, children: &[Id]) -> Option<Id> {
     let types: SmallVec<[Type; 3]> = children.iter().map(|c| graph[*c].data.ty).collect();
     let ty = legal(&op, &types)?;

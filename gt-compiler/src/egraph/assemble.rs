@@ -1,7 +1,7 @@
 //! Putting the solutions of blocks in the place of their copies.
 //!
-//! What a solution leaves as it was keeps its place in the user's program and the names of its dimensions; what it makes anew is said to be
-//! where the value it stands for was.
+//! What a solution leaves as it was keeps its place in the user's program and the names of its
+//! dimensions; what it makes anew is said to be where the value it stands for was.
 
 use gt_ir::{Graph, NodeId, NodeKind, Op, OpError, Type, graph::Rebuild};
 use smallvec::SmallVec;

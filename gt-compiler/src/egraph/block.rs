@@ -1,8 +1,10 @@
-//! Cutting a graph into blocks, so that what repeats (layers, the update of each parameter) is searched once.
+//! Cutting a graph into blocks, so that what repeats (layers, the update of each parameter) is
+//! searched once.
 //!
-//! A block is a range of nodes in topological order. Where it ends is decided by what the nodes around are, not by where they are: equal
-//! layers are cut alike. A block sees beyond its beginning, as deep as left sides of rules reach (its halo), so that cuts hide no match.
-//! Blocks that differ in nothing but which inputs, slots and earlier results they use have equal keys.
+//! A block is a range of nodes in topological order. Where it ends is decided by what the nodes
+//! around are, not by where they are: equal layers are cut alike. A block sees beyond its
+//! beginning, as deep as left sides of rules reach (its halo), so that cuts hide no match. Blocks
+//! that differ in nothing but which inputs, slots and earlier results they use have equal keys.
 
 use std::hash::Hasher;
 
@@ -166,7 +168,8 @@ impl Cut {
         }
     }
 
-    /// Ops before a block that it may look at, ascending: each of their operands is one of them, or there in any case.
+    /// Ops before a block that it may look at, ascending: each of their operands is one of them, or
+    /// there in any case.
     fn halo(&self, start: usize, end: usize, depth: usize) -> Vec<u32> {
         let mut found: Vec<u32> = Vec::new();
         let mut front: Vec<u32> = Vec::new();
@@ -238,8 +241,9 @@ fn term(graph: &Graph, id: NodeId, terms: &[Term], sigs: &mut Signatures) -> Ter
     Term { sig: sigs.intern(Sig { what, ty }), part, children }
 }
 
-/// Where blocks begin and end: after the node with the least hash among those that may end a block, so that equal sequences of nodes
-/// end alike. Nodes that are no ops belong to none in particular and lie in the ranges.
+/// Where blocks begin and end: after the node with the least hash among those that may end a block,
+/// so that equal sequences of nodes end alike. Nodes that are no ops belong to none in particular
+/// and lie in the ranges.
 fn blocks(terms: &[Term]) -> Vec<(u32, u32)> {
     let ops: Vec<u32> =
         (0..terms.len() as u32).filter(|n| terms[*n as usize].part == Part::Op).collect();

@@ -1,8 +1,9 @@
 //! Choosing one e-node for each class: the cheapest graph, not the cheapest tree.
 //!
-//! First greedily: each class takes the e-node whose set of needed classes costs least, a class counted once however often it is needed.
-//! Then by trying other e-nodes one at a time, judged by the cost model that judges whole graphs. The block as it came is a candidate as
-//! well, so that a choice is never worse than none.
+//! First greedily: each class takes the e-node whose set of needed classes costs least, a class
+//! counted once however often it is needed. Then by trying other e-nodes one at a time, judged by
+//! the cost model that judges whole graphs. The block as it came is a candidate as well, so that a
+//! choice is never worse than none.
 
 use egg::Id;
 use gt_ir::Type;
@@ -61,7 +62,8 @@ pub(super) fn cheaper(problem: &Problem<'_>) -> Option<Vec<Chosen>> {
     (cost < before * (1.0 - 1e-9)).then(|| space.list(problem, &best)).flatten()
 }
 
-/// The classes that matter, with dense numbers, operands before users as far as there are no cycles.
+/// The classes that matter, with dense numbers, operands before users as far as there are no
+/// cycles.
 struct Space {
     classes: Vec<Class>,
     /// The number of a class by its id.

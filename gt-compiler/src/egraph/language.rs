@@ -1,7 +1,8 @@
 //! One e-node for every op: adding an op does not touch the e-graph.
 //!
-//! An e-node is the number of a signature (what it is, and its type) and its children. Signatures are interned, so that e-nodes stay small
-//! and comparing them compares numbers. What is one number everywhere is a leaf of the full type: broadcasts of scalars are no ops here.
+//! An e-node is the number of a signature (what it is, and its type) and its children. Signatures
+//! are interned, so that e-nodes stay small and comparing them compares numbers. What is one number
+//! everywhere is a leaf of the full type: broadcasts of scalars are no ops here.
 
 use egg::{Id, Language};
 use gt_ir::{Op, OpKind, Scalar, Type};
@@ -79,7 +80,8 @@ pub(crate) type Kind = Option<OpKind>;
 /// The children of an e-node.
 pub(crate) type Children = SmallVec<[Id; 3]>;
 
-/// An e-node. The kind follows from the signature and comes first, so that sorting groups e-nodes by it.
+/// An e-node. The kind follows from the signature and comes first, so that sorting groups e-nodes
+/// by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,

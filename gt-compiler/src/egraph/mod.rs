@@ -1,8 +1,9 @@
 //! The search for cheaper equal graphs: equality saturation with directed rules, block by block.
 //!
-//! Each distinct block is put into an e-graph, saturated within limits that hold, and the cheapest graph is extracted; the result is mapped
-//! onto all copies of the block. The graph that comes out is taken only if the cost model, asked about whole graphs, says it is cheaper
-//! than the one that came in. Equal graphs give equal results, bit for bit.
+//! Each distinct block is put into an e-graph, saturated within limits that hold, and the cheapest
+//! graph is extracted; the result is mapped onto all copies of the block. The graph that comes out
+//! is taken only if the cost model, asked about whole graphs, says it is cheaper than the one that
+//! came in. Equal graphs give equal results, bit for bit.
 
 mod analysis;
 mod assemble;

@@ -1,9 +1,11 @@
-//! Left sides of rules: a small language of terms, compiled to a list of steps, and the search for them.
+//! Left sides of rules: a small language of terms, compiled to a list of steps, and the search for
+//! them.
 //!
-//! `(add ?x (permute@p ?y))` matches an addition whose second operand is any permutation, which it calls `p`; a number matches what is that
-//! number everywhere. Operands of commutative ops match in either order, so that neither rules nor e-graphs need commutativity; those of
-//! an op with a name keep theirs, for rules that build the same op again: of two `nan` or two zeros the order may choose the one that stays.
-//! Searching adds nothing to the e-graph.
+//! `(add ?x (permute@p ?y))` matches an addition whose second operand is any permutation, which it
+//! calls `p`; a number matches what is that number everywhere. Operands of commutative ops match in
+//! either order, so that neither rules nor e-graphs need commutativity; those of an op with a name
+//! keep theirs, for rules that build the same op again: of two `nan` or two zeros the order may
+//! choose the one that stays. Searching adds nothing to the e-graph.
 
 use egg::{Id, Language};
 use gt_ir::{Op, OpKind};
@@ -205,7 +207,8 @@ impl Pattern {
         )
     }
 
-    /// Hands every match at a class to `found` until it returns false; false if it did. Takes from `fuel` for each e-node looked at.
+    /// Hands every match at a class to `found` until it returns false; false if it did. Takes from
+    /// `fuel` for each e-node looked at.
     pub(crate) fn search(
         &self,
         graph: &Graph,

@@ -1,7 +1,8 @@
 //! Applying rules until nothing new comes of it, within limits that hold.
 //!
-//! Each iteration searches all rules, then applies all matches. After the first, only classes near what changed are searched again. The
-//! limits are counts of work, so that what a search finds depends on its input alone; the deadline is for inputs no count foresaw.
+//! Each iteration searches all rules, then applies all matches. After the first, only classes near
+//! what changed are searched again. The limits are counts of work, so that what a search finds
+//! depends on its input alone; the deadline is for inputs no count foresaw.
 
 use std::time::Duration;
 

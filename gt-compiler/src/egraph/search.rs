@@ -95,7 +95,8 @@ impl<'g> Searcher<'g> {
         self.choose(&cut, &placed)
     }
 
-    /// The cheapest graph tried: with all solutions, or, where blocks get in each other's way, with those that help one by one.
+    /// The cheapest graph tried: with all solutions, or, where blocks get in each other's way, with
+    /// those that help one by one.
     fn choose(&self, cut: &Cut, placed: &[Placed]) -> Result<Option<Graph>, OpError> {
         let solutions: Vec<usize> =
             (0..self.solved.len()).filter(|s| self.solved[*s].solution.is_some()).collect();

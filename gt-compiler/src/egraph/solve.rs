@@ -31,7 +31,8 @@ pub(super) fn insert(graph: &mut analysis::Graph, cut: &Cut, block: &Block) -> V
     ids
 }
 
-/// How often each rule that only names things finds its left side in the block; a value has one name.
+/// How often each rule that only names things finds its left side in the block; a value has one
+/// name.
 pub(super) fn recognize(graph: &mut analysis::Graph, block: &Block, ids: &[Id]) -> Vec<u32> {
     let members =
         block.locals.iter().zip(ids).filter(|(l, _)| matches!(l.role, Role::Member { .. }));

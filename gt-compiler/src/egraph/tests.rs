@@ -1,4 +1,5 @@
-//! Every rule of every table on random tensors: both sides are evaluated by the interpreter and compared.
+//! Every rule of every table on random tensors: both sides are evaluated by the interpreter and
+//! compared.
 
 mod instance;
 
@@ -66,7 +67,8 @@ fn right_sides(rule: &Compiled, instance: &Instance) -> Vec<Graph> {
     sides
 }
 
-/// Adds what a block may hold besides a left side: reductions that drop their axes beside those that keep them.
+/// Adds what a block may hold besides a left side: reductions that drop their axes beside those
+/// that keep them.
 fn company(graph: &mut analysis::Graph) {
     let nodes: Vec<Node> = graph.nodes().to_vec();
     for node in nodes {

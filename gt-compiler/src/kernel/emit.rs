@@ -1,9 +1,10 @@
 //! Writes a nest as one function of Cranelift IR: `fn(args, p_lo, p_hi, r_lo, r_hi, host)`.
 //!
-//! `args` points to the buffer addresses followed by the scalar slots, eight bytes each; the two ranges bound the split loops;
-//! `host` is the table of the host's functions. Values are
-//! computed in the outermost loop they depend on. The vectorized loop runs in blocks of `lanes * unroll` elements and finishes element by
-//! element through the same formulas. It does not choose anything: that is `nest`'s work.
+//! `args` points to the buffer addresses followed by the scalar slots, eight bytes each; the two
+//! ranges bound the split loops; `host` is the table of the host's functions. Values are computed
+//! in the outermost loop they depend on. The vectorized loop runs in blocks of `lanes * unroll`
+//! elements and finishes element by element through the same formulas. It does not choose anything:
+//! that is `nest`'s work.
 
 mod memory;
 mod sums;
@@ -239,7 +240,8 @@ impl<'f> Emitter<'_, 'f> {
             4 => !matches!(dtype, DType::F64 | DType::I64),
             _ => true,
         };
-        // A value of another width never meets vectors directly: `nest::lanes` looked at all that do.
+        // A value of another width never meets vectors directly: `nest::lanes` looked at all that
+        // do.
         if fits { self.lanes(Mode::Block).splat(dtype, value) } else { value }
     }
 

@@ -1,15 +1,19 @@
 //! Elementary functions of `f32`, written once for every code generator.
 //!
-//! A generator says how its registers add, compare and choose ([`Formulas`]'s required methods); the functions follow, and give the same
-//! bits with all of them. Where a processor has an instruction for a whole step, its generator overrides the step, under the condition that
-//! no bit of the result changes. Accuracy: within 2 units in the last place over the whole range, infinities, NaN and subnormals included.
+//! A generator says how its registers add, compare and choose ([`Formulas`]'s required methods);
+//! the functions follow, and give the same bits with all of them. Where a processor has an
+//! instruction for a whole step, its generator overrides the step, under the condition that no bit
+//! of the result changes. Accuracy: within 2 units in the last place over the whole range,
+//! infinities, NaN and subnormals included.
 
 /// Adding it rounds an `f32` below 2^22 to an integer, which then stands in the low bits.
 const ROUND: f32 = 12_582_912.0;
-/// Arguments of sine and cosine up to here keep their precision in the three-step reduction by multiples of pi/2.
+/// Arguments of sine and cosine up to here keep their precision in the three-step reduction by
+/// multiples of pi/2.
 pub(super) const TRIG_LIMIT: f32 = 70_000.0;
 
-/// Quotients up to here are found by [`Formulas::fmod_reduced`]; below 2^22, which is what rounding by addition takes.
+/// Quotients up to here are found by [`Formulas::fmod_reduced`]; below 2^22, which is what rounding
+/// by addition takes.
 pub(super) const FMOD_LIMIT: f32 = 4_000_000.0;
 
 /// How floats are compared; all but `Unordered` are false of NaN.
@@ -263,8 +267,9 @@ pub(super) trait Formulas {
         self.select(is_far, far, near)
     }
 
-    /// The quotient, and what division towards 0 leaves where the quotient is at most `FMOD_LIMIT`: x less the nearest multiple of y, which
-    /// a product rounded once gives exactly, and y more where that is on the other side of 0. Needs `fma` to round once.
+    /// The quotient, and what division towards 0 leaves where the quotient is at most `FMOD_LIMIT`:
+    /// x less the nearest multiple of y, which a product rounded once gives exactly, and y more
+    /// where that is on the other side of 0. Needs `fma` to round once.
     fn fmod_reduced(&mut self, x: Self::V, y: Self::V) -> (Self::V, Self::V) {
         let quotient = self.fdiv(x, y);
         let round = self.f32(ROUND);

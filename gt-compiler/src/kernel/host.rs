@@ -1,4 +1,5 @@
-//! Scalar functions of the host that generated code calls through a table, whose address it gets at run time.
+//! Scalar functions of the host that generated code calls through a table, whose address it gets at
+//! run time.
 
 /// The table. Code refers to its entries by position.
 #[repr(C)]

@@ -1,8 +1,9 @@
 //! From nests to machine code, and from code to callable kernels.
 //!
-//! Guarantees: code is position independent and refers to nothing in this process (the host's functions come in by a table), so that it may be
-//! kept on disk and loaded by another process on a processor of the same kind; the kernels loaded together share their memory, which is
-//! freed when the last handle drops. It does not run, cache or schedule kernels.
+//! Guarantees: code is position independent and refers to nothing in this process (the host's
+//! functions come in by a table), so that it may be kept on disk and loaded by another process on a
+//! processor of the same kind; the kernels loaded together share their memory, which is freed when
+//! the last handle drops. It does not run, cache or schedule kernels.
 #![expect(unsafe_code, reason = "calls into generated code and frees its memory")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +30,8 @@ pub(crate) struct Range {
     pub(crate) end: usize,
 }
 
-/// Arguments, then the ranges of the split parallel and the split reduce loop, then the host's functions.
+/// Arguments, then the ranges of the split parallel and the split reduce loop, then the host's
+/// functions.
 type Entry = unsafe extern "C" fn(*const u64, i64, i64, i64, i64, *const host::Host);
 
 /// The machine code of one nest.
@@ -41,7 +43,8 @@ pub(crate) struct Code {
 /// A text of a nest's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dump {
-    /// Cranelift's intermediate representation; where the code is made without it, that of the wide generator.
+    /// Cranelift's intermediate representation; where the code is made without it, that of the wide
+    /// generator.
     Clif,
     /// Instructions with their registers.
     Asm,
@@ -58,12 +61,14 @@ impl Kernel {
     /// Runs the nest over two ranges of its split loops.
     ///
     /// # Safety
-    /// `args` holds, in the order of the spec, the address of each buffer and the bits of each scalar. Every buffer is valid for all accesses
-    /// the spec makes within the ranges, and those written are not touched by anybody else meanwhile.
+    /// `args` holds, in the order of the spec, the address of each buffer and the bits of each
+    /// scalar. Every buffer is valid for all accesses the spec makes within the ranges, and those
+    /// written are not touched by anybody else meanwhile.
     pub(crate) unsafe fn call(&self, args: &[u64], parallel: Range, reduce: Range) {
         let [p_lo, p_hi, r_lo, r_hi] =
             [parallel.start, parallel.end, reduce.start, reduce.end].map(|v| v as i64);
-        // SAFETY: the entry has this signature, its code is alive through `_memory`, and the caller vouches for the arguments.
+        // SAFETY: the entry has this signature, its code is alive through `_memory`, and the caller
+        // vouches for the arguments.
         unsafe { (self.entry)(args.as_ptr(), p_lo, p_hi, r_lo, r_hi, &raw const host::HOST) }
     }
 }
@@ -74,7 +79,8 @@ struct Memory(Mutex<Option<JITModule>>);
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(module) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // SAFETY: every kernel of the module holds this memory, so none is running or will be called.
+            // SAFETY: every kernel of the module holds this memory, so none is running or will be
+            // called.
             unsafe { module.free_memory() };
         }
     }
@@ -94,7 +100,8 @@ fn codegen(error: impl std::fmt::Display) -> EngineError {
 }
 
 impl Compiler {
-    /// For this processor's widest vectors, or those of 128 bits if `GT_SIMD=128` says so. The bits of results are the same.
+    /// For this processor's widest vectors, or those of 128 bits if `GT_SIMD=128` says so. The bits
+    /// of results are the same.
     pub(crate) fn new() -> Result<Compiler, EngineError> {
         let narrow = std::env::var("GT_SIMD").is_ok_and(|v| v == "128");
         Compiler::with_vectors(wide::available() && !narrow)
@@ -222,7 +229,8 @@ fn verifier() -> &'static str {
 }
 
 fn kernel(address: *const u8, memory: &Arc<Memory>) -> Kernel {
-    // SAFETY: the module holds code at this address that was generated with the signature of `Entry`.
+    // SAFETY: the module holds code at this address that was generated with the signature of
+    // `Entry`.
     let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
     Kernel { entry, _memory: memory.clone() }
 }

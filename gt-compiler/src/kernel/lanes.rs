@@ -1,8 +1,10 @@
 //! Arithmetic on registers that hold one element or a vector of them.
 //!
-//! How a dtype lies in a register: `f32`, `f64`, `i32`, `i64` as themselves; `bf16` and `f16` as an `f32` that is exactly representable in
-//! them (each operation rounds); `u8` as an `i32` in 0..=255 (each operation wraps); `bool` as 0 or 1 in an `i8`, in vectors as an all-zeros or
-//! all-ones lane. One lane and many go through the same formulas, so an element's value does not depend on its position.
+//! How a dtype lies in a register: `f32`, `f64`, `i32`, `i64` as themselves; `bf16` and `f16` as an
+//! `f32` that is exactly representable in them (each operation rounds); `u8` as an `i32` in 0..=255
+//! (each operation wraps); `bool` as 0 or 1 in an `i8`, in vectors as an all-zeros or all-ones
+//! lane. One lane and many go through the same formulas, so an element's value does not depend on
+//! its position.
 
 mod binary;
 mod cast;

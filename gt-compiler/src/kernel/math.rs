@@ -1,7 +1,8 @@
 //! Elementary functions on registers of Cranelift.
 //!
-//! `f32` functions are the [`Formulas`] in line; sine and cosine of arguments beyond 70,000, remainders of quotients beyond 4 million and everything in
-//! `f64` call the platform's scalar function for each element, as `pow` does. `bf16` and `f16` go through `f32` and round once.
+//! `f32` functions are the [`Formulas`] in line; sine and cosine of arguments beyond 70,000,
+//! remainders of quotients beyond 4 million and everything in `f64` call the platform's scalar
+//! function for each element, as `pow` does. `bf16` and `f16` go through `f32` and round once.
 
 use cranelift_codegen::ir::{
     BlockArg, InstBuilder, Value,
@@ -200,7 +201,8 @@ impl Lanes<'_, '_> {
         self.unless(quotient, FMOD_LIMIT, fast, |lanes| lanes.call(DType::F32, function, [x, y]))
     }
 
-    /// `fast` where `size` is at most `limit`, else what `slow` computes, which runs only where there is one that is not.
+    /// `fast` where `size` is at most `limit`, else what `slow` computes, which runs only where
+    /// there is one that is not.
     fn unless(
         &mut self,
         size: Value,

@@ -1,7 +1,8 @@
-//! The shape of a nest: which loops there are after merging, in which order they run, which one is vectorized and which ones are split.
+//! The shape of a nest: which loops there are after merging, in which order they run, which one is
+//! vectorized and which ones are split.
 //!
-//! Guarantees: the choice depends on the spec alone (never on the number of threads), so that the same program gives the same bits
-//! anywhere. It does not write code.
+//! Guarantees: the choice depends on the spec alone (never on the number of threads), so that the
+//! same program gives the same bits anywhere. It does not write code.
 
 use gt_ir::DType;
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,9 @@ pub(crate) type Walk = SmallVec<[usize; 2]>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Nest {
     pub(crate) spec: KernelSpec,
-    /// Loops of `spec` from the outermost to the innermost, the parallel ones first. Reduce loops whose dims are neighbors but which no
-    /// access walks as one are one walk where their common index matters.
+    /// Loops of `spec` from the outermost to the innermost, the parallel ones first. Reduce loops
+    /// whose dims are neighbors but which no access walks as one are one walk where their common
+    /// index matters.
     pub(super) order: SmallVec<[Walk; 8]>,
     /// Position in `order` of the vectorized walk; those after it reduce.
     pub(super) vector: Option<usize>,
@@ -30,7 +32,8 @@ pub(crate) struct Nest {
     pub(super) lanes: usize,
     /// Vectors of 128 bits handled together.
     pub(super) unroll: usize,
-    /// The walk whose range is the first argument, and how many of its iterations make one of that range.
+    /// The walk whose range is the first argument, and how many of its iterations make one of that
+    /// range.
     pub(super) split_parallel: Option<(usize, usize)>,
     /// The walk whose range is the second argument.
     pub(super) split_reduce: Option<usize>,
@@ -47,8 +50,8 @@ pub(crate) struct Cut {
     pub(crate) n_chunks: usize,
 }
 
-/// Decides about pieces by the extents of the reduction alone (as [`KernelSpec::reduced_extents`] gives them), so that the result is the
-/// same everywhere.
+/// Decides about pieces by the extents of the reduction alone (as [`KernelSpec::reduced_extents`]
+/// gives them), so that the result is the same everywhere.
 pub(crate) fn cut(extents: &[usize], order: FoldOrder) -> Option<Cut> {
     let at = extents
         .iter()
@@ -111,7 +114,8 @@ impl Nest {
         self.spec.stores.iter().any(|s| s.fold.is_some())
     }
 
-    /// Accumulators a fold of elements of a dtype has; those beyond a short row would never be used.
+    /// Accumulators a fold of elements of a dtype has; those beyond a short row would never be
+    /// used.
     pub(super) fn accumulators(&self, dtype: DType) -> usize {
         let most = if dtype.size() == 8 { ACCUMULATORS / 2 } else { ACCUMULATORS };
         match (self.spec.fold_order, self.order.len().checked_sub(1)) {
@@ -149,7 +153,8 @@ impl Nest {
         self.order[at].last().map_or(0, |&l| access.strides[l])
     }
 
-    /// For each node, how many walks it stands inside of, and whether it changes along the vectorized one.
+    /// For each node, how many walks it stands inside of, and whether it changes along the
+    /// vectorized one.
     pub(super) fn depths(&self) -> (Vec<usize>, Vec<bool>) {
         let moves =
             |access: &Access, at: usize| self.order[at].iter().any(|&l| access.strides[l] != 0);
@@ -192,7 +197,8 @@ fn drop_unit_loops(spec: &mut KernelSpec) {
     }
 }
 
-/// Makes one loop of two neighbors wherever every access walks them as one. Gives the extent of what the row loop was merged with.
+/// Makes one loop of two neighbors wherever every access walks them as one. Gives the extent of
+/// what the row loop was merged with.
 fn merge_loops(spec: &mut KernelSpec) -> usize {
     let mut scale = 1;
     for inner in (1..spec.loops.len()).rev() {
@@ -267,8 +273,8 @@ fn vectorized(spec: &KernelSpec, order: &[Walk]) -> Option<usize> {
     if folds && spec.fold_order == FoldOrder::Columns || !fits {
         return Some(parallel);
     }
-    // A result walks the last parallel loop, never a reduce loop: at equal counts the loads decide for the reduce loop, unless that
-    // takes more of them from far apart.
+    // A result walks the last parallel loop, never a reduce loop: at equal counts the loads decide
+    // for the reduce loop, unless that takes more of them from far apart.
     let across = innermost(parallel);
     let scattered = |l: usize| spec.loads().filter(|(_, a)| !matches!(a.strides[l], 0 | 1)).count();
     let wins = contiguous(last) >= 1
@@ -297,7 +303,8 @@ fn lanes(spec: &KernelSpec, extent: usize, varying: &[bool]) -> usize {
     if extent < lanes { 1 } else { lanes }
 }
 
-/// How many vectors to handle together: enough to hide latency, few enough to keep short loops and large bodies small.
+/// How many vectors to handle together: enough to hide latency, few enough to keep short loops and
+/// large bodies small.
 fn unroll(spec: &KernelSpec, vectors: usize) -> usize {
     let weight = |n: &Node| match n.expr {
         Expr::Unary(
@@ -325,7 +332,8 @@ fn unroll(spec: &KernelSpec, vectors: usize) -> usize {
     }
 }
 
-/// The parallel loop to cut into pieces: the outermost that has enough iterations, else the longest.
+/// The parallel loop to cut into pieces: the outermost that has enough iterations, else the
+/// longest.
 fn widest(spec: &KernelSpec) -> Option<usize> {
     let parallel = || (0..spec.loops.len()).filter(|&l| !spec.loops[l].reduce);
     parallel()

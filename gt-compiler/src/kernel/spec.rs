@@ -1,10 +1,12 @@
 //! What one kernel computes: loops, an expression DAG over affine loads, and affine stores.
 //!
-//! Guarantees by construction in `native::schedule`: expressions refer to earlier ones only; accesses have one stride a loop and stay inside
-//! their buffers; operands of an operation agree in dtype where the operation asks for it. It says nothing of vectors, threads or registers.
+//! Guarantees by construction in `native::schedule`: expressions refer to earlier ones only;
+//! accesses have one stride a loop and stay inside their buffers; operands of an operation agree in
+//! dtype where the operation asks for it. It says nothing of vectors, threads or registers.
 //!
-//! A reduction has one order of adding, decided by the shape of what is reduced and by nothing else, so that its bits depend neither on how
-//! operands are laid out nor on what else a kernel computes: see [`FoldOrder`].
+//! A reduction has one order of adding, decided by the shape of what is reduced and by nothing
+//! else, so that its bits depend neither on how operands are laid out nor on what else a kernel
+//! computes: see [`FoldOrder`].
 
 use gt_ir::{DType, MAX_RANK};
 use serde::{Deserialize, Serialize};
@@ -16,10 +18,12 @@ pub(crate) type PerLoop<T> = SmallVec<[T; MAX_RANK]>;
 /// One kernel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KernelSpec {
-    /// The iteration space: parallel loops first, then reduce loops, both in the logical order of the dims they stand for.
+    /// The iteration space: parallel loops first, then reduce loops, both in the logical order of
+    /// the dims they stand for.
     pub(crate) loops: PerLoop<Loop>,
     pub(crate) fold_order: FoldOrder,
-    /// Whether loop 0 is the row loop: it stays as it is, whatever its extent, and its range is the parallel range of a call.
+    /// Whether loop 0 is the row loop: it stays as it is, whatever its extent, and its range is the
+    /// parallel range of a call.
     pub(crate) rows: bool,
     /// Element types of the buffers, in argument order.
     pub(crate) buffers: Vec<DType>,
@@ -31,11 +35,13 @@ pub(crate) struct KernelSpec {
     pub(crate) stores: Vec<Store>,
 }
 
-/// The order in which a fold combines elements. With dims of extent 1 left out and neighboring dims merged where both are reduced:
+/// The order in which a fold combines elements. With dims of extent 1 left out and neighboring dims
+/// merged where both are reduced:
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum FoldOrder {
-    /// The last dim is reduced. Element `i` along it goes to accumulator `i % ACCUMULATORS` (half as many of eight bytes), the outer reduced
-    /// dims in order to the same ones; at the end the upper half of the accumulators is folded onto the lower until one is left.
+    /// The last dim is reduced. Element `i` along it goes to accumulator `i % ACCUMULATORS` (half
+    /// as many of eight bytes), the outer reduced dims in order to the same ones; at the end the
+    /// upper half of the accumulators is folded onto the lower until one is left.
     #[default]
     Rows,
     /// The last dim is kept. Each result combines its elements one after the other.
@@ -50,7 +56,8 @@ pub(crate) const ACCUMULATORS: usize = 32;
 pub(crate) struct Loop {
     pub(crate) extent: usize,
     pub(crate) reduce: bool,
-    /// Of a reduce loop: whether it goes on where the reduce loop before it ends, their dims being neighbors in the logical shape.
+    /// Of a reduce loop: whether it goes on where the reduce loop before it ends, their dims being
+    /// neighbors in the logical shape.
     pub(crate) joined: bool,
 }
 
@@ -162,7 +169,8 @@ pub(crate) struct Store {
     /// With `fold`, strides of reduce loops are 0.
     pub(crate) access: Access,
     pub(crate) value: ExprId,
-    /// Combines the value over the reduce loops, to be stored once; without it, it is stored in every iteration.
+    /// Combines the value over the reduce loops, to be stored once; without it, it is stored in
+    /// every iteration.
     pub(crate) fold: Option<Binary>,
 }
 

@@ -1,5 +1,6 @@
-//! Random kernels: the same computation gives the same bits, however operands lie in memory, whatever else the kernel stores, wherever the
-//! ranges are cut, and whichever generator made the code. Nothing outside of the stores' places is written.
+//! Random kernels: the same computation gives the same bits, however operands lie in memory,
+//! whatever else the kernel stores, wherever the ranges are cut, and whichever generator made the
+//! code. Nothing outside of the stores' places is written.
 #![expect(unsafe_code, reason = "calls kernels on memory of its own")]
 
 use gt_ir::{DType, testing::Source};
@@ -278,7 +279,8 @@ impl Case {
         spec
     }
 
-    /// Runs the case with the given data (elements in order of iteration); gives the elements of each store in order.
+    /// Runs the case with the given data (elements in order of iteration); gives the elements of
+    /// each store in order.
     fn run(
         &self,
         compiler: &mut Compiler,

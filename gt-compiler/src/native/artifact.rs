@@ -1,7 +1,8 @@
 //! Programs as bytes: what the cache on disk and ahead-of-time artifacts hold.
 //!
-//! A checksum finds damage, and a target (build, processor features, threads) what was made for something else; neither makes bytes from
-//! a stranger safe to run, since they hold machine code. A program comes back as it was: the same plan, the same code.
+//! A checksum finds damage, and a target (build, processor features, threads) what was made for
+//! something else; neither makes bytes from a stranger safe to run, since they hold machine code. A
+//! program comes back as it was: the same plan, the same code.
 
 use std::hash::Hasher;
 
@@ -59,7 +60,8 @@ pub enum ArtifactError {
     Damaged,
     /// It was made by another build of GT.
     #[error(
-        "the compiled program was made by build {theirs} of GT, this is {ours}\nhint: compile it again"
+        "the compiled program was made by build {theirs} of GT, this is {ours}\nhint: compile it \
+         again"
     )]
     Build {
         /// The build that made it.
@@ -69,7 +71,8 @@ pub enum ArtifactError {
     },
     /// It was made for another processor or number of threads.
     #[error(
-        "the compiled program is for {theirs}, this is {ours}\nhint: compile it again on this machine"
+        "the compiled program is for {theirs}, this is {ours}\nhint: compile it again on this \
+         machine"
     )]
     Processor {
         /// What it was made for.
@@ -108,7 +111,8 @@ impl Artifact {
         if u64::from_le_bytes(*sum) != checksum(payload) {
             return Err(ArtifactError::Damaged);
         }
-        // The target comes first, so that one of another build is known before its plan, which may have another form.
+        // The target comes first, so that one of another build is known before its plan, which may
+        // have another form.
         let (target, _) =
             postcard::take_from_bytes::<Target>(payload).map_err(|_| ArtifactError::Damaged)?;
         if target.build != here.build {

@@ -1,7 +1,9 @@
-//! From pieces to a plan: groups become tiles, tiles and other jobs become waves, buffers get their places.
+//! From pieces to a plan: groups become tiles, tiles and other jobs become waves, buffers get their
+//! places.
 //!
-//! Jobs that follow each other and do not depend on each other share a wave: the steps of an optimizer over all its parameters are one
-//! launch, as are the two products of a linear layer's gradient.
+//! Jobs that follow each other and do not depend on each other share a wave: the steps of an
+//! optimizer over all its parameters are one launch, as are the two products of a linear layer's
+//! gradient.
 
 use std::collections::BTreeSet;
 

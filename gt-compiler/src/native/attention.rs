@@ -1,8 +1,10 @@
-//! Attention that a library computes: the pieces of work for calls that stand in a graph of primitives.
+//! Attention that a library computes: the pieces of work for calls that stand in a graph of
+//! primitives.
 //!
-//! A forward call gives its result and, for each row, the logarithm of the sum of its exponentials, which is all that a backward call needs of
-//! it. Calls for the gradients of the three operands are one piece; so are equal calls. Where a gradient stands without its forward call, that
-//! is made too. Which calls a graph may hold is the engine's to say.
+//! A forward call gives its result and, for each row, the logarithm of the sum of its exponentials,
+//! which is all that a backward call needs of it. Calls for the gradients of the three operands are
+//! one piece; so are equal calls. Where a gradient stands without its forward call, that is made
+//! too. Which calls a graph may hold is the engine's to say.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +23,8 @@ use crate::engine::EngineError;
 /// Rows of sums are this many or a multiple of them.
 const SUMS: usize = 32;
 
-/// The strides of `[batch, heads, rows, width]` where a row of all heads lies together, as a projection makes and takes it: so are results.
+/// The strides of `[batch, heads, rows, width]` where a row of all heads lies together, as a
+/// projection makes and takes it: so are results.
 pub(crate) const fn strides(heads: usize, rows: usize, width: usize) -> [i64; 4] {
     [(rows * heads * width) as i64, width as i64, (heads * width) as i64, 1]
 }
@@ -60,7 +63,8 @@ pub(crate) struct Back {
 }
 
 impl Attention {
-    /// Bytes of the logarithms of sums, in `f32`: `[batch, heads, length]`, the last one rounded up for libraries that want it so.
+    /// Bytes of the logarithms of sums, in `f32`: `[batch, heads, length]`, the last one rounded up
+    /// for libraries that want it so.
     pub(crate) const fn sums_bytes(&self) -> usize {
         4 * self.batch * self.heads * self.length.next_multiple_of(SUMS)
     }

@@ -1,7 +1,8 @@
 //! From graphs to programs: passes, schedule, tiles, code, and the programs kept on disk.
 //!
-//! Works on any thread, beside the engine that runs what it makes. What it makes depends on the graph, the options and the machine alone; a
-//! program found on disk is the one that would have been made.
+//! Works on any thread, beside the engine that runs what it makes. What it makes depends on the
+//! graph, the options and the machine alone; a program found on disk is the one that would have
+//! been made.
 
 use std::{
     collections::BTreeMap,
@@ -141,7 +142,8 @@ impl Builder {
             *number = match known.get(&spelled) {
                 Some(&number) => number,
                 None => {
-                    // One kernel at a time, so that others who need a kernel now wait for one at most.
+                    // One kernel at a time, so that others who need a kernel now wait for one at
+                    // most.
                     code.push(self.compiler().generate(nest)?);
                     known.insert(spelled, code.len() - 1);
                     code.len() - 1

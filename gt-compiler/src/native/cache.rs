@@ -147,7 +147,8 @@ impl Cache {
         self.len
     }
 
-    /// The program of an instruction, compiled by `compile` where it is not there yet; counted in `stats`.
+    /// The program of an instruction, compiled by `compile` where it is not there yet; counted in
+    /// `stats`.
     pub(crate) fn program(
         &mut self,
         op: &Op,

@@ -1,4 +1,5 @@
-//! Plans and kernels as text, for people: what runs together, on which buffers, and what each kernel computes.
+//! Plans and kernels as text, for people: what runs together, on which buffers, and what each
+//! kernel computes.
 
 use std::{
     collections::BTreeMap,
@@ -194,7 +195,8 @@ fn argument(plan: &Plan, arg: &Arg) -> String {
     }
 }
 
-/// A buffer by where it lies: an input, an output (in the memory of an input), or its offset in the arena.
+/// A buffer by where it lies: an input, an output (in the memory of an input), or its offset in the
+/// arena.
 fn name(plan: &Plan, id: BufferId) -> String {
     match plan.places.get(id.index()) {
         Some(Place::Input(i)) => format!("in{i}"),

@@ -1,7 +1,9 @@
-//! Builds one kernel: pulls a node's computation, through pointwise ops and views, down to materialized values and scalars.
+//! Builds one kernel: pulls a node's computation, through pointwise ops and views, down to
+//! materialized values and scalars.
 //!
-//! A node reached twice by the same index map is computed once. A view that is not affine in the kernel's loops is cut: what it looks at is
-//! materialized first. Recursion is bounded by the size limits of `schedule`.
+//! A node reached twice by the same index map is computed once. A view that is not affine in the
+//! kernel's loops is cut: what it looks at is materialized first. Recursion is bounded by the size
+//! limits of `schedule`.
 
 use std::collections::HashMap;
 
@@ -61,7 +63,8 @@ impl<'s, 'g> Fuse<'s, 'g> {
         self.pull(id, map)
     }
 
-    /// A node as an access to a materialized buffer: through its views where they are affine, else by materializing them.
+    /// A node as an access to a materialized buffer: through its views where they are affine, else
+    /// by materializing them.
     pub(super) fn view(
         &mut self,
         id: NodeId,

@@ -1,6 +1,8 @@
-//! Index maps: how an element of a node is reached from the loops of a kernel, through the views in between.
+//! Index maps: how an element of a node is reached from the loops of a kernel, through the views in
+//! between.
 //!
-//! A map has one affine function of the loops for each dimension of a node. It only computes; what is materialized is `schedule`'s choice.
+//! A map has one affine function of the loops for each dimension of a node. It only computes; what
+//! is materialized is `schedule`'s choice.
 
 use gt_ir::{MAX_RANK, Op, Shape};
 use smallvec::SmallVec;
@@ -43,7 +45,8 @@ pub(super) fn strided(map: &[Access], strides: &[i64], n_loops: usize) -> Access
     out
 }
 
-/// The map of a view's operand from the map of the view; `None` where it is not affine, or the op is no view.
+/// The map of a view's operand from the map of the view; `None` where it is not affine, or the op
+/// is no view.
 pub(super) fn through(
     op: &Op,
     map: &[Access],
@@ -89,7 +92,8 @@ pub(super) fn through(
     None
 }
 
-/// A position in row-major order taken apart into dimensions, where each loop stays within one of them.
+/// A position in row-major order taken apart into dimensions, where each loop stays within one of
+/// them.
 fn split(position: &Access, shape: &Shape, loops: &[Loop]) -> Option<Map> {
     let n = loops.len();
     if loops.iter().any(|l| l.extent == 0) || shape.numel() == 0 {

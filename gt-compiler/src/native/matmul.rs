@@ -1,8 +1,9 @@
 //! Matrix products by the `gemm` crate, on strided operands as they lie.
 //!
-//! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers, which the crate does not know, take a plain loop.
-//! Work is cut by rows or columns and batches; an element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles ([`rows`]), the
-//! others jobs of their own ([`run`]).
+//! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers,
+//! which the crate does not know, take a plain loop. Work is cut by rows or columns and batches; an
+//! element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles
+//! ([`rows`]), the others jobs of their own ([`run`]).
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
 
 use bytemuck::Pod;
@@ -26,7 +27,8 @@ pub(crate) trait Products: Send + Sync {
     /// The engine that has them; programs for one engine are not another's.
     fn name(&self) -> &'static str;
 
-    /// The dtypes of products it may take. Programs that were made for others are not this engine's either.
+    /// The dtypes of products it may take. Programs that were made for others are not this engine's
+    /// either.
     fn dtypes(&self) -> &[DType];
 
     /// Whether a product is worth a call: by what it is, so always the same answer.
@@ -35,7 +37,8 @@ pub(crate) trait Products: Send + Sync {
     /// Computes a product in the memory of its two operands' buffers and of its result.
     ///
     /// # Safety
-    /// The memory is as large as the product's accesses say, and nobody else touches that of the result.
+    /// The memory is as large as the product's accesses say, and nobody else touches that of the
+    /// result.
     unsafe fn run(&self, work: &MatMul, memory: [*mut u8; 3]) -> Result<(), EngineError>;
 }
 
@@ -50,10 +53,12 @@ struct View {
     column: i64,
 }
 
-/// Computes rows of a product: `args` are the addresses of both operands and of the result at row 0.
+/// Computes rows of a product: `args` are the addresses of both operands and of the result at row
+/// 0.
 ///
 /// # Safety
-/// The addresses and strides are valid for these rows, and nobody else touches these rows of the result.
+/// The addresses and strides are valid for these rows, and nobody else touches these rows of the
+/// result.
 pub(super) unsafe fn rows(product: &Product, args: [u64; 3], rows: Range) {
     match product.dtype {
         // SAFETY: as the caller promises.
@@ -88,7 +93,8 @@ pub(super) fn run(
 ) -> Result<(), EngineError> {
     if let Some(library) = context.products.filter(|_| work.by_library) {
         let memory = [work.lhs.buffer, work.rhs.buffer, work.out].map(|b| memory.address(b));
-        // SAFETY: the plan sized the buffers for the product, and this job is the one that writes its result.
+        // SAFETY: the plan sized the buffers for the product, and this job is the one that writes
+        // its result.
         return unsafe { library.run(work, memory) };
     }
     let (lhs, rhs) = (memory.bytes(work.lhs.buffer), memory.bytes(work.rhs.buffer));
@@ -131,8 +137,9 @@ struct Part {
     columns: Range,
 }
 
-/// Cuts a product into tasks, each of some rows or, where the result is wider than high, of some columns: a task packs its part of the side
-/// that is cut and all of the other, which should be the smaller one.
+/// Cuts a product into tasks, each of some rows or, where the result is wider than high, of some
+/// columns: a task packs its part of the side that is cut and all of the other, which should be the
+/// smaller one.
 fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(Part) + Sync)) {
     let batches: usize = work.batch.iter().product();
     let flops = work.m * work.n * work.k.max(1);
@@ -190,7 +197,8 @@ fn floats<T: Float + Send + Sync>(
         let at = (batch * work.m + rows.start) * work.n + columns.start;
         let out = target.address().cast::<T>().wrapping_add(at);
         let size = [rows.end - rows.start, columns.end - columns.start, work.k];
-        // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes these rows and columns of this batch.
+        // SAFETY: the plan's accesses stay inside their buffers, and this task alone writes these
+        // rows and columns of this batch.
         unsafe { multiply(size, &lhs, &rhs, out, work.n as isize) };
     });
 }
@@ -238,7 +246,8 @@ fn widened<T: Half>(
     Ok(())
 }
 
-/// An operand in `f32`, its matrices one after the other: column after column where that is how they lie, else row after row.
+/// An operand in `f32`, its matrices one after the other: column after column where that is how
+/// they lie, else row after row.
 fn widen<T: Half>(
     context: &Context<'_>,
     matrix: &Matrix,

@@ -1,8 +1,9 @@
-//! Where the buffers of a plan lie: lifetimes, one arena for what does not outlive the run, donated inputs taken for results.
+//! Where the buffers of a plan lie: lifetimes, one arena for what does not outlive the run, donated
+//! inputs taken for results.
 //!
-//! Buffers whose lifetimes overlap never overlap in the arena. A donated input's memory is taken only by a result of the same size, by the
-//! last wave that reads it, element by element, and only after the last step that may still find its data unfit: a run that fails has
-//! changed no input.
+//! Buffers whose lifetimes overlap never overlap in the arena. A donated input's memory is taken
+//! only by a result of the same size, by the last wave that reads it, element by element, and only
+//! after the last step that may still find its data unfit: a run that fails has changed no input.
 
 use std::collections::BTreeSet;
 
@@ -141,7 +142,8 @@ fn may_fail(job: &Job) -> bool {
     }
 }
 
-/// Whether in a wave an input is read only by the job that writes `out`, and there only where it writes the same element afterwards.
+/// Whether in a wave an input is read only by the job that writes `out`, and there only where it
+/// writes the same element afterwards.
 fn in_step(plan: &Plan, wave: usize, input: usize, out: BufferId) -> bool {
     let input = BufferId(input as u32);
     let readers = plan.waves[wave].jobs.iter().filter(|j| uses(j).0.contains(&input));
@@ -196,8 +198,8 @@ fn same_elements(stage: &super::plan::Stage, input: BufferId, out: BufferId) -> 
     })
 }
 
-/// Whether an earlier stage's reads of `input` stay in the rows the writer of `out` writes. Only the plainest case counts: both walk the rows
-/// with the same step, and so do the outer loops.
+/// Whether an earlier stage's reads of `input` stay in the rows the writer of `out` writes. Only
+/// the plainest case counts: both walk the rows with the same step, and so do the outer loops.
 fn same_rows(
     reader: &super::plan::Stage,
     input: BufferId,
@@ -245,7 +247,8 @@ fn arena(plan: &mut Plan, lives: &[Option<Life>]) -> usize {
     end
 }
 
-/// Offsets for these buffers by their lifetimes, first fit, larger buffers first; and the end of all.
+/// Offsets for these buffers by their lifetimes, first fit, larger buffers first; and the end of
+/// all.
 pub(crate) fn layout(
     sizes: &[usize],
     mut todo: Vec<(usize, Life)>,
@@ -255,7 +258,8 @@ pub(crate) fn layout(
     let mut placed: Vec<(usize, usize, Life)> = Vec::new(); // start, end, life; by start
     let (mut places, mut end) = (Vec::with_capacity(todo.len()), 0);
     for (b, life) in todo {
-        // At least a line: code may load what does not change in a loop before it knows that the loop has no rounds.
+        // At least a line: code may load what does not change in a loop before it knows that the
+        // loop has no rounds.
         let size = sizes[b].max(1).next_multiple_of(align);
         let mut at = 0;
         for (start, stop, other) in &placed {

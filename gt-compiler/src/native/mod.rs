@@ -1,9 +1,11 @@
 //! The native CPU engine.
 //!
-//! `schedule` turns a graph of primitives into pieces of work, `fuse` builds the kernels among them, `tile` puts together what runs together,
-//! `assemble` makes a [`Plan`](plan::Plan) of it and `memory` gives its buffers places; `run` executes a plan, and `routines` (with `scan` and
-//! `sort`), `matmul` and `cache` are what their names say. Guarantees: results depend on the program and the data, not on the number of
-//! threads; kernels and routines never read or write outside their buffers; scalars are run-time arguments.
+//! `schedule` turns a graph of primitives into pieces of work, `fuse` builds the kernels among
+//! them, `tile` puts together what runs together, `assemble` makes a [`Plan`](plan::Plan) of it and
+//! `memory` gives its buffers places; `run` executes a plan, and `routines` (with `scan` and
+//! `sort`), `matmul` and `cache` are what their names say. Guarantees: results depend on the
+//! program and the data, not on the number of threads; kernels and routines never read or write
+//! outside their buffers; scalars are run-time arguments.
 
 mod artifact;
 mod assemble;
@@ -79,13 +81,14 @@ pub struct NativeConfig {
     pub cache_capacity: usize,
     /// The folder compiled programs are kept in, if any.
     pub store: Option<PathBuf>,
-    /// Whether each value ends at a page that cannot be touched, so that code that reads or writes beyond it ends the process: for tests.
+    /// Whether each value ends at a page that cannot be touched, so that code that reads or writes
+    /// beyond it ends the process: for tests.
     pub guarded: bool,
 }
 
 impl NativeConfig {
-    /// All cores of this host (at most 16) and nine tenths of its memory; programs are kept in the folder `GT_CACHE` names (`off` for none),
-    /// else in the user's folder for caches.
+    /// All cores of this host (at most 16) and nine tenths of its memory; programs are kept in the
+    /// folder `GT_CACHE` names (`off` for none), else in the user's folder for caches.
     pub fn host() -> NativeConfig {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
         NativeConfig {

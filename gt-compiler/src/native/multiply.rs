@@ -1,25 +1,30 @@
 //! One matrix product on raw memory, with bits that depend on the elements alone.
 //!
-//! The `gemm` crate chooses among several ways to add by the strides of the operands and by how many rows it is given: dot products for small
-//! results, others for vectors, sums in pieces for long rows. So that a product has the same bits however its operands lie and however its
-//! rows are cut, long rows are cut here, and where it would take a special way it is given contiguous copies that leave it only the usual one.
-//! It also gets a copy of a right side whose columns lie so far apart that bringing them into its own form would run into a cache's few ways.
+//! The `gemm` crate chooses among several ways to add by the strides of the operands and by how
+//! many rows it is given: dot products for small results, others for vectors, sums in pieces for
+//! long rows. So that a product has the same bits however its operands lie and however its rows are
+//! cut, long rows are cut here, and where it would take a special way it is given contiguous copies
+//! that leave it only the usual one. It also gets a copy of a right side whose columns lie so far
+//! apart that bringing them into its own form would run into a cache's few ways.
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
 
 use bytemuck::Pod;
 
-/// Products of a row summed before they are added to the result: not more than the crate sums by itself for any size.
+/// Products of a row summed before they are added to the result: not more than the crate sums by
+/// itself for any size.
 const DEPTH: usize = 512;
 /// Elements of a result the crate may compute by dot products.
 const SMALL: usize = 256;
-/// Bytes between columns that, or a multiple of which, put the same row of all of them into one or two sets of a cache.
+/// Bytes between columns that, or a multiple of which, put the same row of all of them into one or
+/// two sets of a cache.
 const CLASH: usize = 2048;
 /// Columns turned at a time, so that the copy stays in a cache; at most twice as many.
 const STRIP: usize = 512;
 /// Rows and columns turned at a time: a cache line of each column.
 const BLOCK: usize = 16;
 
-/// A matrix in memory: its first element, and strides in elements from row to row and from column to column.
+/// A matrix in memory: its first element, and strides in elements from row to row and from column
+/// to column.
 pub(super) struct Strided<T> {
     pub(super) at: *const T,
     pub(super) row: isize,
@@ -39,7 +44,8 @@ impl<T> Strided<T> {
         Strided { at: self.element(row, 0), ..*self }
     }
 
-    /// Whether the columns of a right side that lies column after column get into each other's way in a cache.
+    /// Whether the columns of a right side that lies column after column get into each other's way
+    /// in a cache.
     fn clashes(&self) -> bool {
         let apart = self.column.unsigned_abs() * size_of::<T>();
         self.row == 1 && apart > 0 && apart.is_multiple_of(CLASH)
@@ -62,7 +68,8 @@ impl Float for f64 {
 /// `out = lhs * rhs`, the result's elements of a row lying side by side.
 ///
 /// # Safety
-/// The operands are valid for reading `m * k` and `k * n` elements, the result for writing `m * n` that nobody else touches.
+/// The operands are valid for reading `m * k` and `k * n` elements, the result for writing `m * n`
+/// that nobody else touches.
 pub(super) unsafe fn multiply<T: Float>(
     [m, n, k]: [usize; 3],
     lhs: &Strided<T>,
@@ -162,7 +169,8 @@ unsafe fn matrices<T: Float>(
     }
 }
 
-/// With the right side copied row after row, some columns at a time; never one alone, which the crate would add up in a special way.
+/// With the right side copied row after row, some columns at a time; never one alone, which the
+/// crate would add up in a special way.
 ///
 /// # Safety
 /// As of [`multiply`].

@@ -1,6 +1,8 @@
-//! What a schedule consists of before it is cut into tiles: one piece of work for each materialized value, in order.
+//! What a schedule consists of before it is cut into tiles: one piece of work for each materialized
+//! value, in order.
 //!
-//! A piece names the buffers it reads and writes; the order of pieces respects them. Nothing here says which pieces run together.
+//! A piece names the buffers it reads and writes; the order of pieces respects them. Nothing here
+//! says which pieces run together.
 
 use gt_ir::{DType, Op, Type};
 use serde::{Deserialize, Serialize};
@@ -29,7 +31,8 @@ pub(crate) enum Piece {
 /// A loop nest and what it works on.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelPiece {
-    /// Its loops are those of the logical dimensions: nothing is merged yet, but for adjacent dimensions that are reduced together.
+    /// Its loops are those of the logical dimensions: nothing is merged yet, but for adjacent
+    /// dimensions that are reduced together.
     pub(crate) spec: KernelSpec,
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
     pub(crate) scalars: SmallVec<[ScalarArg; 2]>,
@@ -109,8 +112,9 @@ impl MatMul {
         [lhs, rhs, out]
     }
 
-    /// Whether it can be a stage of a tile: not where each row meets another right side, since rows of one tile share it; and not where the
-    /// right side is so large beside the rows that every thread packing all of it costs more than passing over the result once more.
+    /// Whether it can be a stage of a tile: not where each row meets another right side, since rows
+    /// of one tile share it; and not where the right side is so large beside the rows that every
+    /// thread packing all of it costs more than passing over the result once more.
     pub(crate) fn is_tiled(&self) -> bool {
         let batched = self.batch.iter().any(|&b| b != 1);
         let packing = !batched && self.n >= 2 * self.m && self.n * self.k >= PACKING;
@@ -132,7 +136,8 @@ impl Routine {
 }
 
 impl KernelPiece {
-    /// Leaves out parallel loops of one iteration and makes one of two neighbors wherever every access walks them as one.
+    /// Leaves out parallel loops of one iteration and makes one of two neighbors wherever every
+    /// access walks them as one.
     pub(crate) fn merge_loops(&mut self) {
         for l in (0..self.n_parallel()).rev() {
             let (inner, spec) = (self.spec.loops[l], &mut self.spec);

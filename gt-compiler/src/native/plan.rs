@@ -1,7 +1,7 @@
 //! A compiled region: waves of jobs, where every buffer lies, and what it takes and gives.
 //!
-//! A plan is data: it can be written to disk and run by another process on the same kind of processor. Jobs of a wave do not depend on
-//! each other and share the threads; waves run in order.
+//! A plan is data: it can be written to disk and run by another process on the same kind of
+//! processor. Jobs of a wave do not depend on each other and share the threads; waves run in order.
 
 use gt_ir::{DType, Type};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
-//! Steps in plain Rust: folding partial results, argmax, the gather family, random numbers; `scan` and `sort` have the longer ones.
+//! Steps in plain Rust: folding partial results, argmax, the gather family, random numbers; `scan`
+//! and `sort` have the longer ones.
 //!
-//! Guarantees: an index outside its axis is an error that names it, found before anything is written; results do not depend on the number
-//! of threads.
+//! Guarantees: an index outside its axis is an error that names it, found before anything is
+//! written; results do not depend on the number of threads.
 
 use bytemuck::Pod;
 use gt_ir::{
@@ -132,7 +133,8 @@ pub(super) fn parallel_chunks(
 #[expect(unsafe_code, reason = "writes a buffer of the plan")]
 pub(super) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) {
     let (len, from) = (partials.len, memory.bytes(partials.from));
-    // SAFETY: this job is the one that writes its result, which is another buffer than the partial results.
+    // SAFETY: this job is the one that writes its result, which is another buffer than the partial
+    // results.
     let to = unsafe { memory.bytes_mut(partials.out) };
     match partials.dtype {
         DType::F32 => {

@@ -1,8 +1,9 @@
 //! Runs a plan: memory first, then wave after wave over the threads.
 //!
-//! Guarantees: all memory a run needs is there before anything is written, so what can fail is memory (at the beginning) and data unfit for
-//! a routine (before any input is overwritten); results do not depend on the number of threads. Between waves nothing is allocated, locked
-//! or looked up by hash.
+//! Guarantees: all memory a run needs is there before anything is written, so what can fail is
+//! memory (at the beginning) and data unfit for a routine (before any input is overwritten);
+//! results do not depend on the number of threads. Between waves nothing is allocated, locked or
+//! looked up by hash.
 #![expect(unsafe_code, reason = "calls generated code with the addresses of buffers")]
 
 use std::sync::Arc;
@@ -32,7 +33,8 @@ pub(super) struct Context<'a> {
     pub(super) products: Option<&'a dyn matmul::Products>,
 }
 
-/// Where the buffers of one run lie. Those written are reached by address, since the tasks of a job write disjoint parts of one.
+/// Where the buffers of one run lie. Those written are reached by address, since the tasks of a job
+/// write disjoint parts of one.
 pub(super) struct Memory<'p> {
     addresses: SmallVec<[*mut u8; 32]>,
     sizes: &'p [usize],
@@ -40,7 +42,8 @@ pub(super) struct Memory<'p> {
     scratch: (*mut u8, usize),
 }
 
-// SAFETY: the addresses are of memory that outlives the run; tasks on several threads write disjoint parts, which each use states.
+// SAFETY: the addresses are of memory that outlives the run; tasks on several threads write
+// disjoint parts, which each use states.
 unsafe impl Sync for Memory<'_> {}
 
 impl<'p> Memory<'p> {
@@ -194,7 +197,8 @@ struct Call<'a> {
     scalars: &'a [Scalar],
 }
 
-// SAFETY: of what a call holds only the engine's context is not shared between threads by itself, and tasks do not touch it.
+// SAFETY: of what a call holds only the engine's context is not shared between threads by itself,
+// and tasks do not touch it.
 unsafe impl Sync for Call<'_> {}
 
 impl Call<'_> {
@@ -258,7 +262,8 @@ impl Call<'_> {
                 let first = at / per_outer * tile.rows + rows.start;
                 let len = (rows.end - rows.start) * copy.row;
                 let to = self.memory.address(copy.to).wrapping_add(first * copy.row);
-                // SAFETY: scratch holds the rows the stages have just stored, and the result these rows, which only this task writes.
+                // SAFETY: scratch holds the rows the stages have just stored, and the result these
+                // rows, which only this task writes.
                 unsafe { stream::past_caches(scratch.wrapping_add(copy.from), len, to) };
             }
         }
@@ -289,7 +294,8 @@ impl Call<'_> {
             Work::Kernel { code, nest } => {
                 args.extend(stage.scalars.iter().map(|s| scalar(*s, self.scalars)));
                 let all = Range { start: 0, end: nest.reduce_extent() };
-                // SAFETY: the plan sized every buffer for the spec's accesses; tasks have disjoint rows, so disjoint stores.
+                // SAFETY: the plan sized every buffer for the spec's accesses; tasks have disjoint
+                // rows, so disjoint stores.
                 unsafe { self.kernel(*code).call(args, rows, all) };
             }
             Work::Product(product) => {

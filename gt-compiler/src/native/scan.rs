@@ -1,7 +1,8 @@
 //! Running sums along an axis, in time proportional to the number of elements.
 //!
-//! An axis is cut into chunks, each summed from zero; an element is the sum of its chunk so far, added to the sum of the chunks before.
-//! Chunks can be summed apart, so a long axis shares the threads, and the bits depend on the shape alone. `f32` is summed in `f64`.
+//! An axis is cut into chunks, each summed from zero; an element is the sum of its chunk so far,
+//! added to the sum of the chunks before. Chunks can be summed apart, so a long axis shares the
+//! threads, and the bits depend on the shape alone. `f32` is summed in `f64`.
 
 use bytemuck::Pod;
 use gt_ir::{DType, Type};
@@ -122,7 +123,8 @@ fn apart<T: Sum>(context: &Context<'_>, inner: usize, x: &[T], out: &mut [u8]) {
     });
 }
 
-/// Sums one chunk of `inner` columns: tells each element's sum, `before` included, and adds the chunk to `before`.
+/// Sums one chunk of `inner` columns: tells each element's sum, `before` included, and adds the
+/// chunk to `before`.
 fn sum<T: Sum>(
     inner: usize,
     x: &[T],

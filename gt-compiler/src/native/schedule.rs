@@ -1,8 +1,9 @@
 //! From a graph of primitives to pieces of work.
 //!
-//! A node is either materialized (it has a buffer) or computed inside the kernels that use it. Inputs, outputs, results of reductions,
-//! products and routines, and what those need as operands are materialized; so are values used by several kernels when computing them again
-//! would cost more than reading them. Everything else fuses. The result depends on the graph alone.
+//! A node is either materialized (it has a buffer) or computed inside the kernels that use it.
+//! Inputs, outputs, results of reductions, products and routines, and what those need as operands
+//! are materialized; so are values used by several kernels when computing them again would cost
+//! more than reading them. Everything else fuses. The result depends on the graph alone.
 
 use gt_ir::{DType, Graph, NodeId, NodeKind, Op, Scalar, Type, attr, op::Primitive};
 use smallvec::SmallVec;
@@ -150,7 +151,8 @@ impl Scheduler<'_> {
         self.pieces.push(piece);
     }
 
-    /// Where a node's elements are, and the strides of its dimensions: those it has when it is contiguous, but for the results of calls.
+    /// Where a node's elements are, and the strides of its dimensions: those it has when it is
+    /// contiguous, but for the results of calls.
     pub(super) fn held(&mut self, id: NodeId) -> Result<(BufferId, Strides), EngineError> {
         if let NodeKind::Op(op) = self.graph.node(id).kind
             && matches!(action(&op), Action::Call)
@@ -330,8 +332,9 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// A product with a vector: memory is what it costs, which a kernel that takes its operands as they are uses best. Multiplication
-    /// routines choose their order of adding by strides here, a fold does not; in the order of rows it is fast along either axis of a matrix.
+    /// A product with a vector: memory is what it costs, which a kernel that takes its operands as
+    /// they are uses best. Multiplication routines choose their order of adding by strides here, a
+    /// fold does not; in the order of rows it is fast along either axis of a matrix.
     fn vector_kernel(
         &mut self,
         a: NodeId,

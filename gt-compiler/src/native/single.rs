@@ -1,6 +1,8 @@
-//! Single pieces of work on memory at given addresses, by the native engine's routines: what a simulated device runs.
+//! Single pieces of work on memory at given addresses, by the native engine's routines: what a
+//! simulated device runs.
 //!
-//! The bits are those of the native engine. Buffers of a piece are numbered by argument. It places, orders and keeps nothing.
+//! The bits are those of the native engine. Buffers of a piece are numbered by argument. It places,
+//! orders and keeps nothing.
 #![expect(unsafe_code, reason = "works on memory given by address")]
 
 use std::sync::Arc;
@@ -54,10 +56,12 @@ impl Single {
         routines::run(&self.context(), routine, &Memory::at(addresses, &sizes), scalars)
     }
 
-    /// Computes a product: `addresses` of its operands' buffers and of the result, and bytes of each.
+    /// Computes a product: `addresses` of its operands' buffers and of the result, and bytes of
+    /// each.
     ///
     /// # Safety
-    /// The memory is that large, which is as large as the product's accesses say, and nobody else touches it.
+    /// The memory is that large, which is as large as the product's accesses say, and nobody else
+    /// touches it.
     pub(crate) unsafe fn product(
         &self,
         work: &MatMul,

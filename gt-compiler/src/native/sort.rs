@@ -1,7 +1,10 @@
-//! The order of elements along an axis: stable, NaN the largest, in time proportional to the number of elements.
+//! The order of elements along an axis: stable, NaN the largest, in time proportional to the number
+//! of elements.
 //!
-//! Elements become unsigned keys whose order is that of the elements, equal where the elements are. Short rows are sorted by comparing; long ones by the digits of the
-//! keys, from the lowest on (Knuth, volume 3, 5.2.5), passing over digits that are the same everywhere. Rows share the threads. Nothing here fails.
+//! Elements become unsigned keys whose order is that of the elements, equal where the elements are.
+//! Short rows are sorted by comparing; long ones by the digits of the keys, from the lowest on
+//! (Knuth, volume 3, 5.2.5), passing over digits that are the same everywhere. Rows share the
+//! threads. Nothing here fails.
 #![expect(unsafe_code, reason = "hands disjoint rows of a result to several threads")]
 
 use bytemuck::Pod;

@@ -1,9 +1,11 @@
 //! Compiled programs on disk, so that the second start of a program compiles nothing.
 //!
-//! Content-addressed: a file is named by a hash of what the program was made from and for, and holds that key, which is compared. Files appear
-//! whole (written beside, then renamed), so any number of processes may share the folder; one that is damaged is removed with a warning.
-//! Bounded: when the folder holds more than [`LIMIT`] bytes, the files used least recently go. Nothing here fails a compilation. Only a
-//! folder that belongs to this user and that nobody else may write is used, since its files are run.
+//! Content-addressed: a file is named by a hash of what the program was made from and for, and
+//! holds that key, which is compared. Files appear whole (written beside, then renamed), so any
+//! number of processes may share the folder; one that is damaged is removed with a warning.
+//! Bounded: when the folder holds more than [`LIMIT`] bytes, the files used least recently go.
+//! Nothing here fails a compilation. Only a folder that belongs to this user and that nobody else
+//! may write is used, since its files are run.
 
 use std::{
     fs,
@@ -34,7 +36,8 @@ pub(super) struct Store {
     writer: Sender<(PathBuf, Vec<u8>)>,
 }
 
-/// The folder programs are kept in unless told otherwise: `GT_CACHE`, else `gt` in the user's folder for caches.
+/// The folder programs are kept in unless told otherwise: `GT_CACHE`, else `gt` in the user's
+/// folder for caches.
 pub(super) fn default_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
     match set(VARIABLE) {
@@ -49,12 +52,14 @@ pub(super) fn default_folder() -> Option<PathBuf> {
 }
 
 impl Store {
-    /// The store in a folder, which is made if it is not there; `None` where it cannot be used, with a warning if it was asked for.
+    /// The store in a folder, which is made if it is not there; `None` where it cannot be used,
+    /// with a warning if it was asked for.
     pub(super) fn open(folder: &Path, target: Target) -> Option<Store> {
         let folder = match prepare(folder) {
             Ok(folder) => folder,
             Err(why) => {
-                // A home that cannot be written to is nobody's mistake; a folder asked for by name is to be there.
+                // A home that cannot be written to is nobody's mistake; a folder asked for by name
+                // is to be there.
                 if std::env::var_os(VARIABLE).is_some() {
                     warn(&format!("compiled programs are not kept: {}: {why}", folder.display()));
                 }
@@ -118,7 +123,8 @@ pub(crate) fn name(parts: &[&[u8]]) -> String {
     format!("{:016x}{:016x}", half(1), half(2))
 }
 
-/// What a program is made from, as bytes: equal graphs have equal ones, whatever the values of their scalars and wherever they were written.
+/// What a program is made from, as bytes: equal graphs have equal ones, whatever the values of
+/// their scalars and wherever they were written.
 pub(super) fn key(graph: &Graph, donated: &[bool], options: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16 * graph.len());
     append(&mut bytes, &(graph.stage() as u8, donated, options));

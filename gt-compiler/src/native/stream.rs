@@ -1,6 +1,8 @@
-//! Stores past the caches, for results larger than those: it spares the memory reading lines that are about to be overwritten.
+//! Stores past the caches, for results larger than those: it spares the memory reading lines that
+//! are about to be overwritten.
 //!
-//! A tile computes a few rows into scratch, which stays in the first-level cache, and they go from there. The values are the same either way.
+//! A tile computes a few rows into scratch, which stays in the first-level cache, and they go from
+//! there. The values are the same either way.
 #![expect(unsafe_code, reason = "stores past the caches")]
 
 /// Results of so many bytes are out of the caches before anybody reads them.

@@ -1,6 +1,8 @@
-//! One spelling for what can be spelled in several ways: the order of the operands of commutative ops, and ops that do nothing.
+//! One spelling for what can be spelled in several ways: the order of the operands of commutative
+//! ops, and ops that do nothing.
 //!
-//! Floats change places only where the numerics policy lets sums be reordered: of two `nan` operands hardware gives the first one's bits.
+//! Floats change places only where the numerics policy lets sums be reordered: of two `nan`
+//! operands hardware gives the first one's bits.
 
 use gt_ir::{Graph, NodeId, Op, OpError, graph::Node};
 

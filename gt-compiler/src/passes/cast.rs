@@ -1,4 +1,5 @@
-//! Casts that cancel: of two in a row the first goes if it loses nothing, and both do if they lead back to where they started.
+//! Casts that cancel: of two in a row the first goes if it loses nothing, and both do if they lead
+//! back to where they started.
 
 use gt_ir::{DType, Graph, NodeId, Op, OpError, graph::Node};
 

@@ -1,7 +1,8 @@
-//! Common subexpressions: equal ops on equal operands become one node. The names of dimensions do not tell values apart.
+//! Common subexpressions: equal ops on equal operands become one node. The names of dimensions do
+//! not tell values apart.
 //!
-//! Ops are pure, random ones included: their bits follow from the seed. Two seeds in two scalar slots are two values, as two slots always
-//! are, whatever they held when the graph was made.
+//! Ops are pure, random ones included: their bits follow from the seed. Two seeds in two scalar
+//! slots are two values, as two slots always are, whatever they held when the graph was made.
 
 use gt_ir::{DType, Graph, NodeId, NodeKind, OpError};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,5 @@
-//! Dead code elimination: nodes no output needs go; inputs stay, since a call gives them by position.
+//! Dead code elimination: nodes no output needs go; inputs stay, since a call gives them by
+//! position.
 
 use gt_ir::{Graph, OpError};
 

@@ -1,7 +1,7 @@
 //! Constant folding: ops on constants are done now, if every engine rounds them alike.
 //!
-//! Constants belong to the definitions of ops. Scalar slots are no constants: their values come with each call. A result that is `nan`
-//! is left to the engine, whose bits it has.
+//! Constants belong to the definitions of ops. Scalar slots are no constants: their values come
+//! with each call. A result that is `nan` is left to the engine, whose bits it has.
 
 use gt_ir::{
     DType, Graph, HostTensor, NodeId, NodeKind, Op, OpError, OpKind, Scalar, Type, graph::Node,

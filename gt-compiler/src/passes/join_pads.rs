@@ -1,7 +1,9 @@
-//! Parts that are padded to one size and added up are laid one after the other, where they meet nowhere and leave no gap: the gradient of
-//! what was cut into slices is put together once, not grown by one slice at a time.
+//! Parts that are padded to one size and added up are laid one after the other, where they meet
+//! nowhere and leave no gap: the gradient of what was cut into slices is put together once, not
+//! grown by one slice at a time.
 //!
-//! Exact: each element is what the additions make of its part and of the numbers the other parts are padded with, in their order.
+//! Exact: each element is what the additions make of its part and of the numbers the other parts
+//! are padded with, in their order.
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OpError, Shape,

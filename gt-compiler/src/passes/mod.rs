@@ -1,9 +1,10 @@
-//! Passes: pure functions from a graph of primitives to an equal one. Each does one thing that has one right answer; what has
-//! alternatives is the e-graph's.
+//! Passes: pure functions from a graph of primitives to an equal one. Each does one thing that has
+//! one right answer; what has alternatives is the e-graph's.
 //!
-//! Guarantees, checked by the driver in [`pipeline`](crate::pipeline): the result is a valid expanded graph with the same inputs, slots and
-//! types of outputs. Every pass preserves the bits of every result, unless the numerics policy allows more, and running it twice gives what
-//! running it once gives.
+//! Guarantees, checked by the driver in [`pipeline`](crate::pipeline): the result is a valid
+//! expanded graph with the same inputs, slots and types of outputs. Every pass preserves the bits
+//! of every result, unless the numerics policy allows more, and running it twice gives what running
+//! it once gives.
 
 mod canonicalize;
 mod cast;
@@ -58,7 +59,8 @@ pub(crate) trait Pass: Sync {
 /// The operands of a node, in the graph being made.
 type Operands = SmallVec<[NodeId; 3]>;
 
-/// Builds a graph node by node: `f` is given each node with its operands in the new graph and says which node stands for it.
+/// Builds a graph node by node: `f` is given each node with its operands in the new graph and says
+/// which node stands for it.
 fn rebuild(
     graph: &Graph,
     mut f: impl FnMut(&mut Rebuild, &Node, &Operands) -> Result<NodeId, OpError>,

@@ -1,5 +1,5 @@
-//! Movement in a row becomes one movement, or none: reshapes, permutations, expansions and slices compose, and what is the same everywhere
-//! need not move at all.
+//! Movement in a row becomes one movement, or none: reshapes, permutations, expansions and slices
+//! compose, and what is the same everywhere need not move at all.
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OpError, Shape,

@@ -1,8 +1,10 @@
-//! One element added to each row of a number is written as a row that is compared with the position, which kernels compute where they need it:
-//! the gradient of picking one score out of many is never memory of its own.
+//! One element added to each row of a number is written as a row that is compared with the
+//! position, which kernels compute where they need it: the gradient of picking one score out of
+//! many is never memory of its own.
 //!
-//! Exact: each element is the number, or the number and what is added to it, once. An index outside its axis is still found, by the `gather`
-//! that picked from an axis of this size with the same indices: without one nothing changes.
+//! Exact: each element is the number, or the number and what is added to it, once. An index outside
+//! its axis is still found, by the `gather` that picked from an axis of this size with the same
+//! indices: without one nothing changes.
 
 use gt_ir::{DType, Graph, NodeId, NodeKind, Op, OpError, Shape, Type, graph::Rebuild};
 
@@ -29,7 +31,8 @@ impl Pass for OneHots {
     }
 }
 
-/// The axis of an addition that meets each row of a number once, at a place that is checked elsewhere.
+/// The axis of an addition that meets each row of a number once, at a place that is checked
+/// elsewhere.
 fn one_hot(graph: &Graph, id: NodeId) -> Option<usize> {
     let Op::ScatterAdd(axis) = op_of(graph.node(id))? else { return None };
     let at = usize::from(axis.0);
@@ -85,7 +88,8 @@ mod tests {
 
     use crate::{Machine, Options, pipeline::optimize};
 
-    /// A loss by hand: the scores picked, and the gradient of picking them. `size` is the axis of what is picked from.
+    /// A loss by hand: the scores picked, and the gradient of picking them. `size` is the axis of
+    /// what is picked from.
     fn tape(size: usize) -> String {
         format!(
             "gt tape 1

@@ -1,7 +1,9 @@
-//! Permutations that are undone later move behind the pointwise ops in between, where they meet what undoes them: `permute(f(permute(x), y))` is `f(x, permute(y))`.
+//! Permutations that are undone later move behind the pointwise ops in between, where they meet
+//! what undoes them: `permute(f(permute(x), y))` is `f(x, permute(y))`.
 //!
-//! Exact: the same elements are computed from the same operands. Only where a permutation cancels another, so that what is between the two is computed, and kept, in
-//! the order that both its producer and its user have: images of channels last between convolutions.
+//! Exact: the same elements are computed from the same operands. Only where a permutation cancels
+//! another, so that what is between the two is computed, and kept, in the order that both its
+//! producer and its user have: images of channels last between convolutions.
 
 use gt_ir::{
     Class, Graph, NodeId, Op, OpError, Shape,
@@ -41,7 +43,8 @@ fn is_pointwise(node: &Node) -> bool {
     op_of(node).is_some_and(|op| op.spec().class == Class::Pointwise)
 }
 
-/// For each node a permutation that it, or what is computed from it element by element, is given to.
+/// For each node a permutation that it, or what is computed from it element by element, is given
+/// to.
 fn wanted(graph: &Graph) -> Vec<Option<Perm>> {
     let mut wanted: Vec<Option<Perm>> = vec![None; graph.len()];
     for id in graph.ids().rev() {
@@ -58,7 +61,8 @@ fn wanted(graph: &Graph) -> Vec<Option<Perm>> {
     wanted
 }
 
-/// The op on operands permuted, and its result permuted back; nothing where that cancels no permutation or would make a new one.
+/// The op on operands permuted, and its result permuted back; nothing where that cancels no
+/// permutation or would make a new one.
 fn sunk(
     new: &mut Rebuild,
     node: &Node,

@@ -1,8 +1,8 @@
-//! A product that only its transpose is used of is made transposed: the operands are turned, which is a matter of strides, instead of the
-//! result, which would be read across its rows.
+//! A product that only its transpose is used of is made transposed: the operands are turned, which
+//! is a matter of strides, instead of the result, which would be read across its rows.
 //!
-//! Exact: each element is the sum of the same products in the same order. Products with vectors stay, since the engine folds those in an order
-//! that depends on which side the vector stands.
+//! Exact: each element is the sum of the same products in the same order. Products with vectors
+//! stay, since the engine folds those in an order that depends on which side the vector stands.
 
 use gt_ir::{Graph, NodeId, NodeKind, Op, OpError, attr::Perm};
 

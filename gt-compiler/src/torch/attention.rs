@@ -1,4 +1,5 @@
-//! Attention by libtorch on the processor, on operands as they lie: what a simulated device calls where a GPU calls its own.
+//! Attention by libtorch on the processor, on operands as they lie: what a simulated device calls
+//! where a GPU calls its own.
 #![expect(unsafe_code, reason = "makes tensors of memory that is not libtorch's")]
 
 use tch::{Device, Kind, TchError, Tensor};
@@ -33,7 +34,8 @@ type View<'v> = dyn Fn(*mut u8, &[usize], &[i64], Kind) -> Result<Tensor, TchErr
 /// Computes attention or its gradient.
 ///
 /// # Safety
-/// The memory is as large as the accesses of the work and its results say, and nobody else touches it.
+/// The memory is as large as the accesses of the work and its results say, and nobody else touches
+/// it.
 pub(crate) unsafe fn attention(
     work: &Attention,
     scale: f64,

@@ -1,9 +1,11 @@
 //! Engines on libtorch.
 //!
-//! On the CPU it is the native engine, with the same plans and the same kernels on the same memory; larger matrix products of the dtypes that libtorch
-//! multiplies faster on the processor at hand are libtorch's ([`products`] has the rule). What it computes agrees with the native engine except in the
-//! rounding of those products, which libtorch decides by the layout of operands too: so here a replayed segment equals its instructions to the rounding of
-//! its products, where the native engine gives equal bits.
+//! On the CPU it is the native engine, with the same plans and the same kernels on the same memory;
+//! larger matrix products of the dtypes that libtorch multiplies faster on the processor at hand
+//! are libtorch's ([`products`] has the rule). What it computes agrees with the native engine
+//! except in the rounding of those products, which libtorch decides by the layout of operands too:
+//! so here a replayed segment equals its instructions to the rounding of its products, where the
+//! native engine gives equal bits.
 
 pub(crate) mod attention;
 pub mod ops;
@@ -30,9 +32,11 @@ pub struct TorchConfig {
     pub device: Device,
     /// Threads, memory and caches on the host.
     pub host: NativeConfig,
-    /// Bytes that values and graphs may take on a device with memory of its own; `None`, and at most, nine tenths of what it has.
+    /// Bytes that values and graphs may take on a device with memory of its own; `None`, and at
+    /// most, nine tenths of what it has.
     pub memory_limit: Option<usize>,
-    /// Whether products of `f32` on a GPU may round their operands to 10 bits of mantissa, which is several times faster.
+    /// Whether products of `f32` on a GPU may round their operands to 10 bits of mantissa, which is
+    /// several times faster.
     pub tf32: bool,
     /// Whether every run gives the same bits. Without it a few calls on a GPU are faster.
     pub deterministic: bool,
@@ -54,7 +58,8 @@ impl TorchConfig {
 /// The engine of a device.
 ///
 /// # Errors
-/// There is no such device, this build has no support for it, or the code generator does not know this processor.
+/// There is no such device, this build has no support for it, or the code generator does not know
+/// this processor.
 pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
     match config.device {
         Device::Cpu => {
@@ -96,7 +101,8 @@ fn cuda(n: usize, config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> 
 #[cfg(not(feature = "cuda"))]
 fn cuda(n: usize, _: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
     Err(EngineError::Call(format!(
-        "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with `--features cuda`"
+        "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with \
+         `--features cuda`"
     )))
 }
 
@@ -107,7 +113,8 @@ mod tests {
     use super::*;
     use crate::engine::Arg;
 
-    /// A device is limited by what it was told, not by the host; beyond is an error, and the engine works on.
+    /// A device is limited by what it was told, not by the host; beyond is an error, and the engine
+    /// works on.
     #[test]
     fn a_device_takes_no_more_memory_than_it_may() {
         let limit = 1 << 20;

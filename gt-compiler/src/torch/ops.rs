@@ -1,10 +1,14 @@
-//! The op table on libtorch: every primitive once, as calls of `tch`, on whatever device the tensors are.
+//! The op table on libtorch: every primitive once, as calls of `tch`, on whatever device the
+//! tensors are.
 //!
-//! Guarantees: the reference interpreter's meaning of every op, edges included: NaN wins extrema, casts truncate and saturate, integers wrap, indices
-//! are checked before libtorch sees them. No panics: what libtorch throws comes back as an error. The results do not depend on the order in which
-//! threads finish. Floats are rounded as libtorch rounds them, so they agree with the interpreter's to a few units, not to the bit.
+//! Guarantees: the reference interpreter's meaning of every op, edges included: NaN wins extrema,
+//! casts truncate and saturate, integers wrap, indices are checked before libtorch sees them. No
+//! panics: what libtorch throws comes back as an error. The results do not depend on the order in
+//! which threads finish. Floats are rounded as libtorch rounds them, so they agree with the
+//! interpreter's to a few units, not to the bit.
 //!
-//! Derived ops run as their expansions. Results may be views of operands; nothing here writes to an operand. It fuses nothing and plans nothing.
+//! Derived ops run as their expansions. Results may be views of operands; nothing here writes to an
+//! operand. It fuses nothing and plans nothing.
 
 mod cast;
 mod extremum;
@@ -63,7 +67,8 @@ pub fn eval(op: &Op, args: &[Arg<'_>], device: Device) -> Made {
 
 type Operands = SmallVec<[OperandType; 3]>;
 
-/// The outputs of a graph, one node after the other: a tensor for each of its inputs, a literal for each of its slots.
+/// The outputs of a graph, one node after the other: a tensor for each of its inputs, a literal for
+/// each of its slots.
 ///
 /// # Errors
 /// Inputs or literals that do not fit the graph, and those of [`eval`].
@@ -144,8 +149,8 @@ fn fitting<'t>(given: &'t Tensor, wanted: &Type) -> Result<&'t Tensor, EngineErr
     Err(EngineError::Call(format!("an input of type {wanted} was given {ty}")))
 }
 
-/// One primitive of result type `out`. Operands are as expansion leaves them: pointwise ones of equal shape and dtype, matrices of equal
-/// batch, indices in `i64`.
+/// One primitive of result type `out`. Operands are as expansion leaves them: pointwise ones of
+/// equal shape and dtype, matrices of equal batch, indices in `i64`.
 fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
     let arg = |i: usize| {
         let missing = || EngineError::Call(format!("{op}: operand {i} is missing"));
@@ -213,8 +218,9 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
     })
 }
 
-/// libtorch takes no integer divisor of 0, and the processor none of -1 for the smallest integer. Its remainders of floats are exact as long as
-/// the quotient is a number of the dtype: those of multiples of y are taken first, which leaves the same.
+/// libtorch takes no integer divisor of 0, and the processor none of -1 for the smallest integer.
+/// Its remainders of floats are exact as long as the quotient is a number of the dtype: those of
+/// multiples of y are taken first, which leaves the same.
 fn fmod(x: &Tensor, y: &Tensor) -> Made {
     let dtype = dtype_of(y)?;
     if dtype.is_float() {

@@ -1,7 +1,9 @@
-//! Matrix products by libtorch on operands as they lie: strided views of memory that stays the caller's.
+//! Matrix products by libtorch on operands as they lie: strided views of memory that stays the
+//! caller's.
 //!
-//! An engine on the CPU leaves it those that it multiplies faster: which these are is decided by the dtype, the size and what processor this is,
-//! never by a clock, so a program computes the same bits wherever and whenever it is compiled on a machine.
+//! An engine on the CPU leaves it those that it multiplies faster: which these are is decided by
+//! the dtype, the size and what processor this is, never by a clock, so a program computes the same
+//! bits wherever and whenever it is compiled on a machine.
 #![expect(unsafe_code, reason = "makes tensors of memory that is not libtorch's")]
 
 mod processor;
@@ -24,7 +26,8 @@ pub(crate) struct LibtorchProducts {
 }
 
 impl LibtorchProducts {
-    /// Those of the dtypes that libtorch multiplies faster than the native engine on this processor.
+    /// Those of the dtypes that libtorch multiplies faster than the native engine on this
+    /// processor.
     pub(crate) fn here() -> LibtorchProducts {
         LibtorchProducts { dtypes: processor::faster() }
     }
@@ -64,7 +67,8 @@ pub(super) fn kind(dtype: DType) -> Option<Kind> {
 /// `out = lhs * rhs`, the memory being that of both buffers and of the result.
 ///
 /// # Safety
-/// The memory is on the device and as large as the accesses of the product say; nobody else touches that of the result.
+/// The memory is on the device and as large as the accesses of the product say; nobody else touches
+/// that of the result.
 unsafe fn product(work: &MatMul, memory: [*mut u8; 3], device: Device) -> Result<(), TchError> {
     // SAFETY: as the caller promises.
     let [a, b, out] = unsafe { matrices(work, memory, device) }?;
@@ -74,7 +78,8 @@ unsafe fn product(work: &MatMul, memory: [*mut u8; 3], device: Device) -> Result
 /// `out = lhs * rhs + bias` on the CPU, then the activation.
 ///
 /// # Safety
-/// As of [`Products::run`]; `bias` is a row as long as those of the result, and the product is one matrix.
+/// As of [`Products::run`]; `bias` is a row as long as those of the result, and the product is one
+/// matrix.
 pub(crate) unsafe fn affine(
     work: &MatMul,
     memory: [*mut u8; 3],
@@ -184,7 +189,8 @@ mod tests {
         for dtype in ["f32", "f64", "bf16", "f16", "i64", "i32"] {
             for (a, b, view, operands, out) in &works {
                 let tape = format!(
-                    "gt tape 1\n%0 = input : T{a}\n%1 = input : T{b}\n{view}\n%3 = matmul {operands} : T{out}\noutput %3\n"
+                    "gt tape 1\n%0 = input : T{a}\n%1 = input : T{b}\n{view}\n%3 = matmul \
+                     {operands} : T{out}\noutput %3\n"
                 );
                 let tape = tape.replace('T', dtype);
                 let results = [&mut native, &mut torch].map(|e| result(e, &tape));

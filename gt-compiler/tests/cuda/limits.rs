@@ -45,7 +45,8 @@ fn out_of_memory_is_an_error_and_the_engine_lives_on() {
     assert_eq!(double(engine.as_mut()).unwrap().to_f64(), before.to_f64());
 }
 
-/// Small ones through the ring, large ones in parts beside running kernels, one after the other without waiting.
+/// Small ones through the ring, large ones in parts beside running kernels, one after the other
+/// without waiting.
 #[test]
 fn transfers_of_any_size_arrive_in_order() {
     let Some(mut engine) = device(&config()) else { return };

@@ -1,5 +1,6 @@
-//! The engine on a CUDA device against the reference interpreter, and what only a device has: graphs, memory that runs out, a copy engine,
-//! neighbors. Where there is no device every test says so and passes; where there is one, CUDA's libraries have to be there too.
+//! The engine on a CUDA device against the reference interpreter, and what only a device has:
+//! graphs, memory that runs out, a copy engine, neighbors. Where there is no device every test says
+//! so and passes; where there is one, CUDA's libraries have to be there too.
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
@@ -25,8 +26,8 @@ use gt_compiler::{
 };
 use gt_ir::{DType, HostTensor, Op, Shape, interp};
 
-/// How the engines of the tests are set up. Kernels are kept, so that a memory checker that runs the tests again need not wait for the
-/// compiler.
+/// How the engines of the tests are set up. Kernels are kept, so that a memory checker that runs
+/// the tests again need not wait for the compiler.
 fn config() -> TorchConfig {
     let store = std::env::temp_dir().join("gt-cuda-tests");
     let host = NativeConfig { store: Some(store), ..NativeConfig::host() };
@@ -76,7 +77,8 @@ fn open(config: &TorchConfig) -> Option<Box<dyn Engine>> {
     }
 }
 
-/// Numbers between -1.25 and 1.5, all of them eighths, so that sums of many are exact in every order.
+/// Numbers between -1.25 and 1.5, all of them eighths, so that sums of many are exact in every
+/// order.
 fn ramp(dtype: DType, sizes: &[usize], salt: usize) -> HostTensor {
     let shape = Shape::new(sizes).unwrap();
     let values = (0..shape.numel()).map(|i| ((i * 37 + salt * 5 + 11) % 23) as f64 / 8.0 - 1.25);

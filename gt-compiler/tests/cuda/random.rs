@@ -61,7 +61,8 @@ fn check(config_of_tapes: &Config, start: u64) {
         let eager = eager(engine.as_mut(), &tape, &data);
         let runs = again_and_again(engine.as_mut(), &tape, &data);
         let what = gt_ir::text::print(&tape);
-        // cuBLAS rounds a product by how its operands lie, and that differs between an instruction and a region.
+        // cuBLAS rounds a product by how its operands lie, and that differs between an instruction
+        // and a region.
         let has_products = tape.instrs().any(|i| i.op == Op::MatMul);
         if let Ok(runs) = &runs {
             for (i, run) in runs.iter().enumerate() {

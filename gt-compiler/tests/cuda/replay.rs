@@ -1,4 +1,5 @@
-//! Graphs: replays with changed scalars give the bits of runs step by step, and thousands of them take no memory.
+//! Graphs: replays with changed scalars give the bits of runs step by step, and thousands of them
+//! take no memory.
 
 use gt_compiler::{Engine, Options, Program, Value};
 use gt_ir::{DType, Graph, HostTensor, Scalar, testing::same_bits};
@@ -6,7 +7,8 @@ use smallvec::SmallVec;
 
 use crate::{config, device, device_alone, ramp};
 
-/// A step of training in place: a parameter, a batch, a rate that changes; gives the parameter and a loss.
+/// A step of training in place: a parameter, a batch, a rate that changes; gives the parameter and
+/// a loss.
 const STEP: &str = "gt tape 1
     %0 = input : f32[64,48]
     %1 = input : f32[32,64]

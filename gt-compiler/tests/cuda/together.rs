@@ -1,4 +1,5 @@
-//! Several engines on one device, each on a thread of its own, do not disturb each other; neither does a compiler beside them.
+//! Several engines on one device, each on a thread of its own, do not disturb each other; neither
+//! does a compiler beside them.
 
 use gt_ir::{HostTensor, testing::same_bits};
 
@@ -7,7 +8,8 @@ use crate::{
     replay::{Step, batch, parameter},
 };
 
-/// The parameter after so many steps of an engine of one's own, which compiles its program anew now and then.
+/// The parameter after so many steps of an engine of one's own, which compiles its program anew now
+/// and then.
 fn trained(steps: usize) -> Option<HostTensor> {
     let mut engine = device(&config())?;
     let mut step = Step::new(engine.as_ref());

@@ -1,4 +1,5 @@
-//! Products of halves by the native engine and, where it is built, by a simulated device; and that the bound they are held to breaks sums in halves.
+//! Products of halves by the native engine and, where it is built, by a simulated device; and that
+//! the bound they are held to breaks sums in halves.
 
 use gt_compiler::{Arg, Engine};
 use gt_ir::{

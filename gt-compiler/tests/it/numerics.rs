@@ -1,4 +1,5 @@
-//! Random tapes compiled under the policies that let rewriting round differently stay near the interpreter.
+//! Random tapes compiled under the policies that let rewriting round differently stay near the
+//! interpreter.
 
 use gt_compiler::{Engine, Numerics, Options, Value};
 use gt_ir::{
@@ -27,7 +28,8 @@ fn check(numerics: Numerics, seeds: std::ops::Range<u64>) {
         let (Ok(want), Ok(got)) = (want, got) else { continue };
         for (want, got) in want.iter().zip(&got) {
             let got = engine.download(got).unwrap();
-            // Rounding in a half anywhere shows in everything that follows, in an f64 it is cast to too.
+            // Rounding in a half anywhere shows in everything that follows, in an f64 it is cast to
+            // too.
             let units = if want.ty().dtype == gt_ir::DType::F64 { 1e13 } else { 1e5 };
             let fault = difference(want, &got, units);
             let finite = want.to_f64().iter().all(|x| x.is_finite());

@@ -1,4 +1,5 @@
-//! A matrix product has the same bits whatever the strides of its operands, the threads and what it is fused with.
+//! A matrix product has the same bits whatever the strides of its operands, the threads and what it
+//! is fused with.
 
 use gt_compiler::{Arg, Dump, Engine, Native, Options, Value};
 use gt_ir::{
@@ -50,7 +51,8 @@ fn inputs(engine: &mut Native, source: &mut Source<'_>, [m, n, k]: [usize; 3]) -
 fn bits_do_not_depend_on_strides_threads_and_fusion() {
     let mut source = Source::from_seed(5);
     let sizes = [1, 2, 3, 4, 5, 8, 10, 16, 17, 31, 32, 48, 64, 65, 100, 129, 200, 257, 600, 784];
-    // Columns whose places in a cache clash, which are copied in strips: whole blocks, parts of some, several strips.
+    // Columns whose places in a cache clash, which are copied in strips: whole blocks, parts of
+    // some, several strips.
     let clashing = [
         [1, 40, 512],
         [2, 2, 512],
@@ -97,7 +99,8 @@ fn step_by_step(engine: &mut Native, inputs: &[Value]) -> Vec<Value> {
     vec![hidden, op("matmul", &[&back, &inputs[0]])]
 }
 
-/// A token of a language model: what follows a normalization of one row is a product with much to read.
+/// A token of a language model: what follows a normalization of one row is a product with much to
+/// read.
 const ONE_ROW: &str = "gt tape 1
 %0 = input : f32[1,256]
 %1 = input : f32[1024,256]

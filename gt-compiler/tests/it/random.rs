@@ -1,4 +1,5 @@
-//! Random tapes, run instruction by instruction and as one fused region, give what the interpreter gives.
+//! Random tapes, run instruction by instruction and as one fused region, give what the interpreter
+//! gives.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ pub(crate) fn native(threads: usize) -> Native {
     .unwrap()
 }
 
-/// The whole tape as a segment whose inputs may be overwritten where it frees them: everything that is alive at its end.
+/// The whole tape as a segment whose inputs may be overwritten where it frees them: everything that
+/// is alive at its end.
 fn replayed(
     engine: &mut Native,
     tape: &Tape,

@@ -1,6 +1,8 @@
-//! What the op table says of results holds for any operands: their range, their sign, the precision of sums.
+//! What the op table says of results holds for any operands: their range, their sign, the precision
+//! of sums.
 //!
-//! Operands are random bits, so that all magnitudes occur, infinities, NaN and subnormal numbers among them.
+//! Operands are random bits, so that all magnitudes occur, infinities, NaN and subnormal numbers
+//! among them.
 
 use gt_compiler::{Arg, Engine, Native};
 use gt_ir::{DType, Element, HostTensor, Op, Scalar, Shape, testing::Source};
@@ -269,7 +271,8 @@ fn distributions_keep_to_their_ranges() {
     assert!(of_one(&mut engine, "log_softmax[0]", &finite).to_f64().iter().all(|v| *v <= 0.0));
 }
 
-/// Sums of halves are rounded once: they differ from the exact sum by half a unit and what `f32` loses.
+/// Sums of halves are rounded once: they differ from the exact sum by half a unit and what `f32`
+/// loses.
 #[test]
 fn sums_of_halves_are_rounded_once() {
     let (mut engine, mut source) = (native(2), Source::from_seed(8));

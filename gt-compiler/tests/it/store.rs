@@ -1,4 +1,5 @@
-//! Programs on disk: found again, refused when damaged or made for something else, shared by processes.
+//! Programs on disk: found again, refused when damaged or made for something else, shared by
+//! processes.
 
 use std::{fs, path::PathBuf};
 
@@ -24,7 +25,8 @@ fn engine(store: Option<PathBuf>) -> Native {
 
 fn graph(scalar: f64) -> Graph {
     let text = format!(
-        "gt tape 1\n%0 = input : f32[40,30]\n%1 = softmax[1] %0\n%2 = mul %1, {scalar:?}\noutput %2\n"
+        "gt tape 1\n%0 = input : f32[40,30]\n%1 = softmax[1] %0\n%2 = mul %1, {scalar:?}\noutput \
+         %2\n"
     );
     lower(&gt_ir::text::parse(&text).unwrap().0).unwrap()
 }

@@ -6,7 +6,8 @@ pub(crate) fn shape(sizes: &[usize]) -> Shape {
     Shape::new(sizes).unwrap()
 }
 
-/// Values that break things: zeros of both signs, infinities, NaN, subnormals, extremes, and ordinary ones.
+/// Values that break things: zeros of both signs, infinities, NaN, subnormals, extremes, and
+/// ordinary ones.
 pub(crate) fn edgy(ty: Type, seed: usize) -> HostTensor {
     const FLOATS: [f64; 16] = [
         0.0,
@@ -62,7 +63,8 @@ pub(crate) fn plain(ty: Type, seed: usize) -> HostTensor {
     interp::eval(&Op::Cast(ty.dtype), &[interp::Arg::Tensor(&host)]).unwrap()
 }
 
-/// Units of precision a pointwise op may be off: where one is taken from what is nearly one, the last digits of a library's function come first.
+/// Units of precision a pointwise op may be off: where one is taken from what is nearly one, the
+/// last digits of a library's function come first.
 pub(crate) fn units(op: &Op, dtype: DType) -> f64 {
     match (op, dtype) {
         (Op::Gelu | Op::GeluTanh, DType::F32 | DType::F64) => 256.0,
@@ -70,7 +72,8 @@ pub(crate) fn units(op: &Op, dtype: DType) -> f64 {
     }
 }
 
-/// Elementwise agreement to a few units of the dtype's precision, zeros with their signs; integers to the bit.
+/// Elementwise agreement to a few units of the dtype's precision, zeros with their signs; integers
+/// to the bit.
 pub(crate) fn agree(what: &str, want: &HostTensor, got: &HostTensor, units: f64) {
     assert_eq!(want.ty(), got.ty(), "{what}");
     let epsilon = match want.ty().dtype {

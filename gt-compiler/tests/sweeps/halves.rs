@@ -1,7 +1,9 @@
-//! Products of `bf16` and `f16` are sums in `f32` or better that are rounded once: against `f64`, within a bound that sums in halves break.
+//! Products of `bf16` and `f16` are sums in `f32` or better that are rounded once: against `f64`,
+//! within a bound that sums in halves break.
 //!
-//! A product of two halves is exact in `f32`. So an element may be off by its own rounding and by what sums in `f32` lose, which is a small part of the sum
-//! of its absolute terms. Sums in a half lose thousands of times as much over thousands of terms, and in `f16` overflow on the way.
+//! A product of two halves is exact in `f32`. So an element may be off by its own rounding and by
+//! what sums in `f32` lose, which is a small part of the sum of its absolute terms. Sums in a half
+//! lose thousands of times as much over thousands of terms, and in `f16` overflow on the way.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +23,8 @@ pub(crate) enum Terms {
     There,
 }
 
-/// Batches, rows, columns and terms: vectors and matrices, small and large, also of lengths that no vector divides.
+/// Batches, rows, columns and terms: vectors and matrices, small and large, also of lengths that no
+/// vector divides.
 const SIZES: [[usize; 4]; 7] = [
     [1, 1, 1, 8192],
     [1, 1, 40, 4096],

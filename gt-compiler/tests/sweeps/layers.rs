@@ -1,4 +1,5 @@
-//! Layers as a library computes them where it may: a product, a row added to each of its rows, and an activation, against the interpreter.
+//! Layers as a library computes them where it may: a product, a row added to each of its rows, and
+//! an activation, against the interpreter.
 
 use gt_compiler::{Engine, Numerics, Options, Value};
 use gt_ir::{
@@ -32,8 +33,8 @@ pub(crate) fn layer(
         None => "free %3\nfree %4\noutput %5\n".into(),
     };
     format!(
-        "%0 = input : {dtype}[{m},{k}]\n{weight}%2 = input : {dtype}[{n}]\n\
-         %4 = matmul %0, %3 : {dtype}[{m},{n}]\n%5 = add %4, %2 : {dtype}[{m},{n}]\n{last}"
+        "%0 = input : {dtype}[{m},{k}]\n{weight}%2 = input : {dtype}[{n}]\n%4 = matmul %0, %3 : \
+         {dtype}[{m},{n}]\n%5 = add %4, %2 : {dtype}[{m},{n}]\n{last}"
     )
 }
 

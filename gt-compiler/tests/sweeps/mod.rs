@@ -1,5 +1,5 @@
-//! Every primitive on every dtype it takes, over shapes that exercise whole vectors, remainders, broadcasts and nothing at all: whatever runs an op,
-//! against the interpreter.
+//! Every primitive on every dtype it takes, over shapes that exercise whole vectors, remainders,
+//! broadcasts and nothing at all: whatever runs an op, against the interpreter.
 
 mod data;
 pub(crate) mod halves;
@@ -21,7 +21,8 @@ pub(crate) use reduce::{compositions, long_reductions, products, reductions};
 /// What runs one op.
 pub(crate) type Run<'a> = dyn FnMut(&Op, &[interp::Arg<'_>]) -> HostTensor + 'a;
 
-/// The result of an op on tensors is the interpreter's, to so many units of its dtype's precision. Types that do not fit are skipped.
+/// The result of an op on tensors is the interpreter's, to so many units of its dtype's precision.
+/// Types that do not fit are skipped.
 fn check(run: &mut Run<'_>, op: Op, args: &[&HostTensor], units: f64) {
     let args: Vec<interp::Arg<'_>> = args.iter().map(|a| interp::Arg::Tensor(a)).collect();
     check_args(run, op, &args, units);

@@ -27,7 +27,8 @@ pub(crate) fn reductions(run: &mut Run<'_>) {
                 for op in [Op::Max(reduce), Op::Min(reduce)] {
                     check(run, op, &[&edgy(Type::new(dtype, s), 1)], 0.0);
                 }
-                // One element alone may be its own sum, where the interpreter's 0 + x takes the sign off a zero.
+                // One element alone may be its own sum, where the interpreter's 0 + x takes the
+                // sign off a zero.
                 if axes.iter().map(|a| s.sizes()[a]).product::<usize>() != 1 {
                     check(run, Op::Sum(reduce), &[&edgy(Type::new(dtype, s), 1)], 8.0);
                 }

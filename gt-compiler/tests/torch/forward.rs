@@ -1,4 +1,5 @@
-//! Every row of the op table means what libtorch's operator of that name computes, on the instructions of random tapes and at the edges.
+//! Every row of the op table means what libtorch's operator of that name computes, on the
+//! instructions of random tapes and at the edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -119,7 +119,8 @@ fn weights(op: &Op, args: &[Arg<'_>]) -> Option<Tensor> {
 /// | `max_pool2d` | an infinity or NaN | to all that equal the largest | to the first of them | padding is -inf too, and NaN equals none |
 /// | `remainder`, `fmod` | next to a jump | either side | either side | the rounding of the quotient decides |
 ///
-/// NaN is replaced there, so that the rest of the operands is judged; the last five rows are not judged there.
+/// NaN is replaced there, so that the rest of the operands is judged; the last five rows are not
+/// judged there.
 fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
     let differs = matches!(op, Op::Maximum | Op::Minimum | Op::Relu);
     let replaced = |arg: &Arg<'_>| match arg {

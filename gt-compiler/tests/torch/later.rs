@@ -1,4 +1,5 @@
-//! The rows of subjects as libtorch's own operators: activations, statistics, normalizations, attention, parts.
+//! The rows of subjects as libtorch's own operators: activations, statistics, normalizations,
+//! attention, parts.
 
 use gt_compiler::torch::ops::{Arg, kind_of};
 use gt_ir::{
@@ -9,7 +10,8 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::own::{Made, at, dims, finite, given, index, keep, narrow, number};
 
-/// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT takes.
+/// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT
+/// takes.
 #[expect(clippy::too_many_lines, reason = "a line for each row")]
 pub(crate) fn own(
     op: &Op,
@@ -73,7 +75,8 @@ pub(crate) fn own(
         // Zeros have signs there, and squares of tiny numbers are zero here.
         Op::Atan2 if !finite(x)? || !finite(y)? || tiny(x)? || tiny(y)? => return Ok(None),
         Op::Atan2 => wide(x, ty)?.f_atan2(&wide(y, ty)?)?.f_to_kind(kind)?,
-        // A divisor that is not finite, or a quotient with few exact digits, is NaN or rounded here.
+        // A divisor that is not finite, or a quotient with few exact digits, is NaN or rounded
+        // here.
         Op::Remainder | Op::Fmod
             if !finite(x)? || x.f_div(y)?.f_abs()?.f_lt(1e3)?.f_all()?.f_int64_value(&[])? == 0 =>
         {
@@ -243,7 +246,8 @@ fn attention(
     Ok(Some(made.f_to_kind(kind)?))
 }
 
-/// By way of its autograd, on operands that are others to it wherever they stand. Its plain attention has a gradient of its gradient.
+/// By way of its autograd, on operands that are others to it wherever they stand. Its plain
+/// attention has a gradient of its gradient.
 fn attention_grad(
     AttentionGrad { kind: how, of }: AttentionGrad,
     args: &[Arg<'_>],

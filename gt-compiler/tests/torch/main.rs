@@ -1,4 +1,5 @@
-//! The op table on libtorch, against the reference interpreter, against libtorch's own operators, and against its autograd.
+//! The op table on libtorch, against the reference interpreter, against libtorch's own operators,
+//! and against its autograd.
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 mod forward;

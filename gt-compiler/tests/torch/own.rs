@@ -1,4 +1,5 @@
-//! Each row of the op table as libtorch's own operator: the table that judges meanings and gradients, with its promotion and its broadcasting.
+//! Each row of the op table as libtorch's own operator: the table that judges meanings and
+//! gradients, with its promotion and its broadcasting.
 //!
 //! The match is exhaustive: a new row does not compile until somebody says what libtorch calls it.
 
@@ -14,7 +15,8 @@ use crate::later;
 
 pub(crate) type Made = Result<Tensor, TchError>;
 
-/// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT takes.
+/// What libtorch gives for `op`; `None` where it has no such operator or refuses operands that GT
+/// takes.
 #[expect(clippy::too_many_lines, reason = "a line for each row")]
 pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError> {
     let types: Vec<OperandType> = args.iter().map(seen).collect();
@@ -98,7 +100,8 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         Op::Softmax(axis) => x.f_softmax(i64::from(axis.0), None::<Kind>)?,
         Op::LogSoftmax(axis) => x.f_log_softmax(i64::from(axis.0), None::<Kind>)?,
         Op::LayerNorm(n) => {
-            // Narrow floats by way of `f32`: its own kernel keeps mean and deviation narrow for the gradient.
+            // Narrow floats by way of `f32`: its own kernel keeps mean and deviation narrow for the
+            // gradient.
             let wide = if narrow(x) { Kind::Float } else { kind };
             let [x, w, b] = [x.f_to_kind(wide)?, y.f_to_kind(wide)?, z.f_to_kind(wide)?];
             let size = x.size();

@@ -1,4 +1,5 @@
-//! Products of halves, and layers, by the op table on libtorch and by the engine on the CPU, whose library multiplies some of them.
+//! Products of halves, and layers, by the op table on libtorch and by the engine on the CPU, whose
+//! library multiplies some of them.
 
 use gt_compiler::{
     Engine, NativeConfig,

@@ -1,4 +1,5 @@
-//! Random tapes: by libtorch's ops an instruction at a time, and by the engine on libtorch eagerly and as one region.
+//! Random tapes: by libtorch's ops an instruction at a time, and by the engine on libtorch eagerly
+//! and as one region.
 
 use gt_compiler::{
     NativeConfig,
@@ -11,7 +12,8 @@ use gt_ir::{
 
 use crate::sweeps::tapes::{compare, eager, fused, seeds};
 
-/// Whether digits that `gelu` lost far below zero (one plus what is nearly minus one) are multiplied, by which they grow beyond any tolerance.
+/// Whether digits that `gelu` lost far below zero (one plus what is nearly minus one) are
+/// multiplied, by which they grow beyond any tolerance.
 fn multiplies_cancelled(tape: &Tape) -> bool {
     let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
     has(|op| matches!(op, Op::Gelu | Op::GeluTanh))

@@ -1,4 +1,5 @@
-//! Attributes of single ops: diagonals, sets of axes, groups, kinds of attention. Their text forms are as strict as those of the others.
+//! Attributes of single ops: diagonals, sets of axes, groups, kinds of attention. Their text forms
+//! are as strict as those of the others.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! The text forms of attributes: each reads exactly what it writes, so that a tape has one spelling.
+//! The text forms of attributes: each reads exactly what it writes, so that a tape has one
+//! spelling.
 
 use std::fmt;
 

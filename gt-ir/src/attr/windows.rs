@@ -40,7 +40,8 @@ pub struct Fold {
     pub len: u64,
 }
 
-/// Windows over height and width of which one element is left each: `size,size,stride,stride,padding,padding,dilation,dilation`.
+/// Windows over height and width of which one element is left each:
+/// `size,size,stride,stride,padding,padding,dilation,dilation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pool {
     /// Elements of a window.
@@ -62,7 +63,8 @@ pub struct Conv {
     pub padding: [u32; 2],
     /// Distance between elements of a window.
     pub dilation: [u32; 2],
-    /// Groups that input and output channels are cut into; each output group sees its input group alone.
+    /// Groups that input and output channels are cut into; each output group sees its input group
+    /// alone.
     pub groups: u32,
 }
 

@@ -57,7 +57,8 @@ impl Template {
     }
 }
 
-/// What a literal becomes: zero of its kind. The range of `randint` must not be empty, hence 1 for its end.
+/// What a literal becomes: zero of its kind. The range of `randint` must not be empty, hence 1 for
+/// its end.
 fn placeholder(scalar: Scalar, op: &Op, operand: usize) -> Scalar {
     let ends_range = matches!(op, Op::Randint(_)) && operand == 1;
     match scalar {
@@ -67,7 +68,8 @@ fn placeholder(scalar: Scalar, op: &Op, operand: usize) -> Scalar {
     }
 }
 
-/// A canonical tape in the making. Until the number of inputs is known, values are named by their places.
+/// A canonical tape in the making. Until the number of inputs is known, values are named by their
+/// places.
 #[derive(Default)]
 struct Build {
     entries: Vec<Entry>,

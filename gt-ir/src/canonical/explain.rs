@@ -1,4 +1,5 @@
-//! Why two segments are not the same: for whoever asks why one ran anew, and for comparing programs.
+//! Why two segments are not the same: for whoever asks why one ran anew, and for comparing
+//! programs.
 
 use std::fmt;
 
@@ -123,8 +124,9 @@ impl Pair<'_> {
         })
     }
 
-    /// Values differ when they come from different places. Both templates number what comes from outside by first use,
-    /// so of two such values with different numbers one was met before and the other may not have been.
+    /// Values differ when they come from different places. Both templates number what comes from
+    /// outside by first use, so of two such values with different numbers one was met before and
+    /// the other may not have been.
     fn value(self, x: ValueId, y: ValueId, part: Part) -> Found {
         let (x, y) = (Place::of(x, self.a.n_inputs), Place::of(y, self.b.n_inputs));
         let part = match (x, y) {
@@ -172,7 +174,8 @@ fn place(place: Place) -> String {
     }
 }
 
-/// An entry as it is said in a message: without the numbers of its values, which mean nothing across templates.
+/// An entry as it is said in a message: without the numbers of its values, which mean nothing
+/// across templates.
 fn line(entry: &Entry) -> String {
     match entry {
         Entry::Input { ty, .. } => format!("an upload of {ty}"),

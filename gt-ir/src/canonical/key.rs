@@ -1,4 +1,5 @@
-//! The key of a segment and the hash it comes from: two independent streams of wide multiplications, fed a word at a time.
+//! The key of a segment and the hash it comes from: two independent streams of wide
+//! multiplications, fed a word at a time.
 
 use std::{fmt, hash::Hasher, str::FromStr};
 

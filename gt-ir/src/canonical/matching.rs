@@ -17,7 +17,8 @@ pub struct Mismatch {
     pub entry: usize,
 }
 
-/// Compares segments with templates and fills bindings as it goes. Meant to be reused: it keeps its buffers.
+/// Compares segments with templates and fills bindings as it goes. Meant to be reused: it keeps its
+/// buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     /// Whether instructions must also stand where those of the template stand in the source.
@@ -40,7 +41,8 @@ impl Matcher {
         Matcher::default()
     }
 
-    /// One that finds a segment different whose instructions were written elsewhere: errors then name the right line.
+    /// One that finds a segment different whose instructions were written elsewhere: errors then
+    /// name the right line.
     pub fn with_places() -> Matcher {
         Matcher { places: true, ..Matcher::default() }
     }

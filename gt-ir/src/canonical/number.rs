@@ -1,7 +1,8 @@
 //! The numbers of values within a segment, whatever the session calls them.
 //!
-//! Guarantees: numbering a segment whose definitions are consecutive takes a subtraction for what it defines and one
-//! look-up for what it does not; nothing is allocated once the buffers have grown.
+//! Guarantees: numbering a segment whose definitions are consecutive takes a subtraction for what
+//! it defines and one look-up for what it does not; nothing is allocated once the buffers have
+//! grown.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -49,7 +50,8 @@ impl Place {
     }
 }
 
-/// The places of the values of one segment. Counts fit 32 bits: an entry of a tape is larger than 100 bytes.
+/// The places of the values of one segment. Counts fit 32 bits: an entry of a tape is larger than
+/// 100 bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     first: u64,

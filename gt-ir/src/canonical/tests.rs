@@ -1,4 +1,5 @@
-//! Properties over random segments, against a plain implementation that writes the canonical form out as text.
+//! Properties over random segments, against a plain implementation that writes the canonical form
+//! out as text.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -290,7 +291,8 @@ fn aliases_are_told_apart() {
     assert_eq!(difference.part, Part::Alias);
     assert_eq!(
         difference.to_string(),
-        "entry 0: which operands are the same value differs: value 0 from outside against value 1 from outside"
+        "entry 0: which operands are the same value differs: value 0 from outside against value 1 \
+         from outside"
     );
     let twice = Bindings { inputs: vec![ValueId(5), ValueId(5)], ..canonical(&parse("")).1 };
     assert!(matches!(expand(&two, &twice), Err(Unfit::Count { .. })));
@@ -335,7 +337,8 @@ fn bindings_that_do_not_fit_are_refused() {
     }
 }
 
-/// The first part that differs of two segments, whose first lines (inputs `%0`, `%1` and `%2`) come from before.
+/// The first part that differs of two segments, whose first lines (inputs `%0`, `%1` and `%2`) come
+/// from before.
 fn differs(first: &str, second: &str) -> Part {
     let [a, b] = [first, second].map(|text| {
         let given = "%0 = input : f32[2]\n%1 = input : f32[2]\n%2 = input : i64[2]\n";

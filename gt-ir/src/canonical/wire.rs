@@ -1,8 +1,9 @@
-//! The serde forms: a template is its tape, which is checked to be canonical when it is read; bindings are lists.
+//! The serde forms: a template is its tape, which is checked to be canonical when it is read;
+//! bindings are lists.
 //!
-//! Guarantees: as those of a [tape](crate::binary): decoding what was encoded gives an equal thing, anything else is refused
-//! without a panic, with memory in proportion to what was read. Whether bindings fit a template is [checked](Bindings::fits)
-//! by whoever brings them together.
+//! Guarantees: as those of a [tape](crate::binary): decoding what was encoded gives an equal thing,
+//! anything else is refused without a panic, with memory in proportion to what was read. Whether
+//! bindings fit a template is [checked](Bindings::fits) by whoever brings them together.
 
 use std::sync::Arc;
 
@@ -73,7 +74,8 @@ impl<'de> Deserialize<'de> for Bindings {
         type Form = (List<ValueId, MAX_ENTRIES>, DefinedIn, List<Scalar, MAX_SCALARS>);
         let (inputs, defined, scalars) = Form::deserialize(deserializer)?;
         let defined = match defined {
-            // More than a tape has entries: such a run fits no template, and nobody should count to its end.
+            // More than a tape has entries: such a run fits no template, and nobody should count to
+            // its end.
             DefinedIn::Run(_, count) if count > MAX_ENTRIES as u64 => {
                 return Err(Error::custom("too many definitions"));
             }

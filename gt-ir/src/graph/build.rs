@@ -1,4 +1,5 @@
-//! From instructions to graphs: one node an instruction ([`lower`]), or primitives with every cast and broadcast spelled out ([`expand`]).
+//! From instructions to graphs: one node an instruction ([`lower`]), or primitives with every cast
+//! and broadcast spelled out ([`expand`]).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +31,8 @@ pub struct LowerError {
     pub error: OpError,
 }
 
-/// The graph of primitives that computes one instruction. Tensor operands become inputs and literals scalar slots, each in order.
+/// The graph of primitives that computes one instruction. Tensor operands become inputs and
+/// literals scalar slots, each in order.
 ///
 /// # Errors
 /// Those of the op's type rule.
@@ -48,7 +50,8 @@ pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
     Ok(b.finish(&[NodeId::of(out)], Stage::Expanded))
 }
 
-/// The graph of a whole tape: one node an instruction, derived ops as they are. Values read are outputs, in order.
+/// The graph of a whole tape: one node an instruction, derived ops as they are. Values read are
+/// outputs, in order.
 ///
 /// # Errors
 /// The first entry that is not valid.
@@ -76,7 +79,8 @@ impl Lowering {
         self.values.insert(value, id);
     }
 
-    /// The graph of what was lowered, with these values as outputs; those that do not exist are left out.
+    /// The graph of what was lowered, with these values as outputs; those that do not exist are
+    /// left out.
     pub(super) fn finish(self, outputs: &[ValueId]) -> Graph {
         let outputs: Vec<NodeId> =
             outputs.iter().filter_map(|v| self.values.get(v).copied()).collect();
@@ -139,8 +143,8 @@ impl Graph {
         self.expanded_with(none)
     }
 
-    /// As [`Graph::expanded`], but derived contractions for which `calls` holds stay as they are, their literals in the dtype that sums of
-    /// their operands have: an engine has a call for them.
+    /// As [`Graph::expanded`], but derived contractions for which `calls` holds stay as they are,
+    /// their literals in the dtype that sums of their operands have: an engine has a call for them.
     ///
     /// # Errors
     /// As [`Graph::expanded`].
@@ -310,7 +314,8 @@ impl Builder {
         }
     }
 
-    /// Whether the engine has a call for this. It sees numbers as what they are, whatever made them.
+    /// Whether the engine has a call for this. It sees numbers as what they are, whatever made
+    /// them.
     fn is_call(&self, op: &Op, ins: &[ValueId]) -> bool {
         let seen = |v: &ValueId| match self.graph.node(NodeId::of(*v)).kind {
             NodeKind::Scalar(k) => OperandType::Scalar(self.graph.slots[k as usize]),
@@ -450,7 +455,8 @@ impl Builder {
         self.primitive(op, ty, &ins)
     }
 
-    /// Gives a node made after the first `since` the names of dimensions its op was inferred to have.
+    /// Gives a node made after the first `since` the names of dimensions its op was inferred to
+    /// have.
     fn rename(&mut self, v: ValueId, ty: Type, since: usize) {
         let id = NodeId::of(v);
         if id.index() >= since && self.graph.node(id).ty.same_layout(&ty) {

@@ -18,7 +18,8 @@ impl Graph {
         self.ids().try_for_each(|id| self.check_node(id).map_err(|e| format!("{id}: {e}")))
     }
 
-    /// Checks that the graph holds primitives, with casts and broadcasts spelled out, and derived contractions kept as calls.
+    /// Checks that the graph holds primitives, with casts and broadcasts spelled out, and derived
+    /// contractions kept as calls.
     ///
     /// # Errors
     /// As [`Graph::validate`].
@@ -138,8 +139,9 @@ mod tests {
         let text = check("add", &["i32[2,1]", "f16[3]"]);
         assert_eq!(
             text,
-            "n0 = input 0 : i32[2,1]\nn1 = input 1 : f16[3]\nn2 = cast[f16] n0 : f16[2,1]\nn3 = expand[2,3] n2 : f16[2,3]\n\
-             n4 = expand[2,3] n1 : f16[2,3]\nn5 = add n3, n4 : f16[2,3]\noutput 0 n5\n"
+            "n0 = input 0 : i32[2,1]\nn1 = input 1 : f16[3]\nn2 = cast[f16] n0 : f16[2,1]\nn3 = \
+             expand[2,3] n2 : f16[2,3]\nn4 = expand[2,3] n1 : f16[2,3]\nn5 = add n3, n4 : \
+             f16[2,3]\noutput 0 n5\n"
         );
     }
 

@@ -1,7 +1,9 @@
-//! Graphs as Graphviz draws them: values flow downwards, classes of ops have colors, edges are as thick as what flows over them.
+//! Graphs as Graphviz draws them: values flow downwards, classes of ops have colors, edges are as
+//! thick as what flows over them.
 //!
-//! Literals, constants and what only spreads them stand inside the ops that use them, where they would otherwise draw most of the lines.
-//! The text is that of the graph and the groups alone, so equal graphs draw equally.
+//! Literals, constants and what only spreads them stand inside the ops that use them, where they
+//! would otherwise draw most of the lines. The text is that of the graph and the groups alone, so
+//! equal graphs draw equally.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,8 +15,10 @@ use crate::units::bytes;
 
 const HEAD: &str = "digraph gt {
   graph [fontname=\"Helvetica\", fontsize=11, ranksep=0.35, nodesep=0.25, bgcolor=\"white\"];
-  node [shape=box, style=\"rounded,filled\", color=\"#475569\", fontname=\"Helvetica\", fontsize=11, margin=\"0.12,0.06\"];
-  edge [fontname=\"Helvetica\", fontsize=9, color=\"#64748b\", fontcolor=\"#64748b\", arrowsize=0.6];
+  node [shape=box, style=\"rounded,filled\", color=\"#475569\", fontname=\"Helvetica\", \
+                    fontsize=11, margin=\"0.12,0.06\"];
+  edge [fontname=\"Helvetica\", fontsize=9, color=\"#64748b\", fontcolor=\"#64748b\", \
+                    arrowsize=0.6];
 ";
 
 /// What a drawing says that the graph does not know. What is missing is not said.
@@ -99,7 +103,9 @@ impl Drawing<'_> {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "  subgraph cluster_{group} {{\n    label=\"kernel {group}\"; labeljust=l; style=\"rounded,filled\"; color=\"#cbd5e1\"; fillcolor=\"#f8fafc\"; fontcolor=\"#64748b\";"
+            "  subgraph cluster_{group} {{\n    label=\"kernel {group}\"; labeljust=l; \
+             style=\"rounded,filled\"; color=\"#cbd5e1\"; fillcolor=\"#f8fafc\"; \
+             fontcolor=\"#64748b\";"
         );
         members.iter().for_each(|id| self.node(out, "    ", *id));
         out.push_str("  }\n");

@@ -1,8 +1,9 @@
 //! Making a graph of primitives out of another: what passes are written with.
 //!
-//! The new graph takes inputs and scalar slots as they are; nodes are added in any order that defines before use, and say where the user
-//! wrote what they stand for. [`Rebuild::finish`] drops what no output needs and refuses a graph that is not an expanded one.
-//! It does not merge equal nodes: that is a pass.
+//! The new graph takes inputs and scalar slots as they are; nodes are added in any order that
+//! defines before use, and say where the user wrote what they stand for. [`Rebuild::finish`] drops
+//! what no output needs and refuses a graph that is not an expanded one. It does not merge equal
+//! nodes: that is a pass.
 
 use std::sync::Arc;
 
@@ -81,7 +82,8 @@ impl Rebuild {
         Ok(self.push(node.kind, node.ty, operands))
     }
 
-    /// Gives the dimensions of a node made so far the names they have in a type of equal sizes; inputs keep theirs.
+    /// Gives the dimensions of a node made so far the names they have in a type of equal sizes;
+    /// inputs keep theirs.
     pub fn name(&mut self, id: NodeId, like: &Type) {
         let node = &mut self.graph.dag[id.raw()];
         if node.ty.same_layout(like) && !matches!(node.kind, NodeKind::Input(_)) {

@@ -1,9 +1,11 @@
-//! From a segment of a session to its graph: what it computes, from what, and which values outlive it.
+//! From a segment of a session to its graph: what it computes, from what, and which values outlive
+//! it.
 //!
-//! Guarantees: inputs are the values from outside in canonical order (by first use, a free being a use), then uploads in
-//! order; scalar slots are in order of occurrence. So the k-th input of a template's graph is bound by the k-th value of
-//! [`Bindings`](crate::canonical::Bindings), and so are the slots. Outputs are the values that are read, and those defined here
-//! and not freed, each once: values from outside in order, then what is defined, in order.
+//! Guarantees: inputs are the values from outside in canonical order (by first use, a free being a
+//! use), then uploads in order; scalar slots are in order of occurrence. So the k-th input of a
+//! template's graph is bound by the k-th value of [`Bindings`](crate::canonical::Bindings), and so
+//! are the slots. Outputs are the values that are read, and those defined here and not freed, each
+//! once: values from outside in order, then what is defined, in order.
 
 use std::collections::BTreeSet;
 
@@ -25,14 +27,16 @@ pub struct Segment {
     pub graph: Graph,
     /// The value each input of the graph is.
     pub inputs: Vec<ValueId>,
-    /// Whether an input is freed here without being an output: its memory may be used for something else.
+    /// Whether an input is freed here without being an output: its memory may be used for something
+    /// else.
     pub donated: Vec<bool>,
     /// The value each output of the graph is.
     pub outputs: Vec<ValueId>,
 }
 
 impl Segment {
-    /// The values that come out, with the types the rules infer for them, names of dimensions included.
+    /// The values that come out, with the types the rules infer for them, names of dimensions
+    /// included.
     pub fn typed_outputs(&self) -> impl Iterator<Item = (ValueId, Type)> {
         let types = self.graph.outputs().iter().map(|id| self.graph.node(*id).ty);
         self.outputs.iter().copied().zip(types)

@@ -1,14 +1,15 @@
 //! Arrays of the interpreter: every float is held as an `f64`, every integer as an `i64`.
 //!
-//! Guarantees: after [`Array::new`] each element is a value of the dtype (rounded to it, or wrapped into it), so kernels
-//! compute in the wide type and never think of the narrow one.
+//! Guarantees: after [`Array::new`] each element is a value of the dtype (rounded to it, or wrapped
+//! into it), so kernels compute in the wide type and never think of the narrow one.
 
 use half::{bf16, f16};
 
 use super::EvalError;
 use crate::{DType, HostTensor, Type};
 
-/// The most elements one value may have: the interpreter is for small things, and this keeps it from eating the host.
+/// The most elements one value may have: the interpreter is for small things, and this keeps it
+/// from eating the host.
 pub const MAX_ELEMENTS: usize = 1 << 28;
 
 /// Elements in row-major order, in the wide type of their category.
@@ -29,7 +30,8 @@ pub(super) struct Array {
     pub(super) data: Data,
 }
 
-/// Calls `$f` with the elements, whatever their type, and wraps the `Vec` it gives back the same way.
+/// Calls `$f` with the elements, whatever their type, and wraps the `Vec` it gives back the same
+/// way.
 macro_rules! map_data {
     ($data:expr, $v:ident => $body:expr) => {
         match $data {
@@ -147,7 +149,8 @@ pub(super) fn round(dtype: DType, x: f64) -> f64 {
     }
 }
 
-/// By way of `f32`, as every engine has it: they compute in `f32` and round once more when they store.
+/// By way of `f32`, as every engine has it: they compute in `f32` and round once more when they
+/// store.
 fn to_bf16(x: f64) -> bf16 {
     bf16::from_f32(x as f32)
 }

@@ -49,7 +49,8 @@ pub(super) fn index_add(
     add_at(out, base, src, to.enumerate().map(|(from, to)| (to, from)))
 }
 
-/// For each position of `index`, the offset in an array of `sizes` with that position's index along `axis`.
+/// For each position of `index`, the offset in an array of `sizes` with that position's index along
+/// `axis`.
 fn along(sizes: &[usize], index: &Array, axis: usize) -> Result<Vec<usize>, EvalError> {
     let mut strides = row_major(sizes);
     let step = std::mem::take(&mut strides[axis]) as usize;
@@ -62,7 +63,8 @@ fn along(sizes: &[usize], index: &Array, axis: usize) -> Result<Vec<usize>, Eval
         .collect()
 }
 
-/// For each position of `sizes` with `axis` replaced by the shape of `index`, its offset in an array of `sizes`.
+/// For each position of `sizes` with `axis` replaced by the shape of `index`, its offset in an
+/// array of `sizes`.
 fn rows<'a>(
     sizes: &[usize],
     index: &'a Array,

@@ -13,8 +13,8 @@ use crate::{
     op::{Op, Primitive},
 };
 
-/// The value of a primitive of type `out`. Operands are as expansion leaves them: pointwise ones of equal shape and
-/// dtype, matrices of equal rank and batch.
+/// The value of a primitive of type `out`. Operands are as expansion leaves them: pointwise ones of
+/// equal shape and dtype, matrices of equal rank and batch.
 #[expect(clippy::too_many_lines, reason = "an arm for each primitive")]
 pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, EvalError> {
     let arg = |i: usize| {

@@ -1,13 +1,15 @@
-//! The reference interpreter: what every op means, computed slowly and as plainly as possible. Engines are judged by it.
+//! The reference interpreter: what every op means, computed slowly and as plainly as possible.
+//! Engines are judged by it.
 //!
-//! Floats are computed in `f64` and rounded to their dtype after each primitive; integers are computed in `i64` and
-//! wrapped. Sums go in row-major order. Derived ops run as their expansions, so they have no kernel here.
+//! Floats are computed in `f64` and rounded to their dtype after each primitive; integers are
+//! computed in `i64` and wrapped. Sums go in row-major order. Derived ops run as their expansions,
+//! so they have no kernel here.
 //!
-//! Guarantees: deterministic; verified input never makes it panic. It fails on an index outside its axis and on a
-//! value above [`MAX_ELEMENTS`]; both are reported with the instruction.
+//! Guarantees: deterministic; verified input never makes it panic. It fails on an index outside its
+//! axis and on a value above [`MAX_ELEMENTS`]; both are reported with the instruction.
 //!
-//! It knows nothing of sessions or engines, and is not meant to be fast: the index arithmetic is incremental, and that
-//! is all.
+//! It knows nothing of sessions or engines, and is not meant to be fast: the index arithmetic is
+//! incremental, and that is all.
 
 mod array;
 mod gather;

@@ -41,7 +41,8 @@ pub(super) fn slice(out: Type, x: &Array, axis: usize, start: usize, step: usize
     Array::pick(out, x, Walk::new(out.shape.sizes(), &strides, first))
 }
 
-/// Windows along `axis`, one every `step`, the elements of each `dilation` apart along a new last axis.
+/// Windows along `axis`, one every `step`, the elements of each `dilation` apart along a new last
+/// axis.
 pub(super) fn unfold(out: Type, x: &Array, axis: usize, step: usize, dilation: usize) -> Array {
     let mut strides = row_major(x.sizes());
     strides.push(strides[axis].wrapping_mul(dilation as isize));
@@ -61,7 +62,8 @@ pub(super) fn cat(out: Type, parts: &[&Array], axis: usize) -> Result<Array, Eva
     Ok(Array { ty: out, data: result })
 }
 
-/// `low` copies of `value` before, `interior` between neighbors along `axis`, and as many behind as `out` has room for.
+/// `low` copies of `value` before, `interior` between neighbors along `axis`, and as many behind as
+/// `out` has room for.
 pub(super) fn pad(
     out: Type,
     x: &Array,

@@ -116,8 +116,8 @@ pub(super) fn select(
     Ok(Array::new(out, data))
 }
 
-/// Conversion to the dtype of `out`: floats to integers truncate and saturate (`nan` gives 0), integers to narrower ones
-/// wrap, and everything but zero is `true`.
+/// Conversion to the dtype of `out`: floats to integers truncate and saturate (`nan` gives 0),
+/// integers to narrower ones wrap, and everything but zero is `true`.
 pub(super) fn cast(out: Type, x: &Array) -> Array {
     let to = out.dtype;
     let data = if to.is_float() {
@@ -166,7 +166,8 @@ pub(super) fn minimum(a: f64, b: f64) -> f64 {
     -maximum(-a, -b)
 }
 
-/// Integer power, wrapping; a negative exponent gives the truncated result: 0 unless the base is 1 or -1.
+/// Integer power, wrapping; a negative exponent gives the truncated result: 0 unless the base is 1
+/// or -1.
 pub(super) fn int_pow(base: i64, exponent: i64) -> i64 {
     if exponent < 0 {
         return match base {

@@ -44,7 +44,8 @@ pub(super) fn min(out: Type, x: &Array, axes: &[usize]) -> Array {
     Array::new(out, data)
 }
 
-/// The position along `axes` (all taken as one) of the first maximum; the first `nan` counts as the maximum.
+/// The position along `axes` (all taken as one) of the first maximum; the first `nan` counts as the
+/// maximum.
 pub(super) fn argmax(out: Type, x: &Array, axes: &[usize]) -> Array {
     let positions = Walk::new(x.sizes(), &position_strides(x.sizes(), axes), 0);
     let places = places(x, axes);
@@ -141,7 +142,8 @@ fn running<T: Copy>(v: &[T], n: usize, stride: usize, join: impl Fn(T, T) -> T) 
     out
 }
 
-/// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride there.
+/// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride
+/// there.
 fn places(x: &Array, axes: &[usize]) -> Walk {
     let kept: Vec<usize> =
         x.sizes().iter().enumerate().map(|(i, s)| if axes.contains(&i) { 1 } else { *s }).collect();

@@ -1,7 +1,8 @@
 //! Walks over strided index spaces, one addition a step in the common case.
 //!
-//! Each data movement and reduction of the interpreter is a walk: the positions of one array in row-major order, told
-//! as offsets into another. A stride of zero repeats, a larger one skips, a negative one turns around.
+//! Each data movement and reduction of the interpreter is a walk: the positions of one array in
+//! row-major order, told as offsets into another. A stride of zero repeats, a larger one skips, a
+//! negative one turns around.
 
 use smallvec::SmallVec;
 
@@ -29,7 +30,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Starts at `start`. `strides` has an entry for each of `sizes`. Steps wrap: an axis of one element may have any.
+    /// Starts at `start`. `strides` has an entry for each of `sizes`. Steps wrap: an axis of one
+    /// element may have any.
     pub(super) fn new(sizes: &[usize], strides: &[isize], start: isize) -> Walk {
         debug_assert_eq!(sizes.len(), strides.len(), "a stride for each axis");
         Walk {

@@ -1,6 +1,8 @@
-//! Functions of single elements: signs, logarithms and powers to other bases, activations, clamping, dropout.
+//! Functions of single elements: signs, logarithms and powers to other bases, activations,
+//! clamping, dropout.
 //!
-//! Halves are computed in f32 and rounded once, as PyTorch does. What is not smooth says which side its gradient takes.
+//! Halves are computed in f32 and rounded once, as PyTorch does. What is not smooth says which side
+//! its gradient takes.
 
 use std::f64::consts::{LN_2, LN_10};
 
@@ -126,7 +128,8 @@ pub(crate) fn clamp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
-/// By x: g from bound to bound; by a bound: g where it counts, of two in the wrong order the upper one.
+/// By x: g from bound to bound; by a bound: g where it counts, of two in the wrong order the upper
+/// one.
 pub(crate) fn clamp_grad(cx: &mut Vjp<'_>) -> Out {
     let [x, low, high] = *cx.inputs else { return Err(misplaced(cx.op)) };
     let gx = operand(cx, 0, |cx, _| {

@@ -1,6 +1,7 @@
 //! Attention of queries to keys: scores, masks, softmax, and the mean of the values they weigh.
 //!
-//! Computed in a wide dtype throughout and rounded once: scores that were rounded would be far off after the exponential.
+//! Computed in a wide dtype throughout and rounded once: scores that were rounded would be far off
+//! after the exponential.
 
 use super::{
     derive::{misplaced, value, wide},
@@ -18,7 +19,8 @@ use crate::{
     tape::ValueId,
 };
 
-/// The sizes of one call: `[.., heads, length, width]` queries, keys and values of `key_heads` and `positions`.
+/// The sizes of one call: `[.., heads, length, width]` queries, keys and values of `key_heads` and
+/// `positions`.
 struct Sizes {
     query: Shape,
     heads: usize,
@@ -76,7 +78,10 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     }
     let sizes = sizes(&q, &k, &v).ok_or_else(|| {
         OpError::new(format!("{}: query {q}, key {k} and value {v} do not go together", op.name()))
-            .hint("[.., heads, length, width], [.., key heads, positions, width] and [.., key heads, positions, any width]")
+            .hint(
+                "[.., heads, length, width], [.., key heads, positions, width] and [.., key \
+                 heads, positions, any width]",
+            )
     })?;
     if ins.len() > 4 {
         mask_fits(op, &tensor(op, ins, 4)?, &sizes)?;
@@ -161,7 +166,8 @@ fn weigh(e: &mut dyn Emit, scores: ValueId, kind: Attention, mask: Option<ValueI
     e.select(blind, 0, weights)
 }
 
-/// One instruction for each operand, which engines that have a call for all of them together know by its name.
+/// One instruction for each operand, which engines that have a call for all of them together know
+/// by its name.
 pub(crate) fn grad(cx: &mut Vjp<'_>) -> Result<Grads> {
     let Op::ScaledDotProductAttention(kind) = *cx.op else { return Err(misplaced(cx.op)) };
     // A mask that is learned: no library has that gradient.

@@ -1,4 +1,5 @@
-//! Expansions: what each derived op is in terms of other ops. They are the definition the interpreter and every engine run.
+//! Expansions: what each derived op is in terms of other ops. They are the definition the
+//! interpreter and every engine run.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -98,7 +99,8 @@ pub(crate) fn sigmoid(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
-/// The operand in the dtype to compute in, and the dtype of the result: integers become the default float, halves are widened.
+/// The operand in the dtype to compute in, and the dtype of the result: integers become the default
+/// float, halves are widened.
 pub(super) fn float(e: &mut dyn Emit, x: Operand) -> Result<(ValueId, DType), OpError> {
     match (x, e.operand_type(x)) {
         (Operand::Value(v), OperandType::Tensor(t)) => {

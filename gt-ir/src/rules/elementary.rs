@@ -1,7 +1,8 @@
-//! Elementary functions made of others: rounding to integers, remainders, logarithm and exponential near 0, arc tangents.
+//! Elementary functions made of others: rounding to integers, remainders, logarithm and exponential
+//! near 0, arc tangents.
 //!
-//! They are precise to a few units of the last place where each step is rounded as written; a policy that lets sums be taken in another order may
-//! cost `log1p` its precision near 0.
+//! They are precise to a few units of the last place where each step is rounded as written; a
+//! policy that lets sums be taken in another order may cost `log1p` its precision near 0.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -53,7 +54,8 @@ pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     })
 }
 
-/// A rounding of floats in a wide dtype, where a zero keeps the sign of x; integers are whole already.
+/// A rounding of floats in a wide dtype, where a zero keeps the sign of x; integers are whole
+/// already.
 fn whole(
     e: &mut dyn Emit,
     x: ValueId,
@@ -69,7 +71,8 @@ fn whole(
     e.cast(y, dtype)
 }
 
-/// By way of integers. Floats too large for that have no fraction, and with infinities and NaN stay as they are.
+/// By way of integers. Floats too large for that have no fraction, and with infinities and NaN stay
+/// as they are.
 fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let dtype = e.ty(x).dtype;
     let (int, limit) = match dtype {
@@ -118,14 +121,16 @@ pub(crate) fn remainder_grad(cx: &mut Vjp<'_>) -> Out {
     )
 }
 
-/// x / y rounded to the integer that the remainder belongs to: what is left of x is a multiple of y but for rounding.
+/// x / y rounded to the integer that the remainder belongs to: what is left of x is a multiple of y
+/// but for rounding.
 fn quotient(cx: &mut Vjp<'_>) -> Emitted {
     let whole = cx.e.sub(cx.inputs[0], cx.output)?;
     let ratio = cx.e.div(whole, cx.inputs[1])?;
     cx.e.emit(Op::Round, &[ratio.into()])
 }
 
-/// With u = 1 + x rounded: log(u) x / (u - 1), whose two errors cancel (Kahan, as told by Higham 2002, section 1.14.1).
+/// With u = 1 + x rounded: log(u) x / (u - 1), whose two errors cancel (Kahan, as told by Higham
+/// 2002, section 1.14.1).
 pub(crate) fn log1p(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let u = e.add(x, 1)?;
@@ -171,7 +176,8 @@ pub(crate) fn expm1_grad(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
-/// Numerator and denominator of (atan(x) / x - 1) / x^2 by powers of x^2, from the highest, for |x| <= 0.66 (Moshier's Cephes library, 1989).
+/// Numerator and denominator of (atan(x) / x - 1) / x^2 by powers of x^2, from the highest, for |x|
+/// <= 0.66 (Moshier's Cephes library, 1989).
 const ATAN_P: [f64; 5] = [
     -0.875_060_860_003_190_4,
     -16.157_537_187_333_65,
@@ -242,7 +248,8 @@ pub(crate) fn atan_grad(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
-/// The arc tangent of |y| / |x|, or pi / 2 less that of the inverse, turned into the quadrant of the point, on which the signs of zeros decide, too.
+/// The arc tangent of |y| / |x|, or pi / 2 less that of the inverse, turned into the quadrant of
+/// the point, on which the signs of zeros decide, too.
 pub(crate) fn atan2(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
     let (y, x) = (tensor(e, ins[0], wide(dtype))?, tensor(e, ins[1], wide(dtype))?);

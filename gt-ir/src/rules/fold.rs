@@ -1,8 +1,10 @@
 //! The adjoint of windows: elements of overlapping windows added up where they came from.
 //!
-//! No element is scattered. What is added to a place depends on how many windows reach it, and that changes at a few places only: between them the sum is that of a
-//! few slices, which engines compute in one pass. Windows far apart are interleaved from one such sum for each remainder of the place by the step, and windows of
-//! many elements are added up along the diagonals of a padded copy, which are windows again.
+//! No element is scattered. What is added to a place depends on how many windows reach it, and that
+//! changes at a few places only: between them the sum is that of a few slices, which engines
+//! compute in one pass. Windows far apart are interleaved from one such sum for each remainder of
+//! the place by the step, and windows of many elements are added up along the diagonals of a padded
+//! copy, which are windows again.
 
 use super::{
     derive::{misplaced, value, wide},
@@ -125,7 +127,8 @@ fn interleaved(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
     resized(e, y, axis, f.len)
 }
 
-/// The sums at `n` places, those of this remainder: cut where a window's element begins or ends to reach them.
+/// The sums at `n` places, those of this remainder: cut where a window's element begins or ends to
+/// reach them.
 fn places(e: &mut dyn Emit, x: ValueId, f: Fold, remainder: u64, n: u64) -> Emitted {
     let (w, axis) = (f.window, usize::from(f.window.axis));
     let shape = e.ty(x).shape;
@@ -175,7 +178,8 @@ fn joined(e: &mut dyn Emit, axis: u8, parts: &[Operand]) -> Emitted {
     }
 }
 
-/// With zeros around and between, the elements of windows that meet at a place lie on a diagonal over window and element: evenly spaced in memory, so a window.
+/// With zeros around and between, the elements of windows that meet at a place lie on a diagonal
+/// over window and element: evenly spaced in memory, so a window.
 fn diagonals(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
     let (w, axis) = (f.window, f.window.axis);
     let rank = e.ty(x).shape.rank();

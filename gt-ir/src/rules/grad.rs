@@ -1,8 +1,10 @@
-//! Gradient rules, one for each differentiable row of the op table: given `g`, the gradient of the result, emit those of the operands.
+//! Gradient rules, one for each differentiable row of the op table: given `g`, the gradient of the
+//! result, emit those of the operands.
 //!
-//! Rules use the result where it saves recomputation, sum over broadcast axes, and return gradients of the operands' own types.
-//! Here is what they share; the rules stand by kind of op, and the op table reaches all of them through here: `pointwise` (of one operand),
-//! `operators` (of several), `reduction`, `product`, `movement`, `indexing`.
+//! Rules use the result where it saves recomputation, sum over broadcast axes, and return gradients
+//! of the operands' own types. Here is what they share; the rules stand by kind of op, and the op
+//! table reaches all of them through here: `pointwise` (of one operand), `operators` (of several),
+//! `reduction`, `product`, `movement`, `indexing`.
 
 mod indexing;
 mod movement;

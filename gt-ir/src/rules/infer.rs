@@ -1,8 +1,10 @@
-//! Type rules: the result's type from the operands', with PyTorch's broadcasting and promotion. Names of dimensions travel along.
+//! Type rules: the result's type from the operands', with PyTorch's broadcasting and promotion.
+//! Names of dimensions travel along.
 //!
-//! Here are what all rules share, the pointwise ones and `matmul`; the others stand by what they do to a shape: `reduction` drops axes,
-//! `movement` rearranges elements, `indexing` picks them, `source` makes them. The op table reaches all of them through here.
-//! The arity has been checked by [`infer`](crate::op::infer), so indexing operands by position is in range.
+//! Here are what all rules share, the pointwise ones and `matmul`; the others stand by what they do
+//! to a shape: `reduction` drops axes, `movement` rearranges elements, `indexing` picks them,
+//! `source` makes them. The op table reaches all of them through here. The arity has been checked
+//! by [`infer`](crate::op::infer), so indexing operands by position is in range.
 
 mod indexing;
 mod movement;
@@ -114,7 +116,8 @@ pub(crate) fn cast(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(tensor(op, ins, 0)?.with_dtype(*dtype))
 }
 
-/// Reached only if a row names the rule of an op with another attribute; the table test would find it first.
+/// Reached only if a row names the rule of an op with another attribute; the table test would find
+/// it first.
 pub(super) fn misplaced(op: &Op) -> OpError {
     OpError::new(format!("{}: the op table names a rule that does not fit it", op.name()))
 }

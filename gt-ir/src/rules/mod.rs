@@ -1,6 +1,8 @@
-//! The functions the op table names: type rules, gradients and expansions. Nothing else in GT names them.
+//! The functions the op table names: type rules, gradients and expansions. Nothing else in GT names
+//! them.
 //!
-//! The first ops have theirs by kind of function (`infer`, `derive`, `grad`), later ones by subject, everything about an op in one file.
+//! The first ops have theirs by kind of function (`infer`, `derive`, `grad`), later ones by
+//! subject, everything about an op in one file.
 
 pub(crate) mod activation;
 pub(crate) mod attention;

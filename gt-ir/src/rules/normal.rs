@@ -1,4 +1,5 @@
-//! Normalizations: by root mean square, by groups of channels, by given statistics. Computed in a wide dtype, rounded once.
+//! Normalizations: by root mean square, by groups of channels, by given statistics. Computed in a
+//! wide dtype, rounded once.
 
 use super::{
     derive::{misplaced, normalize, value, wide},

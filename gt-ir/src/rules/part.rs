@@ -1,4 +1,5 @@
-//! Parts of tensors: triangles, reversed axes, and replacing a range or indexed slices without changing the original.
+//! Parts of tensors: triangles, reversed axes, and replacing a range or indexed slices without
+//! changing the original.
 
 use smallvec::smallvec;
 
@@ -151,7 +152,8 @@ pub(crate) fn index_copy(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted 
     let hits = put(e, Op::IndexAdd(Axis(0)), line, index, ones)?;
     let hit = e.gt(hits, 0)?;
     let hit = along(e, hit, &ty.shape, at)?;
-    // One slice is the same at every position, so that nothing but the line of positions is scattered.
+    // One slice is the same at every position, so that nothing but the line of positions is
+    // scattered.
     let placed = match e.ty(index).shape.numel() {
         1 => {
             let one = |a| if a == at { Dim::new(1) } else { ty.shape.dim(a) };

@@ -1,6 +1,7 @@
 //! Windows over images of which one element is left.
 //!
-//! Channels are the last axis inside, as convolutions compute them, so that engines walk along channels.
+//! Channels are the last axis inside, as convolutions compute them, so that engines walk along
+//! channels.
 
 use smallvec::smallvec;
 
@@ -42,8 +43,10 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Some(height), Some(width)) =
         (fit.then(|| sizes(0)).flatten(), fit.then(|| sizes(1)).flatten())
     else {
-        return Err(OpError::new(format!("{op}: its windows do not fit {x}"))
-            .hint("takes floats [.., channels, height, width] that one window fits, strides of at least 1, padding of at most half a window"));
+        return Err(OpError::new(format!("{op}: its windows do not fit {x}")).hint(
+            "takes floats [.., channels, height, width] that one window fits, strides of at least \
+             1, padding of at most half a window",
+        ));
     };
     let dims = x.shape.dims().take(rank - 2).chain([height, width].map(Dim::new));
     Ok(Type::new(x.dtype, Shape::collect(dims)?))

@@ -1,7 +1,8 @@
 //! PyTorch's type promotion over tensors, zero-dimensional tensors and literals.
 //!
-//! Tensors with dimensions come first; a zero-dimensional tensor or a literal changes the dtype only when its
-//! category (bool < integer < float) is higher than what stands so far, and a literal then brings its default dtype.
+//! Tensors with dimensions come first; a zero-dimensional tensor or a literal changes the dtype
+//! only when its category (bool < integer < float) is higher than what stands so far, and a literal
+//! then brings its default dtype.
 
 use crate::{dtype::DType, op::OperandType};
 

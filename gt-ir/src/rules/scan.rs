@@ -1,5 +1,5 @@
-//! Products and running products along axes, pair by pair, so that their gradients follow from those of products; the type rule and the
-//! gradient of running sums.
+//! Products and running products along axes, pair by pair, so that their gradients follow from
+//! those of products; the type rule and the gradient of running sums.
 
 use super::{
     derive::{misplaced, value, wide},
@@ -47,7 +47,8 @@ pub(crate) fn prod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, total(ty.dtype))
 }
 
-/// The product along one axis, which stays with size 1: the front half times the back half, until one is left.
+/// The product along one axis, which stays with size 1: the front half times the back half, until
+/// one is left.
 fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
     let mut n = e.ty(x).shape.sizes()[axis] as u64;
     if n == 0 {
@@ -71,8 +72,8 @@ fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
     Ok(x)
 }
 
-/// The products of pairs have running products, which every other element has; what stands before a pair times its first element is the
-/// rest (Ladner and Fischer 1980).
+/// The products of pairs have running products, which every other element has; what stands before a
+/// pair times its first element is the rest (Ladner and Fischer 1980).
 pub(crate) fn cumprod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::CumProd(axis) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;

@@ -1,4 +1,5 @@
-//! Reductions made of others: positions of the smallest, truth over axes, variance, norm, logarithm of a sum of exponentials.
+//! Reductions made of others: positions of the smallest, truth over axes, variance, norm, logarithm
+//! of a sum of exponentials.
 
 use smallvec::smallvec;
 
@@ -68,7 +69,8 @@ fn reduce_bool(
     e.full(e.ty(zeros).with_dtype(DType::Bool), empty)
 }
 
-/// Shifted by the maximum where that is finite: an infinite one needs no shift, and would make a NaN of one.
+/// Shifted by the maximum where that is finite: an infinite one needs no shift, and would make a
+/// NaN of one.
 pub(crate) fn logsumexp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::LogSumExp(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;

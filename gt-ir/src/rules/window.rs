@@ -1,4 +1,5 @@
-//! Windows along axes, which are views, and convolution as a matrix product over them (Chellapilla, Puri and Simard 2006).
+//! Windows along axes, which are views, and convolution as a matrix product over them (Chellapilla,
+//! Puri and Simard 2006).
 
 use super::{
     derive::{misplaced, value},
@@ -54,14 +55,16 @@ pub(crate) fn infer_conv(op: &Op, ins: &[OperandType]) -> Result<Type> {
     };
     if x.shape.rank() != 4 || w.shape.rank() != 4 || x.dtype != w.dtype || !x.dtype.is_float() {
         return Err(mismatch(
-            "floats of one dtype: [batch, channels, height, width] and [out channels, channels / groups, height, width]",
+            "floats of one dtype: [batch, channels, height, width] and [out channels, channels / \
+             groups, height, width]",
         ));
     }
     let (groups, channels) = (c.groups as usize, x.shape.sizes()[1]);
     let [out, each, ..] = *w.shape.sizes() else { return Err(misplaced(op)) };
     if groups == 0 || out % groups != 0 || Some(channels) != each.checked_mul(groups) {
         return Err(mismatch(
-            "the channels of the kernels times the groups are those of the image; out channels divide into the groups",
+            "the channels of the kernels times the groups are those of the image; out channels \
+             divide into the groups",
         ));
     }
     let [height, width] = extent(c, &x.shape, &w.shape)
@@ -70,8 +73,9 @@ pub(crate) fn infer_conv(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(x.dtype, Shape::from_dims(&dims)?))
 }
 
-/// Windows as rows, kernels as columns: one product for the whole batch. Channels are the last axis of what it makes and of what it reads, so that a window is a
-/// few runs of memory, and what comes before and after walks along channels.
+/// Windows as rows, kernels as columns: one product for the whole batch. Channels are the last axis
+/// of what it makes and of what it reads, so that a window is a few runs of memory, and what comes
+/// before and after walks along channels.
 pub(crate) fn conv2d(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Conv2d(c) = *op else { return Err(misplaced(op)) };
     let (x, w) = (value(op, ins, 0)?, value(op, ins, 1)?);

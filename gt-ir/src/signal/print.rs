@@ -1,4 +1,5 @@
-//! Signals as people read them: one line a signal, what is usual left out. Nothing reads this text back.
+//! Signals as people read them: one line a signal, what is usual left out. Nothing reads this text
+//! back.
 
 use std::fmt;
 

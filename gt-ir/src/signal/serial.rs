@@ -1,7 +1,8 @@
-//! The serialized form of signals: one for files that people write, one for the wire, told apart by the format.
+//! The serialized form of signals: one for files that people write, one for the wire, told apart by
+//! the format.
 //!
-//! Each part is checked where it is read: messages about a file name its line, and what is above a limit is refused before it is read
-//! to its end.
+//! Each part is checked where it is read: messages about a file name its line, and what is above a
+//! limit is refused before it is read to its end.
 
 use std::fmt;
 

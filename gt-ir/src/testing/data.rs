@@ -39,7 +39,8 @@ fn inputs_by(
     inputs.map(|(id, ty)| (id, make(ty))).collect()
 }
 
-/// A tensor of small numbers: integers within the dtype's reach, floats that every float dtype holds exactly.
+/// A tensor of small numbers: integers within the dtype's reach, floats that every float dtype
+/// holds exactly.
 pub fn tensor(ty: Type, source: &mut Source<'_>) -> HostTensor {
     tensor_of(ty, || {
         let n = source.below(33) as i64 - 16;
@@ -75,8 +76,9 @@ fn tensor_of(ty: Type, mut element: impl FnMut() -> (i64, f64)) -> HostTensor {
     HostTensor::new(ty, bytes.into()).expect("as many elements as the type has, each of its size")
 }
 
-/// The first difference between two results that rounding does not explain: integers and bools agree to the bit, floats
-/// to a few units of the dtype relative to the largest element (or `tolerance` times as many), `nan` with `nan`.
+/// The first difference between two results that rounding does not explain: integers and bools
+/// agree to the bit, floats to a few units of the dtype relative to the largest element (or
+/// `tolerance` times as many), `nan` with `nan`.
 pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<String> {
     let (ty, other) = (a.ty(), b.ty());
     if !ty.same_layout(other) {
@@ -102,7 +104,8 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
     Some(format!("{ty}: element {at} is {} and {}", a[at], b[at]))
 }
 
-/// Whether a tape has no digits to agree in: a sine of something huge turns the last bit of its argument into anything.
+/// Whether a tape has no digits to agree in: a sine of something huge turns the last bit of its
+/// argument into anything.
 pub fn ill_conditioned(tape: &Tape) -> bool {
     let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
     has(|op| matches!(op, Op::Sin | Op::Cos))
@@ -119,7 +122,8 @@ fn epsilon(dtype: DType) -> f64 {
     }
 }
 
-/// The coarsest rounding anywhere in a graph, in units of a dtype's precision: a later cast to a finer dtype does not undo it.
+/// The coarsest rounding anywhere in a graph, in units of a dtype's precision: a later cast to a
+/// finer dtype does not undo it.
 pub fn units(graph: &Graph, dtype: DType) -> f64 {
     let roundings = graph.ids().map(|id| epsilon(graph.node(id).ty.dtype));
     roundings.fold(0.0, f64::max) / epsilon(dtype)

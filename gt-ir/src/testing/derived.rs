@@ -1,4 +1,5 @@
-//! Operands and attributes for instructions of derived kinds that more is needed for than a tensor or two.
+//! Operands and attributes for instructions of derived kinds that more is needed for than a tensor
+//! or two.
 
 use smallvec::smallvec;
 
@@ -199,7 +200,8 @@ fn pool(g: &mut Generator<'_, '_>) -> Proposal {
     let pair = |g: &mut Generator<'_, '_>, low, most| [(); 2].map(|()| low + g.below(most) as u32);
     let (size, stride, mut dilation) = (pair(g, 1, 3), pair(g, 1, 3), pair(g, 1, 2));
     let padding = size.map(|n| g.below(n as usize / 2 + 1) as u32);
-    // A window of what was put around alone has a gradient that goes nowhere, or with PyTorch anywhere.
+    // A window of what was put around alone has a gradient that goes nowhere, or with PyTorch
+    // anywhere.
     (0..2).filter(|&i| padding[i] > 0).for_each(|i| dilation[i] = 1);
     Some((Op::MaxPool2d(Pool { size, stride, padding, dilation }), one(x)))
 }

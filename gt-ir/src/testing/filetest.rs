@@ -1,7 +1,8 @@
 //! What a filetest's `; test run` says: inputs, and what is expected of the results.
 //!
-//! Whoever runs tapes can be held to the same files: the interpreter, an engine, a command. Integers agree exactly, floats to a few units
-//! and in the sign of zeros; a failure agrees in its message.
+//! Whoever runs tapes can be held to the same files: the interpreter, an engine, a command.
+//! Integers agree exactly, floats to a few units and in the sign of zeros; a failure agrees in its
+//! message.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::{DType, HostTensor, Scalar, Type, ValueId, text::Loaded};
 /// The values a run gave, or what it said when it failed.
 pub type Outcome = Result<BTreeMap<ValueId, HostTensor>, String>;
 
-/// One run: the lines that give inputs, and those that say what is expected, by their numbers from 0.
+/// One run: the lines that give inputs, and those that say what is expected, by their numbers from
+/// 0.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
     /// `; in %0 = 1 2 3`

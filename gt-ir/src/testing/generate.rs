@@ -279,7 +279,8 @@ fn jumps(op: &Op, types: &[OperandType]) -> bool {
         }
 }
 
-/// Whether the result of exact operands is exact: nothing is rounded that engines could round differently.
+/// Whether the result of exact operands is exact: nothing is rounded that engines could round
+/// differently.
 fn keeps_exact(op: &Op) -> bool {
     use crate::op::Class;
     match op.spec().class {

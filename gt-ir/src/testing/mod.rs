@@ -1,4 +1,5 @@
-//! Random valid tapes and data for them, for property tests, differential tests and fuzzers; and what filetests expect.
+//! Random valid tapes and data for them, for property tests, differential tests and fuzzers; and
+//! what filetests expect.
 //!
 //! ```
 //! use gt_ir::testing::{Config, Source, inputs, tape};
@@ -9,8 +10,9 @@
 //! assert!(outputs.is_ok());
 //! ```
 //!
-//! Guarantees: every tape verifies and runs without an error (unless [`Config::wild_indices`] is set); equal sources and
-//! configurations give equal tapes; every op of the table occurs. It is no part of the public API.
+//! Guarantees: every tape verifies and runs without an error (unless [`Config::wild_indices`] is
+//! set); equal sources and configurations give equal tapes; every op of the table occurs. It is no
+//! part of the public API.
 
 mod data;
 mod derived;
@@ -38,14 +40,16 @@ pub struct Config {
     pub max_size: usize,
     /// The most elements of a value.
     pub max_numel: usize,
-    /// The dtypes that inputs and casts draw from; index operands and comparisons bring `i64` and `bool` besides.
+    /// The dtypes that inputs and casts draw from; index operands and comparisons bring `i64` and
+    /// `bool` besides.
     pub dtypes: Vec<DType>,
     /// Allow sizes of zero.
     pub empty: bool,
     /// Let indices be any integers, so that runs may end in an out-of-range error.
     pub wild_indices: bool,
-    /// Let ops that jump (comparisons, casts to integers, argmax) take floats that engines may round differently. Without
-    /// it results of different engines stay close; with it one may legitimately see `1 < 1.0000001` and the other not.
+    /// Let ops that jump (comparisons, casts to integers, argmax) take floats that engines may
+    /// round differently. Without it results of different engines stay close; with it one may
+    /// legitimately see `1 < 1.0000001` and the other not.
     pub jumps: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Operands and attributes for an instruction of a given kind. Pointwise ops without an attribute follow from the op table; a test
-//! sees to it that every op is proposed.
+//! Operands and attributes for an instruction of a given kind. Pointwise ops without an attribute
+//! follow from the op table; a test sees to it that every op is proposed.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -19,7 +19,8 @@ use crate::{
 pub(super) type Inputs = SmallVec<[Operand; 4]>;
 pub(super) type Proposal = Option<(Op, Inputs)>;
 
-/// An instruction that probably fits; the type rule has the last word. `None` when there is nothing to apply it to.
+/// An instruction that probably fits; the type rule has the last word. `None` when there is nothing
+/// to apply it to.
 #[expect(clippy::too_many_lines, reason = "an arm for each op that needs more than operands")]
 pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
     if kind.spec().class == Class::Pointwise
@@ -187,7 +188,8 @@ fn select(g: &mut Generator<'_, '_>) -> Proposal {
     ))
 }
 
-/// Something that broadcasts with `shape`: a literal (unless a dtype is asked for), a live value, or a new input.
+/// Something that broadcasts with `shape`: a literal (unless a dtype is asked for), a live value,
+/// or a new input.
 pub(super) fn partner(g: &mut Generator<'_, '_>, shape: &Shape, dtype: Option<DType>) -> Operand {
     if dtype.is_none() && g.chance(1, 4) {
         return g.scalar().into();

@@ -1,6 +1,7 @@
 //! Where a generator's choices come from: a seed, or the bytes a fuzzer hands over.
 
-/// A stream of choices. From a seed it never ends; from bytes it ends in zeros, so that what is built from it ends too.
+/// A stream of choices. From a seed it never ends; from bytes it ends in zeros, so that what is
+/// built from it ends too.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
     bytes: Option<&'a [u8]>,

@@ -1,10 +1,11 @@
 //! The lexer of the text form: one line to a list of tokens with byte spans.
 //!
-//! A line is the unit because an entry is a line: after an error the parser goes on with the next one. An atom
-//! (`sum[0,1]`, `f32[Batch=32,784]`) is one token, brackets included; what it says is read by the type it names.
+//! A line is the unit because an entry is a line: after an error the parser goes on with the next
+//! one. An atom (`sum[0,1]`, `f32[Batch=32,784]`) is one token, brackets included; what it says is
+//! read by the type it names.
 //!
-//! Guarantees: total on any text, linear, allocates only the token list; spans lie on character boundaries. It does
-//! not know the grammar.
+//! Guarantees: total on any text, linear, allocates only the token list; spans lie on character
+//! boundaries. It does not know the grammar.
 
 use crate::diagnostic::{Diagnostic, Span};
 
@@ -107,7 +108,8 @@ pub(super) fn unescape(quoted: &str) -> Option<String> {
     Some(out)
 }
 
-/// Writes `string` in quotes so that [`unescape`] gives it back, on one line and without control characters.
+/// Writes `string` in quotes so that [`unescape`] gives it back, on one line and without control
+/// characters.
 pub(super) fn escape(string: &str, out: &mut String) {
     out.push('"');
     for c in string.chars() {

@@ -25,11 +25,12 @@
 //! op      = name ("[" attribute "]")?     type    = dtype "[" dim,.. "]"     dim = 784 | Batch=32 | ?=17
 //! ```
 //!
-//! `#` and `;` begin a comment that runs to the end of the line. The type of an instruction may be left out; where it
-//! is written, [`load`] checks it against the inferred one.
+//! `#` and `;` begin a comment that runs to the end of the line. The type of an instruction may be
+//! left out; where it is written, [`load`] checks it against the inferred one.
 //!
-//! Guarantees: printing then parsing gives an equal tape, and any text is either parsed or refused with every mistake
-//! located, within the limits below, without a panic. Parsing alone does not verify: see [`load`].
+//! Guarantees: printing then parsing gives an equal tape, and any text is either parsed or refused
+//! with every mistake located, within the limits below, without a panic. Parsing alone does not
+//! verify: see [`load`].
 
 mod lex;
 mod parse;
@@ -73,7 +74,8 @@ pub struct Loaded {
 /// Parses and verifies, the written types included.
 ///
 /// # Errors
-/// Every mistake found, located in `text`: those of the text, or, when there are none, the faults of the tape.
+/// Every mistake found, located in `text`: those of the text, or, when there are none, the faults
+/// of the tape.
 pub fn load(text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     let (tape, map) = parse(text)?;
     match verify_declared(&tape, |at| map.entry(at).and_then(|spans| spans.declared)) {

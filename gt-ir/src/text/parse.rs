@@ -1,7 +1,7 @@
 //! The parser: a text to a tape and a source map, or every mistake in it.
 //!
-//! An entry is a line, so a mistake costs its own line only and the next ones are still read. Here is the grammar of entries; `line` is
-//! what it reads from, `hints` what it says of unknown words.
+//! An entry is a line, so a mistake costs its own line only and the next ones are still read. Here
+//! is the grammar of entries; `line` is what it reads from, `hints` what it says of unknown words.
 
 mod hints;
 mod line;
@@ -26,7 +26,8 @@ use line::{Line, Parsed};
 /// Words that begin an entry which defines no value.
 const WORDS: [&str; 4] = ["free", "enter", "exit", "output"];
 
-/// Reads a tape. Its entries are well formed one by one; whether they fit together is for the verifier.
+/// Reads a tape. Its entries are well formed one by one; whether they fit together is for the
+/// verifier.
 ///
 /// # Errors
 /// Every mistake found, in order, [`MAX_ERRORS`] at most.
@@ -116,9 +117,12 @@ impl<'a> Line<'a> {
         let entry = match self.peek() {
             Some(TokenKind::Value(id)) => self.definition(ValueId(id))?,
             Some(TokenKind::Atom) => self.statement()?,
-            _ => return Err(Diagnostic::at(self.here(), "no entry begins like this").hint(
-                "an entry is `%N = op ...`, `%N = input ...`, `free %N`, `enter \"..\"`, `exit \"..\"` or `output %N`",
-            )),
+            _ => {
+                return Err(Diagnostic::at(self.here(), "no entry begins like this").hint(
+                    "an entry is `%N = op ...`, `%N = input ...`, `free %N`, `enter \"..\"`, \
+                     `exit \"..\"` or `output %N`",
+                ));
+            }
         };
         self.spans.whole = start..self.last_end();
         if self.spans.call == Span::default() {

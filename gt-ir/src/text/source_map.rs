@@ -1,4 +1,5 @@
-//! Where the entries of a tape are in a text: what turns a fault of an entry into carets under a line.
+//! Where the entries of a tape are in a text: what turns a fault of an entry into carets under a
+//! line.
 
 use smallvec::SmallVec;
 

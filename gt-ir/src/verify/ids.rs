@@ -5,8 +5,8 @@ use std::{
     sync::LazyLock,
 };
 
-/// Hashes value numbers by one wide multiplication under a key drawn once a process, so that a peer cannot choose
-/// numbers that collide.
+/// Hashes value numbers by one wide multiplication under a key drawn once a process, so that a peer
+/// cannot choose numbers that collide.
 #[derive(Clone, Copy, Debug)]
 pub struct IdHash(u64);
 

@@ -44,7 +44,8 @@ struct Whole<'a> {
     defined_at: BTreeMap<ValueId, usize>,
     freed_at: BTreeMap<ValueId, usize>,
     opened_at: Vec<usize>,
-    /// The first size of each named dimension, and the entry that has it; later sizes are reported once each.
+    /// The first size of each named dimension, and the entry that has it; later sizes are reported
+    /// once each.
     dims: BTreeMap<DimName, (usize, usize)>,
     dims_reported: Vec<(DimName, usize)>,
     types: Verified,
@@ -150,7 +151,8 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Whether the value defined by entry `from` is computed, directly or not, from the value defined by entry `to`.
+    /// Whether the value defined by entry `from` is computed, directly or not, from the value
+    /// defined by entry `to`.
     fn needs(&self, from: usize, to: usize) -> bool {
         let mut visited = vec![false; self.tape.entries.len()];
         let mut open = vec![from];

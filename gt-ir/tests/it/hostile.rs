@@ -88,8 +88,8 @@ fn any_text_is_read_or_refused_with_a_place() {
     }
 }
 
-/// Ops and operands exchanged between the instructions of a valid tape: much of it still verifies, in ways that the
-/// generator does not think of.
+/// Ops and operands exchanged between the instructions of a valid tape: much of it still verifies,
+/// in ways that the generator does not think of.
 #[test]
 fn shuffled_tapes_are_refused_or_run() {
     let (mut refused, mut ran) = (0, 0);

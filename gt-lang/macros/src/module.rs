@@ -1,4 +1,5 @@
-//! The expansion of `#[derive(Module)]`: the impls of three traits made of one pass over the fields, and methods for those with signals.
+//! The expansion of `#[derive(Module)]`: the impls of three traits made of one pass over the
+//! fields, and methods for those with signals.
 
 use crate::signal::{self, Signal};
 use proc_macro2::{Span, TokenStream};
@@ -156,8 +157,8 @@ fn module_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     }
 }
 
-/// `Init`, where each field without an `init` has it. The bounds name a lifetime they do not need: a bound that does not hold then
-/// takes `new` away instead of being an error in itself.
+/// `Init`, where each field without an `init` has it. The bounds name a lifetime they do not need:
+/// a bound that does not hold then takes `new` away instead of being an error in itself.
 fn init_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let name = &input.ident;
     let mut generics = input.generics.clone();
@@ -278,24 +279,26 @@ mod tests {
             ("#[module(skip)] struct A { b: B }", "`#[module(..)]` belongs on a field\n"),
             (
                 "struct A { #[module(skipp)] b: B, #[module(init = 1, init = 2)] c: C }",
-                "unknown option: the options of a field are `skip` and `init = expr`\n`init` is given twice\n",
+                "unknown option: the options of a field are `skip` and `init = expr`\n`init` is \
+                 given twice\n",
             ),
             (
-                "struct A { #[signal(layer1)] b: B, #[signal(1)] c: C, #[signal(\"\")] d: D, #[signal = \"x\"] e: E }",
-                "the name of a signal is a string: `#[signal(\"layer1\")]`\n\
-                 the name of a signal is a string: `#[signal(\"layer1\")]`\n\
-                 the name of a signal is empty\n\
-                 a signal is named in parentheses: `#[signal(\"layer1\")]`\n",
+                "struct A { #[signal(layer1)] b: B, #[signal(1)] c: C, #[signal(\"\")] d: D, \
+                 #[signal = \"x\"] e: E }",
+                "the name of a signal is a string: `#[signal(\"layer1\")]`\nthe name of a signal \
+                 is a string: `#[signal(\"layer1\")]`\nthe name of a signal is empty\na signal is \
+                 named in parentheses: `#[signal(\"layer1\")]`\n",
             ),
             (
-                "struct A { #[signal(\"x\", bakward = \"y\")] b: B, #[signal] #[signal] c: C, #[signal] #[module(skip)] d: D }",
-                "unknown option: a signal has a name and `backward = \"name\"`\n\
-                 a field has one signal\n\
-                 a field that is no part of the model has no signal\n",
+                "struct A { #[signal(\"x\", bakward = \"y\")] b: B, #[signal] #[signal] c: C, \
+                 #[signal] #[module(skip)] d: D }",
+                "unknown option: a signal has a name and `backward = \"name\"`\na field has one \
+                 signal\na field that is no part of the model has no signal\n",
             ),
             (
                 "#[signal(\"x\")] struct A { b: B }",
-                "on a struct `#[signal]` puts each field under the signal of its own name; other names belong on the fields\n",
+                "on a struct `#[signal]` puts each field under the signal of its own name; other \
+                 names belong on the fields\n",
             ),
         ];
         for (input, want) in cases {

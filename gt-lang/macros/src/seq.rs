@@ -1,4 +1,5 @@
-//! The expansion of `seq!`: `x => a, b` is `b.forward(&a.forward(&x))`, each call spanned as its step; `x => f(_)` is `f(&x)`.
+//! The expansion of `seq!`: `x => a, b` is `b.forward(&a.forward(&x))`, each call spanned as its
+//! step; `x => f(_)` is `f(&x)`.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};

@@ -1,4 +1,5 @@
-//! `#[signal("name")]` on the fields of a model: what it says, and the method that applies a layer inside its signal.
+//! `#[signal("name")]` on the fields of a model: what it says, and the method that applies a layer
+//! inside its signal.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -64,7 +65,8 @@ pub(crate) fn for_all(attrs: &[Attribute]) -> Result<bool> {
         Meta::Path(_) => Ok(true),
         Meta::List(_) | Meta::NameValue(_) => Err(Error::new(
             attr.meta.span(),
-            "on a struct `#[signal]` puts each field under the signal of its own name; other names belong on the fields",
+            "on a struct `#[signal]` puts each field under the signal of its own name; other \
+             names belong on the fields",
         )),
     }
 }

@@ -1,7 +1,8 @@
 //! The backward walk: from a loss to the leaves, newest instruction first.
 //!
-//! Guarantees: each node is visited once, after everything computed from it; leaves receive their gradients only if
-//! the whole walk succeeded; what is recorded is tracked only where gradients of gradients are asked for, and stands at the line of the instruction it differentiates.
+//! Guarantees: each node is visited once, after everything computed from it; leaves receive their
+//! gradients only if the whole walk succeeded; what is recorded is tracked only where gradients of
+//! gradients are asked for, and stands at the line of the instruction it differentiates.
 
 use std::collections::BTreeMap;
 use std::fmt::Arguments;
@@ -56,7 +57,8 @@ pub(super) fn run(loss: &DynTensor, graph: Graph, place: Place) -> Result<()> {
     walk.finish()
 }
 
-/// Walks back from `output`, whose gradient is `seed`, and hands out the gradients of `inputs`; leaves get none.
+/// Walks back from `output`, whose gradient is `seed`, and hands out the gradients of `inputs`;
+/// leaves get none.
 pub(super) fn collect(
     output: (&DynTensor, Option<&DynTensor>),
     inputs: &[&DynTensor],
@@ -112,13 +114,15 @@ fn untracked(what: Arguments<'_>, tensor: &DynTensor, loc: Loc) -> Error {
     let (why, hint) = match tensor.with_value(|value| value.made.gradient) {
         Loc::NONE => (
             String::new(),
-            "nothing it was computed from requires one: make a leaf with `.requires_grad()`, and compute from it outside `no_grad`",
+            "nothing it was computed from requires one: make a leaf with `.requires_grad()`, and \
+             compute from it outside `no_grad`",
         ),
         first => (
             format!(
                 ": it comes of a gradient that was taken without a graph of its own, at {first}"
             ),
-            "take that gradient with `Graph::Create`, as `grad_with(&y, None, &[&x], Graph::Create)` or `backward_with(Graph::Create)`",
+            "take that gradient with `Graph::Create`, as `grad_with(&y, None, &[&x], \
+             Graph::Create)` or `backward_with(Graph::Create)`",
         ),
     };
     let message = format!("{what}, {ty}, requires no gradient{why}");
@@ -193,7 +197,8 @@ impl<'a> Walk<'a> {
         self.deliver_all(edges)
     }
 
-    /// The gradients of a node's operands and where they go, recorded under the node's backward signals.
+    /// The gradients of a node's operands and where they go, recorded under the node's backward
+    /// signals.
     fn differentiate(&mut self, node: &Arc<Node>, grad: DynTensor) -> Result<Delivery> {
         let _scopes = signal::within(node.signals.as_ref());
         let mut state = node.lock();
@@ -282,7 +287,8 @@ fn id_of(tensor: &DynTensor) -> Result<ValueId> {
     tensor.with_value(|value| value.place().map(|(_, id)| id).map_err(Error::clone))
 }
 
-/// Records what a gradient rule emits; its values live until the rule is done unless they are results.
+/// Records what a gradient rule emits; its values live until the rule is done unless they are
+/// results.
 struct Recording<'a> {
     session: &'a Session,
     order: Order,

@@ -1,4 +1,5 @@
-//! Parts of a model that are computed again by `backward` instead of keeping what their gradients need (Chen et al. 2016).
+//! Parts of a model that are computed again by `backward` instead of keeping what their gradients
+//! need (Chen et al. 2016).
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -10,10 +11,12 @@ use crate::autocast::{Autocast, autocast_dtype};
 use crate::core::DynTensor;
 use crate::no_grad::{enable_grad, no_grad};
 
-/// The value of `f` at `inputs`. What `f` computes on the way is freed at once; `backward` calls `f` again, so it must do the same
-/// each time. Random numbers are drawn again as they were. Tensors that `f` holds get their gradients too.
+/// The value of `f` at `inputs`. What `f` computes on the way is freed at once; `backward` calls
+/// `f` again, so it must do the same each time. Random numbers are drawn again as they were.
+/// Tensors that `f` holds get their gradients too.
 ///
-/// The second computation starts a segment of its own, so that no optimizer makes one of both and keeps the values after all.
+/// The second computation starts a segment of its own, so that no optimizer makes one of both and
+/// keeps the values after all.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;

@@ -20,8 +20,8 @@ pub trait Function: Send + Sync + 'static {
     /// The value. Not tracked: gradients come from [`Function::backward`] alone.
     fn forward(&self, inputs: &[DynTensor]) -> DynTensor;
 
-    /// The gradient of each input, of its type, from that of the output; `None` where there is none. Where gradients of gradients are
-    /// asked for, what this records is tracked.
+    /// The gradient of each input, of its type, from that of the output; `None` where there is
+    /// none. Where gradients of gradients are asked for, what this records is tracked.
     fn backward(
         &self,
         inputs: &[DynTensor],
@@ -94,8 +94,8 @@ where
     }
 }
 
-/// The output as the result of a node with this rule. It becomes a value of its own, since the function may have returned
-/// something older, and the walk goes by age.
+/// The output as the result of a node with this rule. It becomes a value of its own, since the
+/// function may have returned something older, and the walk goes by age.
 pub(super) fn joined(
     output: &DynTensor,
     inputs: &[DynTensor],

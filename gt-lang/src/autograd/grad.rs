@@ -9,8 +9,9 @@ use crate::error::Result;
 use crate::no_grad::enable_grad;
 use crate::session::Place;
 
-/// The gradients of `output` with respect to `inputs`, which are leaves or results between; zeros where it does not depend on
-/// one. Leaves gather nothing. An output of several elements counts as their sum.
+/// The gradients of `output` with respect to `inputs`, which are leaves or results between; zeros
+/// where it does not depend on one. Leaves gather nothing. An output of several elements counts as
+/// their sum.
 ///
 /// # Errors
 /// A tensor carries an error or requires no gradient, or the graph was freed before.
@@ -19,7 +20,8 @@ pub fn grad(output: &DynTensor, inputs: &[&DynTensor]) -> Result<Vec<DynTensor>>
     grad_with(output, None, inputs, Graph::Free)
 }
 
-/// [`grad`] with the gradient of the output (of its type; ones by default), and a choice of what becomes of the graph.
+/// [`grad`] with the gradient of the output (of its type; ones by default), and a choice of what
+/// becomes of the graph.
 ///
 /// # Errors
 /// As [`grad`]; also when `grad_output` is of another type than the output.
@@ -33,8 +35,9 @@ pub fn grad_with(
     collect((output, grad_output), inputs, graph, Place::Caller(Location::caller()))
 }
 
-/// The value of `f` at `inputs`, and the product of `v` (a gradient of the value) with the Jacobian of `f`: one gradient an input.
-/// The inputs need not require gradients. Both results are plain; for higher orders use [`grad_with`].
+/// The value of `f` at `inputs`, and the product of `v` (a gradient of the value) with the Jacobian
+/// of `f`: one gradient an input. The inputs need not require gradients. Both results are plain;
+/// for higher orders use [`grad_with`].
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -46,7 +49,8 @@ pub fn grad_with(
 /// ```
 ///
 /// # Errors
-/// As [`grad`]; an `f` that does not use its inputs by operations that have gradients is one of them.
+/// As [`grad`]; an `f` that does not use its inputs by operations that have gradients is one of
+/// them.
 #[track_caller]
 pub fn vjp(
     f: impl FnOnce(&[DynTensor]) -> DynTensor,

@@ -1,10 +1,12 @@
-//! Reverse-mode gradients: a graph of nodes hanging off the tensors, walked backwards by `backward`.
+//! Reverse-mode gradients: a graph of nodes hanging off the tensors, walked backwards by
+//! `backward`.
 //!
-//! Guarantees: the graph lives exactly as long as tensors that need it, so loops without `backward` grow nothing;
-//! walking and dropping are iterative, so length costs no stack; `backward` records plain instructions and is never
-//! tracked itself; gradients add up, over uses and over calls. [`grad`] hands gradients out instead, and tracks them if
-//! asked to, so that they have gradients in turn; [`apply`] takes gradients written by hand; [`checkpoint`] computes
-//! a part again instead of keeping what its gradient needs.
+//! Guarantees: the graph lives exactly as long as tensors that need it, so loops without `backward`
+//! grow nothing; walking and dropping are iterative, so length costs no stack; `backward` records
+//! plain instructions and is never tracked itself; gradients add up, over uses and over calls.
+//! [`grad`] hands gradients out instead, and tracks them if asked to, so that they have gradients
+//! in turn; [`apply`] takes gradients written by hand; [`checkpoint`] computes a part again instead
+//! of keeping what its gradient needs.
 //!
 //! Does not: know any op. Rules come from the op table.
 //!
@@ -53,7 +55,8 @@ pub enum Graph {
     Free,
     /// Keep it, for another walk: PyTorch's `retain_graph=True`.
     Retain,
-    /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's `create_graph=True`.
+    /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's
+    /// `create_graph=True`.
     Create,
 }
 
@@ -66,8 +69,9 @@ pub(crate) fn tracked_change(op: &str, at: &'static Location<'static>) -> Error 
 }
 
 impl DynTensor {
-    /// A leaf with this tensor's value: it collects a gradient, and [`DynTensor::assign`] can replace its value, which
-    /// all clones of the leaf then see. A tensor gradients flow into already is returned as it is.
+    /// A leaf with this tensor's value: it collects a gradient, and [`DynTensor::assign`] can
+    /// replace its value, which all clones of the leaf then see. A tensor gradients flow into
+    /// already is returned as it is.
     #[doc(alias = "requires_grad_")]
     #[must_use]
     #[track_caller]
@@ -106,7 +110,8 @@ impl DynTensor {
         }
     }
 
-    /// The gradient gathered so far; `None` before the first `backward`, and for anything but a leaf.
+    /// The gradient gathered so far; `None` before the first `backward`, and for anything but a
+    /// leaf.
     pub fn grad(&self) -> Option<DynTensor> {
         self.leaf().and_then(|leaf| leaf.grad())
     }
@@ -116,7 +121,8 @@ impl DynTensor {
         self.set_grad(None);
     }
 
-    /// Replaces the gradient of a leaf, to clip it or average it; anything but a leaf has none to replace.
+    /// Replaces the gradient of a leaf, to clip it or average it; anything but a leaf has none to
+    /// replace.
     pub fn set_grad(&self, grad: Option<DynTensor>) {
         if let Some(leaf) = self.leaf() {
             leaf.set(grad.map(|g| g.detach()));
@@ -182,7 +188,8 @@ impl DynTensor {
         Ok(())
     }
 
-    /// Gives a leaf, for all its clones, its value and its gradient in another float; anything else stays as it is.
+    /// Gives a leaf, for all its clones, its value and its gradient in another float; anything else
+    /// stays as it is.
     #[track_caller]
     pub(crate) fn recast(&self, dtype: DType) {
         let Repr::Variable(variable) = &self.0 else { return };
@@ -193,24 +200,28 @@ impl DynTensor {
         }
     }
 
-    /// The same value without its history: nothing computed from it reaches what it was computed from.
+    /// The same value without its history: nothing computed from it reaches what it was computed
+    /// from.
     #[must_use]
     pub fn detach(&self) -> DynTensor {
         let value: Arc<Value> = self.value();
         DynTensor::plain(value)
     }
 
-    /// Adds the gradient of this (a single number) to every leaf it was computed from, and frees the graph.
+    /// Adds the gradient of this (a single number) to every leaf it was computed from, and frees
+    /// the graph.
     ///
     /// # Errors
-    /// The tensor carries an error, is not a single number, requires no gradient, or its graph was freed before.
+    /// The tensor carries an error, is not a single number, requires no gradient, or its graph was
+    /// freed before.
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
         self.backward_with(Graph::Free)
     }
 
-    /// [`DynTensor::backward`] with a choice of what becomes of the graph. After [`Graph::Create`] a leaf and its gradient, which remembers what it
-    /// was computed from, hold each other until [`DynTensor::zero_grad`], as in PyTorch; [`grad_with`] hands gradients out instead.
+    /// [`DynTensor::backward`] with a choice of what becomes of the graph. After [`Graph::Create`]
+    /// a leaf and its gradient, which remembers what it was computed from, hold each other until
+    /// [`DynTensor::zero_grad`], as in PyTorch; [`grad_with`] hands gradients out instead.
     ///
     /// # Errors
     /// As [`DynTensor::backward`].

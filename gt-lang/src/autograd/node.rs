@@ -1,7 +1,9 @@
-//! The graph behind tracked tensors: one node an instruction, edges towards what it was computed from.
+//! The graph behind tracked tensors: one node an instruction, edges towards what it was computed
+//! from.
 //!
-//! Guarantees: a node keeps alive only the values its gradient rule reads; dropping a graph is iterative, so its
-//! length costs no stack; a value never points at its node, so there are no cycles.
+//! Guarantees: a node keeps alive only the values its gradient rule reads; dropping a graph is
+//! iterative, so its length costs no stack; a value never points at its node, so there are no
+//! cycles.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
 //! Which values a gradient rule reads, found by running the rule once on types alone.
 //!
-//! Guarantees: a value no rule reads is not kept alive by the graph, so its memory can be reused at once. The answer
-//! depends on the op, on which operands are literals and on which gradients are wanted; it is remembered by those.
-//! Should a rule ever read more than that, `backward` reports it instead of using a freed value.
+//! Guarantees: a value no rule reads is not kept alive by the graph, so its memory can be reused at
+//! once. The answer depends on the op, on which operands are literals and on which gradients are
+//! wanted; it is remembered by those. Should a rule ever read more than that, `backward` reports it
+//! instead of using a freed value.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -52,7 +53,8 @@ impl Needs {
 /// What the rule of `op` reads when the gradients of the tracked operands are wanted.
 pub(crate) fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> Needs {
     if matches!(op.spec().grad, Grad::Expansion) {
-        // The expansion reads the operands; which of them may depend on shapes, so that none is left out.
+        // The expansion reads the operands; which of them may depend on shapes, so that none is
+        // left out.
         return Needs::Many { inputs: vec![true; args.len()], output: false };
     }
     if args.len() > MAX_INPUTS {
@@ -78,10 +80,12 @@ pub(crate) fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output
     Needs::Few(found)
 }
 
-/// Runs the rule on types and notes the operands it uses. A rule that fails reads everything: `backward` will report why.
+/// Runs the rule on types and notes the operands it uses. A rule that fails reads everything:
+/// `backward` will report why.
 fn probe(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> (Vec<bool>, bool) {
     let n = args.len();
-    // Names: operands 0..n (equal operands count as different ones), the result n, its gradient n + 1.
+    // Names: operands 0..n (equal operands count as different ones), the result n, its gradient n +
+    // 1.
     let mut probe = Probe { types: Vec::with_capacity(n + 16), read: vec![false; n + 2] };
     probe.types.extend(held.iter().map(|held| held.as_ref().map_or(NO_TYPE, |value| value.ty)));
     probe.types.extend([output, output]);

@@ -1,4 +1,5 @@
-//! The graph's life and its errors; gradients against finite differences are in `differences`, gradients of gradients in `functions`.
+//! The graph's life and its errors; gradients against finite differences are in `differences`,
+//! gradients of gradients in `functions`.
 
 mod differences;
 mod functions;

@@ -1,4 +1,5 @@
-//! What files say, and what is said of faulty ones. Signals have names of their own here: the configuration is the process's.
+//! What files say, and what is said of faulty ones. Signals have names of their own here: the
+//! configuration is the process's.
 
 use super::*;
 
@@ -41,15 +42,18 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
     let cases = [
         (
             "a:\n  shrad:\n    axis: 0\n",
-            "gt.yaml:2:3: a: unknown field `shrad`, expected one of `shard`, `backward`, `compile`\n  hint: did you mean `shard`?",
+            "gt.yaml:2:3: a: unknown field `shrad`, expected one of `shard`, `backward`, \
+             `compile`\n  hint: did you mean `shard`?",
         ),
         (
             "a:\n  shard:\n    axis: 0\n    worker: [0]\n",
-            "gt.yaml:4:5: a.shard: unknown field `worker`, expected one of `axis`, `workers`, `replicated`, `open`, `priority`\n  hint: did you mean `workers`?",
+            "gt.yaml:4:5: a.shard: unknown field `worker`, expected one of `axis`, `workers`, \
+             `replicated`, `open`, `priority`\n  hint: did you mean `workers`?",
         ),
         (
             "a:\n  nonsense: 1\n",
-            "gt.yaml:2:3: a: unknown field `nonsense`, expected one of `shard`, `backward`, `compile`",
+            "gt.yaml:2:3: a: unknown field `nonsense`, expected one of `shard`, `backward`, \
+             `compile`",
         ),
         (
             "a:\n  shard:\n    axis: 9\n",
@@ -61,7 +65,8 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
         ),
         (
             "a:\n  shard:\n    workers: []\n",
-            "gt.yaml:3:14: a.shard.workers: the list of workers is empty; leave `workers` out to mean all",
+            "gt.yaml:3:14: a.shard.workers: the list of workers is empty; leave `workers` out to \
+             mean all",
         ),
         (
             "a:\n  shard:\n    workers: [-1]\n",
@@ -78,7 +83,8 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
         ("a: {}\nb: {}\na: {}\n", "gt.yaml:3:1: signal \"a\" is configured twice"),
         (
             "- a\n",
-            "gt.yaml:1:1: invalid type: sequence, expected signals, each a name with what is said about it",
+            "gt.yaml:1:1: invalid type: sequence, expected signals, each a name with what is said \
+             about it",
         ),
     ];
     for (text, want) in cases {

@@ -1,7 +1,9 @@
-//! What the methods of a tensor accept: operands, axes and sizes, each convertible from the spellings people use.
+//! What the methods of a tensor accept: operands, axes and sizes, each convertible from the
+//! spellings people use.
 //!
-//! Guarantees: every conversion is total. A value that makes no sense (an axis out of range, two `-1` in a shape) is
-//! kept as it was given and refused when the instruction is recorded, so that the error carries the user's line.
+//! Guarantees: every conversion is total. A value that makes no sense (an axis out of range, two
+//! `-1` in a shape) is kept as it was given and refused when the instruction is recorded, so that
+//! the error carries the user's line.
 
 use gt_ir::attr::{AxisSet, Keep, Reduce};
 use gt_ir::shape::MAX_RANK;
@@ -15,7 +17,8 @@ use super::DynTensor;
 pub enum Arg<'a> {
     /// A tensor.
     Tensor(&'a DynTensor),
-    /// A number; it takes part in dtype promotion as a number does in PyTorch (it never widens within its kind).
+    /// A number; it takes part in dtype promotion as a number does in PyTorch (it never widens
+    /// within its kind).
     Scalar(Scalar),
 }
 
@@ -44,8 +47,8 @@ number_args!(f32 => F64 as f64, f64 => F64 as f64, i32 => I64 as i64, i64 => I64
 
 /// The axes of a reduction, and whether the reduced axes stay with size one.
 ///
-/// `..` is all of them; one axis is a number, several are an array; negative axes count from the end. [`keepdim`] keeps
-/// the reduced axes.
+/// `..` is all of them; one axis is a number, several are an array; negative axes count from the
+/// end. [`keepdim`] keeps the reduced axes.
 ///
 /// ```no_run
 /// # use gt_lang::{DynTensor, keepdim};

@@ -1,4 +1,5 @@
-//! Operations that repeat, turn, shift, cut and replace: what is made of the moves in `movement`, and the rows that replace parts.
+//! Operations that repeat, turn, shift, cut and replace: what is made of the moves in `movement`,
+//! and the rows that replace parts.
 
 use gt_ir::attr::{self, Diagonal, Pad};
 use gt_ir::{Dim, Op, OpError, Scalar, Shape, Type};
@@ -22,21 +23,24 @@ impl DynTensor {
         self.record_with(|ty| Ok(Op::Flip(attr::Axes(axes.listed("flip", ty)?))))
     }
 
-    /// The last two axes' elements on and below a diagonal (0 is the main one, positive ones lie above it), 0 elsewhere.
+    /// The last two axes' elements on and below a diagonal (0 is the main one, positive ones lie
+    /// above it), 0 elsewhere.
     #[must_use]
     #[track_caller]
     pub fn tril(&self, diagonal: i64) -> DynTensor {
         DynTensor::record(Op::Tril(Diagonal(diagonal)), &[Arg::Tensor(self)])
     }
 
-    /// The last two axes' elements on and above a diagonal (0 is the main one, positive ones lie above it), 0 elsewhere.
+    /// The last two axes' elements on and above a diagonal (0 is the main one, positive ones lie
+    /// above it), 0 elsewhere.
     #[must_use]
     #[track_caller]
     pub fn triu(&self, diagonal: i64) -> DynTensor {
         DynTensor::record(Op::Triu(Diagonal(diagonal)), &[Arg::Tensor(self)])
     }
 
-    /// The elements moved along `axis` by `shift`, those pushed out at one end coming in at the other.
+    /// The elements moved along `axis` by `shift`, those pushed out at one end coming in at the
+    /// other.
     #[must_use]
     #[track_caller]
     pub fn roll(&self, shift: i64, axis: i64) -> DynTensor {
@@ -55,7 +59,8 @@ impl DynTensor {
         DynTensor::cat([&tail, &head], signed(at))
     }
 
-    /// The tensor laid out again and again: `times[i]` copies along axis `i`, axes aligned from the right, new ones in front.
+    /// The tensor laid out again and again: `times[i]` copies along axis `i`, axes aligned from the
+    /// right, new ones in front.
     #[must_use]
     #[track_caller]
     pub fn repeat(&self, times: impl AsRef<[usize]>) -> DynTensor {
@@ -155,8 +160,8 @@ impl DynTensor {
         sizes.iter().map(piece).collect()
     }
 
-    /// Elements put around: `pads[i]` is how many `value`s come before and after axis `i`, from the first axis (PyTorch counts from the
-    /// last); negative numbers cut off instead.
+    /// Elements put around: `pads[i]` is how many `value`s come before and after axis `i`, from the
+    /// first axis (PyTorch counts from the last); negative numbers cut off instead.
     #[must_use]
     #[track_caller]
     pub fn pad(&self, pads: impl AsRef<[(i64, i64)]>, value: impl Into<Scalar>) -> DynTensor {
@@ -177,16 +182,16 @@ impl DynTensor {
         x
     }
 
-    /// This tensor with the slices at the positions of `axis` that `index` names replaced by those of `src`; positions must differ
-    /// from each other.
+    /// This tensor with the slices at the positions of `axis` that `index` names replaced by those
+    /// of `src`; positions must differ from each other.
     #[must_use]
     #[track_caller]
     pub fn index_copy(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
         self.along(axis, Op::IndexCopy, &[index, src])
     }
 
-    /// This tensor with the elements at the positions `index` names along `axis` replaced by those of `src`; positions must differ
-    /// from each other.
+    /// This tensor with the elements at the positions `index` names along `axis` replaced by those
+    /// of `src`; positions must differ from each other.
     #[must_use]
     #[track_caller]
     pub fn scatter(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {

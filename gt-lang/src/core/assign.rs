@@ -1,4 +1,5 @@
-//! Assignment to parts as a function: `x.slice_assign((0, 2..4), &v)` is a new tensor, and x is as it was.
+//! Assignment to parts as a function: `x.slice_assign((0, 2..4), &v)` is a new tensor, and x is as
+//! it was.
 
 use gt_ir::Op;
 use gt_ir::attr::Slice;
@@ -7,8 +8,9 @@ use super::index::{IndexList, Plan};
 use super::{Arg, DynTensor};
 
 impl DynTensor {
-    /// This tensor with the part that `indices` name (as in [`DynTensor::slice`]: positions, ranges, steps) replaced by `value`, a number
-    /// or a tensor that broadcasts to the part and is cast to this tensor's dtype. Gradients flow into both.
+    /// This tensor with the part that `indices` name (as in [`DynTensor::slice`]: positions,
+    /// ranges, steps) replaced by `value`, a number or a tensor that broadcasts to the part and is
+    /// cast to this tensor's dtype. Gradients flow into both.
     ///
     /// ```no_run
     /// # extern crate gt_lang as gt;
@@ -47,7 +49,8 @@ impl DynTensor {
         new
     }
 
-    /// A value in the type of this part, whose shape without the axes that single positions were picked from is `shape`.
+    /// A value in the type of this part, whose shape without the axes that single positions were
+    /// picked from is `shape`.
     #[track_caller]
     fn filled(&self, value: Arg<'_>, shape: &gt_ir::Shape) -> DynTensor {
         match value {
@@ -77,8 +80,9 @@ fn put(part: &DynTensor, cut: Op, value: &DynTensor) -> DynTensor {
 }
 
 impl DynTensor {
-    /// This tensor with `value` where `mask` (a `bool` tensor that broadcasts) is true; unlike [`DynTensor::masked_fill`] the value may be
-    /// a tensor that broadcasts. PyTorch's `x[mask] = value`, for values that do not depend on how many elements the mask names.
+    /// This tensor with `value` where `mask` (a `bool` tensor that broadcasts) is true; unlike
+    /// [`DynTensor::masked_fill`] the value may be a tensor that broadcasts. PyTorch's `x[mask] =
+    /// value`, for values that do not depend on how many elements the mask names.
     #[doc(alias("masked_scatter", "masked_fill_"))]
     #[must_use]
     #[track_caller]

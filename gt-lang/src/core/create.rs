@@ -1,4 +1,5 @@
-//! New tensors: constants, ranges, random numbers. All are recorded in the current session and made by the worker.
+//! New tensors: constants, ranges, random numbers. All are recorded in the current session and made
+//! by the worker.
 
 use std::panic::Location;
 

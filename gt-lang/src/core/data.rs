@@ -1,4 +1,5 @@
-//! Data in and out: vectors become tensors without a copy, reads bring values back and raise what went wrong.
+//! Data in and out: vectors become tensors without a copy, reads bring values back and raise what
+//! went wrong.
 
 use std::panic::Location;
 

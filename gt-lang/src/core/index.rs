@@ -1,4 +1,5 @@
-//! Slicing with ranges, steps, single positions and index tensors: `x.slice((.., 0, 1..-1, step(0..10, 2), &index))`.
+//! Slicing with ranges, steps, single positions and index tensors: `x.slice((.., 0, 1..-1,
+//! step(0..10, 2), &index))`.
 
 use gt_ir::{DType, Dim, Op, OpError, Shape, Type};
 use smallvec::SmallVec;
@@ -11,7 +12,8 @@ use super::movement::slice_op;
 pub enum Index {
     /// One position; the axis disappears. Negative counts from the end.
     At(i64),
-    /// From `start` (included) to `stop` (excluded), every `step`-th; `None` is the end of the axis.
+    /// From `start` (included) to `stop` (excluded), every `step`-th; `None` is the end of the
+    /// axis.
     Range {
         /// First position; negative counts from the end.
         start: Option<i64>,
@@ -24,7 +26,8 @@ pub enum Index {
     NewAxis,
     /// As many whole axes as are needed to name them all.
     Ellipsis,
-    /// The positions an integer tensor holds; its shape stands in place of the axis. Negative ones count from the end.
+    /// The positions an integer tensor holds; its shape stands in place of the axis. Negative ones
+    /// count from the end.
     Tensor(DynTensor),
 }
 
@@ -32,8 +35,8 @@ pub enum Index {
 #[derive(Clone)]
 pub struct IndexList(pub(crate) Vec<Index>);
 
-/// From `start` (included) to `stop` (excluded). Says what the range `start..stop` says, and reads better than `1..-1`,
-/// which lints take for an empty range.
+/// From `start` (included) to `stop` (excluded). Says what the range `start..stop` says, and reads
+/// better than `1..-1`, which lints take for an empty range.
 pub fn range(start: i64, stop: i64) -> Index {
     Index::Range { start: Some(start), stop: Some(stop), step: 1 }
 }
@@ -139,11 +142,13 @@ impl From<Vec<Index>> for IndexList {
 impl DynTensor {
     /// A part of the tensor: one index for each axis, from the first.
     ///
-    /// A number picks one position and drops the axis, a range keeps it; `step(.., 2)` takes every second; negative
-    /// positions count from the end; ranges are clipped to the axis, as in PyTorch.
+    /// A number picks one position and drops the axis, a range keeps it; `step(.., 2)` takes every
+    /// second; negative positions count from the end; ranges are clipped to the axis, as in
+    /// PyTorch.
     ///
-    /// An integer tensor picks the positions it holds, along its axis. Several such tensors broadcast and pick together, as in PyTorch:
-    /// their common shape stands where the first one does if they are neighbours, else in front.
+    /// An integer tensor picks the positions it holds, along its axis. Several such tensors
+    /// broadcast and pick together, as in PyTorch: their common shape stands where the first one
+    /// does if they are neighbours, else in front.
     ///
     /// ```no_run
     /// # extern crate gt_lang as gt;
@@ -176,7 +181,8 @@ impl DynTensor {
     }
 }
 
-/// The instructions of an indexing expression: one cut for each axis that loses elements, then a reshape, then picking by tensors.
+/// The instructions of an indexing expression: one cut for each axis that loses elements, then a
+/// reshape, then picking by tensors.
 pub(super) struct Plan {
     pub(super) cuts: Vec<Op>,
     pub(super) shape: Shape,
@@ -238,7 +244,8 @@ fn integers(name: &str, index: &DynTensor) -> Result<DynTensor, OpError> {
     match ty.dtype {
         _ if ty.dtype.is_int() => Ok(index.clone()),
         DType::Bool => Err(error.hint(
-            "how many elements a mask names is data, and shapes are not: use `where_`, `masked_fill` or `masked_assign`",
+            "how many elements a mask names is data, and shapes are not: use `where_`, \
+             `masked_fill` or `masked_assign`",
         )),
         _ => Err(error.hint("cast it to i64")),
     }

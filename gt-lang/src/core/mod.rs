@@ -1,8 +1,9 @@
-//! The dynamic tensor: dtype and shape known at run time, every operation a method that records one instruction.
+//! The dynamic tensor: dtype and shape known at run time, every operation a method that records one
+//! instruction.
 //!
-//! Guarantees: a method never fails, never waits and never panics on bad input. A mistake is kept in the tensor it
-//! would have made, goes along into everything derived from it, and is raised by the next read (`to_vec`, `item`,
-//! `backward`, ...) with the op, the shapes and the user's line.
+//! Guarantees: a method never fails, never waits and never panics on bad input. A mistake is kept
+//! in the tensor it would have made, goes along into everything derived from it, and is raised by
+//! the next read (`to_vec`, `item`, `backward`, ...) with the op, the shapes and the user's line.
 //!
 //! Does not: compute anything (a worker does), decide when work is sent (`session` does).
 

@@ -206,7 +206,8 @@ impl DynTensor {
         pieces
     }
 
-    /// `n` pieces of equal size along `axis`, the last one maybe smaller; fewer when there are not enough elements.
+    /// `n` pieces of equal size along `axis`, the last one maybe smaller; fewer when there are not
+    /// enough elements.
     #[must_use]
     #[track_caller]
     pub fn chunk(&self, n: usize, axis: i64) -> Vec<DynTensor> {
@@ -224,7 +225,8 @@ impl DynTensor {
         self.along(axis, Op::Gather, &[index])
     }
 
-    /// This tensor with `src` added at the positions `index` names along `axis`: PyTorch's `scatter_add`.
+    /// This tensor with `src` added at the positions `index` names along `axis`: PyTorch's
+    /// `scatter_add`.
     #[must_use]
     #[track_caller]
     pub fn scatter_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {
@@ -238,7 +240,8 @@ impl DynTensor {
         self.along(axis, Op::IndexSelect, &[index])
     }
 
-    /// This tensor with the slices of `src` added at the positions of `axis` that `index` names: PyTorch's `index_add`.
+    /// This tensor with the slices of `src` added at the positions of `axis` that `index` names:
+    /// PyTorch's `index_add`.
     #[must_use]
     #[track_caller]
     pub fn index_add(&self, axis: i64, index: &DynTensor, src: &DynTensor) -> DynTensor {

@@ -1,7 +1,9 @@
-//! Numbers and arrays of arrays as tensors: `DynTensor::from([[1.0, 2.0], [3.0, 4.0]])`, PyTorch's `torch.tensor`.
+//! Numbers and arrays of arrays as tensors: `DynTensor::from([[1.0, 2.0], [3.0, 4.0]])`, PyTorch's
+//! `torch.tensor`.
 //!
-//! Guarantees: the shape is that of the arrays, the dtype that of the numbers. Literals are `f64` and `i32` unless they say
-//! otherwise (`1.0f32`). Lists whose lengths are known at run time only go through [`DynTensor::from_vec`].
+//! Guarantees: the shape is that of the arrays, the dtype that of the numbers. Literals are `f64`
+//! and `i32` unless they say otherwise (`1.0f32`). Lists whose lengths are known at run time only
+//! go through [`DynTensor::from_vec`].
 
 use gt_ir::Element;
 
@@ -10,7 +12,8 @@ use super::DynTensor;
 /// A number, or arrays of them: what [`DynTensor::from`] takes.
 #[diagnostic::on_unimplemented(
     message = "a tensor cannot be made of `{Self}`",
-    note = "arrays of `f32`, `f64`, `i64`, `i32`, `u8` or `bool` can; for vectors there is `from_vec`"
+    note = "arrays of `f32`, `f64`, `i64`, `i32`, `u8` or `bool` can; for vectors there is \
+            `from_vec`"
 )]
 pub trait Nested {
     /// What they are arrays of.

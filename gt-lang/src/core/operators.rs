@@ -1,6 +1,8 @@
-//! `+ - * /`, their assigning forms, and unary `-`, between tensors (owned or borrowed) and numbers on either side.
+//! `+ - * /`, their assigning forms, and unary `-`, between tensors (owned or borrowed) and numbers
+//! on either side.
 //!
-//! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32` or `i32` too.
+//! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32` or
+//! `i32` too.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::panic::Location;
@@ -22,7 +24,8 @@ macro_rules! operator {
     ($($trait:ident $method:ident),+) => {$(
         operator!(@tensors $trait $method: &DynTensor, &DynTensor; &DynTensor, DynTensor; DynTensor, &DynTensor; DynTensor, DynTensor);
         operator!(@right $trait $method: DynTensor, &DynTensor);
-        // One float and one integer type on the left, so that `(2.0 * x).exp()` needs no annotation.
+        // One float and one integer type on the left, so that `(2.0 * x).exp()` needs no
+        // annotation.
         operator!(@left $trait $method: f64, DynTensor; f64, &DynTensor; i64, DynTensor; i64, &DynTensor);
     )+};
     (@tensors $trait:ident $method:ident: $($l:ty, $r:ty);+) => {$(
@@ -80,8 +83,8 @@ macro_rules! assign {
 assign!(AddAssign add_assign Add, SubAssign sub_assign Sub, MulAssign mul_assign Mul, DivAssign div_assign Div);
 
 impl DynTensor {
-    /// `x op= y`: a leaf changes its value, for all its clones and only where nothing is tracked, as in PyTorch;
-    /// any other tensor becomes the result.
+    /// `x op= y`: a leaf changes its value, for all its clones and only where nothing is tracked,
+    /// as in PyTorch; any other tensor becomes the result.
     #[track_caller]
     fn update(&mut self, name: &str, op: Op, rhs: Arg<'_>) {
         let at = Location::caller();

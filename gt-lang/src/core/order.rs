@@ -1,4 +1,5 @@
-//! Running sums and products, sorting, the largest few, medians, permutations and draws without replacement; windows.
+//! Running sums and products, sorting, the largest few, medians, permutations and draws without
+//! replacement; windows.
 
 use gt_ir::attr::{Fold, Order, Window};
 use gt_ir::{DType, Op, OpError, Shape, Type};
@@ -14,14 +15,16 @@ impl DynTensor {
         self.along(axis, Op::CumSum, &[])
     }
 
-    /// The products of the elements of `axis` up to and with each; integers and `bool` multiply to `i64`.
+    /// The products of the elements of `axis` up to and with each; integers and `bool` multiply to
+    /// `i64`.
     #[must_use]
     #[track_caller]
     pub fn cumprod(&self, axis: i64) -> DynTensor {
         self.along(axis, Op::CumProd, &[])
     }
 
-    /// The positions along `axis` in the order of the elements there, as `i64`; equal ones stay in order, NaN counts as the largest.
+    /// The positions along `axis` in the order of the elements there, as `i64`; equal ones stay in
+    /// order, NaN counts as the largest.
     #[must_use]
     #[track_caller]
     pub fn argsort(&self, axis: i64, descending: bool) -> DynTensor {
@@ -42,7 +45,8 @@ impl DynTensor {
         (self.gather(axis, &places), places)
     }
 
-    /// The `k` largest elements along `axis`, the largest first, and where they stand. There must be as many.
+    /// The `k` largest elements along `axis`, the largest first, and where they stand. There must
+    /// be as many.
     #[must_use]
     #[track_caller]
     pub fn topk(&self, k: usize, axis: i64) -> (DynTensor, DynTensor) {
@@ -70,7 +74,8 @@ impl DynTensor {
         order.narrow(axis, 0, k)
     }
 
-    /// The middle element along `axis`, the lower one of two, and where it stands; the first NaN if there is one. The axis disappears.
+    /// The middle element along `axis`, the lower one of two, and where it stands; the first NaN if
+    /// there is one. The axis disappears.
     #[must_use]
     #[track_caller]
     pub fn median(&self, axis: i64) -> (DynTensor, DynTensor) {
@@ -94,8 +99,9 @@ impl DynTensor {
         DynTensor::rand([n], DType::F32).argsort(0, false)
     }
 
-    /// `n` different classes drawn from the weights along the last axis: PyTorch's `multinomial` without replacement. By the largest `n` of
-    /// `log(weight)` plus Gumbel noise (Efraimidis and Spirakis 2006).
+    /// `n` different classes drawn from the weights along the last axis: PyTorch's `multinomial`
+    /// without replacement. By the largest `n` of `log(weight)` plus Gumbel noise (Efraimidis and
+    /// Spirakis 2006).
     #[must_use]
     #[track_caller]
     pub fn multinomial_without_replacement(&self, n: usize) -> DynTensor {
@@ -103,7 +109,8 @@ impl DynTensor {
         self.log().add(&noise).largest("multinomial_without_replacement", n, -1)
     }
 
-    /// Windows of `size` elements along `axis`, one every `step`: the axis counts windows, a new last axis their elements.
+    /// Windows of `size` elements along `axis`, one every `step`: the axis counts windows, a new
+    /// last axis their elements.
     #[must_use]
     #[track_caller]
     pub fn unfold(&self, axis: i64, size: usize, step: usize) -> DynTensor {
@@ -131,7 +138,8 @@ impl DynTensor {
         })
     }
 
-    /// Windows added up where they came from, what [`DynTensor::unfold`] took apart of an axis of `len` elements: PyTorch's `fold`, along one axis.
+    /// Windows added up where they came from, what [`DynTensor::unfold`] took apart of an axis of
+    /// `len` elements: PyTorch's `fold`, along one axis.
     #[must_use]
     #[track_caller]
     pub fn fold(&self, axis: i64, step: usize, len: usize) -> DynTensor {

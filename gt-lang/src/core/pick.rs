@@ -1,11 +1,12 @@
 //! Picking by index tensors along one or several axes at once, as NumPy's advanced indexing does.
 //!
-//! Several indices become one into the flattened axes. A position out of range is an error when it runs, on each axis by itself.
+//! Several indices become one into the flattened axes. A position out of range is an error when it
+//! runs, on each axis by itself.
 
 use super::{Arg, DynTensor};
 
-/// `x` with the axes of `picks` replaced by the common shape of their tensors, in place of the first one if the axes are neighbours, else
-/// in front.
+/// `x` with the axes of `picks` replaced by the common shape of their tensors, in place of the
+/// first one if the axes are neighbours, else in front.
 #[track_caller]
 pub(super) fn pick(x: &DynTensor, picks: &[(usize, DynTensor)]) -> DynTensor {
     let sizes = x.shape();

@@ -22,7 +22,8 @@ macro_rules! binary {
         impl DynTensor {$(
             $(#[$doc])+
             ///
-            /// The other operand is a tensor or a number; shapes broadcast and dtypes promote as in PyTorch.
+            /// The other operand is a tensor or a number; shapes broadcast and dtypes promote as in
+            /// PyTorch.
             #[must_use]
             #[track_caller]
             pub fn $name<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
@@ -104,7 +105,8 @@ binary! {
     maximum => Maximum;
     /// The smaller of the two; NaN if either is.
     minimum => Minimum;
-    /// `x` where it is positive, `x` times a slope (PyTorch's default is 0.01) elsewhere; a slope that is a tensor makes it PReLU.
+    /// `x` where it is positive, `x` times a slope (PyTorch's default is 0.01) elsewhere; a slope
+    /// that is a tensor makes it PReLU.
     leaky_relu => LeakyRelu;
     /// `x` where it is positive, `alpha * (exp(x) - 1)` (PyTorch's default is 1.0) elsewhere.
     elu => Elu;
@@ -131,15 +133,16 @@ binary! {
 }
 
 impl DynTensor {
-    /// What division by the other leaves, with the sign of the other, as Python's `%`. Integers are not divided by the number 0; a tensor's
-    /// zeros leave them as they are.
+    /// What division by the other leaves, with the sign of the other, as Python's `%`. Integers are
+    /// not divided by the number 0; a tensor's zeros leave them as they are.
     #[must_use]
     #[track_caller]
     pub fn remainder<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
         self.divided(Op::Remainder, other.into())
     }
 
-    /// What division by the other leaves, with the sign of this, as C's `fmod`. Divisors of 0 as in [`DynTensor::remainder`].
+    /// What division by the other leaves, with the sign of this, as C's `fmod`. Divisors of 0 as in
+    /// [`DynTensor::remainder`].
     #[must_use]
     #[track_caller]
     pub fn fmod<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
@@ -158,7 +161,8 @@ impl DynTensor {
         }
     }
 
-    /// `a` where this (a `bool` tensor) is true, `b` elsewhere; all three broadcast. PyTorch's `torch.where(self, a, b)`.
+    /// `a` where this (a `bool` tensor) is true, `b` elsewhere; all three broadcast. PyTorch's
+    /// `torch.where(self, a, b)`.
     #[doc(alias = "where")]
     #[must_use]
     #[track_caller]
@@ -166,7 +170,8 @@ impl DynTensor {
         DynTensor::record(Op::Where, &[Arg::Tensor(self), a.into(), b.into()])
     }
 
-    /// `value` where `mask` (a `bool` tensor) is true, this tensor elsewhere. The dtype stays: among `bool` every number but 0 is true.
+    /// `value` where `mask` (a `bool` tensor) is true, this tensor elsewhere. The dtype stays:
+    /// among `bool` every number but 0 is true.
     #[must_use]
     #[track_caller]
     pub fn masked_fill(&self, mask: &DynTensor, value: impl Into<Scalar>) -> DynTensor {
@@ -219,7 +224,8 @@ impl DynTensor {
         }
     }
 
-    /// Each element no smaller than `min` and no larger than `max`. An element on a bound keeps its gradient, as in PyTorch.
+    /// Each element no smaller than `min` and no larger than `max`. An element on a bound keeps its
+    /// gradient, as in PyTorch.
     #[doc(alias = "clip")]
     #[must_use]
     #[track_caller]
@@ -268,7 +274,8 @@ impl DynTensor {
         self.neg().softplus().neg()
     }
 
-    /// `x` between -1 and 1, the nearer of them elsewhere; the gradient on a bound is 0, unlike that of [`DynTensor::clamp`].
+    /// `x` between -1 and 1, the nearer of them elsewhere; the gradient on a bound is 0, unlike
+    /// that of [`DynTensor::clamp`].
     #[must_use]
     #[track_caller]
     pub fn hardtanh(&self) -> DynTensor {
@@ -297,7 +304,8 @@ impl DynTensor {
         self.flat_outside(&self.div(6.0).add(0.5), [-3, 3], [0, 1])
     }
 
-    /// `inside` where this tensor lies between two bounds; elsewhere the same between two ends, without a gradient.
+    /// `inside` where this tensor lies between two bounds; elsewhere the same between two ends,
+    /// without a gradient.
     #[track_caller]
     fn flat_outside<S: Into<Scalar>>(
         &self,
@@ -357,7 +365,8 @@ impl DynTensor {
         self.to_dtype(self.dtype().or_default_float())
     }
 
-    /// What was computed of [`DynTensor::widened`] operands of these dtypes, rounded if they are one half; else it has the dtype they promote to.
+    /// What was computed of [`DynTensor::widened`] operands of these dtypes, rounded if they are
+    /// one half; else it has the dtype they promote to.
     #[track_caller]
     pub(crate) fn narrowed(&self, dtypes: [DType; 2]) -> DynTensor {
         match dtypes {

@@ -1,7 +1,8 @@
-//! Printing a tensor: its values as PyTorch shows them, with four digits, columns aligned, the middle of large ones left out.
+//! Printing a tensor: its values as PyTorch shows them, with four digits, columns aligned, the
+//! middle of large ones left out.
 //!
-//! Guarantees: printing reads at most a few hundred elements, however large the tensor; a tensor that cannot be read
-//! prints its error; nothing is tracked.
+//! Guarantees: printing reads at most a few hundred elements, however large the tensor; a tensor
+//! that cannot be read prints its error; nothing is tracked.
 
 use std::fmt;
 
@@ -165,8 +166,8 @@ fn cells(shown: &HostTensor) -> (Vec<String>, usize) {
     (cells, width)
 }
 
-/// Floats as PyTorch prints them: whole numbers as `1.`, a wide range of sizes as `1.0000e+00`, else four digits.
-/// Zeros, infinities and NaN have no say in style and width.
+/// Floats as PyTorch prints them: whole numbers as `1.`, a wide range of sizes as `1.0000e+00`,
+/// else four digits. Zeros, infinities and NaN have no say in style and width.
 fn floats(values: &[f64]) -> (Vec<String>, usize) {
     let telling = |v: &f64| v.is_finite() && *v != 0.0;
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);

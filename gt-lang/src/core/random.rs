@@ -1,5 +1,5 @@
-//! Random numbers in the shape of a tensor, from distributions, and as choices; dropout. Seeds come from the session, so that
-//! [`manual_seed`](crate::manual_seed) repeats them all.
+//! Random numbers in the shape of a tensor, from distributions, and as choices; dropout. Seeds come
+//! from the session, so that [`manual_seed`](crate::manual_seed) repeats them all.
 
 use std::panic::Location;
 
@@ -56,8 +56,8 @@ impl DynTensor {
         DynTensor::randn(sizes, dtype).mul(std).add(mean)
     }
 
-    /// Each element zeroed with probability `p`, the others divided by `1 - p`: what dropout does in training. The gradient is dropped
-    /// where the element was.
+    /// Each element zeroed with probability `p`, the others divided by `1 - p`: what dropout does
+    /// in training. The gradient is dropped where the element was.
     #[must_use]
     #[track_caller]
     pub fn dropout(&self, p: f64) -> DynTensor {
@@ -74,10 +74,12 @@ impl DynTensor {
         DynTensor::record(Op::Dropout, &[Arg::Tensor(self), Arg::from(p), Arg::Scalar(seed)])
     }
 
-    /// `n` classes drawn from the weights along the last axis, which need not add up to 1, each draw on its own: PyTorch's `multinomial`
-    /// with replacement. The draws take the place of the last axis, as `i64`.
+    /// `n` classes drawn from the weights along the last axis, which need not add up to 1, each
+    /// draw on its own: PyTorch's `multinomial` with replacement. The draws take the place of the
+    /// last axis, as `i64`.
     ///
-    /// By Gumbel's maximum: the largest of `log(weight)` plus Gumbel noise is distributed as the weights (Gumbel 1954).
+    /// By Gumbel's maximum: the largest of `log(weight)` plus Gumbel noise is distributed as the
+    /// weights (Gumbel 1954).
     #[must_use]
     #[track_caller]
     pub fn multinomial(&self, n: usize) -> DynTensor {

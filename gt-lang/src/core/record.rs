@@ -1,7 +1,9 @@
-//! How an operation becomes an instruction: operands are resolved, the result's type inferred, the entry written.
+//! How an operation becomes an instruction: operands are resolved, the result's type inferred, the
+//! entry written.
 //!
-//! Guarantees: nothing is recorded when an operand carries an error, sessions are mixed, or the op does not take its
-//! operands; the result then carries the first such error. Every method of a tensor ends here.
+//! Guarantees: nothing is recorded when an operand carries an error, sessions are mixed, or the op
+//! does not take its operands; the result then carries the first such error. Every method of a
+//! tensor ends here.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -54,7 +56,8 @@ impl Repr {
 }
 
 impl DynTensor {
-    /// Records `op` on these operands; every operation goes through here. For ops and attributes the methods do not offer.
+    /// Records `op` on these operands; every operation goes through here. For ops and attributes
+    /// the methods do not offer.
     #[must_use]
     #[track_caller]
     pub fn record(op: Op, args: &[Arg<'_>]) -> DynTensor {
@@ -88,7 +91,8 @@ impl DynTensor {
         self.record_with_args(&args, |ty| Ok(op(Axis(resolve_axis(name, axis, ty)? as u8))))
     }
 
-    /// This tensor as a line of one element, where it has no axes and one is asked for: as in PyTorch, 0 and -1 are axes of it.
+    /// This tensor as a line of one element, where it has no axes and one is asked for: as in
+    /// PyTorch, 0 and -1 are axes of it.
     #[track_caller]
     pub(super) fn line(&self, axis: i64) -> Option<DynTensor> {
         (self.rank() == 0 && is_axis_of_scalar(axis) && self.error().is_none())

@@ -11,8 +11,8 @@ macro_rules! reduce {
         impl DynTensor {$(
             $(#[$doc])+
             ///
-            /// `..` reduces all axes, a number one, an array several; negative axes count from the end;
-            /// [`keepdim`](super::keepdim) keeps the reduced axes with size one.
+            /// `..` reduces all axes, a number one, an array several; negative axes count from the
+            /// end; [`keepdim`](super::keepdim) keeps the reduced axes with size one.
             #[must_use]
             #[track_caller]
             pub fn $name(&self, axes: impl Into<Axes>) -> DynTensor {
@@ -40,7 +40,8 @@ reduce! {
     all => All;
     /// The logarithm of the sum of `exp(x)` of floats, without overflow.
     logsumexp => LogSumExp;
-    /// The Euclidean norm of floats; its gradient at 0 is 0. For other norms see [`DynTensor::norm_p`].
+    /// The Euclidean norm of floats; its gradient at 0 is 0. For other norms see
+    /// [`DynTensor::norm_p`].
     norm => Norm;
 }
 
@@ -71,7 +72,8 @@ impl DynTensor {
         })
     }
 
-    /// The variance over `axes`, divided by `n - 1` as PyTorch's `var` is by default; of a single element it is NaN.
+    /// The variance over `axes`, divided by `n - 1` as PyTorch's `var` is by default; of a single
+    /// element it is NaN.
     #[must_use]
     #[track_caller]
     pub fn var(&self, axes: impl Into<Axes>) -> DynTensor {
@@ -101,8 +103,8 @@ impl DynTensor {
         self.var_with(axes, correction).sqrt()
     }
 
-    /// The norm of order `p` over `axes`: `sum(|x|^p)^(1/p)`, the largest `|x|` for infinity, the smallest for its negative, and the
-    /// number of elements that are not zero for 0.
+    /// The norm of order `p` over `axes`: `sum(|x|^p)^(1/p)`, the largest `|x|` for infinity, the
+    /// smallest for its negative, and the number of elements that are not zero for 0.
     #[must_use]
     #[track_caller]
     pub fn norm_p(&self, p: f64, axes: impl Into<Axes>) -> DynTensor {
@@ -118,7 +120,8 @@ impl DynTensor {
         }
     }
 
-    /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.
+    /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in
+    /// PyTorch.
     #[doc(alias("mm", "bmm", "dot", "mv"))]
     #[must_use]
     #[track_caller]
@@ -140,8 +143,8 @@ impl DynTensor {
         self.along(axis, Op::LogSoftmax, &[])
     }
 
-    /// Subtracts the mean and divides by the standard deviation over the axes of `weight` (the last ones of this
-    /// tensor), then `* weight + bias`. PyTorch's default for `eps` is `1e-5`.
+    /// Subtracts the mean and divides by the standard deviation over the axes of `weight` (the last
+    /// ones of this tensor), then `* weight + bias`. PyTorch's default for `eps` is `1e-5`.
     #[must_use]
     #[track_caller]
     pub fn layer_norm(&self, weight: &DynTensor, bias: &DynTensor, eps: f64) -> DynTensor {
@@ -150,7 +153,8 @@ impl DynTensor {
         DynTensor::record(Op::LayerNorm(Trailing(dims)), &args)
     }
 
-    /// Divides by the root mean square over the axes of `weight` (the last ones of this tensor), then `* weight`.
+    /// Divides by the root mean square over the axes of `weight` (the last ones of this tensor),
+    /// then `* weight`.
     #[must_use]
     #[track_caller]
     pub fn rms_norm(&self, weight: &DynTensor, eps: f64) -> DynTensor {
@@ -159,8 +163,9 @@ impl DynTensor {
         DynTensor::record(Op::RmsNorm(Trailing(dims)), &args)
     }
 
-    /// Cuts the channels (axis 1) into equal groups, subtracts each group's mean and divides by its standard deviation, then
-    /// `* weight + bias` (one number a channel). PyTorch's default for `eps` is `1e-5`.
+    /// Cuts the channels (axis 1) into equal groups, subtracts each group's mean and divides by its
+    /// standard deviation, then `* weight + bias` (one number a channel). PyTorch's default for
+    /// `eps` is `1e-5`.
     #[must_use]
     #[track_caller]
     pub fn group_norm(

@@ -1,4 +1,5 @@
-//! Parts chosen by truth, extrema with their places, and small matrices: what needs several instructions each.
+//! Parts chosen by truth, extrema with their places, and small matrices: what needs several
+//! instructions each.
 
 use gt_ir::{DType, OpError};
 
@@ -6,8 +7,9 @@ use super::{Arg, DynTensor};
 use crate::error::Result;
 
 impl DynTensor {
-    /// The elements where `mask` (a `bool` tensor; the two broadcast) is true, in row-major order, as a vector: PyTorch's `masked_select`. How many there are is part of
-    /// the result's shape, so this waits for the mask.
+    /// The elements where `mask` (a `bool` tensor; the two broadcast) is true, in row-major order,
+    /// as a vector: PyTorch's `masked_select`. How many there are is part of the result's shape, so
+    /// this waits for the mask.
     ///
     /// # Errors
     /// The mask cannot be computed, or the shapes do not broadcast.
@@ -18,7 +20,8 @@ impl DynTensor {
         Ok(self.expand(shape.sizes()).flatten_all().index_select(0, &places))
     }
 
-    /// The positions of elements that are not zero, `[n, rank]`, in row-major order: PyTorch's `nonzero`. Waits for this tensor.
+    /// The positions of elements that are not zero, `[n, rank]`, in row-major order: PyTorch's
+    /// `nonzero`. Waits for this tensor.
     ///
     /// # Errors
     /// The tensor cannot be computed.
@@ -48,14 +51,16 @@ impl DynTensor {
         self.reshape([self.numel()])
     }
 
-    /// The largest elements along `axis` and where they stand, the first of equals: PyTorch's `max` of an axis. All of a gradient goes there.
+    /// The largest elements along `axis` and where they stand, the first of equals: PyTorch's `max`
+    /// of an axis. All of a gradient goes there.
     #[must_use]
     #[track_caller]
     pub fn max_along(&self, axis: i64) -> (DynTensor, DynTensor) {
         self.picked(axis, self.argmax(axis))
     }
 
-    /// The smallest elements along `axis` and where they stand, the first of equals: PyTorch's `min` of an axis. All of a gradient goes there.
+    /// The smallest elements along `axis` and where they stand, the first of equals: PyTorch's
+    /// `min` of an axis. All of a gradient goes there.
     #[must_use]
     #[track_caller]
     pub fn min_along(&self, axis: i64) -> (DynTensor, DynTensor) {
@@ -154,7 +159,8 @@ impl DynTensor {
         self.narrow(axis, 0, half).mul(&self.narrow(axis, half as i64, half).sigmoid())
     }
 
-    /// Vectors laid out as the axes of a grid, each repeated along the others: PyTorch's `meshgrid(indexing="ij")`.
+    /// Vectors laid out as the axes of a grid, each repeated along the others: PyTorch's
+    /// `meshgrid(indexing="ij")`.
     #[must_use]
     #[track_caller]
     pub fn meshgrid<'a>(vectors: impl IntoIterator<Item = &'a DynTensor>) -> Vec<DynTensor> {

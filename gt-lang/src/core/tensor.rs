@@ -1,9 +1,11 @@
-//! The tensor itself: a name of a value in some session, or the error that kept the value from being made.
+//! The tensor itself: a name of a value in some session, or the error that kept the value from
+//! being made.
 //!
-//! Guarantees: cloning copies two pointers at most; the last clone to go frees the value on the tape. A tensor is one
-//! of three things: *plain* (no gradient flows through it), *tracked* (the result of operations on something that
-//! requires a gradient) or a *variable* (a leaf that collects a gradient and whose value can be replaced, so that
-//! every clone of it sees an optimizer's update).
+//! Guarantees: cloning copies two pointers at most; the last clone to go frees the value on the
+//! tape. A tensor is one of three things: *plain* (no gradient flows through it), *tracked* (the
+//! result of operations on something that requires a gradient) or a *variable* (a leaf that
+//! collects a gradient and whose value can be replaced, so that every clone of it sees an
+//! optimizer's update).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -128,7 +130,8 @@ impl DynTensor {
         }
     }
 
-    /// A tensor that carries an error into everything derived from it; `like` is the dtype and shape it pretends to have.
+    /// A tensor that carries an error into everything derived from it; `like` is the dtype and
+    /// shape it pretends to have.
     pub fn failed(error: Error, like: Type) -> DynTensor {
         DynTensor::plain(Value::failed(error, like))
     }
@@ -142,8 +145,8 @@ impl DynTensor {
         }
     }
 
-    /// The error this tensor carries, if it or something it derives from could not be recorded. Does not wait: errors of
-    /// the worker are reported by reads.
+    /// The error this tensor carries, if it or something it derives from could not be recorded.
+    /// Does not wait: errors of the worker are reported by reads.
     pub fn error(&self) -> Option<Error> {
         self.with_value(|v| v.place().err().cloned())
     }

@@ -1,4 +1,5 @@
-//! The dynamic tensor: operations and their spellings, data in and out. Mistakes, printing, sessions and random programs have files of their own.
+//! The dynamic tensor: operations and their spellings, data in and out. Mistakes, printing,
+//! sessions and random programs have files of their own.
 
 mod mistakes;
 mod printing;

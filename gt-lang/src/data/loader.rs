@@ -1,7 +1,8 @@
 //! `DataLoader`: batches of a dataset, epoch after epoch.
 //!
-//! Guarantees: the order depends on seed and epoch alone, never on timing; a loader restored from a state goes on with the very next
-//! batch; an example that cannot be read ends the epoch with its error, in place of its batch.
+//! Guarantees: the order depends on seed and epoch alone, never on timing; a loader restored from a
+//! state goes on with the very next batch; an example that cannot be read ends the epoch with its
+//! error, in place of its batch.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -94,7 +95,8 @@ impl DataLoader {
         self.epoch
     }
 
-    /// The batches of this epoch that have not been handed out; after the last one the next epoch begins.
+    /// The batches of this epoch that have not been handed out; after the last one the next epoch
+    /// begins.
     #[track_caller]
     pub fn epoch(&mut self) -> Batches<'_> {
         let start = usize::try_from(self.batch).unwrap_or(usize::MAX);
@@ -145,7 +147,8 @@ impl Iterator for Batches<'_> {
     }
 }
 
-/// Where it stands. The seed must be the same for the order to go on; it is part of the state and checked.
+/// Where it stands. The seed must be the same for the order to go on; it is part of the state and
+/// checked.
 impl Stateful for DataLoader {
     fn state_dict(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
@@ -220,7 +223,8 @@ fn stacked(examples: &[Vec<HostTensor>], part: usize, indices: &[usize]) -> Resu
         if value.ty().dtype != ty.dtype || !value.ty().shape.same_sizes(&ty.shape) {
             let odd = value.ty();
             let what = format!("data loader: example {index} is {odd}, others are {ty}");
-            let hint = "examples of a batch have one shape: pad them in `Dataset::get`, or take batches of 1";
+            let hint = "examples of a batch have one shape: pad them in `Dataset::get`, or take \
+                        batches of 1";
             return Err(unplaced(what).hint(hint));
         }
         bytes.extend_from_slice(value.bytes());

@@ -54,7 +54,8 @@ pub trait Dataset: Send + Sync + 'static {
     /// How many there are.
     fn len(&self) -> usize;
 
-    /// One of them: its tensors, of the same number, types and shapes each time. They are stacked into batches.
+    /// One of them: its tensors, of the same number, types and shapes each time. They are stacked
+    /// into batches.
     ///
     /// # Errors
     /// It cannot be read; the loader hands the error on.
@@ -66,7 +67,8 @@ pub trait Dataset: Send + Sync + 'static {
     }
 }
 
-/// Numbers on the host, in row-major order: what datasets and [states](crate::state::StateDict) are made of. The vector is not copied.
+/// Numbers on the host, in row-major order: what datasets and [states](crate::state::StateDict) are
+/// made of. The vector is not copied.
 ///
 /// # Errors
 /// The sizes do not multiply to the number of elements.

@@ -10,7 +10,8 @@ impl Order {
         Order((0..limit(n)).collect())
     }
 
-    /// Shuffled (Fisher and Yates 1938, in Durstenfeld's form, with Lemire's bounded numbers; numbers by SplitMix64).
+    /// Shuffled (Fisher and Yates 1938, in Durstenfeld's form, with Lemire's bounded numbers;
+    /// numbers by SplitMix64).
     pub fn shuffled(n: usize, seed: u64, epoch: u64) -> Order {
         let mut order = Order::plain(n).0;
         let mut state = mix(seed) ^ mix(epoch.wrapping_add(0x9e37_79b9_7f4a_7c15));

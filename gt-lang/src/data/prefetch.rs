@@ -1,7 +1,8 @@
 //! Making things ahead on a thread, through a bounded queue.
 //!
-//! Guarantees: things come in order; the thread is never more than the queue's length ahead; it ends when the last thing is made, after an
-//! error, or when nobody takes any more, and dropping waits for that. A panic of the maker becomes an error.
+//! Guarantees: things come in order; the thread is never more than the queue's length ahead; it
+//! ends when the last thing is made, after an error, or when nobody takes any more, and dropping
+//! waits for that. A panic of the maker becomes an error.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -8,7 +8,8 @@ use crate::core::{Arg, DynTensor};
 /// What PyTorch's keyword arguments of `scaled_dot_product_attention` say.
 #[derive(Clone, Copy, Default)]
 pub struct Attention<'a> {
-    /// Where attention is paid: `bool`, true where it is, or numbers added to the scores. Broadcasts to `[.., heads, length, positions]`.
+    /// Where attention is paid: `bool`, true where it is, or numbers added to the scores.
+    /// Broadcasts to `[.., heads, length, positions]`.
     pub mask: Option<&'a DynTensor>,
     /// No attention to later positions: query `i` sees keys `0..=i`.
     pub causal: bool,
@@ -16,7 +17,8 @@ pub struct Attention<'a> {
     pub scale: Option<f64>,
 }
 
-/// `softmax(query key^T / sqrt(width)) value` over `[.., heads, length, width]`, every query seeing every key.
+/// `softmax(query key^T / sqrt(width)) value` over `[.., heads, length, width]`, every query seeing
+/// every key.
 #[must_use]
 #[track_caller]
 pub fn scaled_dot_product_attention(
@@ -27,8 +29,9 @@ pub fn scaled_dot_product_attention(
     scaled_dot_product_attention_with(query, key, value, Attention::default())
 }
 
-/// Queries, keys and values with the leading axes they broadcast to: all but heads, where key and value have several, their rows and columns. What does not
-/// broadcast is left to the op, which says so.
+/// Queries, keys and values with the leading axes they broadcast to: all but heads, where key and
+/// value have several, their rows and columns. What does not broadcast is left to the op, which
+/// says so.
 #[track_caller]
 fn with_shared_batch(given: [&DynTensor; 3]) -> [DynTensor; 3] {
     let shapes = given.map(|x| x.shape());
@@ -51,8 +54,9 @@ fn with_shared_batch(given: [&DynTensor; 3]) -> [DynTensor; 3] {
     spread
 }
 
-/// [`scaled_dot_product_attention`] with masks or another scale. Key and value may have fewer heads than the query, whose heads then share
-/// them in order (PyTorch's `enable_gqa`). A query that sees no key gets zeros.
+/// [`scaled_dot_product_attention`] with masks or another scale. Key and value may have fewer heads
+/// than the query, whose heads then share them in order (PyTorch's `enable_gqa`). A query that sees
+/// no key gets zeros.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -73,7 +77,8 @@ pub fn scaled_dot_product_attention_with(
     let [query, key, value] = &with_shared_batch([query, key, value]);
     let width = query.shape().sizes().last().copied().unwrap_or(1);
     let scale = how.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
-    // One value, not a literal: so the gradient is known to have the scale of what it is a gradient of.
+    // One value, not a literal: so the gradient is known to have the scale of what it is a gradient
+    // of.
     let wide = if query.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let scale = query.full_of(Type::scalar(wide), scale.into());
     let mut args =
@@ -83,8 +88,9 @@ pub fn scaled_dot_product_attention_with(
     DynTensor::record(Op::ScaledDotProductAttention(kind), &args)
 }
 
-/// The cosines and sines of [`rotary_embedding`] for positions (integers, shape `[length]`): two tables `[length, width]` in f32, whose second
-/// half repeats the first. Frequency `i` is `base^(-2i / width)`; the usual base is 10000.
+/// The cosines and sines of [`rotary_embedding`] for positions (integers, shape `[length]`): two
+/// tables `[length, width]` in f32, whose second half repeats the first. Frequency `i` is
+/// `base^(-2i / width)`; the usual base is 10000.
 #[must_use]
 #[track_caller]
 pub fn rotary_tables(positions: &DynTensor, width: usize, base: f64) -> (DynTensor, DynTensor) {
@@ -95,8 +101,9 @@ pub fn rotary_tables(positions: &DynTensor, width: usize, base: f64) -> (DynTens
     (both.cos(), both.sin())
 }
 
-/// Pairs of elements of the last axis (`i` and `i + width / 2`) turned by the angles of the tables (Su et al. 2021, in the layout of LLaMA):
-/// `x * cos + (-x2, x1) * sin`. The tables broadcast to x, `[.., length, width]`.
+/// Pairs of elements of the last axis (`i` and `i + width / 2`) turned by the angles of the tables
+/// (Su et al. 2021, in the layout of LLaMA): `x * cos + (-x2, x1) * sin`. The tables broadcast to
+/// x, `[.., length, width]`.
 #[must_use]
 #[track_caller]
 pub fn rotary_embedding(x: &DynTensor, cos: &DynTensor, sin: &DynTensor) -> DynTensor {

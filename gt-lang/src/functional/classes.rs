@@ -1,25 +1,29 @@
-//! Losses of classes: how improbable the right ones are. The classes are the last axis, and any number of axes may stand before it.
+//! Losses of classes: how improbable the right ones are. The classes are the last axis, and any
+//! number of axes may stand before it.
 
 use gt_ir::{DType, OpError};
 
 use super::Reduction;
 use crate::core::DynTensor;
 
-/// What [`cross_entropy_with`] and [`nll_loss_with`] may be told; the default is the mean of all examples, as in PyTorch.
+/// What [`cross_entropy_with`] and [`nll_loss_with`] may be told; the default is the mean of all
+/// examples, as in PyTorch.
 #[derive(Clone, Default)]
 pub struct CrossEntropy {
     /// The weight of each class, `[C]`.
     pub weight: Option<DynTensor>,
-    /// Examples of this class do not count. PyTorch's default is -100; here nothing is ignored unless said, and a class
-    /// that does not exist is an error.
+    /// Examples of this class do not count. PyTorch's default is -100; here nothing is ignored
+    /// unless said, and a class that does not exist is an error.
     pub ignore_index: Option<i64>,
-    /// Share of the target that is spread over all classes (Szegedy et al. 2016). For `cross_entropy` only.
+    /// Share of the target that is spread over all classes (Szegedy et al. 2016). For
+    /// `cross_entropy` only.
     pub label_smoothing: f64,
     /// What becomes of the losses.
     pub reduction: Reduction,
 }
 
-/// The mean negative log-likelihood of the classes `target` names (`i64`, shape `[N]`) under `logits` (`[N, C]`).
+/// The mean negative log-likelihood of the classes `target` names (`i64`, shape `[N]`) under
+/// `logits` (`[N, C]`).
 ///
 /// Any number of leading axes may stand in place of `N`; the classes are the last axis.
 #[must_use]
@@ -62,7 +66,8 @@ pub fn cross_entropy_with(
     examples.reduce(&losses, options.reduction)
 }
 
-/// The mean of minus the log-probability of the classes `target` names; the classes are the last axis of `log_probs`.
+/// The mean of minus the log-probability of the classes `target` names; the classes are the last
+/// axis of `log_probs`.
 #[must_use]
 #[track_caller]
 pub fn nll_loss(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
@@ -87,7 +92,8 @@ fn mean_of(log_probs: &DynTensor, target: &DynTensor) -> DynTensor {
     log_probs.gather(-1, &target.unsqueeze(-1)).mean(..).neg()
 }
 
-/// The target, if it names a class for each row of the scores. Fewer would do for `gather`, and the loss would be that of some rows only.
+/// The target, if it names a class for each row of the scores. Fewer would do for `gather`, and the
+/// loss would be that of some rows only.
 #[track_caller]
 fn classes_of(op: &str, scores: &DynTensor, target: &DynTensor) -> DynTensor {
     match misfit(scores, target) {
@@ -98,7 +104,8 @@ fn classes_of(op: &str, scores: &DynTensor, target: &DynTensor) -> DynTensor {
     }
 }
 
-/// Why these classes cannot be those of the scores' rows, and what would mend it. Errors of either are told by what uses them.
+/// Why these classes cannot be those of the scores' rows, and what would mend it. Errors of either
+/// are told by what uses them.
 fn misfit(scores: &DynTensor, target: &DynTensor) -> Option<(String, String)> {
     let (rows, classes) = (scores.ty(), target.ty());
     let sizes = rows.shape.sizes();

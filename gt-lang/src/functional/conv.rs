@@ -1,4 +1,5 @@
-//! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels, height, width]`).
+//! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels,
+//! height, width]`).
 
 use gt_ir::attr::{Conv, Pad, Pool};
 use gt_ir::{Op, OpError};
@@ -6,7 +7,8 @@ use gt_ir::{Op, OpError};
 use crate::autocast::biased;
 use crate::core::{Arg, DynTensor};
 
-/// What PyTorch's keyword arguments of convolutions say: along height, then along width. Lines use the second.
+/// What PyTorch's keyword arguments of convolutions say: along height, then along width. Lines use
+/// the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convolution {
     /// Distance between windows.
@@ -33,8 +35,9 @@ impl Default for Convolution {
     }
 }
 
-/// The sum over channels and windows of x times `weight`, `[out channels, channels / groups, height, width]`, plus one number of `bias` for each out channel. An image without a batch
-/// axis gives one.
+/// The sum over channels and windows of x times `weight`, `[out channels, channels / groups,
+/// height, width]`, plus one number of `bias` for each out channel. An image without a batch axis
+/// gives one.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -81,8 +84,9 @@ pub fn conv1d(
     with_bias(&y, bias)
 }
 
-/// The transpose of [`conv2d`], its gradient by x: `weight` is `[channels, out channels / groups, height, width]`. By putting zeros between the elements of x and
-/// convolving with the kernels turned around (Dumoulin and Visin 2016).
+/// The transpose of [`conv2d`], its gradient by x: `weight` is `[channels, out channels / groups,
+/// height, width]`. By putting zeros between the elements of x and convolving with the kernels
+/// turned around (Dumoulin and Visin 2016).
 #[must_use]
 #[track_caller]
 pub fn conv_transpose2d(
@@ -206,14 +210,16 @@ fn apart(x: &DynTensor, axis: usize, step: usize, (before, after): (i64, i64)) -
     y
 }
 
-/// What PyTorch's keyword arguments of pooling say: along height, then along width. Lines use the second.
+/// What PyTorch's keyword arguments of pooling say: along height, then along width. Lines use the
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pooling {
     /// Elements of a window.
     pub size: [usize; 2],
     /// Distance between windows.
     pub stride: [usize; 2],
-    /// Elements put around, on both sides: those that are no maximum, or zeros that count in the mean.
+    /// Elements put around, on both sides: those that are no maximum, or zeros that count in the
+    /// mean.
     pub padding: [usize; 2],
 }
 
@@ -224,7 +230,8 @@ impl Pooling {
     }
 }
 
-/// The largest element of each window of `[.., channels, height, width]`, NaN if there is one. All of a gradient goes to the first of equals.
+/// The largest element of each window of `[.., channels, height, width]`, NaN if there is one. All
+/// of a gradient goes to the first of equals.
 #[must_use]
 #[track_caller]
 pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {

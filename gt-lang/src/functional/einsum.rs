@@ -1,20 +1,23 @@
 //! Einstein's summation: `einsum("bij,bjk->bik", [&a, &b])`, as in PyTorch and NumPy.
 //!
-//! Operands are multiplied from left to right, each pair by one matrix product: axes in both and still needed are the batch, axes in both and
-//! needed no more are summed, the rest are rows and columns. No search for a better order is made.
+//! Operands are multiplied from left to right, each pair by one matrix product: axes in both and
+//! still needed are the batch, axes in both and needed no more are summed, the rest are rows and
+//! columns. No search for a better order is made.
 
 use gt_ir::OpError;
 
 use crate::core::{Axes, DynTensor};
 
-/// One operand with the letters of its axes; the axes of an ellipsis have the letters `0`, `1`, .. counted from the last.
+/// One operand with the letters of its axes; the axes of an ellipsis have the letters `0`, `1`, ..
+/// counted from the last.
 struct Term {
     x: DynTensor,
     axes: Vec<char>,
 }
 
-/// The sum over all letters that the result does not have of the product of the operands. Without `->` the result has the letters that occur once,
-/// in alphabetical order, after those of the ellipsis. A letter twice in one operand takes its diagonal.
+/// The sum over all letters that the result does not have of the product of the operands. Without
+/// `->` the result has the letters that occur once, in alphabetical order, after those of the
+/// ellipsis. A letter twice in one operand takes its diagonal.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -97,7 +100,8 @@ fn letters(part: &str, open: usize) -> Result<Vec<char>, OpError> {
     }
 }
 
-/// The axes of a result that is not spelled: those of the ellipsis, then the letters that occur once.
+/// The axes of a result that is not spelled: those of the ellipsis, then the letters that occur
+/// once.
 fn implied(terms: &[Term], widest: usize) -> Vec<char> {
     let all: Vec<char> = terms.iter().flat_map(|t| t.axes.iter().copied()).collect();
     let mut once: Vec<char> = all.iter().copied().filter(|c| c.is_alphabetic()).collect();
@@ -126,7 +130,8 @@ fn sizes_agree(terms: &[Term]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// A letter that stands twice in an operand: only the elements where both positions are equal, summed over one of them.
+/// A letter that stands twice in an operand: only the elements where both positions are equal,
+/// summed over one of them.
 #[track_caller]
 fn diagonals(mut term: Term) -> Term {
     while let Some((i, j)) = twice(&term.axes) {
@@ -186,7 +191,8 @@ fn size_of(term: &Term, c: &char) -> usize {
     term.axes.iter().position(|a| a == c).map_or(1, |i| term.x.shape().sizes()[i])
 }
 
-/// A term as a batch of matrices: its axes in the order of the three groups, the last two of which become one axis each.
+/// A term as a batch of matrices: its axes in the order of the three groups, the last two of which
+/// become one axis each.
 #[track_caller]
 fn matrix(
     term: &Term,

@@ -39,8 +39,8 @@ pub fn smooth_l1_loss(input: &DynTensor, target: &DynTensor) -> DynTensor {
     smooth_l1_loss_with(input, target, 1.0, Reduction::Mean)
 }
 
-/// `d^2 / (2 beta)` of differences smaller than `beta`, `|d| - beta / 2` of the others (Girshick 2015). With `beta` 0 it is
-/// [`l1_loss_with`].
+/// `d^2 / (2 beta)` of differences smaller than `beta`, `|d| - beta / 2` of the others (Girshick
+/// 2015). With `beta` 0 it is [`l1_loss_with`].
 #[must_use]
 #[track_caller]
 pub fn smooth_l1_loss_with(
@@ -58,7 +58,8 @@ pub fn smooth_l1_loss_with(
     reduction.of(&distance.lt(beta).where_(&near, &distance.sub(0.5 * beta)))
 }
 
-/// `d^2 / 2` of differences up to `delta`, `delta (|d| - delta / 2)` of the others (Huber 1964). PyTorch's `delta` is 1 by default.
+/// `d^2 / 2` of differences up to `delta`, `delta (|d| - delta / 2)` of the others (Huber 1964).
+/// PyTorch's `delta` is 1 by default.
 #[must_use]
 #[track_caller]
 pub fn huber_loss(

@@ -1,6 +1,8 @@
-//! Functions of tensors built from operations alone, with PyTorch's names and defaults: losses, attention, normalization, `einsum`.
+//! Functions of tensors built from operations alone, with PyTorch's names and defaults: losses,
+//! attention, normalization, `einsum`.
 //!
-//! Each loss has a plain form, the mean over all elements, and a form `_with` that takes what PyTorch's keyword arguments say.
+//! Each loss has a plain form, the mean over all elements, and a form `_with` that takes what
+//! PyTorch's keyword arguments say.
 
 mod attention;
 mod classes;
@@ -49,7 +51,8 @@ pub enum Reduction {
     Mean,
     /// Their sum.
     Sum,
-    /// Their sum, divided by the size of the first axis: PyTorch's `batchmean`, the divergence as mathematicians define it.
+    /// Their sum, divided by the size of the first axis: PyTorch's `batchmean`, the divergence as
+    /// mathematicians define it.
     BatchMean,
     /// They stay as they are.
     None,

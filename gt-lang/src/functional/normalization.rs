@@ -1,4 +1,5 @@
-//! Normalization by batches and instances, unit vectors, and how far two vectors point the same way.
+//! Normalization by batches and instances, unit vectors, and how far two vectors point the same
+//! way.
 
 use gt_ir::Op;
 
@@ -14,8 +15,9 @@ pub struct BatchNorm {
     pub running_var: DynTensor,
 }
 
-/// Normalizes each channel (axis 1) by the statistics of this batch, and moves the running ones towards them by `momentum` (PyTorch's default
-/// is 0.1): `running * (1 - momentum) + batch * momentum`. All four vectors have one number a channel; the running ones take no gradient.
+/// Normalizes each channel (axis 1) by the statistics of this batch, and moves the running ones
+/// towards them by `momentum` (PyTorch's default is 0.1): `running * (1 - momentum) + batch *
+/// momentum`. All four vectors have one number a channel; the running ones take no gradient.
 #[must_use]
 #[track_caller]
 pub fn batch_norm(
@@ -66,7 +68,8 @@ fn normalized(
     DynTensor::record(Op::BatchNorm, &[Arg::Tensor(x), mean, var, weight, bias, Arg::from(eps)])
 }
 
-/// Normalizes each channel (axis 1) of each example by its own mean and variance, then `* weight + bias` (Ulyanov, Vedaldi and Lempitsky 2016).
+/// Normalizes each channel (axis 1) of each example by its own mean and variance, then `* weight +
+/// bias` (Ulyanov, Vedaldi and Lempitsky 2016).
 #[must_use]
 #[track_caller]
 pub fn instance_norm(x: &DynTensor, weight: &DynTensor, bias: &DynTensor, eps: f64) -> DynTensor {
@@ -81,7 +84,8 @@ pub fn normalize(x: &DynTensor, p: f64, axis: i64, eps: f64) -> DynTensor {
     wide.div(&wide.norm_p(p, keepdim(axis)).clamp_min(eps)).narrowed([x.dtype(); 2])
 }
 
-/// The cosine of the angle between two tensors' vectors along `axis` of the shape that they broadcast to; norms count as `eps` (PyTorch's default is `1e-8`) where they are smaller.
+/// The cosine of the angle between two tensors' vectors along `axis` of the shape that they
+/// broadcast to; norms count as `eps` (PyTorch's default is `1e-8`) where they are smaller.
 #[must_use]
 #[track_caller]
 pub fn cosine_similarity(a: &DynTensor, b: &DynTensor, axis: i64, eps: f64) -> DynTensor {
@@ -96,7 +100,8 @@ pub fn cosine_similarity(a: &DynTensor, b: &DynTensor, axis: i64, eps: f64) -> D
     a.mul(&b).sum(axis).div(&norms).narrowed(dtypes)
 }
 
-/// The distance of order `p` between two tensors' vectors along the last axis; `eps` is added to each difference, as PyTorch does (`1e-6`).
+/// The distance of order `p` between two tensors' vectors along the last axis; `eps` is added to
+/// each difference, as PyTorch does (`1e-6`).
 #[must_use]
 #[track_caller]
 pub fn pairwise_distance(a: &DynTensor, b: &DynTensor, p: f64, eps: f64) -> DynTensor {

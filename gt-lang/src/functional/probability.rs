@@ -27,7 +27,8 @@ pub fn binary_cross_entropy_with(
     reduction.of(&weighted(losses, weight))
 }
 
-/// The logarithm, no smaller than -100. Zeros stay out of `log`: its infinite slope times zero would be a gradient of NaN.
+/// The logarithm, no smaller than -100. Zeros stay out of `log`: its infinite slope times zero
+/// would be a gradient of NaN.
 #[track_caller]
 fn bounded_log(p: &DynTensor) -> DynTensor {
     let zero = p.eq(0.0);
@@ -91,8 +92,9 @@ pub enum KlTarget {
     Logarithms,
 }
 
-/// The Kullback-Leibler divergence, element by element `target * (log target - input)`; `input` is log-probabilities. Where the
-/// target is 0, so is the loss. [`Reduction::BatchMean`] gives the divergence itself.
+/// The Kullback-Leibler divergence, element by element `target * (log target - input)`; `input` is
+/// log-probabilities. Where the target is 0, so is the loss. [`Reduction::BatchMean`] gives the
+/// divergence itself.
 #[must_use]
 #[track_caller]
 pub fn kl_div(

@@ -17,7 +17,8 @@ pub enum PadMode {
     Circular,
 }
 
-/// Elements put around: `pads[i]` is how many come before and after axis `i` of the last `pads.len()` axes (PyTorch counts from the last).
+/// Elements put around: `pads[i]` is how many come before and after axis `i` of the last
+/// `pads.len()` axes (PyTorch counts from the last).
 #[must_use]
 #[track_caller]
 pub fn pad_with(x: &DynTensor, pads: impl AsRef<[(usize, usize)]>, mode: PadMode) -> DynTensor {
@@ -72,14 +73,16 @@ fn sources(x: &DynTensor, mode: PadMode, n: usize, (before, after): (usize, usiz
     }
 }
 
-/// Each element of images `[.., height, width]` as a block of `scale` times as many: PyTorch's `interpolate(mode="nearest")`.
+/// Each element of images `[.., height, width]` as a block of `scale` times as many: PyTorch's
+/// `interpolate(mode="nearest")`.
 #[must_use]
 #[track_caller]
 pub fn upsample_nearest2d(x: &DynTensor, scale: [usize; 2]) -> DynTensor {
     x.repeat_interleave(scale[0], -2).repeat_interleave(scale[1], -1)
 }
 
-/// Images `[.., height, width]` of another size, by weighing the four nearest elements: PyTorch's `interpolate(mode="bilinear", align_corners=False)`.
+/// Images `[.., height, width]` of another size, by weighing the four nearest elements: PyTorch's
+/// `interpolate(mode="bilinear", align_corners=False)`.
 #[must_use]
 #[track_caller]
 pub fn upsample_bilinear2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
@@ -104,14 +107,17 @@ fn between(x: &DynTensor, axis: i64, size: usize) -> DynTensor {
     low.lerp(&high, &share)
 }
 
-/// What says something of each element of an axis, with an axis behind where that one has one behind.
+/// What says something of each element of an axis, with an axis behind where that one has one
+/// behind.
 #[track_caller]
 fn along_rows(x: DynTensor, axis: i64) -> DynTensor {
     if axis == -2 { x.unsqueeze(-1) } else { x }
 }
 
-/// The means of `size[0]` times `size[1]` parts of images `[.., height, width]`: PyTorch's `adaptive_avg_pool2d`. Of `n` elements part `i` of `m` has those from
-/// `floor(i n / m)` to `ceil((i + 1) n / m)`: where `m` does not divide `n`, parts overlap and their sizes differ by one.
+/// The means of `size[0]` times `size[1]` parts of images `[.., height, width]`: PyTorch's
+/// `adaptive_avg_pool2d`. Of `n` elements part `i` of `m` has those from `floor(i n / m)` to
+/// `ceil((i + 1) n / m)`: where `m` does not divide `n`, parts overlap and their sizes differ by
+/// one.
 #[must_use]
 #[track_caller]
 pub fn adaptive_avg_pool2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
@@ -137,7 +143,8 @@ pub fn adaptive_avg_pool2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
     means_of_parts(&rows, -1, size[1]).to_dtype(x.dtype())
 }
 
-/// The means of so many parts of an axis. Each part is gathered with room for the largest, and what is not its own counts as zero.
+/// The means of so many parts of an axis. Each part is gathered with room for the largest, and what
+/// is not its own counts as zero.
 #[track_caller]
 fn means_of_parts(x: &DynTensor, axis: i64, parts: usize) -> DynTensor {
     let session = x.session();
@@ -161,7 +168,8 @@ fn means_of_parts(x: &DynTensor, axis: i64, parts: usize) -> DynTensor {
     sums.div(&along_rows(length, axis))
 }
 
-/// Channels as blocks of pixels: `[batch, channels * r * r, height, width]` to `[batch, channels, height * r, width * r]` (Shi et al. 2016).
+/// Channels as blocks of pixels: `[batch, channels * r * r, height, width]` to `[batch, channels,
+/// height * r, width * r]` (Shi et al. 2016).
 #[must_use]
 #[track_caller]
 pub fn pixel_shuffle(x: &DynTensor, r: usize) -> DynTensor {

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::{InFile, file_error};
 use crate::error::Result;
 
-/// Writes a file beside the old one, brings it to disk and only then puts it in the old one's place. After an error, or a loss of power
-/// at any moment, the old file is there as it was.
+/// Writes a file beside the old one, brings it to disk and only then puts it in the old one's
+/// place. After an error, or a loss of power at any moment, the old file is there as it was.
 #[track_caller]
 pub(crate) fn write(
     path: &Path,

@@ -1,7 +1,9 @@
-//! Checkpoints of training runs: model, optimizer, schedule, generator and counters in one file, restored together or not at all.
+//! Checkpoints of training runs: model, optimizer, schedule, generator and counters in one file,
+//! restored together or not at all.
 //!
-//! Guarantees: the file is replaced as a whole; its checksum is verified; every part is checked to fit before the first is changed; what
-//! goes on from a restored checkpoint has the bits of what would have gone on without stopping.
+//! Guarantees: the file is replaced as a whole; its checksum is verified; every part is checked to
+//! fit before the first is changed; what goes on from a restored checkpoint has the bits of what
+//! would have gone on without stopping.
 //!
 //! ```no_run
 //! # extern crate gt_lang as gt;
@@ -30,7 +32,8 @@ use crate::state::{StateDict, Stateful};
 /// Writes the parts, each under its name.
 ///
 /// # Errors
-/// A part cannot be read from the workers, or the file cannot be written; an older file then is as it was.
+/// A part cannot be read from the workers, or the file cannot be written; an older file then is as
+/// it was.
 #[track_caller]
 pub fn save(path: impl AsRef<Path>, parts: &[(&str, &dyn Stateful)]) -> Result<()> {
     let mut all = StateDict::new();
@@ -40,7 +43,8 @@ pub fn save(path: impl AsRef<Path>, parts: &[(&str, &dyn Stateful)]) -> Result<(
     safetensors::save(path, &all)
 }
 
-/// Restores the parts from what is under their names. Parts of the file that are not asked for are left out.
+/// Restores the parts from what is under their names. Parts of the file that are not asked for are
+/// left out.
 ///
 /// # Errors
 /// The file cannot be read or is damaged, or a part does not fit; nothing is changed then.

@@ -29,7 +29,8 @@ pub struct Table {
 /// Reads a table of numbers; an empty field is NaN.
 ///
 /// # Errors
-/// The file cannot be read, a field is no number (line and column are named), or a line has another number of fields.
+/// The file cannot be read, a field is no number (line and column are named), or a line has another
+/// number of fields.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
     let path = path.as_ref();
@@ -62,7 +63,8 @@ pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
     Ok(Table { columns, values })
 }
 
-/// Writes a table, as a whole or not at all. Numbers are written so that reading them gives the same.
+/// Writes a table, as a whole or not at all. Numbers are written so that reading them gives the
+/// same.
 ///
 /// # Errors
 /// The file cannot be written, the values are no matrix, or there are not as many names as columns.

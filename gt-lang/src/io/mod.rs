@@ -1,9 +1,10 @@
 //! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, and checkpoints of whole training runs.
 //!
-//! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or made to harm gives an error that
-//! names the file and what is wrong, never a panic, and no more memory is taken than the file's own
-//! sizes allow (packed files: than [`MAX_UNPACKED`] allows). Reading
-//! executes nothing. Writing goes to a file beside the old one, which is replaced only when the new one is whole and on disk.
+//! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or
+//! made to harm gives an error that names the file and what is wrong, never a panic, and no more
+//! memory is taken than the file's own sizes allow (packed files: than [`MAX_UNPACKED`] allows).
+//! Reading executes nothing. Writing goes to a file beside the old one, which is replaced only when
+//! the new one is whole and on disk.
 //!
 //! Does not: know models; states go in and out as [`StateDict`](crate::state::StateDict)s.
 

@@ -1,7 +1,8 @@
 //! NumPy's formats: `.npy`, one array, and `.npz`, a zip archive of named ones.
 //!
-//! Guarantees: arrays in row-major or column-major order, headers of versions 1 to 3. Little-endian numbers of the dtypes there are here;
-//! anything else (objects, strings, structures, big-endian numbers) is an error that names it.
+//! Guarantees: arrays in row-major or column-major order, headers of versions 1 to 3. Little-endian
+//! numbers of the dtypes there are here; anything else (objects, strings, structures, big-endian
+//! numbers) is an error that names it.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -166,7 +167,8 @@ pub(super) fn row_major(data: &[u8], sizes: &[usize], width: usize) -> Bytes {
     gathered(data, sizes, &strides, width).unwrap_or_default()
 }
 
-/// Elements of these sizes and strides (in elements), in row-major order; `None` where one lies outside.
+/// Elements of these sizes and strides (in elements), in row-major order; `None` where one lies
+/// outside.
 pub(super) fn gathered(
     data: &[u8],
     sizes: &[usize],

@@ -33,8 +33,9 @@ pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
     from_bytes(&super::read(path)?, path)
 }
 
-/// Maps a file into memory: contents are read when they are used, and its tensors share the mapping. The file must not be changed while
-/// a tensor of it is in use; replacing it by another is no change. A checksum is not verified, since that would read it all.
+/// Maps a file into memory: contents are read when they are used, and its tensors share the
+/// mapping. The file must not be changed while a tensor of it is in use; replacing it by another is
+/// no change. A checksum is not verified, since that would read it all.
 ///
 /// # Errors
 /// As [`load`].
@@ -64,8 +65,9 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
     Reader::new(mmap::map(path)?, path)
 }
 
-/// Reads a model whose tensors are spread over several files, by its index (`model.safetensors.index.json`); each file is mapped
-/// as [`map`] does. The files lie beside the index.
+/// Reads a model whose tensors are spread over several files, by its index
+/// (`model.safetensors.index.json`); each file is mapped as [`map`] does. The files lie beside the
+/// index.
 ///
 /// # Errors
 /// As [`load`]; also when a tensor is not where the index says.
@@ -114,7 +116,8 @@ fn serialized(state: &StateDict) -> std::result::Result<Vec<u8>, SafeTensorError
     safetensors::serialize(views, Some(metadata))
 }
 
-/// Writes files of at most `max_bytes` of contents each (a larger tensor has one of its own) beside an index of that name.
+/// Writes files of at most `max_bytes` of contents each (a larger tensor has one of its own) beside
+/// an index of that name.
 ///
 /// # Errors
 /// A file cannot be written; the index, written last, then is what it was.
@@ -152,7 +155,12 @@ pub fn save_sharded(index: impl AsRef<Path>, state: &StateDict, max_bytes: usize
 fn places(index: &Path) -> Result<BTreeMap<String, String>> {
     let json: serde_json::Value = serde_json::from_slice(&super::read(index)?).in_file(index)?;
     let map = json.get("weight_map").and_then(|map| map.as_object());
-    let map = map.ok_or("no `weight_map`, so this is no index of sharded tensors\nhint: the index is the file `model.safetensors.index.json`; a single file is read by `load` or `map`").in_file(index)?;
+    let map = map
+        .ok_or(
+            "no `weight_map`, so this is no index of sharded tensors\nhint: the index is the file \
+             `model.safetensors.index.json`; a single file is read by `load` or `map`",
+        )
+        .in_file(index)?;
     let mut places = BTreeMap::new();
     for (name, file) in map {
         // A file of this folder: an index cannot name others.
@@ -179,7 +187,8 @@ pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
     match reader.checksum() {
         Some(written) if written != checksum(state.iter()) => Err(file_error(
             path,
-            "the contents do not have the checksum written with them: the file is damaged\nhint: copy or save it again",
+            "the contents do not have the checksum written with them: the file is damaged\nhint: \
+             copy or save it again",
         )),
         _ => Ok(state),
     }

@@ -75,8 +75,8 @@ impl Unpacking {
     fn refusal(&self) -> String {
         let limit = units::bytes(self.limit);
         format!(
-            "the file unpacks to more than {limit}, as one made to fill the memory does\n\
-             hint: if you trust it, set {MAX_UNPACKED} to more bytes, as in {MAX_UNPACKED}={}",
+            "the file unpacks to more than {limit}, as one made to fill the memory does\nhint: if \
+             you trust it, set {MAX_UNPACKED} to more bytes, as in {MAX_UNPACKED}={}",
             self.limit.saturating_mul(8)
         )
     }

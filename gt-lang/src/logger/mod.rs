@@ -1,8 +1,10 @@
-//! `RunLogger`: the curves of a training run, live in the terminal and afterwards as a picture and a table.
+//! `RunLogger`: the curves of a training run, live in the terminal and afterwards as a picture and
+//! a table.
 //!
-//! Guarantees: in a terminal a chart is drawn over itself at each interval, in colors unless `NO_COLOR` is set; elsewhere each interval
-//! prints one line. What is printed goes to the error stream, so that a program's output stays its own. `run.csv` and `run.svg` are
-//! replaced as wholes. A logger is part of a checkpoint: a run that goes on has the curve from its beginning.
+//! Guarantees: in a terminal a chart is drawn over itself at each interval, in colors unless
+//! `NO_COLOR` is set; elsewhere each interval prints one line. What is printed goes to the error
+//! stream, so that a program's output stays its own. `run.csv` and `run.svg` are replaced as
+//! wholes. A logger is part of a checkpoint: a run that goes on has the curve from its beginning.
 //!
 //! Does not: read a clock, or tensors; numbers are given to it.
 //!
@@ -58,7 +60,8 @@ pub struct RunLogger {
 }
 
 impl RunLogger {
-    /// A logger of these curves, which shows them every so many points and writes `run.csv` and `run.svg` into a folder.
+    /// A logger of these curves, which shows them every so many points and writes `run.csv` and
+    /// `run.svg` into a folder.
     ///
     /// # Errors
     /// The folder cannot be made.

@@ -1,4 +1,5 @@
-//! Attention with several heads and the encoder layer around it (Vaswani et al. 2017), with PyTorch's names and layout.
+//! Attention with several heads and the encoder layer around it (Vaswani et al. 2017), with
+//! PyTorch's names and layout.
 
 use gt_ir::DType;
 
@@ -20,7 +21,8 @@ pub struct AttentionMask<'a> {
     pub causal: bool,
 }
 
-/// Attention with several heads, over `[batch, length, D]`. PyTorch's `MultiheadAttention(batch_first=True)`, without its weights of attention.
+/// Attention with several heads, over `[batch, length, D]`. PyTorch's
+/// `MultiheadAttention(batch_first=True)`, without its weights of attention.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -54,7 +56,8 @@ impl<D: StaticDim> MultiheadAttention<D> {
                 format!("MultiheadAttention: width {} cannot be divided by {heads} heads", D::SIZE);
             fault(message, divisors(D::SIZE))
         };
-        // Xavier's uniform distribution (Glorot and Bengio 2010), zeros for biases: PyTorch's defaults.
+        // Xavier's uniform distribution (Glorot and Bengio 2010), zeros for biases: PyTorch's
+        // defaults.
         let bound = (6.0 / (4 * D::SIZE) as f64).sqrt();
         let weight = DynTensor::rand([3 * D::SIZE, D::SIZE], DType::F32);
         let bias = DynTensor::zeros([3 * D::SIZE], DType::F32);
@@ -171,7 +174,8 @@ pub enum NormOrder {
     First,
 }
 
-/// Attention and two linear layers, each with dropout, a sum and a normalization: PyTorch's `TransformerEncoderLayer`, with `relu`.
+/// Attention and two linear layers, each with dropout, a sum and a normalization: PyTorch's
+/// `TransformerEncoderLayer`, with `relu`.
 #[derive(Debug)]
 pub struct TransformerEncoderLayer<D: Dim, F: Dim> {
     /// Attention.

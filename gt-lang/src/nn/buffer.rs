@@ -1,4 +1,5 @@
-//! `Buffer`: a tensor of a model that is no parameter but changes, such as a running mean; saved and restored with the model.
+//! `Buffer`: a tensor of a model that is no parameter but changes, such as a running mean; saved
+//! and restored with the model.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +7,8 @@ use super::module::{Module, Visitor};
 use crate::core::DynTensor;
 use crate::typed::{Float, Kind, Shape, Tensor};
 
-/// A tensor that a layer replaces while it runs. Clones are the same buffer. No gradient flows through it.
+/// A tensor that a layer replaces while it runs. Clones are the same buffer. No gradient flows
+/// through it.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;

@@ -1,7 +1,9 @@
-//! Convolutions and pooling as layers: `Conv1d`, `Conv2d`, `ConvTranspose2d`, `MaxPool2d`, `AvgPool2d`.
+//! Convolutions and pooling as layers: `Conv1d`, `Conv2d`, `ConvTranspose2d`, `MaxPool2d`,
+//! `AvgPool2d`.
 //!
-//! Guarantees: weights have PyTorch's layout, names and default initialization. Sizes of kernels are numbers, not types, so heights and widths are run-time sizes
-//! afterwards; whether the channels fit is checked by the compiler.
+//! Guarantees: weights have PyTorch's layout, names and default initialization. Sizes of kernels
+//! are numbers, not types, so heights and widths are run-time sizes afterwards; whether the
+//! channels fit is checked by the compiler.
 
 use std::marker::PhantomData;
 
@@ -15,7 +17,8 @@ use crate::error::Error;
 use crate::functional::{self, Convolution, Pooling};
 use crate::typed::{Dim, Dyn, StaticDim, Tensor};
 
-/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.
+/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))`
+/// comes to.
 #[track_caller]
 pub(super) fn uniform(sizes: &[usize], fan_in: usize) -> DynTensor {
     let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
@@ -81,7 +84,8 @@ macro_rules! convolution {
         }
 
         impl<I: Dim, O: Dim> $name<I, O> {
-            /// A layer of these tensors, which become its parameters; what does not fit is an error of `forward`.
+            /// A layer of these tensors, which become its parameters; what does not fit is an error
+            /// of `forward`.
             #[must_use]
             #[track_caller]
             pub fn from_tensors(weight: &DynTensor, bias: Option<&DynTensor>, how: Convolution) -> Self {
@@ -143,12 +147,14 @@ convolution! {
     |inputs: usize, outputs: usize, groups: usize, kernel: usize| vec![outputs, inputs / groups, kernel]
 }
 convolution! {
-    /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height, width]`.
+    /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height,
+    /// width]`.
     Conv2d, functional::conv2d, forwards, [usize; 2], (H: Dyn, W: Dyn),
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![outputs, inputs / groups, tall, broad]
 }
 convolution! {
-    /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O / groups, height, width]`.
+    /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O /
+    /// groups, height, width]`.
     ConvTranspose2d, functional::conv_transpose2d, backwards, [usize; 2], (H: Dyn, W: Dyn),
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![inputs, outputs / groups, tall, broad]
 }

@@ -5,7 +5,8 @@ use super::init::Init;
 use super::module::{Mode, Module, Visitor};
 use crate::typed::{Shape, Tensor};
 
-/// In training each element is zeroed with probability `p` and the others are divided by `1 - p`; in evaluation nothing happens.
+/// In training each element is zeroed with probability `p` and the others are divided by `1 - p`;
+/// in evaluation nothing happens.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;

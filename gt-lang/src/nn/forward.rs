@@ -1,7 +1,8 @@
-//! Composition: `Forward` is what [`seq!`](gt_macros::seq) and lists of layers call; activations are values that have it.
+//! Composition: `Forward` is what [`seq!`](gt_macros::seq) and lists of layers call; activations
+//! are values that have it.
 //!
-//! A sequence is an expression, not a type: `seq!(x => self.fc1, Relu, self.fc2)` is three nested calls, and an error points at the
-//! layer that does not fit.
+//! A sequence is an expression, not a type: `seq!(x => self.fc1, Relu, self.fc2)` is three nested
+//! calls, and an error points at the layer that does not fit.
 
 use super::module::{Module, Visitor};
 use crate::typed::{Float, Shape, Tensor};

@@ -1,4 +1,5 @@
-//! `Init`: parts of a model that can be built without being told anything, with PyTorch's default initialization.
+//! `Init`: parts of a model that can be built without being told anything, with PyTorch's default
+//! initialization.
 //!
 //! Guarantees: parameters are drawn from the session's generator in the order of the fields, so a
 //! seed fixes a model. The parameters of a layer that cannot be carry why, with the line that built
@@ -24,7 +25,8 @@ pub trait Init: Sized {
 #[diagnostic::do_not_recommend]
 impl<M: Init, const COUNT: usize> Init for [M; COUNT] {
     fn init() -> Self {
-        // As many as there is room for; a function for each place would hide where the model is built.
+        // As many as there is room for; a function for each place would hide where the model is
+        // built.
         let mut parts = repeat(COUNT).into_iter();
         std::array::from_fn(|_| parts.next().unwrap_or_else(M::init))
     }
@@ -71,7 +73,8 @@ pub(super) fn divisors(n: usize) -> String {
     }
 }
 
-/// A list of `count` parts, each initialized on its own: `#[module(init = repeat(12))] blocks: Vec<Block>`.
+/// A list of `count` parts, each initialized on its own: `#[module(init = repeat(12))] blocks:
+/// Vec<Block>`.
 #[must_use]
 #[track_caller]
 pub fn repeat<M: Init>(count: usize) -> Vec<M> {

@@ -1,6 +1,7 @@
 //! The layers: `Linear`, `Embedding`, `LayerNorm`. Plain structs of tensors with a `forward`.
 //!
-//! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints fit.
+//! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints
+//! fit.
 
 use super::forward::Forward;
 use super::init::{Init, fault, unless};
@@ -8,8 +9,9 @@ use super::module::{Module, Visitor};
 use crate::autocast::biased;
 use crate::typed::{Append, Create, Dim, DimSpec, Int, Project, Random, Shape, StaticDim, Tensor};
 
-/// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`: its result is a `T![Batch, 1]` and broadcasts, which
-/// that of a `Linear<I, N<1>>` is only after `.assume()`.
+/// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`:
+/// its result is a `T![Batch, 1]` and broadcasts, which that of a `Linear<I, N<1>>` is only after
+/// `.assume()`.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -92,7 +94,8 @@ fn known<D: Dim>() -> Option<usize> {
     }
 }
 
-/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))` comes to.
+/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))`
+/// comes to.
 #[track_caller]
 fn uniform<S: Shape>(sizes: &[usize], fan_in: usize) -> Tensor<S> {
     let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
@@ -131,7 +134,8 @@ impl<I: Dim, O: Dim, S: Shape + Project<I, O>> Forward<Tensor<S>> for Linear<I, 
     }
 }
 
-// Not derived, here as below: a layer is a handle of its parameters, whatever the types of its dimensions are.
+// Not derived, here as below: a layer is a handle of its parameters, whatever the types of its
+// dimensions are.
 impl<I: Dim, O: Dim> Clone for Linear<I, O> {
     fn clone(&self) -> Self {
         Linear { weight: self.weight.clone(), bias: self.bias.clone() }
@@ -203,7 +207,8 @@ impl<V: Dim, D: Dim> Clone for Embedding<V, D> {
     }
 }
 
-/// Subtracts the mean and divides by the standard deviation over the last dimension, then `* weight + bias`.
+/// Subtracts the mean and divides by the standard deviation over the last dimension, then `* weight
+/// + bias`.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;

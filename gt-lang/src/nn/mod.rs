@@ -1,8 +1,9 @@
 //! Models and their layers.
 //!
-//! A model is a plain struct with `#[derive(Module)]` and a `forward` method of its own; its fields are layers, tensors, lists of
-//! either, or other models. The derive gives parameters with dotted names, `Model::new()` with PyTorch's default
-//! initialization, train and eval, and a summary with parameter counts.
+//! A model is a plain struct with `#[derive(Module)]` and a `forward` method of its own; its fields
+//! are layers, tensors, lists of either, or other models. The derive gives parameters with dotted
+//! names, `Model::new()` with PyTorch's default initialization, train and eval, and a summary with
+//! parameter counts.
 
 mod attention;
 mod buffer;

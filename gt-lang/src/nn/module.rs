@@ -1,8 +1,9 @@
 //! `Module`: what a model is. A tree of named parts, whose leaves are tensors.
 //!
-//! Guarantees: parameters come in the order of the fields, under dotted names as in PyTorch's `state_dict`
-//! (`blocks.0.fc1.weight`); a tensor in a model is a parameter when it requires a gradient, else a buffer.
-//! It prescribes no `forward`: a model's forward is an ordinary method with the types its author wants.
+//! Guarantees: parameters come in the order of the fields, under dotted names as in PyTorch's
+//! `state_dict` (`blocks.0.fc1.weight`); a tensor in a model is a parameter when it requires a
+//! gradient, else a buffer. It prescribes no `forward`: a model's forward is an ordinary method
+//! with the types its author wants.
 
 use std::fmt::Write as _;
 use std::panic::Location;
@@ -122,8 +123,9 @@ pub trait Module {
         self.parameters().iter().for_each(DynTensor::zero_grad);
     }
 
-    /// Converts parameters, with the gradients they have, and buffers of floats to another float: PyTorch's `module.to(dtype)`. Convert a model before an
-    /// optimizer remembers anything of its parameters, and give it inputs of that dtype.
+    /// Converts parameters, with the gradients they have, and buffers of floats to another float:
+    /// PyTorch's `module.to(dtype)`. Convert a model before an optimizer remembers anything of its
+    /// parameters, and give it inputs of that dtype.
     ///
     /// # Errors
     /// `dtype` is no float; nothing has changed then.

@@ -1,4 +1,5 @@
-//! Normalization layers beside `LayerNorm`: `BatchNorm`, `GroupNorm`, `RmsNorm`, with PyTorch's names and defaults.
+//! Normalization layers beside `LayerNorm`: `BatchNorm`, `GroupNorm`, `RmsNorm`, with PyTorch's
+//! names and defaults.
 
 use super::buffer::Buffer;
 use super::forward::Forward;
@@ -7,8 +8,9 @@ use super::module::{Mode, Module, Visitor};
 use crate::functional;
 use crate::typed::{Create, Dim, Int, Project, Shape, StaticDim, Tensor};
 
-/// Normalizes channels (axis 1) by the statistics of the batch while training, by running ones in evaluation (Ioffe and Szegedy 2015): PyTorch's `BatchNorm1d` and
-/// `BatchNorm2d`, whose states it has.
+/// Normalizes channels (axis 1) by the statistics of the batch while training, by running ones in
+/// evaluation (Ioffe and Szegedy 2015): PyTorch's `BatchNorm1d` and `BatchNorm2d`, whose states it
+/// has.
 #[derive(Clone)]
 pub struct BatchNorm<C: Dim> {
     /// The scale, ones at first.
@@ -156,7 +158,8 @@ impl<C: Dim, S: Shape> Forward<Tensor<S>> for GroupNorm<C> {
     }
 }
 
-/// Divides by the root mean square over the last dimension, then `* weight` (Zhang and Sennrich 2019).
+/// Divides by the root mean square over the last dimension, then `* weight` (Zhang and Sennrich
+/// 2019).
 #[derive(Clone, Debug)]
 pub struct RmsNorm<D: Dim> {
     /// The scale, ones at first.

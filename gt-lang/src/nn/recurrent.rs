@@ -1,7 +1,10 @@
-//! Recurrent layers: `Lstm` (Hochreiter and Schmidhuber 1997) and `Gru` (Cho et al. 2014), over `[batch, length, I]` as with PyTorch's `batch_first=True`.
+//! Recurrent layers: `Lstm` (Hochreiter and Schmidhuber 1997) and `Gru` (Cho et al. 2014), over
+//! `[batch, length, I]` as with PyTorch's `batch_first=True`.
 //!
-//! Guarantees: parameters have PyTorch's names, layout, order of gates and default initialization. The products of all inputs are one product; the recorded steps are
-//! straight-line instructions, so each length is a program of its own. What is common to both, the layers and the way over the steps, is in `stack`.
+//! Guarantees: parameters have PyTorch's names, layout, order of gates and default initialization.
+//! The products of all inputs are one product; the recorded steps are straight-line instructions,
+//! so each length is a program of its own. What is common to both, the layers and the way over the
+//! steps, is in `stack`.
 
 mod stack;
 
@@ -30,7 +33,8 @@ impl Default for Layers {
 /// The widths of inputs, states and outputs, which are types only.
 type Widths<I, H, O> = PhantomData<fn() -> (I, H, O)>;
 
-/// Long short-term memory. Its outputs are `O` wide: as wide as its states, `H`, or twice that where it reads both ways.
+/// Long short-term memory. Its outputs are `O` wide: as wide as its states, `H`, or twice that
+/// where it reads both ways.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -48,7 +52,8 @@ pub struct Lstm<I: Dim, H: Dim, O: Dim = H> {
     sizes: Widths<I, H, O>,
 }
 
-/// What an [`Lstm`] remembers after each example: `[layers, batch, H]` both. Where it reads both ways each layer has two, as in PyTorch: forwards, then backwards.
+/// What an [`Lstm`] remembers after each example: `[layers, batch, H]` both. Where it reads both
+/// ways each layer has two, as in PyTorch: forwards, then backwards.
 #[derive(Clone, Debug)]
 pub struct LstmState<H: Dim> {
     /// The last output of each layer.
@@ -58,7 +63,8 @@ pub struct LstmState<H: Dim> {
 }
 
 impl<I: Dim, H: Dim, O: Dim> Lstm<I, H, O> {
-    /// The outputs of the last layer, and the states behind the last step. Without a state it begins with zeros.
+    /// The outputs of the last layer, and the states behind the last step. Without a state it
+    /// begins with zeros.
     #[must_use]
     #[track_caller]
     pub fn forward<B: Dim, L: Dim>(
@@ -91,11 +97,13 @@ impl Cell for LstmCell {
     }
 }
 
-/// The last output of each layer of a [`Gru`]: `[layers, batch, H]`, two a layer where it reads both ways.
+/// The last output of each layer of a [`Gru`]: `[layers, batch, H]`, two a layer where it reads
+/// both ways.
 pub type GruState<H> = Tensor<(Dyn, Dyn, H)>;
 
-/// Gated recurrent units, in PyTorch's variant: the reset gate is applied behind the hidden product.
-/// Its outputs are `O` wide: as wide as its states, `H`, or twice that where it reads both ways.
+/// Gated recurrent units, in PyTorch's variant: the reset gate is applied behind the hidden
+/// product. Its outputs are `O` wide: as wide as its states, `H`, or twice that where it reads both
+/// ways.
 #[derive(Clone)]
 pub struct Gru<I: Dim, H: Dim, O: Dim = H> {
     stack: Stack,
@@ -103,7 +111,8 @@ pub struct Gru<I: Dim, H: Dim, O: Dim = H> {
 }
 
 impl<I: Dim, H: Dim, O: Dim> Gru<I, H, O> {
-    /// The outputs of the last layer, and the last output of each layer. Without a state it begins with zeros.
+    /// The outputs of the last layer, and the last output of each layer. Without a state it begins
+    /// with zeros.
     #[must_use]
     #[track_caller]
     pub fn forward<B: Dim, L: Dim>(
@@ -149,8 +158,10 @@ macro_rules! layers {
         }
 
         impl<I: StaticDim, H: StaticDim, O: StaticDim> $name<I, H, O> {
-            /// Layers with fresh weights, each of which reads the steps forwards and, with weights of its own, backwards; their outputs stand beside
-            /// each other. PyTorch's `bidirectional=True`. That `O` is twice `H` is checked when code is generated (`cargo build`).
+            /// Layers with fresh weights, each of which reads the steps forwards and, with weights
+            /// of its own, backwards; their outputs stand beside each other. PyTorch's
+            /// `bidirectional=True`. That `O` is twice `H` is checked when code is generated
+            /// (`cargo build`).
             #[must_use]
             #[track_caller]
             pub fn bidirectional(how: Layers) -> Self {

@@ -1,7 +1,9 @@
-//! Saving and restoring models: `state_dict` and `load_state_dict` of everything that is a `Module`.
+//! Saving and restoring models: `state_dict` and `load_state_dict` of everything that is a
+//! `Module`.
 //!
-//! Guarantees: names, order and layout are PyTorch's, so its files fit. Restoring is strict, and whole or not at all: missing names,
-//! unknown ones and shapes that differ are all listed, and nothing is changed then. Floats are converted to the model's dtype.
+//! Guarantees: names, order and layout are PyTorch's, so its files fit. Restoring is strict, and
+//! whole or not at all: missing names, unknown ones and shapes that differ are all listed, and
+//! nothing is changed then. Floats are converted to the model's dtype.
 
 use std::sync::{Mutex, PoisonError};
 

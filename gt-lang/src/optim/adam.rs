@@ -34,7 +34,8 @@ pub struct AdamConfig {
     pub amsgrad: Amsgrad,
 }
 
-/// Whether steps are divided by the largest mean square so far (Reddi, Kale and Kumar 2018) instead of the present one.
+/// Whether steps are divided by the largest mean square so far (Reddi, Kale and Kumar 2018) instead
+/// of the present one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amsgrad {
     /// The present one.

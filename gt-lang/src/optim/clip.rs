@@ -5,8 +5,8 @@ use gt_ir::DType;
 use crate::core::DynTensor;
 use crate::no_grad::NoGrad;
 
-/// Scales the gradients of these leaves so that their common Euclidean norm is at most `max_norm`; returns the norm
-/// before. PyTorch's `clip_grad_norm_`.
+/// Scales the gradients of these leaves so that their common Euclidean norm is at most `max_norm`;
+/// returns the norm before. PyTorch's `clip_grad_norm_`.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -43,7 +43,8 @@ pub fn clip_grad_norm<'a>(
     norm
 }
 
-/// Brings every element of the gradients of these leaves into `[-clip_value, clip_value]`. PyTorch's `clip_grad_value_`.
+/// Brings every element of the gradients of these leaves into `[-clip_value, clip_value]`.
+/// PyTorch's `clip_grad_value_`.
 #[doc(alias = "clip_grad_value_")]
 #[track_caller]
 pub fn clip_grad_value<'a>(params: impl IntoIterator<Item = &'a DynTensor>, clip_value: f64) {

@@ -1,12 +1,13 @@
-//! An exponential moving average of parameters (Polyak and Juditsky 1992): often better to evaluate than the parameters.
+//! An exponential moving average of parameters (Polyak and Juditsky 1992): often better to evaluate
+//! than the parameters.
 
 use crate::core::DynTensor;
 use crate::error::Result;
 use crate::no_grad::NoGrad;
 use crate::state::{Commit, Misfits, StateDict, Stateful, upload_like};
 
-/// Averages of parameters: `average = decay * average + (1 - decay) * parameter` at each update. PyTorch's
-/// `get_ema_multi_avg_fn`; the first update takes the parameters as they are.
+/// Averages of parameters: `average = decay * average + (1 - decay) * parameter` at each update.
+/// PyTorch's `get_ema_multi_avg_fn`; the first update takes the parameters as they are.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -54,7 +55,8 @@ impl Ema {
         self.updates = self.updates.saturating_add(1);
     }
 
-    /// Exchanges parameters and averages: once to evaluate with the averages, once more to go on training.
+    /// Exchanges parameters and averages: once to evaluate with the averages, once more to go on
+    /// training.
     ///
     /// # Errors
     /// A parameter is not a leaf.

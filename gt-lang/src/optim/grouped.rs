@@ -1,4 +1,5 @@
-//! What all optimizers share: groups of parameters with their own settings, the state of each parameter, saving and restoring it.
+//! What all optimizers share: groups of parameters with their own settings, the state of each
+//! parameter, saving and restoring it.
 
 use std::panic::Location;
 
@@ -11,14 +12,16 @@ use crate::no_grad::NoGrad;
 use crate::session::Session;
 use crate::state::{Commit, Misfits, StateDict, Stateful};
 
-/// How one parameter is updated: the settings of an optimizer. Implement it to write an optimizer of your own.
+/// How one parameter is updated: the settings of an optimizer. Implement it to write an optimizer
+/// of your own.
 pub trait Rule: Clone {
     /// The optimizer's name in messages.
     const NAME: &'static str;
     /// PyTorch's names of the tensors kept for each parameter.
     const SLOTS: &'static [&'static str];
 
-    /// The parameter after one step; `slots.step` counts this one. Must record the same instructions in each step.
+    /// The parameter after one step; `slots.step` counts this one. Must record the same
+    /// instructions in each step.
     fn update(&self, param: &DynTensor, grad: &DynTensor, slots: &mut Slots) -> DynTensor;
 
     /// Every number of the settings by its PyTorch name.
@@ -174,8 +177,8 @@ impl<R: Rule> Optimizer for Grouped<R> {
     }
 }
 
-/// Saved as `group.0.lr`, `state.3.step`, `state.3.exp_avg`, ..: parameters are numbered as in PyTorch, whose own states
-/// (`io::pth` reads them) are restored as well.
+/// Saved as `group.0.lr`, `state.3.step`, `state.3.exp_avg`, ..: parameters are numbered as in
+/// PyTorch, whose own states (`io::pth` reads them) are restored as well.
 impl<R: Rule> Stateful for Grouped<R> {
     fn state_dict(&self) -> Result<StateDict> {
         let mut state = StateDict::new();

@@ -1,11 +1,13 @@
-//! Optimizers: they replace the values of leaf tensors from their gradients, with PyTorch's names and defaults.
+//! Optimizers: they replace the values of leaf tensors from their gradients, with PyTorch's names
+//! and defaults.
 //!
-//! An optimizer is a [`Rule`] (the settings of one update) applied to groups of parameters ([`Grouped`]); `AdamW` is
-//! `Grouped<AdamWConfig>`. Schedulers ([`schedule`]) change the settings' numbers from step to step.
+//! An optimizer is a [`Rule`] (the settings of one update) applied to groups of parameters
+//! ([`Grouped`]); `AdamW` is `Grouped<AdamWConfig>`. Schedulers ([`schedule`]) change the settings'
+//! numbers from step to step.
 //!
-//! Guarantees: an update is recorded without tracking; the old value is freed; parameters without a gradient are left
-//! alone; a parameter listed twice is updated once. Hyperparameters are literals of the tape, so changing one does not
-//! make a new plan.
+//! Guarantees: an update is recorded without tracking; the old value is freed; parameters without a
+//! gradient are left alone; a parameter listed twice is updated once. Hyperparameters are literals
+//! of the tape, so changing one does not make a new plan.
 
 mod adagrad;
 mod adam;
@@ -51,10 +53,12 @@ use crate::state::Stateful;
 /// # Ok::<(), gt::Error>(())
 /// ```
 pub trait Optimizer: Stateful {
-    /// Updates every parameter that has a gradient, and ends a [step](crate::Session::step) of the program.
+    /// Updates every parameter that has a gradient, and ends a [step](crate::Session::step) of the
+    /// program.
     ///
     /// # Errors
-    /// A parameter is not a leaf, so it has no value to replace, or its gradient was set to one of another type.
+    /// A parameter is not a leaf, so it has no value to replace, or its gradient was set to one of
+    /// another type.
     fn step(&mut self) -> Result<()>;
 
     /// The parameters, each once, in the order given, group after group.
@@ -63,8 +67,8 @@ pub trait Optimizer: Stateful {
     /// How many groups of parameters there are.
     fn groups(&self) -> usize;
 
-    /// A setting of a group by its PyTorch name, such as `lr` or `momentum`; the two `betas` are `beta1` and `beta2`.
-    /// `None` where there is no such group or setting.
+    /// A setting of a group by its PyTorch name, such as `lr` or `momentum`; the two `betas` are
+    /// `beta1` and `beta2`. `None` where there is no such group or setting.
     fn setting(&self, group: usize, name: &str) -> Option<f64>;
 
     /// Changes a setting of a group, named as in [`Optimizer::setting`]: PyTorch's

@@ -1,4 +1,5 @@
-//! States of PyTorch's optimizers, under the names they have here: what `torch.save` wrote can be trained on with.
+//! States of PyTorch's optimizers, under the names they have here: what `torch.save` wrote can be
+//! trained on with.
 
 use std::borrow::Cow;
 
@@ -8,8 +9,9 @@ use crate::state::StateDict;
 
 const GROUPS: &str = "param_groups.";
 
-/// A state as it is, or a PyTorch optimizer's with our names: `param_groups.0.betas.1` is `group.0.beta2`. Of a group only `settings` are
-/// taken; what else it says (its parameters' numbers, how to compute) is not needed.
+/// A state as it is, or a PyTorch optimizer's with our names: `param_groups.0.betas.1` is
+/// `group.0.beta2`. Of a group only `settings` are taken; what else it says (its parameters'
+/// numbers, how to compute) is not needed.
 pub(super) fn translated<'a>(state: &'a StateDict, settings: &[&str]) -> Cow<'a, StateDict> {
     if !state.iter().any(|(name, _)| name.starts_with(GROUPS)) {
         return Cow::Borrowed(state);

@@ -1,6 +1,8 @@
-//! Scaling losses for training in `f16`, whose smallest numbers gradients fall below (Micikevicius et al. 2018). `bf16` needs none.
+//! Scaling losses for training in `f16`, whose smallest numbers gradients fall below (Micikevicius
+//! et al. 2018). `bf16` needs none.
 //!
-//! Guarantees: a step whose gradients are not all finite changes no parameter and makes the scale smaller. Gradients are looked at once a step, which waits for them.
+//! Guarantees: a step whose gradients are not all finite changes no parameter and makes the scale
+//! smaller. Gradients are looked at once a step, which waits for them.
 
 use gt_ir::DType;
 
@@ -82,7 +84,8 @@ impl GradScaler {
         loss.mul(self.scale)
     }
 
-    /// Divides the gradients of an optimizer's parameters, so that they can be clipped; says whether all are finite. Does so once a step, however often it is called.
+    /// Divides the gradients of an optimizer's parameters, so that they can be clipped; says
+    /// whether all are finite. Does so once a step, however often it is called.
     ///
     /// # Errors
     /// The gradients cannot be computed.
@@ -108,7 +111,8 @@ impl GradScaler {
         Ok(finite)
     }
 
-    /// A step of the optimizer with the gradients divided; says whether it was made: it is left out where they are not finite.
+    /// A step of the optimizer with the gradients divided; says whether it was made: it is left out
+    /// where they are not finite.
     ///
     /// # Errors
     /// Those of [`GradScaler::unscale`] and of the step.

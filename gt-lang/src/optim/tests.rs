@@ -1,4 +1,5 @@
-//! What optimizers leave behind, and losses at their corners. Their values are checked against PyTorch in `tests/it/pytorch.rs`.
+//! What optimizers leave behind, and losses at their corners. Their values are checked against
+//! PyTorch in `tests/it/pytorch.rs`.
 
 use gt_ir::DType;
 
@@ -129,7 +130,8 @@ fn losses_and_bounds_have_gradients_at_their_corners() {
     let logits = functional::binary_cross_entropy_with_logits;
     assert_eq!(gradient(0.0, &|x| logits(x, &y(1.0))), -0.5);
     assert_eq!(gradient(0.0, &|x| logits(x, &y(0.0))), 0.5);
-    // Certain and right: the slope of the logarithm that counts, nothing of the other, which is infinite.
+    // Certain and right: the slope of the logarithm that counts, nothing of the other, which is
+    // infinite.
     for (p, slope) in [(0.0, 1.0), (1.0, -1.0)] {
         assert_eq!(gradient(p, &|x| functional::binary_cross_entropy(x, &y(p))), slope);
     }

@@ -1,15 +1,17 @@
-//! Whether the stream of entries repeats, and where one repetition should end: segments of a loop without reads or steps
-//! are cut at the same place in each round, so that each has the same canonical key.
+//! Whether the stream of entries repeats, and where one repetition should end: segments of a loop
+//! without reads or steps are cut at the same place in each round, so that each has the same
+//! canonical key.
 //!
-//! Entries are compared by a hash of what they do and of how far back their operands lie, so that rounds of a loop look
-//! alike although their values have other names. A period is known once as many entries as it has repeated what came
-//! before them; it is forgotten at the first that does not. Of nested loops the inner one is found first and lost where it
-//! ends, and then the outer one is, which lasts.
+//! Entries are compared by a hash of what they do and of how far back their operands lie, so that
+//! rounds of a loop look alike although their values have other names. A period is known once as
+//! many entries as it has repeated what came before them; it is forgotten at the first that does
+//! not. Of nested loops the inner one is found first and lost where it ends, and then the outer one
+//! is, which lasts.
 //!
 //! Signal scopes are left out: which of them stand on the tape depends on where it was cut.
 //!
-//! Guarantees: a constant number of steps an entry, whatever the stream; no allocation. It is a guess: a wrong one moves the
-//! borders of segments and nothing else.
+//! Guarantees: a constant number of steps an entry, whatever the stream; no allocation. It is a
+//! guess: a wrong one moves the borders of segments and nothing else.
 
 use std::hash::{Hash, Hasher};
 
@@ -35,7 +37,8 @@ const NEAR: u64 = 64;
 
 /// What is remembered of a boundary that the program makes.
 const MARK: u32 = 1 << 2;
-/// The low bits of what is remembered of an entry: by how much it changes the number of live values, plus one.
+/// The low bits of what is remembered of an entry: by how much it changes the number of live
+/// values, plus one.
 const DELTA: u32 = 3;
 
 /// Finds periods.
@@ -46,7 +49,8 @@ pub(super) struct Periods {
     last: Box<[u32]>,
     /// Number of entries seen.
     seen: u64,
-    /// Number of entries whose stretches are in `last`, and the hash of the stretch that ends there.
+    /// Number of entries whose stretches are in `last`, and the hash of the stretch that ends
+    /// there.
     noted: u64,
     gram: u64,
     /// Where noting began.
@@ -96,8 +100,8 @@ impl Periods {
         }
     }
 
-    /// `None` if no better place to end a segment is known to come; else whether the `held` entries not yet submitted
-    /// should end here, where a round ends. Short rounds share a segment.
+    /// `None` if no better place to end a segment is known to come; else whether the `held` entries
+    /// not yet submitted should end here, where a round ends. Short rounds share a segment.
     pub(super) fn is_due(&mut self, held: usize) -> Option<bool> {
         match &mut self.state {
             State::Known { period, next } if self.seen >= *next => {
@@ -201,7 +205,8 @@ impl Periods {
         }
     }
 
-    /// Notes the stretches that end up to here, and gives the distance to the last one that was like the last of them.
+    /// Notes the stretches that end up to here, and gives the distance to the last one that was
+    /// like the last of them.
     fn note(&mut self, at: u64) -> Option<usize> {
         const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
         const OLDEST: u64 = {
@@ -378,7 +383,8 @@ mod tests {
         assert_eq!(periods.is_due(900), Some(false));
     }
 
-    /// Streams made to repeat and break at the worst places take a bounded number of steps an entry: this would not end.
+    /// Streams made to repeat and break at the worst places take a bounded number of steps an
+    /// entry: this would not end.
     #[test]
     fn no_stream_is_expensive() {
         let mut source = Source::from_seed(5);

@@ -1,8 +1,9 @@
 //! The process's own session: the one every thread falls back to that has entered none.
 //!
-//! Guarantees: the first operation opens it, with the server that `GT_CONNECT` names or else inside the process; a failure to open it
-//! is remembered, so that each operation fails at once and none waits again. [`connect`] and [`workers`] choose what it is before
-//! that, and are errors afterwards; [`disconnect`] ends it, and all of that begins anew.
+//! Guarantees: the first operation opens it, with the server that `GT_CONNECT` names or else inside
+//! the process; a failure to open it is remembered, so that each operation fails at once and none
+//! waits again. [`connect`] and [`workers`] choose what it is before that, and are errors
+//! afterwards; [`disconnect`] ends it, and all of that begins anew.
 
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,12 +77,13 @@ pub(super) fn another(at: &'static Location<'static>) -> Result<Session> {
     Session::with(target, at)
 }
 
-/// Connects the program to the server at `HOST:PORT`: from here on its operations run on that server's workers, on every thread that
-/// has not [entered](Session::enter) another session. The session is given back for questions about it; nothing need be done with it.
+/// Connects the program to the server at `HOST:PORT`: from here on its operations run on that
+/// server's workers, on every thread that has not [entered](Session::enter) another session. The
+/// session is given back for questions about it; nothing need be done with it.
 ///
 /// # Errors
-/// The program has a session already, by an operation or an earlier `connect`; the address is none; nobody answers there within two
-/// seconds; or the server refuses.
+/// The program has a session already, by an operation or an earlier `connect`; the address is none;
+/// nobody answers there within two seconds; or the server refuses.
 #[track_caller]
 pub fn connect(address: &str) -> Result<Session> {
     let at = Location::caller();
@@ -93,8 +95,9 @@ pub fn connect(address: &str) -> Result<Session> {
     Ok(session)
 }
 
-/// Chooses how many workers this process has when it uses no server. A session lives on one of them, so a program with one session needs
-/// one; see [`Session::open`] for more. To be called before the first operation; `GT_WORKERS=N` does the same from outside.
+/// Chooses how many workers this process has when it uses no server. A session lives on one of
+/// them, so a program with one session needs one; see [`Session::open`] for more. To be called
+/// before the first operation; `GT_WORKERS=N` does the same from outside.
 ///
 /// # Errors
 /// The program has a session already, or there can be no such number of workers.
@@ -110,8 +113,9 @@ pub fn workers(n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Ends the process's own session: what it holds is freed, and reads of its tensors are errors. The next operation opens a new one, as if it
-/// were the program's first. Sessions that were opened besides stay. Without a session this does nothing.
+/// Ends the process's own session: what it holds is freed, and reads of its tensors are errors. The
+/// next operation opens a new one, as if it were the program's first. Sessions that were opened
+/// besides stay. Without a session this does nothing.
 pub fn disconnect() {
     let mut process = lock();
     let opened = process.opened.take();

@@ -1,7 +1,9 @@
-//! The tape being filled: names for new values, source places, signal scopes, and the segment not yet submitted.
+//! The tape being filled: names for new values, source places, signal scopes, and the segment not
+//! yet submitted.
 //!
-//! Guarantees: recording one instruction hashes no text and allocates nothing beyond the buffer, which is reused in
-//! size. Every segment stands alone: scopes open at its end are closed in it and opened again in the next.
+//! Guarantees: recording one instruction hashes no text and allocates nothing beyond the buffer,
+//! which is reused in size. Every segment stands alone: scopes open at its end are closed in it and
+//! opened again in the next.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -16,10 +18,12 @@ use super::trace::Trace;
 use super::watch::Watch;
 use crate::signal;
 
-/// Entries after which a segment is submitted without a read: enough to keep a message's cost small, few enough that
-/// the worker starts early. Only a stream known to repeat itself is held back for longer.
+/// Entries after which a segment is submitted without a read: enough to keep a message's cost
+/// small, few enough that the worker starts early. Only a stream known to repeat itself is held
+/// back for longer.
 pub(super) const SEGMENT_ENTRIES: usize = 512;
-/// Bytes uploaded after which a segment is submitted: they wait at the other end for the entries that use them.
+/// Bytes uploaded after which a segment is submitted: they wait at the other end for the entries
+/// that use them.
 const MAX_UPLOADED: usize = 64 << 20;
 /// Source places remembered by address; two that collide only cost a look-up in the shared table.
 const PLACES: usize = 256;
@@ -98,8 +102,8 @@ impl Recorder {
         }
     }
 
-    /// A step of the program ends: whether its segment is to be submitted at once. It waits when a read came soon after the
-    /// last one, so that step and read are one segment.
+    /// A step of the program ends: whether its segment is to be submitted at once. It waits when a
+    /// read came soon after the last one, so that step and read are one segment.
     pub(super) fn end_step(&mut self) -> bool {
         self.periods.mark();
         let waits = self.steps.end();
@@ -162,8 +166,8 @@ impl Recorder {
         self.push(|| Entry::Output { value, name: None });
     }
 
-    /// The entry is made where it stays, after room was made for it: moved there it would be copied whole, and an entry
-    /// is as large as its largest kind.
+    /// The entry is made where it stays, after room was made for it: moved there it would be copied
+    /// whole, and an entry is as large as its largest kind.
     fn push(&mut self, entry: impl FnOnce() -> Entry) {
         self.steps.entry();
         if !self.closed {
@@ -221,7 +225,8 @@ impl Recorder {
         if self.entries.is_empty() {
             return None;
         }
-        // Room for as many as lately: too little would be copied, too much would be memory the cache has not seen.
+        // Room for as many as lately: too little would be copied, too much would be memory the
+        // cache has not seen.
         self.room = self.entries.len().max(self.room - self.room / 8);
         let entries = std::mem::replace(&mut self.entries, Vec::with_capacity(self.room + 16));
         self.keep_trace(&entries);
@@ -286,8 +291,8 @@ impl Recorder {
         (self.seed, self.seeds_drawn) = (seed, drawn);
     }
 
-    /// The seed of the next random tensor: the session's seed and how many were drawn before, mixed (SplitMix64), so
-    /// that neighbouring seeds and neighbouring tensors are unrelated.
+    /// The seed of the next random tensor: the session's seed and how many were drawn before, mixed
+    /// (SplitMix64), so that neighbouring seeds and neighbouring tensors are unrelated.
     pub(super) fn next_seed(&mut self) -> i64 {
         self.seeds_drawn = self.seeds_drawn.wrapping_add(1);
         let mut z =

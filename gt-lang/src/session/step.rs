@@ -1,7 +1,8 @@
-//! Whether the segment of a step should wait for a read that is about to come, so that both are one segment.
+//! Whether the segment of a step should wait for a read that is about to come, so that both are one
+//! segment.
 //!
-//! Guarantees: a segment waits for as many entries as came between the last step and its read, few as those must have
-//! been; where none comes, it ends at the step after all.
+//! Guarantees: a segment waits for as many entries as came between the last step and its read, few
+//! as those must have been; where none comes, it ends at the step after all.
 
 /// A read later than that after a step is a segment of its own.
 const MAX_TAIL: usize = 32;

@@ -1,11 +1,12 @@
 //! A watch for NaN and infinities: which instruction was the first to make one.
 //!
-//! While it is on, each float result is followed by instructions that ask whether any of it is NaN or infinite, and each read looks at the
-//! answers since the last one. An instruction is bad if it makes a NaN of operands without one, or an infinity of finite numbers and literals:
-//! the minus infinity of a mask is no fault. The first bad one is the error of every read from then on.
+//! While it is on, each float result is followed by instructions that ask whether any of it is NaN
+//! or infinite, and each read looks at the answers since the last one. An instruction is bad if it
+//! makes a NaN of operands without one, or an infinity of finite numbers and literals: the minus
+//! infinity of a mask is no fault. The first bad one is the error of every read from then on.
 //!
-//! Guarantees: without a watch nothing is recorded or kept. Answers not read yet are bounded; of too many the first stay, which are the
-//! ones that name the cause.
+//! Guarantees: without a watch nothing is recorded or kept. Answers not read yet are bounded; of
+//! too many the first stay, which are the ones that name the cause.
 
 use std::collections::BTreeMap;
 
@@ -113,10 +114,12 @@ impl Asked {
         );
         let hint = match what {
             "NaN" => {
-                "no operand held one; look for 0/0, inf - inf, or a root or logarithm of what is negative"
+                "no operand held one; look for 0/0, inf - inf, or a root or logarithm of what is \
+                 negative"
             }
             _ => {
-                "its operands were finite; look for a division by 0, a logarithm of 0, or numbers too large for the dtype"
+                "its operands were finite; look for a division by 0, a logarithm of 0, or numbers \
+                 too large for the dtype"
             }
         };
         Error::new(ErrorKind::Run, message, self.loc).hint(hint)

@@ -1,7 +1,9 @@
-//! New tensors. Where every size is static, the type is the whole description: `let w: T![784, 10] = Tensor::randn();`.
+//! New tensors. Where every size is static, the type is the whole description: `let w: T![784, 10]
+//! = Tensor::randn();`.
 //!
-//! The `_with` forms take the sizes of the named and run-time dimensions, outermost first: `Tensor::zeros_with([32])` is a
-//! `T![Batch, 784]` of 32 rows. [`Tensor::from_vec`] infers one such size from the number of elements.
+//! The `_with` forms take the sizes of the named and run-time dimensions, outermost first:
+//! `Tensor::zeros_with([32])` is a `T![Batch, 784]` of 32 rows. [`Tensor::from_vec`] infers one
+//! such size from the number of elements.
 
 use gt_ir::{DType, Element, OpError, Shape as RecordedShape, Type};
 
@@ -30,8 +32,8 @@ elements! {
     Bool: bool;
 }
 
-/// Creation functions with run-time sizes. `$make` is the call that records, spelled out in the function itself so that it records
-/// the caller's line.
+/// Creation functions with run-time sizes. `$make` is the call that records, spelled out in the
+/// function itself so that it records the caller's line.
 macro_rules! creation {
     ($($(#[$doc:meta])+ $with:ident($($arg:ident: $ty:ty),*) = |$shape:ident| $make:expr;)+) => { $(
         $(#[$doc])+
@@ -117,7 +119,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         full_with(value: f64) = |shape| DynTensor::full(shape, value, K::DEFAULT);
     }
 
-    /// A tensor of these elements in row-major order; the vector is not copied. One named or run-time size is inferred.
+    /// A tensor of these elements in row-major order; the vector is not copied. One named or
+    /// run-time size is inferred.
     #[must_use]
     #[track_caller]
     pub fn from_vec<E: ElementOf<K>>(data: Vec<E>) -> Self {
@@ -127,7 +130,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         }
     }
 
-    /// As [`Tensor::from_vec`] with the sizes of the named and run-time dimensions given, outermost first.
+    /// As [`Tensor::from_vec`] with the sizes of the named and run-time dimensions given, outermost
+    /// first.
     #[must_use]
     #[track_caller]
     pub fn from_vec_with<E: ElementOf<K>>(data: Vec<E>, sizes: impl AsRef<[usize]>) -> Self {
@@ -156,7 +160,8 @@ impl<S: Shape> Tensor<S, Float> {
     creation! {
         /// Uniform in `[0, 1)`, as `f32`; the bits follow from the seed alone.
         rand_with() = |shape| DynTensor::rand(shape, DType::F32);
-        /// Normal with mean 0 and standard deviation 1, as `f32`; the bits follow from the seed alone.
+        /// Normal with mean 0 and standard deviation 1, as `f32`; the bits follow from the seed
+        /// alone.
         randn_with() = |shape| DynTensor::randn(shape, DType::F32);
     }
 }

@@ -1,8 +1,10 @@
-//! Dimensions as types: static (`N<784>`), named (`dims! { Batch }`), run-time (`Dyn`) and the broadcaster (`One`).
+//! Dimensions as types: static (`N<784>`), named (`dims! { Batch }`), run-time (`Dyn`) and the
+//! broadcaster (`One`).
 //!
-//! Guarantees: every dimension type is zero-sized; two dimensions relate only through [`SameDim`] and [`BcastDim`],
-//! both reflexive for every [`Dim`], so code generic over dimensions needs `D: Dim` and nothing else.
-//! It does no arithmetic on sizes: what needs arithmetic is a [`Dyn`] or is checked when it is recorded.
+//! Guarantees: every dimension type is zero-sized; two dimensions relate only through [`SameDim`]
+//! and [`BcastDim`], both reflexive for every [`Dim`], so code generic over dimensions needs `D:
+//! Dim` and nothing else. It does no arithmetic on sizes: what needs arithmetic is a [`Dyn`] or is
+//! checked when it is recorded.
 
 /// What a dimension type says about a size; this is what the recorded shape carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +17,8 @@ pub enum DimSpec {
     Open,
 }
 
-/// Two dimensions that must be equal. `Dyn` equals anything; the result is whichever side knows more.
+/// Two dimensions that must be equal. `Dyn` equals anything; the result is whichever side knows
+/// more.
 #[diagnostic::on_unimplemented(
     message = "dimension mismatch: `{Self}` is not `{Rhs}`",
     label = "`{Self}` is not `{Rhs}`",
@@ -37,7 +40,8 @@ pub trait BcastDim<Rhs> {
     type Out: Dim;
 }
 
-/// A dimension: `N<V>`, `One`, `Dyn`, or a name declared with [`dims!`](crate::dims). The only bound generic code writes.
+/// A dimension: `N<V>`, `One`, `Dyn`, or a name declared with [`dims!`](crate::dims). The only
+/// bound generic code writes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a dimension",
     label = "not a dimension",
@@ -59,12 +63,13 @@ pub trait Dim:
 #[derive(Clone, Copy, Debug)]
 pub struct N<const V: usize>;
 
-/// A size known only at run time, written `?` in [`T!`](crate::T). It unifies with every dimension; the check happens when recorded.
+/// A size known only at run time, written `?` in [`T!`](crate::T). It unifies with every dimension;
+/// the check happens when recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Dyn;
 
-/// The size 1 that broadcasts, written `1` in [`T!`](crate::T). A layer with one output is a `Linear<N<16>, One>`: `N<1>` is another type,
-/// which does not broadcast.
+/// The size 1 that broadcasts, written `1` in [`T!`](crate::T). A layer with one output is a
+/// `Linear<N<16>, One>`: `N<1>` is another type, which does not broadcast.
 #[derive(Clone, Copy, Debug)]
 pub struct One;
 
@@ -126,8 +131,8 @@ relate! { BcastDim:
     []               Dyn,  One  => Dyn;
 }
 
-/// Declares named dimensions: `dims! { Batch, Seq }`. Each is a zero-sized type; two different names never unify,
-/// and within one operation a name has one size.
+/// Declares named dimensions: `dims! { Batch, Seq }`. Each is a zero-sized type; two different
+/// names never unify, and within one operation a name has one size.
 ///
 /// ```
 /// use gt_lang::prelude::*;

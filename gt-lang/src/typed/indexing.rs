@@ -1,6 +1,7 @@
 //! Elements picked by integer tensors, and replaced or added to at the positions that one names.
 //!
-//! What the types know is that shapes fit; whether a position is in range only a run can see, which names index and size.
+//! What the types know is that shapes fit; whether a position is in range only a run can see, which
+//! names index and size.
 
 use super::dim::{Dim, StaticDim};
 use super::kind::{Float, Int, Kind};
@@ -34,7 +35,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     }
 }
 
-/// Writes of slices where an index says: `name`, which says with the doc what becomes of what is there.
+/// Writes of slices where an index says: `name`, which says with the doc what becomes of what is
+/// there.
 macro_rules! writes_of_slices {
     ($($(#[$doc:meta])+ $name:ident;)+) => {
         impl<S: Shape, K: Kind> Tensor<S, K> { $(
@@ -56,11 +58,11 @@ macro_rules! writes_of_slices {
     };
 }
 writes_of_slices! {
-    /// This tensor with the slices at the positions of axis `A` that `index` names replaced by those of `src`; positions must differ from
-    /// each other. PyTorch's `index_copy`.
+    /// This tensor with the slices at the positions of axis `A` that `index` names replaced by
+    /// those of `src`; positions must differ from each other. PyTorch's `index_copy`.
     index_copy;
-    /// This tensor with the slices of `src` added at the positions of axis `A` that `index` names; what goes to one position twice is added
-    /// twice. PyTorch's `index_add`.
+    /// This tensor with the slices of `src` added at the positions of axis `A` that `index` names;
+    /// what goes to one position twice is added twice. PyTorch's `index_add`.
     index_add;
 }
 

@@ -1,7 +1,8 @@
-//! Element kinds: what a typed tensor says about its elements, so that indices, masks and numbers are not mixed up.
+//! Element kinds: what a typed tensor says about its elements, so that indices, masks and numbers
+//! are not mixed up.
 //!
-//! Guarantees: a [`Kind`] is a marker without data. The exact dtype (`f32` or `bf16`, `i64` or `u8`) is not in the type; it is the
-//! recorded one and follows PyTorch's promotion.
+//! Guarantees: a [`Kind`] is a marker without data. The exact dtype (`f32` or `bf16`, `i64` or
+//! `u8`) is not in the type; it is the recorded one and follows PyTorch's promotion.
 
 use gt_ir::DType;
 

@@ -23,7 +23,8 @@ macro_rules! losses {
 }
 
 impl<S: Shape> Tensor<S, Float> {
-    /// The mean cross entropy of these logits (classes last) against the right classes, given as indices.
+    /// The mean cross entropy of these logits (classes last) against the right classes, given as
+    /// indices.
     #[must_use]
     #[track_caller]
     pub fn cross_entropy<R: Shape>(&self, classes: &Tensor<R, Int>) -> Tensor<S::Loss>
@@ -35,8 +36,9 @@ impl<S: Shape> Tensor<S, Float> {
         Tensor::joined("cross_entropy", loss, &[Arg::Tensor(logits), Arg::Tensor(classes)])
     }
 
-    /// [`Tensor::cross_entropy`] with class weights, ignored examples or smoothed labels. Without a reduction the losses are no
-    /// scalar, which is refused here; use [`functional::cross_entropy_with`].
+    /// [`Tensor::cross_entropy`] with class weights, ignored examples or smoothed labels. Without a
+    /// reduction the losses are no scalar, which is refused here; use
+    /// [`functional::cross_entropy_with`].
     #[must_use]
     #[track_caller]
     pub fn cross_entropy_with<R: Shape>(

@@ -1,13 +1,16 @@
-//! Typed tensors: [`Tensor<S, K>`](Tensor) is a [`DynTensor`](crate::DynTensor) with its shape and kind in the type.
+//! Typed tensors: [`Tensor<S, K>`](Tensor) is a [`DynTensor`](crate::DynTensor) with its shape and
+//! kind in the type.
 //!
-//! A shape is a tuple of dimensions: static `N<784>`, named `Batch` (from [`dims!`](crate::dims)), run-time [`Dyn`], and [`One`], which
-//! broadcasts. [`T!`](crate::T) spells them: `T![Batch, 784]`, `T![?, 10]`, `T![Batch; Int]`. What the types know is checked by
-//! the compiler, the rest when an operation is recorded; both name the two shapes.
+//! A shape is a tuple of dimensions: static `N<784>`, named `Batch` (from [`dims!`](crate::dims)),
+//! run-time [`Dyn`], and [`One`], which broadcasts. [`T!`](crate::T) spells them: `T![Batch, 784]`,
+//! `T![?, 10]`, `T![Batch; Int]`. What the types know is checked by the compiler, the rest when an
+//! operation is recorded; both name the two shapes.
 //!
-//! Guarantees: typed code records exactly what the same dynamic code would; generic code needs no bound but [`Dim`].
-//! Known limits: ranks go up to 6; two different generic dimensions never unify; `N<1>` made by `{expr}` does not broadcast,
-//! `One` does; the numbers of elements of two static shapes in `reshape` are compared when code is generated (`cargo build`, not
-//! `cargo check`) and again when recorded.
+//! Guarantees: typed code records exactly what the same dynamic code would; generic code needs no
+//! bound but [`Dim`]. Known limits: ranks go up to 6; two different generic dimensions never unify;
+//! `N<1>` made by `{expr}` does not broadcast, `One` does; the numbers of elements of two static
+//! shapes in `reshape` are compared when code is generated (`cargo build`, not `cargo check`) and
+//! again when recorded.
 
 mod any;
 mod create;

@@ -1,7 +1,9 @@
-//! Operations that move elements: other shapes, swapped axes, parts, joins; and the matrix product. Picking by index is in `indexing`.
+//! Operations that move elements: other shapes, swapped axes, parts, joins; and the matrix product.
+//! Picking by index is in `indexing`.
 //!
-//! What needs arithmetic on sizes gives a `Dyn` axis ([`Tensor::slice_axis`], [`cat`]) or takes its result from an annotation,
-//! checked when recorded: `let img: T![Batch, 1, 28, 28] = x.reshape();`.
+//! What needs arithmetic on sizes gives a `Dyn` axis ([`Tensor::slice_axis`], [`cat`]) or takes its
+//! result from an annotation, checked when recorded: `let img: T![Batch, 1, 28, 28] =
+//! x.reshape();`.
 
 use super::dim::{DimSpec, Dyn, One, SameDim};
 use super::kind::Kind;
@@ -12,8 +14,8 @@ use crate::core::{Arg, DynTensor, Index};
 use gt_ir::{OpError, Shape as RecordedShape};
 
 impl<S: Shape, K: Kind> Tensor<S, K> {
-    /// The same elements in the same order as the annotated shape. A named dimension keeps the size it has here; at most one
-    /// dimension that is new and has no static size is inferred.
+    /// The same elements in the same order as the annotated shape. A named dimension keeps the size
+    /// it has here; at most one dimension that is new and has no static size is inferred.
     ///
     /// ```no_run
     /// # extern crate gt_lang as gt;
@@ -35,7 +37,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         self.reshaped(reshape_target::<S, R>(&self.as_dyn().shape()))
     }
 
-    /// As [`Tensor::reshape`] with the sizes of the named and run-time dimensions given, outermost first.
+    /// As [`Tensor::reshape`] with the sizes of the named and run-time dimensions given, outermost
+    /// first.
     #[must_use]
     #[track_caller]
     pub fn reshape_with<R: Shape>(&self, sizes: impl AsRef<[usize]>) -> Tensor<R, K> {
@@ -77,7 +80,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.as_dyn().transpose(A as i64, B as i64))
     }
 
-    /// The axes in another order: axis `i` of the annotated result is axis `axes[i]` of this tensor; checked when recorded.
+    /// The axes in another order: axis `i` of the annotated result is axis `axes[i]` of this
+    /// tensor; checked when recorded.
     #[must_use]
     #[track_caller]
     pub fn permute<R: Shape>(&self, axes: impl AsRef<[i64]>) -> Tensor<R, K> {
@@ -105,8 +109,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::conform("squeeze", self.as_dyn().squeeze(A as i64))
     }
 
-    /// Repeats axes of size one, and adds axes on the left, until the annotated shape is reached; its named dimensions keep the
-    /// sizes they have here.
+    /// Repeats axes of size one, and adds axes on the left, until the annotated shape is reached;
+    /// its named dimensions keep the sizes they have here.
     #[must_use]
     #[track_caller]
     pub fn expand<R: Shape>(&self) -> Tensor<R, K> {
@@ -129,7 +133,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::conform("expand", self.as_dyn().expand(sizes))
     }
 
-    /// A part of axis `A`: a range, or `step(range, n)`; negative positions count from the end. The axis gets a run-time size.
+    /// A part of axis `A`: a range, or `step(range, n)`; negative positions count from the end. The
+    /// axis gets a run-time size.
     #[must_use]
     #[track_caller]
     pub fn slice_axis<const A: usize>(&self, part: impl Into<Index>) -> Tensor<S::Out, K>
@@ -165,7 +170,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.as_dyn().slice(parts))
     }
 
-    /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in PyTorch.
+    /// The matrix product: vectors, matrices, and batches of matrices that broadcast, as in
+    /// PyTorch.
     #[must_use]
     #[track_caller]
     pub fn matmul<R: Shape>(&self, other: &Tensor<R, K>) -> Tensor<S::Out, K>
@@ -201,7 +207,8 @@ where
     Tensor::conform("stack", DynTensor::stack(tensors.into_iter().map(Tensor::as_dyn), A as i64))
 }
 
-/// The recorded shape `R` stands for when the elements of `found` are reshaped to it: names keep their sizes, one size is inferred.
+/// The recorded shape `R` stands for when the elements of `found` are reshaped to it: names keep
+/// their sizes, one size is inferred.
 fn reshape_target<S: Shape, R: Shape>(found: &RecordedShape) -> Result<RecordedShape, OpError> {
     let size_of = |name: &str| {
         let typed = S::DIMS.iter().position(|d| matches!(d, DimSpec::Named(n) if *n == name));

@@ -1,6 +1,8 @@
-//! What the typed methods take as their other operand: a tensor that broadcasts, owned or borrowed, or a plain number.
+//! What the typed methods take as their other operand: a tensor that broadcasts, owned or borrowed,
+//! or a plain number.
 //!
-//! Numbers are `f64` and `i64` only: with one candidate for each literal, `(x * 2.0).relu()` needs no annotation.
+//! Numbers are `f64` and `i64` only: with one candidate for each literal, `(x * 2.0).relu()` needs
+//! no annotation.
 
 use super::kind::{Float, Kind, Promote};
 use super::relation::Broadcast;

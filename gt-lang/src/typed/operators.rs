@@ -1,7 +1,9 @@
-//! `+ - * /`, their assigning forms and unary `-`, between typed tensors (owned or borrowed) and numbers on either side.
+//! `+ - * /`, their assigning forms and unary `-`, between typed tensors (owned or borrowed) and
+//! numbers on either side.
 //!
-//! Shapes broadcast as the types say; names and run-time sizes are checked when recorded. `x += y` lets `x` stand for the result; of
-//! a leaf it changes the value, for all its clones, where nothing is tracked, as in PyTorch. Either way the type stays.
+//! Shapes broadcast as the types say; names and run-time sizes are checked when recorded. `x += y`
+//! lets `x` stand for the result; of a leaf it changes the value, for all its clones, where nothing
+//! is tracked, as in PyTorch. Either way the type stays.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 

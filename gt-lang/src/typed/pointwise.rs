@@ -1,4 +1,5 @@
-//! Element by element: functions (of integers as floats, as in PyTorch), powers, comparisons, logic, selection, and changes of dtype and kind.
+//! Element by element: functions (of integers as floats, as in PyTorch), powers, comparisons,
+//! logic, selection, and changes of dtype and kind.
 
 use gt_ir::DType;
 
@@ -195,7 +196,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.as_dyn().to_dtype(DType::Bool))
     }
 
-    /// The elements as another dtype of this kind, such as `f64` or `bf16`; a dtype of another kind is refused.
+    /// The elements as another dtype of this kind, such as `f64` or `bf16`; a dtype of another kind
+    /// is refused.
     #[must_use]
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> Self {

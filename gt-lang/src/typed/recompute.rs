@@ -7,8 +7,8 @@ use crate::autograd;
 use crate::core::DynTensor;
 
 impl<S: Shape> Tensor<S, Float> {
-    /// `f` of this, computed again by `backward` instead of keeping what its gradient needs; see [`autograd::checkpoint`].
-    /// Layers are handles: a clone of one in `f` has the same parameters.
+    /// `f` of this, computed again by `backward` instead of keeping what its gradient needs; see
+    /// [`autograd::checkpoint`]. Layers are handles: a clone of one in `f` has the same parameters.
     #[must_use]
     #[track_caller]
     pub fn checkpoint<R: Shape>(

@@ -1,4 +1,5 @@
-//! Reductions with typed results: over everything, over the last axis, over axis `A`; and normalisations along an axis.
+//! Reductions with typed results: over everything, over the last axis, over axis `A`; and
+//! normalisations along an axis.
 //!
 //! `x.sum_axis::<1>()` drops the axis, `x.sum_keep::<1>()` leaves a `One` that broadcasts back.
 
@@ -125,7 +126,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         (Tensor::wrap(values), Tensor::wrap(places))
     }
 
-    /// The `k` largest elements along axis `A`, the largest first, and where they stand; the axis gets a run-time size.
+    /// The `k` largest elements along axis `A`, the largest first, and where they stand; the axis
+    /// gets a run-time size.
     #[must_use]
     #[track_caller]
     pub fn topk<const A: usize>(&self, k: usize) -> (Tensor<S::Out, K>, Tensor<S::Out, Int>)
@@ -223,7 +225,8 @@ impl<S: Shape> Tensor<S, Float> {
         Tensor::wrap(self.as_dyn().log_softmax(-1))
     }
 
-    /// Subtracts the mean and divides by the standard deviation over the last axis, then `* weight + bias`.
+    /// Subtracts the mean and divides by the standard deviation over the last axis, then `* weight
+    /// + bias`.
     #[must_use]
     #[track_caller]
     pub fn layer_norm<D: Dim>(&self, weight: &Tensor<(D,)>, bias: &Tensor<(D,)>, eps: f64) -> Self

@@ -1,8 +1,9 @@
 //! Relations between shapes: broadcasting, matrix products, layer projections and axes.
 //!
-//! Guarantees: each relation only matches or moves dimensions, never computes with sizes, so stable Rust suffices. Every
-//! impl carries `do_not_recommend`: a mistake is reported at the shape level, in the words of the trait.
-//! It checks what the types say; sizes behind `Dyn` and names are checked when an operation is recorded.
+//! Guarantees: each relation only matches or moves dimensions, never computes with sizes, so stable
+//! Rust suffices. Every impl carries `do_not_recommend`: a mistake is reported at the shape level,
+//! in the words of the trait. It checks what the types say; sizes behind `Dyn` and names are
+//! checked when an operation is recorded.
 
 use super::dim::{BcastDim, Dim, One, SameDim};
 use super::shape::Shape;
@@ -50,7 +51,8 @@ broadcast_unequal_rank! {
     [L0] (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4)
 }
 
-/// The matrix product `[.., M, K] @ [.., K, N]`, batch dimensions broadcast; vectors as in `torch.matmul`.
+/// The matrix product `[.., M, K] @ [.., K, N]`, batch dimensions broadcast; vectors as in
+/// `torch.matmul`.
 #[diagnostic::on_unimplemented(
     message = "cannot multiply matrices of shapes `{Self}` and `{Rhs}`",
     label = "expected `[.., M, K] @ [.., K, N]`"
@@ -76,7 +78,8 @@ impl<M: Dim, K: Dim + SameDim<K2>, K2: Dim> MatMul<(K2,)> for (M, K) {
 impl<M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<(K2, C)> for (M, K) {
     type Out = (M, C);
 }
-/// Batches of matrices against one vector or matrix, either side, and against an equal number of batch dimensions.
+/// Batches of matrices against one vector or matrix, either side, and against an equal number of
+/// batch dimensions.
 macro_rules! batched_matmul {
     ($(($($a:ident $b:ident),+))*) => { $(
         #[diagnostic::do_not_recommend]
@@ -163,7 +166,8 @@ macro_rules! last {
 }
 last! { () (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) }
 
-/// Logits of this shape can be compared with classes of shape `Rhs`: all but the last dimension agree.
+/// Logits of this shape can be compared with classes of shape `Rhs`: all but the last dimension
+/// agree.
 #[diagnostic::on_unimplemented(
     message = "logits of shape `{Self}` do not go with classes of shape `{Rhs}`",
     label = "expected the shape of the logits without its last dimension"

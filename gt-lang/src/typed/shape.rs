@@ -1,7 +1,9 @@
-//! Shapes as types: a [`Shape`] is a tuple of up to six [`Dim`]s, spelled `shape![Batch, 784, ?, {H * 2}]`.
+//! Shapes as types: a [`Shape`] is a tuple of up to six [`Dim`]s, spelled `shape![Batch, 784, ?, {H
+//! * 2}]`.
 //!
-//! Guarantees: a shape type is never instantiated; what it knows is a constant slice of [`DimSpec`]s.
-//! [`StaticShape`] marks those whose every size is known, so that creation needs no run-time sizes.
+//! Guarantees: a shape type is never instantiated; what it knows is a constant slice of
+//! [`DimSpec`]s. [`StaticShape`] marks those whose every size is known, so that creation needs no
+//! run-time sizes.
 
 use super::dim::{Dim, DimSpec, StaticDim};
 
@@ -9,7 +11,8 @@ use super::dim::{Dim, DimSpec, StaticDim};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a shape",
     label = "not a shape",
-    note = "a shape is a tuple of up to six dimensions; write it with `T![Batch, 784]` or `shape![Batch, 784]`"
+    note = "a shape is a tuple of up to six dimensions; write it with `T![Batch, 784]` or \
+            `shape![Batch, 784]`"
 )]
 pub trait Shape: 'static {
     /// What the type says about each dimension, outermost first.
@@ -49,8 +52,8 @@ macro_rules! shapes {
 }
 shapes! { () (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
-/// A shape type from dimensions: a literal is a static size (`1` is [`One`](crate::typed::One)), `{expr}` a constant expression,
-/// `?` a run-time size, a name a dimension type.
+/// A shape type from dimensions: a literal is a static size (`1` is [`One`](crate::typed::One)),
+/// `{expr}` a constant expression, `?` a run-time size, a name a dimension type.
 ///
 /// ```
 /// use gt_lang::prelude::*;
@@ -70,7 +73,8 @@ macro_rules! shape {
     ($($dims:tt)*) => { $crate::shape!(@ [] $($dims)*) };
 }
 
-/// A tensor type: `T![Batch, 784]` is `Tensor<(Batch, N<784>)>`, `T![Batch; Int]` is `Tensor<(Batch,), Int>`.
+/// A tensor type: `T![Batch, 784]` is `Tensor<(Batch, N<784>)>`, `T![Batch; Int]` is
+/// `Tensor<(Batch,), Int>`.
 #[macro_export]
 macro_rules! T {
     (@ [$($dims:tt)*]) => { $crate::typed::Tensor<$crate::shape![$($dims)*]> };

@@ -1,8 +1,9 @@
 //! `Tensor<S, K>`: a dynamic tensor with its shape and kind in the type.
 //!
-//! Guarantees: the wrapper holds a [`DynTensor`] and nothing else; a typed method is one call of the dynamic method, so
-//! that the recorded instruction names the user's line. What types cannot know (names bound to sizes, `?`) is checked
-//! here when an operation is recorded; a violation is kept in the result and raised by the next read.
+//! Guarantees: the wrapper holds a [`DynTensor`] and nothing else; a typed method is one call of
+//! the dynamic method, so that the recorded instruction names the user's line. What types cannot
+//! know (names bound to sizes, `?`) is checked here when an operation is recorded; a violation is
+//! kept in the result and raised by the next read.
 
 use std::{fmt, marker::PhantomData};
 
@@ -14,7 +15,8 @@ use super::shape::Shape;
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, Result};
 
-/// A tensor of shape `S` and kind `K`; written `T![Batch, 784]`, or `Tensor<(B, S, H)>` in generic code.
+/// A tensor of shape `S` and kind `K`; written `T![Batch, 784]`, or `Tensor<(B, S, H)>` in generic
+/// code.
 ///
 /// Cloning copies the handle. See the [module](crate::typed).
 ///
@@ -48,7 +50,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor { inner, marker: PhantomData }
     }
 
-    /// Types the result of operands that met: each name has one size among them, and static sizes are what the type says.
+    /// Types the result of operands that met: each name has one size among them, and static sizes
+    /// are what the type says.
     #[track_caller]
     pub(crate) fn joined(op: &str, out: DynTensor, operands: &[Arg<'_>]) -> Self {
         let checked = one_size_a_name(op, operands)
@@ -71,8 +74,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(poison(&self.inner, error))
     }
 
-    /// A typed view of a dynamic tensor. Rank, static sizes and kind are checked now, a mismatch is raised by the next read; named
-    /// dimensions of `S` are recorded with the sizes found.
+    /// A typed view of a dynamic tensor. Rank, static sizes and kind are checked now, a mismatch is
+    /// raised by the next read; named dimensions of `S` are recorded with the sizes found.
     #[must_use]
     #[track_caller]
     pub fn from_dyn(inner: DynTensor) -> Self {
@@ -138,7 +141,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
     /// The elements in row-major order, once they are computed.
     ///
     /// # Errors
-    /// The first error of anything this tensor derives from, with op, shapes and the user's line; `E` is not the tensor's dtype.
+    /// The first error of anything this tensor derives from, with op, shapes and the user's line;
+    /// `E` is not the tensor's dtype.
     #[track_caller]
     pub fn to_vec<E: Element>(&self) -> Result<Vec<E>> {
         self.inner.to_vec()
@@ -151,7 +155,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.inner.detach())
     }
 
-    /// The error this tensor carries, if something it derives from could not be recorded; does not wait.
+    /// The error this tensor carries, if something it derives from could not be recorded; does not
+    /// wait.
     pub fn error(&self) -> Option<Error> {
         self.inner.error()
     }
@@ -206,7 +211,8 @@ impl<S: Shape> Tensor<S, Float> {
 }
 
 impl Tensor<()> {
-    /// Records the gradients of this scalar with respect to every leaf it depends on; they add to what is in `.grad()`.
+    /// Records the gradients of this scalar with respect to every leaf it depends on; they add to
+    /// what is in `.grad()`.
     ///
     /// # Errors
     /// This tensor carries an error, or nothing it depends on requires a gradient.

@@ -1,5 +1,5 @@
-//! Parts replaced and turned, and what looks at windows and positions: convolution, pooling, attention. Sizes of windows are arithmetic, so heights and widths
-//! are run-time sizes afterwards.
+//! Parts replaced and turned, and what looks at windows and positions: convolution, pooling,
+//! attention. Sizes of windows are arithmetic, so heights and widths are run-time sizes afterwards.
 
 use super::dim::{Dim, Dyn};
 use super::kind::{Float, Kind};
@@ -20,7 +20,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.as_dyn().flip(A))
     }
 
-    /// The elements moved along axis `A` by `shift`, those pushed out at one end coming in at the other.
+    /// The elements moved along axis `A` by `shift`, those pushed out at one end coming in at the
+    /// other.
     #[must_use]
     #[track_caller]
     pub fn roll<const A: usize>(&self, shift: i64) -> Self
@@ -44,8 +45,9 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         Tensor::wrap(self.as_dyn().triu(diagonal))
     }
 
-    /// This tensor with a part replaced, as [`DynTensor::slice_assign`](crate::DynTensor::slice_assign); whether the value fits the part is checked when
-    /// recorded.
+    /// This tensor with a part replaced, as
+    /// [`DynTensor::slice_assign`](crate::DynTensor::slice_assign); whether the value fits the part
+    /// is checked when recorded.
     #[must_use]
     #[track_caller]
     pub fn slice_assign<R: Shape>(&self, part: impl Into<IndexList>, value: &Tensor<R, K>) -> Self {
@@ -54,7 +56,8 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
 }
 
 impl<B: Dim, C: Dim, H: Dim, W: Dim> Tensor<(B, C, H, W), Float> {
-    /// The convolution with kernels `[out channels, channels / groups, height, width]`, plus one number of `bias` for each out channel.
+    /// The convolution with kernels `[out channels, channels / groups, height, width]`, plus one
+    /// number of `bias` for each out channel.
     #[must_use]
     #[track_caller]
     pub fn conv2d<O: Dim, I: Dim, P: Dim, Q: Dim>(
@@ -81,7 +84,8 @@ impl<B: Dim, C: Dim, H: Dim, W: Dim> Tensor<(B, C, H, W), Float> {
         Tensor::conform("avg_pool2d", functional::avg_pool2d(self.as_dyn(), how))
     }
 
-    /// As queries `[batch, heads, length, width]`: the attention paid to keys and values, which may have fewer heads.
+    /// As queries `[batch, heads, length, width]`: the attention paid to keys and values, which may
+    /// have fewer heads.
     #[must_use]
     #[track_caller]
     pub fn scaled_dot_product_attention<G: Dim, N: Dim, V: Dim>(

@@ -1,4 +1,5 @@
-//! Mixed precision against PyTorch's on the CPU: dtypes on the way, loss and gradients; its scopes, and the scaler of losses.
+//! Mixed precision against PyTorch's on the CPU: dtypes on the way, loss and gradients; its scopes,
+//! and the scaler of losses.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 
@@ -79,7 +80,8 @@ fn a_step_is_pytorchs_within_the_precision_of_bf16() {
     });
 }
 
-/// PyTorch's dtypes, but that norms and softmax run in `f32`, as its list for CUDA has it and that for CPUs has not.
+/// PyTorch's dtypes, but that norms and softmax run in `f32`, as its list for CUDA has it and that
+/// for CPUs has not.
 #[test]
 fn dtypes_on_the_way_are_pytorchs() {
     let saved = saved();

@@ -1,4 +1,5 @@
-//! Looking into a program: what is known of a tensor, the tape as it is kept, and the watch for numbers that are none.
+//! Looking into a program: what is known of a tensor, the tape as it is kept, and the watch for
+//! numbers that are none.
 
 use gt::debug;
 use gt::prelude::*;
@@ -153,7 +154,8 @@ fn an_error_lasts_as_long_as_the_watch() {
 /// An op's name, and one use of it.
 type Step = (&'static str, fn(&DynTensor) -> DynTensor);
 
-/// Programs of instructions drawn at random: the watch names what one finds who reads after each instruction.
+/// Programs of instructions drawn at random: the watch names what one finds who reads after each
+/// instruction.
 #[test]
 fn the_watch_names_what_reading_everything_finds() {
     let ops: [Step; 6] = [

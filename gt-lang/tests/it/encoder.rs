@@ -1,4 +1,5 @@
-//! Attention and its encoder layer against PyTorch's: states that PyTorch saved, and its outputs and gradients; dropout.
+//! Attention and its encoder layer against PyTorch's: states that PyTorch saved, and its outputs
+//! and gradients; dropout.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 

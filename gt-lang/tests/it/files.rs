@@ -1,4 +1,5 @@
-//! Files: what PyTorch and NumPy wrote is read, what is written is read back, and what is damaged is refused without harm.
+//! Files: what PyTorch and NumPy wrote is read, what is written is read back, and what is damaged
+//! is refused without harm.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 
@@ -264,7 +265,8 @@ fn damaged_files_are_errors_or_what_they_say_never_worse() {
             std::fs::write(&at, &bytes).unwrap();
             match load(&at) {
                 Ok(read) => {
-                    // Checksums tell every change of our own files; where there are none, contents may differ but not their size.
+                    // Checksums tell every change of our own files; where there are none, contents
+                    // may differ but not their size.
                     assert!(i != 0 || read == state() || bytes.len() != whole.len(), "format {i}");
                     let total: usize = read.iter().map(|(_, value)| value.bytes().len()).sum();
                     assert!(total <= 100 * whole.len(), "format {i}: {total} bytes");
@@ -279,7 +281,8 @@ fn damaged_files_are_errors_or_what_they_say_never_worse() {
     }
 }
 
-/// The pickle of a `.pth` on its own, so that checksums of the archive do not stand in the way of the damage.
+/// The pickle of a `.pth` on its own, so that checksums of the archive do not stand in the way of
+/// the damage.
 #[test]
 fn damaged_pickles_are_errors_or_what_they_say_never_worse() {
     use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! Layers over images, lines and sequences against PyTorch's: states that PyTorch saved, its outputs, gradients and running statistics.
+//! Layers over images, lines and sequences against PyTorch's: states that PyTorch saved, its
+//! outputs, gradients and running statistics.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 

@@ -1,4 +1,5 @@
-//! Loaders: every example once an epoch, in an order that depends on nothing but seed and epoch; errors; going on in the middle.
+//! Loaders: every example once an epoch, in an order that depends on nothing but seed and epoch;
+//! errors; going on in the middle.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 

@@ -1,4 +1,5 @@
-//! What users of the language see: errors of the compiler, values and errors of typed programs on the reference interpreter.
+//! What users of the language see: errors of the compiler, values and errors of typed programs on
+//! the reference interpreter.
 
 extern crate gt_lang as gt;
 

@@ -1,4 +1,5 @@
-//! Mistakes that types cannot see: the next read fails, names the operation and the shapes by their names, and points at the user's line.
+//! Mistakes that types cannot see: the next read fails, names the operation and the shapes by their
+//! names, and points at the user's line.
 
 use gt::functional::{self as f, Convolution, CrossEntropy, Pooling};
 use gt::nn::{AttentionMask, Layers};
@@ -8,7 +9,8 @@ use crate::run;
 
 dims! { Batch, Seq }
 
-/// The message of a read of what this gives, once it is sure that the error points at this line and has eight lines at most.
+/// The message of a read of what this gives, once it is sure that the error points at this line and
+/// has eight lines at most.
 macro_rules! mistake {
     ($tensor:expr) => {{
         let (tensor, line) = ($tensor, line!());

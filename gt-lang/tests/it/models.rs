@@ -1,4 +1,5 @@
-//! Models: names and order of parameters, initialization, summaries, and training with the optimizers.
+//! Models: names and order of parameters, initialization, summaries, and training with the
+//! optimizers.
 
 use gt::prelude::*;
 
@@ -115,7 +116,8 @@ struct Normed {
     norm: BatchNorm<N<8>>,
 }
 
-/// Values, gradients and running statistics in the other dtype, whole numbers as they were; handles that an optimizer has stay the parameters.
+/// Values, gradients and running statistics in the other dtype, whole numbers as they were; handles
+/// that an optimizer has stay the parameters.
 #[test]
 fn a_model_in_another_dtype_computes_in_it() {
     run(|| {
@@ -161,7 +163,8 @@ fn a_model_in_another_dtype_computes_in_it() {
     .expect("every read succeeds");
 }
 
-/// PyTorch's defaults: `U(-1/sqrt(in), 1/sqrt(in))` for linear layers, standard normal rows for embeddings.
+/// PyTorch's defaults: `U(-1/sqrt(in), 1/sqrt(in))` for linear layers, standard normal rows for
+/// embeddings.
 #[test]
 fn initialization_has_pytorchs_distribution_and_follows_the_seed() {
     let (weights, bias) = run(|| {

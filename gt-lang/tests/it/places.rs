@@ -1,4 +1,5 @@
-//! Where instructions say they were written: in the user's file, also those that layers, functions and optimizers record on the way.
+//! Where instructions say they were written: in the user's file, also those that layers, functions
+//! and optimizers record on the way.
 
 use gt::functional as f;
 use gt::functional::{Convolution, PadMode, Pooling};

@@ -1,4 +1,5 @@
-//! Optimizers, schedules and losses against PyTorch: the values that `tests/fixtures/make.py` computed with it.
+//! Optimizers, schedules and losses against PyTorch: the values that `tests/fixtures/make.py`
+//! computed with it.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 

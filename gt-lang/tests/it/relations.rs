@@ -1,4 +1,5 @@
-//! The relations of shapes against the dynamic operations: for every pair of ranks, the type of a result says what was recorded.
+//! The relations of shapes against the dynamic operations: for every pair of ranks, the type of a
+//! result says what was recorded.
 
 use gt::prelude::*;
 use gt::typed::{

@@ -1,4 +1,5 @@
-//! Training that stops and goes on: states of models, strictness, checkpoints, and the bits after a restart.
+//! Training that stops and goes on: states of models, strictness, checkpoints, and the bits after a
+//! restart.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 
@@ -195,9 +196,9 @@ fn models_are_restored_strictly_and_wholly() {
         let error = a.load_state_dict(&wrong).unwrap_err();
         assert_eq!(
             error.message(),
-            "model: the state does not fit\n  missing: fc.bias\n  unexpected: extra\n  \
-             fc.weight: is f32[3,2], but the state has f32[2]\n  \
-             scale: a constant of the model, which differs; make it an `nn::Buffer`"
+            "model: the state does not fit\n  missing: fc.bias\n  unexpected: extra\n  fc.weight: \
+             is f32[3,2], but the state has f32[2]\n  scale: a constant of the model, which \
+             differs; make it an `nn::Buffer`"
         );
         assert_eq!(a.state_dict().unwrap(), state);
         // What they have in common is taken, if asked for.

@@ -1,4 +1,5 @@
-//! Where segments end: loops as people write them come as the same segment each time, and borders change no result.
+//! Where segments end: loops as people write them come as the same segment each time, and borders
+//! change no result.
 
 #![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
 
@@ -288,7 +289,8 @@ fn looped(body: impl Fn(&DynTensor, usize) -> DynTensor, n: usize) -> (Vec<f64>,
     (x, system.keys().into_iter().zip(system.segments()).collect())
 }
 
-/// All segments after the first few are the same, but for the last, which the read ends; gives their number of entries.
+/// All segments after the first few are the same, but for the last, which the read ends; gives
+/// their number of entries.
 #[track_caller]
 fn settles(segments: &Segments, warm: usize) -> usize {
     let middle = &segments[warm..segments.len() - 1];
@@ -324,7 +326,8 @@ fn a_loop_that_changes_is_cut_as_before() {
     assert!(segments.iter().all(|(_, n)| *n <= 600), "{segments:?}");
 }
 
-/// A random program over a few tensors, some of it in loops, with boundaries wherever `boundary` says.
+/// A random program over a few tensors, some of it in loops, with boundaries wherever `boundary`
+/// says.
 fn program(seed: u64, session: &Session, mut boundary: impl FnMut(&Session)) -> Vec<Vec<f64>> {
     let mut source = Source::from_seed(seed);
     let mut live: Vec<DynTensor> = (0..3)

@@ -1,4 +1,5 @@
-//! Signals as a program uses them: which instructions lie in which scope, gradients too, and what the running system is told.
+//! Signals as a program uses them: which instructions lie in which scope, gradients too, and what
+//! the running system is told.
 
 use gt::autograd::{Graph, grad_with};
 use gt::prelude::*;
@@ -49,7 +50,8 @@ fn gradients_lie_in_the_backward_signals_of_their_instructions() {
     let (forward, backward) = seen.split_at(3);
     assert_eq!(forward, ["stage1/inner: exp", "stage1/plain: sin", ": sum"]);
     let count = |scope: &str| backward.iter().filter(|s| s.starts_with(scope)).count();
-    // The gradient of sin is a cosine and a product, that of exp a product; sums and the seed have no signal of their own.
+    // The gradient of sin is a cosine and a product, that of exp a product; sums and the seed have
+    // no signal of their own.
     assert_eq!(count("update/stage1': cos"), 1, "{seen:?}");
     assert_eq!(count("update/stage1': mul"), 1, "{seen:?}");
     assert_eq!(count("update/stage1'/inner': mul"), 1, "{seen:?}");

@@ -1,4 +1,5 @@
-//! A model of the usual kind, typed: named and static dimensions, layers, a block generic in its dimensions, training.
+//! A model of the usual kind, typed: named and static dimensions, layers, a block generic in its
+//! dimensions, training.
 
 use gt::prelude::*;
 

@@ -79,7 +79,8 @@ fn kinds_promote_as_dtypes_do() {
         assert_eq!(x.to_dtype(DType::F64).dtype(), DType::F64);
         assert_eq!(
             error(&x.to_dtype(DType::I64)),
-            "to_dtype: dtype i64 is not of kind Float\nhint: `.float()`, `.int()` and `.bool()` change the kind"
+            "to_dtype: dtype i64 is not of kind Float\nhint: `.float()`, `.int()` and `.bool()` \
+             change the kind"
         );
     });
 }
@@ -213,22 +214,26 @@ fn what_types_cannot_know_is_an_error_of_the_next_read() {
         let y: T![Batch, 3] = counting(&[1]);
         assert_eq!(
             error(&(&x + &y)),
-            "add: dimension Batch is both 2 and 1 in [Batch=2,3] and [Batch=1,3]\nhint: a named dimension has one size in an operation; `?` dimensions may differ"
+            "add: dimension Batch is both 2 and 1 in [Batch=2,3] and [Batch=1,3]\nhint: a named \
+             dimension has one size in an operation; `?` dimensions may differ"
         );
         let longer: T![Batch, 3] = counting(&[4]);
         assert!(error(&(&x * &longer)).contains("[Batch=2,3]"));
         let raw = DynTensor::zeros([2, 785], DType::F32);
         assert_eq!(
             error(&<T![Batch, 784]>::from_dyn(raw.clone())),
-            "from_dyn: the tensor has shape [2,785], but its type says [Batch,784]\nhint: both need as many axes, and the sizes that the type knows"
+            "from_dyn: the tensor has shape [2,785], but its type says [Batch,784]\nhint: both \
+             need as many axes, and the sizes that the type knows"
         );
         assert_eq!(
             error(&<T![Batch]>::from_dyn(raw.clone())),
-            "from_dyn: the tensor has shape [2,785], but its type says [Batch]\nhint: both need as many axes, and the sizes that the type knows"
+            "from_dyn: the tensor has shape [2,785], but its type says [Batch]\nhint: both need \
+             as many axes, and the sizes that the type knows"
         );
         assert_eq!(
             error(&Tensor::<shape![?, ?], Int>::from_dyn(raw.clone())),
-            "from_dyn: a tensor of type f32[2,785] is not of kind Int\nhint: `.float()`, `.int()` and `.bool()` change the kind"
+            "from_dyn: a tensor of type f32[2,785] is not of kind Int\nhint: `.float()`, `.int()` \
+             and `.bool()` change the kind"
         );
         let open: T![?, ?] = Tensor::from_dyn(raw);
         let named: T![Batch, 785] = open.assume();
@@ -247,7 +252,8 @@ fn what_types_cannot_know_is_an_error_of_the_next_read() {
         );
         assert_eq!(
             error(&x.reshape::<shape![?, ?]>()),
-            "reshape: shape [Batch=2,3] does not become [?,?]: 2 of its sizes are not known\nhint: give them: `.reshape_with([sizes])`"
+            "reshape: shape [Batch=2,3] does not become [?,?]: 2 of its sizes are not \
+             known\nhint: give them: `.reshape_with([sizes])`"
         );
         assert_eq!(
             error(&<T![Batch, 3]>::from_vec(vec![0f32; 7])),
@@ -255,7 +261,8 @@ fn what_types_cannot_know_is_an_error_of_the_next_read() {
         );
         assert_eq!(
             error(&<T![Batch, Seq]>::zeros_with([3])),
-            "zeros_with: shape [Batch,Seq] takes 2 sizes, but 1 were given: [3]\nhint: give those of the named and run-time dimensions, outermost first"
+            "zeros_with: shape [Batch,Seq] takes 2 sizes, but 1 were given: [3]\nhint: give those \
+             of the named and run-time dimensions, outermost first"
         );
         let one: T![{ 1 }] = Tensor::zeros();
         let five: T![?] = counting(&[5]);

@@ -1,8 +1,10 @@
-//! Mistakes and what the compiler says about them: `tests/ui/NAME.rs` does not compile, `tests/ui/NAME.stderr` is the error.
+//! Mistakes and what the compiler says about them: `tests/ui/NAME.rs` does not compile,
+//! `tests/ui/NAME.stderr` is the error.
 //!
-//! All cases are checked by one `cargo check` of a generated package, whose only dependency is a crate `gt` that re-exports
-//! the language, as the root crate does. `GT_BLESS=1` writes the expectations anew. They are in the words of one version of
-//! rustc; on others the first line has to agree, which is the language's own.
+//! All cases are checked by one `cargo check` of a generated package, whose only dependency is a
+//! crate `gt` that re-exports the language, as the root crate does. `GT_BLESS=1` writes the
+//! expectations anew. They are in the words of one version of rustc; on others the first line has
+//! to agree, which is the language's own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,7 +75,8 @@ fn generate(source: &Path, cases: &[String]) -> PathBuf {
     let language = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = |name: &str, dependency: String| {
         format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{dependency}\n"
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \
+             \"2024\"\n\n[dependencies]\n{dependency}\n"
         )
     };
     let language_dependency =
@@ -145,8 +148,9 @@ fn check(root: &Path) -> BTreeMap<String, String> {
     errors
 }
 
-/// An error without what differs from one checkout to the next, or with every line added to the language: rustc's quotations of
-/// the language's source are cut, and the margin is made two digits wide.
+/// An error without what differs from one checkout to the next, or with every line added to the
+/// language: rustc's quotations of the language's source are cut, and the margin is made two digits
+/// wide.
 fn portable(rendered: &str) -> String {
     let sections =
         rendered.split_inclusive('\n').fold(Vec::<String>::new(), |mut sections, line| {
@@ -184,7 +188,8 @@ fn with_margin(line: &str, margin: usize) -> String {
     }
 }
 
-/// Lines with something to read: not bare gutters, and not rustc's pointers at the definition of what was called, which come last.
+/// Lines with something to read: not bare gutters, and not rustc's pointers at the definition of
+/// what was called, which come last.
 fn text_lines(error: &str) -> usize {
     let error = error.split("\nnote: ").next().unwrap_or(error);
     error

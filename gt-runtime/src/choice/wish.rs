@@ -1,4 +1,5 @@
-//! What can be asked for: engines and devices by the names people give them, and how flags and the environment go together.
+//! What can be asked for: engines and devices by the names people give them, and how flags and the
+//! environment go together.
 
 use std::{fmt, str::FromStr};
 
@@ -66,7 +67,8 @@ pub enum Devices {
 /// Why a text names no devices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown device `{0}`\nhint: the devices are cpu, cuda (the first), cuda:N, simulated, several of them with commas, or all (every CUDA device)"
+    "unknown device `{0}`\nhint: the devices are cpu, cuda (the first), cuda:N, simulated, \
+     several of them with commas, or all (every CUDA device)"
 )]
 pub struct UnknownDevices(String);
 

@@ -1,8 +1,9 @@
 //! A session with a server in another process.
 //!
-//! One thread owns the sockets. Threads that record, submit and read lock the [`Session`], queue what they have to say and wake
-//! that thread; answers come through slots. A server that cannot be reached gives an error within two seconds; one that is lost
-//! later answers every read with the reason.
+//! One thread owns the sockets. Threads that record, submit and read lock the [`Session`], queue
+//! what they have to say and wake that thread; answers come through slots. A server that cannot be
+//! reached gives an error within two seconds; one that is lost later answers every read with the
+//! reason.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -122,11 +123,13 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Session> {
-        // A panic between two of its steps leaves a session consistent enough to fail the questions of others.
+        // A panic between two of its steps leaves a session consistent enough to fail the questions
+        // of others.
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the session has room, does something with it, and wakes the thread that owns the sockets.
+    /// Waits until the session has room, does something with it, and wakes the thread that owns the
+    /// sockets.
     fn when_roomy(&self, act: impl FnOnce(&mut Session)) {
         let mut session = self
             .moved
@@ -177,7 +180,8 @@ impl Shared {
                 stuck |= uplink.send(packet)? != Sent::Queued;
             }
             if stuck {
-                // No connection, or a server that takes nothing: either way it has a grace to be heard of.
+                // No connection, or a server that takes nothing: either way it has a grace to be
+                // heard of.
                 self.lock().connection.unreachable(now);
             }
             if over {
@@ -264,7 +268,8 @@ impl Backend for Remote {
         if let Some(thread) = thread
             && self.shared.gone.wait_for(FAREWELL * 2).is_some()
         {
-            // It has said that it is done, so this does not wait; a panic there was told to whoever read.
+            // It has said that it is done, so this does not wait; a panic there was told to whoever
+            // read.
             let _ = thread.join();
         }
     }

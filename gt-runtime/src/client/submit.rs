@@ -26,7 +26,8 @@ impl Submitter {
 
     /// Hands the messages of the next segment to `send`, before those of any later one.
     pub(crate) fn submit(&self, segment: Tape, send: impl FnOnce(Messages)) {
-        // A panic half-way leaves templates that fit nothing, or that the other side refuses by name.
+        // A panic half-way leaves templates that fit nothing, or that the other side refuses by
+        // name.
         let mut half = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let messages = half.templates.take(segment);
         for miss in half.templates.take_misses() {
@@ -42,7 +43,8 @@ impl Submitter {
     /// Adds what was sent here to what the other side says.
     pub(crate) fn complete(&self, stats: Stats) -> Stats {
         let mut half = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who asks once may ask again: reasons cost something only where segments are not the ones expected.
+        // Who asks once may ask again: reasons cost something only where segments are not the ones
+        // expected.
         half.templates.listen();
         let (sent, verified) = (half.templates.stats(), stats.segments.verified);
         let segments = SegmentStats { verified, ..sent };

@@ -1,9 +1,12 @@
-//! What a client sends for a segment: the tape, or the number of a template and what differs from it.
+//! What a client sends for a segment: the tape, or the number of a template and what differs from
+//! it.
 //!
-//! A segment is compared with the one that followed its predecessor last time, entry by entry and without a hash; if it is not that one
-//! it is looked up by its key. One seen for the first time goes as a tape; seen again it becomes a template, and from then on only its
-//! bindings travel. Bounded: so many templates and keys, the least recently used ones go. Templates that differ in source places alone
-//! are different ones, so that errors name the user's line; workers share their plan.
+//! A segment is compared with the one that followed its predecessor last time, entry by entry and
+//! without a hash; if it is not that one it is looked up by its key. One seen for the first time
+//! goes as a tape; seen again it becomes a template, and from then on only its bindings travel.
+//! Bounded: so many templates and keys, the least recently used ones go. Templates that differ in
+//! source places alone are different ones, so that errors name the user's line; workers share their
+//! plan.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -177,7 +180,8 @@ impl Templates {
         out.push(FromClient::Tape(Arc::new(segment)));
     }
 
-    /// Bindings with room for those of a template: what is put into them is swapped for it, not copied.
+    /// Bindings with room for those of a template: what is put into them is swapped for it, not
+    /// copied.
     fn room(&self, number: Option<u32>) -> Bindings {
         let held = number.and_then(|number| self.held.get(number as usize)?.as_ref());
         held.map_or_else(Bindings::default, |held| Bindings {
@@ -187,7 +191,8 @@ impl Templates {
         })
     }
 
-    /// Whether a segment is one of a template, source places included; then its bindings are in `bindings`.
+    /// Whether a segment is one of a template, source places included; then its bindings are in
+    /// `bindings`.
     fn fits(&mut self, number: u32, segment: &Tape, bindings: &mut Bindings) -> bool {
         let Some(held) = self.held.get(number as usize).and_then(Option::as_ref) else {
             return false;

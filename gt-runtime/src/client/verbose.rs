@@ -64,7 +64,8 @@ mod tests {
         };
         assert_eq!(
             planned(&news),
-            "segment 4f3a.. (41 instructions) -> plan p1: 7 kernels in 5 launches, compiled in 3.1 ms (cached)"
+            "segment 4f3a.. (41 instructions) -> plan p1: 7 kernels in 5 launches, compiled in \
+             3.1 ms (cached)"
         );
         let why = Some("no room\nhint: none".into());
         let failed = Planned { failed: why, retyped: Some("which".into()), ..news };

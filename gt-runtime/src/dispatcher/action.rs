@@ -8,7 +8,8 @@ use crate::wire::{Capacity, Message, Packet};
 pub enum Action {
     /// Send a packet. It may be lost: the links send again.
     Send(PeerId, Packet),
-    /// Nothing more will be sent to this peer unless it says hello again; its route may be forgotten.
+    /// Nothing more will be sent to this peer unless it says hello again; its route may be
+    /// forgotten.
     Forget(PeerId),
     /// Tell the people who watch the server.
     Report(Report),

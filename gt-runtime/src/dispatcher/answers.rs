@@ -1,7 +1,7 @@
 //! Answers to questions that no worker gives: what was lost, what waits too long.
 //!
-//! Guarantees: every question is answered once, or its session ends; one that no worker takes, or whose worker reports nothing of the session, is
-//! answered with an error when its time is over.
+//! Guarantees: every question is answered once, or its session ends; one that no worker takes, or
+//! whose worker reports nothing of the session, is answered with an error when its time is over.
 
 use super::core::{Dispatcher, Owed};
 use super::session::{Request, Session, Work, error};
@@ -77,7 +77,8 @@ impl Dispatcher {
         let address = self.config.address.as_deref().unwrap_or("HOST:PORT");
         let waited = self.config.wait_worker.as_secs();
         let message = format!(
-            "no worker is connected to the server, and none came within {waited} s\nhint: start one with `gt-cli worker --connect {address}`"
+            "no worker is connected to the server, and none came within {waited} s\nhint: start \
+             one with `gt-cli worker --connect {address}`"
         );
         error(ErrorKind::Connection, message)
     }

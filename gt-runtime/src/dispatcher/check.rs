@@ -1,14 +1,18 @@
 //! What always holds between events, numbered. Checked after every event in debug builds.
 //!
-//! 1. Each peer is one session or one worker, and that one's peer is it; there are no sessions or workers without a peer.
-//! 2. A session's home is a registered worker that counts it among its sessions; a worker counts no others.
+//! 1. Each peer is one session or one worker, and that one's peer is it; there are no sessions or
+//!    workers without a peer.
+//! 2. A session's home is a registered worker that counts it among its sessions; a worker counts no
+//!    others.
 //! 3. Work waits only in a session without a home, and only while there is no registered worker.
 //! 4. A session's waiting questions are open ones.
 //! 5. For every queued message it is known whom its credit goes back to.
-//! 6. A client's credit that is out is that of its waiting work and of its messages queued for workers; and so is a worker's,
-//!    of the data queued for clients: none is lost, and none comes back twice.
+//! 6. A client's credit that is out is that of its waiting work and of its messages queued for
+//!    workers; and so is a worker's, of the data queued for clients: none is lost, and none comes
+//!    back twice.
 //! 7. A home knows templates only while it is one, and no more than there may be.
-//! 8. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of the live values.
+//! 8. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of
+//!    the live values.
 
 use super::core::{Dispatcher, Owed};
 use super::session::{Session, Work};

@@ -1,8 +1,10 @@
-//! The core: its state, its one entry point, and the traffic of connections that are open. Who connects and who goes is in `peers`.
+//! The core: its state, its one entry point, and the traffic of connections that are open. Who
+//! connects and who goes is in `peers`.
 //!
-//! Guarantees: every event is legal in every state; a peer is one session or one worker; what a connection delivers reaches its
-//! party in order; credit goes back to a sender once, when the message it paid for has been taken by whom it was for.
-//! A handler only queues messages; they leave at the end of the event, so that one packet's consequences travel together.
+//! Guarantees: every event is legal in every state; a peer is one session or one worker; what a
+//! connection delivers reaches its party in order; credit goes back to a sender once, when the
+//! message it paid for has been taken by whom it was for. A handler only queues messages; they
+//! leave at the end of the event, so that one packet's consequences travel together.
 
 use super::session::Session;
 use super::workers::Worker;
@@ -43,7 +45,8 @@ pub(super) struct Peer {
     pub(super) owed: [VecDeque<Owed>; 2],
 }
 
-/// The credit of a message that was passed on: the party that sent it gets it back when it has been taken.
+/// The credit of a message that was passed on: the party that sent it gets it back when it has been
+/// taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owed {
     pub(super) to: Option<Party>,
@@ -74,7 +77,8 @@ impl Dispatcher {
         }
     }
 
-    /// The only entry point: every event is legal in every state. Actions are added to `out`, to be done in order.
+    /// The only entry point: every event is legal in every state. Actions are added to `out`, to be
+    /// done in order.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         if self.over {
             return;
@@ -259,7 +263,8 @@ impl Dispatcher {
         self.peers.get(&peer).map_or(0, |peer| peer.connection.link(stream).queued())
     }
 
-    /// Sends what the event has queued, and pays back what was taken; paying may give others something to send.
+    /// Sends what the event has queued, and pays back what was taken; paying may give others
+    /// something to send.
     fn flush(&mut self) {
         while let Some(peer) = self.dirty.pop_first() {
             let Some(known) = self.peers.get_mut(&peer) else { continue };

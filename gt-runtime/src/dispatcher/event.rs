@@ -8,8 +8,8 @@ use crate::wire::Packet;
 pub enum Event {
     /// A packet came from a peer: one the shell has seen before, or a new one.
     Packet(PeerId, Packet),
-    /// The transport knows that the peer is gone for good (its process or thread ended). A broken connection that may come
-    /// back is no such thing: leases take care of those.
+    /// The transport knows that the peer is gone for good (its process or thread ended). A broken
+    /// connection that may come back is no such thing: leases take care of those.
     PeerLost(PeerId),
     /// A packet to the peer could not be delivered just now. It has a grace to be heard of again.
     Unreachable(PeerId),

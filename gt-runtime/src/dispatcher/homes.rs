@@ -1,7 +1,8 @@
-//! Where a session's work goes: its home as long as there is one, else the least loaded worker, else it waits.
+//! Where a session's work goes: its home as long as there is one, else the least loaded worker,
+//! else it waits.
 //!
-//! Guarantees: a home is told whose a session is before anything of it, and each template before its first launch there; work that waited is
-//! sent in its order.
+//! Guarantees: a home is told whose a session is before anything of it, and each template before
+//! its first launch there; work that waited is sent in its order.
 
 use super::core::{Dispatcher, Owed};
 use super::session::Work;

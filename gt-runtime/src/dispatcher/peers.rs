@@ -1,7 +1,8 @@
 //! Who is connected: hellos, refusals, moves to another address, and ends.
 //!
-//! Guarantees: a life is welcomed once and has one peer at a time; what comes late, of an earlier life or from an earlier address, moves nothing
-//! back. A peer's end is its party's end, and pays back what it had passed on.
+//! Guarantees: a life is welcomed once and has one peer at a time; what comes late, of an earlier
+//! life or from an earlier address, moves nothing back. A peer's end is its party's end, and pays
+//! back what it had passed on.
 
 use super::core::{Dispatcher, Peer};
 use super::session::Session;
@@ -146,7 +147,8 @@ impl Dispatcher {
         self.out.push(Action::Forget(peer));
     }
 
-    /// Traffic of a connection there is none of. The last packets of one that just ended are no news to anybody here.
+    /// Traffic of a connection there is none of. The last packets of one that just ended are no
+    /// news to anybody here.
     pub(super) fn stray(&mut self, peer: PeerId, incarnation: Incarnation) {
         if self.ended.iter().any(|(life, _)| *life == incarnation) {
             self.turn_away(peer, incarnation, Refusal::Unknown);

@@ -1,7 +1,8 @@
 //! Dialogues with the dispatcher: each line is what happens, below it what the dispatcher does.
 //!
-//! `2s p1 ...` is a message (or a hello) from a peer at that time, over a transport that loses nothing, so that links add no lines
-//! of their own. Peers below `p5` are clients, the others workers.
+//! `2s p1 ...` is a message (or a hello) from a peer at that time, over a transport that loses
+//! nothing, so that links add no lines of their own. Peers below `p5` are clients, the others
+//! workers.
 
 mod driver;
 mod templates;
@@ -115,7 +116,8 @@ fn without_a_worker_a_read_fails_and_says_why() {
          1s p1 fetch r1 %0
          5s tick
          11s tick
-         > p1 failed r1: no worker is connected to the server, and none came within 10 s; hint: start one with `gt-cli worker --connect HOST:PORT`
+         > p1 failed r1: no worker is connected to the server, and none came within 10 s; hint: \
+         start one with `gt-cli worker --connect HOST:PORT`
          12s p1 fetch r2 %0
          13s p5 hello
          > p5 welcome w1
@@ -149,7 +151,8 @@ fn a_bad_tape_harms_only_its_session() {
          > p5 end s1
          > p5 end s1
          0s p1 fetch r1 %0
-         > p1 failed r1: the server refused entry 1 of segment 1: add: %7 is not alive; hint: it was freed, or never defined
+         > p1 failed r1: the server refused entry 1 of segment 1: add: %7 is not alive; hint: it \
+         was freed, or never defined
          0s p2 fetch r1 %0
          > p5 fetch s2 r1 %0",
     );
@@ -178,7 +181,8 @@ fn only_the_home_is_listened_to() {
          0s p5 done s1 #0 a7
          0s p5 done s1 #9 a0
          0s p5 chunk s1 r1 %0 u8[2] 1 1
-         > p1 failed r1: worker w1 (pi, pid 5) answered the read of %0 with other data than was asked for
+         > p1 failed r1: worker w1 (pi, pid 5) answered the read of %0 with other data than was \
+         asked for
          0s p5 lost
          > forget p5
          0s p1 stats r2
@@ -191,10 +195,12 @@ fn strangers_and_late_packets() {
     script(
         Config::remote(),
         "0s p1 hello version 7
-         > p1 refused: protocol version 7 was refused by a server of version 5; hint: run the same version of gt on both sides
+         > p1 refused: protocol version 7 was refused by a server of version 5; hint: run the same \
+         version of gt on both sides
          > forget p1
          0s p1 tape %0 = full[u8[2]] 3
-         > p1 refused: the server does not know this connection: it was restarted, or heard nothing from here for too long
+         > p1 refused: the server does not know this connection: it was restarted, or heard \
+         nothing from here for too long
          > forget p1
          0s p1 hello
          > p1 welcome s1
@@ -203,10 +209,12 @@ fn strangers_and_late_packets() {
          1s p1 bye
          > forget p1
          2s p1 hello again
-         > p1 refused: the server does not know this connection: it was restarted, or heard nothing from here for too long
+         > p1 refused: the server does not know this connection: it was restarted, or heard \
+         nothing from here for too long
          > forget p1
          3s p2 hello resuming
-         > p2 refused: the server does not know this connection: it was restarted, or heard nothing from here for too long
+         > p2 refused: the server does not know this connection: it was restarted, or heard \
+         nothing from here for too long
          > forget p2
          4s p1 hello
          > p1 welcome s2
@@ -284,7 +292,9 @@ fn small() -> Config {
 }
 
 /// What is said of a value of 80 bytes beside these.
-const NO_ROOM: &str = "i64[10] takes 80 B, but the session holds 80 B of the 100 B it may hold; hint: drop tensors as soon as they are not needed, or compute this one in parts";
+const NO_ROOM: &str = "i64[10] takes 80 B, but the session holds 80 B of the 100 B it may hold; \
+                       hint: drop tensors as soon as they are not needed, or compute this one in \
+                       parts";
 
 #[test]
 fn a_value_there_is_no_room_for_fails_alone() {
@@ -299,7 +309,8 @@ fn a_value_there_is_no_room_for_fails_alone() {
              0s p1 tape %0 = full[i64[10]] 3
              > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[10]] 3 : i64[10]
-             0s p1 tape %1 = full[i64[10]] 4; %2 = neg %1; %3 = sum[0] %2; %4 = sum[0] %0; output %3; output %4
+             0s p1 tape %1 = full[i64[10]] 4; %2 = neg %1; %3 = sum[0] %2; %4 = sum[0] %0; output \
+             %3; output %4
              > p5 run s1 #1 a0: %4 = sum[0] %0; output %4
              0s p1 fetch r1 %3
              > p1 failed r1: full: {NO_ROOM}

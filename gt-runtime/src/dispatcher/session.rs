@@ -1,10 +1,11 @@
-//! What a session holds: the types of its live values, what was lost with a worker, its uploads and its unanswered questions.
+//! What a session holds: the types of its live values, what was lost with a worker, its uploads and
+//! its unanswered questions.
 //!
 //! A tape is admitted entry by entry (`admission`); one that is not well formed breaks the session
 //! and nobody else. A value there is no room for fails alone (`quota`). After a worker's loss the
-//! values it held are lost, each with the cause, and so is what is computed from
-//! them: such entries are taken out of the tape, so that a worker sees only values it has. Data on its way is kept in mind until it is
-//! whole (`uploads`). It sends nothing and knows no peers.
+//! values it held are lost, each with the cause, and so is what is computed from them: such entries
+//! are taken out of the tape, so that a worker sees only values it has. Data on its way is kept in
+//! mind until it is whole (`uploads`). It sends nothing and knows no peers.
 
 mod admission;
 mod quota;
@@ -31,7 +32,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: PeerId,
-    /// Where its values live; none before the first work, and between a worker's loss and the next work.
+    /// Where its values live; none before the first work, and between a worker's loss and the next
+    /// work.
     pub(super) home: Option<WorkerId>,
     /// How many workers it has lost.
     pub(super) attempt: u32,
@@ -58,7 +60,8 @@ pub(super) struct Session {
     pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
     /// Launches verified in full.
     pub(super) n_verified: u64,
-    /// Bytes of live values. Within one tape they may exceed what 64 bits can count before its end is checked.
+    /// Bytes of live values. Within one tape they may exceed what 64 bits can count before its end
+    /// is checked.
     pub(super) live_bytes: u128,
     /// Live values that a worker's loss took or there was no room for, and those computed from
     /// them.
@@ -68,7 +71,8 @@ pub(super) struct Session {
     early_bytes: u64,
 }
 
-/// Something for a worker to do, with the weight whose credit the client gets back when the worker has it.
+/// Something for a worker to do, with the weight whose credit the client gets back when the worker
+/// has it.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Work {
     Run {
@@ -165,7 +169,8 @@ impl Session {
             .or_else(|| full.then(|| Arc::new(error(ErrorKind::Resource, message()))))
     }
 
-    /// The worker that held everything is gone: nothing that was live comes back. Gives the questions nobody will answer.
+    /// The worker that held everything is gone: nothing that was live comes back. Gives the
+    /// questions nobody will answer.
     pub(super) fn lose_home(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
         self.home = None;
         self.attempt += 1;

@@ -1,7 +1,8 @@
 //! What the messages of clients do.
 //!
-//! Work goes to the session's home as it comes (`homes`). The credit of a tape or a chunk goes back to the client when a worker has taken
-//! it. A tape that is refused breaks its session: what is read of it from then on is that error.
+//! Work goes to the session's home as it comes (`homes`). The credit of a tape or a chunk goes back
+//! to the client when a worker has taken it. A tape that is refused breaks its session: what is
+//! read of it from then on is that error.
 
 use super::core::{Dispatcher, Owed};
 use super::session::{Launched, Request, Work, error};
@@ -135,15 +136,16 @@ impl Dispatcher {
             Launched::Stripped(tape) if self.crowded(id) => {
                 drop(tape);
                 self.pay(Stream::Control, Owed { to: Some(Party::Session(id)), weight });
-                let message = "the session launches more than its worker takes, on values that were lost\nhint: free what was lost with a worker";
+                let message = "the session launches more than its worker takes, on values that \
+                               were lost\nhint: free what was lost with a worker";
                 self.fail_session(id, error(ErrorKind::Resource, message.into()));
             }
             Launched::Stripped(tape) => self.work(id, Work::Run { seq, tape, weight }),
         }
     }
 
-    /// Whether so much waits for a session's home that nothing larger than its message is to be added. What a launch expands to was not
-    /// paid for.
+    /// Whether so much waits for a session's home that nothing larger than its message is to be
+    /// added. What a launch expands to was not paid for.
     fn crowded(&self, id: SessionId) -> bool {
         let Some(session) = self.sessions.get(&id) else { return false };
         match session.home.and_then(|home| self.workers.get(&home)) {

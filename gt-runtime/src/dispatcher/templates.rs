@@ -1,8 +1,9 @@
 //! The templates of a session, and the quick way to admit a launch of one.
 //!
-//! The first launch of a template, and every one whose inputs have types not met before, is expanded into a tape and verified entry by
-//! entry; what came of it is kept as a [`Variant`]. A launch that fits a variant has the same effect on the session, whatever its
-//! values: then only what crosses the segment's boundary is looked at. It sends nothing and knows no peers.
+//! The first launch of a template, and every one whose inputs have types not met before, is
+//! expanded into a tape and verified entry by entry; what came of it is kept as a [`Variant`]. A
+//! launch that fits a variant has the same effect on the session, whatever its values: then only
+//! what crosses the segment's boundary is looked at. It sends nothing and knows no peers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,18 +51,23 @@ impl Templates {
     pub(super) fn define(&mut self, number: u32, tape: Arc<Tape>) -> Result<(), String> {
         if number >= MAX_TEMPLATES {
             return Err(format!(
-                "template {number} is above the limit of {MAX_TEMPLATES}\nhint: give a number again after forgetting it"
+                "template {number} is above the limit of {MAX_TEMPLATES}\nhint: give a number \
+                 again after forgetting it"
             ));
         }
         self.forget(number);
         let n_entries = self.n_entries + tape.entries.len();
         if n_entries > MAX_TEMPLATE_ENTRIES {
             return Err(format!(
-                "templates of {n_entries} entries are above the limit of {MAX_TEMPLATE_ENTRIES}\nhint: forget templates before defining others"
+                "templates of {n_entries} entries are above the limit of \
+                 {MAX_TEMPLATE_ENTRIES}\nhint: forget templates before defining others"
             ));
         }
         let template = Template::new(tape).map_err(|why| {
-            format!("template {number}: {why}\nhint: send it as a tape, or renumber its values by first use")
+            format!(
+                "template {number}: {why}\nhint: send it as a tape, or renumber its values by \
+                 first use"
+            )
         })?;
         self.n_entries = n_entries;
         let footprint = Footprint::of(&template);
@@ -83,8 +89,9 @@ impl Templates {
         self.held.get(&number)
     }
 
-    /// The variant that a launch fits, if its effect is certain without looking at its instructions: the inputs are alive, distinct and
-    /// of types met before, and every new value has a number above all that were ever given (`above` and up are).
+    /// The variant that a launch fits, if its effect is certain without looking at its
+    /// instructions: the inputs are alive, distinct and of types met before, and every new value
+    /// has a number above all that were ever given (`above` and up are).
     pub(super) fn fitting(
         &mut self,
         number: u32,

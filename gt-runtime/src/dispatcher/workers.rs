@@ -72,7 +72,8 @@ impl Dispatcher {
         }
     }
 
-    /// Passes on what is for people, unless the session lives elsewhere: of too many news, those who take none are spared.
+    /// Passes on what is for people, unless the session lives elsewhere: of too many news, those
+    /// who take none are spared.
     fn tell_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
         let listens = |held: &Session| {
             held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
@@ -130,7 +131,8 @@ impl Dispatcher {
         session.ran.instructions += counts.instructions;
     }
 
-    /// Passes a piece of a fetched value on. The worker gets its credit back at once, unless the client is slow.
+    /// Passes a piece of a fetched value on. The worker gets its credit back at once, unless the
+    /// client is slow.
     fn relay(
         &mut self,
         worker: WorkerId,
@@ -237,7 +239,8 @@ impl Dispatcher {
         }
     }
 
-    /// A worker as people see it: `w1 (pi, pid 123)`, or `w1 alpha (pi, pid 123)` when it was given a name.
+    /// A worker as people see it: `w1 (pi, pid 123)`, or `w1 alpha (pi, pid 123)` when it was given
+    /// a name.
     pub(super) fn worker_name(&self, id: WorkerId) -> String {
         let identity = self
             .workers

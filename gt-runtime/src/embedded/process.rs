@@ -1,4 +1,5 @@
-//! The system programs use when they name none: a server that the environment names, else one of the process's own.
+//! The system programs use when they name none: a server that the environment names, else one of
+//! the process's own.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -38,7 +39,8 @@ fn own(workers: Option<usize>) -> Result<System, RunError> {
             Some(wanted) if wanted != n_workers && in_use => {
                 let hint = "hint: choose their number before the first operation";
                 let message = format!(
-                    "the process runs {n_workers} worker(s) already, but {wanted} were asked for\n{hint}"
+                    "the process runs {n_workers} worker(s) already, but {wanted} were asked \
+                     for\n{hint}"
                 );
                 return Err(RunError::new(ErrorKind::Resource, message));
             }
@@ -51,11 +53,12 @@ fn own(workers: Option<usize>) -> Result<System, RunError> {
     Ok(system)
 }
 
-/// A new session with a server, or with the system programs use when they name none: the server that `GT_CONNECT` names, else the
-/// process's own, which ends with its last session.
+/// A new session with a server, or with the system programs use when they name none: the server
+/// that `GT_CONNECT` names, else the process's own, which ends with its last session.
 ///
 /// # Errors
-/// The server cannot be reached, the system cannot be started, or it runs with another number of workers.
+/// The server cannot be reached, the system cannot be started, or it runs with another number of
+/// workers.
 pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     let named = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty());
     match (target, named) {
@@ -67,9 +70,11 @@ pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
 
 #[expect(
     unsafe_code,
-    reason = "the one symbol by which a front end that knows no runtime finds it: see gt_ir::backend::OpenBackend"
+    reason = "the one symbol by which a front end that knows no runtime finds it: see \
+              gt_ir::backend::OpenBackend"
 )]
-// SAFETY: no other item of the program has this name, and gt-lang declares it with this very signature.
+// SAFETY: no other item of the program has this name, and gt-lang declares it with this very
+// signature.
 #[unsafe(no_mangle)]
 fn __gt_embedded_backend(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     open(target)

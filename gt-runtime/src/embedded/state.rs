@@ -1,4 +1,5 @@
-//! Dispatcher, sessions and worker cores as passive state: an event is carried through until nobody has anything left to say.
+//! Dispatcher, sessions and worker cores as passive state: an event is carried through until nobody
+//! has anything left to say.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Two links over a transport that drops, doubles, reorders and forgets: what arrives is what was sent, in order, once, within the credits.
+//! Two links over a transport that drops, doubles, reorders and forgets: what arrives is what was
+//! sent, in order, once, within the credits.
 
 use super::*;
 
@@ -107,7 +108,8 @@ fn everything_arrives_once_and_in_order() {
     }
 }
 
-/// A connection that broke lost hundreds of messages in a row; the gap is filled without waiting for timers.
+/// A connection that broke lost hundreds of messages in a row; the gap is filled without waiting
+/// for timers.
 #[test]
 fn a_hole_is_filled_when_it_is_seen() {
     let (mut a, mut b) = (Link::<Item>::new(lossy(1 << 20)), Link::<Item>::new(lossy(1 << 20)));

@@ -1,4 +1,5 @@
-//! A client of a simulation: records random tapes on integers, and compares what it reads with the interpreter.
+//! A client of a simulation: records random tapes on integers, and compares what it reads with the
+//! interpreter.
 
 use super::Random;
 use crate::assembly;
@@ -124,7 +125,8 @@ impl Client {
         }
     }
 
-    /// Some rounds of one of a few loops: the segments of a loop are the same but for values and literals.
+    /// Some rounds of one of a few loops: the segments of a loop are the same but for values and
+    /// literals.
     fn repeat(&mut self, now: Time, random: &mut Random) {
         self.submit(now);
         let (kind, other) = (random.below(5), random.below(5));

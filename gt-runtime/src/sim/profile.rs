@@ -1,4 +1,5 @@
-//! What a run of the simulation is like: who takes part, what goes wrong how often, and the settings that follow.
+//! What a run of the simulation is like: who takes part, what goes wrong how often, and the
+//! settings that follow.
 
 use super::Random;
 use super::network::Weather;

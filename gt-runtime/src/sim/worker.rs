@@ -1,5 +1,6 @@
-//! A worker of a simulation: the real connection, core and line of reads, and an executor that computes on integers by itself. What is read
-//! arrives later than it was asked for, and in pieces; other work goes on meanwhile.
+//! A worker of a simulation: the real connection, core and line of reads, and an executor that
+//! computes on integers by itself. What is read arrives later than it was asked for, and in pieces;
+//! other work goes on meanwhile.
 
 use super::Random;
 use crate::assembly;

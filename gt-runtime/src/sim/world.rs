@@ -90,7 +90,8 @@ impl World {
         sent
     }
 
-    /// The faults stop; whoever is down comes back; everybody does some fresh work, which must succeed.
+    /// The faults stop; whoever is down comes back; everybody does some fresh work, which must
+    /// succeed.
     fn settle(&mut self) {
         self.quiet = true;
         self.cut.clear();

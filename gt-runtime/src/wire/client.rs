@@ -1,4 +1,5 @@
-//! What clients and the dispatcher say to each other: segments and templates one way, values and news the other.
+//! What clients and the dispatcher say to each other: segments and templates one way, values and
+//! news the other.
 
 use super::Chunk;
 use crate::ids::RequestId;
@@ -33,9 +34,11 @@ pub enum FromClient {
         /// Its number.
         template: u32,
     },
-    /// How the signals of all later segments are to be taken, in place of what was said before. [`Signals`] holds itself to its limits.
+    /// How the signals of all later segments are to be taken, in place of what was said before.
+    /// [`Signals`] holds itself to its limits.
     Configure(Arc<Signals>),
-    /// Data of an input (bulk). Pieces come in order; those of the value's segment may come before or after it.
+    /// Data of an input (bulk). Pieces come in order; those of the value's segment may come before
+    /// or after it.
     Chunk(Chunk),
     /// Asks for a value: answered by chunks (bulk) or by a failure.
     Fetch {
@@ -56,8 +59,8 @@ pub enum FromClient {
 /// Dispatcher to client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ToClient {
-    /// A piece of a fetched value (bulk), in order. When the rest is lost a failure follows, which may overtake pieces: those
-    /// of a question that is answered are to be dropped.
+    /// A piece of a fetched value (bulk), in order. When the rest is lost a failure follows, which
+    /// may overtake pieces: those of a question that is answered are to be dropped.
     Chunk {
         /// The fetch it answers.
         request: RequestId,

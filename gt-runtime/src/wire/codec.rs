@@ -1,7 +1,9 @@
-//! Packets as bytes: a header of magic and version, the packet in postcard, and the bytes of a chunk as a frame of their own.
+//! Packets as bytes: a header of magic and version, the packet in postcard, and the bytes of a
+//! chunk as a frame of their own.
 //!
-//! Decoding trusts nothing: sizes are checked before anything is allocated, and any bytes whatever give a packet within the
-//! limits of [`wire`](super) or a [`WireError`], never a panic. A chunk's bytes are not copied in either direction.
+//! Decoding trusts nothing: sizes are checked before anything is allocated, and any bytes whatever
+//! give a packet within the limits of [`wire`](super) or a [`WireError`], never a panic. A chunk's
+//! bytes are not copied in either direction.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,8 @@ use bytes::Bytes;
 
 const MAGIC: [u8; 2] = *b"GT";
 const HEADER: usize = 4;
-/// What a tape may gain when it is passed on: the dispatcher's numbers take more bytes than the client's.
+/// What a tape may gain when it is passed on: the dispatcher's numbers take more bytes than the
+/// client's.
 const PASSED_ON: usize = 128;
 
 /// A packet as the transport sends it.
@@ -29,12 +32,14 @@ pub struct Frames {
 pub enum WireError {
     /// Not GT at all.
     #[error(
-        "these bytes are no gt packet: they begin with {0:02x?}\nhint: is something else talking to this port?"
+        "these bytes are no gt packet: they begin with {0:02x?}\nhint: is something else talking \
+         to this port?"
     )]
     Magic(Vec<u8>),
     /// Another version of GT.
     #[error(
-        "protocol version {theirs} does not match version {ours} of this program\nhint: run the same version of gt on both sides"
+        "protocol version {theirs} does not match version {ours} of this program\nhint: run the \
+         same version of gt on both sides"
     )]
     Version {
         /// This build's.
@@ -108,7 +113,8 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     Ok(packet)
 }
 
-/// A tape that came in must go out: one that could not be encoded for its worker would hold up everybody's after it.
+/// A tape that came in must go out: one that could not be encoded for its worker would hold up
+/// everybody's after it.
 fn limit_head(packet: &Packet, size: usize) -> Result<(), WireError> {
     match data(packet) {
         Some(Message::FromClient(

@@ -1,4 +1,5 @@
-//! The handshake: who connects, and whether it may. Peers of other versions or op tables are told apart here, before anything else is read.
+//! The handshake: who connects, and whether it may. Peers of other versions or op tables are told
+//! apart here, before anything else is read.
 
 use super::PROTOCOL;
 use crate::ids::Identity;
@@ -9,13 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct Hello {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
-    /// [`gt_ir::op::FINGERPRINT`] of the sender: peers with other op tables would read each other's tapes wrongly.
+    /// [`gt_ir::op::FINGERPRINT`] of the sender: peers with other op tables would read each other's
+    /// tapes wrongly.
     pub fingerprint: u64,
     /// What the sender is.
     pub role: Role,
     /// Who the sender is.
     pub identity: Identity,
-    /// How many hellos from other addresses came before it in this life: an earlier one, late, moves nothing back.
+    /// How many hellos from other addresses came before it in this life: an earlier one, late,
+    /// moves nothing back.
     pub move_number: u32,
     /// Whether this life was welcomed before.
     pub resumes: bool,
@@ -50,7 +53,8 @@ pub enum Role {
 pub struct Welcome {
     /// What the dispatcher calls the newcomer: `s3`, `w1`.
     pub name: String,
-    /// How many control messages of this incarnation the dispatcher holds: not 0 after a reconnection.
+    /// How many control messages of this incarnation the dispatcher holds: not 0 after a
+    /// reconnection.
     pub accepted: u64,
 }
 
@@ -59,7 +63,8 @@ pub struct Welcome {
 pub enum Refusal {
     /// Builds do not match.
     #[error(
-        "protocol version {theirs} was refused by a server of version {ours}\nhint: run the same version of gt on both sides"
+        "protocol version {theirs} was refused by a server of version {ours}\nhint: run the same \
+         version of gt on both sides"
     )]
     Protocol {
         /// The dispatcher's.
@@ -69,12 +74,15 @@ pub enum Refusal {
     },
     /// Op tables do not match.
     #[error(
-        "the server's op table differs from this program's\nhint: run the same build of gt on both sides"
+        "the server's op table differs from this program's\nhint: run the same build of gt on \
+         both sides"
     )]
     Ops,
-    /// The dispatcher does not know the connection: it was restarted, or gave the connection up after a long silence.
+    /// The dispatcher does not know the connection: it was restarted, or gave the connection up
+    /// after a long silence.
     #[error(
-        "the server does not know this connection: it was restarted, or heard nothing from here for too long"
+        "the server does not know this connection: it was restarted, or heard nothing from here \
+         for too long"
     )]
     Unknown,
     /// There is no room.

@@ -1,4 +1,5 @@
-//! What a link delivers, whichever the direction: the stream it travels on, the tensor data in it, and its weight against the credit.
+//! What a link delivers, whichever the direction: the stream it travels on, the tensor data in it,
+//! and its weight against the credit.
 
 use super::{FromClient, FromWorker, Stream, ToClient, ToWorker};
 use bytes::Bytes;
@@ -20,7 +21,8 @@ pub enum Message {
     ToWorker(ToWorker),
 }
 
-/// A piece of a tensor's bytes (row-major, little-endian). In one process it may be the whole tensor, whatever its size.
+/// A piece of a tensor's bytes (row-major, little-endian). In one process it may be the whole
+/// tensor, whatever its size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Chunk {
     /// Whose bytes.
@@ -44,7 +46,8 @@ impl Chunk {
     }
 }
 
-/// What a message counts against a link's credit: about the bytes it holds, at least [`Weight::LEAST`].
+/// What a message counts against a link's credit: about the bytes it holds, at least
+/// [`Weight::LEAST`].
 pub trait Weight {
     /// The weight of the smallest message.
     const LEAST: u64 = 64;

@@ -1,4 +1,5 @@
-//! What the dispatcher and workers say to each other: as between clients and the dispatcher, with the session each thing is of.
+//! What the dispatcher and workers say to each other: as between clients and the dispatcher, with
+//! the session each thing is of.
 
 use super::{Chunk, Planned};
 use crate::ids::{RequestId, SessionId};
@@ -81,7 +82,8 @@ pub enum ToWorker {
         /// The question.
         request: RequestId,
     },
-    /// The session is over: comes last on each of the two streams, and when it has come on both, nothing of the session is left.
+    /// The session is over: comes last on each of the two streams, and when it has come on both,
+    /// nothing of the session is left.
     EndSession {
         /// Which.
         session: SessionId,

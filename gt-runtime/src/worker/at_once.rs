@@ -1,8 +1,9 @@
 //! Segments worth compiling the first time they are seen: a few instructions on large values.
 //!
-//! Instruction by instruction each of them would move its values through memory, which takes longer than generating code for all of them
-//! together. Only where the estimate says so by a wide margin: a program never waits for a compiler that does not pay. When anything at all
-//! goes wrong nothing has changed, and the segment runs instruction by instruction, which says what is the matter.
+//! Instruction by instruction each of them would move its values through memory, which takes longer
+//! than generating code for all of them together. Only where the estimate says so by a wide margin:
+//! a program never waits for a compiler that does not pay. When anything at all goes wrong nothing
+//! has changed, and the segment runs instruction by instruction, which says what is the matter.
 
 use gt_compiler::engine::{Engine, Value};
 use gt_ir::graph::{Segment, segment};
@@ -13,7 +14,8 @@ use super::device::Device;
 use super::plans::Plans;
 use super::table::{Slot, Table};
 
-/// Entries of a segment looked at: longer ones are likely to come again, and are compiled in the background then.
+/// Entries of a segment looked at: longer ones are likely to come again, and are compiled in the
+/// background then.
 const MAX_ENTRIES: usize = 64;
 /// Bytes of a value that make a segment worth a look.
 const LARGE: usize = 16 << 20;
@@ -74,7 +76,8 @@ fn pays(segment: &Segment) -> bool {
     n > 1 && bytes as f64 / BANDWIDTH > MARGIN * COMPILE * f64::from(n)
 }
 
-/// Compiles and runs it; the results, and the uploads that live on, are in the table afterwards. Gives the bytes uploaded.
+/// Compiles and runs it; the results, and the uploads that live on, are in the table afterwards.
+/// Gives the bytes uploaded.
 fn compiled(
     device: &mut Device,
     plans: &Plans,

@@ -1,8 +1,9 @@
 //! The worker as a state machine: messages of the dispatcher in, jobs for the executor out.
 //!
-//! It puts uploads together, holds a segment back until the data of its inputs is there, keeps each session's work in order, and
-//! drops what it has seen before. Total: every message is legal at any time. It computes nothing, holds no value of an
-//! engine, does no I/O and reads no clock. Sessions do not wait for each other: one that misses data holds up itself only.
+//! It puts uploads together, holds a segment back until the data of its inputs is there, keeps each
+//! session's work in order, and drops what it has seen before. Total: every message is legal at any
+//! time. It computes nothing, holds no value of an engine, does no I/O and reads no clock. Sessions
+//! do not wait for each other: one that misses data holds up itself only.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,8 @@ use crate::footprint::Footprint;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::{Chunk, Stream, ToWorker};
 
-/// Weight of the segments of one session that may wait for data. Beyond it they run without: what needs the data fails, and
-/// what was owed to nobody else stays bounded.
+/// Weight of the segments of one session that may wait for data. Beyond it they run without: what
+/// needs the data fails, and what was owed to nobody else stays bounded.
 const MAX_WAITING: u64 = 64 << 20;
 
 /// Data of a segment's inputs, or why there is none.
@@ -45,7 +46,8 @@ impl Job {
         }
     }
 
-    /// Whether it is sure to take no longer than waking a thread for it would be worth: nothing is computed, or a plan that was quick.
+    /// Whether it is sure to take no longer than waking a thread for it would be worth: nothing is
+    /// computed, or a plan that was quick.
     #[must_use]
     pub fn is_quick(&self) -> bool {
         match self {
@@ -168,9 +170,10 @@ impl Core {
         Self::default()
     }
 
-    /// The only entry point: a message that came on a stream, and what it weighs. Gives the credit its sender gets back at once:
-    /// all of it, but for a segment that runs now, which owes it until it has run. Waiting for data is the session's own
-    /// affair and must not use up what others share.
+    /// The only entry point: a message that came on a stream, and what it weighs. Gives the credit
+    /// its sender gets back at once: all of it, but for a segment that runs now, which owes it
+    /// until it has run. Waiting for data is the session's own affair and must not use up what
+    /// others share.
     pub fn handle(
         &mut self,
         stream: Stream,
@@ -205,7 +208,8 @@ impl Core {
             }
             ToWorker::Launch { session, seq, attempt, template, bindings } => {
                 let held = self.sessions.entry(session).or_default();
-                // Whoever launches has defined: without the template there is nothing that could run.
+                // Whoever launches has defined: without the template there is nothing that could
+                // run.
                 let Some(template) = held.templates.get(&template).cloned() else { return weight };
                 let inputs = template.uploads(&bindings);
                 let what = What::Launch(template, bindings);

@@ -1,7 +1,7 @@
 //! The engine of a worker and the reads under way from it, which hold some of its memory.
 //!
-//! Before anything fails for want of memory, the reads are waited for, the engine gives up what it only keeps for reuse, and the work is
-//! tried once more.
+//! Before anything fails for want of memory, the reads are waited for, the engine gives up what it
+//! only keeps for reuse, and the work is tried once more.
 
 use gt_compiler::engine::{Engine, EngineError};
 
@@ -14,7 +14,8 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Does something with the engine, and once more if memory was short and some could be given up.
+    /// Does something with the engine, and once more if memory was short and some could be given
+    /// up.
     pub(super) fn retried<T>(
         &mut self,
         mut work: impl FnMut(&mut dyn Engine) -> Result<T, EngineError>,

@@ -1,9 +1,11 @@
-//! The executor: owns a worker's engine and the values of its sessions, and does the jobs it is given, in order.
+//! The executor: owns a worker's engine and the values of its sessions, and does the jobs it is
+//! given, in order.
 //!
-//! A failed instruction poisons its result with the first cause (op, shapes, the user's line, the worker's name) and the segment
-//! goes on: what does not depend on the failure runs, and a read of anything that does reports the cause. Sessions see their
-//! own values only; the end of a session frees all it held. A read that has to wait for the device is answered later, and holds up nothing
-//! (`reads`). It does no I/O and knows no transport.
+//! A failed instruction poisons its result with the first cause (op, shapes, the user's line, the
+//! worker's name) and the segment goes on: what does not depend on the failure runs, and a read of
+//! anything that does reports the cause. Sessions see their own values only; the end of a session
+//! frees all it held. A read that has to wait for the device is answered later, and holds up
+//! nothing (`reads`). It does no I/O and knows no transport.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +72,8 @@ impl Trouble {
 }
 
 impl Executor {
-    /// An executor that reports under `name`, and answers by `tell` what has to wait for the device.
+    /// An executor that reports under `name`, and answers by `tell` what has to wait for the
+    /// device.
     #[must_use]
     pub fn new(
         engine: Box<dyn Engine>,
@@ -102,8 +105,8 @@ impl Executor {
         self.trouble.device.as_deref().or_else(|| self.device.reads.failure())
     }
 
-    /// Does one job of a registration of its worker. What is to be told to the dispatcher is added to `out`; a tensor is one chunk, however
-    /// large.
+    /// Does one job of a registration of its worker. What is to be told to the dispatcher is added
+    /// to `out`; a tensor is one chunk, however large.
     pub fn run(&mut self, registration: u64, job: Job, out: &mut Vec<FromWorker>) {
         match job {
             Job::Open { session, client } => {
@@ -139,8 +142,9 @@ impl Executor {
         }
     }
 
-    /// A segment as a plan when there is one; else, or when that fails, instruction by instruction, so that errors are the same. Gives the
-    /// number of instructions, and whether they ran as a plan.
+    /// A segment as a plan when there is one; else, or when that fails, instruction by instruction,
+    /// so that errors are the same. Gives the number of instructions, and whether they ran as a
+    /// plan.
     fn launch(
         &mut self,
         session: SessionId,
@@ -154,7 +158,8 @@ impl Executor {
         }
         match expand(&defined.template, bindings) {
             Ok(tape) => (self.segment(session, &tape, inputs), false),
-            // The dispatcher verified it, so nothing honest comes here; reads will say that nothing was computed.
+            // The dispatcher verified it, so nothing honest comes here; reads will say that nothing
+            // was computed.
             Err(_) => (0, false),
         }
     }
@@ -196,7 +201,8 @@ impl Executor {
         ran
     }
 
-    /// A segment seen for the first time as one program, where that pays; gives the number of instructions if it ran.
+    /// A segment seen for the first time as one program, where that pays; gives the number of
+    /// instructions if it ran.
     fn at_once(&mut self, session: SessionId, tape: &Tape, inputs: &Inputs) -> Option<u64> {
         if self.plans.is_off() || self.log.is_on() {
             return None;
@@ -338,7 +344,8 @@ impl Executor {
     }
 }
 
-/// Runs a plan on values and data, the values of the boundary being lent already; says whether it ran.
+/// Runs a plan on values and data, the values of the boundary being lent already; says whether it
+/// ran.
 fn run_plan(
     device: &mut Device,
     ready: &Ready,
@@ -357,7 +364,8 @@ fn run_plan(
         given.push(value);
     }
     let freed = defined.footprint.freed.iter().filter_map(|&at| bindings.inputs.get(at as usize));
-    // What the segment frees is held by nobody else while it runs, so that its memory can be used again.
+    // What the segment frees is held by nobody else while it runs, so that its memory can be used
+    // again.
     for &value in freed {
         table.remove(value);
     }

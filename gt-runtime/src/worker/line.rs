@@ -1,7 +1,8 @@
-//! The order in which reads under way are waited for: sessions take turns, the reads of one session follow each other.
+//! The order in which reads under way are waited for: sessions take turns, the reads of one session
+//! follow each other.
 //!
-//! A plain data structure. One read at a time is away, to be waited for a little; it comes back or is over. It knows nothing of threads and
-//! engines.
+//! A plain data structure. One read at a time is away, to be waited for a little; it comes back or
+//! is over. It knows nothing of threads and engines.
 
 use std::collections::VecDeque;
 
@@ -36,7 +37,8 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         }
     }
 
-    /// The read whose turn it is, which is away from now on. None while another is, and when there is none.
+    /// The read whose turn it is, which is away from now on. None while another is, and when there
+    /// is none.
     pub fn take(&mut self) -> Option<(K, T)> {
         if self.away.is_some() {
             return None;
@@ -52,8 +54,8 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         self.away.as_ref().is_some_and(|away| away.session.is_some())
     }
 
-    /// The read that is away comes back: it is the next of its session, when the others have had their turn. One that nobody waits for is
-    /// given back.
+    /// The read that is away comes back: it is the next of its session, when the others have had
+    /// their turn. One that nobody waits for is given back.
     pub fn put_back(&mut self, read: T) -> Option<T> {
         match self.away.take() {
             Some(Away { session: Some(session), mut behind }) => {
@@ -112,8 +114,9 @@ mod tests {
     /// A read: of a session, its number there, and how often it has still to be waited for.
     type Read = (u64, u64, u64);
 
-    /// Random sessions add, are served and forgotten. Those of a session end in the order in which they were added, each once, unless it was
-    /// forgotten; and between two turns of a session that has reads waiting, every other has one turn at most.
+    /// Random sessions add, are served and forgotten. Those of a session end in the order in which
+    /// they were added, each once, unless it was forgotten; and between two turns of a session that
+    /// has reads waiting, every other has one turn at most.
     #[test]
     fn sessions_take_turns_and_lose_nothing() {
         for seed in 0..200 {

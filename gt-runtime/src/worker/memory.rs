@@ -1,6 +1,8 @@
-//! Whose memory it is: what the sessions of a worker hold, and what a client is told when there is no more.
+//! Whose memory it is: what the sessions of a worker hold, and what a client is told when there is
+//! no more.
 //!
-//! A client sees of the others their names and how many bytes each holds, nothing else. It decides nobody's share.
+//! A client sees of the others their names and how many bytes each holds, nothing else. It decides
+//! nobody's share.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,9 +1,11 @@
-//! The plans of a worker: templates compiled for inputs of certain types, shared by all its sessions.
+//! The plans of a worker: templates compiled for inputs of certain types, shared by all its
+//! sessions.
 //!
-//! A plan is ordered by the first launch that could use it and made by one thread in the background, of low priority where the
-//! system knows such; until it is ready, and for good when it fails, launches run instruction by instruction. So compiling delays
-//! nobody, and a compiler that panics costs its plan only. Plans are found by what they do, not by who asked; the least recently
-//! used goes when there are too many. It runs nothing itself.
+//! A plan is ordered by the first launch that could use it and made by one thread in the
+//! background, of low priority where the system knows such; until it is ready, and for good when it
+//! fails, launches run instruction by instruction. So compiling delays nobody, and a compiler that
+//! panics costs its plan only. Plans are found by what they do, not by who asked; the least
+//! recently used goes when there are too many. It runs nothing itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -140,8 +142,8 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) program: Program,
-    /// For each result, which of the values the template defines it is, if that is alive in the end, and its type: names of dimensions are
-    /// no concern of a compiler's.
+    /// For each result, which of the values the template defines it is, if that is alive in the
+    /// end, and its type: names of dimensions are no concern of a compiler's.
     pub(super) outputs: Vec<Option<(u32, Type)>>,
     news: Planned,
 }
@@ -267,7 +269,8 @@ impl Plans {
         &self.held[at].plan
     }
 
-    /// Whether a plan with this template's key is this template's: keys are no defense against someone who looks for equal ones.
+    /// Whether a plan with this template's key is this template's: keys are no defense against
+    /// someone who looks for equal ones.
     fn same(&mut self, at: usize, defined: &Defined) -> bool {
         let (plan, mut bindings) = (&self.held[at].plan, Bindings::default());
         self.matcher.matches(&plan.template, &defined.template.tape, &mut bindings).is_ok()
@@ -343,7 +346,8 @@ mod tests {
 
     #[test]
     fn an_input_of_another_type_is_named_with_its_use_and_both_types() {
-        let text = "gt tape 1\n%0 = input : f32[2,3]\n%1 = input : f32[3]\n%2 = neg %0\n%3 = mul %1, 2.0\n";
+        let text = "gt tape 1\n%0 = input : f32[2,3]\n%1 = input : f32[3]\n%2 = neg %0\n%3 = mul \
+                    %1, 2.0\n";
         let tape = gt_ir::text::load(text).unwrap().tape;
         let ty = |text: &str| -> Type { text.parse().unwrap() };
         let (a, b) = ([ty("f32[2,3]"), ty("f32[3]")], [ty("f32[2,3]"), ty("f32[5]")]);

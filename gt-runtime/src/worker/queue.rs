@@ -1,7 +1,8 @@
 //! A queue between threads whose reader spins for a moment before it sleeps.
 //!
-//! Waking a sleeper costs a system call and tens of microseconds until it runs; a reader that has just been busy is likely to be
-//! needed again at once. The queue itself has no bound: what fills it is bounded by the credits of the links.
+//! Waking a sleeper costs a system call and tens of microseconds until it runs; a reader that has
+//! just been busy is likely to be needed again at once. The queue itself has no bound: what fills
+//! it is bounded by the credits of the links.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,11 @@
-//! Reads under way: what a worker has begun to bring to the host, waited for by a thread of its own while the worker goes on.
+//! Reads under way: what a worker has begun to bring to the host, waited for by a thread of its own
+//! while the worker goes on.
 //!
-//! Guarantees: every read that is added is answered, unless its session ends, the worker does, or that thread is lost, of which it tells; the
-//! answers of one session come in the order of its reads; a long read holds up those of other sessions for a slice at a time. There are so
-//! many at most: whoever adds another waits. An engine whose values are there at once never comes here, and has no such thread.
+//! Guarantees: every read that is added is answered, unless its session ends, the worker does, or
+//! that thread is lost, of which it tells; the answers of one session come in the order of its
+//! reads; a long read holds up those of other sessions for a slice at a time. There are so many at
+//! most: whoever adds another waits. An engine whose values are there at once never comes here, and
+//! has no such thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +27,8 @@ use crate::wire::FromWorker;
 /// Reads under way, at most. Each holds its value's memory.
 const MOST: usize = 1024;
 
-/// Whose a read is: the registration of the worker, since the sessions of another have the same names, and the session.
+/// Whose a read is: the registration of the worker, since the sessions of another have the same
+/// names, and the session.
 pub(super) type Owner = (u64, SessionId);
 
 /// A question for a value.

@@ -1,7 +1,9 @@
 //! A worker in a process of its own: registers with a server and does its work until told to end.
 //!
-//! The calling thread owns the sockets, the connection and the core, and does what is sure to be quick; one more thread runs the rest, and one waits for reads of devices. A
-//! server that is lost is looked for again, with a new registration and nothing left of the old one's sessions, until patience ends.
+//! The calling thread owns the sockets, the connection and the core, and does what is sure to be
+//! quick; one more thread runs the rest, and one waits for reads of devices. A server that is lost
+//! is looked for again, with a new registration and nothing left of the old one's sessions, until
+//! patience ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -333,7 +335,8 @@ impl Registration<'_, '_> {
             });
             for packet in &packets {
                 if send(uplink, packet)? != Sent::Queued {
-                    // No connection, or a server that takes nothing: either way it has a grace to be heard of.
+                    // No connection, or a server that takes nothing: either way it has a grace to
+                    // be heard of.
                     self.connection.unreachable(now);
                 }
             }
@@ -410,8 +413,8 @@ impl Registration<'_, '_> {
         }
     }
 
-    /// Hands jobs to the thread that runs them; what is sure to be quick is done here, when that thread has nothing to do, since waking
-    /// it and being woken by it would take longer.
+    /// Hands jobs to the thread that runs them; what is sure to be quick is done here, when that
+    /// thread has nothing to do, since waking it and being woken by it would take longer.
     fn hand_over(&mut self) {
         let life = self.life.n;
         for job in self.jobs.drain(..) {

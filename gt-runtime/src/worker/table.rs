@@ -1,7 +1,7 @@
 //! The values one session holds on a worker.
 //!
-//! Looked up for every value that crosses the boundary of a launch, so by a hash of the number alone. The order of the table decides
-//! nothing: it is summed and dropped, no more.
+//! Looked up for every value that crosses the boundary of a launch, so by a hash of the number
+//! alone. The order of the table decides nothing: it is summed and dropped, no more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Table {
         self.values.remove(&value.0)
     }
 
-    /// Puts the values of a launch's boundary into `given`, in order; false when one is missing or failed.
+    /// Puts the values of a launch's boundary into `given`, in order; false when one is missing or
+    /// failed.
     pub(super) fn lend(&self, values: &[ValueId], given: &mut Vec<Value>) -> bool {
         given.clear();
         given.extend(values.iter().map_while(|&value| match self.get(value) {

@@ -1,7 +1,8 @@
 //! Where a server listens: `HOST:PORT`, and the ZeroMQ endpoints it stands for.
 //!
-//! A server on this machine is reached over `ipc://`, through a socket file in a folder only its user may enter, and over
-//! tcp on the loopback interface; a server elsewhere over tcp. This file knows names and paths; it opens no ZeroMQ socket.
+//! A server on this machine is reached over `ipc://`, through a socket file in a folder only its
+//! user may enter, and over tcp on the loopback interface; a server elsewhere over tcp. This file
+//! knows names and paths; it opens no ZeroMQ socket.
 
 use std::fmt;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -25,7 +26,8 @@ pub enum AddressError {
     BadPort(String, String),
     /// Nothing, or something that can be no host name, before the colon.
     #[error(
-        "`{1}` in `{0}` is not a host\nhint: a host is a name, an IPv4 address, or an IPv6 address in brackets"
+        "`{1}` in `{0}` is not a host\nhint: a host is a name, an IPv4 address, or an IPv6 \
+         address in brackets"
     )]
     BadHost(String, String),
     /// The host name has no address.
@@ -33,7 +35,8 @@ pub enum AddressError {
     Unknown(String, String),
     /// The folder for socket files cannot be trusted.
     #[error(
-        "{0} cannot hold the socket files: {1}\nhint: remove it, or set TMPDIR to a folder of your own"
+        "{0} cannot hold the socket files: {1}\nhint: remove it, or set TMPDIR to a folder of \
+         your own"
     )]
     Folder(PathBuf, String),
     /// Nobody accepts connections there.
@@ -64,7 +67,8 @@ impl Address {
             || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// `tcp://HOST:PORT`. The loopback name is spelled as an address, since ZeroMQ binds to addresses only.
+    /// `tcp://HOST:PORT`. The loopback name is spelled as an address, since ZeroMQ binds to
+    /// addresses only.
     #[must_use]
     pub fn tcp_endpoint(&self) -> String {
         let host =
@@ -76,8 +80,8 @@ impl Address {
         }
     }
 
-    /// The endpoint a peer should connect to: the socket file when a server of this user answers there, else tcp when
-    /// something accepts there within `patience`, else why not.
+    /// The endpoint a peer should connect to: the socket file when a server of this user answers
+    /// there, else tcp when something accepts there within `patience`, else why not.
     pub fn reachable_endpoint(&self, patience: Duration) -> Result<String, AddressError> {
         if self.is_loopback()
             && let Some(path) = ipc_path(self.port)?
@@ -146,8 +150,9 @@ pub fn ipc_endpoint(path: &Path) -> String {
     format!("ipc://{}", path.display())
 }
 
-/// The socket file of a server on this machine, in a folder that is this user's alone (made when missing, refused when
-/// somebody else could write there). None when the path would be too long for a socket, or is not UTF-8: tcp serves then.
+/// The socket file of a server on this machine, in a folder that is this user's alone (made when
+/// missing, refused when somebody else could write there). None when the path would be too long for
+/// a socket, or is not UTF-8: tcp serves then.
 pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
     let uid = user_id();
     let folder = std::env::temp_dir().join(format!("gt-{uid}"));
@@ -168,7 +173,8 @@ pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
     Ok((path.as_os_str().len() <= MAX_IPC_PATH && path.to_str().is_some()).then_some(path))
 }
 
-/// The user this process runs as: the owner of its entry in /proc, or of its home folder where there is no /proc.
+/// The user this process runs as: the owner of its entry in /proc, or of its home folder where
+/// there is no /proc.
 fn user_id() -> u32 {
     let owner = |path: &Path| std::fs::metadata(path).ok().map(|m| m.uid());
     owner(Path::new("/proc/self"))

@@ -1,7 +1,8 @@
 //! The connecting side's two sockets: one for control, one for bulk data, to the same server.
 //!
-//! Each is a stream of its own, so that a large tensor never stands in front of a control message. The server sees two
-//! connections whose names share a random key; the first byte tells the streams apart.
+//! Each is a stream of its own, so that a large tensor never stands in front of a control message.
+//! The server sees two connections whose names share a random key; the first byte tells the streams
+//! apart.
 
 use std::time::Duration;
 

@@ -20,7 +20,8 @@ fn on(simulation: &Simulation, when: When) -> System {
     System::configured(1, engine, Tiers::compiled(when), Log::off()).unwrap()
 }
 
-/// Random programs on the native engine and on a device, instruction by instruction and as plans. Gives the replays.
+/// Random programs on the native engine and on a device, instruction by instruction and as plans.
+/// Gives the replays.
 fn same_bits_as_native(
     seeds: std::ops::Range<u64>,
     config: &Config,

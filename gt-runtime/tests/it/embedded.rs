@@ -1,4 +1,5 @@
-//! The embedded system: results, isolation, errors, panics, large tensors beside small work, the log.
+//! The embedded system: results, isolation, errors, panics, large tensors beside small work, the
+//! log.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,4 +1,5 @@
-//! Whose memory it is: what sessions are told of their own and of each other's, and what happens when there is no more.
+//! Whose memory it is: what sessions are told of their own and of each other's, and what happens
+//! when there is no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -81,7 +81,8 @@ pub(crate) fn count_while(session: &dyn Backend, other: JoinHandle<()>) -> u64 {
     i
 }
 
-/// An engine that fails at `neg`, panics at `exp`, loses its device at `cos`, takes its time at `sqrt`, and never runs a plan.
+/// An engine that fails at `neg`, panics at `exp`, loses its device at `cos`, takes its time at
+/// `sqrt`, and never runs a plan.
 pub(crate) struct Moody(Native);
 
 impl Moody {

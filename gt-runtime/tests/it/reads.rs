@@ -1,4 +1,5 @@
-//! Reads of a device while others work on it: they hold up nobody, arrive in order and are lost nowhere.
+//! Reads of a device while others work on it: they hold up nobody, arrive in order and are lost
+//! nowhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,7 +71,8 @@ fn a_read_that_takes_long_holds_up_nobodys_work() {
         simulation.let_reads(Some(0));
         thread::scope(|scope| {
             let reading = begin(scope, &one, 10);
-            // What was read is freed and overwritten meanwhile, if nothing sees to it that it is not.
+            // What was read is freed and overwritten meanwhile, if nothing sees to it that it is
+            // not.
             count(&*one, 10, 100);
             count(&*two, 0, 100);
             assert_eq!((arrive(&*one), arrive(&*two)), (110, 100));
@@ -102,7 +104,8 @@ fn a_short_read_overtakes_a_long_one_of_another_session() {
     });
 }
 
-/// Sessions on threads of their own run random programs on one device, whose values leave it a few bytes at a time.
+/// Sessions on threads of their own run random programs on one device, whose values leave it a few
+/// bytes at a time.
 #[test]
 fn reads_of_many_sessions_at_once_have_the_bits_of_the_native_engine() {
     let native = System::start_with(1, Tiers::compiled(When::Never), Log::off()).unwrap();
@@ -123,7 +126,8 @@ fn reads_of_many_sessions_at_once_have_the_bits_of_the_native_engine() {
     }
 }
 
-/// A value that was read and freed still takes memory; whoever needs that waits for the read before being told that there is none.
+/// A value that was read and freed still takes memory; whoever needs that waits for the read before
+/// being told that there is none.
 #[test]
 fn memory_held_by_a_read_is_waited_for() {
     let simulation = device(1 << 20);

@@ -30,10 +30,12 @@ fn guarded(when: When) -> System {
     System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).unwrap()
 }
 
-/// Random programs of loops, one after the other in the same systems: instruction by instruction, with every plan ready at once, and
-/// with plans that become ready some time. Gives how many segments ran as plans for certain.
+/// Random programs of loops, one after the other in the same systems: instruction by instruction,
+/// with every plan ready at once, and with plans that become ready some time. Gives how many
+/// segments ran as plans for certain.
 ///
-/// With `check` the first also agrees with the interpreter, as far as rounding allows: for chosen seeds, since some programs have no digits to agree in.
+/// With `check` the first also agrees with the interpreter, as far as rounding allows: for chosen
+/// seeds, since some programs have no digits to agree in.
 fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config, check: bool) -> u64 {
     let systems = [When::Never, When::Blocking, When::Background].map(guarded);
     let mut launches = [0; 3];
@@ -67,18 +69,21 @@ fn errors_in_a_replayed_segment_are_those_of_its_instructions() {
     assert!(launches > 50, "{launches} launches");
 }
 
-/// For as long as `GT_REPLAY_SECONDS` says, from a seed that differs from run to run; `GT_REPLAY_SEED` repeats one.
+/// For as long as `GT_REPLAY_SECONDS` says, from a seed that differs from run to run;
+/// `GT_REPLAY_SEED` repeats one.
 #[test]
 fn as_many_random_programs_as_time_allows() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let end = clock::now() + Duration::from_secs(number("GT_REPLAY_SECONDS").unwrap_or(0));
     let any = RandomState::new().hash_one(0) >> 20;
     let mut seed = number("GT_REPLAY_SEED").unwrap_or(any);
-    // Not through `eprintln!`, which a test captures: what a crash leaves behind has to name the seed.
+    // Not through `eprintln!`, which a test captures: what a crash leaves behind has to name the
+    // seed.
     writeln!(std::io::stderr(), "GT_REPLAY_SEED={seed}").unwrap();
     loop {
         let config = if seed % 3 == 0 { Config::integers() } else { Config::default() };
-        // Indices stay in range: where an expansion does not use an operand that failed, only the instructions tell.
+        // Indices stay in range: where an expansion does not use an operand that failed, only the
+        // instructions tell.
         same_bits_on_every_tier(seed..seed + 4, &config, false);
         seed += 4;
         if clock::now() >= end {

@@ -1,4 +1,5 @@
-//! Networks that are not perceptrons: convolutions with pooling, a recurrent cell unrolled, a decoder that keeps keys and values.
+//! Networks that are not perceptrons: convolutions with pooling, a recurrent cell unrolled, a
+//! decoder that keeps keys and values.
 
 use super::{classes, data, trained, watch};
 use gt::functional::{Attention, Convolution, Pooling};
@@ -41,7 +42,8 @@ fn a_cnn_step() {
     });
 }
 
-/// A long short-term memory (Hochreiter and Schmidhuber 1997), with the gates in PyTorch's order, and what it says at the end.
+/// A long short-term memory (Hochreiter and Schmidhuber 1997), with the gates in PyTorch's order,
+/// and what it says at the end.
 #[derive(Module)]
 struct Lstm {
     input: Linear<N<6>, N<32>>,
@@ -96,7 +98,8 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// The likeliest word behind this one, and what is kept for it. The position is data, so that every step is the same program.
+    /// The likeliest word behind this one, and what is kept for it. The position is data, so that
+    /// every step is the same program.
     fn forward(
         &self,
         word: &Word,

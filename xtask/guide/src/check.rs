@@ -11,7 +11,8 @@ use crate::pages::normalized;
 pub(crate) fn complaints(folder: &Path) -> Result<Vec<String>> {
     let mut pages = BTreeMap::new();
     for path in files(folder)? {
-        // The page for what is not found may be shown at any address, so its links begin at the root of a site.
+        // The page for what is not found may be shown at any address, so its links begin at the
+        // root of a site.
         if path.extension().is_some_and(|e| e == "html") && path != folder.join("404.html") {
             let text = std::fs::read_to_string(&path)?;
             pages.insert(path, text);

@@ -1,7 +1,9 @@
-//! Builds the user guide as HTML: the chapters of `docs/guide`, then the project's other pages, and checks every link between them.
+//! Builds the user guide as HTML: the chapters of `docs/guide`, then the project's other pages, and
+//! checks every link between them.
 //!
-//! Guarantees: a link of a page leads to a page of the book, or out of it to the web; one to anything else of the repository, which a reader
-//! of the book does not have, becomes plain text. A link or an anchor that leads nowhere is an error, and all of them are listed.
+//! Guarantees: a link of a page leads to a page of the book, or out of it to the web; one to
+//! anything else of the repository, which a reader of the book does not have, becomes plain text. A
+//! link or an anchor that leads nowhere is an error, and all of them are listed.
 //!
 //! Does not: run the code of the chapters; `cargo test` does.
 

@@ -8,7 +8,8 @@ use mdbook_driver::book::{Book, BookItem, Chapter};
 /// Where the chapters of the guide stand in the repository.
 const CHAPTERS: &str = "docs/guide/src";
 
-/// Pages of the repository that become the last part of the book: title, path, and path in the book.
+/// Pages of the repository that become the last part of the book: title, path, and path in the
+/// book.
 const REFERENCE: &[(&str, &str, &str)] = &[
     ("Engines in full", "docs/engines.md", "reference/engines.md"),
     ("The tape format", "docs/tape-format.md", "reference/tape-format.md"),

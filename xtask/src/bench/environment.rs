@@ -1,4 +1,5 @@
-//! The Python the peers run in: one of its own under the target folder, filled from PyPI on first use, or the one `GT_PEERS_PYTHON` names.
+//! The Python the peers run in: one of its own under the target folder, filled from PyPI on first
+//! use, or the one `GT_PEERS_PYTHON` names.
 
 use super::Peer;
 use crate::shell::{Step, target_folder};
@@ -29,7 +30,8 @@ pub(super) fn python(peers: &[Peer]) -> Result<PathBuf> {
             [&["-m", "pip", "install", "--disable-pip-version-check"], &absent[..]].concat();
         Step::new(&python.to_string_lossy(), &words).run().with_context(|| {
             format!(
-                "cannot install {} from PyPI\nhint: it takes a network; {PYTHON} may name a Python that has them",
+                "cannot install {} from PyPI\nhint: it takes a network; {PYTHON} may name a \
+                 Python that has them",
                 absent.join(" and ")
             )
         })?;
@@ -57,7 +59,8 @@ pub(super) fn about(python: &Path, peers: &[Peer]) -> Result<String> {
     let mut modules: Vec<&str> = peers.iter().map(|peer| peer.package().0).collect();
     modules.dedup();
     let code = format!(
-        "from importlib.metadata import version\nprint(', '.join(f'{{m}} {{version(m)}}' for m in {modules:?}))"
+        "from importlib.metadata import version\nprint(', '.join(f'{{m}} {{version(m)}}' for m in \
+         {modules:?}))"
     );
     let versions = Step::new(&python.to_string_lossy(), &["-c", &code]).read()?;
     let day = Step::new("date", &["-u", "+%F"]).read()?;

@@ -1,8 +1,10 @@
-//! `cargo xtask bench`: the rows of benches/runtime, or with `--vs` the works of `gt-cli bench` beside other frameworks.
+//! `cargo xtask bench`: the rows of benches/runtime, or with `--vs` the works of `gt-cli bench`
+//! beside other frameworks.
 //!
-//! Peers are measured side by side: per work every program is started and warmed up, then they take turns, block by block, so that
-//! whatever else the machine does touches all of them alike. Peers are Python programs of xtask/peers; how they are installed is in
-//! `environment`, how programs are asked for blocks in `paced`, what is printed and kept in `table`.
+//! Peers are measured side by side: per work every program is started and warmed up, then they take
+//! turns, block by block, so that whatever else the machine does touches all of them alike. Peers
+//! are Python programs of xtask/peers; how they are installed is in `environment`, how programs are
+//! asked for blocks in `paced`, what is printed and kept in `table`.
 
 mod environment;
 mod paced;

@@ -1,7 +1,9 @@
-//! A program that measures a work in blocks it is asked for: `gt-cli bench --paced`, and xtask/peers/pace.py.
+//! A program that measures a work in blocks it is asked for: `gt-cli bench --paced`, and
+//! xtask/peers/pace.py.
 //!
-//! It says when it is warm; each line with seconds is answered with the milliseconds of the steps in that time; when its input ends it
-//! says what else it knows and ends. A program that says nothing for too long is given up.
+//! It says when it is warm; each line with seconds is answered with the milliseconds of the steps
+//! in that time; when its input ends it says what else it knows and ends. A program that says
+//! nothing for too long is given up.
 
 use crate::shell::target_folder;
 use anyhow::{Context, Result, anyhow, bail};
@@ -46,7 +48,8 @@ impl Paced {
         let mut child = Command::new(program)
             .args(words)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // A first call is one that compiles: GT keeps compiled programs otherwise, and so does torch.compile.
+            // A first call is one that compiles: GT keeps compiled programs otherwise, and so does
+            // torch.compile.
             .env("GT_CACHE", "off")
             .env("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
             .stdin(Stdio::piped())

@@ -1,8 +1,10 @@
-//! `cargo xtask libtorch`: puts the libtorch this project is built against into the checkout's own cache folder.
+//! `cargo xtask libtorch`: puts the libtorch this project is built against into the checkout's own
+//! cache folder.
 //!
-//! It is cut out of wheels, each pinned by its hash (`wheels`), fetched by the user's own `pip` (`pip`), and unpacked beside its place
-//! and renamed into it (`unpack`), so that a folder is either whole or not there. What is there is not fetched again. Python is needed
-//! for fetching only, never to build or to run.
+//! It is cut out of wheels, each pinned by its hash (`wheels`), fetched by the user's own `pip`
+//! (`pip`), and unpacked beside its place and renamed into it (`unpack`), so that a folder is
+//! either whole or not there. What is there is not fetched again. Python is needed for fetching
+//! only, never to build or to run.
 
 mod pip;
 mod stubs;
@@ -24,10 +26,12 @@ const ROOM: u64 = 8 << 30;
 
 #[derive(Args, Default)]
 pub(crate) struct LibtorchArgs {
-    /// The build for CUDA 13 rather than the processor's part of it, with the headers that feature `cuda` is compiled against
+    /// The build for CUDA 13 rather than the processor's part of it, with the headers that feature
+    /// `cuda` is compiled against
     #[arg(long)]
     cuda: bool,
-    /// Also what CUDA programs need to run, several gigabytes: for machines with a GPU and no PyTorch
+    /// Also what CUDA programs need to run, several gigabytes: for machines with a GPU and no
+    /// PyTorch
     #[arg(long, requires = "cuda")]
     run: bool,
     /// Leave the wheels in `.libtorch/wheels`, so that another kind does not fetch them again
@@ -52,14 +56,16 @@ pub(crate) struct ForTests {
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// The libtorch that tests are built with: the one that the environment names, else one of ours, fetched first if it is not there. That is the
-/// one for CUDA, which serves both features and takes no GPU to build with, unless the disk is too full for it.
+/// The libtorch that tests are built with: the one that the environment names, else one of ours,
+/// fetched first if it is not there. That is the one for CUDA, which serves both features and takes
+/// no GPU to build with, unless the disk is too full for it.
 pub(crate) fn for_tests() -> Result<ForTests> {
     if std::env::var_os("LIBTORCH_USE_PYTORCH").is_some() {
         println!("with the libtorch of the environment's PyTorch");
         return Ok(ForTests { feature: "torch", folder: None });
     }
-    // Cargo sets LIBTORCH to the processor's folder where it is not set, as .cargo/config.toml says.
+    // Cargo sets LIBTORCH to the processor's folder where it is not set, as .cargo/config.toml
+    // says.
     let ours = root().join(CACHE).join(Kind::Cpu.folder());
     let named = std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|folder| *folder != ours);
     // PyTorch, which comes next, is in the same wheel.
@@ -95,14 +101,16 @@ pub(crate) fn for_programs() -> Result<PathBuf> {
     }
 }
 
-/// The folder of Python packages with PyTorch, for the version of Python that [`PYTHON`] names; fetched first if it is not there.
+/// The folder of Python packages with PyTorch, for the version of Python that [`PYTHON`] names;
+/// fetched first if it is not there.
 pub(crate) fn for_python() -> Result<PathBuf> {
     let folder = fetched(Kind::Python, Wheels::Delete)?;
     stubs::make(&folder.join("torch/lib"))?;
     Ok(folder)
 }
 
-/// What of libtorch is asked for; each kind has a folder of its own, but that `CudaRun` adds to what `Cuda` links.
+/// What of libtorch is asked for; each kind has a folder of its own, but that `CudaRun` adds to
+/// what `Cuda` links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Cpu,
@@ -167,7 +175,8 @@ impl Kind {
 fn fetched(kind: Kind, wheels: Wheels) -> Result<PathBuf> {
     ensure!(
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
-        "the pinned libtorch is for Linux on x86-64\nhint: set LIBTORCH to a libtorch {} of your own",
+        "the pinned libtorch is for Linux on x86-64\nhint: set LIBTORCH to a libtorch {} of your \
+         own",
         wheels::TORCH
     );
     let cache = root().join(CACHE);
@@ -194,7 +203,8 @@ fn fill(cache: &Path, place: &Path, parts: &[Part]) -> Result<()> {
     unpack::unpack(parts, &found, place)
 }
 
-/// Held while the cache is looked at or changed: a second run waits for the first, and then finds everything there.
+/// Held while the cache is looked at or changed: a second run waits for the first, and then finds
+/// everything there.
 fn locked(cache: &Path) -> Result<File> {
     let path = cache.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

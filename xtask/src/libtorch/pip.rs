@@ -1,7 +1,8 @@
 //! A wheel in the store: the one that is there already if its hash is right, else fetched by `pip`.
 //!
-//! `pip` is asked for exactly one file, by version and hash, from wherever its own configuration says. It writes beside the store and
-//! renames, so that an interruption leaves no half of a file; what was complete is kept. Nothing is installed.
+//! `pip` is asked for exactly one file, by version and hash, from wherever its own configuration
+//! says. It writes beside the store and renames, so that an interruption leaves no half of a file;
+//! what was complete is kept. Nothing is installed.
 
 use super::wheels::{PYTHON, Wheel};
 use crate::shell::Step;
@@ -31,7 +32,8 @@ pub(super) fn wheel(wheel: &Wheel, store: &Path) -> Result<PathBuf> {
     at_hand(wheel, store)?.with_context(|| format!("pip left no {} in {}", wheel, store.display()))
 }
 
-/// A file in the store with the pinned hash. One with another hash is removed, since it is in the way of the right one.
+/// A file in the store with the pinned hash. One with another hash is removed, since it is in the
+/// way of the right one.
 fn at_hand(wheel: &Wheel, store: &Path) -> Result<Option<PathBuf>> {
     let start = format!("{}-{}-", wheel.project.replace('-', "_"), wheel.version);
     let entries =
@@ -59,7 +61,8 @@ fn sha256(path: &Path) -> Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Asks `pip` for the file. Its temporary files go below the store, where there is room for large ones and a rename is enough.
+/// Asks `pip` for the file. Its temporary files go below the store, where there is room for large
+/// ones and a rename is enough.
 fn download(wheel: &Wheel, store: &Path) -> Result<()> {
     let incoming = store.join("incoming");
     fs::create_dir_all(&incoming).with_context(|| format!("cannot make {}", incoming.display()))?;

@@ -93,8 +93,8 @@ fn stub(symbol: &str) -> String {
 }
 
 fn link(folder: &Path, library: &str, symbols: &BTreeSet<String>) -> Result<()> {
-    let mut source = "extern char _ZTVN10__cxxabiv117__class_type_infoE[];\n\
-        #define CLASS _ZTVN10__cxxabiv117__class_type_infoE\n"
+    let mut source = "extern char _ZTVN10__cxxabiv117__class_type_infoE[];\n#define CLASS \
+                      _ZTVN10__cxxabiv117__class_type_infoE\n"
         .to_owned();
     symbols.iter().for_each(|symbol| source.push_str(&stub(symbol)));
     let [code, versions] = ["stub.c", "stub.map"].map(|name| folder.join(name));

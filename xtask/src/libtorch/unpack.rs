@@ -1,7 +1,8 @@
 //! From wheels to a folder that `tch` and the linker take for libtorch's.
 //!
-//! Everything is written to a folder beside, with a list of what it was made from and of each file's size, and renamed when it is
-//! complete. The list is what later runs compare with, so a folder from other pins or with a file missing is made anew.
+//! Everything is written to a folder beside, with a list of what it was made from and of each
+//! file's size, and renamed when it is complete. The list is what later runs compare with, so a
+//! folder from other pins or with a file missing is made anew.
 
 use super::wheels::{Part, TORCH, Take};
 use anyhow::{Context, Result, ensure};
@@ -93,7 +94,8 @@ fn take(part: &Part, wheel: &Path, into: &Path, sizes: &mut BTreeMap<String, u64
     Ok(())
 }
 
-/// Where an entry goes. Of a folder of libraries only the shared ones are wanted, and of others everything.
+/// Where an entry goes. Of a folder of libraries only the shared ones are wanted, and of others
+/// everything.
 fn destination(take: &Take, name: &str) -> Option<String> {
     let rest = name.strip_prefix(&take.from)?;
     match take.from.ends_with('/') {
@@ -105,8 +107,9 @@ fn destination(take: &Take, name: &str) -> Option<String> {
     }
 }
 
-/// What no wheel has: the version, where `tch` looks for it, and names to link by, as linker scripts. The wheel's own `libtorch.so`
-/// only names the parts of libtorch, CUDA's among them, so the processor's needs one of ours.
+/// What no wheel has: the version, where `tch` looks for it, and names to link by, as linker
+/// scripts. The wheel's own `libtorch.so` only names the parts of libtorch, CUDA's among them, so
+/// the processor's needs one of ours.
 fn complete(folder: &Path, sizes: &mut BTreeMap<String, u64>) -> Result<()> {
     if !sizes.keys().any(|name| name.starts_with("lib/")) {
         return Ok(()); // Nothing to build with.

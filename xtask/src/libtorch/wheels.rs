@@ -1,7 +1,8 @@
 //! The pinned wheels, and what of each is wanted.
 //!
-//! A pin is a project, a version and the hash of one file, so that the same bytes come from any index. To move to another libtorch,
-//! change the table and the version of `tch` in Cargo.toml together. It names no index: that is the user's configuration.
+//! A pin is a project, a version and the hash of one file, so that the same bytes come from any
+//! index. To move to another libtorch, change the table and the version of `tch` in Cargo.toml
+//! together. It names no index: that is the user's configuration.
 
 use super::Kind;
 use std::fmt;
@@ -28,7 +29,8 @@ impl fmt::Display for Wheel {
     }
 }
 
-/// What is taken out of a wheel: from a file, or a folder if it ends with a slash, to a place under the kind's folder.
+/// What is taken out of a wheel: from a file, or a folder if it ends with a slash, to a place under
+/// the kind's folder.
 pub(super) struct Take {
     pub(super) from: String,
     pub(super) to: String,
@@ -129,7 +131,8 @@ pub(super) fn parts(kind: Kind) -> Vec<Part> {
     parts
 }
 
-/// PyTorch without what only GPUs and compilers need; in place of the former `stubs` puts libraries that do nothing.
+/// PyTorch without what only GPUs and compilers need; in place of the former `stubs` puts libraries
+/// that do nothing.
 fn python() -> Vec<Part> {
     let out = [
         "include/",
@@ -170,7 +173,8 @@ fn torch(kind: Kind) -> Vec<Take> {
     names.into_iter().map(|name| Take::below("torch", name)).collect()
 }
 
-/// One of CUDA's own wheels: libraries, which `libtorch_cpu.so` needs some of on any machine, and headers where CUDA is compiled for.
+/// One of CUDA's own wheels: libraries, which `libtorch_cpu.so` needs some of on any machine, and
+/// headers where CUDA is compiled for.
 fn of_cuda(kind: Kind, wheel: Wheel, libraries: &[&str]) -> Part {
     let headers: &[&str] = if kind == Kind::Cpu { &[] } else { &["include/"] };
     let takes =

@@ -28,7 +28,8 @@ impl Python {
         let version = "import sys; print('%d.%d' % sys.version_info[:2])";
         let found = Step::new("python3", &["-c", version]).read().context("it takes `python3`")?;
         let why = format!(
-            "PyTorch is fetched for Python {PYTHON}, but `python3` is {}\nhint: {OWN} may name a Python with torch 2.11, numpy and expecttest",
+            "PyTorch is fetched for Python {PYTHON}, but `python3` is {}\nhint: {OWN} may name a \
+             Python with torch 2.11, numpy and expecttest",
             found.trim()
         );
         Ok((found.trim() != PYTHON).then_some(why))

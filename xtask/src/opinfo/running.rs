@@ -93,7 +93,8 @@ pub(super) fn run(
     }
     if report.is_empty() {
         bail!(
-            "nothing was compared\nhint: operators are called as in OpInfo: add, nn.functional.relu, div/no_rounding_mode"
+            "nothing was compared\nhint: operators are called as in OpInfo: add, \
+             nn.functional.relu, div/no_rounding_mode"
         );
     }
     Ok(())

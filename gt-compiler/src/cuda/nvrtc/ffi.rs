@@ -1,6 +1,7 @@
 //! The functions of NVRTC that are needed, each behind one safe function.
 //!
-//! The library is opened at run time, so that programs start without it. A [`Program`] gives what it holds back when dropped.
+//! The library is opened at run time, so that programs start without it. A [`Program`] gives what
+//! it holds back when dropped.
 #![expect(unsafe_code, reason = "calls NVRTC")]
 
 use std::{
@@ -76,7 +77,8 @@ impl Nvrtc {
         let text = CString::new(text).map_err(|e| e.to_string())?;
         let mut handle: Handle = std::ptr::null_mut();
         let (name, none) = (c"kernels.cu", std::ptr::null());
-        // SAFETY: the strings end with a zero and live as long as the call, which copies them; there are no headers.
+        // SAFETY: the strings end with a zero and live as long as the call, which copies them;
+        // there are no headers.
         let code = unsafe {
             (self.create)(&mut handle, text.as_ptr(), name.as_ptr(), 0, none, std::ptr::null())
         };
@@ -105,7 +107,8 @@ pub(super) struct Program<'n> {
 impl Program<'_> {
     pub(super) fn compile(&self, flags: &[CString]) -> Result<(), String> {
         let flags: Vec<*const c_char> = flags.iter().map(|f| f.as_ptr()).collect();
-        // SAFETY: the program is alive; so many strings, each of which ends with a zero, live as long as the call.
+        // SAFETY: the program is alive; so many strings, each of which ends with a zero, live as
+        // long as the call.
         let code =
             unsafe { (self.nvrtc.compile)(self.handle, flags.len() as c_int, flags.as_ptr()) };
         self.nvrtc.check(code)

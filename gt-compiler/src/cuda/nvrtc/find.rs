@@ -1,4 +1,5 @@
-//! Where NVRTC is: on the library path, beside libtorch, in a CUDA toolkit or in a Python environment.
+//! Where NVRTC is: on the library path, beside libtorch, in a CUDA toolkit or in a Python
+//! environment.
 
 use std::path::{Path, PathBuf};
 
@@ -32,12 +33,14 @@ pub(super) fn load() -> Result<Nvrtc, EngineError> {
         }
     }
     Err(EngineError::Call(format!(
-        "NVRTC, the compiler of CUDA kernels, cannot be loaded: {}\nhint: `cargo xtask libtorch --cuda` fetches it; set LIBTORCH or the library path to it",
+        "NVRTC, the compiler of CUDA kernels, cannot be loaded: {}\nhint: `cargo xtask libtorch \
+         --cuda` fetches it; set LIBTORCH or the library path to it",
         tried.join("; ")
     )))
 }
 
-/// The folder NVRTC was loaded from, where a program's own path led to it: that path does not lead NVRTC to its companion.
+/// The folder NVRTC was loaded from, where a program's own path led to it: that path does not lead
+/// NVRTC to its companion.
 fn loaded_from() -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let path = maps.lines().find_map(|line| {

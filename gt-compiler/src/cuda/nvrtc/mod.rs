@@ -1,7 +1,8 @@
 //! CUDA C++ to machine code, by NVRTC.
 //!
-//! NVRTC is found and loaded when the first compiler is made (`find`), and needs neither a device nor a driver. What was compiled once is kept
-//! on disk, in the folder of compiled programs and by its rules. May be called from any number of threads.
+//! NVRTC is found and loaded when the first compiler is made (`find`), and needs neither a device
+//! nor a driver. What was compiled once is kept on disk, in the folder of compiled programs and by
+//! its rules. May be called from any number of threads.
 
 mod ffi;
 mod find;
@@ -20,9 +21,11 @@ pub(super) use find::for_test;
 
 /// How texts are compiled.
 ///
-/// Nothing is contracted (`--fmad=false`): `a * b + c` has the bits of its two operations, as it has when each is a kernel of its own, so that
-/// when a plan takes over changes no result. Division and square root round correctly, and numbers below the normal ones count. The
-/// library's own functions use fused operations where they mean to. `--minimal` leaves out declarations no kernel uses.
+/// Nothing is contracted (`--fmad=false`): `a * b + c` has the bits of its two operations, as it
+/// has when each is a kernel of its own, so that when a plan takes over changes no result. Division
+/// and square root round correctly, and numbers below the normal ones count. The library's own
+/// functions use fused operations where they mean to. `--minimal` leaves out declarations no kernel
+/// uses.
 const FLAGS: &[&str] = &[
     "--std=c++17",
     "--fmad=false",

@@ -1,7 +1,9 @@
-//! What a kernel computes at a point, as statements: loads, operations and stores, each where it has to stand.
+//! What a kernel computes at a point, as statements: loads, operations and stores, each where it
+//! has to stand.
 //!
-//! A step of a thread is `width` elements along the innermost loop. What is the same for all steps, or for all elements of one, is computed
-//! once; what lies side by side in memory moves as one pack. Nothing here chooses which points a thread works on.
+//! A step of a thread is `width` elements along the innermost loop. What is the same for all steps,
+//! or for all elements of one, is computed once; what lies side by side in memory moves as one
+//! pack. Nothing here chooses which points a thread works on.
 
 use gt_ir::DType;
 
@@ -40,7 +42,8 @@ pub(super) struct Body<'s> {
     pub(super) width: usize,
     /// How many elements of a step there are, where that may be less than all: an expression.
     pub(super) live: Option<String>,
-    /// The flat index of a step's first element, where packs go along it and not along the innermost loop.
+    /// The flat index of a step's first element, where packs go along it and not along the
+    /// innermost loop.
     pub(super) flat: Option<String>,
     /// Loads whose elements lie in shared memory, turned.
     pub(super) turned: Vec<usize>,
@@ -301,7 +304,8 @@ pub(super) fn packs(access: &Access, dtype: DType, width: usize, inner: Option<u
         && access.strides.iter().enumerate().all(others)
 }
 
-/// Whether all elements lie side by side in the order of the flat index, and steps of it are aligned.
+/// Whether all elements lie side by side in the order of the flat index, and steps of it are
+/// aligned.
 pub(super) fn packs_flat(space: &Space, access: &Access, dtype: DType, width: usize) -> bool {
     let mut step = 1;
     for (l, stride) in space.spec.loops.iter().zip(&access.strides).rev() {

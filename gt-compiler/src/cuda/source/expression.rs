@@ -1,8 +1,10 @@
 //! Operations on elements as C++ expressions.
 //!
-//! Guarantees: each operation on a 16-bit float is rounded once, and every operation separately (the compiler contracts nothing), so that an
-//! element's bits do not depend on what is computed beside it. What an operation does with each dtype is as in `kernel::lanes`; what no verified
-//! program asks for becomes a call of a function that does not exist, which is an error when the text is compiled.
+//! Guarantees: each operation on a 16-bit float is rounded once, and every operation separately
+//! (the compiler contracts nothing), so that an element's bits do not depend on what is computed
+//! beside it. What an operation does with each dtype is as in `kernel::lanes`; what no verified
+//! program asks for becomes a call of a function that does not exist, which is an error when the
+//! text is compiled.
 
 use gt_ir::DType;
 
@@ -113,7 +115,8 @@ fn binary_bool(op: Binary, a: &str, b: &str) -> String {
     }
 }
 
-/// A value in another dtype: floats truncate towards zero and saturate, NaN becomes 0, integers wrap, nonzero is true.
+/// A value in another dtype: floats truncate towards zero and saturate, NaN becomes 0, integers
+/// wrap, nonzero is true.
 pub(super) fn cast(from: DType, to: DType, a: &str) -> String {
     if from == to {
         return a.to_owned();

@@ -1,8 +1,9 @@
 //! Several kernels as one launch.
 //!
-//! Along the same rows: a row has a few neighboring threads, as many as fold it alone, which go through the kernels one after the other; what
-//! these hand each other lies in shared memory, so a row comes from memory once. Side by side: each kernel has blocks of its own, and equal
-//! ones share their text. Neither changes a bit of what the kernels compute alone.
+//! Along the same rows: a row has a few neighboring threads, as many as fold it alone, which go
+//! through the kernels one after the other; what these hand each other lies in shared memory, so a
+//! row comes from memory once. Side by side: each kernel has blocks of its own, and equal ones
+//! share their text. Neither changes a bit of what the kernels compute alone.
 
 use gt_ir::DType;
 

@@ -1,8 +1,10 @@
-//! What one lane of a fold does: it goes through its elements in steps, several of whose loads are under way together.
+//! What one lane of a fold does: it goes through its elements in steps, several of whose loads are
+//! under way together.
 //!
-//! Memory answers late, so what counts is how many bytes are asked for before the first is needed. The loads of a few whole steps therefore stand
-//! before everything that is done with them: neither stores nor looks at a limit, behind which a compiler would not move a load, come between.
-//! What is left is done a step at a time. The order of folding is that of the steps either way.
+//! Memory answers late, so what counts is how many bytes are asked for before the first is needed.
+//! The loads of a few whole steps therefore stand before everything that is done with them: neither
+//! stores nor looks at a limit, behind which a compiler would not move a load, come between. What
+//! is left is done a step at a time. The order of folding is that of the steps either way.
 
 use super::{
     body::Steps,
@@ -145,7 +147,8 @@ impl Reduce<'_> {
         self.kept(text, |text| body.store_packs(text, steps, &at));
     }
 
-    /// Writes what is stored in every iteration, but for threads beyond the last result: that may take the place of what they read.
+    /// Writes what is stored in every iteration, but for threads beyond the last result: that may
+    /// take the place of what they read.
     fn kept(&self, text: &mut Text, write: impl FnOnce(&mut Text)) {
         let rows = match self.mapping {
             Mapping::Along { rows } => rows,
@@ -194,7 +197,8 @@ impl Reduce<'_> {
         }
     }
 
-    /// The last piece has fewer elements: where the loop that is cut is not the outermost, each step is looked at.
+    /// The last piece has fewer elements: where the loop that is cut is not the outermost, each
+    /// step is looked at.
     fn skip(&self, text: &mut Text, element: &[String]) {
         let Some(cut) = self.space.cut.filter(|c| c.at > 0) else { return };
         let group = &self.space.groups[cut.at];

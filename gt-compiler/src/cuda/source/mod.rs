@@ -1,14 +1,16 @@
 //! Kernels as CUDA C++ text.
 //!
-//! Guarantees: the text depends on what is computed alone, so that equal kernels have equal texts; every access stays inside its buffer,
-//! indices that come from data included; the order in which a fold combines elements is decided by the reduced extents alone (never by
-//! layout, by what is kept beside them, or by what else the kernel computes), so that a program gives the bits its instructions give one by
-//! one; there are no atomic operations on data. It does not compile anything, and knows no device: `space` brings the loops into shape,
-//! `expression` and `body` write what happens at a point, `pointwise` (with `turn`) and `reduce` (with `lane`) the two kinds of kernel, `joint` several of them
-//! as one, `routine` the rest.
+//! Guarantees: the text depends on what is computed alone, so that equal kernels have equal texts;
+//! every access stays inside its buffer, indices that come from data included; the order in which a
+//! fold combines elements is decided by the reduced extents alone (never by layout, by what is kept
+//! beside them, or by what else the kernel computes), so that a program gives the bits its
+//! instructions give one by one; there are no atomic operations on data. It does not compile
+//! anything, and knows no device: `space` brings the loops into shape, `expression` and `body`
+//! write what happens at a point, `pointwise` (with `turn`) and `reduce` (with `lane`) the two
+//! kinds of kernel, `joint` several of them as one, `routine` the rest.
 //!
-//! The texts are also C++ for a host, where `GT_HOST_EMULATION` is defined: `NAME_launch(grid, arguments)` then runs the blocks one after
-//! the other, with threads that take turns at barriers.
+//! The texts are also C++ for a host, where `GT_HOST_EMULATION` is defined: `NAME_launch(grid,
+//! arguments)` then runs the blocks one after the other, with threads that take turns at barriers.
 
 mod body;
 mod expression;
@@ -36,8 +38,9 @@ const PRELUDE: &str = concat!(include_str!("emulation.h"), "\n", include_str!("p
 
 /// A kernel as CUDA C++, and how to launch it. `text` is one translation unit.
 ///
-/// A kernel takes the addresses of its buffers (in the order of [`KernelSpec::buffers`]), of its scalars (eight bytes each, as
-/// `native::schedule::scalar_bits` gives them, in the order of [`KernelSpec::scalars`]), and of the error words: always all of them.
+/// A kernel takes the addresses of its buffers (in the order of [`KernelSpec::buffers`]), of its
+/// scalars (eight bytes each, as `native::schedule::scalar_bits` gives them, in the order of
+/// [`KernelSpec::scalars`]), and of the error words: always all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -57,12 +60,14 @@ pub(crate) fn joint(name: &str, joint: &Joint) -> Source {
     joint::write(name, joint)
 }
 
-/// The kernel of a matrix product of integers or booleans; its buffers are both operands and the result.
+/// The kernel of a matrix product of integers or booleans; its buffers are both operands and the
+/// result.
 pub(crate) fn product(name: &str, work: &MatMul) -> Source {
     product::write(name, work)
 }
 
-/// The kernel that folds rows of partial results; its buffers are the partial results and the result. Floats add up in `f64`.
+/// The kernel that folds rows of partial results; its buffers are the partial results and the
+/// result. Floats add up in `f64`.
 pub(crate) fn fold(name: &str, fold: &Fold) -> Source {
     kernel(name, &partials(fold), None)
 }
@@ -89,8 +94,9 @@ fn partials(fold: &Fold) -> KernelSpec {
     }
 }
 
-/// The kernels of a routine, to be launched one after the other; the buffers are its inputs, then its result. An index out of range is noted in the
-/// error words, which are 0 before: 1, and the index.
+/// The kernels of a routine, to be launched one after the other; the buffers are its inputs, then
+/// its result. An index out of range is noted in the error words, which are 0 before: 1, and the
+/// index.
 pub(crate) fn routine(name: &str, routine: &Routine) -> Vec<Source> {
     routine::write(name, routine)
 }

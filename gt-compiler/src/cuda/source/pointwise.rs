@@ -1,8 +1,10 @@
 //! Kernels that compute each element on its own: threads along the flat index.
 //!
-//! Where elements lie side by side a thread takes as many of them as 16 bytes hold of the narrowest: along the innermost loop, or of the flat
-//! index where rows are odd; else neighboring threads take neighboring elements, one each. Where that is little to wait for and there is enough
-//! for all, a thread takes several such packs, a block apart, and asks for all of them first. How elements are shared out changes no bit of them.
+//! Where elements lie side by side a thread takes as many of them as 16 bytes hold of the
+//! narrowest: along the innermost loop, or of the flat index where rows are odd; else neighboring
+//! threads take neighboring elements, one each. Where that is little to wait for and there is
+//! enough for all, a thread takes several such packs, a block apart, and asks for all of them
+//! first. How elements are shared out changes no bit of them.
 
 use gt_ir::DType;
 
@@ -42,7 +44,8 @@ pub(super) fn write(name: &str, space: &Space) -> Source {
     frame.source(|text| points(text, &body, rounds, "blockIdx.x"))
 }
 
-/// The statements of a thread's elements, how many packs of them it takes, and how many blocks there are.
+/// The statements of a thread's elements, how many packs of them it takes, and how many blocks
+/// there are.
 pub(super) fn plan(space: &Space) -> (Body<'_>, usize, usize) {
     let n = space.parallel_len();
     let inner = space.n_parallel.checked_sub(1);
@@ -69,7 +72,8 @@ fn rounds(body: &Body<'_>, n: usize) -> usize {
     [4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
-/// Elements a thread takes, and whether they are neighbors of the flat index rather than along the innermost loop.
+/// Elements a thread takes, and whether they are neighbors of the flat index rather than along the
+/// innermost loop.
 fn width(space: &Space, n: usize, inner: Option<usize>) -> (usize, bool) {
     let Some(last) = inner.filter(|_| n >= SMALL) else { return (1, false) };
     let spec = &space.spec;

@@ -1,7 +1,8 @@
 //! Matrix products of integers and booleans, which libraries do not multiply on a GPU.
 //!
-//! Guarantees: the interpreter's bits (integers wrap, booleans are `or` of `and`); one thread sums one element, in order. It is simple and not fast:
-//! what is worth multiplying by the million is floats.
+//! Guarantees: the interpreter's bits (integers wrap, booleans are `or` of `and`); one thread sums
+//! one element, in order. It is simple and not fast: what is worth multiplying by the million is
+//! floats.
 
 use gt_ir::DType;
 

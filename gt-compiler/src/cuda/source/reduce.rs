@@ -1,11 +1,14 @@
 //! Kernels that fold elements.
 //!
-//! The one order of folding: element `r` of a result (in logical order, of one piece where the reduction is cut) goes to lane `r / 4 % lanes`,
-//! there to accumulator `r % 4` (`lane`). At the end a lane folds the upper half of its accumulators onto the lower until one is left, then lanes
-//! fold so within each 32, then those of the groups. How many lanes there are is decided by how many elements there are.
+//! The one order of folding: element `r` of a result (in logical order, of one piece where the
+//! reduction is cut) goes to lane `r / 4 % lanes`, there to accumulator `r % 4` (`lane`). At the
+//! end a lane folds the upper half of its accumulators onto the lower until one is left, then lanes
+//! fold so within each 32, then those of the groups. How many lanes there are is decided by how
+//! many elements there are.
 //!
-//! Which threads do a lane's work is decided by layout and changes no bit: neighboring threads are neighboring lanes of a result (`Along`), or
-//! neighboring results (`Across`), whichever makes neighbors in memory.
+//! Which threads do a lane's work is decided by layout and changes no bit: neighboring threads are
+//! neighboring lanes of a result (`Along`), or neighboring results (`Across`), whichever makes
+//! neighbors in memory.
 
 use gt_ir::DType;
 
@@ -42,7 +45,8 @@ fn lanes(len: usize) -> usize {
 pub(super) enum Mapping {
     /// A block has `rows` results, each with a thread a lane.
     Along { rows: usize },
-    /// A block has `x` results, one a neighboring thread, each with `y` threads that take turns at its lanes.
+    /// A block has `x` results, one a neighboring thread, each with `y` threads that take turns at
+    /// its lanes.
     Across { x: usize, y: usize },
 }
 
@@ -94,7 +98,8 @@ pub(super) fn rows_of_block(lanes: usize, n_rows: usize, bytes: usize) -> usize 
     rows
 }
 
-/// One of several kernels over the same rows, of which each has `lanes` neighboring threads and a block has `rows`.
+/// One of several kernels over the same rows, of which each has `lanes` neighboring threads and a
+/// block has `rows`.
 pub(super) fn along(space: &Space, [lanes, rows, n_rows]: [usize; 3]) -> Reduce<'_> {
     let (body, mapping) = (body(space), Mapping::Along { rows });
     Reduce { space, body, lanes, mapping, n_rows }
@@ -249,7 +254,8 @@ impl Reduce<'_> {
         let rest: usize = space.groups[1..].iter().map(|g| g.len).product();
         let times = if rest == 1 { String::new() } else { format!(" * {}", number(rest)) };
         text.line(format!(
-            "const {index} limit = ({extent} - first < {chunk} ? {extent} - first : {chunk}){times};"
+            "const {index} limit = ({extent} - first < {chunk} ? {extent} - first : \
+             {chunk}){times};"
         ));
     }
 

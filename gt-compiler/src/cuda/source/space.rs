@@ -1,6 +1,7 @@
 //! The iteration space of a kernel, brought into the shape its text is written from.
 //!
-//! Guarantees: every iteration of the spec is there once; the flat index of a reduction counts its elements in logical order. It writes nothing.
+//! Guarantees: every iteration of the spec is there once; the flat index of a reduction counts its
+//! elements in logical order. It writes nothing.
 
 use crate::kernel::{Access, Cut, KernelSpec, Loop};
 
@@ -14,7 +15,8 @@ pub(super) struct Space {
     pub(super) n_parallel: usize,
     /// Whether it combines elements.
     pub(super) folds: bool,
-    /// Reduce loops by dims that are neighbors, outermost first, and the iterations of each in a piece.
+    /// Reduce loops by dims that are neighbors, outermost first, and the iterations of each in a
+    /// piece.
     pub(super) groups: Vec<Group>,
     pub(super) cut: Option<Cut>,
     /// Whether indices need 64 bits.
@@ -39,7 +41,8 @@ impl Space {
         Space::of(spec, cut)
     }
 
-    /// The space of a kernel whose first loop walks rows: the other loops, folded or not, are what the threads of a row share.
+    /// The space of a kernel whose first loop walks rows: the other loops, folded or not, are what
+    /// the threads of a row share.
     pub(super) fn of_rows(spec: &KernelSpec) -> Space {
         let mut spec = spec.clone();
         for l in spec.loops.iter_mut().skip(1).filter(|l| !l.reduce) {
@@ -101,8 +104,8 @@ impl Space {
         if self.wide { "u64" } else { "u32" }
     }
 
-    /// The index an access gives at a point, whose coordinate along each loop is an expression. Unsigned arithmetic wraps, so that negative
-    /// strides need no other type.
+    /// The index an access gives at a point, whose coordinate along each loop is an expression.
+    /// Unsigned arithmetic wraps, so that negative strides need no other type.
     pub(super) fn at(&self, access: &Access, coordinates: &[String]) -> String {
         let number = |n: i64| self.literal(i128::from(n.unsigned_abs()));
         let moved = access.strides.iter().zip(coordinates).filter(|(s, _)| **s != 0);

@@ -1,6 +1,8 @@
-//! Kernels that compute each element on its own from operands that lie the other way round: a block turns squares of them in shared memory.
+//! Kernels that compute each element on its own from operands that lie the other way round: a block
+//! turns squares of them in shared memory.
 //!
-//! Results are contiguous along the last loop, turned operands along another: so memory is read and written in whole lines. It changes no bit.
+//! Results are contiguous along the last loop, turned operands along another: so memory is read and
+//! written in whole lines. It changes no bit.
 
 use crate::kernel::{Access, Expr};
 
@@ -114,7 +116,8 @@ impl Turn {
         text.close();
     }
 
-    /// Opens the loop over a thread's elements: `x` goes along the first of the loops, `k` along the second.
+    /// Opens the loop over a thread's elements: `x` goes along the first of the loops, `k` along
+    /// the second.
     fn rows(&self, text: &mut Text, body: &Body<'_>, at: &mut [String], loops: [usize; 2]) {
         let (space, index) = (body.space, body.space.index());
         text.line("#pragma unroll");

@@ -1,6 +1,7 @@
 //! What a simulated device runs for a launch: the native engine's code for the same piece of work.
 //!
-//! Guarantees: before a kernel runs, the memory it will touch is found alive; its bits are those of the native engine.
+//! Guarantees: before a kernel runs, the memory it will touch is found alive; its bits are those of
+//! the native engine.
 #![expect(unsafe_code, reason = "runs kernels on memory found by address")]
 
 use std::sync::{Mutex, PoisonError};
@@ -186,7 +187,8 @@ impl KernelFunction {
             let mut own = host.clone();
             own[self.out] += (i * self.row) as u64;
             let range = Range { start: i * chunk, end: ((i + 1) * chunk).min(extent) };
-            // SAFETY: the caller found every buffer alive for all the kernel's accesses, and nothing else runs.
+            // SAFETY: the caller found every buffer alive for all the kernel's accesses, and
+            // nothing else runs.
             unsafe { self.kernel.call(&own, all, range) };
         }
         Ok(())
@@ -320,7 +322,8 @@ pub(super) fn product(
         [space.find(lhs, sizes[0])?, space.find(rhs, sizes[1])?, space.find(out, sizes[2])?];
     if let Some(Added { bias, activation }) = added {
         let bias = space.find(bias, work.n * size)?;
-        // SAFETY: the memory was found alive for the product's accesses and for a row, and nothing else runs.
+        // SAFETY: the memory was found alive for the product's accesses and for a row, and nothing
+        // else runs.
         return unsafe { products::affine(work, addresses, bias, activation) };
     }
     // SAFETY: the memory was found alive for the product's accesses, and nothing else runs.

@@ -1,8 +1,10 @@
 //! A device that checks programs where there is no GPU.
 //!
-//! It has memory of its own, which the host cannot reach by mistake; it runs launches, products and copies in the order they are asked for,
-//! as the native engine's code for the same pieces of work; its graphs are lists of launches with their addresses, and a replay runs just
-//! these. Values leave it on other threads, as late as it is told to. It can be told to fail. So everything above a driver runs and is tested on any machine, with the bits of the native engine.
+//! It has memory of its own, which the host cannot reach by mistake; it runs launches, products and
+//! copies in the order they are asked for, as the native engine's code for the same pieces of work;
+//! its graphs are lists of launches with their addresses, and a replay runs just these. Values
+//! leave it on other threads, as late as it is told to. It can be told to fail. So everything above
+//! a driver runs and is tested on any machine, with the bits of the native engine.
 
 mod function;
 mod reader;
@@ -36,7 +38,8 @@ pub struct SimulationConfig {
     pub memory: usize,
     /// Bytes of it that graphs may hold.
     pub graph_memory: usize,
-    /// Whether memory gets the address of what had its size before, as of a caching allocator, or a new one each time.
+    /// Whether memory gets the address of what had its size before, as of a caching allocator, or a
+    /// new one each time.
     pub reuses_addresses: bool,
     /// Whether programs are captured as graphs.
     pub graphs: bool,
@@ -160,7 +163,8 @@ impl Simulation {
         self.0.space.account()[0]
     }
 
-    /// Lets only so many more slices of values be read; whoever waits for others waits until more are let. `None`: all.
+    /// Lets only so many more slices of values be read; whoever waits for others waits until more
+    /// are let. `None`: all.
     pub fn let_reads(&self, slices: Option<u64>) {
         self.0.gate.set(slices);
     }

@@ -1,7 +1,9 @@
-//! How values leave a simulated device: read when somebody waits for them, and no sooner than they are let.
+//! How values leave a simulated device: read when somebody waits for them, and no sooner than they
+//! are let.
 //!
-//! What is read is what the memory holds at that moment, and it has to be alive still: so an engine that lets memory go, or overwrites it,
-//! before its readers are done gives other bits than it should, or an error.
+//! What is read is what the memory holds at that moment, and it has to be alive still: so an engine
+//! that lets memory go, or overwrites it, before its readers are done gives other bits than it
+//! should, or an error.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 

@@ -1,8 +1,9 @@
 //! The memory of a simulated device: an address space of its own.
 //!
-//! Guarantees: an address of it is no address of the host (it is not canonical, so the processor refuses to follow it); every access is
-//! checked against the blocks alive, so that work on memory given back or beyond the end of a block is an error that says so. Fresh memory
-//! holds garbage. Addresses are used again only where the simulation is told to.
+//! Guarantees: an address of it is no address of the host (it is not canonical, so the processor
+//! refuses to follow it); every access is checked against the blocks alive, so that work on memory
+//! given back or beyond the end of a block is an error that says so. Fresh memory holds garbage.
+//! Addresses are used again only where the simulation is told to.
 
 use std::{
     collections::BTreeMap,

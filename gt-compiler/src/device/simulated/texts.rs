@@ -1,7 +1,8 @@
-//! A simulated device that runs the texts of CUDA kernels, compiled for the host: what a GPU would run, launch by launch.
+//! A simulated device that runs the texts of CUDA kernels, compiled for the host: what a GPU would
+//! run, launch by launch.
 //!
-//! Compiling takes seconds, so it is done once for everything a test runs: first all of it on a device whose functions do nothing, which
-//! collects the kernels, then once more for the results.
+//! Compiling takes seconds, so it is done once for everything a test runs: first all of it on a
+//! device whose functions do nothing, which collects the kernels, then once more for the results.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -106,7 +107,8 @@ fn instructions(
     Ok(outputs)
 }
 
-/// The results of five runs of a tape as a program whose inputs may be overwritten where the tape frees them.
+/// The results of five runs of a tape as a program whose inputs may be overwritten where the tape
+/// frees them.
 fn program(
     engine: &mut dyn Engine,
     tape: &Tape,

@@ -1,5 +1,5 @@
-//! Arithmetic. What holds for real numbers holds to the bit for integers, which wrap, and almost never for floats: x + 0 turns -0 into 0,
-//! x - x is `nan` at infinity, and -(-x) alone is safe.
+//! Arithmetic. What holds for real numbers holds to the bit for integers, which wrap, and almost
+//! never for floats: x + 0 turns -0 into 0, x - x is `nan` at infinity, and -(-x) alone is safe.
 
 use egg::Id;
 use gt_ir::{DType, Op, Scalar, Shape, Type};
@@ -90,7 +90,8 @@ fn cast_cast(cx: &mut Cx<'_>) -> Option<Id> {
     if from == to { Some(x) } else { cx.op(Op::Cast(to), &[x]) }
 }
 
-/// Where the reciprocal of the divisor is a number of the dtype, multiplying by it rounds the same real number.
+/// Where the reciprocal of the divisor is a number of the dtype, multiplying by it rounds the same
+/// real number.
 fn div_power_of_two(cx: &mut Cx<'_>) -> Option<Id> {
     let (x, c) = (cx.var(0), cx.var(1));
     let value = cx.constant(c)?.as_f64();
@@ -135,7 +136,8 @@ fn div_broadcast(cx: &mut Cx<'_>) -> Option<Id> {
     times_reciprocal(cx, x, y, spread)
 }
 
-/// x / y as `x * s * (1 / (y * s))`, where s is 1, or large where y is so small that its reciprocal would not be finite.
+/// x / y as `x * s * (1 / (y * s))`, where s is 1, or large where y is so small that its reciprocal
+/// would not be finite.
 fn times_reciprocal(cx: &mut Cx<'_>, x: Id, y: Id, spread: Op) -> Option<Id> {
     let ty = cx.ty(y);
     let (tiny, large) = match ty.dtype {

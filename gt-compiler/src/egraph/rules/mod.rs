@@ -1,8 +1,10 @@
-//! The rules, in tables by theme. `README.md` beside this file states the laws they obey and how to add one.
+//! The rules, in tables by theme. `README.md` beside this file states the laws they obey and how to
+//! add one.
 //!
-//! A rule is a row: a name, a left side, a right side (a term, or a function where attributes have to be computed), the numerics policy
-//! from which on it applies, and the dtypes it holds for. Rules are directed; what they add is legal by construction, since every op
-//! they build passes its type rule.
+//! A rule is a row: a name, a left side, a right side (a term, or a function where attributes have
+//! to be computed), the numerics policy from which on it applies, and the dtypes it holds for.
+//! Rules are directed; what they add is legal by construction, since every op they build passes its
+//! type rule.
 
 mod algebra;
 mod contraction;
@@ -34,7 +36,8 @@ pub(crate) struct Rule {
 
 /// The right side of a rule.
 pub(crate) enum Right {
-    /// A term of the left side's variables and ops. A number takes the type of the operand beside it.
+    /// A term of the left side's variables and ops. A number takes the type of the operand beside
+    /// it.
     Term(&'static str),
     /// What a function makes of a match; nothing where the rule does not apply.
     By(fn(&mut Cx<'_>) -> Option<Id>),
@@ -119,7 +122,8 @@ pub(crate) struct Compiled {
     right: Option<Term>,
 }
 
-/// Every rule, in the order of the tables, and the longest way from a left side's root to its leaves.
+/// Every rule, in the order of the tables, and the longest way from a left side's root to its
+/// leaves.
 pub(crate) struct Book {
     pub(crate) rules: Vec<Compiled>,
     pub(crate) depth: usize,

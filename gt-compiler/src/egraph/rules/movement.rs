@@ -1,5 +1,6 @@
-//! Movement: compositions, what a movement takes from a join, and broadcasts pulled out of pointwise work, which is then done once for
-//! each element that differs. All exact: no number changes.
+//! Movement: compositions, what a movement takes from a join, and broadcasts pulled out of
+//! pointwise work, which is then done once for each element that differs. All exact: no number
+//! changes.
 
 use egg::Id;
 use gt_ir::{Op, OpKind, Shape, Type, attr::Slice};
@@ -187,7 +188,8 @@ fn cat_slices(cx: &mut Cx<'_>) -> Option<Id> {
     neighbors.then(|| cx.op(Op::Slice(whole), &[x])).flatten()
 }
 
-/// Picking from what was shifted by something that is the same along the axis: picks first, so that only what is picked is computed.
+/// Picking from what was shifted by something that is the same along the axis: picks first, so that
+/// only what is picked is computed.
 fn gather_shifted(cx: &mut Cx<'_>) -> Option<Id> {
     let (Op::Gather(axis), x, y, i) = (cx.attr(0), cx.var(0), cx.var(1), cx.var(2)) else {
         return None;

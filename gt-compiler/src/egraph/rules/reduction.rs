@@ -1,5 +1,6 @@
-//! Sums and extrema over axes. A float sum has one order of additions, given by the operand's shape and the axes, so that only rules that
-//! leave both alone, but for axes of size 1, are exact for it.
+//! Sums and extrema over axes. A float sum has one order of additions, given by the operand's shape
+//! and the axes, so that only rules that leave both alone, but for axes of size 1, are exact for
+//! it.
 
 use egg::Id;
 use gt_ir::{

@@ -1,4 +1,5 @@
-//! Random graphs that a left side matches: operands are made from the type wanted of the whole, downwards.
+//! Random graphs that a left side matches: operands are made from the type wanted of the whole,
+//! downwards.
 
 use std::collections::BTreeMap;
 
@@ -224,7 +225,8 @@ impl Maker<'_, '_> {
             }
             _ => self.input(ty)?,
         };
-        // A repeated variable must be the same value, and an expansion's type is the one wanted here.
+        // A repeated variable must be the same value, and an expansion's type is the one wanted
+        // here.
         self.vars.insert(name.to_owned(), plan.clone());
         self.joined.insert(name.to_owned(), ty);
         Some(plan)

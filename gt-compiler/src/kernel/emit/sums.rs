@@ -1,4 +1,5 @@
-//! Accumulators of a nest: those of rows on the stack, where blocks and single elements find them by position; those of columns in registers.
+//! Accumulators of a nest: those of rows on the stack, where blocks and single elements find them
+//! by position; those of columns in registers.
 
 use cranelift_codegen::ir::{
     InstBuilder, StackSlotData, StackSlotKind, Type as Clif, Value, types,

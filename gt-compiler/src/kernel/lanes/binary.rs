@@ -31,11 +31,13 @@ impl Lanes<'_, '_> {
         Some(if plain { v } else { self.normalize(dtype, v) })
     }
 
-    /// The larger or smaller of two; NaN (of all ones) if either is, and of two zeros the positive is the larger: the bits do not depend on
-    /// the order of operands, so that a maximum may be taken in any order.
+    /// The larger or smaller of two; NaN (of all ones) if either is, and of two zeros the positive
+    /// is the larger: the bits do not depend on the order of operands, so that a maximum may be
+    /// taken in any order.
     fn extremum(&mut self, op: Binary, a: Value, b: Value) -> Value {
         let (low, high) = if op == Binary::Max { (b, a) } else { (a, b) };
-        // A comparison and a choice are one instruction on most processors. They differ where both are zeros, or one is NaN.
+        // A comparison and a choice are one instruction on most processors. They differ where both
+        // are zeros, or one is NaN.
         let wins = self.b.ins().fcmp(FloatCC::LessThan, low, high);
         let first = self.select(wins, a, b);
         let wins = self.b.ins().fcmp(FloatCC::LessThan, high, low);

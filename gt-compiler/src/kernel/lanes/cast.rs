@@ -11,7 +11,8 @@ use super::{Lanes, scalar_type};
 use crate::kernel::formulas::Formulas;
 
 impl Lanes<'_, '_> {
-    /// A value in another dtype: floats truncate towards zero and saturate, NaN becomes 0, integers wrap, nonzero is true.
+    /// A value in another dtype: floats truncate towards zero and saturate, NaN becomes 0, integers
+    /// wrap, nonzero is true.
     pub(in crate::kernel) fn cast(&mut self, from: DType, to: DType, v: Value) -> Value {
         if from == to {
             return v;

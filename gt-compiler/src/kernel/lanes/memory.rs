@@ -1,4 +1,5 @@
-//! Loads and stores: an element of memory is widened to a register of its dtype, and narrowed on the way back.
+//! Loads and stores: an element of memory is widened to a register of its dtype, and narrowed on
+//! the way back.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, immediates::Offset32, types};
 use gt_ir::DType;

@@ -1,4 +1,5 @@
-//! Rows summed where vectors walk across them: each lane of a block of vectors has all the accumulators of its row, in the frame.
+//! Rows summed where vectors walk across them: each lane of a block of vectors has all the
+//! accumulators of its row, in the frame.
 
 use gt_ir::DType;
 
@@ -14,10 +15,12 @@ use crate::kernel::{
     spec::{Binary, Store},
 };
 
-/// Bytes of the accumulators of a block: half of the first cache, so that what is summed passes through the other half.
+/// Bytes of the accumulators of a block: half of the first cache, so that what is summed passes
+/// through the other half.
 const BLOCK: usize = 16 << 10;
 
-/// Vectors of a block, of as many as a row has: neighbors share lines and pages of what is walked down.
+/// Vectors of a block, of as many as a row has: neighbors share lines and pages of what is walked
+/// down.
 pub(super) fn unroll(nest: &Nest, vectors: usize) -> usize {
     let of = |store: &Store| {
         let dtype = sum_dtype(nest.spec.node(store.value).dtype);

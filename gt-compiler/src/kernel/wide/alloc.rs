@@ -1,8 +1,9 @@
 //! Registers for virtual registers, by linear scan.
 //!
-//! A value lives from its first definition to its last use, or to the end of a loop it enters from outside. Where registers run out, what is
-//! used least (inner loops counting more) lies in the frame instead, and constants in the pool. Three vectors, two masks and two general
-//! registers are left to the encoder for what does not lie in a register.
+//! A value lives from its first definition to its last use, or to the end of a loop it enters from
+//! outside. Where registers run out, what is used least (inner loops counting more) lies in the
+//! frame instead, and constants in the pool. Three vectors, two masks and two general registers are
+//! left to the encoder for what does not lie in a register.
 
 use std::fmt::Write;
 

@@ -1,7 +1,9 @@
-//! Bytes of instructions: EVEX for 512-bit vectors, VEX for masks, the ordinary ones for addresses and jumps.
+//! Bytes of instructions: EVEX for 512-bit vectors, VEX for masks, the ordinary ones for addresses
+//! and jumps.
 //!
-//! It knows encodings only: which registers and operands an instruction gets is said by the caller. Constants are gathered in a pool behind
-//! the code and reached relative to the instruction, so that the bytes run anywhere.
+//! It knows encodings only: which registers and operands an instruction gets is said by the caller.
+//! Constants are gathered in a pool behind the code and reached relative to the instruction, so
+//! that the bytes run anywhere.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +182,8 @@ impl Asm {
         }
     }
 
-    /// A VEX instruction of map `0F` on masks (and general registers below 8), or of another map on general registers.
+    /// A VEX instruction of map `0F` on masks (and general registers below 8), or of another map on
+    /// general registers.
     pub(super) fn vex(
         &mut self,
         (map, prefix, opcode): (u8, u8, u8),

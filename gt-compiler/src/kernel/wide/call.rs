@@ -1,4 +1,5 @@
-//! Encodes calls of the host's functions: every register is kept aside, and the function called for one lane after the other.
+//! Encodes calls of the host's functions: every register is kept aside, and the function called for
+//! one lane after the other.
 
 use super::{
     alloc::{GENERALS, MASKS, VECTORS},

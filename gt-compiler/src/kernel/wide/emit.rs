@@ -1,8 +1,9 @@
-//! Writes a nest as linear code: loops, addresses, and each value in the outermost loop it depends on.
+//! Writes a nest as linear code: loops, addresses, and each value in the outermost loop it depends
+//! on.
 //!
-//! The vectorized loop runs in blocks of several vectors and ends with masked vectors. Rows are summed in as many lanes as they have
-//! accumulators, columns in one lane each. Refused: powers of integers, strided narrow elements, and loops that
-//! do not merge.
+//! The vectorized loop runs in blocks of several vectors and ends with masked vectors. Rows are
+//! summed in as many lanes as they have accumulators, columns in one lane each. Refused: powers of
+//! integers, strided narrow elements, and loops that do not merge.
 
 use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};

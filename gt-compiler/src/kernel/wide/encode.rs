@@ -1,7 +1,8 @@
 //! Linear code with places to bytes.
 //!
-//! What does not lie in a register comes through the few registers the allocation leaves free: sources through one by position, results
-//! through the last. Prologue and epilogue follow the System V convention; the six arguments are kept at the beginning of the frame.
+//! What does not lie in a register comes through the few registers the allocation leaves free:
+//! sources through one by position, results through the last. Prologue and epilogue follow the
+//! System V convention; the six arguments are kept at the beginning of the frame.
 
 use super::{
     alloc::{Allocation, Place},
@@ -163,7 +164,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Calls `write` with the register of the result, which goes to the frame afterwards if it lies there.
+    /// Calls `write` with the register of the result, which goes to the frame afterwards if it lies
+    /// there.
     pub(super) fn to(&mut self, inst: &Inst, write: impl FnOnce(&mut Self, u8)) {
         let Some(dst) = inst.dst else { return };
         let place = self.place(dst);

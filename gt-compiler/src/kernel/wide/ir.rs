@@ -1,7 +1,8 @@
 //! Linear code of one kernel on virtual registers.
 //!
-//! An instruction names at most one result, up to three sources, a mask and an address. A register is defined before it is used; only
-//! accumulators and loop counters are defined more than once, all but the first time in terms of themselves.
+//! An instruction names at most one result, up to three sources, a mask and an address. A register
+//! is defined before it is used; only accumulators and loop counters are defined more than once,
+//! all but the first time in terms of themselves.
 
 use smallvec::SmallVec;
 
@@ -116,7 +117,8 @@ pub(super) enum Op {
         groups: bool,
         order: u8,
     },
-    /// A function of the host, of floats of four or eight bytes, lane by lane: where the mask holds, if there is one.
+    /// A function of the host, of floats of four or eight bytes, lane by lane: where the mask
+    /// holds, if there is one.
     Call {
         function: host::Function,
         wide: bool,

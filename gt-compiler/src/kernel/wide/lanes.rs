@@ -1,7 +1,8 @@
 //! Arithmetic on sixteen lanes.
 //!
-//! A dtype lies in a register as in the Cranelift path (`super::super::lanes`), save that a `bool` is a mask. Dtypes of eight bytes are
-//! in `pairs`. Where the processor does a whole step of a formula in one instruction, it gives the same bits.
+//! A dtype lies in a register as in the Cranelift path (`super::super::lanes`), save that a `bool`
+//! is a mask. Dtypes of eight bytes are in `pairs`. Where the processor does a whole step of a
+//! formula in one instruction, it gives the same bits.
 
 mod cast;
 mod ops;

@@ -1,8 +1,10 @@
-//! A code generator of our own for processors with 512-bit vectors: sixteen lanes, masked tails, constants from memory.
+//! A code generator of our own for processors with 512-bit vectors: sixteen lanes, masked tails,
+//! constants from memory.
 //!
-//! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`, folds in `sums`, the arithmetic in `lanes` and
-//! (for elements of eight bytes) `pairs`; `alloc` gives them real ones; `asm` encodes
-//! instructions. Every element gets the bits the Cranelift path gives it. Whatever it has no code for it refuses, and the nest goes there.
+//! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
+//! folds in `sums`, the arithmetic in `lanes` and (for elements of eight bytes) `pairs`; `alloc`
+//! gives them real ones; `asm` encodes instructions. Every element gets the bits the Cranelift path
+//! gives it. Whatever it has no code for it refuses, and the nest goes there.
 
 mod across;
 mod alloc;

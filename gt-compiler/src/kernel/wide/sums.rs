@@ -1,4 +1,5 @@
-//! Accumulators: in rows, as many lanes as the order of folding says; in columns, one lane a result.
+//! Accumulators: in rows, as many lanes as the order of folding says; in columns, one lane a
+//! result.
 
 use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};

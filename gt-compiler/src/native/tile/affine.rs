@@ -1,8 +1,11 @@
-//! Products with what a library's multiplication can do to its result on the way: a row added to every row, and an activation of the sums.
+//! Products with what a library's multiplication can do to its result on the way: a row added to
+//! every row, and an activation of the sums.
 //!
-//! A kernel that does just this, and is the only one to read the product, goes into the product. The library may then multiply in another order
-//! and round once where the kernel rounded twice, so it is for who allows sums in another order; an activation may lose a `nan` or be rounded in
-//! another way, so it is for who allows that. Activations are known by what the op table makes of them ([`Formula`]).
+//! A kernel that does just this, and is the only one to read the product, goes into the product.
+//! The library may then multiply in another order and round once where the kernel rounded twice, so
+//! it is for who allows sums in another order; an activation may lose a `nan` or be rounded in
+//! another way, so it is for who allows that. Activations are known by what the op table makes of
+//! them ([`Formula`]).
 
 use std::collections::BTreeMap;
 
@@ -76,7 +79,8 @@ impl Formulas {
     }
 }
 
-/// Takes kernels into the products they belong to: what is left of a pair is the product, with the kernel's result, in the kernel's place.
+/// Takes kernels into the products they belong to: what is left of a pair is the product, with the
+/// kernel's result, in the kernel's place.
 pub(super) fn take(
     schedule: &mut Schedule,
     n_inputs: usize,

@@ -1,4 +1,5 @@
-//! From a group of pieces to a tile: loops cut into rows, kernels merged, what nobody else needs kept in scratch memory.
+//! From a group of pieces to a tile: loops cut into rows, kernels merged, what nobody else needs
+//! kept in scratch memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,8 @@ const PRODUCT_SCRATCH: usize = 2 << 20;
 const PRODUCT_FLOOR: usize = 256;
 /// Elements of four bytes that share a line of the cache.
 const LINE: usize = 16;
-/// The same where it only holds what goes past the caches: small, so that reading for one tile overlaps with the stores of the one before.
+/// The same where it only holds what goes past the caches: small, so that reading for one tile
+/// overlaps with the stores of the one before.
 const STREAM_SCRATCH: usize = 8 << 10;
 /// Bytes of scratch one row may take before finer rows are preferred.
 const ROW_SCRATCH: usize = 32 << 10;
@@ -138,7 +140,8 @@ impl KernelStage {
         let parallel = std::iter::once(dims.last()?).chain(&refined[n_rows..]);
         stage.spec.loops = parallel.map(|&extent| Loop::parallel(extent)).collect();
         stage.spec.loops.extend(folded.iter().enumerate().map(|(i, &l)| {
-            // Across a loop of one iteration left out, dims are neighbors if it was the neighbor of both.
+            // Across a loop of one iteration left out, dims are neighbors if it was the neighbor of
+            // both.
             let from = if i == 0 { n } else { folded[i - 1] + 1 };
             let joined = i > 0 && k.spec.loops[from..=l].iter().all(|l| l.joined);
             Loop { joined, ..k.spec.loops[l] }
@@ -202,7 +205,8 @@ impl Draft {
     }
 }
 
-/// A product cut into rows: how each operand moves from tile to tile, and its left side and result from row to row.
+/// A product cut into rows: how each operand moves from tile to tile, and its left side and result
+/// from row to row.
 fn product(m: &MatMul, dims: &[usize], rows: usize) -> Option<Draft> {
     let own = m.row_loops();
     let refined = rows::refine(&own, &rows::boundaries(dims))?;
@@ -247,8 +251,8 @@ fn drafts(
     Some(trimmed(merged(drafts?), needed))
 }
 
-/// The kernels of pieces cut into rows that lie side by side, merged and without what nobody needs; `None` where they cannot be cut so, or
-/// some are no kernels.
+/// The kernels of pieces cut into rows that lie side by side, merged and without what nobody needs;
+/// `None` where they cannot be cut so, or some are no kernels.
 #[cfg(feature = "torch")]
 pub(super) fn kernels(
     pieces: &[&Piece],
@@ -409,7 +413,8 @@ fn block(
     for_tasks.min(for_scratch).clamp(1, n_rows.max(1))
 }
 
-/// Whether a kernel reads along its rows what lies across them: then neighboring rows share lines of the cache.
+/// Whether a kernel reads along its rows what lies across them: then neighboring rows share lines
+/// of the cache.
 fn transposes(draft: &Draft) -> bool {
     let Draft::Kernel(k) = draft else { return false };
     k.spec.loads().any(|(_, access)| match access.strides.as_slice() {

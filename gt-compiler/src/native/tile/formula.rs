@@ -1,8 +1,9 @@
 //! Recognizes a pointwise op inside a kernel by what the op table makes of it.
 //!
-//! The op is expanded and scheduled as any program is; what its kernel computes is the pattern. It fits whatever computes the same from one value by the
-//! same operations on the same constants, operands of sums, products and extrema in either order. It knows no op by name, and nothing that rewriting
-//! has made another formula of.
+//! The op is expanded and scheduled as any program is; what its kernel computes is the pattern. It
+//! fits whatever computes the same from one value by the same operations on the same constants,
+//! operands of sums, products and extrema in either order. It knows no op by name, and nothing that
+//! rewriting has made another formula of.
 
 use gt_ir::{DType, Op, OperandType, Shape, Type};
 

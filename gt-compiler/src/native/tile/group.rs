@@ -1,8 +1,10 @@
-//! Which pieces run together, tile by tile: those that hand each other rows, and those that read the same rows.
+//! Which pieces run together, tile by tile: those that hand each other rows, and those that read
+//! the same rows.
 //!
-//! Greedy, in the order of the pieces: each joins the group that makes what it reads, if the row it needs is the row that group has just
-//! made, else one that reads the same buffers, else it begins a group. A group stands where its first piece stood, or where its last one
-//! does when nothing in between needs it. The result depends on the pieces alone.
+//! Greedy, in the order of the pieces: each joins the group that makes what it reads, if the row it
+//! needs is the row that group has just made, else one that reads the same buffers, else it begins
+//! a group. A group stands where its first piece stood, or where its last one does when nothing in
+//! between needs it. The result depends on the pieces alone.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +35,8 @@ const MAX_PIECES: usize = 48;
 pub(in crate::native) struct Group {
     /// Their numbers, ascending.
     pub(in crate::native) pieces: SmallVec<[usize; 4]>,
-    /// The numbers of rows all of them can be cut into, ascending; empty for a piece that runs alone.
+    /// The numbers of rows all of them can be cut into, ascending; empty for a piece that runs
+    /// alone.
     pub(in crate::native) rows: Extents,
 }
 
@@ -221,8 +224,9 @@ fn usable(members: &[&Piece], cuts: &[usize]) -> Extents {
     cuts.iter().copied().filter(|&r| rows::common(members, r).is_some()).collect()
 }
 
-/// Whether products stay what they are: a row of a product is one row of its left side, and each tile brings its right side into the form
-/// multiplication wants, so tiles of few rows would do little else.
+/// Whether products stay what they are: a row of a product is one row of its left side, and each
+/// tile brings its right side into the form multiplication wants, so tiles of few rows would do
+/// little else.
 fn keeps_products(members: &[&Piece], rows: usize) -> bool {
     let walked = |of: &[&Piece], rows| rows::common(of, rows).and_then(|d| d.last().copied());
     let together = walked(members, rows).unwrap_or(0);
@@ -294,7 +298,8 @@ fn stored_row(writer: &Piece, buffer: BufferId, rows: usize) -> Option<usize> {
     }
 }
 
-/// Whether an access stays, while the kernel is in a row, in the row of `row` elements with the same number.
+/// Whether an access stays, while the kernel is in a row, in the row of `row` elements with the
+/// same number.
 fn reads_row(k: &KernelPiece, access: &Access, rows: usize, row: usize) -> bool {
     let extents: Extents = k.spec.loops.iter().map(|l| l.extent).collect();
     let n = k.n_parallel();

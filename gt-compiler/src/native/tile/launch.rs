@@ -1,9 +1,11 @@
 //! From pieces to the launches of a device with memory of its own.
 //!
-//! Pieces that hand each other rows are one launch: one kernel where they walk the same elements, else kernels one after the other over the
-//! same rows, each of which a few threads take from the first to the last. Kernels that know nothing of each other are one launch too, each
-//! with blocks of its own: an optimizer over all parameters. Exact: every element is computed by the same operations in the same order, and
-//! folds have the order they have alone. The result depends on the pieces alone.
+//! Pieces that hand each other rows are one launch: one kernel where they walk the same elements,
+//! else kernels one after the other over the same rows, each of which a few threads take from the
+//! first to the last. Kernels that know nothing of each other are one launch too, each with blocks
+//! of its own: an optimizer over all parameters. Exact: every element is computed by the same
+//! operations in the same order, and folds have the order they have alone. The result depends on
+//! the pieces alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +34,8 @@ const ROWS: usize = 64;
 const SHORT: usize = 4 << 10;
 /// Elements of a row at most.
 const LONG: usize = 64 << 10;
-/// Bytes that kernels of a row may hand each other: what every device has for a block, with room for what folds need.
+/// Bytes that kernels of a row may hand each other: what every device has for a block, with room
+/// for what folds need.
 const HANDED: usize = 40 << 10;
 /// Buffers of kernels side by side: a launch takes four kilobytes of arguments.
 const BUFFERS: usize = 480;
@@ -69,7 +72,8 @@ pub(crate) struct Joint {
 pub(crate) enum Way {
     /// They know nothing of each other.
     Beside,
-    /// One after the other over the same rows, which loop 0 of each walks. Bytes of a row of each local.
+    /// One after the other over the same rows, which loop 0 of each walks. Bytes of a row of each
+    /// local.
     Rows { rows: usize, locals: Vec<usize> },
 }
 
@@ -195,7 +199,8 @@ impl<'s> Joiner<'s> {
         out
     }
 
-    /// Pieces as one launch, rows as fine as these pieces allow: some of a group often allow finer ones than all of it.
+    /// Pieces as one launch, rows as fine as these pieces allow: some of a group often allow finer
+    /// ones than all of it.
     fn joined(&self, numbers: &[usize]) -> Option<Launch> {
         let members: SmallVec<[&Piece; 8]> = numbers.iter().map(|&p| &self.pieces[p]).collect();
         let needed = self.needed(numbers);
@@ -351,7 +356,8 @@ fn number<T: Copy + PartialEq>(all: &mut Vec<T>, dtypes: &mut Vec<DType>, new: (
     number as u16 // a launch has at most BUFFERS of them, and kernels few scalars
 }
 
-/// Puts kernels that compute each element on its own beside the last such launch, where nothing from there on concerns them.
+/// Puts kernels that compute each element on its own beside the last such launch, where nothing
+/// from there on concerns them.
 fn beside(launches: Vec<Launch>) -> Vec<Launch> {
     let mut places: Vec<Place> = Vec::with_capacity(launches.len());
     let mut last = None;

@@ -1,6 +1,8 @@
-//! One kernel of two that walk the same iterations: what the second reads of the first stays in registers.
+//! One kernel of two that walk the same iterations: what the second reads of the first stays in
+//! registers.
 //!
-//! Exact: every element is computed by the same operations in the same order. Whether it is worth it is decided by size alone.
+//! Exact: every element is computed by the same operations in the same order. Whether it is worth
+//! it is decided by size alone.
 
 use std::collections::HashMap;
 
@@ -17,7 +19,8 @@ use crate::native::plan::{BufferId, ScalarArg};
 /// Nodes of a merged kernel at most: more would not stay in registers.
 const MAX_NODES: usize = 192;
 
-/// The two as one; `None` where they walk different iterations or the second needs more of the first than the same elements.
+/// The two as one; `None` where they walk different iterations or the second needs more of the
+/// first than the same elements.
 pub(super) fn merge(first: &KernelStage, second: &KernelStage) -> Option<KernelStage> {
     if first.spec.nodes.len() + second.spec.nodes.len() > MAX_NODES {
         return None;
@@ -101,8 +104,8 @@ struct Merger {
 }
 
 impl Merger {
-    /// Adds stores of a kernel and the nodes they need; loads of what is at hand become the values themselves. Gives the new name of every
-    /// node added.
+    /// Adds stores of a kernel and the nodes they need; loads of what is at hand become the values
+    /// themselves. Gives the new name of every node added.
     fn add(
         &mut self,
         from: &KernelStage,
@@ -173,7 +176,8 @@ fn needed(spec: &KernelSpec, stores: &[Store]) -> Vec<bool> {
     needed
 }
 
-/// A kernel without some of its stores, and without what only those needed; `None` when nothing is left.
+/// A kernel without some of its stores, and without what only those needed; `None` when nothing is
+/// left.
 pub(super) fn without(
     stage: &KernelStage,
     unwanted: impl Fn(BufferId) -> bool,

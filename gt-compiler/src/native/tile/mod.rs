@@ -1,8 +1,11 @@
-//! Tiles: pieces of a plan that run together, a few rows at a time, so that what they hand each other stays in the caches.
+//! Tiles: pieces of a plan that run together, a few rows at a time, so that what they hand each
+//! other stays in the caches.
 //!
-//! A tile's stages run one after the other over the same small range of rows; a value only they need lives in scratch memory of the
-//! thread, the size of one such range. Softmax, normalization, their gradients, products with what follows them, attention and an optimizer's
-//! step are tiles of a few stages each. Which pieces share a tile, how rows are cut and which kernels merge changes no bit of any result.
+//! A tile's stages run one after the other over the same small range of rows; a value only they
+//! need lives in scratch memory of the thread, the size of one such range. Softmax, normalization,
+//! their gradients, products with what follows them, attention and an optimizer's step are tiles of
+//! a few stages each. Which pieces share a tile, how rows are cut and which kernels merge changes
+//! no bit of any result.
 
 #[cfg(feature = "torch")]
 mod affine;

@@ -1,7 +1,8 @@
 //! Rows: the leading part of a piece's parallel iterations that pieces of one tile share.
 //!
-//! Positions in the iteration space are counted in row-major order over the parallel loops; a cut at `c` makes the first loops, `c` iterations
-//! together, the rows, and the rest what one row consists of. Everything here is arithmetic on extents and strides.
+//! Positions in the iteration space are counted in row-major order over the parallel loops; a cut
+//! at `c` makes the first loops, `c` iterations together, the rows, and the rest what one row
+//! consists of. Everything here is arithmetic on extents and strides.
 
 use smallvec::SmallVec;
 
@@ -41,7 +42,8 @@ pub(super) fn boundaries(extents: &[usize]) -> Extents {
         .collect()
 }
 
-/// Loops cut further at every one of `at` (ascending) that lies within them; `None` where a loop cannot be cut there.
+/// Loops cut further at every one of `at` (ascending) that lies within them; `None` where a loop
+/// cannot be cut there.
 pub(super) fn refine(extents: &[usize], at: &[usize]) -> Option<Extents> {
     let mut all = boundaries(extents);
     let whole = *all.last()?;
@@ -65,7 +67,8 @@ pub(super) fn refine_strides(extents: &[usize], strides: &[i64], refined: &[usiz
     out
 }
 
-/// An access along the row loops of a piece, and whether it is the position itself that is computed with.
+/// An access along the row loops of a piece, and whether it is the position itself that is computed
+/// with.
 struct RowAccess<'a> {
     strides: &'a [i64],
     is_index: bool,
@@ -95,8 +98,8 @@ fn row_accesses(piece: &Piece) -> SmallVec<[(Strides, bool); 8]> {
     }
 }
 
-/// The loops that make `rows` rows of every piece together: the last is walked within a tile, the others from tile to tile. `None` where
-/// no such loops exist.
+/// The loops that make `rows` rows of every piece together: the last is walked within a tile, the
+/// others from tile to tile. `None` where no such loops exist.
 pub(super) fn common(pieces: &[&Piece], rows: usize) -> Option<Extents> {
     let mut breaks: Extents = Extents::new();
     for piece in pieces {
@@ -122,7 +125,8 @@ pub(super) fn common(pieces: &[&Piece], rows: usize) -> Option<Extents> {
     pieces.iter().all(|p| fits(p, &dims, rows)).then_some(dims)
 }
 
-/// Whether a piece's loops can be cut into these rows, with no position depending on the loops from tile to tile.
+/// Whether a piece's loops can be cut into these rows, with no position depending on the loops from
+/// tile to tile.
 fn fits(piece: &Piece, dims: &[usize], rows: usize) -> bool {
     let Some(own) = extents(piece) else { return false };
     let at = boundaries(dims);
@@ -143,13 +147,15 @@ fn refined_accesses(piece: &Piece, refined: &[usize]) -> SmallVec<[(Strides, boo
         .collect()
 }
 
-/// How many of the first loops have `rows` iterations together; loops of one iteration do not count.
+/// How many of the first loops have `rows` iterations together; loops of one iteration do not
+/// count.
 pub(super) fn prefix(extents: &[usize], rows: usize) -> Option<usize> {
     let at = boundaries(extents);
     (0..at.len()).find(|&i| at[i] == rows)
 }
 
-/// Strides along neighboring loops as strides along `dims`, of which each is one of them or several walked as one.
+/// Strides along neighboring loops as strides along `dims`, of which each is one of them or several
+/// walked as one.
 pub(super) fn merged(extents: &[usize], strides: &[i64], dims: &[usize]) -> Strides {
     let mut out = Strides::new();
     let mut loops = extents.iter().zip(strides);

@@ -1,4 +1,5 @@
-//! Conversions between dtypes. libtorch leaves open what a float beyond an integer's range becomes; GT saturates, and NaN gives 0.
+//! Conversions between dtypes. libtorch leaves open what a float beyond an integer's range becomes;
+//! GT saturates, and NaN gives 0.
 
 use gt_ir::DType;
 use tch::{Kind, Tensor};

@@ -1,4 +1,5 @@
-//! Extrema: NaN wins, and of two zeros the positive is the larger, so that bits do not depend on the order in which elements are met.
+//! Extrema: NaN wins, and of two zeros the positive is the larger, so that bits do not depend on
+//! the order in which elements are met.
 
 use gt_ir::attr::{Keep, Reduce};
 use tch::{Kind, Tensor};
@@ -47,7 +48,8 @@ fn over(x: &Tensor, reduce: Reduce, fold: Fold) -> Made {
     if !dtype_of(x)?.is_float() {
         return Ok(extremum);
     }
-    // No element is larger than a zero that is the largest, so the sign of the extremum is the extremum of the signs.
+    // No element is larger than a zero that is the largest, so the sign of the extremum is the
+    // extremum of the signs.
     let sign = x.f_signbit()?.f_to_kind(Kind::Int)?.f_mul_scalar(-2)?.f_add_scalar(1)?;
     let sign = fold(&sign, &axes, keep)?.f_to_kind(extremum.f_kind()?)?;
     Ok(extremum.f_copysign(&sign)?)

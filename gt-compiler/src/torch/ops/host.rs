@@ -1,6 +1,7 @@
 //! Between host tensors and libtorch's: dtypes, contents, literals, errors.
 //!
-//! Guarantees: every dtype, to the bit, and back. Contents are copied; a view is made contiguous on its way to the host.
+//! Guarantees: every dtype, to the bit, and back. Contents are copied; a view is made contiguous on
+//! its way to the host.
 
 use gt_ir::{DType, HostTensor, Scalar, Shape, Type};
 use tch::{Device, Kind, TchError, Tensor};

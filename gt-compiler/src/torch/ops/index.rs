@@ -1,6 +1,8 @@
-//! Ops that follow indices. They are checked here: on a device libtorch itself would answer a wrong one by killing the process.
+//! Ops that follow indices. They are checked here: on a device libtorch itself would answer a wrong
+//! one by killing the process.
 //!
-//! Sums at equal positions are taken by `index_put`, which on every device adds in one order; narrow floats are added in `f32`.
+//! Sums at equal positions are taken by `index_put`, which on every device adds in one order;
+//! narrow floats are added in `f32`.
 
 use gt_ir::{DType, Op, Type, attr::Axis};
 use tch::{Kind, Tensor};

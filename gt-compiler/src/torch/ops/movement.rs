@@ -1,4 +1,5 @@
-//! What libtorch has no one call for: padding between elements, windows any distance apart, and counting in a narrow dtype.
+//! What libtorch has no one call for: padding between elements, windows any distance apart, and
+//! counting in a narrow dtype.
 
 use gt_ir::{
     Type,

@@ -1,11 +1,16 @@
 //! Which dtypes libtorch multiplies faster than the native engine on a processor.
 //!
-//! Decided by what the processor is and nothing else. On x86-64, of libtorch's libraries (MKL and oneDNN) it is known and was measured, with the example
-//! `product_cost` on an AMD processor with AVX-512:
-//! - `f32` and `f64`: MKL has its best kernels for Intel's processors only. Others get those of AVX2, where the native engine's are as wide as the
-//!   processor: there they take half the time however operands lie (as long for matrices of 16 rows), and with AVX2 alone they are no slower.
-//! - `bf16`: oneDNN multiplies in bf16 where the processor can, and takes a half of the time of widening to `f32` first, or less.
-//! - `f16`: the same is for processors with AVX-512 FP16. On others libtorch has plain loops, which take twice to a hundred times as long.
+//! Decided by what the processor is and nothing else. On x86-64, of libtorch's libraries (MKL and
+//! oneDNN) it is known and was measured, with the example `product_cost` on an AMD processor with
+//! AVX-512:
+//! - `f32` and `f64`: MKL has its best kernels for Intel's processors only. Others get those of
+//!   AVX2, where the native engine's are as wide as the processor: there they take half the time
+//!   however operands lie (as long for matrices of 16 rows), and with AVX2 alone they are no
+//!   slower.
+//! - `bf16`: oneDNN multiplies in bf16 where the processor can, and takes a half of the time of
+//!   widening to `f32` first, or less.
+//! - `f16`: the same is for processors with AVX-512 FP16. On others libtorch has plain loops, which
+//!   take twice to a hundred times as long.
 
 use gt_ir::DType;
 

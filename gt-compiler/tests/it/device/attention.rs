@@ -1,4 +1,5 @@
-//! Attention as one call forwards and one backwards: where it is taken, where it may not be, and that it computes what the op means.
+//! Attention as one call forwards and one backwards: where it is taken, where it may not be, and
+//! that it computes what the op means.
 
 use std::fmt::Write;
 
@@ -7,7 +8,8 @@ use gt_ir::{HostTensor, Scalar, Tape, interp, testing::Source, testing::differen
 
 use super::{Lab, segment};
 
-/// A call: element type, kind, sizes, and whether the operands are parts of one projection, as a transformer makes them.
+/// A call: element type, kind, sizes, and whether the operands are parts of one projection, as a
+/// transformer makes them.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     dtype: &'static str,
@@ -50,7 +52,8 @@ impl Case {
     }
 }
 
-/// Query, key and value as thirds of the last axis of `[batch, length, 3 * heads * width]`, their heads an axis.
+/// Query, key and value as thirds of the last axis of `[batch, length, 3 * heads * width]`, their
+/// heads an axis.
 fn projection(case: &Case) -> String {
     let Case { dtype, sizes: [b, h, s, _, w], .. } = *case;
     let all = h * w;
@@ -59,9 +62,9 @@ fn projection(case: &Case) -> String {
         let (from, to) = (i * all, (i + 1) * all);
         let _ = write!(
             text,
-            "%{a} = slice[2,{from},{to},1] %0 : {dtype}[{b},{s},{all}]\n\
-             %{c} = reshape[{b},{s},{h},{w}] %{a} : {dtype}[{b},{s},{h},{w}]\n\
-             %{q} = permute[0,2,1,3] %{c} : {dtype}[{b},{h},{s},{w}]\n",
+            "%{a} = slice[2,{from},{to},1] %0 : {dtype}[{b},{s},{all}]\n%{c} = \
+             reshape[{b},{s},{h},{w}] %{a} : {dtype}[{b},{s},{h},{w}]\n%{q} = permute[0,2,1,3] \
+             %{c} : {dtype}[{b},{h},{s},{w}]\n",
             a = 20 + i,
             c = 30 + i,
             q = 1 + i,
@@ -107,7 +110,8 @@ fn attention_is_a_call_forwards_and_one_backwards() {
     let found = plan(&text, Numerics::Approximate);
     assert_eq!(found.matches(" = attention (").count(), 1, "{found}");
     assert_eq!(found.matches(" = attention backward (").count(), 1, "{found}");
-    // The operands are read where the projection left them; what is asked for is copied from where the calls left it, all at once.
+    // The operands are read where the projection left them; what is asked for is copied from where
+    // the calls left it, all at once.
     assert_eq!(found.lines().count(), 3, "{found}");
     // A gradient alone needs its forward call; a result alone no gradient.
     let alone = Case { wanted: [false, true, false, false], ..USUAL };
@@ -121,9 +125,9 @@ fn between_projections_nothing_is_copied() {
     let forward = Case { wanted: [true, false, false, false], ..USUAL }.text();
     let asked = forward.split("output").next().unwrap();
     let text = format!(
-        "{asked}%40 = permute[0,2,1,3] %6 : f32[2,8,3,16]\n%41 = reshape[2,8,48] %40 : f32[2,8,48]\n\
-         %42 = input : f32[48,5]\n%43 = matmul %41, %42 : f32[2,8,5]\n\
-         free %6\nfree %40\nfree %41\noutput %43\n"
+        "{asked}%40 = permute[0,2,1,3] %6 : f32[2,8,3,16]\n%41 = reshape[2,8,48] %40 : \
+         f32[2,8,48]\n%42 = input : f32[48,5]\n%43 = matmul %41, %42 : f32[2,8,5]\nfree %6\nfree \
+         %40\nfree %41\noutput %43\n"
     );
     let found = plan(&text, Numerics::Approximate);
     assert_eq!(found.lines().count(), 2, "{found}");
@@ -140,13 +144,13 @@ fn attention_stays_what_it_is_where_a_call_would_be_another() {
     let exact = Case { dtype: "f64", ..USUAL };
     let mut texts: Vec<String> = [odd, later, exact].iter().map(Case::text).collect();
     texts.push(
-        "%0 = input : f32[2,3,8,16]\n%1 = input : bool[8,8]\n\
-         %2 = scaled_dot_product_attention[full] %0, %0, %0, 0.3, %1 : f32[2,3,8,16]\noutput %2\n"
+        "%0 = input : f32[2,3,8,16]\n%1 = input : bool[8,8]\n%2 = \
+         scaled_dot_product_attention[full] %0, %0, %0, 0.3, %1 : f32[2,3,8,16]\noutput %2\n"
             .into(),
     );
     texts.push(
-        "%0 = input : f32[2,3,8,16]\n%1 = input : f32[]\n\
-         %2 = scaled_dot_product_attention[full] %0, %0, %0, %1 : f32[2,3,8,16]\noutput %2\n"
+        "%0 = input : f32[2,3,8,16]\n%1 = input : f32[]\n%2 = scaled_dot_product_attention[full] \
+         %0, %0, %0, %1 : f32[2,3,8,16]\noutput %2\n"
             .into(),
     );
     for text in texts {
@@ -165,11 +169,12 @@ fn the_scale_may_change_from_run_to_run() {
 
 #[test]
 fn one_tensor_may_be_query_key_and_value() {
-    let text = "%0 = input : f32[1,2,8,8]\n%3 = input : f32[1,2,8,8]\n%4 = full[f32[]] 0.3 : f32[]\n\
-         %5 = scaled_dot_product_attention_grad[full,query] %3, %0, %0, %0, %4 : f32[1,2,8,8]\n\
-         %6 = scaled_dot_product_attention_grad[full,key] %3, %0, %0, %0, %4 : f32[1,2,8,8]\n\
-         %7 = scaled_dot_product_attention_grad[full,value] %3, %0, %0, %0, %4 : f32[1,2,8,8]\n\
-         %8 = add %5, %6 : f32[1,2,8,8]\n%9 = add %8, %7 : f32[1,2,8,8]\noutput %9\n";
+    let text = "%0 = input : f32[1,2,8,8]\n%3 = input : f32[1,2,8,8]\n%4 = full[f32[]] 0.3 : \
+                f32[]\n%5 = scaled_dot_product_attention_grad[full,query] %3, %0, %0, %0, %4 : \
+                f32[1,2,8,8]\n%6 = scaled_dot_product_attention_grad[full,key] %3, %0, %0, %0, %4 \
+                : f32[1,2,8,8]\n%7 = scaled_dot_product_attention_grad[full,value] %3, %0, %0, \
+                %0, %4 : f32[1,2,8,8]\n%8 = add %5, %6 : f32[1,2,8,8]\n%9 = add %8, %7 : \
+                f32[1,2,8,8]\noutput %9\n";
     assert!(plan(text, Numerics::Approximate).contains("attention backward"));
     check(text, &[0.3; 4], 16.0);
 }

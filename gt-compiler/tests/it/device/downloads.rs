@@ -1,4 +1,5 @@
-//! Downloads that are waited for later: what arrives is what was there when they began, whatever happened since.
+//! Downloads that are waited for later: what arrives is what was there when they began, whatever
+//! happened since.
 
 use gt_compiler::device::{Faults, SimulationConfig};
 use gt_compiler::{Download, EngineError};
@@ -9,8 +10,8 @@ use super::{Lab, floats};
 /// In place where nobody else holds it.
 const COUNT: &str = "%0 = input : f32[16]\n%1 = add %0, 1.0 : f32[16]\nfree %0\noutput %1\n";
 
-/// Downloads begin and are waited for, a slice at a time, in any order and beside any number of runs in place, frees and uploads that take
-/// freed memory over; some are called off.
+/// Downloads begin and are waited for, a slice at a time, in any order and beside any number of
+/// runs in place, frees and uploads that take freed memory over; some are called off.
 #[test]
 fn a_download_gives_what_was_there_when_it_began() {
     for seed in 0..40 {

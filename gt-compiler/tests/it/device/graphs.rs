@@ -204,9 +204,9 @@ fn results_that_become_inputs_are_copied_before_they_are_overwritten() {
         let config = SimulationConfig { reuses_addresses, ..SimulationConfig::default() };
         let mut lab = Lab::new(
             config,
-            "%0 = input : f32[4]\n%1 = reshape[2,2] %0 : f32[2,2]\nfree %0\n\
-             %2 = matmul %1, %1 : f32[2,2]\nfree %1\n%3 = mul %2, 0.5 : f32[2,2]\nfree %2\n\
-             %4 = reshape[4] %3 : f32[4]\nfree %3\noutput %4\n",
+            "%0 = input : f32[4]\n%1 = reshape[2,2] %0 : f32[2,2]\nfree %0\n%2 = matmul %1, %1 : \
+             f32[2,2]\nfree %1\n%3 = mul %2, 0.5 : f32[2,2]\nfree %2\n%4 = reshape[4] %3 : \
+             f32[4]\nfree %3\noutput %4\n",
         );
         let mut x = lab.give(&[1.0, 1.0, 0.0, 1.0]);
         let mut wanted = [1.0_f32, 1.0, 0.0, 1.0];

@@ -1,4 +1,5 @@
-//! How many launches a program is: what belongs together is one, and what must not be joined is not.
+//! How many launches a program is: what belongs together is one, and what must not be joined is
+//! not.
 
 use std::fmt::Write;
 
@@ -26,13 +27,14 @@ fn what_hands_on_rows_is_one_launch() {
     let programs = [
         "%0 = input : f32[64,128]\n%1 = softmax[1] %0 : f32[64,128]\noutput %1\n",
         "%0 = input : f32[64,1000]\n%1 = log_softmax[1] %0 : f32[64,1000]\noutput %1\n",
-        "%0 = input : f32[2,64,768]\n%1 = input : f32[768]\n%2 = input : f32[768]\n\
-         %3 = layer_norm[1] %0, %1, %2, 1e-5 : f32[2,64,768]\noutput %3\n",
-        "%0 = input : bf16[128,512]\n%1 = input : bf16[512]\n%2 = rms_norm[1] %0, %1, 1e-5 : bf16[128,512]\noutput %2\n",
+        "%0 = input : f32[2,64,768]\n%1 = input : f32[768]\n%2 = input : f32[768]\n%3 = \
+         layer_norm[1] %0, %1, %2, 1e-5 : f32[2,64,768]\noutput %3\n",
+        "%0 = input : bf16[128,512]\n%1 = input : bf16[512]\n%2 = rms_norm[1] %0, %1, 1e-5 : \
+         bf16[128,512]\noutput %2\n",
         // What a softmax hands back: y * (g - sum(y * g)), with the softmax computed again.
-        "%0 = input : f32[64,128]\n%1 = input : f32[64,128]\n%2 = softmax[1] %0 : f32[64,128]\n\
-         %3 = mul %2, %1 : f32[64,128]\n%4 = sum[1] %3 : f32[64]\n%5 = reshape[64,1] %4 : f32[64,1]\n\
-         %6 = sub %1, %5 : f32[64,128]\n%7 = mul %2, %6 : f32[64,128]\noutput %7\n",
+        "%0 = input : f32[64,128]\n%1 = input : f32[64,128]\n%2 = softmax[1] %0 : f32[64,128]\n%3 \
+         = mul %2, %1 : f32[64,128]\n%4 = sum[1] %3 : f32[64]\n%5 = reshape[64,1] %4 : \
+         f32[64,1]\n%6 = sub %1, %5 : f32[64,128]\n%7 = mul %2, %6 : f32[64,128]\noutput %7\n",
     ];
     for program in programs {
         let steps = steps(program);
@@ -126,11 +128,13 @@ fn an_optimizer_side_by_side_works_in_place() {
 #[test]
 fn what_reads_other_rows_or_needs_a_result_in_between_is_not_joined() {
     // Each row less the sum of all: a row cannot be finished before the others.
-    let all = "%0 = input : f32[256,128]\n%1 = sum[0,1] %0 : f32[]\n%2 = sub %0, %1 : f32[256,128]\noutput %2\n";
+    let all = "%0 = input : f32[256,128]\n%1 = sum[0,1] %0 : f32[]\n%2 = sub %0, %1 : \
+               f32[256,128]\noutput %2\n";
     assert!(steps(all).len() > 1, "{:?}", steps(all));
     // A kernel that reads what the one before it makes is not put beside it.
-    let chain = "%0 = input : f32[64,128]\n%1 = exp %0 : f32[64,128]\n%2 = transpose[0,1] %1 : f32[128,64]\n\
-         %3 = add %2, 1.0 : f32[128,64]\n%4 = softmax[1] %3 : f32[128,64]\noutput %1\noutput %4\n";
+    let chain = "%0 = input : f32[64,128]\n%1 = exp %0 : f32[64,128]\n%2 = transpose[0,1] %1 : \
+                 f32[128,64]\n%3 = add %2, 1.0 : f32[128,64]\n%4 = softmax[1] %3 : \
+                 f32[128,64]\noutput %1\noutput %4\n";
     assert!(!steps(chain).iter().any(|step| step.contains("side by side")), "{:?}", steps(chain));
 }
 
@@ -184,9 +188,9 @@ fn no_other_function_goes_into_a_product() {
     // x / 2 * (1 + tanh(x + x^3 / 20)), in the order of the formula.
     let other = relu.replace(
         "%6 = relu %5 : f32[64,48]",
-        "%7 = mul %5, %5\n%8 = mul %7, 0.05\n%9 = add %8, 1\n%10 = mul %5, %9\n%11 = mul %10, 1.0\n%12 = tanh %11\n\
-         %13 = add %12, 1\n%14 = mul %5, 0.5\n%6 = mul %14, %13\n\
-         free %7\nfree %8\nfree %9\nfree %10\nfree %11\nfree %12\nfree %13\nfree %14",
+        "%7 = mul %5, %5\n%8 = mul %7, 0.05\n%9 = add %8, 1\n%10 = mul %5, %9\n%11 = mul %10, \
+         1.0\n%12 = tanh %11\n%13 = add %12, 1\n%14 = mul %5, 0.5\n%6 = mul %14, %13\nfree \
+         %7\nfree %8\nfree %9\nfree %10\nfree %11\nfree %12\nfree %13\nfree %14",
     );
     for text in [tanh, by_erf, elsewhere, other] {
         let steps = steps_with(&text, Numerics::Approximate);
@@ -202,14 +206,16 @@ fn layers_are_right_whatever_they_are_made_of() {
 #[test]
 fn a_normalization_goes_back_in_one_launch_whatever_stands_beside_it() {
     // The gradient of a layer norm: two sums of each row, and what they make of it.
-    let back = "%0 = input : f32[1024,256]\n%1 = input : f32[256]\n%2 = input : f32[1024,256]\n%3 = input : f32[1024,1]\n\
-         %4 = mul %0, %1 : f32[1024,256]\n%5 = sum[1,keep] %4 : f32[1024,1]\n\
-         %6 = mul %4, %2 : f32[1024,256]\n%7 = sum[1,keep] %6 : f32[1024,1]\n\
-         %8 = sub %4, %5 : f32[1024,256]\n%9 = mul %2, %7 : f32[1024,256]\n\
-         %10 = sub %8, %9 : f32[1024,256]\n%11 = mul %10, %3 : f32[1024,256]\n";
+    let back = "%0 = input : f32[1024,256]\n%1 = input : f32[256]\n%2 = input : f32[1024,256]\n%3 \
+                = input : f32[1024,1]\n%4 = mul %0, %1 : f32[1024,256]\n%5 = sum[1,keep] %4 : \
+                f32[1024,1]\n%6 = mul %4, %2 : f32[1024,256]\n%7 = sum[1,keep] %6 : \
+                f32[1024,1]\n%8 = sub %4, %5 : f32[1024,256]\n%9 = mul %2, %7 : \
+                f32[1024,256]\n%10 = sub %8, %9 : f32[1024,256]\n%11 = mul %10, %3 : \
+                f32[1024,256]\n";
     let frees = (4..11).fold(String::new(), |text, id| text + &format!("free %{id}\n"));
     // The gradients of its weight and bias, and of a bias before it, are sums over all rows.
-    let own = "%12 = mul %0, %2 : f32[1024,256]\n%13 = sum[0] %12 : f32[256]\n%14 = sum[0] %0 : f32[256]\nfree %12\noutput %13\noutput %14\n";
+    let own = "%12 = mul %0, %2 : f32[1024,256]\n%13 = sum[0] %12 : f32[256]\n%14 = sum[0] %0 : \
+               f32[256]\nfree %12\noutput %13\noutput %14\n";
     let before = "%15 = sum[0] %11 : f32[256]\noutput %15\n";
     for (beside, launches) in [("", 1), (own, 2), (before, 2)] {
         let steps = steps(&format!("{back}{beside}{frees}output %11\n"));

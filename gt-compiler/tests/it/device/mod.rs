@@ -1,4 +1,5 @@
-//! Programs on a simulated device: replayed, step by step and instruction by instruction they give the bits of the native engine.
+//! Programs on a simulated device: replayed, step by step and instruction by instruction they give
+//! the bits of the native engine.
 
 mod attention;
 mod downloads;

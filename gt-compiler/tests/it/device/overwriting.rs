@@ -71,9 +71,9 @@ fn carries(mut lab: Lab) {
 fn what_is_read_elsewhere_is_not_overwritten_in_place() {
     let n = 64;
     let mut lab = Lab::with(
-        "%0 = input : f32[4096]\n%1 = reshape[64,64] %0 : f32[64,64]\nfree %0\n\
-         %2 = transpose[0,1] %1 : f32[64,64]\n%3 = sub %1, %2 : f32[64,64]\nfree %1\nfree %2\n\
-         %4 = reshape[4096] %3 : f32[4096]\nfree %3\noutput %4\n",
+        "%0 = input : f32[4096]\n%1 = reshape[64,64] %0 : f32[64,64]\nfree %0\n%2 = \
+         transpose[0,1] %1 : f32[64,64]\n%3 = sub %1, %2 : f32[64,64]\nfree %1\nfree %2\n%4 = \
+         reshape[4096] %3 : f32[4096]\nfree %3\noutput %4\n",
     );
     let mut wanted: Vec<f32> = (0..n * n).map(|i| (i % 97) as f32).collect();
     let mut x = lab.give(&wanted);

@@ -26,7 +26,8 @@ fn varied(scalars: &[Scalar], round: usize) -> Vec<Scalar> {
     scalars.iter().map(vary).collect()
 }
 
-/// Runs a segment many times: inputs it may overwrite are copies, every third one of the others comes anew each time.
+/// Runs a segment many times: inputs it may overwrite are copies, every third one of the others
+/// comes anew each time.
 fn rounds(
     engine: &mut dyn Engine,
     segment: &Segment,

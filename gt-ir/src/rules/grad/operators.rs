@@ -1,4 +1,5 @@
-//! Gradients of pointwise operators of several operands, and of the cast. Where one is a literal, it has none.
+//! Gradients of pointwise operators of several operands, and of the cast. Where one is a literal,
+//! it has none.
 
 use smallvec::smallvec;
 
@@ -34,7 +35,8 @@ pub(crate) fn div(cx: &mut Vjp<'_>) -> Out {
     )
 }
 
-/// By the base: g y x^(y-1), 0 where y is 0. By the exponent: g x^y log x, 0 where x is 0 and y is not negative.
+/// By the base: g y x^(y-1), 0 where y is 0. By the exponent: g x^y log x, 0 where x is 0 and y is
+/// not negative.
 pub(crate) fn pow(cx: &mut Vjp<'_>) -> Out {
     two(cx, pow_by_base, pow_by_exponent)
 }
@@ -80,7 +82,8 @@ fn pow_by_exponent(cx: &mut Vjp<'_>, y: ValueId) -> Emitted {
     cx.e.select(flat, 0, product)
 }
 
-/// `maximum` and `minimum`: none to the side that is beaten, half to each where both are equal; beside NaN nobody is beaten.
+/// `maximum` and `minimum`: none to the side that is beaten, half to each where both are equal;
+/// beside NaN nobody is beaten.
 pub(crate) fn extremum(cx: &mut Vjp<'_>) -> Out {
     fn side(cx: &mut Vjp<'_>, mine: usize) -> Emitted {
         let (x, y) = (cx.inputs[mine], cx.inputs[1 - mine]);

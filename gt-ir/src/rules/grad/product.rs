@@ -12,7 +12,8 @@ use crate::{
 
 pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
     let (ta, tb, ty) = (cx.ty(0)?, cx.ty(1)?, cx.e.ty(cx.output));
-    // Work on matrices: a row for a 1-D left operand, a column for a 1-D right one, and the same axes in g.
+    // Work on matrices: a row for a 1-D left operand, a column for a 1-D right one, and the same
+    // axes in g.
     let (row, column) = (ta.shape.rank() == 1, tb.shape.rank() == 1);
     let matrix = |cx: &mut Vjp<'_>, v: ValueId, at: Option<usize>| {
         at.map_or(Ok(v), |at| insert_axis(cx, v, at))
@@ -28,7 +29,8 @@ pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
         fit(cx, ga, a, ta)
     })?;
     let gb = operand(cx, 1, |cx, _| {
-        // One matrix that all rows met has one product for its gradient, not one for each batch and a sum of them.
+        // One matrix that all rows met has one product for its gradient, not one for each batch and
+        // a sum of them.
         let one = cx.e.ty(b).shape.rank() == 2;
         let (a, g) = if one { (rows(cx, a)?, rows(cx, g)?) } else { (a, g) };
         let at = cx.e.transpose_last(a)?;
@@ -38,7 +40,8 @@ pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![ga, gb])
 }
 
-/// Sums a gradient over broadcast leading axes to its matrix's shape, then drops the axis a vector was given.
+/// Sums a gradient over broadcast leading axes to its matrix's shape, then drops the axis a vector
+/// was given.
 fn fit(cx: &mut Vjp<'_>, g: ValueId, matrix: ValueId, vector: Type) -> Emitted {
     let dtype = cx.e.ty(g).dtype;
     let summed = cx.e.sum_to(g, cx.e.ty(matrix).with_dtype(dtype))?;

@@ -1,4 +1,5 @@
-//! Gradients of what folds axes away: the result's is spread back over them. And of what normalizes along them.
+//! Gradients of what folds axes away: the result's is spread back over them. And of what normalizes
+//! along them.
 
 use smallvec::smallvec;
 
@@ -31,7 +32,8 @@ pub(crate) fn mean(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
-/// `max` and `min` over axes: the gradient is shared equally among the elements that attain the extremum.
+/// `max` and `min` over axes: the gradient is shared equally among the elements that attain the
+/// extremum.
 pub(crate) fn extremum_over(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let ty = cx.e.ty(x);
@@ -67,7 +69,8 @@ pub(crate) fn log_softmax(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
-/// With n the normalized x: by weight g n, by bias g, by x (h - mean(h) - n mean(h n)) / deviation where h = g weight.
+/// With n the normalized x: by weight g n, by bias g, by x (h - mean(h) - n mean(h n)) / deviation
+/// where h = g weight.
 pub(crate) fn layer_norm(cx: &mut Vjp<'_>) -> Out {
     let Op::LayerNorm(dims) = *cx.op else { return Ok(smallvec![None; 4]) };
     let (x, w) = (cx.tensor(0)?, cx.tensor(1)?);

@@ -1,4 +1,5 @@
-//! Type rules of what takes indices or gives them. Whether an index is in range is data, which only a run can see.
+//! Type rules of what takes indices or gives them. Whether an index is in range is data, which only
+//! a run can see.
 
 use super::{Result, misplaced, tensor};
 use crate::{

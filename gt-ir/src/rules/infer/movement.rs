@@ -1,4 +1,5 @@
-//! Type rules of what moves elements and computes none: the dtype stays, and names stay with dimensions that are kept whole.
+//! Type rules of what moves elements and computes none: the dtype stays, and names stay with
+//! dimensions that are kept whole.
 
 use super::{Dims, Result, literal, misplaced, tensor};
 use crate::{

@@ -1,4 +1,5 @@
-//! Type rules of what makes tensors from no tensor: the type is the attribute, if the op can make its dtype.
+//! Type rules of what makes tensors from no tensor: the type is the attribute, if the op can make
+//! its dtype.
 
 use super::{Result, literal, misplaced};
 use crate::{

@@ -1,13 +1,17 @@
-//! Filetests: every `*.gt` under `tests/files` says in its first lines what it tests, and what is expected of it.
+//! Filetests: every `*.gt` under `tests/files` says in its first lines what it tests, and what is
+//! expected of it.
 //!
 //! - `; test cat`: the tape is written as it prints.
 //! - `; test shape`: every instruction has its type written, and it is the inferred one.
-//! - `; test verify`: each mistake is announced on its line as `;~ message`, and there are no others.
+//! - `; test verify`: each mistake is announced on its line as `;~ message`, and there are no
+//!   others.
 //! - `; test explain`: the diagnostics are drawn as the last lines, each after `;|`, say.
-//! - `; test run`: `; in %0 = 1 2 3` gives an input, `; out %4 = 6` expects an output, `; error = ...` a failure.
-//!   The first `in` after an `out` or `error` begins a new case. Integers agree exactly, floats to a few units.
+//! - `; test run`: `; in %0 = 1 2 3` gives an input, `; out %4 = 6` expects an output, `; error =
+//!   ...` a failure. The first `in` after an `out` or `error` begins a new case. Integers agree
+//!   exactly, floats to a few units.
 //!
-//! With `GT_BLESS=1` the expectations are rewritten to what was found, to be read before they are committed.
+//! With `GT_BLESS=1` the expectations are rewritten to what was found, to be read before they are
+//! committed.
 
 mod file;
 mod run;

@@ -1,4 +1,5 @@
-//! Gradients of gradients against finite differences of gradients, op by op; functions with gradients of their own; recomputation.
+//! Gradients of gradients against finite differences of gradients, op by op; functions with
+//! gradients of their own; recomputation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +8,8 @@ use super::differences::{Case, Domain, case, cases, check, weighted};
 use super::*;
 use crate::autograd::{Graph, apply, checkpoint, custom, grad, grad_with, vjp};
 
-/// A number that depends on all gradients of a case, with their history if they are to have gradients.
+/// A number that depends on all gradients of a case, with their history if they are to have
+/// gradients.
 fn slopes(case: &Case, inputs: &[DynTensor], graph: Graph) -> DynTensor {
     let loss = weighted(&(case.f)(inputs));
     let grads = grad_with(&loss, None, &inputs.iter().collect::<Vec<_>>(), graph);
@@ -228,7 +230,8 @@ fn what_is_computed_again_has_the_same_gradients() {
     assert_eq!((&kept.0, &kept.1, &kept.2, kept.3), (&again.0, &again.1, &again.2, again.3));
     assert_eq!(calls.load(Ordering::Relaxed), 4 + 8);
     assert!(again.4 < kept.4, "{} values instead of {}", again.4, kept.4);
-    // Gradients of gradients go through, and the state of the generator is as if nothing was computed again.
+    // Gradients of gradients go through, and the state of the generator is as if nothing was
+    // computed again.
     let x = leaf(&[0.1, 0.2, 0.3]);
     let cube = |x: &[DynTensor]| x[0].mul(&x[0]).mul(&x[0]);
     let first = grad_with(&checkpoint(cube, &[&x]).sum(..), None, &[&x], Graph::Create).unwrap();

@@ -1,4 +1,5 @@
-//! Mistakes of programs: each is said with the op, the shapes, the line and the cure, and records nothing.
+//! Mistakes of programs: each is said with the op, the shapes, the line and the cure, and records
+//! nothing.
 
 use gt_ir::{DType, Entry};
 
@@ -43,7 +44,8 @@ fn mistakes_name_op_shapes_line_and_cure() {
     );
     check(
         x.slice((0, 3)),
-        "slice: index 3 is out of range for axis 1 of f32[2,3]\n  at HERE\n  hint: indices run from -3 to 2",
+        "slice: index 3 is out of range for axis 1 of f32[2,3]\n  at HERE\n  hint: indices run \
+         from -3 to 2",
     );
     check(x.slice((0, 0, 0)), "slice: 3 indices for f32[2,3], which has 2 axes\n  at HERE");
     let positive = "\n  at HERE\n  hint: steps are 1 or more, as in PyTorch";
@@ -70,7 +72,8 @@ fn mistakes_name_op_shapes_line_and_cure() {
     );
     check(
         x.split(0, 1).remove(0),
-        "split: pieces of f32[2,3] cannot have size 0\n  at HERE\n  hint: sizes of pieces are 1 or more",
+        "split: pieces of f32[2,3] cannot have size 0\n  at HERE\n  hint: sizes of pieces are 1 \
+         or more",
     );
     check(
         DynTensor::from_vec(vec![1.0_f32; 3], [2, 2]),
@@ -135,13 +138,15 @@ fn reads_say_what_does_not_fit() {
     assert_eq!(
         printed(&x.item().unwrap_err()),
         format!(
-            "item: needs exactly one element, but the tensor is f32[2,3]{hint}use `to_vec` to read them all"
+            "item: needs exactly one element, but the tensor is f32[2,3]{hint}use `to_vec` to \
+             read them all"
         )
     );
     assert_eq!(
         printed(&x.to_vec::<i64>().unwrap_err()),
         format!(
-            "to_vec: the tensor is f32[2,3], but i64 was asked for{hint}read it as f32, or cast it first"
+            "to_vec: the tensor is f32[2,3], but i64 was asked for{hint}read it as f32, or cast \
+             it first"
         )
     );
 }

@@ -1,4 +1,5 @@
-//! Random programs, sensible or not: they neither panic nor lie about types, and what went wrong is told by every read.
+//! Random programs, sensible or not: they neither panic nor lie about types, and what went wrong is
+//! told by every read.
 
 use gt_ir::DType;
 

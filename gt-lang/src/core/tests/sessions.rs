@@ -58,7 +58,8 @@ fn segments_are_submitted_when_full_and_at_reads() {
     for _ in 0..1000 {
         x += 1.0;
     }
-    // 2001 entries: the first value, then an addition and a free for each step. Segments end after a free.
+    // 2001 entries: the first value, then an addition and a free for each step. Segments end after
+    // a free.
     assert_eq!(system.segments(), [511, 512, 512]);
     assert_eq!(x.item().unwrap(), 1000.0);
     assert_eq!(system.segments().len(), 4);

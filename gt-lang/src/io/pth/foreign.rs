@@ -52,8 +52,8 @@ pub(super) fn refusal(module: &str, name: &str) -> String {
             format!("{what} (`{module}.{name}`) cannot be read\nhint: {cure}")
         }
         None => format!(
-            "the file mentions `{module}.{name}`, which states do not need; it is not followed\n\
-             hint: save the values alone, as `torch.save(model.state_dict(), path)` does"
+            "the file mentions `{module}.{name}`, which states do not need; it is not \
+             followed\nhint: save the values alone, as `torch.save(model.state_dict(), path)` does"
         ),
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn refusal(module: &str, name: &str) -> String {
 pub(super) fn lazy(what: &str) -> String {
     let what: String = what.chars().take(40).collect();
     format!(
-        "the tensor's values are to be changed by `{what}`, which is not known here\n\
-         hint: save `tensor.resolve_conj().resolve_neg().clone()`"
+        "the tensor's values are to be changed by `{what}`, which is not known here\nhint: save \
+         `tensor.resolve_conj().resolve_neg().clone()`"
     )
 }

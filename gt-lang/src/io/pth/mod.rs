@@ -1,9 +1,11 @@
-//! PyTorch's `.pth` (`.pt`, `.bin`) files: the zip archives that `torch.save` writes since PyTorch 1.6.
+//! PyTorch's `.pth` (`.pt`, `.bin`) files: the zip archives that `torch.save` writes since PyTorch
+//! 1.6.
 //!
-//! Guarantees: nothing is executed. The pickle inside is read by a machine that knows the instructions, and the few names, that
-//! states of models and optimizers use (`pickle`); any other name is an error that tells it, the
-//! tensor and what to save instead (`foreign`). No value is left out or changed on the way without
-//! an error. Depth, number and size of what is read are limited, whatever the file says.
+//! Guarantees: nothing is executed. The pickle inside is read by a machine that knows the
+//! instructions, and the few names, that states of models and optimizers use (`pickle`); any other
+//! name is an error that tells it, the tensor and what to save instead (`foreign`). No value is
+//! left out or changed on the way without an error. Depth, number and size of what is read are
+//! limited, whatever the file says.
 
 mod foreign;
 mod open;
@@ -32,9 +34,9 @@ const MAX_NAME: usize = 1 << 10;
 /// The most bytes of pickle.
 const MAX_PICKLE: u64 = 1 << 28;
 
-/// Reads the tensors and numbers of a file by their names. Nested dictionaries and lists are joined by dots: what was saved as
-/// `{"model": model.state_dict(), "epoch": 3}` has `model.fc1.weight` and `epoch`; [`StateDict::part`] takes it apart. Texts and `None` are
-/// left out.
+/// Reads the tensors and numbers of a file by their names. Nested dictionaries and lists are joined
+/// by dots: what was saved as `{"model": model.state_dict(), "epoch": 3}` has `model.fc1.weight`
+/// and `epoch`; [`StateDict::part`] takes it apart. Texts and `None` are left out.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or holds more than states do.
@@ -216,7 +218,8 @@ fn is_contiguous(t: &TensorRef) -> bool {
 /// The values in dictionaries and lists, by their dotted names.
 struct Flat<'a> {
     machine: &'a Machine,
-    /// How many values were looked at: what is shared is looked at each time, so that a small file could hold a large tree.
+    /// How many values were looked at: what is shared is looked at each time, so that a small file
+    /// could hold a large tree.
     visits: usize,
     leaves: Vec<(String, Value)>,
 }

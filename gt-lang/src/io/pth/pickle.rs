@@ -1,10 +1,13 @@
-//! A reader of pickles that knows what states of models and optimizers consist of, and nothing else.
+//! A reader of pickles that knows what states of models and optimizers consist of, and nothing
+//! else.
 //!
-//! Guarantees: total on any bytes; memory grows with the pickle's length only. Values are names of things in flat lists, so nesting
-//! costs no stack, neither when reading nor when dropping. Calls are recognized (a dictionary made, a tensor put together), never made.
-//! What changes a tensor's values is understood or refused, never left out.
+//! Guarantees: total on any bytes; memory grows with the pickle's length only. Values are names of
+//! things in flat lists, so nesting costs no stack, neither when reading nor when dropping. Calls
+//! are recognized (a dictionary made, a tensor put together), never made. What changes a tensor's
+//! values is understood or refused, never left out.
 //!
-//! Source: the comments of Python's `pickletools`, and what `torch/serialization.py` writes (protocol 2; 4 is read as well).
+//! Source: the comments of Python's `pickletools`, and what `torch/serialization.py` writes
+//! (protocol 2; 4 is read as well).
 
 use std::collections::BTreeMap;
 

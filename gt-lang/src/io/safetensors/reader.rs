@@ -135,8 +135,8 @@ impl Reader {
         let ours: Vec<&str> = DTYPES.iter().map(|(name, _)| *name).collect();
         let ours = ours.join(", ");
         file_error(&self.path, format!("{which}, which is no dtype here (those are {ours})")).hint(
-            "save such tensors as one of these, with `tensor.to(..)` in PyTorch, or read the others: \
-             `safetensors::open(path)?.readable()?`",
+            "save such tensors as one of these, with `tensor.to(..)` in PyTorch, or read the \
+             others: `safetensors::open(path)?.readable()?`",
         )
     }
 }

@@ -1,6 +1,8 @@
-//! Recurrent layers on top of each other, without what a step computes: their weights, their directions, and the way over the steps.
+//! Recurrent layers on top of each other, without what a step computes: their weights, their
+//! directions, and the way over the steps.
 //!
-//! Guarantees: weights have PyTorch's names (`weight_ih_l0`, `weight_ih_l0_reverse`) and stand in its order; so do the states behind the last step.
+//! Guarantees: weights have PyTorch's names (`weight_ih_l0`, `weight_ih_l0_reverse`) and stand in
+//! its order; so do the states behind the last step.
 
 use gt_ir::OpError;
 
@@ -42,7 +44,8 @@ pub(super) trait Cell {
     /// How many states there are, the first of which is the output.
     const STATES: usize;
 
-    /// The states after a step, from the weights, what the input adds to the gates, and the states before.
+    /// The states after a step, from the weights, what the input adds to the gates, and the states
+    /// before.
     #[track_caller]
     fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor>;
 }
@@ -80,7 +83,8 @@ impl Weights {
         biased(&state.matmul(&self.hidden.t()), &self.hidden_bias)
     }
 
-    /// All steps of `x` in one direction, from the given states: the outputs in the order of the steps, and the states behind the last one.
+    /// All steps of `x` in one direction, from the given states: the outputs in the order of the
+    /// steps, and the states behind the last one.
     #[track_caller]
     fn run<C: Cell>(
         &self,
@@ -158,8 +162,8 @@ impl Stack {
         format!("{} -> {}, {} layers{ways}", self.inputs, self.width, self.layers.len())
     }
 
-    /// Every layer over every step, from the states `first` (each `[layers * directions, batch, width]`) or from zeros: the outputs, and the states behind the last
-    /// step.
+    /// Every layer over every step, from the states `first` (each `[layers * directions, batch,
+    /// width]`) or from zeros: the outputs, and the states behind the last step.
     #[track_caller]
     pub(super) fn run<C: Cell>(
         &self,

@@ -1,7 +1,8 @@
 //! Schedules: how the learning rate (and with one-cycle the momentum) changes from step to step.
 //!
-//! A [`Schedule`] is a function of the step's number and of what the optimizer was given at first; [`Scheduler`] applies one. Call
-//! `scheduler.step(&mut optimizer)` after `optimizer.step()`, once an epoch or once a step as the schedule's numbers are meant.
+//! A [`Schedule`] is a function of the step's number and of what the optimizer was given at first;
+//! [`Scheduler`] applies one. Call `scheduler.step(&mut optimizer)` after `optimizer.step()`, once
+//! an epoch or once a step as the schedule's numbers are meant.
 //!
 //! ```no_run
 //! # extern crate gt_lang as gt;
@@ -20,8 +21,9 @@
 //! # }
 //! ```
 //!
-//! Guarantees: only numbers change, which are literals of the tape, so a step's plan is used on. Values are PyTorch's, in closed
-//! form: they depend on the number of the step only, so errors do not add up and a restored scheduler goes on exactly.
+//! Guarantees: only numbers change, which are literals of the tape, so a step's plan is used on.
+//! Values are PyTorch's, in closed form: they depend on the number of the step only, so errors do
+//! not add up and a restored scheduler goes on exactly.
 
 mod plateau;
 mod shapes;
@@ -80,7 +82,8 @@ impl<S: Schedule> Scheduler<S> {
             // The groups that `base` was read of have a learning rate.
             let _ = optimizer.set(group, "lr", self.schedule.lr(*base, self.step));
             if let Some(momentum) = self.schedule.momentum(self.step) {
-                // As in PyTorch: the momentum of optimizers that have one, else the first of the betas.
+                // As in PyTorch: the momentum of optimizers that have one, else the first of the
+                // betas.
                 let first = if optimizer.setting(group, "momentum").is_some() {
                     "momentum"
                 } else {

@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::optim::Optimizer;
 use crate::state::{Commit, Misfits, StateDict, Stateful};
 
-/// Lowers the learning rates when a measure has not got better for a while. PyTorch's `ReduceLROnPlateau`.
+/// Lowers the learning rates when a measure has not got better for a while. PyTorch's
+/// `ReduceLROnPlateau`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReduceLrOnPlateau {
     /// Which way is better.

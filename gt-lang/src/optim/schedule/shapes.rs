@@ -47,7 +47,8 @@ impl Schedule for ExponentialLr {
     }
 }
 
-/// From `start_factor` to `end_factor` times the learning rate in `total_iters` steps, then it stays.
+/// From `start_factor` to `end_factor` times the learning rate in `total_iters` steps, then it
+/// stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearLr {
     /// Factor of the first step.
@@ -65,7 +66,8 @@ impl Schedule for LinearLr {
     }
 }
 
-/// Half a period of a cosine down to `eta_min` in `t_max` steps, then up again (Loshchilov and Hutter 2017, without restarts).
+/// Half a period of a cosine down to `eta_min` in `t_max` steps, then up again (Loshchilov and
+/// Hutter 2017, without restarts).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CosineAnnealingLr {
     /// Steps of half a period.
@@ -81,8 +83,9 @@ impl Schedule for CosineAnnealingLr {
     }
 }
 
-/// Up in a straight line for `warmup` steps, the first of which has `1 / warmup` of the learning rate; then along half a cosine
-/// down to `min_factor` of it at step `total`, where it stays. What GPT-like models are trained with.
+/// Up in a straight line for `warmup` steps, the first of which has `1 / warmup` of the learning
+/// rate; then along half a cosine down to `min_factor` of it at step `total`, where it stays. What
+/// GPT-like models are trained with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmupCosine {
     /// Steps of warm-up.
@@ -113,8 +116,9 @@ impl<F: Fn(u64) -> f64> Schedule for LambdaLr<F> {
     }
 }
 
-/// Up from `max_lr / div_factor` to `max_lr`, then down to `max_lr / div_factor / final_div_factor`, the momentum the other way
-/// (Smith and Topin 2018). The optimizer's own learning rate is not used.
+/// Up from `max_lr / div_factor` to `max_lr`, then down to `max_lr / div_factor /
+/// final_div_factor`, the momentum the other way (Smith and Topin 2018). The optimizer's own
+/// learning rate is not used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneCycleLr {
     /// The highest learning rate.

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a dialogue and compares it with itself: lines that begin with `>` are what the dispatcher is to do.
+/// Runs a dialogue and compares it with itself: lines that begin with `>` are what the dispatcher
+/// is to do.
 pub(super) fn script(config: Config, text: &str) {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let (mut got, mut want) = (Vec::new(), Vec::new());
@@ -242,7 +243,8 @@ fn show_message(message: &Message) -> String {
             let Bindings { inputs, defined, scalars } = &**bindings;
             let defined: Vec<ValueId> = defined.iter().collect();
             format!(
-                "launch {session} #{seq} a{attempt} t{template}: {inputs:?} to {defined:?} with {scalars:?}"
+                "launch {session} #{seq} a{attempt} t{template}: {inputs:?} to {defined:?} with \
+                 {scalars:?}"
             )
         }
         Message::ToWorker(ToWorker::Forget { session, template }) => {

@@ -31,7 +31,8 @@ fn a_template_is_launched_by_its_number() {
              0s p1 forget t3
              > p5 forget s1 t3
              0s p1 launch t3 %4 to %5+2 with 9
-             > p1 failed r2: the server refused a launch of template 3: it is not defined; hint: define a template before its first launch, and again after it was forgotten
+             > p1 failed r2: the server refused a launch of template 3: it is not defined; hint: \
+             define a template before its first launch, and again after it was forgotten
              > p5 end s1
              > p5 end s1"
         ),
@@ -113,7 +114,8 @@ fn a_template_of_no_canonical_form_or_number_is_refused() {
     );
     why(
         "t0 %5 = neg %0; free %0",
-        "template 0: entry 0 is not in canonical form; hint: send it as a tape, or renumber its values by first use",
+        "template 0: entry 0 is not in canonical form; hint: send it as a tape, or renumber its \
+         values by first use",
     );
 }
 
@@ -145,7 +147,8 @@ fn a_new_home_is_told_the_templates_it_needs() {
              > p6 open s1 of s1 (pi, pid 1)
              > p6 run s1 #2 a1:
              1s p1 fetch r1 %4
-             > p1 failed r1: worker w1 (pi, pid 5) was lost with the values it held: its process ended
+             > p1 failed r1: worker w1 (pi, pid 5) was lost with the values it held: its process \
+             ended
              1s p1 tape free %4
              > p6 run s1 #3 a1:
              1s p1 launch t2 to %5+1 with 4
@@ -180,6 +183,7 @@ fn a_launch_brings_types_not_met_before() {
              > p5 end s1
              > p5 end s1
              0s p1 fetch r1 %0
-             > p1 failed r1: the server refused entry 0 of segment 1: mul: shapes of i64[2] and i64[3] do not broadcast; hint: shapes align from the right; sizes must be equal or 1",
+             > p1 failed r1: the server refused entry 0 of segment 1: mul: shapes of i64[2] and \
+         i64[3] do not broadcast; hint: shapes align from the right; sizes must be equal or 1",
     );
 }

@@ -1,8 +1,10 @@
-//! Segments into a session's books: what of one a worker is to run, or why the session ends with it.
+//! Segments into a session's books: what of one a worker is to run, or why the session ends with
+//! it.
 //!
-//! A tape is verified entry by entry against the session's live values. A launch whose effect is certain is taken in one step; any other is
-//! expanded and verified as the tape it stands for. Entries that need a lost value are taken out,
-//! and what they define is lost, too; so is what the session has no room for (`quota`).
+//! A tape is verified entry by entry against the session's live values. A launch whose effect is
+//! certain is taken in one step; any other is expanded and verified as the tape it stands for.
+//! Entries that need a lost value are taken out, and what they define is lost, too; so is what the
+//! session has no room for (`quota`).
 
 use super::{Session, error};
 use crate::dispatcher::Config;
@@ -66,7 +68,11 @@ impl Session {
             error(ErrorKind::Internal, message)
         };
         let Some(held) = self.templates.get(number) else {
-            return Err(refuse("it is not defined\nhint: define a template before its first launch, and again after it was forgotten".into()));
+            return Err(refuse(
+                "it is not defined\nhint: define a template before its first launch, and again \
+                 after it was forgotten"
+                    .into(),
+            ));
         };
         let template = Arc::clone(&held.template.tape);
         let uploads = held.footprint.uploads.clone();

@@ -89,7 +89,8 @@ fn refusal(entry: &Entry, ty: Type, before: u128, config: &Config) -> RunError {
     };
     let size = |bytes: u128| units::bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
     let message = format!(
-        "{what}{ty} takes {}, but the session holds {} of the {} it may hold\nhint: drop tensors as soon as they are not needed, or compute this one in parts",
+        "{what}{ty} takes {}, but the session holds {} of the {} it may hold\nhint: drop tensors \
+         as soon as they are not needed, or compute this one in parts",
         size(ty.bytes() as u128),
         size(before),
         size(config.quota.into())

@@ -1,4 +1,5 @@
-//! Data of inputs on its way: pieces come in order, before or after the segment that declares the input, and count against the quota.
+//! Data of inputs on its way: pieces come in order, before or after the segment that declares the
+//! input, and count against the quota.
 
 use super::{Session, error};
 use crate::dispatcher::Config;

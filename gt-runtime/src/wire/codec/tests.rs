@@ -1,4 +1,5 @@
-//! What is encoded decodes, damage is an error or another packet within the limits, and limits are the wire's.
+//! What is encoded decodes, damage is an error or another packet within the limits, and limits are
+//! the wire's.
 
 use super::*;
 use crate::ids::{Identity, Incarnation, RequestId};
@@ -92,7 +93,8 @@ fn signals_above_a_limit_do_not_arrive() {
 }
 
 fn packets() -> Vec<Packet> {
-    let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree %0\noutput %2\n";
+    let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree \
+                %0\noutput %2\n";
     let tape: Tape = gt_ir::text::parse(text).unwrap().0;
     let ty = "u8[5]".parse().unwrap();
     let chunk =

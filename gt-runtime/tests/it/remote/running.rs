@@ -1,4 +1,5 @@
-//! Servers and workers that run beside a test, in threads, or in processes where they are to be killed.
+//! Servers and workers that run beside a test, in threads, or in processes where they are to be
+//! killed.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

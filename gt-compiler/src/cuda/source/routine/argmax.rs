@@ -9,8 +9,8 @@ use crate::{
     native::Routine,
 };
 
-const LEADS: &str =
-    "// Whether b at j comes before a at i: NaN is the largest, of equals the first counts.
+const LEADS: &str = "// Whether b at j comes before a at i: NaN is the largest, of equals the \
+                     first counts.
 template <class T>
 __device__ bool leads(T b, u64 j, T a, u64 i) {
     const bool a_nan = a != a, b_nan = b != b;
@@ -52,7 +52,8 @@ pub(super) fn write(name: &str, routine: &Routine, axis: usize) -> Source {
     })
 }
 
-/// Declares which row and lane a thread works on, and where the row begins. Neighboring threads read neighboring elements.
+/// Declares which row and lane a thread works on, and where the row begins. Neighboring threads
+/// read neighboring elements.
 fn place(text: &mut Text, slices: Slices, lanes: usize, n_rows: usize) {
     let (ty, rows) = (Index::up_to(n_rows * lanes).ty(), BLOCK / lanes);
     let (lane, row) = match slices.inner {

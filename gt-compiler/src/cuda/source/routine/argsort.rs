@@ -1,7 +1,8 @@
 //! The order of elements along an axis, by sorting their places where they lie.
 //!
-//! Chunks of rows are sorted in the memory of a block and then merged two by two, a kernel for each distance that is longer than a chunk. Nothing but the result is
-//! written. The keys of places are all different, so the order is the stable one.
+//! Chunks of rows are sorted in the memory of a block and then merged two by two, a kernel for each
+//! distance that is longer than a chunk. Nothing but the result is written. The keys of places are
+//! all different, so the order is the stable one.
 
 use gt_ir::attr::Order;
 

@@ -1,7 +1,9 @@
-//! The steps that are no loop nests: argmax, sorting, running sums, the gather family, random numbers.
+//! The steps that are no loop nests: argmax, sorting, running sums, the gather family, random
+//! numbers.
 //!
-//! Guarantees: as `native::routines` to the bit, but for normal numbers in `f64`, whose functions are CUDA's; the order of adding is that of the
-//! indices, whoever adds. A kernel takes the routine's inputs, then its result.
+//! Guarantees: as `native::routines` to the bit, but for normal numbers in `f64`, whose functions
+//! are CUDA's; the order of adding is that of the indices, whoever adds. A kernel takes the
+//! routine's inputs, then its result.
 
 mod argmax;
 mod argsort;
@@ -118,7 +120,8 @@ impl Index {
     }
 }
 
-/// Dims (extent and strides of two arrays) without those of one element, neighbors merged where both arrays walk them as one.
+/// Dims (extent and strides of two arrays) without those of one element, neighbors merged where
+/// both arrays walk them as one.
 fn merged(dims: impl IntoIterator<Item = (usize, [usize; 2])>) -> Vec<(usize, [usize; 2])> {
     let mut out: Vec<(usize, [usize; 2])> = Vec::new();
     for (extent, strides) in dims.into_iter().filter(|d| d.0 != 1) {

@@ -1,7 +1,8 @@
 //! Running sums along an axis: each chunk's sum, then the sums before each, then all elements.
 //!
-//! The chunks are the native engine's. Their sums are kept where their first elements go, an `f64` in two places of an `f32` result, so that no
-//! other memory is written. A last chunk of one element has one place only, and gets its result with the sums.
+//! The chunks are the native engine's. Their sums are kept where their first elements go, an `f64`
+//! in two places of an `f32` result, so that no other memory is written. A last chunk of one
+//! element has one place only, and gets its result with the sums.
 
 use gt_ir::DType;
 

@@ -1,7 +1,8 @@
 //! Adding where indices say.
 //!
-//! Each element of the result is added to by one thread, in the order of the indices. Where there are many lines along the axis, each has a thread;
-//! where there are few but long ones, blocks own rows of the result and look through all indices for them (`scatter.cuh`).
+//! Each element of the result is added to by one thread, in the order of the indices. Where there
+//! are many lines along the axis, each has a thread; where there are few but long ones, blocks own
+//! rows of the result and look through all indices for them (`scatter.cuh`).
 
 use gt_ir::DType;
 use smallvec::smallvec;
@@ -196,7 +197,8 @@ impl Lines {
         })
     }
 
-    /// Blocks own rows and columns; a column belongs to one of their threads, which adds up what goes to one row before it writes.
+    /// Blocks own rows and columns; a column belongs to one of their threads, which adds up what
+    /// goes to one row before it writes.
     fn by_rows(&self, name: &str, routine: &Routine) -> Source {
         let kind = self.kind(routine);
         let tiles = self.len().div_ceil(BLOCK);

@@ -1,5 +1,5 @@
-//! Every pointwise op by its text, on the values that break things, against the interpreter: what a device's sweep over the op table does,
-//! without the device.
+//! Every pointwise op by its text, on the values that break things, against the interpreter: what a
+//! device's sweep over the op table does, without the device.
 
 use gt_ir::{
     Class, DType, HostTensor, Op, OpKind, OperandType, Type, infer,

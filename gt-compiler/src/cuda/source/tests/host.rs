@@ -1,7 +1,8 @@
 //! Kernel texts compiled for the host by `g++`, and called.
 //!
-//! One compilation for many kernels: each stands in a namespace of its own. Blocks and threads take their turns in one order or in the other,
-//! launch by launch, so that what depends on their order has different results.
+//! One compilation for many kernels: each stands in a namespace of its own. Blocks and threads take
+//! their turns in one order or in the other, launch by launch, so that what depends on their order
+//! has different results.
 #![expect(unsafe_code, reason = "loads and calls what was compiled")]
 
 use std::{
@@ -32,7 +33,8 @@ impl Host {
         std::fs::write(&code, unit(sources)).unwrap();
         let [from, to] = [code.as_os_str(), library.as_os_str()];
         compile(&["-shared".as_ref(), "-fPIC".as_ref(), "-o".as_ref(), to, from]);
-        // SAFETY: the library was made just now, and has no initializers beyond those of its zeroed variables.
+        // SAFETY: the library was made just now, and has no initializers beyond those of its zeroed
+        // variables.
         let library = unsafe { Library::new(&library) }.unwrap();
         Host { library, folder, launches: AtomicU32::new(0) }
     }
@@ -53,7 +55,8 @@ impl Host {
         let set = unsafe { self.library.get::<Order>(b"gt_emulation_order") }.unwrap();
         // SAFETY: it keeps a number.
         unsafe { set(order) };
-        // SAFETY: the arguments are addresses of the buffers the kernel was made for, which outlive the call.
+        // SAFETY: the arguments are addresses of the buffers the kernel was made for, which outlive
+        // the call.
         unsafe { launch(source.grid, args.as_ptr()) }
     }
 }
@@ -103,8 +106,9 @@ fn the_emulation_finds_what_is_undefined() {
     let source = |(i, (body, _)): (usize, &(&str, &str))| Source {
         name: format!("case{i}"),
         text: format!(
-            "__global__ void case{i}(f32* x) {{ {body} }}\nextern \"C\" void case{i}_launch(unsigned grid, \
-             const unsigned long long* args) {{ run_together(case{i}, grid, 32, args); }}\n"
+            "__global__ void case{i}(f32* x) {{ {body} }}\nextern \"C\" void \
+             case{i}_launch(unsigned grid, const unsigned long long* args) {{ \
+             run_together(case{i}, grid, 32, args); }}\n"
         ),
         grid: 1,
         block: 32,
@@ -114,8 +118,8 @@ fn the_emulation_finds_what_is_undefined() {
         .map(|i| format!("if (n == {i}) in_case{i}::case{i}_launch(1, args);\n"))
         .collect();
     let main = format!(
-        "\nint main(int n, char**) {{\n--n;\nalignas(16) static float x[64];\n\
-         const unsigned long long args[] = {{(unsigned long long)x}};\n{calls}}}\n"
+        "\nint main(int n, char**) {{\n--n;\nalignas(16) static float x[64];\nconst unsigned long \
+         long args[] = {{(unsigned long long)x}};\n{calls}}}\n"
     );
     let folder = std::env::temp_dir().join(format!("gt-undefined-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,8 +1,10 @@
-//! Runs a schedule's launches one by one on host memory: kernels by their texts, matrix products of floats by the interpreter.
+//! Runs a schedule's launches one by one on host memory: kernels by their texts, matrix products of
+//! floats by the interpreter.
 //!
-//! Guarantees: each buffer ends at a page nobody may touch, or up to fifteen bytes before it, and those are looked at: so a write behind a
-//! buffer is found, and a read far behind it ends the process. Everything is run twice, with blocks and threads in one order and in the
-//! other, and has to give the same bits.
+//! Guarantees: each buffer ends at a page nobody may touch, or up to fifteen bytes before it, and
+//! those are looked at: so a write behind a buffer is found, and a read far behind it ends the
+//! process. Everything is run twice, with blocks and threads in one order and in the other, and has
+//! to give the same bits.
 
 use gt_ir::{
     DType, Graph, HostTensor, Op, Scalar, Shape, Type,

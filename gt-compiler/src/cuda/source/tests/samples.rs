@@ -1,4 +1,5 @@
-//! Texts of representative kernels, as a reviewer reads them: a change in a snapshot is a change in what runs on a device.
+//! Texts of representative kernels, as a reviewer reads them: a change in a snapshot is a change in
+//! what runs on a device.
 
 use gt_ir::{lower, text};
 
@@ -90,7 +91,8 @@ pub(super) const SAMPLES: &[(&str, &str)] = &[
     ),
     (
         "half",
-        "%0 = input : f32[65536]\n%1 = cast[bf16] %0 : bf16[65536]\n%2 = exp %1 : bf16[65536]\noutput %2",
+        "%0 = input : f32[65536]\n%1 = cast[bf16] %0 : bf16[65536]\n%2 = exp %1 : \
+         bf16[65536]\noutput %2",
     ),
     ("argmax", "%0 = input : f32[64,1000]\n%1 = argmax[1] %0 : i64[64]\noutput %1"),
     ("argsort", "%0 = input : f32[4,3000]\n%1 = argsort[1] %0 : i64[4,3000]\noutput %1"),
@@ -158,7 +160,8 @@ fn nvrtc_takes_them() {
     }
 }
 
-/// Programs of a device are not kept, but their texts are the same in every process, and what was compiled of them is kept.
+/// Programs of a device are not kept, but their texts are the same in every process, and what was
+/// compiled of them is kept.
 #[test]
 fn a_second_start_compiles_nothing() {
     let folder = std::env::temp_dir().join(format!("gt-second-start-{}", std::process::id()));

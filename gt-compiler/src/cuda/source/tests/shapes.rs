@@ -1,4 +1,5 @@
-//! Programs of the shapes that choose a way of their own: long lists of indices, operands to turn, random numbers of every dtype.
+//! Programs of the shapes that choose a way of their own: long lists of indices, operands to turn,
+//! random numbers of every dtype.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +34,12 @@ const SHAPES: &[&str] = &[
      %3 = scatter_add[0] %0, %1, %2 : f64[10,2500]\noutput %3",
     // Slices by words of each width.
     "%0 = input : u8[20,3]\n%1 = input : i64[7]\n%2 = index_select[0] %0, %1 : u8[7,3]\noutput %2",
-    "%0 = input : bf16[20,24]\n%1 = input : i64[7]\n%2 = index_select[0] %0, %1 : bf16[7,24]\noutput %2",
-    "%0 = input : f32[4,20,3]\n%1 = input : i64[7]\n%2 = index_select[1] %0, %1 : f32[4,7,3]\noutput %2",
-    "%0 = input : f32[5,9,7]\n%1 = input : i64[4,2,6]\n%2 = gather[1] %0, %1 : f32[4,2,6]\noutput %2",
+    "%0 = input : bf16[20,24]\n%1 = input : i64[7]\n%2 = index_select[0] %0, %1 : \
+     bf16[7,24]\noutput %2",
+    "%0 = input : f32[4,20,3]\n%1 = input : i64[7]\n%2 = index_select[1] %0, %1 : \
+     f32[4,7,3]\noutput %2",
+    "%0 = input : f32[5,9,7]\n%1 = input : i64[4,2,6]\n%2 = gather[1] %0, %1 : f32[4,2,6]\noutput \
+     %2",
     // Long and short rows, and columns.
     "%0 = input : bf16[5,5000]\n%1 = argmax[1] %0 : i64[5]\noutput %1",
     "%0 = input : f32[300,40]\n%1 = argmax[0] %0 : i64[40]\noutput %1",
@@ -175,13 +179,19 @@ fn random_numbers_are_those_of_the_cpu() {
 
 #[test]
 fn an_index_out_of_range_is_told() {
-    let tapes = ["gather[0] %0, %1", "index_select[0] %0, %1", "index_add[0] %0, %1, %2", "scatter_add[0] %0, %1, %2"]
-        .map(|op| {
-            let to = if op.contains("add") { "f32[30]" } else { "f32[300]" };
-            parse(&format!(
-                "%0 = input : f32[30]\n%1 = input : i64[300]\n%2 = input : f32[300]\n%3 = {op} : {to}\noutput %3"
-            ))
-        });
+    let tapes = [
+        "gather[0] %0, %1",
+        "index_select[0] %0, %1",
+        "index_add[0] %0, %1, %2",
+        "scatter_add[0] %0, %1, %2",
+    ]
+    .map(|op| {
+        let to = if op.contains("add") { "f32[30]" } else { "f32[300]" };
+        parse(&format!(
+            "%0 = input : f32[30]\n%1 = input : i64[300]\n%2 = input : f32[300]\n%3 = {op} : \
+             {to}\noutput %3"
+        ))
+    });
     let mut names = Names::of("wrong");
     let planned = tapes.each_ref().map(|tape| Planned::new(&lower(tape).unwrap(), &mut names));
     let host =

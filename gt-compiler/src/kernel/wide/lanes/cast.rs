@@ -1,4 +1,5 @@
-//! Dtypes in registers: what they become in memory, in other dtypes, and after an operation that left their range or precision.
+//! Dtypes in registers: what they become in memory, in other dtypes, and after an operation that
+//! left their range or precision.
 
 use gt_ir::DType;
 

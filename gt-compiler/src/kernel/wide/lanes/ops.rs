@@ -45,7 +45,8 @@ impl Function {
         Ok(Value::Lanes(self.normalize(dtype, v)))
     }
 
-    /// Unusual arguments go to the host's function; the other lanes have the value they would have had without.
+    /// Unusual arguments go to the host's function; the other lanes have the value they would have
+    /// had without.
     fn trig(&mut self, which: Trig, x: Source) -> Source {
         let (x, fast) = (self.held(x), self.trig_reduced(which, x));
         let magnitude = self.fabs(x);

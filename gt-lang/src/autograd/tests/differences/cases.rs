@@ -1,4 +1,5 @@
-//! What is differentiated: the ops a user calls, on random shapes that broadcast, with numbers on which they are smooth.
+//! What is differentiated: the ops a user calls, on random shapes that broadcast, with numbers on
+//! which they are smooth.
 
 use gt_ir::attr::{Axis, Pad};
 use gt_ir::{DType, Op};
