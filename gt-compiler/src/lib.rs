@@ -9,6 +9,7 @@
 //! never makes an engine panic.
 
 mod buffer;
+mod clock;
 pub mod cost;
 #[cfg(feature = "torch")]
 pub mod cuda;

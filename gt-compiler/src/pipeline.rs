@@ -10,14 +10,13 @@
 //!
 //! `GT_DUMP=<pass>` (or `all`) prints the graph after that pass on standard error.
 
-use std::time::Instant;
-
 use gt_ir::{
     Graph, NodeKind, OpError, Type,
     graph::{Calls, Stage},
 };
 
 use crate::{
+    clock::Clock,
     cost::{self, Machine},
     egraph::Rewrite,
     options::Options,
@@ -177,24 +176,6 @@ fn dump(pass: &str, graph: &Graph) {
     let Some(wanted) = std::env::var_os(DUMP_VARIABLE) else { return };
     if wanted == pass || wanted == "all" {
         eprintln!("# after {pass}\n{graph}");
-    }
-}
-
-/// The one clock of the compiler: times of its work are reported and decide nothing, but for the
-/// deadline of the search.
-pub(crate) struct Clock(Instant);
-
-impl Clock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "what compiling takes is reported; the search has a deadline"
-    )]
-    pub(crate) fn start() -> Clock {
-        Clock(Instant::now())
-    }
-
-    pub(crate) fn nanoseconds(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 

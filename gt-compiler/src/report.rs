@@ -33,8 +33,6 @@ pub struct Search {
     pub stop: String,
     /// Whether the rewritten program was cheaper and taken; else the unrewritten one was.
     pub improved: bool,
-    /// Time it took.
-    pub milliseconds: f64,
 }
 
 /// A pass and what it left.

@@ -21,11 +21,12 @@ use super::{
     program::DeviceProgram,
 };
 use crate::{
+    clock::Clock,
     cost::Machine,
     engine::{Compile, Compiled, EngineError},
     native::{ArtifactError, schedule},
     options::{Numerics, Options},
-    pipeline::{Clock, Optimized, optimize_around},
+    pipeline::{Optimized, optimize_around},
     program::Program,
     report::Report,
 };

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::gpu::Gpu;
-use crate::pipeline::Clock;
+use crate::clock::Clock;
 
 /// Replays of which one is measured.
 const ONE_OF: u64 = 8;

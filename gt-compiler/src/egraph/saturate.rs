@@ -1,10 +1,8 @@
 //! Applying rules until nothing new comes of it, within limits that hold.
 //!
-//! Each iteration searches all rules, then applies all matches. After the first, only classes near
-//! what changed are searched again. The limits are counts of work, so that what a search finds
-//! depends on its input alone; the deadline is for inputs no count foresaw.
-
-use std::time::Duration;
+//! Each iteration searches for the left sides of all rules, then applies all matches. After the
+//! first iteration only classes near a change are searched again. The limits are counts, never a
+//! clock, so that the outcome depends on the input alone.
 
 use egg::Id;
 
@@ -13,7 +11,7 @@ use super::{
     pattern::Match,
     rules::{BOOK, Book},
 };
-use crate::{options::Numerics, pipeline::Clock};
+use crate::options::Numerics;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug)]
@@ -33,18 +31,6 @@ impl Default for Limits {
     }
 }
 
-/// When all searching of a compilation ends, whatever the counts say.
-pub(crate) struct Deadline {
-    pub(crate) clock: Clock,
-    pub(crate) limit: Duration,
-}
-
-impl Deadline {
-    fn is_over(&self) -> bool {
-        u128::from(self.clock.nanoseconds()) > self.limit.as_nanos()
-    }
-}
-
 /// Why a search ended; the first limit reached names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stop {
@@ -55,7 +41,8 @@ pub(crate) enum Stop {
     Fuel,
     Iterations,
     Nodes,
-    Time,
+    /// The program has more distinct blocks than are searched.
+    Blocks,
 }
 
 impl Stop {
@@ -66,7 +53,7 @@ impl Stop {
             Stop::Fuel => "work limit",
             Stop::Iterations => "iteration limit",
             Stop::Nodes => "node limit",
-            Stop::Time => "time limit",
+            Stop::Blocks => "block limit",
         }
     }
 }
@@ -97,12 +84,7 @@ impl Scope {
 }
 
 /// Saturates an e-graph with the rules a policy allows.
-pub(crate) fn saturate(
-    graph: &mut Graph,
-    numerics: Numerics,
-    limits: &Limits,
-    deadline: &Deadline,
-) -> Outcome {
+pub(crate) fn saturate(graph: &mut Graph, numerics: Numerics, limits: &Limits) -> Outcome {
     let book = &*BOOK;
     let mut run = Run {
         book,
@@ -116,7 +98,7 @@ pub(crate) fn saturate(
         run.outcome.iterations += 1;
         let matches = run.search(graph, &scope);
         let before = graph.nodes().len();
-        let mut changed = run.apply(graph, &matches, deadline);
+        let mut changed = run.apply(graph, &matches);
         graph.rebuild();
         changed.extend((before..graph.nodes().len()).map(|i| graph.find(Id::from(i))));
         if changed.is_empty() || run.outcome.stop >= Stop::Nodes {
@@ -163,20 +145,11 @@ impl Run<'_> {
     }
 
     /// Applies matches and gives the classes that changed.
-    fn apply(
-        &mut self,
-        graph: &mut Graph,
-        matches: &[(usize, Match)],
-        deadline: &Deadline,
-    ) -> Vec<Id> {
+    fn apply(&mut self, graph: &mut Graph, matches: &[(usize, Match)]) -> Vec<Id> {
         let mut changed = Vec::new();
-        for (i, (at, found)) in matches.iter().enumerate() {
+        for (at, found) in matches {
             if graph.total_size() >= self.limits.nodes {
                 self.outcome.stop = Stop::Nodes;
-                break;
-            }
-            if i % 64 == 63 && deadline.is_over() {
-                self.outcome.stop = Stop::Time;
                 break;
             }
             let Some(made) = self.book.rules[*at].apply(graph, found) else { continue };

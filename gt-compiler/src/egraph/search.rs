@@ -1,7 +1,5 @@
 //! All blocks of a graph, each distinct one searched once, and which of their solutions to take.
 
-use std::time::Duration;
-
 use gt_ir::{Graph, OpError};
 use rustc_hash::FxHashMap;
 
@@ -11,22 +9,21 @@ use super::{
     block::{Block, Cut},
     language::Signatures,
     rules::BOOK,
-    saturate::{self, Deadline, Limits, Stop},
+    saturate::{self, Limits, Stop},
     solve::{insert, recognize, solution},
 };
 use crate::{
     cost::{self, Machine},
     options::Numerics,
     passes::Context,
-    pipeline::Clock,
     report::Search,
 };
 
 /// Most graphs tried with only some of the solutions.
 const MAX_PARTIAL: usize = 6;
 
-/// No compilation searches longer.
-const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// Distinct blocks of one graph that are searched, the first ones; the others stay as they are.
+const MAX_DISTINCT: usize = 64;
 
 /// A solved block, and what the report says of it.
 pub(super) struct Solved {
@@ -34,6 +31,14 @@ pub(super) struct Solved {
     pub(super) fired: Vec<u32>,
     pub(super) recognized: Vec<u32>,
     pub(super) copies: usize,
+}
+
+impl Solved {
+    /// A block that stays as it is.
+    fn unsearched() -> Solved {
+        let none = || vec![0; BOOK.rules.len()];
+        Solved { solution: None, fired: none(), recognized: none(), copies: 0 }
+    }
 }
 
 /// A block and the number of what it was solved as.
@@ -48,7 +53,6 @@ pub(super) struct Searcher<'g> {
     numerics: Numerics,
     machine: &'g Machine,
     sigs: Signatures,
-    pub(super) deadline: Deadline,
     limits: Limits,
     pub(super) solved: Vec<Solved>,
     pub(super) search: Search,
@@ -62,7 +66,6 @@ impl<'g> Searcher<'g> {
             numerics,
             machine,
             sigs: Signatures::default(),
-            deadline: Deadline { clock: Clock::start(), limit: TIME_LIMIT },
             limits: Limits::default(),
             solved: Vec::new(),
             search: Search::default(),
@@ -82,7 +85,12 @@ impl<'g> Searcher<'g> {
             let solved = match known.get(&key) {
                 Some(at) => *at,
                 None => {
-                    let solved = self.solve(&cut, &block);
+                    let solved = if self.solved.len() < MAX_DISTINCT {
+                        self.solve(&cut, &block)
+                    } else {
+                        self.stop = Stop::Blocks;
+                        Solved::unsearched()
+                    };
                     self.solved.push(solved);
                     known.insert(key, self.solved.len() - 1);
                     self.solved.len() - 1
@@ -139,7 +147,7 @@ impl<'g> Searcher<'g> {
         let ids = insert(&mut graph, cut, block);
         graph.rebuild();
         let recognized = recognize(&mut graph, block, &ids);
-        let outcome = saturate::saturate(&mut graph, self.numerics, &self.limits, &self.deadline);
+        let outcome = saturate::saturate(&mut graph, self.numerics, &self.limits);
         self.search.nodes += graph.total_number_of_nodes();
         self.search.classes += graph.number_of_classes();
         self.search.iterations = self.search.iterations.max(outcome.iterations);
@@ -167,7 +175,6 @@ impl<'g> Searcher<'g> {
         cx.report.recognized = total(|s| &s.recognized);
         self.search.stop = self.stop.name().to_owned();
         self.search.improved = improved;
-        self.search.milliseconds = self.deadline.clock.nanoseconds() as f64 / 1e6;
         cx.report.egraph = std::mem::take(&mut self.search);
     }
 }

@@ -26,11 +26,12 @@ use super::{
     store::{self, Store},
 };
 use crate::{
+    clock::Clock,
     cost::Machine,
     engine::{Compile, Compiled, EngineError},
     kernel::{Code, Compiler},
     options::Options,
-    pipeline::{Clock, Optimized, optimize},
+    pipeline::{Optimized, optimize},
     program::Program,
     report::Report,
 };

@@ -23,9 +23,9 @@ use super::{
     gpu::{Added, Call, DeviceMemory, Gpu, Loader, Work},
 };
 use crate::{
+    clock::Clock,
     engine::{Engine, EngineError},
     native::{Attention, MatMul, Single},
-    pipeline::Clock,
 };
 use function::{Code, Function};
 use reader::{Gate, SimulatedReader};
