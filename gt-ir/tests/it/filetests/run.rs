@@ -2,11 +2,9 @@
 
 use gt_ir::{
     interp,
-    testing::filetest::{Case, Outcome, expecting, holds},
+    testing::filetest::{Case, File, Outcome, expecting, holds},
     text::{self, Loaded},
 };
-
-use super::file::File;
 
 pub(super) fn run(file: &File) -> Result<(), String> {
     let loaded = load(file)?;

@@ -3,15 +3,12 @@
 use gt_ir::{
     Entry,
     diagnostic::{Color, Diagnostic, render},
+    testing::filetest::File,
     text,
 };
 
-use super::file::File;
-
 /// What announces a mistake at the end of a line.
 const MARK: &str = ";~ ";
-/// What begins a line of drawn diagnostics.
-const DRAWN: &str = ";|";
 
 fn drawn(errors: &[Diagnostic], text: &str) -> String {
     render(errors, "test.gt", text, Color::Never)
@@ -109,7 +106,7 @@ pub(super) fn verify(file: &File) -> Result<(), String> {
     }
 }
 
-pub(super) fn bless_verify(file: &mut File) {
+pub(super) fn bless_verify(file: &mut File) -> Result<(), String> {
     for line in &mut file.lines {
         let kept = line.split(MARK).next().unwrap_or_default().trim_end().len();
         line.truncate(kept);
@@ -119,30 +116,9 @@ pub(super) fn bless_verify(file: &mut File) {
             line.push_str(&format!(" {MARK}{message}"));
         }
     }
+    Ok(())
 }
 
-/// The file without the drawn lines, and those.
-fn parts(file: &File) -> (String, Vec<&str>) {
-    let (drawn, kept): (Vec<&str>, Vec<&str>) =
-        file.lines.iter().map(String::as_str).partition(|line| line.starts_with(DRAWN));
-    (kept.iter().map(|line| format!("{line}\n")).collect(), drawn)
-}
-
-pub(super) fn explain(file: &File) -> Result<(), String> {
-    let (text, expected) = parts(file);
-    let found = explained(&text);
-    if expected == found { Ok(()) } else { Err(format!("\n{}", found.join("\n"))) }
-}
-
-fn explained(text: &str) -> Vec<String> {
-    let errors = text::load(text).err().unwrap_or_default();
-    drawn(&errors, text)
-        .lines()
-        .map(|line| format!("{DRAWN} {line}").trim_end().to_owned())
-        .collect()
-}
-
-pub(super) fn bless_explain(file: &mut File) {
-    let (text, _) = parts(file);
-    file.lines = text.lines().map(str::to_owned).chain(explained(&text)).collect();
+pub(super) fn explain(program: &str, _: &str) -> Result<String, String> {
+    Ok(drawn(&text::load(program).err().unwrap_or_default(), program))
 }
