@@ -7,6 +7,7 @@ mod autocast;
 mod debug;
 mod encoder;
 mod files;
+mod filetests;
 mod foreign;
 mod images;
 mod loader;
