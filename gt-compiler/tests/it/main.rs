@@ -5,6 +5,7 @@
 mod device;
 #[path = "../sweeps/execute.rs"]
 mod execute;
+mod filetests;
 mod halves;
 mod limits;
 mod math;

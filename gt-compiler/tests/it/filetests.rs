@@ -1,0 +1,179 @@
+//! Filetests of the compiler: every `*.gt` under `tests/files`.
+//!
+//! - `; test optimize [POLICY]`: the graph that the passes leave under a numerics policy (`exact`
+//!   where none is named), and what the cost model says of it before and after.
+//! - `; test schedule [POLICY]`: what the native engine runs, on two threads: the launches, the
+//!   tiles in them, and the formulas of the kernels.
+//!
+//! A tape is a whole program: only its outputs are read. The memory of an input may be reused where
+//! the tape frees it. Everything printed is also run, on random inputs and on the ones that lines
+//! `; in %0 = ..` give: a graph by the interpreter, a schedule by the engine. The interpreter finds
+//! the results of the tape for both; under `exact`, the bits of the results.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use gt_compiler::{
+    Arg, Dump, Engine, Machine, Numerics, Options, Value,
+    pipeline::{Optimized, optimize},
+};
+use gt_ir::{
+    Entry, Graph, HostTensor, Op, Segment, Tape, ValueId, interp,
+    testing::{
+        Source, difference,
+        filetest::{Action, Case, Command, run_folder},
+        inputs, same_bits, units,
+    },
+    text::{self, Loaded},
+};
+
+use crate::random::native;
+
+const COMMANDS: &[Command] = &[
+    Command { name: "optimize", action: Action::Text(print_optimized) },
+    Command { name: "schedule", action: Action::Text(print_schedule) },
+];
+
+/// How many random inputs a program is run on.
+const RUNS: u64 = 4;
+
+#[test]
+fn every_file_is_as_expected() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files");
+    let n = run_folder(&root, COMMANDS).unwrap_or_else(|failures| panic!("{failures}"));
+    assert!(n > 20, "only {n} files found");
+}
+
+fn print_optimized(program: &str, policy: &str) -> Result<String, String> {
+    let (program, options) = (Program::parse(program)?, options(policy)?);
+    let made = optimize(&program.segment.graph, &options, &Machine::default());
+    let Optimized { graph, report, .. } = made.map_err(|error| error.to_string())?;
+    for run in program.runs()? {
+        let found = run_graph(&graph, &run.inputs)?;
+        agree(&run, &found, |wanted, found| match options.numerics {
+            Numerics::Exact => (!same_bits(wanted, found)).then(|| "other bits".to_owned()),
+            Numerics::Reassociate | Numerics::Approximate => difference(wanted, found, 1e3),
+        })?;
+    }
+    let mut text = graph.to_string();
+    let [before, after] = [report.before, report.after];
+    text += &format!("bytes {} -> {}\n", before.bytes, after.bytes);
+    text += &format!("launches {} -> {}\n", before.launches, after.launches);
+    text += &format!("peak bytes {} -> {}\n", report.peak[0], report.peak[1]);
+    let recognized: Vec<&str> = report.recognized.iter().map(|(name, _)| name.as_str()).collect();
+    if !recognized.is_empty() {
+        text += &format!("recognized {}\n", recognized.join(", "));
+    }
+    Ok(text)
+}
+
+fn print_schedule(program: &str, policy: &str) -> Result<String, String> {
+    let (program, options) = (Program::parse(program)?, options(policy)?);
+    let Segment { graph, donated, .. } = &program.segment;
+    let mut engine = native(2);
+    let compiled = engine.compiler().compile(graph, donated, &options);
+    let made = compiled.map_err(|error| error.to_string())?.program;
+    let told = |error: gt_compiler::EngineError| error.to_string();
+    for run in program.runs()? {
+        let mut values: Vec<Value> = Vec::new();
+        for tensor in &run.inputs {
+            // A copy in the engine's own memory, which a donated input may give away.
+            let given = engine.upload(tensor).map_err(told)?;
+            let copy = engine.execute(&Op::Expand(given.ty.shape), &[Arg::Value(&given)]);
+            values.push(copy.map_err(told)?);
+        }
+        let results = engine.run(&made, &mut values, graph.slots()).map_err(told)?;
+        let found: Result<Vec<HostTensor>, _> =
+            results.iter().map(|value| engine.download(value)).collect();
+        let tolerance = if options.numerics == Numerics::Exact { 8.0 } else { 1e3 };
+        agree(&run, &found.map_err(told)?, |wanted, found| {
+            difference(wanted, found, tolerance * units(graph, wanted.ty().dtype))
+        })?;
+    }
+    let dump = |what| made.dump(what).map_err(told);
+    Ok(dump(Dump::Plan)? + &dump(Dump::Kernels)?)
+}
+
+/// The options that the argument of a command names.
+fn options(policy: &str) -> Result<Options, String> {
+    match policy {
+        "" => Ok(Options::default()),
+        named => named.parse().map(|numerics| Options { numerics }).map_err(|e| format!("{e}")),
+    }
+}
+
+/// A tape as a program, and the inputs its file gives.
+struct Program {
+    tape: Tape,
+    segment: Segment,
+    given: BTreeMap<ValueId, HostTensor>,
+}
+
+/// Inputs, and what the program computes from them.
+struct Run {
+    inputs: Vec<HostTensor>,
+    wanted: Vec<HostTensor>,
+}
+
+impl Program {
+    fn parse(text: &str) -> Result<Program, String> {
+        let loaded = text::load(text).map_err(|errors| {
+            errors.iter().map(|error| format!("{}\n", error.message)).collect::<String>()
+        })?;
+        let given = given(text, &loaded)?;
+        Ok(Program { segment: segment(&loaded.tape)?, tape: loaded.tape, given })
+    }
+
+    /// What the interpreter finds for random inputs.
+    fn runs(&self) -> Result<Vec<Run>, String> {
+        let expanded = self.segment.graph.expanded().map_err(|error| error.to_string())?;
+        (0..RUNS)
+            .map(|seed| {
+                let mut data = inputs(&self.tape, &mut Source::from_seed(seed));
+                data.extend(self.given.clone());
+                let inputs: Vec<HostTensor> =
+                    self.segment.inputs.iter().map(|id| data[id].clone()).collect();
+                Ok(Run { wanted: run_graph(&expanded, &inputs)?, inputs })
+            })
+            .collect()
+    }
+}
+
+/// The inputs that lines of a file give.
+fn given(text: &str, loaded: &Loaded) -> Result<BTreeMap<ValueId, HostTensor>, String> {
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let inputs = (0..lines.len()).filter(|at| lines[*at].starts_with("; in ")).collect();
+    Case { inputs, expected: Vec::new() }.tensors(&lines, loaded)
+}
+
+/// The segment of a whole program. An input that the tape does not free is needed afterwards.
+fn segment(tape: &Tape) -> Result<Segment, String> {
+    let freed = |entry: &Entry| if let Entry::Free(value) = entry { Some(*value) } else { None };
+    let freed: BTreeSet<ValueId> = tape.entries.iter().filter_map(freed).collect();
+    let made = tape.entries.iter().filter_map(Entry::defines);
+    let left = made.filter(|value| !freed.contains(value)).map(Entry::Free);
+    let whole = Tape { entries: tape.entries.iter().cloned().chain(left).collect() };
+    let mut segment = gt_ir::segment(&whole, |_| None).map_err(|error| error.to_string())?;
+    for (donated, input) in segment.donated.iter_mut().zip(&segment.inputs) {
+        *donated &= freed.contains(input);
+    }
+    Ok(segment)
+}
+
+fn run_graph(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
+    interp::run_graph(graph, inputs, graph.slots()).map_err(|fault| format!("{fault:?}"))
+}
+
+/// Whether every result is the wanted one.
+fn agree(
+    run: &Run,
+    found: &[HostTensor],
+    fault: impl Fn(&HostTensor, &HostTensor) -> Option<String>,
+) -> Result<(), String> {
+    for (i, (wanted, found)) in run.wanted.iter().zip(found).enumerate() {
+        if let Some(fault) = fault(wanted, found) {
+            return Err(format!("output {i} is not what the tape computes: {fault}"));
+        }
+    }
+    Ok(())
+}
