@@ -186,35 +186,3 @@ pub fn peak(graph: &Graph) -> u64 {
     }
     peak
 }
-
-#[cfg(test)]
-mod tests {
-    use gt_ir::{lower, text};
-
-    use super::*;
-
-    fn graph(tape: &str) -> Graph {
-        let (tape, _) = text::parse(&format!("gt tape 1\n{tape}")).unwrap();
-        lower(&tape).unwrap().expanded().unwrap()
-    }
-
-    #[test]
-    fn pointwise_work_in_one_kernel_moves_no_bytes_between() {
-        let head = "%0 = input : f32[1024,1024]\n%1 = exp %0 : f32[1024,1024]\n";
-        let one = cost(&graph(&format!("{head}output %1\n")), &Machine::default());
-        let two = cost(
-            &graph(&format!("{head}%2 = neg %1 : f32[1024,1024]\noutput %2\n")),
-            &Machine::default(),
-        );
-        assert_eq!((one.bytes, one.launches), (8 << 20, 1));
-        assert_eq!((two.bytes, two.launches), (8 << 20, 1));
-        assert!(two.flops > one.flops);
-    }
-
-    #[test]
-    fn the_peak_counts_what_lives_together() {
-        let text = "%0 = input : f32[256]\n%1 = sum[0,keep] %0 : f32[1]\n%2 = sub %0, %1 : \
-                    f32[256]\n%3 = sum[0] %2 : f32[]\noutput %3\n";
-        assert_eq!(peak(&graph(text)), 1024 + 4 + 4);
-    }
-}

@@ -46,26 +46,3 @@ fn turn(graph: &Graph, id: NodeId) -> Option<Perm> {
     let only = op_of(graph.node(user)) == Some(Op::Permute(swap)) && !graph.outputs().contains(&id);
     (only && sizes[rank - 2] > 1 && sizes[rank - 1] > 1).then_some(swap)
 }
-
-#[cfg(test)]
-mod tests {
-    use gt_ir::{lower, text};
-
-    use crate::{Machine, Options, pipeline::optimize};
-
-    #[test]
-    fn a_transposed_product_is_a_product_of_transposed_operands() {
-        let tape = "gt tape 1
-%0 = input : f32[8,5]
-%1 = input : f32[5,7]
-%2 = matmul %0, %1
-%3 = transpose[0,1] %2
-output %3
-";
-        let graph = lower(&text::parse(tape).expect("it is a tape").0).expect("it is valid");
-        let graph = optimize(&graph, &Options::default(), &Machine::default()).expect("it passes");
-        let text = graph.graph.to_string();
-        let product = text.find("matmul").expect("a product");
-        assert!(!text[product..].contains("permute"), "{text}");
-    }
-}
