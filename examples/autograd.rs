@@ -1,25 +1,26 @@
-//! Gradients by hand, by `grad` and `vjp`, through a function with a gradient of its own, and of
-//! gradients, each beside what finite differences say: `cargo run --release --example autograd`.
+//! Compares five kinds of gradients with finite differences: `cargo run --release --example
+//! autograd`.
 //!
-//! A gradient is nothing but more instructions on the tape, so the ones written by hand below are
-//! worth the same: the training at the end uses them, and its steps are recognized, compiled and
-//! replayed like any other's.
+//! The gradients are computed by hand, by `grad`, by `vjp`, through a function with its own
+//! gradient, and as gradients of gradients. A gradient is a list of instructions on the tape, and
+//! so are the gradients written by hand below. The training at the end uses them; GT recognizes,
+//! compiles and replays its steps as it does with autograd.
 
 use anyhow::{Result, ensure};
 use gt::autograd::{Function, Graph, apply, grad, grad_with, vjp};
 use gt::prelude::*;
 use std::io::Write;
 
-/// Finite differences in `f64` are right to about 1e-9 here.
+/// The errors of finite differences in `f64` are about 1e-9 here.
 const TOLERANCE: f64 = 1e-7;
 
-/// What a network of two layers learns from: inputs, and what is wanted of them.
+/// The training data of a network of two layers: inputs and targets.
 struct Data {
     x: DynTensor,
     y: DynTensor,
 }
 
-/// Two layers: a weight and a bias, then a weight.
+/// The parameters: the weight and the bias of the first layer, and the weight of the second.
 type Params = [DynTensor; 3];
 
 /// The mean squared error of `tanh(x w1 + b1) w2`.
@@ -28,7 +29,7 @@ fn loss(data: &Data, [w1, b1, w2]: &Params) -> DynTensor {
     (hidden.matmul(w2) - &data.y).square().mean(..)
 }
 
-/// The same with its gradients by the chain rule, from the last operation to the first.
+/// The same loss with its gradients by the chain rule, from the last operation to the first.
 fn loss_and_gradients(data: &Data, [w1, b1, w2]: &Params) -> (DynTensor, Params) {
     let hidden = (data.x.matmul(w1) + b1).tanh();
     let error = hidden.matmul(w2) - &data.y;
@@ -40,8 +41,7 @@ fn loss_and_gradients(data: &Data, [w1, b1, w2]: &Params) -> (DynTensor, Params)
     (error.square().mean(..), [d_w1, d_sum.sum(0), d_w2])
 }
 
-/// `x sigmoid(x)`, with a gradient that keeps x alone, where recorded operations would keep the
-/// sigmoid too.
+/// `x sigmoid(x)`, with a gradient that needs only x. Autograd would keep the sigmoid as well.
 struct Swish;
 
 impl Function for Swish {
@@ -60,8 +60,7 @@ impl Function for Swish {
     }
 }
 
-/// The slope of `f` at `x` along each axis of it: `(f(x + h) - f(x - h)) / 2h`, an element at a
-/// time.
+/// The central difference `(f(x + h) - f(x - h)) / 2h` of `f` at `x` for each element of `x`.
 fn differences(f: impl Fn(&DynTensor) -> DynTensor, x: &DynTensor) -> Result<DynTensor> {
     const H: f64 = 1e-5;
     let values: Vec<f64> = x.to_vec()?;
@@ -75,7 +74,7 @@ fn differences(f: impl Fn(&DynTensor) -> DynTensor, x: &DynTensor) -> Result<Dyn
     Ok(DynTensor::from_vec(slopes, x.shape()))
 }
 
-/// The largest differences between gradients found in different ways.
+/// Prints the differences between gradients, and keeps the largest.
 struct Judge {
     out: std::io::Stdout,
     worst: f64,
@@ -91,14 +90,14 @@ impl Judge {
     }
 }
 
-/// A parameter of the network replaced by a tensor, as a function of that tensor.
+/// The parameters, with the one at index `at` replaced by `x`.
 fn with(params: &Params, at: usize, x: &DynTensor) -> Params {
     let mut params = params.clone();
     params[at] = x.clone();
     params
 }
 
-/// Gradients of the network in three ways, and finite differences.
+/// Compares the gradients of the network, computed in three ways, with finite differences.
 fn first_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     let (_, by_hand) = loss_and_gradients(data, params);
     let inputs: Vec<&DynTensor> = params.iter().collect();
@@ -116,8 +115,8 @@ fn first_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     Ok(())
 }
 
-/// The Hessian of the loss times a vector: the gradient of how far the gradient points along it.
-/// Nobody computes the Hessian.
+/// The product of the Hessian of the loss and a vector, by double backpropagation: the gradient of
+/// the dot product of gradient and vector. The Hessian itself is not computed.
 fn second_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     let w1 = params[0].clone().requires_grad();
     let direction = w1.detach().randn_like();
@@ -132,8 +131,8 @@ fn second_order(judge: &mut Judge, data: &Data, params: &Params) -> Result<()> {
     judge.compare("Hessian times a vector, by `grad` of `grad`", &product, &wanted)
 }
 
-/// A function with a gradient of its own has gradients of any order, since that gradient is
-/// operations too.
+/// A function with its own gradient has gradients of any order, because its gradient consists of
+/// operations.
 fn custom(judge: &mut Judge) -> Result<()> {
     let x = DynTensor::from_slice(&[-3.0, -0.4, 0.0, 0.7, 5.0], [5]).requires_grad();
     let slope = grad_with(&apply(Swish, &[&x]), None, &[&x], Graph::Create)?.remove(0);
@@ -148,7 +147,7 @@ fn custom(judge: &mut Judge) -> Result<()> {
     judge.compare("swish, the gradient of its gradient", &curvature, &wanted)
 }
 
-/// Gradient descent without autograd; the losses before and after.
+/// Gradient descent without autograd. Returns the losses before and after.
 fn descend(data: &Data, mut params: Params) -> Result<(f64, f64)> {
     let before = loss(data, &params).item()?;
     for _ in 0..2_000 {
@@ -169,8 +168,8 @@ fn main() -> Result<()> {
     second_order(&mut judge, &data, &params)?;
     custom(&mut judge)?;
     let (before, after) = descend(&data, params)?;
-    writeln!(judge.out, "2,000 steps along gradients by hand: loss {before:.3} to {after:.4}")?;
-    ensure!(after < before / 10.0, "gradient descent does not descend");
+    writeln!(judge.out, "2,000 steps with gradients by hand: loss from {before:.3} to {after:.4}")?;
+    ensure!(after < before / 10.0, "gradient descent did not reduce the loss");
     writeln!(judge.out, "largest difference: {:.1e}", judge.worst)?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Trains a convolutional network on handwritten digits: `cargo run --release --example cnn`.
 //!
-//! In training each image is moved by up to a pixel in each direction, by operations like all
-//! others; `--curves FOLDER` draws how it went. The images are those of the example `digits`, whose
-//! perceptron errs more often.
+//! In training, tensor operations shift each image by up to a pixel in each direction. `--curves
+//! FOLDER` draws the curves of the run. The images are those of the example `digits`, whose
+//! multilayer perceptron makes more errors.
 
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
 #![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
@@ -26,14 +26,14 @@ use std::path::PathBuf;
 const BATCH: usize = 64;
 /// The highest learning rate.
 const LR: f64 = 4e-3;
-/// What is drawn.
+/// The curves of the run.
 const CURVES: [&str; 2] = ["loss", "accuracy"];
 
 /// Train a convolutional network on handwritten digits
 #[derive(Parser)]
 #[command(name = "cnn")]
 struct Args {
-    /// Decides the initial weights, the order of the images, and how they are moved
+    /// Seed of the initial weights, the order of the images, and their shifts
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Passes over the training images
@@ -50,7 +50,7 @@ fn main() {
     std::process::exit(1);
 }
 
-/// Images and labels, a row each.
+/// Images and labels, one row for each image.
 fn rows(digits: Digits) -> Result<Vec<HostTensor>> {
     let n = digits.len();
     Ok(vec![
@@ -59,7 +59,7 @@ fn rows(digits: Digits) -> Result<Vec<HostTensor>> {
     ])
 }
 
-/// A batch of such rows with its types.
+/// A batch as typed tensors.
 fn typed(batch: &[DynTensor]) -> (Images, Labels) {
     (Tensor::from_dyn(batch[0].clone()), Tensor::from_dyn(batch[1].clone()))
 }
@@ -90,7 +90,7 @@ fn train(args: &Args) -> Result<()> {
             total += step(&net, &mut optimizer, &images, &labels)?;
             schedule.step(&mut optimizer);
         }
-        // The only reads: until here, steps were recorded while earlier ones ran.
+        // The only reads. Until here the program recorded steps while the worker ran earlier steps.
         let loss = total.item()? / n_steps as f64;
         net.eval();
         accuracy = net.accuracy(&images, &labels).item()?;
@@ -105,7 +105,7 @@ fn train(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// One step of training; its loss is not waited for.
+/// Records one step of training, and returns its loss without waiting for it.
 fn step(net: &Cnn, optimizer: &mut AdamW, images: &Images, labels: &Labels) -> Result<T![]> {
     let loss = net.loss(&model::moved(images), labels);
     optimizer.zero_grad();

@@ -1,16 +1,16 @@
-//! The network: convolutions over 8x8 pixels, halved twice, then one layer over all that is left.
+//! The network: three convolutions over 8x8 pixels, two of them with pooling, and a linear layer.
 
 use gt::functional::{Convolution, CrossEntropy, Pooling};
 use gt::prelude::*;
 
 dims! { Batch }
 
-/// A batch of images, one channel of 8x8 pixels each.
+/// A batch of images, each with one channel of 8x8 pixels.
 pub type Images = T![Batch, 1, 8, 8];
 /// The digits they show.
 pub type Labels = T![Batch; Int];
 
-/// Each image moved by up to a pixel up or down, left or right; how far is drawn by the worker.
+/// Each image, shifted by up to a pixel up or down and left or right. The worker draws the shifts.
 pub fn moved(images: &Images) -> Images {
     let n = images.sizes()[0];
     let places = DynTensor::arange(0, 8, 1, DType::I64);
@@ -21,7 +21,7 @@ pub fn moved(images: &Images) -> Images {
     Tensor::from_dyn(framed.gather(2, &rows).gather(3, &columns))
 }
 
-/// Three convolutions and a layer.
+/// Three convolutions and a linear layer.
 #[derive(Module)]
 pub struct Cnn {
     #[module(init = conv())]
@@ -50,14 +50,13 @@ impl Cnn {
         self.head.forward(&self.dropout.forward(&x.reshape::<shape![Batch, 256]>()))
     }
 
-    /// How well the scores fit the labels: smaller is better. A tenth of the truth is spread over
-    /// all digits, against overconfidence.
+    /// The cross entropy of the scores, with label smoothing of 0.1 against overconfidence.
     pub fn loss(&self, images: &Images, labels: &Labels) -> T![] {
         let smooth = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
         self.forward(images).cross_entropy_with(labels, &smooth)
     }
 
-    /// The share of images whose highest score is the right one's.
+    /// The share of images whose label has the highest score.
     pub fn accuracy(&self, images: &Images, labels: &Labels) -> T![] {
         no_grad(|| self.forward(images).argmax_last().eq(labels).float().mean())
     }

@@ -1,9 +1,9 @@
-//! Several sessions of one program, each on a worker of its own: replicas that average their
-//! gradients, and a pipeline of two stages, both beside the same training in one session: `cargo
-//! run --release --example data_parallel`.
+//! Trains with several sessions of one program, each on its own worker: `cargo run --release
+//! --example data_parallel`.
 //!
-//! All of it is ordinary use of sessions: threads, reads and writes of values. The results are
-//! those of one session, but for the order in which numbers are added.
+//! The program trains the same network three times: in one session, as replicas that average their
+//! gradients, and as a pipeline of two stages. It uses only threads, reads and uploads. The results
+//! agree up to the order in which numbers are added.
 
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
 
@@ -15,10 +15,10 @@ use anyhow::{Result, ensure};
 use gt::prelude::*;
 use std::io::Write;
 
-/// Replicas, each on a worker of its own.
+/// Number of replicas, and of workers.
 const REPLICAS: usize = 2;
 
-/// The last loss of the training in one session.
+/// Trains in one session. Returns the last loss.
 fn alone() -> Result<f64> {
     let session = Session::open()?;
     let _entered = session.enter();
@@ -44,7 +44,11 @@ fn main() -> Result<()> {
 
     let replicas = replicas::train(REPLICAS)?;
     for (i, replica) in replicas.iter().enumerate() {
-        writeln!(out, "replica {i}:    loss {:.9} of its part, on {}", replica.loss, replica.home)?;
+        writeln!(
+            out,
+            "replica {i}:    loss {:.9} of its part of the batch, on {}",
+            replica.loss, replica.home
+        )?;
     }
     let replicated = replicas.iter().map(|r| r.loss).sum::<f64>() / REPLICAS as f64;
 

@@ -1,13 +1,12 @@
-//! What is learned, by what, from what: two stages of a network that imitate another, on data every
-//! thread can make for itself.
+//! The network, in two stages, and its training data, which every thread computes for itself.
 
 use gt::prelude::*;
 
 dims! { Batch }
 
-/// Inputs, numbers between, outputs.
+/// Sizes of the input, the hidden layer and the output.
 const WIDTHS: [usize; 3] = [16, 64, 4];
-/// Examples of a step.
+/// Examples in a step.
 pub const BATCH: usize = 64;
 /// Steps of training.
 pub const STEPS: u64 = 60;
@@ -17,7 +16,7 @@ pub type Inputs = T![Batch, 16];
 pub type Hidden = T![Batch, 64];
 pub type Outputs = T![Batch, 4];
 
-/// The first half.
+/// The first half of the network.
 #[derive(Module)]
 pub struct Stage1 {
     fc: Linear<N<16>, N<64>>,
@@ -29,7 +28,7 @@ impl Stage1 {
     }
 }
 
-/// The second half.
+/// The second half of the network.
 #[derive(Module)]
 pub struct Stage2 {
     fc: Linear<N<64>, N<4>>,
@@ -41,7 +40,7 @@ impl Stage2 {
     }
 }
 
-/// Both halves.
+/// The whole network.
 #[derive(Module)]
 pub struct Net {
     pub first: Stage1,
@@ -49,7 +48,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// The same numbers in every session: the seed decides them, not where they are drawn.
+    /// A network with the same weights in every session, because the seed determines them.
     pub fn seeded(session: &Session) -> Net {
         session.manual_seed(SEED);
         Net::new()
@@ -64,14 +63,14 @@ pub fn optimizer(parameters: Vec<DynTensor>) -> Sgd {
     Sgd::new(parameters, SgdConfig { lr: 0.1, momentum: 0.9, ..Default::default() })
 }
 
-/// Examples as plain numbers.
+/// Examples as numbers on the host.
 pub struct Examples {
     x: Vec<f32>,
     y: Vec<f32>,
 }
 
 impl Examples {
-    /// The batch of a step: the outputs are sines of sums of inputs.
+    /// The batch of a step. The targets are sines of sums of inputs.
     pub fn of_step(step: u64) -> Examples {
         let mut state = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
         let mut draw = || {
@@ -92,7 +91,7 @@ impl Examples {
     }
 }
 
-/// The worker a session lives on.
+/// The name of the worker of a session.
 pub fn home(session: &Session) -> Result<String> {
     Ok(session.stats()?.workers.pop().map_or_else(String::new, |worker| worker.name))
 }

@@ -1,9 +1,9 @@
-//! A pipeline: the two halves of the network in two sessions, and parts of each batch that follow
-//! one another through them.
+//! A pipeline: the two halves of the network in two sessions, and micro-batches that pass through
+//! both (GPipe: Huang et al. 2019).
 //!
-//! While the second stage works on one part, the first is at the next; gradients come back in the
-//! same order and are added up (GPipe: Huang et al. 2019). What stands between the stages travels
-//! as plain numbers.
+//! While the second stage works on one micro-batch, the first stage works on the next. Gradients
+//! come back in the same order and are summed. Activations and gradients travel between the stages
+//! as numbers on the host.
 
 use super::model::{BATCH, Examples, Hidden, Net, Outputs, STEPS, home, optimizer};
 use super::replicas::Outcome;
@@ -12,13 +12,13 @@ use gt::autograd::{Graph, grad_with};
 use gt::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Parts a batch is cut into.
+/// Micro-batches in a batch.
 const PARTS: usize = 4;
 
 type Numbers = Vec<f32>;
 
-/// Trains the two stages on a thread each; gives the first's home, and the second's with the last
-/// loss.
+/// Trains each stage on its own thread. Returns the workers of both, and the last loss with the
+/// second.
 pub fn train() -> Result<[Outcome; 2]> {
     let (hidden, from_first) = channel();
     let (gradient, from_second) = channel();
@@ -33,7 +33,7 @@ pub fn train() -> Result<[Outcome; 2]> {
     })
 }
 
-/// The first stage: sends what it makes of each part, then takes the gradients of that.
+/// The first stage: sends its activations of each micro-batch, then receives their gradients.
 fn first(out: &Sender<Numbers>, gradients: &Receiver<Numbers>) -> Result<Outcome> {
     let session = Session::open()?;
     let _entered = session.enter();
@@ -62,7 +62,7 @@ fn first(out: &Sender<Numbers>, gradients: &Receiver<Numbers>) -> Result<Outcome
     Ok(Outcome { home: home(&session)?, loss: f64::NAN })
 }
 
-/// The second stage: takes what the first made, and sends back its gradient.
+/// The second stage: receives the activations of the first stage, and sends back their gradients.
 fn second(hidden: &Receiver<Numbers>, out: &Sender<Numbers>) -> Result<Outcome> {
     let session = Session::open()?;
     let _entered = session.enter();
@@ -79,7 +79,7 @@ fn second(hidden: &Receiver<Numbers>, out: &Sender<Numbers>) -> Result<Outcome> 
             let made: Hidden = Tensor::from_vec_with(made, [BATCH / PARTS]).requires_grad();
             let loss = stage.loss(&made, &y) / PARTS as f64;
             loss.backward()?;
-            let gradient = made.as_dyn().grad().context("nothing came back")?;
+            let gradient = made.as_dyn().grad().context("the activations have no gradient")?;
             out.send(gradient.to_vec()?).context("the first stage has ended")?;
             last += loss.item()?;
         }

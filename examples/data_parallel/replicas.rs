@@ -1,8 +1,8 @@
-//! Data parallel: a replica of the network on each of several sessions, each with a part of every
-//! batch; gradients are averaged between.
+//! Data parallelism: several sessions with a replica of the network each. Every replica trains on
+//! its part of each batch, and all use the mean of their gradients.
 //!
-//! Gradients travel as plain numbers through this thread, which adds them in the order of the
-//! replicas: they stay equal to the bit.
+//! Gradients travel as numbers on the host through the main thread, which adds them in the order of
+//! the replicas. The replicas therefore stay equal to the bit.
 
 use super::model::{Examples, Net, STEPS, home, optimizer};
 use anyhow::{Context, Result};
@@ -12,13 +12,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// The gradients of all parameters, in their order.
 type Gradients = Vec<Vec<f32>>;
 
-/// What a replica ends with: where it lived, and the last loss it saw.
+/// The result of a replica: the name of its worker, and its last loss.
 pub struct Outcome {
     pub home: String,
     pub loss: f64,
 }
 
-/// Trains `n` replicas on threads of their own.
+/// Trains `n` replicas, each on its own thread.
 pub fn train(n: usize) -> Result<Vec<Outcome>> {
     std::thread::scope(|scope| {
         let mut links = Vec::new();
@@ -31,7 +31,7 @@ pub fn train(n: usize) -> Result<Vec<Outcome>> {
         }
         for _ in 0..STEPS {
             if exchange(&links).is_err() {
-                break; // A replica has ended; its error is below.
+                break; // A replica has ended. Its error is returned below.
             }
         }
         drop(links);
@@ -40,7 +40,7 @@ pub fn train(n: usize) -> Result<Vec<Outcome>> {
     })
 }
 
-/// Hands each replica the mean of all gradients.
+/// Sends the mean of all gradients to each replica.
 fn exchange(links: &[(Receiver<Gradients>, Sender<Gradients>)]) -> Result<()> {
     let mut mean: Option<Gradients> = None;
     for (own, _) in links {
@@ -57,7 +57,7 @@ fn exchange(links: &[(Receiver<Gradients>, Sender<Gradients>)]) -> Result<()> {
     links.iter().try_for_each(|(_, to)| Ok(to.send(mean.clone())?))
 }
 
-/// One replica, in a session of its own.
+/// Trains one replica, in its own session.
 fn replica(
     i: usize,
     n: usize,
@@ -75,8 +75,8 @@ fn replica(
         optimizer.zero_grad();
         loss.backward()?;
         let gradients = net.parameters().iter().map(read).collect::<Result<_>>()?;
-        out.send(gradients).context("the others have ended")?;
-        let mean = mean.recv().context("the others have ended")?;
+        out.send(gradients).context("the other replicas have ended")?;
+        let mean = mean.recv().context("the other replicas have ended")?;
         for (parameter, gradient) in net.parameters().iter().zip(mean) {
             parameter.set_grad(Some(DynTensor::from_vec(gradient, parameter.shape())));
         }

@@ -1,16 +1,16 @@
 //! The handwritten digits of `examples/data/digits.txt`, split into a training and a test set.
 //!
-//! The split is always the same; what a seed decides is the order of the training images.
+//! The split is always the same. A seed determines only the order of the training images.
 
-/// Pixels of an image.
+/// Number of pixels of an image.
 pub const PIXELS: usize = 64;
 
-/// Images and what they show.
+/// Images and their labels.
 #[derive(Default)]
 pub struct Digits {
-    /// `PIXELS` numbers an image, each from 0 to 1.
+    /// `PIXELS` numbers for each image, from 0 to 1.
     pub images: Vec<f32>,
-    /// One digit an image.
+    /// One digit for each image.
     pub labels: Vec<i64>,
 }
 
@@ -31,7 +31,7 @@ impl Digits {
     }
 }
 
-/// Four fifths to train on, and a fifth to test with.
+/// The training set, four fifths of the images, and the test set, the other fifth.
 pub fn load() -> (Digits, Digits) {
     let all = parse(include_str!("../data/digits.txt"));
     let mut positions: Vec<usize> = (0..all.len()).collect();
@@ -40,7 +40,7 @@ pub fn load() -> (Digits, Digits) {
     (all.pick(train), all.pick(test))
 }
 
-/// One image a line: the digit, a space, 64 characters of `0123456789abcdefg`.
+/// Parses one image from each line: the digit, a space, 64 characters of `0123456789abcdefg`.
 fn parse(text: &str) -> Digits {
     let mut digits = Digits::default();
     for line in text.lines() {
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Digits {
     digits
 }
 
-/// Shuffles by a seed: SplitMix64, the same on every machine.
+/// Shuffles by a seed, equally on every machine, with the generator SplitMix64.
 pub struct Shuffler(u64);
 
 impl Shuffler {
@@ -66,7 +66,7 @@ impl Shuffler {
         ((u128::from(z ^ (z >> 31)) * bound as u128) >> 64) as usize
     }
 
-    /// Fisher and Yates.
+    /// Shuffles by the algorithm of Fisher and Yates.
     pub fn shuffle(&mut self, items: &mut [usize]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

@@ -1,7 +1,7 @@
 //! Trains a classifier of handwritten digits: `cargo run --release --example digits`.
 //!
-//! It runs in this process, with nothing else installed, or on a cluster (`--connect HOST:PORT`, or
-//! `GT_CONNECT`), with bit-identical losses for the same seed.
+//! The program runs in one process, with nothing else installed, or on a cluster (`--connect
+//! HOST:PORT`, or `GT_CONNECT`). The losses for a seed have the same bits in both cases.
 
 #![expect(clippy::disallowed_methods, reason = "examples read the clock")]
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
@@ -34,7 +34,7 @@ fn optimizer_config() -> SgdConfig {
     SgdConfig { lr: LR, momentum: 0.9, weight_decay: 1e-4, ..Default::default() }
 }
 
-/// Half a cosine, from `LR` in the first epoch to nearly nothing in the last.
+/// Cosine annealing, from `LR` in the first epoch to nearly 0 in the last.
 fn lr_of(epoch: u32, n_epochs: u32) -> f64 {
     let done = f64::from(epoch - 1) / f64::from(n_epochs);
     LR * 0.5 * (1.0 + (std::f64::consts::PI * done).cos())
@@ -44,7 +44,7 @@ fn lr_of(epoch: u32, n_epochs: u32) -> f64 {
 #[derive(Parser)]
 #[command(name = "digits")]
 struct Args {
-    /// Decides the initial weights and the order of the images
+    /// Seed of the initial weights and of the order of the images
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Passes over the training images
@@ -53,14 +53,14 @@ struct Args {
     /// Workers inside this process [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "connect", value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
-    /// Write the tape of one training step to this file, in text form, and end (`-`: standard
+    /// Write the tape of one training step to this file, in text form, and exit (`-`: standard
     /// output)
     #[arg(long, value_name = "FILE")]
     emit_tape: Option<PathBuf>,
-    /// Run on this server rather than in this process (as GT_CONNECT does)
+    /// Run on this server instead of in this process (as with GT_CONNECT)
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +70,7 @@ fn main() {
     let Err(error) = train(&args) else { return };
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
-        return; // Whoever reads the output has read enough.
+        return; // The reader of the output has closed it.
     }
     let interrupted = error.is::<Interrupted>();
     eprintln!("{}{error:#}", if interrupted { "" } else { "error: " });
@@ -85,7 +85,7 @@ fn train(args: &Args) -> Result<()> {
     let interrupt = watch_for_interrupt()?;
     let session = open(args)?;
     let done = train_in(&session, args, &interrupt);
-    // A server hears of the end at once, rather than when it misses this process.
+    // Tells the server at once, which otherwise waits for the lease of this process to end.
     session.close();
     done
 }
@@ -120,7 +120,7 @@ fn train_in(session: &Session, args: &Args, interrupt: &AtomicBool) -> Result<()
             total += model::step(&net, &mut optimizer, training.pick(batch))?;
             progress.step();
         }
-        // The only reads: until here, steps were recorded while earlier ones ran.
+        // The only reads. Until here the program recorded steps while the worker ran earlier steps.
         let loss = total.item()? as f32 / n_steps as f32;
         accuracy = net.accuracy(&test_images, &test_labels).item()? as f32;
         let seconds = start.elapsed().as_secs_f64();
@@ -131,7 +131,7 @@ fn train_in(session: &Session, args: &Args, interrupt: &AtomicBool) -> Result<()
     report(session, args, accuracy)
 }
 
-/// A session where the arguments say: in this process, or on a server.
+/// Opens the session that the arguments choose: in this process, or on a server.
 fn open(args: &Args) -> Result<Session> {
     let session = match (&args.connect, args.workers) {
         (Some(address), _) => gt::connect(address)?,
@@ -141,7 +141,7 @@ fn open(args: &Args) -> Result<Session> {
     Ok(session)
 }
 
-/// The first signal asks for a clean end, the second ends at once.
+/// The first interrupt asks for a clean end, the second exits at once.
 fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let asked = flag.clone();
@@ -153,7 +153,7 @@ fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Writes what one step of training records.
+/// Writes the tape of one training step.
 fn emit_tape(session: &Session, file: &Path, training: &Digits) -> Result<()> {
     let batch = training.pick(&(0..BATCH).collect::<Vec<_>>());
     let text = gt::ir::text::print(&tape::of_a_step(session, optimizer_config(), &batch)?);
@@ -165,7 +165,7 @@ fn emit_tape(session: &Session, file: &Path, training: &Digits) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The last lines: how good it is, what ran, and how to run it elsewhere.
+/// Prints the accuracy, the statistics of the run, and the commands to run on a cluster.
 fn report(session: &Session, args: &Args, accuracy: f32) -> Result<()> {
     let stats = session.stats()?;
     let total = stats.total();
@@ -183,7 +183,7 @@ fn report(session: &Session, args: &Args, accuracy: f32) -> Result<()> {
     writeln!(out, "\ntest accuracy: {accuracy:.4}")?;
     writeln!(
         out,
-        "what ran: {} instructions in {} segments on {}, {} kernels compiled, {} in and {} out",
+        "statistics: {} instructions in {} segments on {}, {} kernels compiled, {} in and {} out",
         thousands(total.instructions),
         thousands(total.segments),
         names(&stats),
@@ -192,7 +192,7 @@ fn report(session: &Session, args: &Args, accuracy: f32) -> Result<()> {
         bytes(total.bytes_out),
     )?;
     if args.connect.is_none() && std::env::var_os("GT_CONNECT").is_none() {
-        writeln!(out, "\nThe same on a cluster, each line in a terminal of its own:")?;
+        writeln!(out, "\nTo run on a cluster, enter each line in its own terminal:")?;
         writeln!(out, "  cargo run --release -p gt-cli -- server -p 12345")?;
         writeln!(out, "  cargo run --release -p gt-cli -- worker --connect localhost:12345")?;
         writeln!(out, "  GT_CONNECT=localhost:12345 cargo run --release --example digits")?;

@@ -1,17 +1,17 @@
-//! The model and one step of its training: what a reader would write first.
+//! The model and one step of its training.
 
 use super::data::Digits;
 use gt::prelude::*;
 
 dims! { Batch }
 
-/// A batch of images, 64 pixels each.
+/// A batch of images of 64 pixels.
 pub type Images = T![Batch, 64];
 /// The digits they show.
 pub type Labels = T![Batch; Int];
 
-/// Three layers from 64 pixels to ten digits. The sizes are part of the types: layers that do not
-/// fit do not compile.
+/// Three layers from 64 pixels to ten digits. The sizes are part of the types, so layers that do
+/// not fit are compile errors.
 #[derive(Module)]
 pub struct Mlp {
     fc1: Linear<N<64>, N<128>>,
@@ -27,12 +27,12 @@ impl Mlp {
         self.fc3.forward(&hidden)
     }
 
-    /// How well the scores fit the labels: smaller is better.
+    /// The cross entropy of the scores.
     pub fn loss(&self, images: &Images, labels: &Labels) -> T![] {
         self.forward(images).cross_entropy(labels)
     }
 
-    /// The share of images whose highest score is the right one's.
+    /// The share of images whose label has the highest score.
     pub fn accuracy(&self, images: &Images, labels: &Labels) -> T![] {
         no_grad(|| self.forward(images).argmax_last().eq(labels).float().mean())
     }
@@ -43,8 +43,8 @@ pub fn upload(digits: Digits) -> (Images, Labels) {
     (Tensor::from_vec(digits.images), Tensor::from_vec(digits.labels))
 }
 
-/// One step of training: records the loss, its gradients, and the update of every parameter.
-/// Nothing is waited for.
+/// Records one step of training: the loss, its gradients, and the update of every parameter. Does
+/// not wait.
 pub fn step(net: &Mlp, optimizer: &mut impl Optimizer, batch: Digits) -> Result<T![]> {
     let (images, labels) = upload(batch);
     let loss = net.loss(&images, &labels);

@@ -1,9 +1,9 @@
-//! How training is shown: a bar on a terminal, a line an epoch elsewhere, JSON when asked for.
+//! Shows progress: a bar on a terminal, else a line for each epoch, or JSON on request.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 
-/// What an epoch came to.
+/// The results of an epoch.
 #[derive(Clone, Copy)]
 pub struct Epoch {
     pub number: u32,
@@ -12,7 +12,7 @@ pub struct Epoch {
     pub samples_per_second: f64,
 }
 
-/// Shows progress; results go to standard output, the bar to standard error.
+/// Shows progress. Results go to standard output, the bar to standard error.
 pub struct Progress {
     n_epochs: u32,
     json: bool,
@@ -48,7 +48,7 @@ impl Progress {
             ));
             return Ok(());
         }
-        // `{loss}` prints as many digits as it takes to tell this number from its neighbours.
+        // `{loss}` prints the shortest decimal that identifies the number.
         let mut out = std::io::stdout().lock();
         if self.json {
             writeln!(
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// Leaves what the bar last said on the screen.
+    /// Leaves the last state of the bar on the screen.
     pub fn finish(self) {
         self.bar.iter().for_each(ProgressBar::abandon);
     }

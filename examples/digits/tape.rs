@@ -1,5 +1,5 @@
-//! The tape of one training step as a program of its own: what exists before the step is its
-//! inputs, what it leaves its outputs.
+//! The tape of one training step as a complete program. Its inputs are the values from before the
+//! step, its outputs the values that remain after it.
 
 use super::data::Digits;
 use super::model::{self, Mlp};
@@ -8,11 +8,11 @@ use gt::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What values are called.
+/// The names of values.
 pub type Names = BTreeMap<ValueId, Arc<str>>;
 
-/// The second step on a new model: by then the optimizer's momentum is there. What has a name in
-/// the program has it on the tape.
+/// The tape of the second step of a new model, because the optimizer's momentum exists only after
+/// the first. Inputs and outputs have the names of the program.
 pub fn of_a_step(session: &Session, config: SgdConfig, batch: &Digits) -> Result<Tape> {
     let net = Mlp::new();
     let mut optimizer = Sgd::new(net.parameters(), config);
@@ -22,7 +22,7 @@ pub fn of_a_step(session: &Session, config: SgdConfig, batch: &Digits) -> Result
     model::step(&net, &mut optimizer, batch.pick(&positions(batch)))?.item()?;
     let tape = session.stop_trace();
     names.extend(parameters(&net));
-    // The batch comes after what was there before; the loss is all that is read.
+    // The batch is uploaded last, and the program reads only the loss.
     let uploads = tape.entries.iter().rev().filter(|e| matches!(e, Entry::Input { .. }));
     let reads = tape.entries.iter().filter(|e| matches!(e, Entry::Output { .. }));
     let (uploads, reads) = (uploads.zip(["labels", "images"]), reads.zip(["loss"]));
@@ -30,7 +30,7 @@ pub fn of_a_step(session: &Session, config: SgdConfig, batch: &Digits) -> Result
     Ok(whole(tape, &names))
 }
 
-/// What the values of the parameters are called.
+/// The names of the parameters' values.
 fn parameters(net: &Mlp) -> Names {
     let named = net.named_parameters().into_iter();
     named.filter_map(|(name, tensor)| Some((tensor.value_id()?, Arc::from(name)))).collect()
@@ -40,7 +40,7 @@ fn positions(batch: &Digits) -> Vec<usize> {
     (0..batch.len()).collect()
 }
 
-/// The value that goes into a program or comes out of it.
+/// The value of an input or output.
 fn value(entry: &Entry) -> Option<ValueId> {
     match entry {
         Entry::Input { out: value, .. } | Entry::Output { value, .. } => Some(*value),
@@ -48,7 +48,7 @@ fn value(entry: &Entry) -> Option<ValueId> {
     }
 }
 
-/// The tape with what it computes and leaves alive as its outputs, and with these names.
+/// The tape with an output for each value that remains at its end, and with these names.
 pub fn whole(mut tape: Tape, names: &Names) -> Tape {
     let mut left: BTreeSet<ValueId> = tape.instrs().map(|instr| instr.out).collect();
     for entry in &tape.entries {
@@ -65,7 +65,7 @@ pub fn whole(mut tape: Tape, names: &Names) -> Tape {
     renumbered(tape)
 }
 
-/// The same tape with its values numbered in the order they are defined.
+/// The same tape, with its values numbered in the order of their definitions.
 fn renumbered(mut tape: Tape) -> Tape {
     let defined: Vec<ValueId> = tape.entries.iter().filter_map(Entry::defines).collect();
     let numbers: BTreeMap<ValueId, ValueId> = defined.into_iter().zip((0..).map(ValueId)).collect();

@@ -1,4 +1,4 @@
-//! Trains a small GPT-2 on the characters of a text and lets it write: `cargo run --release
+//! Trains a small GPT-2 on the characters of a text and samples from it: `cargo run --release
 //! --example gpt`.
 
 #![expect(clippy::disallowed_methods, reason = "examples read the clock")]
@@ -19,36 +19,36 @@ use std::path::PathBuf;
 use text::Text;
 use train::Training;
 
-/// Train a small GPT-2 on a text, character by character, and let it write
+/// Train a small GPT-2 on the characters of a text, and sample from it
 #[derive(Parser)]
 #[command(name = "gpt", after_help = EXAMPLES)]
 struct Args {
-    /// The text to learn [default: The Devil's Dictionary, which comes with this example]
+    /// The text to learn [default: The Devil's Dictionary, which is part of this example]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
     /// Steps of training
     #[arg(long, default_value_t = 2500, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Decides the initial weights, the passages, and what is written
+    /// Seed of the initial weights, the passages, and the sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Steps between two looks at how it goes
+    /// Steps between two reports of the losses
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
-    /// Save the run to this file from time to time, and go on from there if it exists
+    /// Save the run to this file at every report, and resume from the file if it exists
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Draw the curves of the losses, on the terminal and into this folder, as run.svg and run.csv;
-    /// they are part of the checkpoint
+    /// Draw the curves of the losses on the terminal, and write them to run.svg and run.csv in this
+    /// folder; the curves are part of the checkpoint
     #[arg(long, value_name = "FOLDER")]
     curves: Option<PathBuf>,
-    /// Characters to write at the end
+    /// Characters to sample at the end
     #[arg(long, default_value_t = 400, value_name = "N")]
     sample: usize,
-    /// What the writing begins with
+    /// The text that the sample continues
     #[arg(long, default_value = "\n\nL", value_name = "TEXT")]
     prompt: String,
-    /// How freely it writes: 1 as it learned, less more likely
+    /// Temperature of the sample: 1 for the learned distribution, less for likelier text
     #[arg(long, default_value_t = 0.8, value_name = "T")]
     temperature: f64,
 }
@@ -65,7 +65,7 @@ fn main() {
     let Err(error) = run(&Args::parse()) else { return };
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
-        return; // Whoever reads the output has read enough.
+        return; // The reader of the output has closed it.
     }
     eprintln!("error: {error:#}");
     std::process::exit(1);
@@ -78,7 +78,7 @@ fn run(args: &Args) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{} parameters, {} characters to learn from, {} held back",
+        "{} parameters, {} characters for training, {} for validation",
         net.parameter_count(),
         text.training.len(),
         text.validation.len()
@@ -90,7 +90,7 @@ fn run(args: &Args) -> Result<()> {
     if let Some(file) = &args.checkpoint {
         let done = training.resume(file)?;
         if done > 0 {
-            writeln!(out, "going on after step {done} of {}", file.display())?;
+            writeln!(out, "resuming after step {done} of {}", file.display())?;
         }
     }
     training.run(&text, args.interval, args.checkpoint.as_deref())?;

@@ -5,7 +5,7 @@ use gt::prelude::*;
 
 /// Tokens are bytes.
 pub const VOCABULARY: usize = 256;
-/// How many of them the model looks at.
+/// The number of tokens that the model sees.
 pub const CONTEXT: usize = 64;
 const WIDTH: usize = 128;
 const HEADS: usize = 4;
@@ -14,12 +14,12 @@ const LAYERS: usize = 4;
 
 dims! { Batch }
 
-/// Bytes of some passages, a row each.
+/// The bytes of passages, one row for each passage.
 pub type Tokens = T![Batch, { CONTEXT }; Int];
 type Hidden = T![Batch, { CONTEXT }, { WIDTH }];
 type Wide = N<{ 4 * WIDTH }>;
 
-/// Attention, then a perceptron, each on a normalized copy that is added to what came in.
+/// Attention, then a multilayer perceptron, each of the normalized input and added to the input.
 #[derive(Module)]
 struct Block {
     norm1: LayerNorm<N<WIDTH>>,
@@ -38,12 +38,12 @@ struct Block {
     down: Linear<Wide, N<WIDTH>>,
 }
 
-/// Normal weights, as GPT-2 begins with (Radford et al. 2019); no bias at first.
+/// A layer with GPT-2's initialization (Radford et al. 2019): normal weights, and a bias of 0.
 fn linear<I: StaticDim, O: StaticDim>(deviation: f64) -> Linear<I, O> {
     Linear::from_tensors(Tensor::randn() * deviation, Some(Tensor::zeros()))
 }
 
-/// Smaller where results add up over the layers.
+/// The deviation of weights whose results are summed over the layers.
 fn residual() -> f64 {
     0.02 / (2.0 * LAYERS as f64).sqrt()
 }
@@ -55,7 +55,7 @@ impl Block {
         &x + self.down.forward(&wide)
     }
 
-    /// Each token looks at itself and what came before it.
+    /// Causal self-attention: each token attends to itself and the tokens before it.
     fn attention(&self, x: &Hidden) -> Hidden {
         let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| {
             let heads: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.forward(x).reshape();
@@ -84,20 +84,20 @@ fn embedding<V: StaticDim>() -> Embedding<V, N<WIDTH>> {
 }
 
 impl Gpt {
-    /// For each token a score for each byte to come next. The weights of the first layer are those
-    /// of the last (Press and Wolf 2017).
+    /// The scores of the next byte after each token. The last layer shares the weights of the
+    /// embedding (Press and Wolf 2017).
     pub fn forward(&self, tokens: &Tokens) -> T![Batch, { CONTEXT }, { VOCABULARY }] {
         let x = self.tokens.forward(tokens) + &self.positions.weight;
         let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
         self.norm.forward(&x).matmul(&self.tokens.weight.t())
     }
 
-    /// The mean surprise at the bytes that did come next, in nats.
+    /// The mean cross entropy of the next bytes, in nats.
     pub fn loss(&self, tokens: &Tokens, next: &Tokens) -> T![] {
         self.forward(tokens).cross_entropy(next)
     }
 
-    /// Parameters that weights decay acts on, which are matrices, and the others.
+    /// The parameters with weight decay, which are the matrices, and the others.
     pub fn groups(&self) -> [Vec<DynTensor>; 2] {
         let (matrices, others) = self.parameters().into_iter().partition(|p| p.rank() > 1);
         [matrices, others]

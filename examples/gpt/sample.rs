@@ -1,11 +1,11 @@
-//! Writing: the model says what may come next, a throw of dice decides, and so on.
+//! Sampling: draws each next byte from the distribution of the model.
 
 use super::model::{CONTEXT, Gpt, Tokens, VOCABULARY};
 use super::text::Places;
 use anyhow::Result;
 use gt::prelude::*;
 
-/// Continues `start` by `n` bytes. Lower temperatures stay closer to the most likely byte.
+/// Continues `start` by `n` bytes. Lower temperatures favor the likelier bytes.
 pub fn sample(net: &Gpt, start: &[u8], n: usize, temperature: f64, seed: u64) -> Result<Vec<u8>> {
     let (mut text, mut dice) = (start.to_vec(), Places(seed));
     for _ in 0..n {
@@ -16,8 +16,8 @@ pub fn sample(net: &Gpt, start: &[u8], n: usize, temperature: f64, seed: u64) ->
     Ok(text)
 }
 
-/// What the model thinks of each byte after these. What stands behind them in the window it cannot
-/// see.
+/// The scores of the byte after these. The window is filled up with zeros, which the causal model
+/// does not see.
 fn scores_after(net: &Gpt, seen: &[u8]) -> Result<Vec<f32>> {
     let mut window = vec![0; CONTEXT];
     window.iter_mut().zip(seen).for_each(|(to, byte)| *to = i64::from(*byte));
@@ -27,7 +27,7 @@ fn scores_after(net: &Gpt, seen: &[u8]) -> Result<Vec<f32>> {
     Ok(scores[last * VOCABULARY..(last + 1) * VOCABULARY].to_vec())
 }
 
-/// The byte at the place `at` in [0, 1) of the distribution.
+/// The byte at the quantile `at` in [0, 1) of the distribution.
 fn draw(scores: &[f32], temperature: f64, at: f64) -> u8 {
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let weights: Vec<f64> =

@@ -1,4 +1,4 @@
-//! The text: what is learned from, what is held back, and passages drawn from either.
+//! The text: its training and validation parts, and passages drawn from them.
 
 use super::model::{CONTEXT, Tokens};
 use anyhow::{Context as _, Result, ensure};
@@ -15,7 +15,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// The file's text, or the dictionary; its last tenth is held back.
+    /// Loads the file, or the dictionary. The last tenth is the validation part.
     pub fn load(file: Option<&Path>) -> Result<Text> {
         let bytes = match file {
             Some(file) => {
@@ -34,7 +34,7 @@ impl Text {
     }
 }
 
-/// Passages that begin at these places: the bytes, and for each the one that comes next.
+/// The passages that begin at these positions: the bytes, and the byte after each of them.
 pub fn passages(text: &[u8], starts: &[usize]) -> (Tokens, Tokens) {
     let from = |shift: usize| {
         let bytes = starts.iter().flat_map(|s| &text[s + shift..s + shift + CONTEXT]);
@@ -43,12 +43,12 @@ pub fn passages(text: &[u8], starts: &[usize]) -> (Tokens, Tokens) {
     (from(0), from(1))
 }
 
-/// As many places as fit behind each other without touching.
+/// The positions of consecutive passages that do not overlap.
 pub fn all_starts(text: &[u8]) -> Vec<usize> {
     (0..text.len() - CONTEXT).step_by(CONTEXT).collect()
 }
 
-/// A generator of places, the same for the same seed: SplitMix64 (Steele, Lea and Flood 2014).
+/// A generator of positions, seeded: SplitMix64 (Steele, Lea and Flood 2014).
 pub struct Places(pub u64);
 
 impl Places {
@@ -56,7 +56,7 @@ impl Places {
         (self.unit() * n as f64) as usize
     }
 
-    /// In [0, 1).
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

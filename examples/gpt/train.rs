@@ -1,4 +1,4 @@
-//! Training: AdamW, a learning rate that warms up and then falls along a cosine, clipped gradients,
+//! Training: AdamW, a learning rate with warmup and cosine annealing, clipped gradients,
 //! checkpoints.
 
 use super::model::Gpt;
@@ -13,13 +13,13 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// Passages of a step.
+/// Passages in a step.
 const BATCH: usize = 16;
 const LR: f64 = 2e-3;
-/// Steps of a point of the curves, and points from one showing to the next.
+/// Steps for each point of the curves, and points between two drawings of the curves.
 const POINT: (u64, usize) = (20, 5);
 
-/// A run of training: all of it that a checkpoint holds.
+/// A run of training, with everything that a checkpoint holds.
 pub struct Training {
     pub net: Gpt,
     optimizer: AdamW,
@@ -43,14 +43,13 @@ impl Training {
         Training { net, optimizer, scheduler, places: Places(seed), done: 0, steps, curves: None }
     }
 
-    /// Draws how it goes, on the terminal and into a folder.
+    /// Draws the curves of the run on the terminal and into a folder.
     pub fn draw(&mut self, folder: &Path) -> Result<()> {
         self.curves = Some(RunLogger::new(folder, &["loss", "validation"], POINT.1)?);
         Ok(())
     }
 
-    /// Goes on where the file says, if it is there. What it restores has the bits of what was
-    /// saved.
+    /// Restores the run from the file if it exists, to the bit. Returns the number of steps done.
     pub fn resume(&mut self, file: &Path) -> Result<u64> {
         if file.exists() {
             let Training { net, optimizer, scheduler, places, done, curves, .. } = self;
@@ -84,9 +83,9 @@ impl Training {
         Ok(checkpoint::save(file, &parts)?)
     }
 
-    /// The steps left. Every `interval` of them it says how it goes, and saves.
+    /// Runs the remaining steps. Reports the losses and saves the run every `interval` steps.
     pub fn run(&mut self, text: &Text, interval: u64, file: Option<&Path>) -> Result<()> {
-        // Curves show themselves.
+        // The curves take the place of the bar.
         let bar = bar(self.steps, self.done).filter(|_| self.curves.is_none());
         while self.done < self.steps {
             let until = (self.done / interval + 1) * interval;
@@ -105,7 +104,7 @@ impl Training {
         Ok(())
     }
 
-    /// The steps until one; says how they went.
+    /// Runs the steps up to `until`. Returns a line about them.
     fn interval(&mut self, text: &Text, until: u64, bar: Option<&ProgressBar>) -> Result<String> {
         let (mut total, n) = (0.0, (until - self.done) as f64);
         let (start, mut last) = (Instant::now(), 0.0);
@@ -119,16 +118,16 @@ impl Training {
             }
         }
         let (loss, pace) = (total / n, 1e3 * start.elapsed().as_secs_f64() / n);
-        let held_back = validation_loss(&self.net, text)?;
+        let validation = validation_loss(&self.net, text)?;
         if let Some(curves) = &mut self.curves {
-            curves.log(until, &[("loss", last), ("validation", held_back)]);
+            curves.log(until, &[("loss", last), ("validation", validation)]);
         }
         Ok(format!(
-            "step {until:>5}  loss {loss:.3}  validation {held_back:.3}  {pace:.1} ms a step"
+            "step {until:>5}  loss {loss:.3}  validation {validation:.3}  {pace:.1} ms per step"
         ))
     }
 
-    /// The sum of the losses of the steps until one.
+    /// Runs the steps up to `until`. Returns the sum of their losses.
     fn steps_until(&mut self, text: &Text, until: u64, bar: Option<&ProgressBar>) -> Result<f64> {
         let mut total: T![] = Tensor::zeros();
         while self.done < until {
@@ -136,7 +135,7 @@ impl Training {
             self.done += 1;
             bar.iter().for_each(|bar| bar.inc(1));
         }
-        // The only read: until here, steps were recorded while earlier ones ran.
+        // The only read. Until here the program recorded steps while the worker ran earlier steps.
         Ok(total.item()?)
     }
 
@@ -152,7 +151,7 @@ impl Training {
     }
 }
 
-/// The mean loss over all that was held back.
+/// The mean loss over the validation part.
 pub fn validation_loss(net: &Gpt, text: &Text) -> Result<f64> {
     let starts = all_starts(&text.validation);
     let (mut total, mut n): (T![], usize) = (Tensor::zeros(), 0);
@@ -164,7 +163,7 @@ pub fn validation_loss(net: &Gpt, text: &Text) -> Result<f64> {
     Ok(total.item()? / n as f64)
 }
 
-/// A bar on a terminal; elsewhere lines are enough.
+/// A progress bar, if standard error is a terminal.
 fn bar(steps: u64, done: u64) -> Option<ProgressBar> {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     std::io::stderr().is_terminal().then(|| {

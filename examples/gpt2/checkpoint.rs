@@ -1,8 +1,8 @@
-//! A checkpoint as Hugging Face lays one out: `config.json` beside `model.safetensors`, or beside
-//! its parts and their index.
+//! A checkpoint in Hugging Face's layout: `config.json` with `model.safetensors`, or with the parts
+//! of that file and their index.
 //!
-//! Tensors are mapped, not read: what is never used is never loaded. Contents in 16 bits become
-//! `f32`.
+//! Files are mapped, so tensors that are never used are never loaded. Tensors of 16-bit floats
+//! become `f32`.
 
 use anyhow::{Context as _, Result, ensure};
 use gt::io::safetensors;
@@ -28,20 +28,24 @@ impl Config {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         let json: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no JSON", file.display()))?;
-        Config::parse(&json).with_context(|| format!("{} describes no GPT-2", file.display()))
+            .with_context(|| format!("{} is not JSON", file.display()))?;
+        Config::parse(&json)
+            .with_context(|| format!("{} does not describe a GPT-2", file.display()))
     }
 
     fn parse(json: &Value) -> Result<Config> {
         let size = |name: &str| {
             let found = json.get(name).and_then(Value::as_u64).filter(|&size| size > 0);
-            found.map(|size| size as usize).with_context(|| format!("no size `{name}`"))
+            found.map(|size| size as usize).with_context(|| format!("the size `{name}` is missing"))
         };
         let activation = json.get("activation_function").and_then(Value::as_str);
         let activation = activation.unwrap_or("gelu_new");
         ensure!(activation == "gelu_new", "the activation is `{activation}`, not `gelu_new`");
         let (width, heads) = (size("n_embd")?, size("n_head")?);
-        ensure!(width.is_multiple_of(heads), "{heads} heads do not share a width of {width}");
+        ensure!(
+            width.is_multiple_of(heads),
+            "a width of {width} does not divide into {heads} heads"
+        );
         Ok(Config {
             vocabulary: size("vocab_size")?,
             context: size("n_positions")?,
@@ -62,7 +66,7 @@ impl Config {
     }
 }
 
-/// A configuration and the tensors by their names.
+/// A configuration, and the tensors by name.
 pub struct Checkpoint {
     pub config: Config,
     state: StateDict,
@@ -79,7 +83,7 @@ impl Checkpoint {
         Ok(Checkpoint { config, state })
     }
 
-    /// A tensor of whole models has a prefix, one of the model without its head has none.
+    /// Finds a tensor. Names have a prefix in files of the model with its head, and none in others.
     fn find(&self, name: &str) -> Option<&HostTensor> {
         self.state.get(name).or_else(|| self.state.get(&format!("transformer.{name}")))
     }
@@ -88,7 +92,7 @@ impl Checkpoint {
         self.find(name).is_some()
     }
 
-    /// The tensor of this name, which has these sizes.
+    /// The tensor of this name, checked to have these sizes.
     pub fn tensor(&self, name: &str, sizes: &[usize]) -> Result<DynTensor> {
         let found = self.find(name);
         let found = found.with_context(|| format!("the checkpoint has no tensor `{name}`"))?;
@@ -102,7 +106,7 @@ impl Checkpoint {
     }
 }
 
-/// Writes a small model with random weights, which no one has taught anything, in the same layout.
+/// Writes a small, untrained model with random weights in the same layout.
 pub fn write_random(folder: &Path) -> Result<()> {
     let config = Config {
         vocabulary: 256,

@@ -1,11 +1,11 @@
-//! Lets a GPT-2 checkpoint write: `cargo run --release --example gpt2 -- --model FOLDER --prompt
-//! 'Once upon'`.
+//! Samples text from a GPT-2 checkpoint: `cargo run --release --example gpt2 -- --model FOLDER
+//! --prompt 'Once upon'`.
 //!
-//! The folder is one as Hugging Face has them: `config.json`, `model.safetensors`, and `vocab.json`
-//! with `merges.txt` for texts. Keys and values of the tokens read are kept, so that a token costs
-//! one token; its place is data, so every step is replayed. Without a folder a small model with
-//! random weights is written in that layout and loaded, and what it says with its cache is compared
-//! with what it says without.
+//! The folder has Hugging Face's layout: `config.json`, `model.safetensors`, and `vocab.json` with
+//! `merges.txt` for texts. A cache keeps the keys and values of the tokens read, so each step
+//! computes one token. The position of the token is data, so every step is a replay of one plan.
+//! Without a folder the example writes a small model with random weights in this layout, loads it,
+//! and compares its output with and without the cache.
 
 #![expect(clippy::disallowed_methods, reason = "examples read the clock")]
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
@@ -27,30 +27,30 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tokens::Tokens;
 
-/// Let a GPT-2 checkpoint write
+/// Sample text from a GPT-2 checkpoint
 #[derive(Parser)]
 #[command(name = "gpt2")]
 struct Args {
-    /// A folder with config.json and model.safetensors [default: a small random model, to try
-    /// everything]
+    /// A folder with config.json and model.safetensors [default: compare a small random model with
+    /// and without its cache]
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
-    /// What the writing begins with
+    /// The text that the sample continues
     #[arg(long, default_value = "The ", value_name = "TEXT")]
     prompt: String,
-    /// Tokens to write
+    /// Tokens to sample
     #[arg(long, default_value_t = 40, value_name = "N")]
     tokens: usize,
-    /// How freely it writes: 1 as it learned, less more likely, 0 always the likeliest
+    /// Temperature: 1 for the learned distribution, less for likelier tokens, 0 for the likeliest
     #[arg(long, default_value_t = 0.8, value_name = "T")]
     temperature: f64,
-    /// Choose among this many of the likeliest
+    /// Sample among this many of the likeliest tokens
     #[arg(long, default_value_t = 40, value_name = "N")]
     top: usize,
-    /// Decides the throws of the dice
+    /// Seed of the sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Print the tokens' numbers, not what they spell
+    /// Print the numbers of the tokens instead of their text
     #[arg(long)]
     numbers: bool,
 }
@@ -64,13 +64,13 @@ fn main() {
     let Err(error) = done else { return };
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
-        return; // Whoever reads the output has read enough.
+        return; // The reader of the output has closed it.
     }
     eprintln!("error: {error:#}");
     std::process::exit(1);
 }
 
-/// Writes as it goes.
+/// Samples, and prints each token at once.
 fn speak(folder: &Path, args: &Args) -> Result<()> {
     let (model, tokens) = (Gpt2::load(&Checkpoint::load(folder)?)?, Tokens::load(folder)?);
     let prompt = tokens.encode(&args.prompt)?;
@@ -92,7 +92,7 @@ fn speak(folder: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The same tokens with the cache and without, and how far the scores behind them are apart.
+/// Compares the tokens and their scores with the cache and without it.
 fn compare(args: &Args) -> Result<()> {
     manual_seed(args.seed);
     let folder = std::env::temp_dir().join(format!("gt-gpt2-{}", std::process::id()));
@@ -114,12 +114,12 @@ fn compare(args: &Args) -> Result<()> {
     };
     let ((with, a), (without, b)) = (said(true)?, said(false)?);
     let apart = largest_difference(&a, &b);
-    ensure!(with == without, "the cache changes what is said: {with:?} and {without:?}");
+    ensure!(with == without, "the cache changes the tokens: {with:?} and {without:?}");
     ensure!(apart < 1e-3, "the cache changes scores by {apart:.1e}");
     let n = args.tokens;
     writeln!(
         std::io::stdout(),
-        "{n} tokens alike with and without the cache; scores apart: {apart:.1e}"
+        "{n} tokens are equal with and without the cache; scores differ by at most {apart:.1e}"
     )?;
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! GPT-2 (Radford et al. 2019) for use: the model, from a checkpoint's tensors, and the keys and
-//! values it keeps of what it has read.
+//! GPT-2 (Radford et al. 2019) for inference: the model, made of a checkpoint's tensors, and its
+//! cache of keys and values.
 //!
-//! Sizes are the checkpoint's, so dimensions have names here, not numbers.
+//! The sizes come from the checkpoint, so the dimensions here have names and no static sizes.
 
 use super::checkpoint::{Checkpoint, Config};
 use anyhow::{Result, ensure};
@@ -13,7 +13,7 @@ dims! { Vocabulary, Context, Width, Triple, Wide, Length }
 /// A vector for each token.
 type Hidden = T![Length, Width];
 
-/// `x w + b`: weights lie inputs first, which Hugging Face calls `Conv1D`.
+/// `x w + b` with a weight of `[inputs, outputs]`, which Hugging Face calls `Conv1D`.
 struct Projection<I: Dim, O: Dim> {
     weight: T![I, O],
     bias: T![O],
@@ -53,7 +53,7 @@ impl Norm {
     }
 }
 
-/// Attention, then a perceptron, each on a normalized copy that is added to what came in.
+/// Attention, then a multilayer perceptron, each of the normalized input and added to the input.
 struct Block {
     norm1: Norm,
     qkv: Projection<Width, Triple>,
@@ -104,8 +104,8 @@ impl Block {
     }
 }
 
-/// Keys and values of a block, `[1, heads, context, width of a head]`; places not reached yet hold
-/// zeros.
+/// Keys and values of a block, `[1, heads, context, width of a head]`. Positions not reached yet
+/// hold zeros.
 struct Kept {
     keys: DynTensor,
     values: DynTensor,
@@ -119,8 +119,8 @@ impl Kept {
     }
 }
 
-/// Where tokens stand, and what each of them sees. Both are data: a step is the same program
-/// wherever it stands, and compiled once.
+/// The positions of tokens, and the attention mask of each. Both are data, so a step is the same
+/// program at every position, which is compiled once.
 struct Places {
     at: DynTensor,
     seen: DynTensor,
@@ -135,7 +135,7 @@ impl Places {
     }
 }
 
-/// What the model keeps of the tokens it has read.
+/// The keys and values of the tokens that the model has read.
 pub struct Cache {
     kept: Vec<Kept>,
     length: usize,
@@ -147,7 +147,7 @@ pub struct Gpt2 {
     positions: T![Context, Width],
     blocks: Vec<Block>,
     norm: Norm,
-    /// Where it differs from `tokens`.
+    /// The output layer, if it does not share the weights of `tokens`.
     head: Option<T![Vocabulary, Width]>,
     config: Config,
 }
@@ -169,7 +169,7 @@ impl Gpt2 {
         })
     }
 
-    /// Nothing read yet.
+    /// An empty cache.
     pub fn cache(&self) -> Cache {
         let Config { heads, context, width, .. } = self.config;
         let nothing = || DynTensor::zeros([1, heads, context, width / heads], DType::F32);
@@ -177,15 +177,15 @@ impl Gpt2 {
         Cache { kept: kept.collect(), length: 0 }
     }
 
-    /// A score for each token to come behind these, which come behind what the cache holds, if
-    /// there is one.
+    /// The scores of the token after `tokens`. With a cache, `tokens` continue the tokens in the
+    /// cache.
     ///
     /// # Errors
-    /// There is no token, or they are more than the model can look at.
+    /// `tokens` is empty, or the tokens exceed the context of the model.
     pub fn scores(&self, tokens: &[i64], cache: Option<&mut Cache>) -> Result<T![Vocabulary]> {
         let (start, context) = (cache.as_ref().map_or(0, |c| c.length), self.config.context);
-        ensure!(!tokens.is_empty(), "nothing to go on from\nhint: give a prompt");
-        ensure!(start + tokens.len() <= context, "the model looks at {context} tokens at most");
+        ensure!(!tokens.is_empty(), "there is no token to continue\nhint: give a prompt");
+        ensure!(start + tokens.len() <= context, "the model takes at most {context} tokens");
         Ok(no_grad(|| self.recorded(tokens, start, cache)))
     }
 

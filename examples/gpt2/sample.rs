@@ -1,4 +1,4 @@
-//! From scores to tokens: a throw of dice among the likeliest, and so on.
+//! Sampling by temperature and top-k: a draw among the likeliest tokens.
 
 use super::model::{Cache, Gpt2};
 use anyhow::Result;
@@ -11,7 +11,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// At temperature 0 the likeliest; else a draw among the `top` likeliest.
+    /// Takes the likeliest token at temperature 0, else draws among the `top` likeliest.
     pub fn new(temperature: f64, top: usize, seed: u64) -> Sampler {
         Sampler { temperature, top: top.max(1), state: seed }
     }
@@ -39,7 +39,7 @@ impl Sampler {
         best.get(drawn.unwrap_or(0)).map_or(0, |&i| i as i64)
     }
 
-    /// In [0, 1): SplitMix64 (Steele, Lea and Flood 2014).
+    /// A number in [0, 1) by SplitMix64 (Steele, Lea and Flood 2014).
     fn unit(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -49,8 +49,8 @@ impl Sampler {
     }
 }
 
-/// Continues `text` by `n` tokens; `each` gets every one with the scores it was chosen by. With a
-/// cache only what is new is read, without one everything again for every token.
+/// Continues `text` by `n` tokens, and calls `each` with every token and its scores. With a cache
+/// the model reads only the new token, without one the whole text for every token.
 pub fn write(
     model: &Gpt2,
     mut text: Vec<i64>,

@@ -1,20 +1,20 @@
 //! Text as GPT-2's tokens and back: byte pair encoding (Sennrich et al. 2016) over bytes, with a
 //! checkpoint's `vocab.json` and `merges.txt`.
 //!
-//! Without these files tokens are bytes. A letter here is what Unicode calls alphabetic, which has
-//! a few marks more than the original's pattern.
+//! Without these files tokens are bytes. Letters are the characters that Unicode calls alphabetic,
+//! a few marks more than in the original's pattern.
 
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// How a checkpoint spells texts.
+/// The tokenizer of a checkpoint.
 pub enum Tokens {
     Bytes,
     Pairs(Pairs),
 }
 
-/// What becomes one token, and in which order.
+/// The vocabulary, and the pairs to merge with their ranks.
 pub struct Pairs {
     ids: BTreeMap<String, i64>,
     spellings: BTreeMap<i64, String>,
@@ -31,7 +31,7 @@ impl Tokens {
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
         };
         let ids = serde_json::from_str(&read(&vocabulary)?);
-        let ids = ids.with_context(|| format!("{} is no vocabulary", vocabulary.display()))?;
+        let ids = ids.with_context(|| format!("{} is not a vocabulary", vocabulary.display()))?;
         Ok(Tokens::Pairs(Pairs::new(ids, &read(&merges)?)))
     }
 
@@ -42,7 +42,7 @@ impl Tokens {
         }
     }
 
-    /// The bytes of a token: not always whole letters.
+    /// The bytes of a token, which may be a part of a character.
     pub fn decode(&self, token: i64) -> Vec<u8> {
         match self {
             Tokens::Bytes => u8::try_from(token).into_iter().collect(),
@@ -75,7 +75,7 @@ impl Pairs {
         Ok(tokens)
     }
 
-    /// Neighbors become one, those merged first in training first, until no pair is known.
+    /// Merges neighbors in the order of their ranks until no known pair is left.
     fn merged(&self, word: &str) -> Vec<String> {
         let mut parts: Vec<String> = word.bytes().map(|b| letter(b).to_string()).collect();
         loop {
@@ -104,8 +104,8 @@ impl Pairs {
     }
 }
 
-/// The letter that stands for a byte in the files: itself where it is printed, else one from 256
-/// on.
+/// The character that represents a byte in the files: the byte's own if it is printable, else one
+/// from 256 on.
 fn letter(byte: u8) -> char {
     let printed = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     if printed(byte) {
@@ -115,7 +115,7 @@ fn letter(byte: u8) -> char {
     char::from_u32(256 + before).unwrap_or('\u{100}')
 }
 
-/// A text cut into words, numbers, marks and spaces; a single space belongs to what follows.
+/// Splits a text into words, numbers, marks and spaces. A single space belongs to the next word.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -125,8 +125,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Bytes of the first word: what the pattern `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+|
-/// ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+` matches.
+/// The length of the first word in bytes, by the pattern `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|
+/// ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
 fn first(text: &str) -> usize {
     const ENDINGS: [&str; 7] = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"];
     if let Some(ending) = ENDINGS.iter().find(|e| text.starts_with(**e)) {
@@ -142,7 +142,7 @@ fn first(text: &str) -> usize {
     word.unwrap_or_else(|| spaces(text))
 }
 
-/// Bytes of the spaces at the beginning, less the last one if something follows several.
+/// The length of the leading spaces in bytes, less the last space if a word follows several.
 fn spaces(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_whitespace());
     let all = &text[..end.unwrap_or(text.len())];

@@ -1,9 +1,8 @@
-//! Signals: a network whose layers are scopes, a YAML file that says how each is to be spread over
-//! workers, and what the dispatcher knows of it: `cargo run --release --example signals
-//! [FILE.yaml]`.
+//! Trains a network whose layers have signals, configured by a YAML file: `cargo run --release
+//! --example signals [FILE.yaml]`.
 //!
-//! Signals name stretches of a program. They change no result: the file may say what it likes, name
-//! others, or be empty.
+//! The example prints the instructions of each scope and the configuration that the dispatcher has.
+//! Signals name parts of a program and change no result, whichever signals the file configures.
 
 use anyhow::{Context, Result};
 use gt::prelude::*;
@@ -28,7 +27,7 @@ impl Mlp {
     }
 }
 
-/// One step of training; nothing is waited for.
+/// Records one step of training, without waiting.
 fn step(net: &Mlp, optimizer: &mut Adam, x: &T![Batch, 2], y: &T![Batch, 1]) -> Result<T![]> {
     let output = net.forward(x);
     let loss = {
@@ -42,7 +41,7 @@ fn step(net: &Mlp, optimizer: &mut Adam, x: &T![Batch, 2], y: &T![Batch, 1]) -> 
     Ok(loss.detach())
 }
 
-/// How many instructions a tape has in each scope, by the scope's path.
+/// The number of instructions in each scope of a tape, by the path of the scope.
 fn by_scope(tape: &gt::ir::Tape) -> BTreeMap<String, usize> {
     let (mut open, mut counts) = (Vec::new(), BTreeMap::new());
     for entry in &tape.entries {
@@ -63,7 +62,7 @@ fn main() -> Result<()> {
     gt::manual_seed(0);
     let mut out = std::io::stdout().lock();
 
-    // The product of two numbers, learned from 256 examples of it.
+    // The network learns the product of two numbers from 256 examples.
     let x: T![Batch, 2] = Tensor::rand_with([256]) * 2.0 - 1.0;
     let y: T![Batch, 1] = (x.slice_axis::<1>(0..1) * x.slice_axis::<1>(1..2)).assume();
     let net = Mlp::new();
@@ -76,14 +75,14 @@ fn main() -> Result<()> {
     };
     let session = Session::current()?;
     let known = session.stats()?.signals;
-    writeln!(out, "one step, by signal, and what {} says of it:", file)?;
+    writeln!(out, "instructions of one step by signal, and their configuration in {}:", file)?;
     for (path, count) in by_scope(&tape) {
         let name = path.rsplit('/').next().unwrap_or_default();
         let said = known.get(name).map_or("not configured".to_owned(), ToString::to_string);
         let path = if path.is_empty() { "(none)" } else { &path };
         writeln!(out, "  {path:<12} {count:>3} instructions   {said}")?;
     }
-    writeln!(out, "\nthe dispatcher knows of session {}:", session.stats()?.session)?;
+    writeln!(out, "\nconfiguration of session {} at the dispatcher:", session.stats()?.session)?;
     for line in known.to_string().lines() {
         writeln!(out, "  {line}")?;
     }

@@ -1,9 +1,9 @@
-//! Trains a variational autoencoder on handwritten digits and lets it draw new ones: `cargo run
+//! Trains a variational autoencoder on handwritten digits and draws new digits: `cargo run
 //! --release --example vae`.
 //!
-//! Codes are drawn by the worker, step by step, from seeds that are data: every step is the same
-//! program. In the end it says how many nats an image takes that it was not trained on, beside what
-//! it takes when every pixel is what it is on average.
+//! The worker draws the latent codes of each step. Their seeds are data, so every step is the same
+//! program. At the end the example prints the nats for a test image, by the model and by the
+//! average of each pixel alone.
 
 #![expect(unreachable_pub, reason = "modules of a program read more easily with plain `pub`")]
 #![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
@@ -21,14 +21,14 @@ use model::{Codes, Images, Vae};
 use std::io::Write;
 
 const BATCH: usize = 64;
-/// Images drawn in the end, beside each other.
+/// Images drawn at the end, in one row.
 const DRAWN: usize = 8;
 
-/// Train a variational autoencoder on handwritten digits and let it draw
+/// Train a variational autoencoder on handwritten digits, and draw new digits
 #[derive(Parser)]
 #[command(name = "vae")]
 struct Args {
-    /// Decides the initial weights, the order of the images, and what is drawn
+    /// Seed of the initial weights, the order of the images, and the drawn digits
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Passes over the training images
@@ -54,8 +54,8 @@ fn run(args: &Args) -> Result<()> {
     let average = average.as_dyn().expand(test.as_dyn().shape());
     let known = binary_cross_entropy(&average, test.as_dyn());
     let (bound, known) = (no_grad(|| net.bound(&test)).item()?, known.item()? * PIXELS as f64);
-    writeln!(out, "nats an image by its pixels' averages: {known:.2}")?;
-    writeln!(out, "nats an image: {bound:.2}")?;
+    writeln!(out, "nats per image, by the averages of pixels: {known:.2}")?;
+    writeln!(out, "nats per image: {bound:.2}")?;
     Ok(())
 }
 
@@ -75,19 +75,19 @@ fn train(net: &Vae, training: &Digits, args: &Args) -> Result<()> {
             (total, n) = (total + loss.detach(), n + 1);
         }
         if epoch % 10 == 0 {
-            eprintln!("epoch {epoch:>3}  {:.2} nats an image", total.item()? / n as f64);
+            eprintln!("epoch {epoch:>3}  {:.2} nats per image", total.item()? / n as f64);
         }
     }
     Ok(())
 }
 
-/// How dark each pixel is on average, none of them quite sure.
+/// The average of each pixel, kept away from 0 and 1.
 fn average_image(digits: &Digits) -> T![64] {
     let images: Images = Tensor::from_vec(digits.images.clone());
     Tensor::from_dyn(images.as_dyn().mean(0).clamp(1e-3, 1.0 - 1e-3))
 }
 
-/// New digits, from codes nobody made of an image.
+/// New digits, decoded from random codes.
 fn drawn(net: &Vae) -> Result<String> {
     let codes: Codes = Tensor::randn_with([DRAWN]);
     let pixels = no_grad(|| net.decode(&codes).sigmoid().to_vec::<f32>())?;
@@ -95,7 +95,7 @@ fn drawn(net: &Vae) -> Result<String> {
     let mut text = String::new();
     for row in 0..8 {
         for image in pixels.chunks_exact(PIXELS) {
-            // Letters are twice as high as wide.
+            // Characters are twice as high as wide.
             text.extend(image[row * 8..][..8].iter().flat_map(|&p| [shade(p); 2]));
             text.push_str("  ");
         }

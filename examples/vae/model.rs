@@ -1,18 +1,18 @@
-//! A variational autoencoder (Kingma and Welling 2014): an image as a few numbers with their
-//! uncertainty, and images from such numbers.
+//! A variational autoencoder (Kingma and Welling 2014). The encoder maps an image to the
+//! distribution of a short code, the decoder maps codes to images.
 
 use gt::functional::{BceWithLogits, Reduction, binary_cross_entropy_with_logits_with};
 use gt::prelude::*;
 
 dims! { Batch }
 
-/// Numbers an image becomes.
+/// Numbers in a code.
 pub const LATENT: usize = 8;
 const HIDDEN: usize = 256;
 
-/// A batch of images, 64 pixels each.
+/// A batch of images of 64 pixels.
 pub type Images = T![Batch, 64];
-/// A batch of what they become.
+/// A batch of latent codes.
 pub type Codes = T![Batch, { LATENT }];
 
 /// Encoder and decoder.
@@ -26,14 +26,14 @@ pub struct Vae {
 }
 
 impl Vae {
-    /// Images of codes: for each pixel the logit of its darkness.
+    /// Decodes codes to images, as the logit of each pixel's darkness.
     pub fn decode(&self, codes: &Codes) -> Images {
         self.pixels.forward(&self.decode.forward(codes).gelu())
     }
 
-    /// The mean number of nats it takes to tell an image, at most: those its code takes beyond what
-    /// everybody knows of codes, and those its pixels take when the code is known. One draw of each
-    /// code stands for all of them.
+    /// The negative evidence lower bound for an image in nats, the mean of the batch: the
+    /// Kullback-Leibler divergence of the code from the prior, and the cross entropy of the pixels
+    /// given the code, estimated from one draw of each code.
     pub fn bound(&self, images: &Images) -> T![] {
         let n = images.sizes()[0];
         let hidden = self.encode.forward(images).gelu();

@@ -60,7 +60,7 @@ fn an_autoencoder_tells_unseen_digits_in_fewer_nats_than_their_averages_do() {
     let finished = run("vae", &["--epochs", "30"]);
     is_replayed(&finished, 100, 6);
     let stdout = finished.good();
-    let nats = result(&stdout, "nats an image:");
+    let nats = result(&stdout, "nats per image:");
     let lines: Vec<&str> = stdout.lines().collect();
     let known = lines[lines.len() - 2].rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
     assert!(nats < known - 2.0, "{stdout}");

@@ -37,7 +37,7 @@ fn a_run_goes_on_from_its_checkpoint_to_the_bit() {
     drop(killed);
     let (whole, resumed) = (Process::start(GPT, &words), Process::start(GPT, &saved));
     let [whole, resumed] = [whole, resumed].map(|run| run.finish().good());
-    assert!(resumed.contains("going on after step "), "{resumed}");
+    assert!(resumed.contains("resuming after step "), "{resumed}");
     assert_eq!(validation_loss(&resumed), validation_loss(&whole));
 }
 

@@ -62,7 +62,7 @@ fn scores_are_those_of_the_original() {
         assert!((a - wanted).abs() < 2e-5 && (b - wanted).abs() < 2e-5, "{a} {b} {wanted}");
     }
     let too_many = model.scores(&[1; 250], Some(&mut cache)).err().unwrap().to_string();
-    assert_eq!(too_many, "the model looks at 256 tokens at most");
+    assert_eq!(too_many, "the model takes at most 256 tokens");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_token_is_one_plan_wherever_it_stands() {
 #[test]
 fn the_cache_changes_nothing_and_dice_fall_by_the_seed() {
     let stdout = Process::start(GPT2, &[]).finish().good();
-    assert!(stdout.starts_with("40 tokens alike with and without the cache; "), "{stdout}");
+    assert!(stdout.starts_with("40 tokens are equal with and without the cache; "), "{stdout}");
     let folder = fixture();
     let said = |seed| {
         let words = ["--model", &folder, "--prompt", "A", "--numbers", "--seed", seed];
