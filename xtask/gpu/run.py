@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Runs GT's GPU tests and benchmarks on this machine and writes report.md and report.json.
 
-Needs an NVIDIA GPU with driver 580 or later, and a Python with torch 2.11 for CUDA 13: its libraries
-are what the programs beside this file run on. Nothing is installed and nothing leaves the machine.
+Needs an NVIDIA GPU with driver 580 or later, and a Python with torch 2.11 for CUDA 13. The programs
+beside this file use the libraries of this torch. Nothing is installed and nothing leaves the machine.
 
-    python3 run.py                      everything: some minutes
+    python3 run.py                      everything, in some minutes
     python3 run.py --only tests         or bench
     python3 run.py --works mlp_small,gpt --seconds 2
-    python3 run.py --json               the report on standard output too
+    python3 run.py --json               prints the report as JSON as well
 
-Exit status: 0 when every test passed and every work could be measured (whether bars hold is for the reader),
-1 when not, 2 when this machine cannot run it: then it says what is missing, with --json as {"ok": false, "unfit": ".."}.
+Exit status: 0 if every test passed and every work was measured, also where bars are missed; 1 if not;
+2 if this machine lacks a requirement, which is printed, with --json as {"ok": false, "unfit": ".."}.
 """
 
 import argparse
@@ -35,11 +35,11 @@ TEST_SECONDS, WARM_UP_SECONDS, BLOCK_SECONDS = 1800, 900, 300
 
 
 class Unfit(Exception):
-    """This machine lacks something; said with what to do."""
+    """This machine lacks a requirement. The text names it and a cure."""
 
 
 def libraries():
-    """The versions of the torch installed here, and the folders of its libraries."""
+    """The versions of the installed torch, and the folders of its libraries."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
         raise Unfit(
@@ -56,12 +56,12 @@ def libraries():
 
 
 def gpus():
-    """How many GPUs the driver offers."""
+    """The number of GPUs of the driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         raise Unfit(
-            f"this machine has no driver for NVIDIA GPUs ({error})\nhint: run it on a machine with a GPU"
+            f"this machine has no driver for NVIDIA GPUs ({error})\nhint: run this script on a machine with a GPU"
         ) from None
     n, version = ctypes.c_int(0), ctypes.c_int(0)
     driver.cuDriverGetVersion(ctypes.byref(version))
@@ -82,21 +82,21 @@ def environment(folders, device):
     env = dict(os.environ, GT_ENGINE="torch", GT_DEVICE=device, GT_CACHE="off")
     before = [env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else []
     env["LD_LIBRARY_PATH"] = ":".join(folders + before)
-    # Snapshots are compared where the sources are.
+    # Snapshots are compared only where the sources are.
     env.update(INSTA_FORCE_PASS="1", INSTA_UPDATE="no", PYTHONDONTWRITEBYTECODE="1")
-    # A first call is one that compiles.
+    # Without caches on disk the first call compiles.
     env["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
     return env
 
 
 def output(words, env):
-    """What a program says, or why it says nothing."""
+    """The output of a program, or its errors if it has no output."""
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
     return done.stdout or done.stderr
 
 
 def tests(program, env, before=(), names=()):
-    """One program of tests: what passed, what failed, and what it said."""
+    """Runs one test program. Returns the counts, and the output of a failure."""
     label = " ".join([*(Path(word).name for word in before), program.name])
     print(f"testing: {label}", file=sys.stderr, flush=True)
     start = time.monotonic()
@@ -107,11 +107,11 @@ def tests(program, env, before=(), names=()):
         status = done.returncode
     except subprocess.TimeoutExpired:
         done.kill()
-        said, status = f"{done.communicate()[0]}\nit took longer than {TEST_SECONDS} s", -1
+        said, status = f"{done.communicate()[0]}\nstopped after {TEST_SECONDS} s", -1
     found = RESULT.findall(said)
     named = {state: [name for name, s in found if s == state] for state in ("ok", "FAILED", "ignored")}
     skipped = sorted({line.strip() for line in said.splitlines() if line.strip().startswith("skipped:")})
-    # Here is a GPU, so a test that did not find it has tested nothing.
+    # This machine has a GPU, so a test that does not find it is a failure.
     idle = any("no CUDA device" in why for why in skipped)
     good = status == 0 and bool(found) and not idle
     row = {
@@ -128,15 +128,15 @@ def tests(program, env, before=(), names=()):
     return row
 
 
-# The parts of a program of tests that know GPUs; without a line here, all of it. What only compiles or runs on the processor was tested
-# where the programs were built, and libtorch has to be asked for CUDA before anything else asks it: so no other tests run beside these.
+# The tests of a program that use a GPU; all of its tests if it is not listed here. The other tests ran where the programs were
+# built. They must not run in the same process, because libtorch has to be initialized for CUDA before any other use.
 SUITES = {
     "gt-compiler-unit": ["cuda::tests::", "cuda::driver::", "cuda::ffi::", "cuda::load::", "cuda::nvrtc::", "nvrtc_takes_them"]
 }
-# The tools of a memory checker, and the parts worth their time. Racing and waiting concern kernels alone.
+# The tools of the memory checker and the tests that run under them. Races and barriers concern kernels only.
 KERNELS = {"gt-compiler-cuda": ["reductions_over_any_axes", "gathers_and_scatters", "compositions"]}
 CHECKS = {
-    # Tests provoke errors of CUDA's functions on purpose.
+    # Tests provoke errors of CUDA functions on purpose.
     "memcheck": (["--report-api-errors", "no"], {"gt-compiler-unit": ["cuda::tests::"], "gt-compiler-cuda": ["ops::", "transfers"]}),
     "racecheck": ([], KERNELS),
     "synccheck": ([], KERNELS),
@@ -144,7 +144,7 @@ CHECKS = {
 
 
 def sanitizer():
-    """The memory checker, where it is."""
+    """The path of the memory checker, or None."""
     folders = sorted(Path("/usr/local").glob("cuda*/bin"), reverse=True)
     homes = [Path(os.environ[home]) / "bin" for home in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(home)]
     path = os.pathsep.join([os.environ.get("PATH", ""), *map(str, homes + folders)])
@@ -156,7 +156,7 @@ def all_tests(env):
     rows = [tests(program, env, names=SUITES.get(program.name, ())) for program in programs]
     checker = sanitizer()
     if checker is None:
-        print("no compute-sanitizer here: nothing is checked by it", file=sys.stderr)
+        print("compute-sanitizer is not installed: its checks are skipped", file=sys.stderr)
         return rows
     for tool, (flags, chosen) in CHECKS.items():
         before = [checker, "--tool", tool, "--error-exitcode", "9", *flags]
@@ -166,7 +166,7 @@ def all_tests(env):
 
 
 class Paced:
-    """A program that is measured in blocks it is asked for, as xtask's benchmarks do."""
+    """A program that measures blocks of steps on request, as in xtask's benchmarks."""
 
     def __init__(self, words, env, log):
         self.log = log
@@ -181,7 +181,7 @@ class Paced:
         return self.line(seconds, key)[key]
 
     def line(self, seconds, key):
-        """The next line, an object that has a key."""
+        """The next line, which must be an object with this key."""
         timer = threading.Timer(seconds, self.child.kill)
         timer.start()
         line = self.child.stdout.readline()
@@ -192,10 +192,10 @@ class Paced:
             return said
         except (ValueError, KeyError):
             last = Path(self.log).read_text().strip().splitlines()[-6:]
-            raise RuntimeError("\n".join(last) or f"it said `{line.strip()}` and not its {key}") from None
+            raise RuntimeError("\n".join(last) or f"it printed `{line.strip()}` where `{key}` was expected") from None
 
     def device_bytes(self):
-        """What the driver says this process holds of the GPU: its context and all it ever had, since allocators keep it."""
+        """The GPU memory of the process by the driver: its context, and its peak, because allocators keep memory."""
         words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
         try:
             said = subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
@@ -217,7 +217,7 @@ class Paced:
         last = {"first_s": said["first_s"], "device_bytes": held}
         if "device_ms" in said:
             last["device_ms"] = said["device_ms"]
-        # GT's own measurements of replayed graphs: the host's time, and the device's by events.
+        # GT's own measurements of replayed graphs: the time of the host, and the time of the device by events.
         graphs = said.get("graphs") or {}
         if graphs.get("replays"):
             last["host_us"], last["device_ms"] = graphs["host_ns"] / 1e3, graphs["device_ns"] / 1e6
@@ -232,7 +232,7 @@ class Paced:
 
 
 def measured(work, args, env, log):
-    """A work by everybody: all start and warm up, then they take turns."""
+    """Measures a work: starts and warms up every program, then runs them in turn."""
     ours = [str(HERE / "gt-cli"), "bench", "--engine", "torch", "--device", args.device, "--paced", work]
     theirs = {p: [sys.executable, str(HERE / "works_torch.py"), p, work] for p in PEERS}
     row, running = {"work": work}, {}
@@ -242,7 +242,7 @@ def measured(work, args, env, log):
         except (RuntimeError, OSError) as error:
             row[name] = {"error": str(error)}
     for n in range(args.rounds):
-        # Forth and back: nobody always follows the same one.
+        # Every second round is reversed, so that no program always follows the same other.
         for name in list(running) if n % 2 == 0 else list(running)[::-1]:
             try:
                 running[name].block(args.seconds)
@@ -264,14 +264,14 @@ def bench(args, env, log):
     rows = []
     for work in args.works.split(",") if args.works else works:
         print(f"measuring: {work}", file=sys.stderr, flush=True)
-        # The others reorder sums and fuse attention unasked; what this run's caller asks for goes first.
+        # The peers reorder sums and fuse attention by default, so GT may as well. The caller's choice goes first.
         numerics = os.environ.get("GT_NUMERICS", "approximate")
         rows.append(measured(work, args, dict(env, GT_PEERS_DEVICE=args.device, GT_NUMERICS=numerics), log))
         print(f"  {line(rows[-1])}", file=sys.stderr, flush=True)
     return rows
 
 
-# A copy within the GPU by PyTorch, by events: bytes read and written a second.
+# The bandwidth of a copy within the GPU by PyTorch, timed by events: bytes read and written per second.
 COPY = """
 import torch
 torch.cuda.set_device(DEVICE)
@@ -293,22 +293,22 @@ def copy_bandwidth(args, env):
     try:
         return float(said[-1])
     except (ValueError, IndexError):
-        print(f"no copy could be measured: {said[-1:]}", file=sys.stderr)
+        print(f"the copy could not be measured: {said[-1:]}", file=sys.stderr)
         return None
 
 
-# Bytes that a step has to move where memory is all that counts.
+# The bytes that a step of a memory-bound work moves.
 MOVED = {"stream_64m": 2 * 4 << 26, "chain_16m": 4 << 24}
 
 
 def ratio(row, peer, key):
-    """Ours to theirs; None where either was not measured."""
+    """GT's value divided by the peer's, or None if one was not measured."""
     ours, theirs = (row.get(name, {}).get(key) for name in ("gt", peer))
     return ours / theirs if ours and theirs else None
 
 
 def bars(report):
-    """What GT wants to be on a GPU, and what it is: name, value, the most or least it may be, whether it holds."""
+    """The bars for GT on a GPU: name, value, the largest or smallest value allowed, and whether the bar holds."""
     rows = {row["work"]: row for row in report.get("bench", [])}
     found = []
 
@@ -318,17 +318,17 @@ def bars(report):
 
     for work in ("mlp_small", "gpt_one"):
         for peer, most in (("eager", 0.5), ("reduce-overhead", 1.0)):
-            bar(f"{work}: a step, of {PEERS[peer]}", ratio(rows.get(work, {}), peer, "ms"), most)
-    bar("gpt_124m in bf16: a step, of torch.compile", ratio(rows.get("gpt_124m", {}), "compile", "ms"), 1.0)
+            bar(f"{work}: time of a step / {PEERS[peer]}", ratio(rows.get(work, {}), peer, "ms"), most)
+    bar("gpt_124m in bf16: time of a step / torch.compile", ratio(rows.get("gpt_124m", {}), "compile", "ms"), 1.0)
     for work, moved in MOVED.items():
         took, copied = rows.get(work, {}).get("gt", {}).get("device_ms"), report.get("copy_bytes_s")
         rate = moved / took * 1e3 / copied if took and copied else None
-        bar(f"{work}: bytes a second, of a copy's", rate, least=0.85)
+        bar(f"{work}: bytes per second / a copy", rate, least=0.85)
     for work, row in rows.items():
         if row.get("gt", {}).get("replays"):
-            bar(f"{work}: host us a replay", row["gt"]["host_us"], 20.0)
+            bar(f"{work}: host time of a replay in us", row["gt"]["host_us"], 20.0)
     for work, row in rows.items():
-        bar(f"{work}: memory of the GPU, of PyTorch eager", ratio(row, "eager", "device_bytes"), 1.0)
+        bar(f"{work}: GPU memory / PyTorch eager", ratio(row, "eager", "device_bytes"), 1.0)
     return found
 
 
@@ -347,7 +347,7 @@ def number(value):
 
 
 def about_bars(report):
-    text = ["", "## Bars", "", "| bar | is | may be | |", "|---|---|---|---|"]
+    text = ["", "## Bars", "", "| bar | value | allowed | verdict |", "|---|---|---|---|"]
     for bar in report["bars"]:
         limit = f"at most {bar['most']}" if bar["most"] is not None else f"at least {bar['least']}"
         verdict = {True: "holds", False: "**missed**", None: "not measured"}[bar["holds"]]
@@ -368,7 +368,7 @@ def failures(report):
 
 
 def page(report):
-    """The report for people."""
+    """The report as Markdown."""
     machine = report["machine"]
     text = ["# GT on a GPU", "", "| | |", "|---|---|"]
     text += [f"| {key} | {value} |" for key, value in machine.items()]
@@ -383,10 +383,11 @@ def page(report):
             text += ["", "```", row["said"][-3000:], "```"] if "said" in row else []
     if "bench" in report:
         heads = ["work", "GT", *PEERS.values(), "GT, host us"]
-        text += ["", "## Benchmarks", "", "Milliseconds a step, medians; all programs took turns on the same GPU, each step"]
-        text += ["waited for. In parentheses the device's time by events: of a replayed graph for GT, around the step for"]
-        text += ["PyTorch. f32 with full precision where the work does not say otherwise. GT reads the whole results of `norm`"]
-        text += ["and `matmul1024` back to the host, PyTorch does not. The last column is what the host takes for a replay."]
+        text += ["", "## Benchmarks", "", "Median milliseconds per step. All programs ran in turn on the same GPU and waited for"]
+        text += ["each step. The time of the device, by events, follows in parentheses: the time of a replayed graph for GT,"]
+        text += ["of the step for PyTorch. Works compute in f32 with full precision unless their names say otherwise. GT reads"]
+        text += ["the whole results of `norm` and `matmul1024` back to the host, PyTorch does not. The last column is the time"]
+        text += ["of the host for a replay."]
         text += ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         text += [f"| {line(row)} | {number(row.get('gt', {}).get('host_us'))} |" for row in report["bench"]]
         for row in report["bench"]:
@@ -403,10 +404,10 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", choices=["tests", "bench"])
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--works", default="", help="names of works, with commas between [all]")
+    parser.add_argument("--works", default="", help="names of works, separated by commas [all]")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
-    parser.add_argument("--out", type=Path, default=Path("."), help="folder for the report")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")
+    parser.add_argument("--out", type=Path, default=Path("."), help="folder of the report")
     parser.add_argument("--json", action="store_true", help="print the report as one object")
     return parser.parse_args()
 

@@ -1,9 +1,8 @@
-"""PyTorch's samples of an operator as cases: what it is called with, with a name by which one can
-be had again.
+"""PyTorch's samples of an operator as cases. A case is a call with its arguments, and has a name.
 
-A case is named DTYPE:KIND:NUMBER. `sample` are OpInfo's samples, `reference` its reference inputs
-(more shapes, large ones, extremal values), `special` are ours: infinities, NaN, zeros of both signs
-and subnormal numbers in place of a sample's elements.
+The name is DTYPE:KIND:NUMBER. The kind `sample` means OpInfo's samples, and `reference` its reference
+inputs (more and larger shapes, extremal values). The kind `special` is GT's own: infinities, NaN,
+zeros of both signs and subnormal numbers replace the elements of a sample.
 """
 
 import itertools
@@ -22,7 +21,7 @@ warnings.filterwarnings("ignore")
 KINDS = ("sample", "reference", "special")
 NAN, INF = float("nan"), float("inf")
 ZEROS = [-0.0, 0.0, 1.0, -1.0, 0.5]
-# Elements that a case may have, and one of f32, which shows that large ones are right.
+# The most elements of a case, and of a case in f32, which also tests large tensors.
 MAX_ELEMENTS, MAX_OF_F32 = 1 << 16, 1 << 21
 
 
@@ -34,7 +33,7 @@ OPERATORS = {name_of(op): op for op in reversed(op_db)}
 
 
 def seed(text):
-    """Everything random depends on the name of what it is for only."""
+    """Seeds every generator by a name, so that random numbers depend on this name only."""
     number = zlib.crc32(text.encode())
     torch.manual_seed(number)
     random.seed(number)
@@ -42,7 +41,7 @@ def seed(text):
 
 
 def mapped(value, change):
-    """A value with every tensor in it changed."""
+    """A value with `change` applied to every tensor in it."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):
@@ -53,7 +52,7 @@ def mapped(value, change):
 
 
 def tensors_in(value):
-    """Every tensor in a value, each once."""
+    """The distinct tensors in a value."""
     found = []
 
     def note(tensor):
@@ -92,14 +91,14 @@ class Case:
         return self.op(*self.args, **self.kwargs)
 
     def told(self):
-        """The call in a line."""
+        """The call as a line of text."""
         args = [told(arg) for arg in self.args]
         return ", ".join(args + [f"{name}={told(value)}" for name, value in self.kwargs.items()])
 
 
 def as_index(index):
-    """An index with its lists of positions, which pick several, as tensors; JSON would not tell
-    them from tuples.
+    """An index with tensors in place of lists of positions, because JSON does not distinguish lists
+    from tuples.
     """
     if isinstance(index, list):
         return torch.tensor(index)
@@ -129,12 +128,12 @@ def samples(op, dtype_name, kind):
     make = op.sample_inputs if kind == "sample" else op.reference_inputs
     try:
         return list(itertools.islice(make("cpu", dtype, requires_grad=gradients), 4000))
-    except ValueError:  # Some ask for gradients of integers.
+    except ValueError:  # Some operators request gradients of integers.
         return itertools.islice(make("cpu", dtype, requires_grad=False), 4000)
 
 
 def cases(op, dtype_name, kind, most, only=None):
-    """So many cases of a kind, spread over all there are; or one of them."""
+    """Up to `most` cases of a kind, evenly spaced among all cases, or the case `only`."""
     found, bound = [], MAX_OF_F32 if dtype_name == "f32" else MAX_ELEMENTS
     for i, sample in enumerate(samples(op, dtype_name, kind)):
         if only is not None and i != only:
@@ -147,20 +146,20 @@ def cases(op, dtype_name, kind, most, only=None):
 
 
 def edges(dtype):
-    """Numbers at the edges of a dtype."""
+    """The special numbers of a dtype."""
     if dtype.is_floating_point:
         info = torch.finfo(dtype)
         tiny = info.smallest_normal
         return [NAN, INF, -INF, *ZEROS, -0.5, 2.0, tiny / 4, -tiny / 4, info.max, -info.max, 1e-3]
     if dtype == torch.bool:
         return [False, True]
-    # The smallest number divided by -1 would end the process.
+    # The division of the smallest integer by -1 would crash the process.
     info = torch.iinfo(dtype)
     return [info.min, info.max, 0, 1, 2, 7, info.max // 2] + ([-7, -2] if info.min else [])
 
 
 def special(op, dtype, gradients):
-    """Samples with numbers at the edges."""
+    """Samples with special numbers."""
     usual = list(itertools.islice(op.sample_inputs("cpu", dtype), 200))
     if isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo)):
         yield from grid(op, dtype, usual, gradients)
@@ -171,7 +170,7 @@ def special(op, dtype, gradients):
 
 
 def grid(op, dtype, usual, gradients):
-    """Each number at the edges, with each other where the operator takes two."""
+    """All special numbers, or all pairs of them for a binary operator."""
     numbers = torch.tensor(edges(dtype), dtype=dtype)
     kwargs = usual[0].kwargs if usual else {}
     if isinstance(op, UnaryUfuncInfo):

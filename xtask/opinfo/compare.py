@@ -1,14 +1,14 @@
-"""Whether two tensors are the same for our purposes, and the first element where they are not.
+"""Compares two tensors, and finds the first element that differs.
 
-Integers and truths are equal. Floats are as near as PyTorch's own tests ask of a dtype, or as near
-to the value in double precision as PyTorch's are, give or take a factor of two: rounding in another
-order is no difference. NaN equals NaN; zeros have PyTorch's sign where PyTorch gives it in double
-precision, too.
+Integers and booleans must be equal. Floats must be within the tolerances of PyTorch's own tests, or
+at most twice as far from the value in double precision as PyTorch's, because another order of
+rounding is not a difference. NaN equals NaN. Zeros must have PyTorch's sign if PyTorch gives the same
+sign in double precision.
 """
 
 import torch
 
-# As torch.testing.assert_close has them.
+# The tolerances of torch.testing.assert_close.
 TOLERANCES = {
     torch.float64: (1e-7, 1e-7),
     torch.float32: (1.3e-6, 1e-5),
@@ -31,7 +31,7 @@ def place(tensor, at):
 
 
 def told(what, ours, theirs, wrong):
-    """A difference in words: how many elements, the first of them, both values."""
+    """A description of a difference: the number of elements, the first of them, and both values."""
     at = int(wrong.reshape(-1).nonzero()[0])
     many = f"{int(wrong.sum())} of {wrong.numel()}"
     where = place(theirs, at)
@@ -39,7 +39,7 @@ def told(what, ours, theirs, wrong):
 
 
 def difference(ours, theirs, exact, signs):
-    """Where GT's tensor differs from PyTorch's; None where it does not. `exact()` is the value in
+    """The difference of GT's tensor from PyTorch's, or None. `exact()` is the value in
     double precision, or None.
     """
     if ours.dtype != theirs.dtype:
@@ -62,7 +62,7 @@ def difference(ours, theirs, exact, signs):
 
 
 def as_near(a, b, exact, absolute, relative, dtype):
-    """Where a is about as near to the exact values as b is anywhere, or the same infinity or NaN."""
+    """The elements of a that are about as near to the exact values as b, or the same infinity or NaN."""
     if exact is None or exact.shape != a.shape or not exact.dtype.is_floating_point:
         return torch.zeros_like(a, dtype=torch.bool)
     theirs = (b - exact).abs()
@@ -75,7 +75,7 @@ def as_near(a, b, exact, absolute, relative, dtype):
 
 
 def zeros(ours, theirs, exact):
-    """Zeros of the other sign, where PyTorch is sure of it."""
+    """Zeros of the other sign, where PyTorch has the same sign in double precision."""
     wrong = (ours == 0) & (theirs == 0) & (ours.signbit() != theirs.signbit())
     if not wrong.any():
         return None
@@ -87,7 +87,7 @@ def zeros(ours, theirs, exact):
 
 
 def same_elements(x, dim, ours, theirs):
-    """Whether other positions hold equal elements: PyTorch promises no order of equals."""
+    """Whether different positions hold equal elements. PyTorch does not specify the order of equal elements."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype or not x.dim():
         return False
     a, b = (x.detach().gather(dim, places) for places in (ours, theirs))
@@ -95,7 +95,7 @@ def same_elements(x, dim, ours, theirs):
 
 
 def same_bits(a, b):
-    """Whether two answers of GT are the same to the bit, every NaN being the same."""
+    """Whether two answers of GT have the same bits. All NaN count as equal."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.is_floating_point():

@@ -1,10 +1,10 @@
-"""What PyTorch gives for a case: results, gradients and second gradients, and the same in double
-precision to judge by.
+"""PyTorch's values of a case: results, gradients and second gradients, also in double precision as the
+standard of comparison.
 """
 
 import torch
 
-# Gradients of large results show nothing more.
+# Results with more elements are not differentiated, because they test nothing further.
 MAX_GRADIENT_ELEMENTS = 1 << 14
 
 
@@ -23,13 +23,13 @@ def noise(tensor, ones):
 
 
 class Reference:
-    """PyTorch's values of a case. `order` says which gradients: 0, 1 or 2."""
+    """PyTorch's values of a case, with gradients up to `order`: 0, 1 or 2."""
 
     def __init__(self, case, order):
         self.leaves = [t for t in case.tensors() if t.requires_grad] if order else []
         self.outer, self.inner = [], []
         self.values = [[], [], []]
-        # Some operators change what they are given.
+        # Some operators change their arguments.
         copies = {id(t): t.detach().clone() for t in case.tensors() if not t.requires_grad}
         kept = case.with_tensors(lambda t: copies.get(id(t), t))
         results = flat(kept.call())
@@ -51,7 +51,7 @@ class Reference:
             self.values[2] = [g.detach() for g in second]
 
     def gradients(self, of, given, create):
-        """Gradients of the leaves, zeros where nothing depends on one."""
+        """Gradients of the leaves, with zeros for a leaf that no result depends on."""
         pairs = [(x, g) for x, g in zip(of, given) if g is not None and x.requires_grad]
         if not pairs:
             return [torch.zeros_like(leaf) for leaf in self.leaves]
@@ -65,15 +65,15 @@ class Reference:
 
 
 def wide(tensor):
-    """A tensor in double precision, if it is of floats."""
+    """A tensor of floats in double precision, or another tensor unchanged."""
     if not tensor.dtype.is_floating_point:
         return tensor
     return tensor.detach().double().requires_grad_(tensor.requires_grad)
 
 
 def truth(case, reference):
-    """The same values in double precision, with the same gradients given; None where PyTorch does
-    not compute them.
+    """The same values in double precision, from the same given gradients, or None if PyTorch does not
+    compute them.
     """
     try:
         other = case.with_tensors(wide)

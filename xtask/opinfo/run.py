@@ -1,10 +1,10 @@
-"""Runs PyTorch's samples of operators against the subject and prints what became of each, a JSON
-object a line.
+"""Runs PyTorch's samples of operators with the subject and prints the outcomes, one JSON object per
+line.
 
-Started by `cargo xtask opinfo`, which says what to run: `run.py PROGRAM OPTIONS`, the options being
-a JSON object. The first line says how many pieces of work there are; each piece (an operator, a
-dtype, a kind) ends with a line of its counts. What is not as it should be has a line of its own.
-Nothing here knows which differences are intended.
+`cargo xtask opinfo` starts this program as `run.py PROGRAM OPTIONS`, where the options are a JSON
+object. The first line holds the number of pieces of work. Each piece (an operator, a dtype, a kind)
+ends with a line of its counts. Each finding has a line of its own. This program does not know which
+differences are intended.
 """
 
 import json
@@ -17,14 +17,14 @@ from compare import difference, same_bits, same_elements
 from reference import Reference, truth
 from wire import DTYPES, Subject, contents, frame
 
-# What PyTorch raises where it computes nothing, or has no gradient.
+# The exceptions of PyTorch for calls that it does not compute or differentiate.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError)
-# Which result of an operator is positions of elements, of which several may be equal.
+# The results that are positions of elements, by operator. Several elements may be equal.
 PLACES = {"sort": 1, "argsort": 0, "topk": 1, "median": 1}
-# Axes that a tensor of GT may have.
+# The most axes of a tensor of GT.
 MAX_RANK = 8
 STAGES = ("result", "gradient", "second gradient")
-# Reference inputs in so many dtypes: what they add to samples are shapes and values, not dtypes.
+# The dtypes of reference inputs, which add shapes and values to the samples, not dtypes.
 REFERENCE_DTYPES = ("f64", "f32", "bf16", "i64", "u8")
 
 
@@ -33,7 +33,7 @@ def say(**what):
 
 
 class Runner:
-    """The subjects, and what is compared with what."""
+    """The subjects, and the comparison of a case."""
 
     def __init__(self, program, options):
         env = {"GT_CACHE": "off", **options.get("env", {})}
@@ -43,13 +43,13 @@ class Runner:
             self.narrow = Subject(program, {**env, "GT_SIMD": "128"})
 
     def order(self, case, dtype_name):
-        """How often the case is differentiated."""
+        """The order of differentiation of the case."""
         if ":special:" in case.name or dtype_name in ("bf16", "f16"):
             return 1
         return 2 if dtype_name == "f64" else 1
 
     def judge(self, case, dtype_name):
-        """What became of a case: an outcome, and where something is to be said, what."""
+        """The outcome of a case, and a description of a finding."""
         if any(t.dim() > MAX_RANK for t in case.tensors()):
             return "absent", f"more than {MAX_RANK} axes"
         order = self.order(case, dtype_name)
@@ -82,7 +82,7 @@ class Runner:
                 if found:
                     return "differ", f"{stage} {i}: {found}"
             if stage == "result" and other_places(case, ours, theirs):
-                break  # Gradients go to where the elements were taken from.
+                break  # Gradients flow to the positions of the elements.
         return "agree", None
 
     def one(self, case, reference, stage, i, a, b, is_random):
@@ -98,13 +98,13 @@ class Runner:
             values = exact[0] and exact[0][STAGES.index(stage)]
             return values[i] if values and i < len(values) else None
 
-        # Zeros of both signs are equal, and so may stand in any order.
+        # Zeros of both signs are equal, so their order is free.
         signs = stage == "result" and (case.op.name not in PLACES or case.kwargs.get("stable"))
         return difference(a, b, at_last, signs)
 
 
 def other_places(case, ours, theirs):
-    """Whether equal elements were taken from other positions."""
+    """Whether equal elements were taken from different positions."""
     i = PLACES.get(case.op.name)
     return i is not None and i < len(ours) and not torch.equal(ours[i], theirs[i])
 
@@ -126,7 +126,7 @@ def same_places(case, i, ours, theirs):
 
 
 def referenced(case, order):
-    """PyTorch's values, with as many gradients as it has; None where it has no results."""
+    """PyTorch's values with all its orders of gradients, or None if it has no results."""
     while order >= 0:
         try:
             return Reference(case, order), order
@@ -136,7 +136,7 @@ def referenced(case, order):
 
 
 def told_bits(x, y):
-    """The first elements whose bits differ, in hexadecimal."""
+    """The first element whose bits differ, in hexadecimal."""
     size = x.element_size()
     a, b = contents(x), contents(y)
     starts = range(0, min(len(a), len(b)), size)
@@ -146,7 +146,7 @@ def told_bits(x, y):
 
 
 def other_bits(answer, narrow):
-    """Where 128-bit vectors gave another answer."""
+    """The place where 128-bit vectors gave a different answer."""
     if narrow["status"] != "computed":
         return f"{narrow['status']}: {narrow.get('why')}"
     for stage, a, b in zip(STAGES, answer["values"], narrow["values"]):
@@ -157,12 +157,12 @@ def other_bits(answer, narrow):
 
 
 def has_reference(op, dtype_name):
-    """Whether an operator has reference inputs that are not its samples."""
+    """Whether an operator has reference inputs beside its samples."""
     return dtype_name in REFERENCE_DTYPES and op.reference_inputs_func is not None
 
 
 def pieces(rows, options):
-    """The work: operators with the dtypes PyTorch has them for, and kinds of samples."""
+    """The pieces of work: operators, with the dtypes that PyTorch supports and the kinds of samples."""
     wanted = options["ops"] or rows
     for name in wanted:
         op = OPERATORS.get(name)
@@ -180,7 +180,7 @@ def pieces(rows, options):
 
 
 def work(runner, piece, options):
-    """One piece of work."""
+    """Runs one piece of work."""
     op, dtype_name, kind = piece
     counts = {}
     only = options.get("only")
@@ -203,7 +203,7 @@ def main():
     for piece in todo:
         try:
             work(runner, piece, options)
-        except Exception as error:  # One operator's samples must not end the others'.
+        except Exception as error:  # A failure in one operator's samples must not stop the others.
             op, dtype_name, kind = name_of(piece[0]), piece[1], piece[2]
             case = f"{dtype_name}:{kind}:0"
             say(op=op, case=case, call="", outcome="harness", why=repr(error))

@@ -1,4 +1,4 @@
-"""Cases to the subject and its answers back: the other half of src/protocol.rs and
+"""Sends cases to the subject and reads its answers: the counterpart of src/protocol.rs and
 src/arguments.rs.
 """
 
@@ -21,18 +21,18 @@ DTYPES = {
     "bool": torch.bool,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-# Longer than any case takes, on a machine with other things to do.
+# The longest wait for an answer, longer than any case takes on a busy machine.
 PATIENCE_SECONDS = 120
 
 
 class Gone(Exception):
-    """The subject ended, or does not answer."""
+    """The subject has ended or does not answer."""
 
 
 def contents(tensor):
     """A tensor's elements in row-major order, as bytes."""
     whole = tensor.detach().resolve_neg().contiguous()
-    # A single element may have any stride, which `view` minds.
+    # A single element may have any stride, which `view` rejects.
     flat = whole.as_strided((whole.numel(),), (1,))
     return flat.view(torch.uint8).numpy().tobytes()
 
@@ -46,7 +46,7 @@ def tensor_of(ty, data):
 
 
 class Tensors:
-    """The tensors of a case; one that stands in several places is sent once."""
+    """The tensors of a case. A tensor that occurs several times is sent once."""
 
     def __init__(self):
         self.all = []
@@ -77,7 +77,7 @@ class Tensors:
             return {"e": True}
         if isinstance(value, (list, tuple)):
             return [self.value(one) for one in value]
-        # Where elements lie in memory changes no result.
+        # The memory format changes no result.
         if isinstance(value, (torch.memory_format, torch.layout)):
             return None
         return {"x": type(value).__name__}
@@ -100,7 +100,7 @@ def frame(op, args, kwargs, leaves, outer, inner):
 
 
 class Subject:
-    """A running subject, started anew when it is gone."""
+    """A running subject, which is restarted when it has ended."""
 
     def __init__(self, program, env):
         self.program, self.env = program, {**os.environ, **env}
@@ -128,7 +128,7 @@ class Subject:
         return json.loads(self.take(struct.unpack("<I", self.take(4))[0]))
 
     def send(self, case):
-        """Hands over a case; what goes wrong is told when the answer is taken."""
+        """Sends a case. An error is raised when the answer is read."""
         try:
             view = memoryview(case)
             while view:

@@ -1,9 +1,9 @@
-"""Measuring a work in blocks that somebody else asks for: the other half of `gt-cli bench --paced`.
+"""Measures a work in blocks on request: the counterpart of `gt-cli bench --paced`.
 
-A work is a function that prepares its inputs and gives a step: a function without arguments that
-computes one step and waits for its result. After the first line, which says that the work is warm,
-each line of standard input holds the seconds of a block and is answered with the milliseconds of
-its steps; at the end of the input a last line tells what was measured besides.
+A work is a function that prepares its inputs and returns a step: a function without arguments that
+computes one step and waits for its result. The first line of output says that the work is warm. Each
+line of input holds the seconds of a block, and the answer holds the milliseconds of its steps. At
+the end of the input a last line holds the time of the first call, the peak memory, and `more`.
 """
 
 import json
@@ -14,7 +14,7 @@ WARM_UP_STEPS, WARM_UP_SECONDS, MIN_SAMPLES = 5, 0.3, 5
 
 
 def memory(line):
-    """A line of what Linux says of this process's memory, in bytes."""
+    """A value of /proc/self/status in bytes."""
     with open("/proc/self/status") as status:
         for text in status:
             if text.startswith(line):
@@ -36,7 +36,7 @@ def block(step, seconds):
 
 
 def serve(works, name, more=dict):
-    """Serves a work; `more` tells what else was measured."""
+    """Serves a work. `more` returns further measurements for the last line."""
     resident = memory("VmRSS:")
     step = works[name]()
     prepared = time.perf_counter()

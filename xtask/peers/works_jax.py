@@ -1,7 +1,7 @@
 """The works of docs/benchmarks.md for JAX: `works_jax.py jit WORK`, served by pace.py.
 
-f32, every step one jitted function, its parameters donated. `dispatch2000` measures dispatching,
-so only the addition is jitted: jitting the loop would leave nothing of it.
+The works compute in f32. Every step is one jitted function with donated parameters. `dispatch2000`
+measures dispatching, so only the addition is jitted: the compiler would remove a jitted loop.
 """
 
 import sys
@@ -33,7 +33,7 @@ def cross_entropy(logits, y):
 
 
 def stepping(update, state, *batch, read=float):
-    """A step that reads what it comes to, of training the loss. `update` gives the next state and that."""
+    """A step that reads its result, in training the loss. `update` returns the next state and the result."""
     update = jax.jit(update, donate_argnums=0)
     state = jax.block_until_ready(state)
 
@@ -137,7 +137,7 @@ def gpt():
 
 
 def following(state, params):
-    """The next word, with keys and values of all positions written where the position says."""
+    """The next word. Its keys and values are written at its position."""
     word, position, kept = state
     seen = jnp.arange(TOKENS) <= position
     x = params["words"][word] + params["positions"][position]

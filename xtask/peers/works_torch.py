@@ -1,9 +1,9 @@
 """The works of docs/benchmarks.md for PyTorch: `works_torch.py eager|compile|reduce-overhead WORK`, served by pace.py.
 
-f32 of full precision, as many threads as there are cores, or the device `GT_PEERS_DEVICE` names, written as PyTorch's own documentation would.
-On a GPU the device's time of a step is measured too, from one event to another around the step.
-`reduce-overhead` is the mode of torch.compile that replays CUDA graphs.
-`dispatch2000` measures dispatching, so it is not compiled: compiling would leave nothing of it.
+The works compute in f32 with full precision, on as many threads as there are cores or on the device that `GT_PEERS_DEVICE` names.
+They are written in the style of PyTorch's documentation. On a GPU the time of the device is measured as well, by events around the step.
+`reduce-overhead` is the mode of torch.compile that replays CUDA graphs. `dispatch2000` measures dispatching, so it is not compiled: the
+compiler would remove the loop.
 """
 
 import os
@@ -21,7 +21,7 @@ torch.manual_seed(0)
 MODE = sys.argv[1]
 DEVICE = torch.device(os.environ.get("GT_PEERS_DEVICE", "cpu"))
 torch.set_default_device(DEVICE)
-# Convolutions would round to TF32, where products do not.
+# By default convolutions round to TF32, while products do not.
 torch.backends.cudnn.allow_tf32 = False
 DEVICE_MS = []
 
@@ -33,7 +33,7 @@ def compiled(f):
 
 
 def waited(prepare):
-    """The work, each step of which ends when the device has done it."""
+    """The work, with steps that wait for the device."""
     if DEVICE.type == "cpu":
         return prepare
 
@@ -54,7 +54,7 @@ def waited(prepare):
 
 
 def measured():
-    """What was measured on the device besides."""
+    """The measurements on the device."""
     if DEVICE.type == "cpu" or not DEVICE_MS:
         return {}
     last = sorted(DEVICE_MS[len(DEVICE_MS) // 2 :])
@@ -62,7 +62,7 @@ def measured():
 
 
 def trained(net, optimizer, x, y):
-    """One step of training with its loss read; the gradient and the update are compiled too."""
+    """One step of training and a read of its loss. Forward pass, gradients and update are compiled."""
     forward = compiled(lambda: F.cross_entropy(net(x).flatten(0, -2), y.flatten()))
     update = compiled(optimizer.step)
 
@@ -189,7 +189,7 @@ def stream():
     @torch.inference_mode()
     def step():
         nonlocal x
-        # What a replayed graph gives is its own memory, which the next replay overwrites.
+        # The results of a replayed graph are in its own memory, which the next replay overwrites.
         x = f(x).clone() if MODE == "reduce-overhead" else f(x)
         return x[0].item()
 
@@ -197,7 +197,7 @@ def stream():
 
 
 def decode():
-    """A static cache that is written in place, as PyTorch's own fast generation does (gpt-fast)."""
+    """A static cache that is written in place, as in PyTorch's gpt-fast."""
     net = Gpt()
     shape = (1, HEADS, TOKENS, WIDTH // HEADS)
     kept = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(LAYERS)]

@@ -1,9 +1,9 @@
-//! `cargo xtask gpu-bundle`: one folder to carry to a machine with a GPU, where one command tests
-//! and measures everything.
+//! `cargo xtask gpu-bundle`: a folder to copy to a machine with a GPU, where one command tests and
+//! measures GT.
 //!
-//! It holds programs built here against libtorch for CUDA, which take no GPU to build, but not
-//! libtorch itself: xtask/gpu/run.py, which goes with them, finds the libraries of the PyTorch
-//! installed there. The folder has nothing of this machine but the programs.
+//! The folder holds programs built against libtorch for CUDA, which needs no GPU. It does not hold
+//! libtorch: the script xtask/gpu/run.py, which is part of the folder, finds the libraries of the
+//! PyTorch on the other machine.
 
 use crate::libtorch;
 use crate::shell::{Step, cargo, root, target_folder};
@@ -13,12 +13,12 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The most the folder may take, in bytes: so that it goes where a few files go.
+/// The largest size of the folder in bytes, so that it is easy to copy.
 const MOST: u64 = 60_000_000;
-/// What goes along as it is.
+/// The scripts that are copied unchanged.
 const SCRIPTS: [&str; 3] =
     ["xtask/gpu/run.py", "xtask/peers/works_torch.py", "xtask/peers/pace.py"];
-/// The same packages and features for each command, so that nothing is built twice.
+/// The packages and features of each command, always the same, so that nothing is built twice.
 const CHOICE: [&str; 7] =
     ["--release", "-p", "gt-cli", "-p", "gt-compiler", "--features", "gt-cli/cuda"];
 
@@ -47,11 +47,11 @@ pub(crate) fn gpu_bundle(args: &GpuBundleArgs) -> Result<()> {
     let size = size(&folder)?;
     ensure!(size <= MOST, "{} takes {size} bytes, more than {MOST}", folder.display());
     println!("{} is ready, {:.1} MB", folder.display(), size as f64 / 1e6);
-    println!("copy it to a machine with a GPU and run there: python3 gpu-bundle/run.py");
+    println!("copy it to a machine with a GPU and run: python3 gpu-bundle/run.py");
     Ok(())
 }
 
-/// The programs of tests that know GPUs: what they are called in the folder, and where they were
+/// The test programs that use a GPU: their names in the folder, and the paths where they were
 /// built.
 fn tests(libtorch: &str) -> Result<Vec<(&'static str, PathBuf)>> {
     let said = cargo(&[
@@ -83,10 +83,10 @@ fn tests(libtorch: &str) -> Result<Vec<(&'static str, PathBuf)>> {
     ])
 }
 
-/// An empty folder in the place of the one that an earlier run left.
+/// Makes an empty folder, in place of the folder of an earlier run.
 fn fresh(folder: &Path) -> Result<()> {
     let ours = !folder.exists() || folder.join("run.py").exists();
-    ensure!(ours, "{} is there and is no bundle: name another folder", folder.display());
+    ensure!(ours, "{} exists and is not a bundle: name another folder", folder.display());
     if folder.exists() {
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;
@@ -95,7 +95,7 @@ fn fresh(folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot make {}", folder.display()))
 }
 
-/// A program, without what only a debugger reads.
+/// Copies a program without its debug information.
 fn put(program: &Path, to: &Path) -> Result<()> {
     copy(program, to)?;
     Step::new("strip", &[&to.to_string_lossy()]).run()

@@ -1,15 +1,15 @@
-//! The user guide: `docs/guide` as HTML, by a program of its own (`xtask/guide`), so that no
+//! The user guide: `docs/guide` as HTML. A separate program builds it (`xtask/guide`), so that no
 //! ordinary build needs mdBook.
 
 use anyhow::Result;
 
 use crate::shell::{cargo, root, target_folder};
 
-/// The builder's package.
+/// The package of the builder.
 pub(crate) const PACKAGE: &str = "xtask/guide/Cargo.toml";
 
-/// Builds the book into `target/guide`; a link that leads nowhere is an error. The code of its
-/// chapters is tested by `cargo test`.
+/// Builds the book into `target/guide`. A broken link is an error. `cargo test` tests the code of
+/// the chapters.
 pub(crate) fn guide() -> Result<()> {
     let (root, tool, book) =
         (root(), target_folder().join("guide-tool"), target_folder().join("guide"));

@@ -1,7 +1,7 @@
-//! The project's own chores: `cargo xtask test` is what a change has to pass, the rest are its
-//! parts.
+//! The development commands of the project. `cargo xtask test` runs every check that a change has
+//! to pass.
 //!
-//! Each chore is an ordinary `cargo` or `git` command, printed before it runs, so that it can be
+//! Each command runs ordinary `cargo` and `git` commands and prints them first, so that they can be
 //! repeated by hand. Nothing here is needed to build or use the project.
 #![expect(
     clippy::print_stdout,
@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 use shell::{Step, cargo, root};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Chores of this repository")]
+#[command(name = "cargo xtask", about = "Development commands of this repository")]
 struct Cli {
     #[command(subcommand)]
     chore: Chore,
@@ -33,41 +33,41 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check everything a change has to pass: format, house rules, lints, tests, documentation
+    /// Run every check that a change has to pass: format, house rules, lints, tests, documentation
     Test,
-    /// Format every source file (with --check: only say what would change)
+    /// Format every source file (with --check: only report the differences)
     Fmt {
-        /// Change nothing; fail if something would change
+        /// Change no file, and fail if a file is not formatted
         #[arg(long)]
         check: bool,
     },
-    /// Check the house rules that no compiler checks: headers, crate edges, sizes, generated pages,
-    /// links
+    /// Check the house rules that no compiler checks: headers, sizes, dependencies of crates and
+    /// modules, unsafe code, generated pages, links
     Tidy,
-    /// Write the generated parts of documents anew: the ops of docs/tape-format.md, the figures of
-    /// README.md
+    /// Update the generated parts of documents: docs/ops.md, the ops of docs/tape-format.md, the
+    /// figures of README.md
     Docs,
     /// Build the user guide into target/guide and check its links
     Guide,
-    /// Run the tests, writing every snapshot and expectation anew; look at `git diff` afterwards
+    /// Run the tests and update every snapshot and expectation; review `git diff` afterwards
     Bless,
-    /// Fetch the pinned libtorch from PyPI into `.libtorch`, for features `torch` and `cuda`
+    /// Fetch the pinned libtorch from PyPI into `.libtorch`, for the features `torch` and `cuda`
     Libtorch(libtorch::LibtorchArgs),
-    /// Build a folder that tests and measures everything on a machine with a GPU, with one command
+    /// Build a folder of programs that test and measure GT on a machine with a GPU
     GpuBundle(gpu_bundle::GpuBundleArgs),
-    /// Measure what docs/benchmarks.md lists (optimized build); with --vs beside other frameworks,
-    /// in turn
+    /// Measure the rows of docs/benchmarks.md (optimized build), or with --vs the works in turn
+    /// with other frameworks
     Bench(bench::BenchArgs),
-    /// Compute PyTorch's own samples of its operators with GT and with PyTorch, and compare
+    /// Compare GT with PyTorch on PyTorch's own samples of its operators
     Opinfo(opinfo::OpinfoArgs),
-    /// Run a fuzz target for some seconds: text, binary, run, wire, or replay
+    /// Run a fuzz target: text, binary, run, wire, or replay
     Fuzz {
-        /// The target: `text` (parser), `binary` (decoder), `run` (verified tapes on interpreter
-        /// and engine), `wire` (packets, and a dispatcher that takes them), `replay` (programs of
-        /// loops, as plans and without)
+        /// The target: `text` (the parser), `binary` (the decoder), `run` (verified tapes on the
+        /// interpreter and the engine), `wire` (packets, and a dispatcher that receives them),
+        /// `replay` (programs with loops, with and without plans)
         #[arg(default_value = "text")]
         target: String,
-        /// How long
+        /// Seconds to run
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
@@ -97,8 +97,8 @@ fn run(chore: Chore) -> Result<()> {
 }
 
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo
-/// check`, and the tests are built once, so that the world is compiled twice (without and with
-/// code) and no third time; only what knows libtorch is, with it.
+/// check`, and the tests are built once. All crates are therefore compiled twice, without and with
+/// code generation; the last steps compile the crates that use libtorch once more.
 fn test() -> Result<()> {
     let steps: [(&str, &dyn Fn() -> Result<()>); 9] = [
         ("format", &|| format(true)),
@@ -109,7 +109,7 @@ fn test() -> Result<()> {
         }),
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
         ("random programs", &|| {
-            // The whole workspace again, so that nothing is built with other features.
+            // Names the whole workspace, because a smaller choice has other features to build.
             cargo(&["test", "--workspace", "--test", "it", "as_many_random_programs"])
                 .env("GT_REPLAY_SECONDS", "20")
                 .run()
@@ -129,20 +129,20 @@ fn test() -> Result<()> {
         times.push((name, shell::timed(step)?));
     }
     if std::env::var_os("CI").is_some() {
-        println!("\n== nothing changed by the suite");
+        println!("\n== no file changed by the tests");
         Step::new("git", &["diff", "--exit-code"]).run()?;
     }
-    println!("\nall of it passed:");
+    println!("\nall checks passed:");
     for (name, time) in times {
         println!("  {name:<17} {:>6.1} s", time.as_secs_f64());
     }
     Ok(())
 }
 
-/// Lints and tests with libtorch, of everything, since a smaller choice of packages would build
-/// their dependencies anew, with fewer features. With feature `cuda` what needs a GPU says that it
-/// was skipped where there is none; that it compiles and links, and that NVRTC takes the kernels,
-/// is seen anywhere.
+/// Lints and tests with libtorch. They take the whole workspace, because a smaller choice of
+/// packages would compile the dependencies again with fewer features. With feature `cuda`, tests
+/// that need a GPU report that they are skipped where there is none. Compiling, linking and NVRTC
+/// are tested on every machine.
 fn with_libtorch() -> Result<()> {
     let libtorch::ForTests { feature, folder } = libtorch::for_tests()?;
     let with = |step: Step| match &folder {
@@ -153,7 +153,7 @@ fn with_libtorch() -> Result<()> {
     with(lints).args(&["--features", feature, "--", "-D", "warnings"]).run()?;
     let targets = ["--lib", "--test", "it", "--test", "torch", "--test", "cuda"];
     let targets = if feature == "cuda" { &targets[..] } else { &targets[..5] };
-    // What compilers say of users' mistakes knows nothing of engines and takes long.
+    // The tests of compile errors do not depend on the engine and take long.
     with(cargo(&["test", "--workspace", "--features", feature]))
         .args(targets)
         .args(&["--", "--skip", "mistakes_have_short_errors"])
@@ -161,7 +161,7 @@ fn with_libtorch() -> Result<()> {
         .run()
 }
 
-/// All source files: those of the workspace, and of the guide's builder, which is a workspace of
+/// Formats the sources of the workspace, and of the builder of the guide, which is a workspace of
 /// its own.
 fn format(check: bool) -> Result<()> {
     let check: &[&str] = if check { &["--check"] } else { &[] };
@@ -184,8 +184,8 @@ fn bless() -> Result<()> {
     Step::new("git", &["status", "--short"]).run()
 }
 
-/// Coverage-guided, on the stable compiler: the instrumentation is a code generation option and
-/// libFuzzer comes with its crate.
+/// Runs a coverage-guided fuzz target with the stable compiler. The instrumentation is a code
+/// generation option, and libFuzzer is part of its crate.
 fn fuzz(target: &str, seconds: u64) -> Result<()> {
     const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module \
                               -Cllvm-args=-sanitizer-coverage-level=4 \

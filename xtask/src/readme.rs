@@ -1,13 +1,12 @@
-//! The figures of README.md: the rows of docs/benchmarks.md that are shown there, copied so that
-//! they stay true.
+//! The figures of README.md, copied from docs/benchmarks.md so that they stay equal.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Where they are shown.
+/// The file that shows the rows.
 pub(crate) const README: &str = "README.md";
-/// Where they come from.
+/// The page that the rows are copied from.
 pub(crate) const PAGE: &str = "docs/benchmarks.md";
 const BEGIN: &str = "<!-- rows of docs/benchmarks.md, copied by `cargo xtask docs` -->\n";
 const END: &str = "<!-- end of the rows -->\n";
@@ -15,7 +14,7 @@ const END: &str = "<!-- end of the rows -->\n";
 /// The works shown.
 const WORKS: &[&str] = &["mlp_small", "gpt", "norm", "dispatch2000", "mlp_wide"];
 
-/// Copies the rows anew.
+/// Updates the rows.
 pub(crate) fn write(root: &Path) -> Result<()> {
     let read = |page: &str| {
         std::fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))
@@ -24,10 +23,10 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     std::fs::write(root.join(README), new).with_context(|| format!("cannot write {README}"))
 }
 
-/// The README with the rows as the page has them; without its last columns, the time of the first
-/// call and the memory.
+/// The README with the rows of the page, without the times of the first calls and without the last
+/// two columns.
 pub(crate) fn renewed(readme: &str, page: &str) -> Result<String> {
-    let missing = |what: &str| format!("{README} has no line `{}`", what.trim());
+    let missing = |line: &str| format!("{README} has no line `{}`", line.trim());
     let (before, rest) = readme.split_once(BEGIN).with_context(|| missing(BEGIN))?;
     let (_, after) = rest.split_once(END).with_context(|| missing(END))?;
     // The first table of the page.
@@ -39,12 +38,12 @@ pub(crate) fn renewed(readme: &str, page: &str) -> Result<String> {
     Ok(format!("{before}{BEGIN}\n{}\n\n{END}{after}", rows.join("\n")))
 }
 
-/// A line of the page's table as the README has it: head, rule, or one of the works shown.
+/// A line of the page's table in the form of the README: the head with its rule, or a work shown.
 fn row(line: &str) -> Option<String> {
     let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
     let [work, times @ .., _ratio, _memory, ""] = &cells[..] else { return None };
     let shown = *work == "work" || WORKS.iter().any(|name| *work == format!("`{name}`"));
-    // The time of the first call stands behind, in parentheses.
+    // The time of the first call follows in parentheses.
     let times = times.iter().map(|time| time.split(" (").next().unwrap_or(time));
     let text = format!("| {work} | {} |", times.collect::<Vec<_>>().join(" | "));
     match *work {
@@ -59,7 +58,7 @@ mod tests {
 
     #[test]
     fn rows_are_copied_without_their_last_columns() -> Result<()> {
-        let page = "| work | GT | JAX | GT to the best peer | peak MB |\n|---|---|---|---|---|\n| \
+        let page = "| work | GT | JAX | GT / fastest peer | peak MB |\n|---|---|---|---|---|\n| \
                     `gpt` | **1.5** (2 s) | 3 (4 s) | 0.5 | 6 / 7 |\n| `other` | 1 | 2 | 0.5 | 8 \
                     / 9 |\n\n| `gpt` | a | b | c | d |\n";
         let readme = format!("a\n{BEGIN}old\n{END}b\n");

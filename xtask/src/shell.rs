@@ -1,37 +1,38 @@
-//! Running commands: printed before they run, from the repository's root, an error when they fail.
+//! Runs commands from the root of the repository. A command is printed before it runs; its failure
+//! is an error.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// The repository's root.
+/// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Where `cargo` builds.
+/// The target folder of `cargo`.
 pub(crate) fn target_folder() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     root().join(named.unwrap_or_else(|| "target".into()))
 }
 
-/// Bytes free on the disk of a folder.
+/// The free bytes on the disk of a folder.
 pub(crate) fn free_bytes(folder: &Path) -> Result<u64> {
     let said = Step::new("df", &["--output=avail", "-B1", &folder.to_string_lossy()]).read()?;
     let number = said.lines().last().unwrap_or_default().trim();
-    number.parse().with_context(|| format!("`df` said `{number}`"))
+    number.parse().with_context(|| format!("`df` printed `{number}`"))
 }
 
-/// One command to run.
+/// A command to run.
 pub(crate) struct Step {
     program: String,
     args: Vec<String>,
     env: Vec<(&'static str, String)>,
 }
 
-/// A `cargo` command, of the same toolchain as this one.
+/// A `cargo` command of the toolchain that runs this program.
 pub(crate) fn cargo(args: &[&str]) -> Step {
     Step::new(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args)
 }
@@ -55,7 +56,7 @@ impl Step {
         self
     }
 
-    /// The command as one would type it.
+    /// The command as typed in a shell.
     fn line(&self) -> String {
         let program = Path::new(&self.program)
             .file_name()
@@ -75,7 +76,7 @@ impl Step {
         command
     }
 
-    /// Runs it with the terminal's input and output.
+    /// Runs the command with the terminal's input and output.
     pub(crate) fn run(self) -> Result<()> {
         println!("$ {}", self.line());
         let status =
@@ -84,7 +85,7 @@ impl Step {
         Ok(())
     }
 
-    /// Runs it quietly and returns what it printed.
+    /// Runs the command quietly and returns its standard output.
     pub(crate) fn read(self) -> Result<String> {
         let output =
             self.command().output().with_context(|| format!("cannot start `{}`", self.program))?;
@@ -99,16 +100,16 @@ fn quoted(word: &str) -> String {
     if word.contains(' ') { format!("'{word}'") } else { word.into() }
 }
 
-/// How long a step took, if it went well.
+/// Runs a step and returns its time.
 pub(crate) fn timed(step: &dyn Fn() -> Result<()>) -> Result<Duration> {
     let start = SystemTime::now();
     step()?;
     Ok(start.elapsed().unwrap_or_default())
 }
 
-/// The host's target triple, as rustc names it.
+/// The host's target triple by rustc.
 pub(crate) fn host_triple() -> Result<String> {
     let version = Step::new("rustc", &["-vV"]).read()?;
     let line = version.lines().find_map(|line| line.strip_prefix("host: "));
-    line.map(str::to_string).context("`rustc -vV` names no host")
+    line.map(str::to_string).context("`rustc -vV` does not name a host")
 }

@@ -1,8 +1,8 @@
-//! The house rules that no compiler checks, as a table: each rule is a function from the tree's
-//! files to its complaints.
+//! The house rules that no compiler checks, as a table: a rule is a function from the files of the
+//! tree to its complaints.
 //!
-//! All complaints are printed, not just the first. Rules look at the files that git knows or would
-//! add, never at ignored ones. What clippy or rustfmt can check is left to them.
+//! All complaints are printed. Rules look at tracked files and at untracked files that are not
+//! ignored. Rules that clippy or rustfmt can check are left to them.
 
 mod modules;
 
@@ -11,20 +11,20 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A rule finds its violations, one line each.
+/// A rule returns its violations, one line each.
 type Rule = fn(&Tree) -> Result<Vec<String>>;
 
 const RULES: &[(&str, Rule)] = &[
-    ("every source file says what it is", headers),
-    ("no file is too long to read", sizes),
-    ("no unfinished business", leftovers),
-    ("every test runs", ignored_tests),
-    ("files are named for what they hold", names),
-    ("unsafe code stays where it is fenced", unsafe_code),
-    ("only the socket shells know ZeroMQ, and cores do no input or output", purity),
+    ("every source file begins with a `//!` header", headers),
+    ("no file is too long", sizes),
+    ("no marks of unfinished work", leftovers),
+    ("no test is ignored or expects a panic", ignored_tests),
+    ("file names describe their contents", names),
+    ("unsafe code is in the listed files only", unsafe_code),
+    ("only the socket shells use ZeroMQ, and cores do no input or output", purity),
     ("crates depend in one direction", edges),
     ("modules depend in one direction", modules::circles),
-    ("links in the documents lead somewhere", links),
+    ("links in documents have a target", links),
     ("the code of every chapter of the guide is tested", chapters),
     ("generated pages are up to date", generated),
 ];
@@ -61,12 +61,12 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-runtime/src/embedded/process.rs",
 ];
 
-/// Tables are read by looking things up, so they may be long.
+/// Tables may be long, because readers look up single rows.
 const TABLES: &[&str] = &["gt-ir/src/op.rs"];
 
 const MAX_LINES: usize = 1_000;
 
-/// What each crate may depend on of ours, outside its tests.
+/// The workspace crates that each crate may depend on, outside its tests.
 const EDGES: &[(&str, &[&str])] = &[
     ("gt-ir", &[]),
     ("gt-macros", &[]),
@@ -79,15 +79,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gt-opinfo", &["gt", "gt-runtime"]),
 ];
 
-/// Heavy crates that the language must never need, so that a user's edit loop never links them.
+/// Large crates that the language must not depend on, so that a user's build does not link them.
 const FOREIGN_TO_THE_LANGUAGE: &[&str] = &["cranelift-", "zmq", "egg", "tokio", "tch", "gemm"];
 
-/// The repository's files: path from the root, and the text where it is text.
+/// The text files of the repository, by their paths from the root.
 struct Tree {
     files: BTreeMap<String, String>,
 }
 
-/// Checks every rule and prints every complaint.
+/// Checks all rules and prints all complaints.
 pub(crate) fn tidy(root: &Path) -> Result<()> {
     let tree = Tree::read(root)?;
     let mut n_complaints = 0;
@@ -128,7 +128,7 @@ impl Tree {
     }
 }
 
-/// Complaints about single lines, as `path:line: what`.
+/// Complaints about single lines, as `path:line: complaint`.
 fn by_line<'a>(
     files: impl Iterator<Item = (&'a str, &'a str)>,
     complaint: impl Fn(&str, &str) -> Option<String>,
@@ -164,7 +164,7 @@ fn sizes(tree: &Tree) -> Result<Vec<String>> {
 }
 
 fn leftovers(tree: &Tree) -> Result<Vec<String>> {
-    // Spelled in halves, since this file is searched too.
+    // The marks are written in halves, because this file is searched as well.
     let marks = [["TO", "DO"], ["FIX", "ME"], ["X", "XX"], ["unimplemented", "!("]]
         .map(|halves| halves.concat());
     let files = tree.files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
@@ -181,7 +181,7 @@ fn ignored_tests(tree: &Tree) -> Result<Vec<String>> {
     by_line(tree.rust(), |_, line| {
         let hit =
             marks.iter().any(|mark| line.trim_start().starts_with(mark) && !line.contains("\"#["));
-        hit.then(|| "a test that does not run, or passes by panicking".into())
+        hit.then(|| "a test that is ignored or expects a panic".into())
     })
 }
 
@@ -190,9 +190,7 @@ fn names(tree: &Tree) -> Result<Vec<String>> {
     let vague = tree
         .rust()
         .filter(|(path, _)| SAY_NOTHING.iter().any(|name| path.rsplit('/').next() == Some(name)));
-    Ok(vague
-        .map(|(path, _)| format!("{path}: the name says nothing about what is inside"))
-        .collect())
+    Ok(vague.map(|(path, _)| format!("{path}: the name does not describe the contents")).collect())
 }
 
 fn unsafe_code(tree: &Tree) -> Result<Vec<String>> {
@@ -203,7 +201,7 @@ fn unsafe_code(tree: &Tree) -> Result<Vec<String>> {
     by_line(tree.rust().filter(|(path, _)| !fenced(path)), |_, line| {
         USES.iter()
             .find(|word| code(line).contains(*word))
-            .map(|word| format!("`{word}` outside the fenced files"))
+            .map(|word| format!("`{word}` outside the listed files"))
     })
 }
 
@@ -218,7 +216,7 @@ fn purity(tree: &Tree) -> Result<Vec<String>> {
             let word = WORLD.iter().find(|word| line.contains(*word));
             return word.map(|word| format!("`{word}` in a pure core"));
         }
-        // A context is only a handle: whoever opens sockets through the shell holds one.
+        // A context is only a handle, which callers of the shell hold.
         let touches =
             line.contains("zmq::") && !line.contains("::zmq::") && line != "use zmq::Context;";
         (!path.contains("/zmq") && touches).then(|| "ZeroMQ outside its shell".into())
@@ -234,7 +232,9 @@ fn edges(_: &Tree) -> Result<Vec<String>> {
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = EDGES.iter().find(|(crate_name, _)| *crate_name == name) else {
-            complaints.push(format!("{name}: a crate without a line in xtask's table of edges"));
+            complaints.push(format!(
+                "{name}: the crate has no row in the table of dependencies in xtask"
+            ));
             continue;
         };
         let all = package["dependencies"].as_array().into_iter().flatten();
@@ -257,14 +257,14 @@ fn links(tree: &Tree) -> Result<Vec<String>> {
             text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
         for target in targets.filter(|t| !t.is_empty() && !t.contains(':') && !t.starts_with('<')) {
             if !crate::shell::root().join(folder).join(target).exists() {
-                complaints.push(format!("{path}: nothing at `{target}`"));
+                complaints.push(format!("{path}: no file at `{target}`"));
             }
         }
     }
     Ok(complaints)
 }
 
-/// Chapters are documentation tests by being listed in one file.
+/// Checks that every chapter is listed in the file that makes chapters documentation tests.
 fn chapters(tree: &Tree) -> Result<Vec<String>> {
     const TESTED: &str = "src/guide.rs";
     let listed = tree.files.get(TESTED).map_or("", String::as_str);

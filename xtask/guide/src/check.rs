@@ -1,4 +1,4 @@
-//! Whether the links of rendered pages lead somewhere: files, and anchors in them.
+//! Checks that the links of rendered pages have targets: files, and anchors in files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use anyhow::Result;
 
 use crate::pages::normalized;
 
-/// What is wrong with the pages of a folder, one line each.
+/// The broken links of the pages in a folder, one line each.
 pub(crate) fn complaints(folder: &Path) -> Result<Vec<String>> {
     let mut pages = BTreeMap::new();
     for path in files(folder)? {
-        // The page for what is not found may be shown at any address, so its links begin at the
-        // root of a site.
+        // The page for missing addresses may be shown at any address, so its links begin at the
+        // root of the site.
         if path.extension().is_some_and(|e| e == "html") && path != folder.join("404.html") {
             let text = std::fs::read_to_string(&path)?;
             pages.insert(path, text);
@@ -23,7 +23,7 @@ pub(crate) fn complaints(folder: &Path) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     for (path, text) in &pages {
         for target in values(text, " href=\"").chain(values(text, " src=\"")) {
-            if !target.contains(':') && !leads_somewhere(path, target, &anchors) {
+            if !target.contains(':') && !has_target(path, target, &anchors) {
                 complaints.push(format!("{}: {target}", path.strip_prefix(folder)?.display()));
             }
         }
@@ -32,11 +32,7 @@ pub(crate) fn complaints(folder: &Path) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-fn leads_somewhere(
-    page: &Path,
-    target: &str,
-    anchors: &BTreeMap<&PathBuf, BTreeSet<&str>>,
-) -> bool {
+fn has_target(page: &Path, target: &str, anchors: &BTreeMap<&PathBuf, BTreeSet<&str>>) -> bool {
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
     let found = match file {
         "" => page.to_owned(),
@@ -46,12 +42,12 @@ fn leads_somewhere(
     found.is_file() && (anchor.is_empty() || known())
 }
 
-/// The values of an attribute: what stands between `start` and the next quote.
+/// The values of an attribute: the text from `start` to the next quote.
 fn values<'a>(text: &'a str, start: &'static str) -> impl Iterator<Item = &'a str> {
     text.split(start).skip(1).filter_map(|rest| rest.split('"').next())
 }
 
-/// All files in a folder and those in it.
+/// All files in a folder and its subfolders.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {

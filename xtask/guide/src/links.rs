@@ -1,4 +1,4 @@
-//! Links between pages: written for the repository, rewritten for the book.
+//! Rewrites the links between pages from paths of the repository to paths of the book.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn resolve(book: &mut Book) {
     });
 }
 
-/// The text of the page at `place` in the book, with links that hold there.
+/// The text of the page at `place` in the book, with rewritten links.
 fn rewritten(text: &str, place: &Path) -> String {
     let mut links: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES)
         .into_offset_iter()
@@ -28,7 +28,7 @@ fn rewritten(text: &str, place: &Path) -> String {
         })
         .collect();
     let mut out = text.to_owned();
-    // From the last to the first, so that the places of the others stay.
+    // From the last link to the first, so that the offsets of the others stay valid.
     while let Some((target, range)) = links.pop() {
         if target.contains(':') || target.starts_with('#') {
             continue;
@@ -42,7 +42,7 @@ fn rewritten(text: &str, place: &Path) -> String {
     out
 }
 
-/// Where a link of the page at `place` leads in the book; `None` where it leaves it.
+/// The target in the book of a link on the page at `place`, or `None` if it is not in the book.
 fn moved(target: &str, place: &Path) -> Option<String> {
     let (path, anchor) = target.split_once('#').map_or((target, None), |(p, a)| (p, Some(a)));
     let page = pages::in_repository(place);

@@ -1,9 +1,9 @@
 //! Builds the user guide as HTML: the chapters of `docs/guide`, then the project's other pages, and
 //! checks every link between them.
 //!
-//! Guarantees: a link of a page leads to a page of the book, or out of it to the web; one to
-//! anything else of the repository, which a reader of the book does not have, becomes plain text. A
-//! link or an anchor that leads nowhere is an error, and all of them are listed.
+//! Guarantees: a link leads to a page of the book or to the web. A link to another file of the
+//! repository, which readers of the book do not have, becomes plain text. A link or an anchor
+//! without a target is an error, and all such links are listed.
 //!
 //! Does not: run the code of the chapters; `cargo test` does.
 
@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     build(root, out)?;
     let complaints = check::complaints(out)?;
     if !complaints.is_empty() {
-        bail!("links that lead nowhere:\n  {}", complaints.join("\n  "));
+        bail!("links without a target:\n  {}", complaints.join("\n  "));
     }
     Ok(())
 }

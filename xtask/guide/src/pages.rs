@@ -1,15 +1,14 @@
-//! Where pages stand: in the repository, and in the book.
+//! The paths of pages in the repository and in the book.
 
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mdbook_driver::book::{Book, BookItem, Chapter};
 
-/// Where the chapters of the guide stand in the repository.
+/// The folder of the guide's chapters in the repository.
 const CHAPTERS: &str = "docs/guide/src";
 
-/// Pages of the repository that become the last part of the book: title, path, and path in the
-/// book.
+/// The pages of the last part of the book: title, path in the repository, and path in the book.
 const REFERENCE: &[(&str, &str, &str)] = &[
     ("Engines in full", "docs/engines.md", "reference/engines.md"),
     ("The tape format", "docs/tape-format.md", "reference/tape-format.md"),
@@ -20,7 +19,7 @@ const REFERENCE: &[(&str, &str, &str)] = &[
     ("Changes", "CHANGELOG.md", "reference/changelog.md"),
 ];
 
-/// Appends the pages of the reference, with the contents they have now.
+/// Appends the pages of the reference, with their current contents.
 pub(crate) fn add_reference(book: &mut Book, root: &Path) -> Result<()> {
     book.push_item(BookItem::PartTitle("Reference".to_owned()));
     for (title, page, place) in REFERENCE {
@@ -30,20 +29,20 @@ pub(crate) fn add_reference(book: &mut Book, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The repository's path of a page of the book.
+/// The path in the repository of a page of the book.
 pub(crate) fn in_repository(place: &Path) -> PathBuf {
     let page = REFERENCE.iter().find(|(.., reference)| Path::new(reference) == place);
     page.map_or_else(|| Path::new(CHAPTERS).join(place), |(_, page, _)| PathBuf::from(page))
 }
 
-/// The book's path of a page of the repository, if it is in the book.
+/// The path in the book of a page of the repository, if the book contains it.
 pub(crate) fn in_book(page: &Path) -> Option<PathBuf> {
     let reference = REFERENCE.iter().find(|(_, path, _)| Path::new(path) == page);
     let chapter = || page.strip_prefix(CHAPTERS).ok().map(Path::to_owned);
     reference.map(|(.., place)| PathBuf::from(place)).or_else(chapter)
 }
 
-/// A path without `.` and `..`, as far as they can be resolved by looking at it.
+/// A path without `.` and `..`, as far as they can be resolved in the text of the path.
 pub(crate) fn normalized(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

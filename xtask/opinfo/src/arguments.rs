@@ -1,12 +1,12 @@
-//! The arguments of a case by the names PyTorch gives them, and the check that none is passed over.
+//! The arguments of a case by PyTorch's names, and the check that every argument is used.
 //!
-//! A row of the table has a signature: names in PyTorch's order, with defaults as Python spells
-//! them (`input other alpha=1`). A row asks for arguments by name. One it never asked for whose
-//! value is not the default is an argument GT does not have, and the case is not computed.
+//! A row of the table has a signature: names in PyTorch's order, with defaults in Python's notation
+//! (`input other alpha=1`). A row asks for arguments by name. If a row did not ask for an argument
+//! and its value is not the default, GT does not have this argument, and the case is not computed.
 //!
 //! On the wire a tensor is `{"t": number}`, a float `{"f": "text"}`, a dtype `{"d": "f32"}`, a
-//! slice `{"s": [start, stop, step]}`, Python's `...` is `{"e": true}`, and what GT knows nothing
-//! of is `{"x": "what"}`; numbers, truths, texts, lists and None are JSON's.
+//! slice `{"s": [start, stop, step]}`, Python's `...` is `{"e": true}`, and a value unknown to GT
+//! is `{"x": "description"}`. Numbers, booleans, strings, lists and None are JSON's.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +18,11 @@ use serde_json::Value;
 
 use crate::protocol::Case;
 
-/// Why a case is not computed.
+/// The reason why a case is not computed.
 pub(crate) enum Stop {
-    /// GT has no such thing.
+    /// GT does not have the operation or argument.
     Absent(String),
-    /// GT says that it is an error.
+    /// GT returned an error.
     Failed(gt::Error),
 }
 
@@ -34,7 +34,7 @@ impl From<gt::Error> for Stop {
 
 pub(crate) type Outcome<T> = Result<T, Stop>;
 
-/// What GT does not have.
+/// The error of an operation or argument that GT does not have.
 pub(crate) fn absent<T>(what: impl Into<String>) -> Outcome<T> {
     Err(Stop::Absent(what.into()))
 }
@@ -48,8 +48,8 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The case's arguments under the names of a signature; a last name with a star takes all
-    /// further positions as a list.
+    /// The arguments of the case under the names of a signature. A last name with a star takes the
+    /// remaining positional arguments as a list.
     pub(crate) fn new(
         signature: &'a str,
         case: &'a Case,
@@ -85,7 +85,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { given, defaults, tensors, asked: RefCell::default() })
     }
 
-    /// Whether every argument was asked for or is what it is by default.
+    /// Checks that every argument was asked for or has its default.
     pub(crate) fn all_used(&self) -> Outcome<()> {
         for (name, value) in &self.given {
             let is_default =
@@ -97,7 +97,7 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// An argument as it came; None if it is nowhere.
+    /// An argument as JSON, or None if it is absent.
     pub(crate) fn value(&self, name: &str) -> &Value {
         self.asked.borrow_mut().insert(name.to_owned());
         self.given.get(name).or_else(|| self.defaults.get(name)).unwrap_or(&Value::Null)
@@ -135,7 +135,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// What a list holds; nothing where it is none.
+    /// The elements of a list, or no elements if the argument is not a list.
     pub(crate) fn list_of_values(&self, name: &str) -> &[Value] {
         self.value(name).as_array().map_or(&[], Vec::as_slice)
     }
@@ -184,7 +184,7 @@ impl<'a> Arguments<'a> {
         self.value(name).as_str().unwrap_or_default()
     }
 
-    /// Integers: a list, or one of them.
+    /// Integers: a list, or a single integer.
     pub(crate) fn ints(&self, name: &str) -> Outcome<Vec<i64>> {
         let value = self.value(name);
         let all: Option<Vec<i64>> = match value {
@@ -199,7 +199,7 @@ impl<'a> Arguments<'a> {
         self.ints(name)?.into_iter().map(each).collect()
     }
 
-    /// Sizes along height and width; one number is both.
+    /// Sizes along height and width. A single number stands for both.
     pub(crate) fn pair(&self, name: &str) -> Outcome<[usize; 2]> {
         match *self.sizes(name)?.as_slice() {
             [one] => Ok([one; 2]),
@@ -208,7 +208,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The argument `dim`, None being all axes, with `keepdim`.
+    /// The argument `dim` with `keepdim`. None means all axes.
     pub(crate) fn axes(&self) -> Outcome<Axes> {
         let axes = match self.is_none("dim") {
             true => Axes::from(..),
@@ -226,7 +226,7 @@ impl<'a> Arguments<'a> {
         dtype.map_or_else(|| absent(format!("{} as {name}", told(value))), |d| Ok(Some(d)))
     }
 
-    /// What stands between the brackets of `x[..]`.
+    /// The index in the brackets of `x[..]`.
     pub(crate) fn index(&self, name: &str) -> Outcome<Vec<Index>> {
         match self.value(name) {
             Value::Array(all) => all.iter().map(|one| self.one_index(one, name)).collect(),
@@ -262,7 +262,7 @@ pub(crate) fn scalar(value: &Value) -> Option<Scalar> {
     }
 }
 
-/// A default as the signature spells it.
+/// The default in a signature.
 fn python(text: &str) -> Value {
     match text {
         "None" => Value::Null,
@@ -272,13 +272,13 @@ fn python(text: &str) -> Value {
     }
 }
 
-/// Whether both say the same; an integer says what the float of its value does.
+/// Whether both values are equal. An integer equals the float of the same value.
 fn same(a: &Value, b: &Value) -> bool {
     let number = |v: &Value| scalar(v).filter(|_| !v.is_boolean()).map(|s| s.as_f64());
     a == b || number(a).zip(number(b)).is_some_and(|(a, b)| a == b)
 }
 
-/// A value in few words.
+/// A short description of a value.
 fn told(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),

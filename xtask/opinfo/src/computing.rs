@@ -1,9 +1,9 @@
-//! One pass over a case: results, gradients and second gradients, all recorded before any is read,
-//! so that they are one segment.
+//! One pass over a case: results, gradients and second gradients, all recorded before the first
+//! read, so that they are one segment.
 //!
-//! The gradients of several results are those of the sum of their products with the given ones, of
-//! a single one they are asked for directly. What depends on no leaf has gradients of zeros, as in
-//! PyTorch with `materialize_grads`.
+//! For several results the gradients are those of the sum of the results' products with the given
+//! gradients; for a single result they are computed directly. A result that depends on no leaf has
+//! gradients of zeros, as in PyTorch with `materialize_grads`.
 
 use gt::autograd::{Graph, grad_with};
 use gt::{DynTensor, HostTensor};
@@ -15,7 +15,7 @@ use crate::table::Row;
 /// Results, gradients, second gradients.
 pub(crate) type Values = [Vec<HostTensor>; 3];
 
-/// The tensors of a case in the current session, those with gradients as leaves.
+/// The tensors of a case in the current session. Tensors with gradients are leaves.
 pub(crate) fn tensors(case: &Case) -> Vec<DynTensor> {
     let tensor = |(i, host): (usize, &HostTensor)| {
         let tensor = DynTensor::from_host(host.clone());
@@ -24,7 +24,7 @@ pub(crate) fn tensors(case: &Case) -> Vec<DynTensor> {
     case.tensors.iter().enumerate().map(tensor).collect()
 }
 
-/// Records and reads everything.
+/// Records one pass and reads its values.
 pub(crate) fn pass(row: &Row, case: &Case, tensors: &[DynTensor]) -> Outcome<Values> {
     let arguments = Arguments::new(row.signature, case, tensors)?;
     let results = (row.run)(&arguments)?;
@@ -48,7 +48,7 @@ pub(crate) fn pass(row: &Row, case: &Case, tensors: &[DynTensor]) -> Outcome<Val
     Ok([(); 3].map(|()| values.next().unwrap_or_default()))
 }
 
-/// The gradients of `of` with these gradients of them, with respect to `leaves`.
+/// The gradients of `of` with respect to `leaves`, for these gradients of `of`.
 fn gradients(
     of: &[DynTensor],
     given: &[Option<DynTensor>],

@@ -1,11 +1,11 @@
 //! The subject of `cargo xtask opinfo`: reads cases of PyTorch's operators, computes them with GT,
-//! writes what came out.
+//! and writes the results.
 //!
-//! Guarantees: every case is answered, in order; what GT has not is answered with a reason, an
-//! error of GT with its text, a panic with its text too, so that one process runs thousands of
-//! cases. A case runs twice: instruction by instruction, and as a plan once that is there; the
-//! answer says when their bits differ. How cases look on the wire is in `protocol`, which GT call
-//! stands for which operator of PyTorch in `table`.
+//! Guarantees: every case is answered, in order. The answer to a case that GT cannot express is a
+//! reason, and the answer to an error or a panic is its text, so one process runs thousands of
+//! cases. A case runs twice, instruction by instruction and as a plan; the answer states whether
+//! their bits differ. `protocol` defines the form of cases on the wire, `table` the GT call for
+//! each operator.
 //!
 //! Does not: know PyTorch, or judge a result. The Python programs beside it do.
 
@@ -37,7 +37,7 @@ fn complain(error: &str) {
     eprintln!("gt-opinfo: {error}");
 }
 
-/// Answers cases until there are no more; the first answer is the list of operators.
+/// Answers cases until the input ends. The first answer is the list of operators.
 fn serve() -> std::io::Result<()> {
     let mut cases = BufReader::new(std::io::stdin().lock());
     let mut answers = BufWriter::new(std::io::stdout().lock());
@@ -47,7 +47,7 @@ fn serve() -> std::io::Result<()> {
         let answer = systems.answer(&case);
         answer.write(&mut answers)?;
         if matches!(answer, Answer::Panic(_)) {
-            // Whatever the panic left behind is not for the next case.
+            // New systems, because the panic may have left these in any state.
             systems = Systems::start().map_err(std::io::Error::other)?;
         }
     }

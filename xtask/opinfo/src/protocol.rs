@@ -1,10 +1,10 @@
-//! Cases in, answers out: frames of a length (32 bits, little-endian), that many bytes of JSON, and
-//! the contents of the tensors the JSON lists, one after the other.
+//! Reads cases and writes answers as frames. A frame is a length (32 bits, little-endian), JSON of
+//! this length, and the contents of the tensors that the JSON lists, in their order.
 //!
 //! A case is `{"op", "args": [..], "kwargs": {..}, "tensors": [{"dtype", "shape"}], "leaves": [..],
-//! "outer": [..], "inner": [..]}`: the tensors with gradients, and, by their numbers, the gradients
-//! of the results (`outer`) and of those gradients (`inner`), where asked for. What arguments look
-//! like is in `arguments`. Nothing here knows what a case means.
+//! "outer": [..], "inner": [..]}`. The last three lists hold numbers of tensors: the tensors with
+//! gradients, the gradients of the results, and the gradients of the leaves' gradients. `arguments`
+//! defines the form of arguments. This module does not interpret cases.
 
 use std::io::{Error, Read, Result, Write};
 
@@ -13,7 +13,7 @@ use gt::ir::{Shape, Type};
 use gt::{DType, HostTensor};
 use serde_json::{Map, Value, json};
 
-/// The largest frame anybody has a use for.
+/// The largest length that a frame may have.
 const MAX_HEAD: usize = 1 << 24;
 
 /// One operator of PyTorch with its arguments.
@@ -22,39 +22,39 @@ pub(crate) struct Case {
     pub(crate) args: Vec<Value>,
     pub(crate) kwargs: Map<String, Value>,
     pub(crate) tensors: Vec<HostTensor>,
-    /// Which tensors have gradients.
+    /// The tensors with gradients.
     pub(crate) leaves: Vec<usize>,
-    /// Which tensors are the gradients of the results, one each if it has one; empty where no
-    /// gradients are asked for.
+    /// The tensors that are gradients of the results, for each result that has one. Empty if no
+    /// gradients are wanted.
     pub(crate) outer: Vec<Option<usize>>,
-    /// Which are those of the gradients of the leaves.
+    /// The tensors that are gradients of the leaves' gradients.
     pub(crate) inner: Vec<Option<usize>>,
 }
 
-/// What became of a case.
+/// The answer to a case.
 pub(crate) enum Answer {
-    /// Results, then gradients of the leaves, then second ones.
+    /// Results, then gradients of the leaves, then second gradients.
     Computed(Computed),
-    /// GT has no such thing, for this reason.
+    /// GT does not have the operation, for this reason.
     Absent(String),
-    /// GT has it and says that this is an error.
+    /// GT returned this error.
     Refused(String),
     /// GT panicked.
     Panic(String),
 }
 
-/// What was computed.
+/// The results of a case.
 #[derive(Default)]
 pub(crate) struct Computed {
     pub(crate) values: [Vec<HostTensor>; 3],
-    /// Where the plan gave other bits, or none where it was to be one.
+    /// The place where the plan gave different bits, or the report that no plan was made.
     pub(crate) plan: Option<String>,
-    /// Whether only types are to be compared, since the values are random.
+    /// Whether only types are compared, because the values are random.
     pub(crate) random: bool,
 }
 
 impl Case {
-    /// The next case; none at the end.
+    /// Reads the next case, or `None` at the end.
     pub(crate) fn read(from: &mut impl Read) -> Result<Option<Case>> {
         let mut length = [0; 4];
         if from.read(&mut length[..1])? == 0 {
@@ -86,7 +86,7 @@ fn number(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
 
-/// A tensor whose contents come next.
+/// Reads a tensor whose contents come next.
 fn tensor(ty: &Value, from: &mut impl Read) -> Result<HostTensor> {
     let dtype: Option<DType> = ty["dtype"].as_str().and_then(|name| name.parse().ok());
     let sizes: Option<Vec<usize>> =

@@ -1,8 +1,7 @@
-//! The two systems a case runs on: one that never plans, and one whose plans are there before they
-//! are first needed.
+//! The two systems that run a case: a system without plans, and a system that waits for each plan.
 //!
-//! Both have the engine that the environment asks for. The second one's bits must be the first
-//! one's: the answer says where they are not.
+//! Both have the engine that the environment chooses. Their bits must be equal; the answer names
+//! the place where they are not.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -19,10 +18,11 @@ use crate::computing::{Values, pass, tensors};
 use crate::protocol::{Answer, Case, Computed};
 use crate::table::{Row, row};
 
-/// Seen once, defined, and run as a plan; then again, when nothing is new.
+/// The number of passes: the first is new, the second is defined, the third runs as a plan, and the
+/// fourth runs when nothing is new.
 const PASSES: usize = 4;
 
-/// Where the last panic was and what it said, of any thread.
+/// The place and the message of the last panic of any thread.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
 pub(crate) struct Systems {
@@ -30,7 +30,7 @@ pub(crate) struct Systems {
     planned: Session,
 }
 
-/// Keeps what panics say, for the answer of the case.
+/// Records the messages of panics, for the answer to the case.
 pub(crate) fn listen_to_panics() {
     std::panic::set_hook(Box::new(|panic| {
         *LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = panic.to_string();
@@ -55,7 +55,7 @@ impl Systems {
         })
     }
 
-    /// What becomes of a case on both.
+    /// Runs a case on both systems.
     pub(crate) fn answer(&self, case: &Case) -> Answer {
         let Some(row) = row(&case.op) else {
             return Answer::Absent("the operator".into());
@@ -85,7 +85,7 @@ impl Systems {
     }
 }
 
-/// Several passes on one session, on the same tensors.
+/// Runs several passes in one session, on the same tensors.
 fn run(session: &Session, row: &Row, case: &Case, passes: usize) -> Outcome<Vec<Values>> {
     let _entered = session.enter();
     let tensors = tensors(case);
@@ -96,7 +96,7 @@ fn run(session: &Session, row: &Row, case: &Case, passes: usize) -> Outcome<Vec<
     (0..passes).map(one).collect()
 }
 
-/// Where two passes differ in a bit.
+/// The place where two passes differ in a bit.
 fn difference(a: &Values, b: &Values) -> Option<String> {
     let names = ["result", "gradient", "second gradient"];
     for ((a, b), name) in a.iter().zip(b).zip(names) {
@@ -108,7 +108,7 @@ fn difference(a: &Values, b: &Values) -> Option<String> {
     None
 }
 
-/// The first element in whose bits two tensors differ.
+/// The first element whose bits differ between two tensors.
 fn element(a: &HostTensor, b: &HostTensor) -> String {
     if a.ty() != b.ty() {
         return format!("{} is {}", a.ty(), b.ty());

@@ -1,9 +1,9 @@
-//! Which GT call stands for which operator of PyTorch: rows of a name, a signature and a call, by
-//! the theme of GT's own files.
+//! The GT call for each operator of PyTorch: rows of a name, a signature and a call, grouped as in
+//! GT's own files.
 //!
-//! A name is OpInfo's, with its variant behind a slash. A row calls what a user of GT would call in
-//! PyTorch's place, with nothing around it that computes but what PyTorch's other order of
-//! arguments or axes takes. What a row has no way to say, it refuses as absent.
+//! A name is OpInfo's name, followed by a slash and the variant. A row makes the call that a user
+//! of GT would write in place of PyTorch's. It computes nothing else, except to convert PyTorch's
+//! order of arguments and axes. A row reports arguments that it cannot express as absent.
 
 mod functional;
 mod movement;
@@ -20,14 +20,14 @@ use crate::arguments::{Arguments, Outcome};
 /// One operator of PyTorch.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// PyTorch's names of the arguments in its order, with defaults.
+    /// PyTorch's names of the arguments in PyTorch's order, with defaults.
     pub(crate) signature: &'static str,
-    /// Whether values are random, so that only types can be compared.
+    /// Whether values are random, so that only types are compared.
     pub(crate) random: bool,
     pub(crate) run: fn(&Arguments<'_>) -> Outcome<Vec<DynTensor>>,
 }
 
-/// What a row's call gives, as a list.
+/// The results of a row's call, as a list.
 trait Results {
     fn list(self) -> Vec<DynTensor>;
 }
@@ -50,8 +50,8 @@ impl Results for Vec<DynTensor> {
     }
 }
 
-/// Rows: `"name", "signature" => |arguments| call;`, with `random` before the arrow where values
-/// are.
+/// Rows: `"name", "signature" => |arguments| call;`, with `random` before the arrow if values are
+/// random.
 macro_rules! rows {
     ($($name:literal, $signature:literal $($random:ident)? => |$a:ident| $call:expr;)*) => {
         pub(super) const ROWS: &[super::Row] = &[$(super::Row {
@@ -69,12 +69,12 @@ use rows;
 const THEMES: &[&[Row]] =
     &[pointwise::ROWS, reduce::ROWS, movement::ROWS, parts::ROWS, source::ROWS, functional::ROWS];
 
-/// The row of a name.
+/// The row of this name.
 pub(crate) fn row(name: &str) -> Option<&'static Row> {
     THEMES.iter().flat_map(|rows| rows.iter()).find(|row| row.name == name)
 }
 
-/// The names of all rows, as the first answer.
+/// The names of all rows, for the first answer.
 pub(crate) fn list() -> Value {
     let names: Vec<&str> = THEMES.iter().flat_map(|rows| rows.iter()).map(|row| row.name).collect();
     json!({ "rows": names })
@@ -86,8 +86,7 @@ mod tests {
 
     use gt::ir::OpKind;
 
-    /// Rows of the op table whose name PyTorch gives to nothing, or to something else, and where
-    /// they are seen instead.
+    /// Ops without an operator of the same name in PyTorch, and the operators that test them.
     const ELSEWHERE: &[(&str, &str)] = &[
         ("cast", "to"),
         ("gelu_tanh", "nn.functional.gelu"),
@@ -103,7 +102,7 @@ mod tests {
         ("norm", "linalg.vector_norm"),
     ];
 
-    /// Public functions that PyTorch has no operator for.
+    /// Public functions without an operator in PyTorch.
     const OURS: &[&str] = &["rotary_embedding", "rotary_tables"];
 
     fn names() -> BTreeSet<&'static str> {
@@ -142,7 +141,7 @@ mod tests {
         let functions = words.filter(|word| word.starts_with(char::is_lowercase));
         let named =
             |f: &str| calls.contains(&format!("{f}(")) || calls.contains(&format!(", {f})"));
-        // What takes nothing but the usual is a call of the other.
+        // A function with default arguments calls the one with the suffix.
         let called =
             |f: &str| named(f) || calls.contains(&format!("{f}_with")) || OURS.contains(&f);
         let missing: Vec<&str> = functions.filter(|f| !called(f)).collect();

@@ -1,15 +1,15 @@
-//! The Python the peers run in: one of its own under the target folder, filled from PyPI on first
-//! use, or the one `GT_PEERS_PYTHON` names.
+//! The Python environment of the peers: a virtual environment in the target folder, filled from
+//! PyPI on first use, or the Python that `GT_PEERS_PYTHON` names.
 
 use super::Peer;
 use crate::shell::{Step, target_folder};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
-/// Names a Python that has the peers already.
+/// The variable that names a Python with the peers' packages.
 const PYTHON: &str = "GT_PEERS_PYTHON";
 
-/// A Python that has what these peers need.
+/// A Python with the packages of these peers.
 pub(super) fn python(peers: &[Peer]) -> Result<PathBuf> {
     if let Some(python) = std::env::var_os(PYTHON) {
         let python = PathBuf::from(python);
@@ -30,7 +30,7 @@ pub(super) fn python(peers: &[Peer]) -> Result<PathBuf> {
             [&["-m", "pip", "install", "--disable-pip-version-check"], &absent[..]].concat();
         Step::new(&python.to_string_lossy(), &words).run().with_context(|| {
             format!(
-                "cannot install {} from PyPI\nhint: it takes a network; {PYTHON} may name a \
+                "cannot install {} from PyPI\nhint: this needs a network; {PYTHON} may name a \
                  Python that has them",
                 absent.join(" and ")
             )
@@ -39,7 +39,7 @@ pub(super) fn python(peers: &[Peer]) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// The packages that are not there yet.
+/// The packages that are not installed.
 fn missing(python: &Path, peers: &[Peer]) -> Vec<&'static str> {
     let mut absent: Vec<&str> = Vec::new();
     for (module, package) in peers.iter().map(|peer| peer.package()) {
@@ -54,7 +54,7 @@ fn missing(python: &Path, peers: &[Peer]) -> Vec<&'static str> {
     absent
 }
 
-/// What was measured where: machine, versions, commit and day, in a sentence.
+/// A sentence about a measurement: machine, versions, day and commit.
 pub(super) fn about(python: &Path, peers: &[Peer]) -> Result<String> {
     let mut modules: Vec<&str> = peers.iter().map(|peer| peer.package().0).collect();
     modules.dedup();
@@ -67,7 +67,7 @@ pub(super) fn about(python: &Path, peers: &[Peer]) -> Result<String> {
     Ok(format!("{}, {}; {}; commit {}", machine(), versions.trim(), day.trim(), commit()?))
 }
 
-/// The processor and how many of it.
+/// The name of the processor and the number of cores.
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

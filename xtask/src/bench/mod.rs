@@ -1,10 +1,10 @@
 //! `cargo xtask bench`: the rows of benches/runtime, or with `--vs` the works of `gt-cli bench`
-//! beside other frameworks.
+//! compared with other frameworks.
 //!
-//! Peers are measured side by side: per work every program is started and warmed up, then they take
-//! turns, block by block, so that whatever else the machine does touches all of them alike. Peers
-//! are Python programs of xtask/peers; how they are installed is in `environment`, how programs are
-//! asked for blocks in `paced`, what is printed and kept in `table`.
+//! For each work every program is started and warmed up. Then the programs run in turn, block by
+//! block, so that a disturbance of the machine affects all of them alike. The peers are the Python
+//! programs of xtask/peers. `environment` installs their packages, `paced` runs the blocks, and
+//! `table` prints and writes the results.
 
 mod environment;
 mod paced;
@@ -21,26 +21,26 @@ pub(crate) struct BenchArgs {
     /// Measure the works of `gt-cli bench` in turn with these frameworks
     #[arg(long, value_enum, value_delimiter = ',')]
     vs: Vec<Peer>,
-    /// How often each program has its turn
+    /// Number of turns of each program
     #[arg(long, default_value_t = 5, requires = "vs")]
     rounds: usize,
-    /// How long a turn is, in seconds
+    /// Length of a turn in seconds
     #[arg(long, default_value_t = 0.5, requires = "vs")]
     seconds: f64,
-    /// The engine of `gt-cli bench`, which is built with what that needs
+    /// The engine of `gt-cli bench`, which is built with the feature for it
     #[arg(long, requires = "vs")]
     engine: Option<String>,
-    /// What it computes on
+    /// The device of the engine
     #[arg(long, requires = "vs")]
     device: Option<String>,
-    /// Print one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Rows or works [default: all]
+    /// Rows, or with --vs works, to measure [default: all]
     names: Vec<String>,
 }
 
-/// What users would otherwise run.
+/// A framework to compare with.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
     /// PyTorch, one operation at a time
@@ -52,7 +52,7 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// How the table calls it.
+    /// The title of its column.
     fn title(self) -> &'static str {
         match self {
             Peer::Torch => "PyTorch eager",
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    /// Its program in xtask/peers, and the word that program wants first.
+    /// Its program in xtask/peers, and the first argument of the program.
     fn program(self) -> (&'static str, &'static str) {
         match self {
             Peer::Torch => ("works_torch.py", "eager"),
@@ -70,7 +70,7 @@ impl Peer {
         }
     }
 
-    /// The module it is made of, and what to install for it.
+    /// Its Python module, and the package to install.
     fn package(self) -> (&'static str, &'static str) {
         match self {
             Peer::Torch | Peer::Compile => ("torch", "torch==2.11.0"),
@@ -87,7 +87,7 @@ impl BenchArgs {
         if cuda { Some("cuda") } else { torch.then_some("torch") }
     }
 
-    /// The words that choose what computes.
+    /// The arguments that choose engine and device.
     fn compute(&self) -> Vec<&str> {
         let engine = self.engine.iter().flat_map(|engine| ["--engine", engine]);
         engine.chain(self.device.iter().flat_map(|device| ["--device", device])).collect()
@@ -98,7 +98,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     let feature = args.feature().into_iter().flat_map(|feature| ["--features", feature]);
     let build = cargo(&["build", "--release", "-p", "gt-cli"]);
     build.args(&feature.collect::<Vec<_>>()).run()?;
-    if args.vs.is_empty() { rows(args) } else { beside(args) }
+    if args.vs.is_empty() { rows(args) } else { compare(args) }
 }
 
 /// The rows of benches/runtime.
@@ -107,13 +107,17 @@ fn rows(args: &BenchArgs) -> Result<()> {
     cargo(&["bench", "--bench", "runtime", "--"]).args(&words.collect::<Vec<_>>()).run()
 }
 
-/// The works beside the peers.
-fn beside(args: &BenchArgs) -> Result<()> {
+/// Measures the works in turn with the peers.
+fn compare(args: &BenchArgs) -> Result<()> {
     let python = environment::python(&args.vs)?;
     let program = target_folder().join("release/gt-cli");
     let all = works(&program)?;
     for name in &args.names {
-        ensure!(all.contains(name), "there is no work `{name}`\nhint: they are {}", all.join(", "));
+        ensure!(
+            all.contains(name),
+            "there is no work `{name}`\nhint: the works are {}",
+            all.join(", ")
+        );
     }
     let wanted = if args.names.is_empty() { &all } else { &args.names };
     let columns = columns(&args.vs);
@@ -126,7 +130,7 @@ fn beside(args: &BenchArgs) -> Result<()> {
         println!("{}", if args.json { row.json(&columns).to_string() } else { row.line() });
         table.push(row);
     }
-    // What is kept is what users get who choose nothing.
+    // The page shows the results of a full run with the default engine.
     if args.names.is_empty() && args.compute().is_empty() {
         table::keep(&columns, &table, &environment::about(&python, &args.vs)?)?;
     }
@@ -144,7 +148,7 @@ fn columns(peers: &[Peer]) -> Vec<Column> {
     [ours].into_iter().chain(theirs).collect()
 }
 
-/// The names of all works that are not for GPUs alone.
+/// The names of all works that run without a GPU.
 fn works(program: &std::path::Path) -> Result<Vec<String>> {
     let list = crate::shell::Step::new(&program.to_string_lossy(), &["bench", "--list", "--json"]);
     let name = |line: &str| {
@@ -155,7 +159,7 @@ fn works(program: &std::path::Path) -> Result<Vec<String>> {
     list.read()?.lines().filter_map(|line| name(line).transpose()).collect()
 }
 
-/// One work: everybody starts and warms up, then everybody has turns.
+/// Measures one work: starts and warms up every program, then runs them in turn.
 fn measured(
     work: &str,
     args: &BenchArgs,
@@ -171,7 +175,7 @@ fn measured(
         running.push(Paced::start(peer.title(), python, &words)?);
     }
     for round in 0..args.rounds {
-        // Forth and back: nobody always follows the same one.
+        // Every second round is reversed, so that no program always follows the same other.
         let mut turns: Vec<&mut Paced> = running.iter_mut().collect();
         if round % 2 == 1 {
             turns.reverse();

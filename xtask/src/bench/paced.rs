@@ -1,9 +1,9 @@
-//! A program that measures a work in blocks it is asked for: `gt-cli bench --paced`, and
+//! A program that measures a work in blocks on request: `gt-cli bench --paced`, and
 //! xtask/peers/pace.py.
 //!
-//! It says when it is warm; each line with seconds is answered with the milliseconds of the steps
-//! in that time; when its input ends it says what else it knows and ends. A program that says
-//! nothing for too long is given up.
+//! The program prints a line when it is warm. It answers each line with a number of seconds by the
+//! milliseconds of the steps in that time. When its input ends, it prints the time of the first
+//! call and its peak memory, and exits. A program that prints nothing for too long is killed.
 
 use crate::shell::target_folder;
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,16 +15,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Longer than any compiler here takes, on a busy machine.
+/// The longest wait for an answer: longer than any compiler here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A moment for the threads of the one before to go to sleep.
+/// The pause before a turn, in which the threads of the program before it go to sleep.
 const BREATH: Duration = Duration::from_millis(30);
 
-/// What was measured of one program.
+/// The measurements of one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measured {
-    /// Median of a step.
+    /// Median time of a step.
     pub(super) ms: f64,
     pub(super) first_s: f64,
     pub(super) peak_bytes: f64,
@@ -36,20 +36,20 @@ pub(super) struct Paced {
     child: Child,
     asks: Option<ChildStdin>,
     answers: Receiver<String>,
-    /// What it writes to its standard error.
+    /// The file with its standard error.
     log: PathBuf,
     samples: Vec<f64>,
 }
 
 impl Paced {
-    /// Starts it and waits until it is warm.
+    /// Starts the program and waits until it is warm.
     pub(super) fn start(name: &str, program: &Path, words: &[&str]) -> Result<Paced> {
         let log = target_folder().join(format!("bench-{}.log", name.replace(' ', "-")));
         let mut child = Command::new(program)
             .args(words)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // A first call is one that compiles: GT keeps compiled programs otherwise, and so does
-            // torch.compile.
+            // GT and torch.compile keep compiled programs on disk. Without them the first call
+            // compiles.
             .env("GT_CACHE", "off")
             .env("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
             .stdin(Stdio::piped())
@@ -68,7 +68,7 @@ impl Paced {
         Ok(program)
     }
 
-    /// Its turn.
+    /// Runs one turn.
     pub(super) fn block(&mut self, seconds: f64) -> Result<()> {
         std::thread::sleep(BREATH);
         let asked = self.asks.as_mut().map(|asks| writeln!(asks, "{seconds}"));
@@ -81,7 +81,7 @@ impl Paced {
         Ok(())
     }
 
-    /// Its end.
+    /// Ends the program and returns its measurements.
     pub(super) fn finish(mut self) -> Result<Measured> {
         drop(self.asks.take());
         let last = self.answer("first_s")?;
@@ -93,27 +93,27 @@ impl Paced {
         })
     }
 
-    /// The next line that tells of this.
+    /// The next line, which has to contain this key.
     fn answer(&self, key: &str) -> Result<Value> {
         let line = self.answers.recv_timeout(PATIENCE).map_err(|_| self.ended())?;
         match serde_json::from_str::<Value>(&line) {
             Ok(answer) if !answer[key].is_null() => Ok(answer),
-            _ => bail!("{} said `{line}` instead of its {key}", self.name),
+            _ => bail!("{} printed `{line}` where `{key}` was expected", self.name),
         }
     }
 
-    /// Why nothing more comes of it.
+    /// The error of a program that has ended or does not answer.
     fn ended(&self) -> anyhow::Error {
         let said = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = said.lines().collect();
         let last = lines[lines.len().saturating_sub(8)..].join("\n");
-        anyhow!("{} gave up or took too long; it said last:\n{last}", self.name)
+        anyhow!("{} ended or took too long; its last lines were:\n{last}", self.name)
     }
 }
 
 impl Drop for Paced {
     fn drop(&mut self) {
-        // Either it has said everything, or something is wrong with it.
+        // The program has printed everything, or it has failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The table of works and frameworks: a line as each work is done, and the page docs/benchmarks.md.
+//! The table of works and frameworks: a line after each work, and the page docs/benchmarks.md.
 
 use super::paced::Measured;
 use crate::shell::root;
@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The page, and the lines between which the table stands.
+/// The page, and the lines around its table.
 const PAGE: &str = "docs/benchmarks.md";
 const BEGIN: &str =
-    "<!-- what follows is written by `cargo xtask bench --vs torch,compile,jax` -->";
-const END: &str = "<!-- to here -->";
+    "<!-- begin of the table written by `cargo xtask bench --vs torch,compile,jax` -->";
+const END: &str = "<!-- end of the table -->";
 
 /// A framework.
 pub(super) struct Column {
@@ -25,7 +25,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// GT's time over that of the best peer.
+    /// GT's time divided by the time of the fastest peer.
     fn ratio(&self) -> f64 {
         let best = self.cells.iter().skip(1).map(|cell| cell.ms).fold(f64::INFINITY, f64::min);
         self.cells.first().map_or(f64::NAN, |ours| ours.ms / best)
@@ -51,7 +51,7 @@ impl Row {
         format!("{:<13} {}   {:>6.2}x", self.work, cells.join("  "), self.ratio())
     }
 
-    /// One line of the page; the best time is bold.
+    /// One row of the page, with the best time in bold.
     fn markdown(&self) -> String {
         let best = self.cells.iter().map(|cell| cell.ms).fold(f64::INFINITY, f64::min);
         let cell = |cell: &Measured| {
@@ -70,14 +70,14 @@ impl Row {
 pub(super) fn head(columns: &[Column]) -> String {
     let titles: Vec<String> =
         columns.iter().map(|column| format!("{:>10} {:>7}", column.title, "(first)")).collect();
-    format!("{:<13} {}   {:>7}", "ms a step", titles.join("  "), "to best")
+    format!("{:<13} {}   {:>7}", "ms per step", titles.join("  "), "to best")
 }
 
-/// Writes the table into the page, in the place of the last one.
+/// Replaces the table of the page.
 pub(super) fn keep(columns: &[Column], rows: &[Row], about: &str) -> Result<()> {
     let page = std::fs::read_to_string(root().join(PAGE)).with_context(|| PAGE.to_string())?;
     let fresh = renewed(&page, &markdown(columns, rows, about))
-        .context("the page has no place for the table")?;
+        .context("the page has no lines around the table")?;
     std::fs::write(root().join(PAGE), fresh).with_context(|| PAGE.to_string())?;
     crate::readme::write(&root())?;
     println!("\nwritten to {PAGE}");
@@ -87,7 +87,7 @@ pub(super) fn keep(columns: &[Column], rows: &[Row], about: &str) -> Result<()> 
 fn markdown(columns: &[Column], rows: &[Row], about: &str) -> String {
     let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
     let mut text =
-        format!("{about}.\n\n| work | {} | GT to the best peer | peak MB |\n", titles.join(" | "));
+        format!("{about}.\n\n| work | {} | GT / fastest peer | peak MB |\n", titles.join(" | "));
     text += &format!("|---|{}---|---|\n", "---|".repeat(columns.len()));
     for row in rows {
         // Writing to a string cannot fail.
@@ -102,7 +102,7 @@ fn renewed(page: &str, table: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))
 }
 
-/// As many digits as matter.
+/// Milliseconds with three significant digits.
 fn milliseconds(ms: f64) -> String {
     match ms {
         0.0..1.0 => format!("{ms:.3}"),

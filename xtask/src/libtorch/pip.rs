@@ -1,8 +1,8 @@
-//! A wheel in the store: the one that is there already if its hash is right, else fetched by `pip`.
+//! A wheel in the store: a file with the pinned hash, which `pip` fetches if it is missing.
 //!
-//! `pip` is asked for exactly one file, by version and hash, from wherever its own configuration
-//! says. It writes beside the store and renames, so that an interruption leaves no half of a file;
-//! what was complete is kept. Nothing is installed.
+//! `pip` fetches exactly one file, by version and hash, from the index of its configuration. It
+//! writes into a temporary folder and renames, so an interruption leaves no partial file. Complete
+//! files are kept. Nothing is installed.
 
 use super::wheels::{PYTHON, Wheel};
 use crate::shell::Step;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// How often a wheel is asked for before giving up; `pip` retries single connections itself.
+/// The number of attempts to fetch a wheel. `pip` retries single connections itself.
 const ATTEMPTS: usize = 3;
 
 /// The file of a wheel in `store`.
@@ -29,11 +29,12 @@ pub(super) fn wheel(wheel: &Wheel, store: &Path) -> Result<PathBuf> {
         }
     }
     outcome.with_context(|| hint(wheel, store))?;
-    at_hand(wheel, store)?.with_context(|| format!("pip left no {} in {}", wheel, store.display()))
+    at_hand(wheel, store)?
+        .with_context(|| format!("pip did not write {} into {}", wheel, store.display()))
 }
 
-/// A file in the store with the pinned hash. One with another hash is removed, since it is in the
-/// way of the right one.
+/// The file in the store with the pinned hash. A file with another hash is removed, because it is
+/// in the way of the right one.
 fn at_hand(wheel: &Wheel, store: &Path) -> Result<Option<PathBuf>> {
     let start = format!("{}-{}-", wheel.project.replace('-', "_"), wheel.version);
     let entries =
@@ -47,7 +48,7 @@ fn at_hand(wheel: &Wheel, store: &Path) -> Result<Option<PathBuf>> {
         if sha256(&entry.path())? == wheel.sha256 {
             return Ok(Some(entry.path()));
         }
-        println!("not the file that is pinned, fetched again: {name}");
+        println!("{name} does not have the pinned hash and is fetched again");
         fs::remove_file(entry.path())?;
     }
     Ok(None)
@@ -61,8 +62,8 @@ fn sha256(path: &Path) -> Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Asks `pip` for the file. Its temporary files go below the store, where there is room for large
-/// ones and a rename is enough.
+/// Fetches the file by `pip`. The temporary files of `pip` are in the store as well, where there is
+/// room for large files and they can be renamed.
 fn download(wheel: &Wheel, store: &Path) -> Result<()> {
     let incoming = store.join("incoming");
     fs::create_dir_all(&incoming).with_context(|| format!("cannot make {}", incoming.display()))?;
@@ -85,9 +86,9 @@ fn download(wheel: &Wheel, store: &Path) -> Result<()> {
 fn hint(wheel: &Wheel, store: &Path) -> String {
     let without = Step::new("python3", &["-m", "pip", "--version"]).read().is_err();
     let cure = if without {
-        "fetching takes `python3` with `pip` (on Debian, install `python3-pip`)".into()
+        "fetching needs `python3` with `pip` (on Debian, install `python3-pip`)".into()
     } else {
-        format!("a wheel put into {} by hand serves too", store.display())
+        format!("you can also put the wheel into {}", store.display())
     };
     format!("cannot fetch {wheel}\nhint: {cure}")
 }

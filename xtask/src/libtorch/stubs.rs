@@ -1,11 +1,10 @@
-//! Libraries that do nothing, under the names that PyTorch's build for CUDA loads: so that it
-//! starts, for the processor, without gigabytes.
+//! Stub libraries in place of the CUDA libraries that PyTorch's build for CUDA loads, so that it
+//! starts on the CPU without gigabytes of libraries.
 //!
-//! What PyTorch's libraries take from elsewhere is asked of `nm`; each symbol of NVIDIA's
-//! libraries, and of PyTorch's own CUDA part, becomes a function that returns 0, which says that
-//! there is no device and that nothing failed. A program that computes on the processor calls few
-//! of them. The libraries are linked by `cc` under the names that are looked for. Nothing of this
-//! is used by GT itself.
+//! `nm` lists the symbols that PyTorch's libraries import. Each symbol of NVIDIA's libraries, and
+//! of PyTorch's own CUDA part, becomes a function that returns 0, which means success and no
+//! devices. A program on the CPU calls few of these functions. `cc` links the libraries under the
+//! expected names. GT itself does not use them.
 
 use crate::shell::Step;
 use anyhow::{Context, Result};
@@ -14,19 +13,19 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Those of PyTorch's libraries that are there, and take from those that are not.
+/// PyTorch's libraries that are installed and import symbols of missing libraries.
 const THERE: &[&str] =
     &["libtorch_python.so", "libtorch_cpu.so", "libtorch_global_deps.so", "libshm.so", "libc10.so"];
-/// Those that are not there, even if nothing of them is called.
+/// The missing libraries that are made even if no symbol of them is imported.
 const NOT_THERE: &[&str] =
     &["libtorch.so", "libtorch_cuda.so", "libc10_cuda.so", "libcudnn.so.9", "libcufile.so.0"];
-/// Beginnings of the names of symbols that Python and the standard library of C++ have.
+/// The prefixes of symbols that belong to Python and the standard library of C++.
 const ELSEWHERE: &[&str] =
     &["Py", "_Py", "_ZNSt", "_ZNKSt", "_ZSt", "_Zd", "_Zn", "_ZTH", "_ITM", "__gmon"];
-/// Written when all of them are made.
+/// The file that is written when all libraries are made.
 const DONE: &str = "stubs-made";
 
-/// Makes the libraries in PyTorch's folder of them, unless they are there.
+/// Makes the missing libraries in PyTorch's folder of libraries.
 pub(super) fn make(folder: &Path) -> Result<()> {
     if folder.join(DONE).exists() {
         return Ok(());
@@ -45,7 +44,7 @@ pub(super) fn make(folder: &Path) -> Result<()> {
     fs::write(folder.join(DONE), "").context("cannot write to the folder of libraries")
 }
 
-/// The dynamic symbols of all libraries that are there.
+/// The dynamic symbols of the installed libraries.
 fn names(folder: &Path, which: &str) -> Result<BTreeSet<String>> {
     let paths = THERE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
     let words: Vec<String> = ["-D".to_owned(), which.to_owned()].into_iter().chain(paths).collect();
@@ -59,8 +58,8 @@ fn names(folder: &Path, which: &str) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Which library that is not there a symbol is taken from: its version says so, or it is nobody
-/// else's.
+/// The missing library that defines a symbol: by the symbol's version, or because no other library
+/// defines it.
 fn library_of(symbol: &str, own: &BTreeSet<String>) -> Option<String> {
     match symbol.split_once('@') {
         Some((_, version)) => {
@@ -76,17 +75,17 @@ fn library_of(symbol: &str, own: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-/// What stands for a symbol, as C.
+/// The C source of the stub for a symbol.
 fn stub(symbol: &str) -> String {
     if let Some(name) = symbol.strip_prefix("_ZTI") {
-        // The type of a class, which is registered by its name.
+        // The type information of a class, which is registered by name.
         return format!("const void *const {symbol}[4] = {{CLASS + 16, \"{name}\"}};\n");
     }
     if symbol.starts_with("_ZTV") || symbol.ends_with("9allocatorE") {
         return format!("char {symbol}[1024];\n");
     }
     if symbol.contains("get_gil_checker") {
-        // A reference that is written through at start.
+        // A reference that is written through at startup.
         return format!("static char room[4096];\nvoid *{symbol}(void) {{ return room; }}\n");
     }
     format!("long {symbol}(void) {{ return 0; }}\n")

@@ -1,8 +1,8 @@
-//! From wheels to a folder that `tch` and the linker take for libtorch's.
+//! Unpacks wheels into a folder with the layout of libtorch, for `tch` and the linker.
 //!
-//! Everything is written to a folder beside, with a list of what it was made from and of each
-//! file's size, and renamed when it is complete. The list is what later runs compare with, so a
-//! folder from other pins or with a file missing is made anew.
+//! The files are written into a temporary folder, which is renamed when it is complete. A list in
+//! the folder names its wheels and the size of each file. Later runs compare the list with the pins
+//! and the files, and make the folder again if they differ.
 
 use super::wheels::{Part, TORCH, Take};
 use anyhow::{Context, Result, ensure};
@@ -13,10 +13,10 @@ use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 
-/// The list of what is in a folder and what it was made from.
+/// The list of a folder's wheels and files.
 const LIST: &str = "made-from";
 
-/// Whether the folder is what these parts give.
+/// Whether the folder was made from these parts and is complete.
 pub(super) fn is_whole(place: &Path, parts: &[Part]) -> bool {
     let Ok(list) = fs::read_to_string(place.join(LIST)) else { return false };
     let Some(files) = list.strip_prefix(&recipe(parts)) else { return false };
@@ -27,7 +27,7 @@ pub(super) fn is_whole(place: &Path, parts: &[Part]) -> bool {
     })
 }
 
-/// Makes the folder from wheels, one for each part.
+/// Makes the folder from the wheels of its parts.
 pub(super) fn unpack(parts: &[Part], wheels: &[PathBuf], place: &Path) -> Result<()> {
     let beside = place.with_extension("partial");
     remove(&beside)?;
@@ -47,7 +47,7 @@ pub(super) fn unpack(parts: &[Part], wheels: &[PathBuf], place: &Path) -> Result
     replace(place, &beside)
 }
 
-/// Puts the new folder in the old one's place, which is without one only between two renames.
+/// Replaces the old folder by the new one, with two renames.
 fn replace(place: &Path, beside: &Path) -> Result<()> {
     let old = place.with_extension("old");
     remove(&old)?;
@@ -58,7 +58,7 @@ fn replace(place: &Path, beside: &Path) -> Result<()> {
     remove(&old)
 }
 
-/// What a folder is made from, as the head of its list: the same pins and the same files of them.
+/// The head of a folder's list: its pins, and the files taken from each wheel.
 fn recipe(parts: &[Part]) -> String {
     let mut text = String::new();
     for Part { wheel, takes } in parts {
@@ -70,7 +70,7 @@ fn recipe(parts: &[Part]) -> String {
     text + "\n"
 }
 
-/// Writes what a part takes out of its wheel, and notes each file's size.
+/// Writes the files that a part takes from its wheel, and records their sizes.
 fn take(part: &Part, wheel: &Path, into: &Path, sizes: &mut BTreeMap<String, u64>) -> Result<()> {
     let mut archive = ZipArchive::new(BufReader::new(File::open(wheel)?))?;
     let mut unused: Vec<&Take> = part.takes.iter().collect();
@@ -90,12 +90,12 @@ fn take(part: &Part, wheel: &Path, into: &Path, sizes: &mut BTreeMap<String, u64
         sizes.insert(to, size);
     }
     let absent: Vec<&str> = unused.iter().map(|take| take.from.as_str()).collect();
-    ensure!(absent.is_empty(), "it has no {}", absent.join(", "));
+    ensure!(absent.is_empty(), "the wheel has no {}", absent.join(", "));
     Ok(())
 }
 
-/// Where an entry goes. Of a folder of libraries only the shared ones are wanted, and of others
-/// everything.
+/// The destination of an entry. From a folder of libraries only shared libraries are taken, from
+/// other folders all files.
 fn destination(take: &Take, name: &str) -> Option<String> {
     let rest = name.strip_prefix(&take.from)?;
     match take.from.ends_with('/') {
@@ -107,12 +107,12 @@ fn destination(take: &Take, name: &str) -> Option<String> {
     }
 }
 
-/// What no wheel has: the version, where `tch` looks for it, and names to link by, as linker
-/// scripts. The wheel's own `libtorch.so` only names the parts of libtorch, CUDA's among them, so
-/// the processor's needs one of ours.
+/// Writes the files that no wheel has: the version, where `tch` looks for it, and linker scripts
+/// under the names to link by. The wheel's own `libtorch.so` only names the parts of libtorch,
+/// including CUDA's, so the CPU build needs another one.
 fn complete(folder: &Path, sizes: &mut BTreeMap<String, u64>) -> Result<()> {
     if !sizes.keys().any(|name| name.starts_with("lib/")) {
-        return Ok(()); // Nothing to build with.
+        return Ok(()); // No libraries to link.
     }
     let texts = [
         ("build-version", format!("{TORCH}\n")),

@@ -1,19 +1,19 @@
-//! The pinned wheels, and what of each is wanted.
+//! The pinned wheels, and the files taken from each.
 //!
-//! A pin is a project, a version and the hash of one file, so that the same bytes come from any
-//! index. To move to another libtorch, change the table and the version of `tch` in Cargo.toml
-//! together. It names no index: that is the user's configuration.
+//! A pin is a project, a version and the hash of one file, so that every index gives the same
+//! bytes. The index itself is the user's configuration. To move to another libtorch, change the
+//! table and the version of `tch` in Cargo.toml together.
 
 use super::Kind;
 use std::fmt;
 
-/// The version of libtorch, which is the one `tch` is made for.
+/// The version of libtorch that `tch` is made for.
 pub(super) const TORCH: &str = "2.11.0";
 
 /// The version of Python whose wheels are fetched.
 pub(crate) const PYTHON: &str = "3.11";
 
-/// One file of an index.
+/// A file of an index.
 #[derive(Clone, Copy)]
 pub(super) struct Wheel {
     pub(super) project: &'static str,
@@ -29,8 +29,8 @@ impl fmt::Display for Wheel {
     }
 }
 
-/// What is taken out of a wheel: from a file, or a folder if it ends with a slash, to a place under
-/// the kind's folder.
+/// Files taken from a wheel: the path of a file, or of a folder if it ends with a slash, and the
+/// destination below the folder of the kind.
 pub(super) struct Take {
     pub(super) from: String,
     pub(super) to: String,
@@ -41,12 +41,12 @@ impl Take {
         Take { from: format!("{folder}/{name}"), to: name.into() }
     }
 
-    /// A file or a folder under its own name.
+    /// A file or a folder that keeps its name.
     fn as_it_is(name: &str) -> Take {
         Take { from: name.into(), to: name.into() }
     }
 
-    /// What is not taken though what it lies in is. Stands before that.
+    /// A path that is left out of the folder around it. The entry stands before the folder's.
     pub(super) fn leave_out(from: &str) -> Take {
         Take { from: from.into(), to: String::new() }
     }
@@ -56,7 +56,7 @@ impl Take {
     }
 }
 
-/// A wheel and what is taken out of it.
+/// A wheel and the files taken from it.
 pub(super) struct Part {
     pub(super) wheel: Wheel,
     pub(super) takes: Vec<Take>,
@@ -82,7 +82,7 @@ mod pins {
     pub(super) const NVRTC: Wheel = wheel("nvidia-cuda-nvrtc", "13.0.88", "manylinux2010_x86_64", 90, "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575");
     pub(super) const CRT: Wheel = wheel("nvidia-cuda-crt", "13.0.88", "manylinux2014_x86_64", 1, "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4");
     pub(super) const CCCL: Wheel = wheel("nvidia-cuda-cccl", "13.0.85", "manylinux2014_x86_64", 3, "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649");
-    /// What PyTorch and its own tests import, and what is taken of it.
+    /// The packages that PyTorch and its tests import, and the folders taken from them.
     pub(super) const TO_IMPORT: &[(Wheel, &[&str])] = &[
         (wheel("numpy", "2.4.6", "manylinux_2_27_x86_64", 17, "89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93"), &["numpy/", "numpy.libs/"]),
         (wheel("sympy", "1.14.0", "any", 6, "e091cc3e99d2141a0ba2847328f5479b05d94a6635cb96148ccb3f34671bd8f5"), &["sympy/"]),
@@ -91,7 +91,7 @@ mod pins {
         (wheel("expecttest", "0.3.0", "any", 1, "60f88103086e1754240b42175f622be83b6ffeac419434691ee5a5be819d0544"), &["expecttest/"]),
         (wheel("setuptools", "80.9.0", "any", 1, "062d34222ad13e0cc312a4c02d73f059e86a4acbfbdea8f8f76b28c99f306922"), &["setuptools/", "_distutils_hack/"]),
     ];
-    /// What `libtorch_cuda.so` loads besides; a program only needs them to start.
+    /// The libraries that `libtorch_cuda.so` loads, which programs need to start.
     pub(super) const TO_RUN: &[(Wheel, &str)] = &[
         (wheel("nvidia-cublas", "13.1.0.3", "manylinux_2_27_x86_64", 423, "ee8722c1f0145ab246bccb9e452153b5e0515fd094c3678df50b2a0888b8b171"), "nvidia/cu13/lib/"),
         (wheel("nvidia-cufft", "12.0.0.61", "manylinux2014_x86_64", 214, "6c44f692dce8fd5ffd3e3df134b6cdb9c2f72d99cf40b62c32dde45eea9ddad3"), "nvidia/cu13/lib/"),
@@ -108,7 +108,7 @@ mod pins {
     ];
 }
 
-/// The wheels of a kind, and what it takes out of each.
+/// The wheels of a kind, and the files taken from each.
 pub(super) fn parts(kind: Kind) -> Vec<Part> {
     if kind == Kind::Python {
         return python();
@@ -131,8 +131,7 @@ pub(super) fn parts(kind: Kind) -> Vec<Part> {
     parts
 }
 
-/// PyTorch without what only GPUs and compilers need; in place of the former `stubs` puts libraries
-/// that do nothing.
+/// PyTorch without the files for GPUs and for compilers. `stubs` replaces the libraries for GPUs.
 fn python() -> Vec<Part> {
     let out = [
         "include/",
@@ -173,8 +172,8 @@ fn torch(kind: Kind) -> Vec<Take> {
     names.into_iter().map(|name| Take::below("torch", name)).collect()
 }
 
-/// One of CUDA's own wheels: libraries, which `libtorch_cpu.so` needs some of on any machine, and
-/// headers where CUDA is compiled for.
+/// A wheel of CUDA: its libraries, some of which `libtorch_cpu.so` needs on every machine, and its
+/// headers for building with CUDA.
 fn of_cuda(kind: Kind, wheel: Wheel, libraries: &[&str]) -> Part {
     let headers: &[&str] = if kind == Kind::Cpu { &[] } else { &["include/"] };
     let takes =
@@ -199,7 +198,7 @@ mod tests {
 
     #[test]
     fn pins_are_whole_hashes_of_different_files() {
-        // PyTorch's own wheel is the first of both.
+        // PyTorch's wheel is the first of both.
         let all = parts(Kind::CudaRun).into_iter().chain(parts(Kind::Python).into_iter().skip(1));
         let hashes: Vec<&str> = all.map(|part| part.wheel.sha256).collect();
         assert!(

@@ -1,9 +1,9 @@
-//! Where GT differs from PyTorch and is meant to: the rows of xtask/opinfo/differences.yaml, and
-//! what docs/ops.md says of them.
+//! The intended differences from PyTorch: the rows of xtask/opinfo/differences.yaml, and their text
+//! in docs/ops.md.
 //!
-//! A row names operators as OpInfo does, the outcome it allows, and, where it is not for all cases,
-//! dtypes and parts of the call and of what was found. Its reason is what users read. A row that
-//! nothing was found for in a full run is an error, so that the list says what is.
+//! A row names operators by their OpInfo names, the outcome that it allows, and, to restrict the
+//! cases, dtypes, a part of the call and a part of the finding. Users read its reason. A row that
+//! matches nothing in a full run is an error, so the list stays true.
 
 use anyhow::{Context, Result};
 use gt_ir::op::OpKind;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The file, from the root.
+/// The file, relative to the root.
 pub(crate) const FILE: &str = "xtask/opinfo/differences.yaml";
 
 /// One intended difference.
@@ -27,19 +27,19 @@ struct Row {
     /// A part of the call.
     #[serde(default)]
     call: String,
-    /// A part of what was found.
+    /// A part of the finding.
     #[serde(default)]
     why: String,
     reason: String,
-    /// The ops of the table whose sections tell it, where operators have other names.
+    /// The ops whose sections show the reason, if their names differ from the operators'.
     #[serde(default)]
     under: Vec<String>,
-    /// The operators it was found for.
+    /// The operators that the row has matched.
     #[serde(skip)]
     used: RefCell<BTreeSet<String>>,
 }
 
-/// What a program says of a case.
+/// A finding about a case, printed by a program.
 pub(super) struct Finding<'a> {
     pub(super) op: &'a str,
     pub(super) case: &'a str,
@@ -49,7 +49,7 @@ pub(super) struct Finding<'a> {
 }
 
 impl Finding<'_> {
-    /// The finding of a line, if it is one.
+    /// The finding of a line, if the line is a finding.
     pub(super) fn of(line: &Value) -> Option<Finding<'_>> {
         let text = |name: &str| line[name].as_str();
         Some(Finding {
@@ -65,7 +65,7 @@ impl Finding<'_> {
 pub(crate) struct Differences(Vec<Row>);
 
 impl Differences {
-    /// The file's rows.
+    /// Reads the rows of the file.
     pub(crate) fn read(root: &Path) -> Result<Differences> {
         let text =
             std::fs::read_to_string(root.join(FILE)).with_context(|| format!("no {FILE}"))?;
@@ -76,14 +76,14 @@ impl Differences {
         Ok(Differences(serde_yaml::from_str(text).context(FILE)?))
     }
 
-    /// Whether a row allows this.
+    /// Whether a row allows this finding.
     pub(super) fn allow(&self, finding: &Finding<'_>) -> bool {
         let Some(row) = self.0.iter().find(|row| row.allows(finding)) else { return false };
         row.used.borrow_mut().insert(finding.op.to_owned());
         true
     }
 
-    /// The operators of rows that allowed nothing of them.
+    /// The operators of rows that matched no finding of the operator.
     pub(super) fn unused(&self) -> Vec<String> {
         let of_row = |row: &Row| {
             let unused = row.ops.iter().filter(|op| !row.used.borrow().contains(*op));
@@ -93,13 +93,13 @@ impl Differences {
         self.0.iter().flat_map(of_row).collect()
     }
 
-    /// What the section of an op of the table says.
+    /// The reasons in the section of an op.
     pub(crate) fn of_op(&self, kind: OpKind) -> Vec<&str> {
         let rows = self.0.iter().filter(|row| row.sections().any(|name| name == kind.name()));
         rows.map(|row| row.reason.trim()).collect()
     }
 
-    /// What is told of operators that are no rows of the table: their names, and the reason.
+    /// The operators that are not ops of the table, with the reasons.
     pub(crate) fn of_functions(&self) -> Vec<(String, &str)> {
         let is_op = |name: &str| OpKind::ALL.iter().any(|kind| kind.name() == name);
         let others = |row: &Row| {
@@ -123,14 +123,14 @@ impl Row {
             && finding.why.contains(&self.why)
     }
 
-    /// The names its sections may have.
+    /// The names of the sections that show the row.
     fn sections(&self) -> impl Iterator<Item = &str> {
         let own = self.ops.iter().filter(|_| self.under.is_empty()).map(|op| plain(op));
         own.chain(self.under.iter().map(String::as_str))
     }
 }
 
-/// An operator without its module and its variant.
+/// The name of an operator without its module and its variant.
 fn plain(op: &str) -> &str {
     let name = op.split('/').next().unwrap_or(op);
     name.rsplit('.').next().unwrap_or(name)

@@ -1,11 +1,11 @@
-//! `cargo xtask opinfo`: PyTorch's own samples of its operators (OpInfo), computed by GT and by
-//! PyTorch.
+//! `cargo xtask opinfo`: compares GT with PyTorch on PyTorch's own samples of its operators
+//! (OpInfo).
 //!
-//! Python programs of xtask/opinfo make the samples, have PyTorch and the program `gt-opinfo`
-//! compute them and compare: results, gradients and second gradients, of every dtype GT has, by
-//! instructions, as plans and with narrow vectors. Here PyTorch is fetched (`python`), the programs
-//! are run and listened to (`running`), what they find is held against the intended differences
-//! (`differences`), and the rest is told (`report`).
+//! Python programs of xtask/opinfo make the samples, compute them with PyTorch and with the program
+//! `gt-opinfo`, and compare results, gradients and second gradients, in every dtype of GT, by
+//! instructions, as plans and with narrow vectors. This module fetches PyTorch (`python`), runs the
+//! programs (`running`), matches their findings with the intended differences (`differences`), and
+//! prints the others (`report`).
 
 pub(crate) mod differences;
 mod python;
@@ -21,29 +21,29 @@ use report::Report;
 use running::Options;
 use std::path::{Path, PathBuf};
 
-/// How long the programs are asked for everything, or for what every change is tested with: cases
-/// of each operator, dtype and kind.
+/// The number of cases of each operator, dtype and kind: in a full run, and in the test of every
+/// change.
 const FULL: [(&str, usize); 3] = [("sample", 60), ("reference", 40), ("special", 20)];
 const BOUNDED: [(&str, usize); 2] = [("sample", 2), ("special", 2)];
 
 #[derive(Args, Default)]
 pub(crate) struct OpinfoArgs {
-    /// Only the part that every change is tested with
+    /// Run only the part that tests every change
     #[arg(long, conflicts_with_all = ["ops", "case"])]
     bounded: bool,
-    /// Only this case of an operator, as a difference names it: `f32:sample:3`
+    /// Run only this case of an operator, by its name in a finding: `f32:sample:3`
     #[arg(long, requires = "ops")]
     case: Option<String>,
-    /// Print differences that are meant to be, too
+    /// Print intended differences as well
     #[arg(long)]
     intended: bool,
-    /// What computes: `torch` is built with libtorch
+    /// The engine: `torch` is built with libtorch
     #[arg(long, value_enum, default_value_t = Engine::Native)]
     engine: Engine,
-    /// Also write every outcome to this file, an object a line
+    /// Also write every outcome to this file, one JSON object per line
     #[arg(long)]
     json: Option<PathBuf>,
-    /// PyTorch's operators, as OpInfo calls them [default: all that GT has]
+    /// PyTorch's operators, by their OpInfo names [default: all that GT has]
     ops: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ enum Engine {
     Torch,
 }
 
-/// Runs what is asked for; what is neither as PyTorch has it nor intended is an error.
+/// Runs the comparison. A difference that is not intended is an error.
 pub(crate) fn opinfo(args: &OpinfoArgs) -> Result<()> {
     let python = Python::get()?;
     let report = compared(args, &python)?;
@@ -62,11 +62,11 @@ pub(crate) fn opinfo(args: &OpinfoArgs) -> Result<()> {
         report.keep(file)?;
     }
     let n_unexpected = report.tell(args.case.is_some(), args.intended);
-    ensure!(n_unexpected == 0, "{n_unexpected} cases are not as PyTorch has them");
+    ensure!(n_unexpected == 0, "{n_unexpected} differences from PyTorch are not intended");
     Ok(())
 }
 
-/// The bounded part, for the tests; where there is no Python for it, says so.
+/// Runs the bounded part, for the tests. Without a suitable Python it prints that it is skipped.
 pub(crate) fn bounded() -> Result<()> {
     if let Some(why) = Python::unfit()? {
         println!("skipped: {why}");
@@ -85,8 +85,7 @@ fn compared(args: &OpinfoArgs, python: &Python) -> Result<Report> {
     }
 }
 
-/// Everything from the build to the last line of the programs. The folder is libtorch's, for a
-/// build with it.
+/// Builds and runs the programs. The folder is libtorch's, for a build with libtorch.
 fn compared_with(args: &OpinfoArgs, python: &Python, libtorch: Option<&Path>) -> Result<Report> {
     let differences = Differences::read(&root())?;
     let program = build(args.engine, libtorch)?;
@@ -105,8 +104,8 @@ fn compared_with(args: &OpinfoArgs, python: &Python, libtorch: Option<&Path>) ->
     Ok(report)
 }
 
-/// The subject. All of the workspace is named, so that nothing is built with other features than
-/// tests are.
+/// Builds `gt-opinfo`. The command names the whole workspace, so that the features are those of the
+/// tests.
 fn build(engine: Engine, libtorch: Option<&Path>) -> Result<PathBuf> {
     let mut step = cargo(&["build", "--workspace", "--bin", "gt-opinfo"]);
     if engine == Engine::Torch {
@@ -118,16 +117,16 @@ fn build(engine: Engine, libtorch: Option<&Path>) -> Result<PathBuf> {
     step.run()?;
     let program = target_folder().join("debug/gt-opinfo");
     if !program.exists() {
-        bail!("the build left no {}", program.display());
+        bail!("the build did not make {}", program.display());
     }
     Ok(program)
 }
 
-/// A case's name as its parts: dtype, kind and number.
+/// The parts of a case's name: dtype, kind and number.
 fn parts(case: &str) -> Result<(&str, &str, usize)> {
     let parts: Vec<&str> = case.split(':').collect();
     let [dtype, kind, number] = parts[..] else {
-        bail!("`{case}` is no case\nhint: cases are called like f32:sample:3")
+        bail!("`{case}` is not a case\nhint: an example of a name is f32:sample:3")
     };
-    Ok((dtype, kind, number.parse().with_context(|| format!("`{number}` is no number"))?))
+    Ok((dtype, kind, number.parse().with_context(|| format!("`{number}` is not a number"))?))
 }

@@ -1,5 +1,5 @@
-//! What the programs found: counts by operator, what differs with a line to repeat it, what of it
-//! is intended.
+//! The report on the programs' findings: counts by operator, and each difference with a command
+//! that repeats its case.
 
 use super::differences::{Differences, Finding};
 use anyhow::{Context, Result};
@@ -8,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// So many differences of one operator are printed; the others are counted.
+/// Most differences that are printed of one operator. The others are counted.
 const SHOWN: usize = 6;
-/// How the table calls outcomes, and in which order it has them.
+/// The outcomes and their titles, in the order of the table.
 const COLUMNS: [(&str, &str); 4] = [
     ("agree", "agree"),
-    ("intended", "differ and are meant to"),
+    ("intended", "differ as intended"),
     ("absent", "not in GT"),
-    ("wrong", "not as they should be"),
+    ("wrong", "wrong"),
 ];
 
 pub(super) struct Report {
     differences: Differences,
-    /// By operator and outcome.
+    /// Number of cases by operator and outcome.
     counts: BTreeMap<String, BTreeMap<&'static str, u64>>,
     unexpected: Vec<Value>,
     /// Reasons why cases are not in GT, by operator.
@@ -45,8 +45,7 @@ impl Report {
         self.counts.is_empty()
     }
 
-    /// A line of a program: a piece of work that is over, or a case that something is to be said
-    /// of.
+    /// Adds a line of a program: the end of a piece of work, or a finding about a case.
     pub(super) fn add(&mut self, line: Value) {
         if let (Some(op), Some(agreeing)) =
             (line["done"].as_str(), line["counts"]["agree"].as_u64())
@@ -74,19 +73,19 @@ impl Report {
         self.counts.entry(op.into()).or_default().entry(column).or_default()
     }
 
-    /// Notes the intended differences that nothing was found for.
+    /// Records the intended differences without a finding.
     pub(super) fn find_stale(&mut self) {
         self.stale = self.differences.unused();
     }
 
-    /// Writes every line of the programs.
+    /// Writes all lines of the programs to a file.
     pub(super) fn keep(&self, file: &Path) -> Result<()> {
         let text: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Prints everything; how many cases are not as they should be, stale differences included. Of
-    /// one case everything is told, of others what is `intended` only if asked for.
+    /// Prints the report. Returns the number of wrong cases and of stale intended differences. For
+    /// `one` case it prints every finding, else intended differences only if `intended`.
     pub(super) fn tell(&self, one: bool, intended: bool) -> usize {
         if !one {
             print!("{}", self.table());
@@ -99,7 +98,7 @@ impl Report {
         };
         tell_some(&told);
         for row in &self.stale {
-            println!("\nan intended difference that is none any more: {row}");
+            println!("\nan intended difference that no longer occurs: {row}");
         }
         let sum = |column| self.counts.values().filter_map(|c| c.get(column)).sum::<u64>();
         let told = COLUMNS.map(|(column, title)| format!("{} {title}", sum(column)));
@@ -107,7 +106,7 @@ impl Report {
         self.unexpected.len() + self.stale.len()
     }
 
-    /// A line for each operator that is not in full agreement.
+    /// A line for each operator with a case that does not agree.
     fn table(&self) -> String {
         let mut text = String::new();
         for (op, counts) in &self.counts {
@@ -132,7 +131,7 @@ impl Report {
     }
 }
 
-/// Prints findings, so many of each operator.
+/// Prints findings, up to [`SHOWN`] of each operator.
 fn tell_some(lines: &[&Value]) {
     let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
     for line in lines {
@@ -147,14 +146,14 @@ fn tell_some(lines: &[&Value]) {
     }
 }
 
-/// A case, what became of it, and how to have it again.
+/// A case, its outcome, and the command that repeats it.
 fn in_words(line: &Value) -> String {
     let text = |name: &str| line[name].as_str().unwrap_or_default();
     let outcome = match text("outcome") {
         "differ" => "differs from PyTorch",
-        "refused" => "is refused, PyTorch computes it",
-        "plan" => "has other bits as a plan",
-        "narrow" => "has other bits with GT_SIMD=128",
+        "refused" => "is refused by GT and computed by PyTorch",
+        "plan" => "has different bits as a plan",
+        "narrow" => "has different bits with GT_SIMD=128",
         "panic" => "panics",
         "crash" => "ends the process",
         "absent" => "is not in GT",
@@ -163,7 +162,7 @@ fn in_words(line: &Value) -> String {
     let (op, case) = (text("op"), text("case"));
     let why = text("why").replace('\n', "\n  ");
     format!(
-        "{op}({}) {outcome}\n  {why}\n  again: cargo xtask opinfo {op} --case {case}",
+        "{op}({}) {outcome}\n  {why}\n  repeat: cargo xtask opinfo {op} --case {case}",
         text("call")
     )
 }

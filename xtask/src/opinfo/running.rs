@@ -1,4 +1,4 @@
-//! The Python programs, one for each half of the work, and what they print as it comes.
+//! Runs the Python programs, each on a part of the work, and reads their output.
 
 use super::python::Python;
 use super::report::Report;
@@ -11,14 +11,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 
-/// Programs that run at the same time: each has two subjects, of which one computes.
+/// The number of programs at a time. Each has two subjects, of which one computes.
 const PROGRAMS: usize = 2;
 
-/// What the programs are asked for, as they read it.
+/// The options of the programs, as JSON.
 pub(super) struct Options(Value);
 
 impl Options {
-    /// So many cases of each kind, of these operators or of all.
+    /// Up to this number of cases of each kind, of these operators or of all.
     pub(super) fn new(most: &[(&str, usize)], ops: &[String]) -> Options {
         let kinds: Vec<&str> = most.iter().map(|(kind, _)| *kind).collect();
         let most: serde_json::Map<String, Value> =
@@ -29,7 +29,7 @@ impl Options {
         }))
     }
 
-    /// One case alone.
+    /// Restricts the run to one case.
     pub(super) fn only(&mut self, case: &str) -> Result<()> {
         let (dtype, kind, number) = super::parts(case)?;
         self.0["only"] = json!(number);
@@ -49,12 +49,12 @@ impl Options {
     }
 }
 
-/// Whether `GT_SIMD=128` asks for other code than this processor runs anyway.
+/// Whether `GT_SIMD=128` changes the code for this processor.
 fn has_wide_vectors() -> bool {
     std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("avx512f"))
 }
 
-/// Runs the programs to their end; every line goes into the report.
+/// Runs the programs to their end, and adds every line to the report.
 pub(super) fn run(
     python: &Python,
     subject: &Path,
@@ -76,7 +76,7 @@ pub(super) fn run(
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}")?);
     for line in lines {
         let line: Value =
-            serde_json::from_str(&line).with_context(|| format!("a program said `{line}`"))?;
+            serde_json::from_str(&line).with_context(|| format!("a program printed `{line}`"))?;
         if let Some(pieces) = line["pieces"].as_u64() {
             bar.inc_length(pieces);
         }
@@ -93,7 +93,7 @@ pub(super) fn run(
     }
     if report.is_empty() {
         bail!(
-            "nothing was compared\nhint: operators are called as in OpInfo: add, \
+            "nothing was compared\nhint: examples of OpInfo's names are add, \
              nn.functional.relu, div/no_rounding_mode"
         );
     }
@@ -103,16 +103,16 @@ pub(super) fn run(
 fn start(python: &Python, subject: &Path, options: &str) -> Result<Child> {
     let script = root().join("xtask/opinfo/run.py");
     let mut command = Command::new(&python.program);
-    command.arg("-B"); // No cache beside the sources.
+    command.arg("-B"); // Writes no cache beside the sources.
     if let Some(packages) = &python.packages {
-        // Nothing but what is pinned.
+        // Only the pinned packages.
         command.arg("-S").env("PYTHONPATH", packages);
     }
     command.arg(script).arg(subject).arg(options).stdout(Stdio::piped());
     command.spawn().with_context(|| format!("cannot start {}", python.program.display()))
 }
 
-/// Hands on every line until there are no more.
+/// Sends every line until the output ends.
 fn listen(output: impl BufRead, said: &Sender<String>) {
     for line in output.lines().map_while(std::io::Result::ok) {
         if said.send(line).is_err() {

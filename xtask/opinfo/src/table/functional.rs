@@ -55,7 +55,7 @@ fn reduction(a: &Arguments<'_>) -> Outcome<Reduction> {
     }
 }
 
-/// Losses of classes, which are axis 1 in PyTorch and the last one here.
+/// Losses over classes, which are axis 1 in PyTorch and the last axis in GT.
 fn classes(
     a: &Arguments<'_>,
     loss: fn(&DynTensor, &DynTensor, &CrossEntropy) -> DynTensor,
@@ -90,7 +90,7 @@ fn form(a: &Arguments<'_>) -> KlTarget {
 }
 
 fn attention(a: &Arguments<'_>) -> Outcome<DynTensor> {
-    // Key and value with fewer heads need no word for it.
+    // Key and value with fewer heads need no argument in GT.
     let _ = a.truth("enable_gqa");
     let scale = if a.is_none("scale") { None } else { Some(a.float("scale")?) };
     let how = Attention { mask: a.maybe("attn_mask")?, causal: a.truth("is_causal"), scale };
@@ -131,7 +131,7 @@ fn pooled(a: &Arguments<'_>, of: OfLines) -> Outcome<DynTensor> {
     Ok(of(a.x()?, how.size[1], how.stride[1], how.padding[1]))
 }
 
-/// A weight or bias, or what stands for none: PyTorch computes with ones and zeros then.
+/// A weight or bias, or the ones or zeros that PyTorch uses in place of an absent one.
 fn affine(a: &Arguments<'_>, name: &str, sizes: &[usize]) -> Outcome<DynTensor> {
     let like = a.x()?.dtype();
     let one = name == "weight" || name == "running_var";
@@ -164,7 +164,7 @@ fn group_norm(a: &Arguments<'_>) -> Outcome<DynTensor> {
     Ok(a.x()?.group_norm(a.size("num_groups")?, &weight, &bias, a.float("eps")?))
 }
 
-/// The running statistics go along and change no result.
+/// Running statistics are given and change no result.
 fn instance(a: &Arguments<'_>) -> Outcome<DynTensor> {
     let _ = (a.value("running_mean"), a.value("running_var"), a.value("momentum"));
     let channels = [a.x()?.size(1)];
@@ -186,9 +186,9 @@ fn batch(a: &Arguments<'_>) -> Outcome<DynTensor> {
     })
 }
 
-/// Pads that are no negative numbers, for the last axes only.
+/// Pads of the last axes. Negative pads are absent.
 fn pads(a: &Arguments<'_>) -> Outcome<Vec<(usize, usize)>> {
-    // The mode is the row's.
+    // Each row has its own mode.
     let _ = a.text("mode");
     let n = |n: i64| usize::try_from(n).or_else(|_| absent("negative pads"));
     let last = a.ints("pad")?.len() / 2;
@@ -197,7 +197,7 @@ fn pads(a: &Arguments<'_>) -> Outcome<Vec<(usize, usize)>> {
     all.into_iter().skip(first).map(|(lo, hi)| Ok((n(lo)?, n(hi)?))).collect()
 }
 
-/// How many times larger, for sizes that are multiples.
+/// The factors of enlargement, for sizes that are multiples.
 fn factors(a: &Arguments<'_>) -> Outcome<[usize; 2]> {
     let (x, _) = (a.x()?, a.text("mode"));
     if x.rank() != 4 {

@@ -1,4 +1,4 @@
-//! Shapes, axes, joining and cutting.
+//! Shapes, axes, concatenation and splitting.
 
 use gt::DynTensor;
 
@@ -44,7 +44,7 @@ rows! {
     "clone", "input" => |a| a.x()?.clone();
 }
 
-/// Sizes given as one list or each by itself.
+/// Sizes that are given as one list or as separate arguments.
 fn shape(a: &Arguments<'_>, name: &str) -> Outcome<Vec<i64>> {
     match a.value(name).as_array().map(Vec::as_slice) {
         Some([serde_json::Value::Array(list)]) => {
@@ -74,7 +74,7 @@ fn movedim(a: &Arguments<'_>) -> Outcome<DynTensor> {
     }
 }
 
-/// Each axis after the other.
+/// Applies a function to one axis after the other.
 fn roll(a: &Arguments<'_>) -> Outcome<DynTensor> {
     if a.is_none("dims") {
         return absent("no axis");
@@ -91,7 +91,7 @@ fn repeat_interleave(a: &Arguments<'_>) -> Outcome<DynTensor> {
     }
 }
 
-/// PyTorch's pads, from the last axis, as pairs from the first.
+/// PyTorch's pads, which begin with the last axis, as pairs that begin with the first.
 pub(super) fn around(a: &Arguments<'_>) -> Outcome<Vec<(i64, i64)>> {
     let pads = a.ints("pad")?;
     let mut pairs: Vec<(i64, i64)> =

@@ -1,4 +1,4 @@
-//! Picking and replacing by index.
+//! Selection and replacement by index.
 
 use gt::DynTensor;
 use gt::core::Index;
@@ -25,7 +25,7 @@ rows! {
     "select_scatter", "input src dim index" => |a| a.x()?.slice_assign(at(a, Index::At(a.int("index")?))?, a.t("src")?);
 }
 
-/// Whole axes before the one that `dim` says.
+/// Whole axes before axis `dim`.
 fn at(a: &Arguments<'_>, index: Index) -> Outcome<Vec<Index>> {
     let (dim, rank) = (a.int("dim")?, a.x()?.rank());
     let from_front = if dim < 0 { dim + rank as i64 } else { dim };

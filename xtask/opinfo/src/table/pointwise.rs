@@ -1,4 +1,4 @@
-//! Element by element.
+//! Pointwise operators.
 
 use gt::core::Arg;
 use gt::ir::Scalar;
@@ -96,7 +96,7 @@ rows! {
     "nn.functional.dropout", "input p=0.5 training=True inplace=False" random => |a| dropout(a)?;
 }
 
-/// An operator with its operands the other way round: a number on the left, or a tensor.
+/// An operator with exchanged operands: a number on the left, or a tensor.
 fn turned(
     a: &Arguments<'_>,
     float: fn(&DynTensor, f64) -> DynTensor,
@@ -143,7 +143,7 @@ fn nan_to_num(a: &Arguments<'_>) -> Outcome<DynTensor> {
     Ok(a.x()?.nan_to_num(or("nan", 0.0)?, or("posinf", largest)?, or("neginf", -largest)?))
 }
 
-/// A dtype, or a tensor's; where it lies and whether it is copied changes no result.
+/// A dtype, or the dtype of a tensor. Device and copying change no result.
 fn to(a: &Arguments<'_>) -> Outcome<DynTensor> {
     let words = a.list_of_values("words");
     let dtype = words.iter().find_map(|word| word["d"].as_str()?.parse().ok());
@@ -166,7 +166,7 @@ fn hardtanh(a: &Arguments<'_>) -> Outcome<DynTensor> {
     }
 }
 
-/// One slope, or one for each channel, which is axis 1.
+/// One slope, or one for each channel. Channels are axis 1.
 fn prelu(a: &Arguments<'_>) -> Outcome<DynTensor> {
     let (x, slope) = (a.x()?, a.t("weight")?);
     match slope.numel() {

@@ -1,4 +1,4 @@
-//! Reductions, matrix products, scans, order.
+//! Reductions, matrix products, scans and sorting.
 
 use gt::DynTensor;
 
@@ -46,7 +46,7 @@ rows! {
     "outer", "input vec2" => |a| a.x()?.outer(a.t("vec2")?);
 }
 
-/// The input in the dtype that is asked for before anything is computed.
+/// The input, cast to the argument `dtype` before the computation.
 fn typed(a: &Arguments<'_>) -> Outcome<DynTensor> {
     Ok(match a.dtype("dtype")? {
         Some(dtype) => a.x()?.to_dtype(dtype),
@@ -54,12 +54,12 @@ fn typed(a: &Arguments<'_>) -> Outcome<DynTensor> {
     })
 }
 
-/// A result in the dtype that is asked for.
+/// A result, cast to the argument `dtype`.
 fn as_asked(a: &Arguments<'_>, result: DynTensor) -> Outcome<DynTensor> {
     Ok(a.dtype("dtype")?.map_or(result.clone(), |dtype| result.to_dtype(dtype)))
 }
 
-/// Values and places with the axis they were taken from, if that is to stay.
+/// Values and positions, with the reduced axis if `keepdim`.
 fn kept(a: &Arguments<'_>, found: (DynTensor, DynTensor)) -> Outcome<(DynTensor, DynTensor)> {
     match a.truth("keepdim") {
         false => Ok(found),
@@ -78,7 +78,7 @@ fn norm(a: &Arguments<'_>, order: &str) -> Outcome<DynTensor> {
     }
 }
 
-/// Along an axis, or of all elements as one axis.
+/// Along an axis, or over all elements as one axis.
 fn place(a: &Arguments<'_>, of: fn(&DynTensor, i64) -> DynTensor) -> Outcome<DynTensor> {
     let x = a.x()?;
     if a.is_none("dim") {
@@ -92,7 +92,7 @@ fn place(a: &Arguments<'_>, of: fn(&DynTensor, i64) -> DynTensor) -> Outcome<Dyn
     Ok(if a.truth("keepdim") && x.rank() > 0 { found.unsqueeze(dim) } else { found })
 }
 
-/// What is taken from the count: 1, or nothing if `unbiased` is false.
+/// The correction of the count: 1, or 0 if `unbiased` is false.
 fn correction(a: &Arguments<'_>) -> Outcome<f64> {
     match a.value("unbiased").as_bool() {
         Some(unbiased) => Ok(f64::from(u8::from(unbiased))),
@@ -101,7 +101,7 @@ fn correction(a: &Arguments<'_>) -> Outcome<f64> {
     }
 }
 
-/// Of an axis with its places, or of all elements without.
+/// Along an axis with positions, or over all elements without positions.
 fn median(a: &Arguments<'_>) -> Outcome<Vec<DynTensor>> {
     if a.is_none("dim") {
         return Ok(vec![a.x()?.reshape([-1]).median(0).0]);
@@ -110,13 +110,13 @@ fn median(a: &Arguments<'_>) -> Outcome<Vec<DynTensor>> {
     Ok(vec![values, places])
 }
 
-/// GT's order is stable, which PyTorch's may be.
+/// GT always sorts stably, which PyTorch does on request.
 fn sorted<'a>(a: &Arguments<'a>) -> Outcome<&'a DynTensor> {
     let _ = a.truth("stable");
     a.x()
 }
 
-/// Largest first; unsorted ones may be sorted, too.
+/// The largest elements come first. Elements that PyTorch may leave unsorted are sorted as well.
 fn topk(a: &Arguments<'_>) -> Outcome<(DynTensor, DynTensor)> {
     match (a.truth("largest"), a.truth("sorted")) {
         (false, _) => absent("largest=False"),

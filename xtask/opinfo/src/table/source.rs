@@ -1,4 +1,5 @@
-//! Tensors from nothing: constants, ranges, random numbers. PyTorch's `device` is always its CPU.
+//! Tensors without operands: constants, ranges, random numbers. PyTorch's `device` is always the
+//! CPU.
 
 use gt::ir::Scalar;
 use gt::{DType, DynTensor};
@@ -25,12 +26,12 @@ rows! {
     "normal/number_mean", "mean std size=None dtype=None device=cpu" random => |a| DynTensor::normal(a.float("mean")?, a.float("std")?, a.sizes("size")?, dtype(a)?);
 }
 
-/// The dtype asked for, or PyTorch's default one.
+/// The argument `dtype`, or PyTorch's default dtype.
 fn dtype(a: &Arguments<'_>) -> Outcome<DType> {
     Ok(a.dtype("dtype")?.unwrap_or(DType::F32))
 }
 
-/// The dtype asked for, or that of the number.
+/// The argument `dtype`, or the dtype of the number.
 fn filled(a: &Arguments<'_>) -> Outcome<DType> {
     let of = match a.scalar("fill_value")? {
         Scalar::Bool(_) => DType::Bool,
@@ -40,7 +41,7 @@ fn filled(a: &Arguments<'_>) -> Outcome<DType> {
     Ok(a.dtype("dtype")?.unwrap_or(of))
 }
 
-/// One, two or three numbers: the end, the start before it, the step behind.
+/// The end; start and end; or start, end and step.
 fn arange(a: &Arguments<'_>) -> Outcome<DynTensor> {
     let bounds = a.value("bounds").as_array().cloned().unwrap_or_default();
     let number = |i: usize| bounds.get(i).and_then(crate::arguments::scalar);
@@ -61,7 +62,7 @@ fn arange(a: &Arguments<'_>) -> Outcome<DynTensor> {
     Ok(DynTensor::arange(start, stop, step, a.dtype("dtype")?.unwrap_or(of)))
 }
 
-/// The upper bound, or both.
+/// The upper bound, or both bounds.
 fn randint(a: &Arguments<'_>) -> Outcome<DynTensor> {
     let bounds = a.value("bounds").as_array().cloned().unwrap_or_default();
     let numbers: Vec<i64> = bounds.iter().filter_map(serde_json::Value::as_i64).collect();
