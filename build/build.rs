@@ -1,10 +1,10 @@
-//! The build script of packages that make programs and generate nothing: lets them find libtorch
-//! when they are built with it.
+//! The build script of packages with programs and without generated code. Programs that are built
+//! with libtorch find it by this script.
 
 mod libtorch;
 
 fn main() {
-    // Said so that cargo does not look at every file of the package for changes.
+    // Without this line cargo looks for changes in every file of the package.
     println!("cargo::rerun-if-changed=Cargo.toml");
     libtorch::link_programs();
 }

@@ -1,10 +1,10 @@
-//! Where libtorch lies and how programs find it: one rule for the build scripts of all packages
-//! that make programs.
+//! The folder of libtorch, and how programs find it: one rule for the build scripts of all packages
+//! with programs.
 //!
 //! The rule is that of `torch-sys`, which compiles against the same libtorch: the PyTorch of the
-//! environment if `LIBTORCH_USE_PYTORCH` is set, else the folder `LIBTORCH`, which
-//! `.cargo/config.toml` sets to where `cargo xtask libtorch` puts it unless it is set already.
-//! Without feature `torch` nothing is looked for.
+//! environment if `LIBTORCH_USE_PYTORCH` is set, else the folder `LIBTORCH`. If `LIBTORCH` is not
+//! set, `.cargo/config.toml` sets it to the folder of `cargo xtask libtorch`. Without feature
+//! `torch` the script does nothing.
 
 use std::{
     env,
@@ -16,9 +16,9 @@ use std::{
 const ASK_PYTORCH: &str =
     "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))";
 
-/// With feature `torch`, tells the linker to write into each program where its libraries are, so
-/// that it starts without `LD_LIBRARY_PATH`. Says why not, and what to do, where they are not
-/// there.
+/// With feature `torch`, tells the linker to write the path of the libraries into each program, so
+/// that programs start without `LD_LIBRARY_PATH`. If the libraries are missing, the build fails
+/// with the reason and a cure.
 pub(crate) fn link_programs() {
     if env::var_os("CARGO_FEATURE_TORCH").is_none() {
         return;
@@ -27,8 +27,8 @@ pub(crate) fn link_programs() {
         Ok(folder) => {
             println!("cargo::rustc-link-arg=-Wl,-rpath,{}", folder.display());
             if with_cuda() {
-                // What libtorch's CUDA part needs in turn is on the machines that run the program,
-                // not where it is built.
+                // The libraries that libtorch's CUDA part needs are on the machines that run the
+                // program, not on the machine that builds it.
                 println!("cargo::rustc-link-arg=-Wl,--allow-shlib-undefined");
             }
         }
@@ -36,7 +36,7 @@ pub(crate) fn link_programs() {
     }
 }
 
-/// The folder of libtorch's libraries, in which everything this build needs is.
+/// The folder of libtorch's libraries, checked to contain those for this build.
 pub(crate) fn libraries() -> Result<PathBuf, String> {
     let folder = named()?;
     let (library, command) = if with_cuda() {
@@ -45,7 +45,7 @@ pub(crate) fn libraries() -> Result<PathBuf, String> {
         ("libtorch_cpu.so", "cargo xtask libtorch")
     };
     let path = folder.join(library);
-    // A file that is not there counts as changed, so this is looked at again when it comes or goes.
+    // Cargo treats a missing file as changed, so the script runs again when the file appears.
     println!("cargo::rerun-if-changed={}", path.display());
     if path.exists() {
         return Ok(folder);
@@ -57,7 +57,7 @@ fn with_cuda() -> bool {
     env::var_os("CARGO_FEATURE_CUDA").is_some()
 }
 
-/// What to do besides fetching: only the processor's libtorch is found by itself.
+/// The cure beside fetching. Only the libtorch for the CPU is found without a setting.
 fn and_then(folder: &Path) -> &'static str {
     match folder.ends_with(".libtorch/cpu/lib") {
         true if with_cuda() => " and set LIBTORCH to the folder it names",

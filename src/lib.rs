@@ -1,10 +1,10 @@
-//! GT: eager-looking tensor programs in Rust that run through compiled kernels, in this process or
-//! on a cluster.
+//! GT runs tensor programs in Rust that look eager as compiled kernels, in this process or on a
+//! cluster.
 //!
 //! ```
 //! use gt::prelude::*;
 //!
-//! dims! { Batch } // a dimension that has a name, and a size at run time only
+//! dims! { Batch } // a named dimension, whose size is known at run time
 //!
 //! #[derive(Module)]
 //! struct Net {
@@ -28,18 +28,18 @@
 //!     let loss = net.forward(&x).mse_loss(&y);
 //!     optimizer.zero_grad();
 //!     loss.backward()?; // records the gradients
-//!     optimizer.step()?; // records the update; nothing has been waited for
+//!     optimizer.step()?; // records the update, without waiting
 //! }
-//! assert!(net.forward(&x).mse_loss(&y).item()? < 0.01); // reads wait
+//! assert!(net.forward(&x).mse_loss(&y).item()? < 0.01); // a read waits for its value
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Where to look
 //!
-//! | for | see |
+//! | topic | items |
 //! |---|---|
-//! | what a program imports | [`prelude`] |
+//! | the names that a program imports | [`prelude`] |
 //! | tensors of any shape, and every operation | [`DynTensor`] |
 //! | tensors with shapes in their types | [`Tensor`], [`T!`], [`dims!`], [`typed`] |
 //! | losses, attention, convolutions, `einsum` | [`functional`] |
@@ -48,15 +48,15 @@
 //! | optimizers, schedules, clipping, averages of weights | [`optim`] |
 //! | batches, and curves of a run | [`data`], [`logger`] |
 //! | safetensors, npy, csv, `.pth`, checkpoints of whole runs | [`io`], [`state`] |
-//! | where it runs | [`Session`], [`connect`], [`workers`], [`embedded`] |
-//! | what went wrong | [`Error`], [`ErrorKind`] |
+//! | sessions and servers | [`Session`], [`connect`], [`workers`], [`embedded`] |
+//! | errors | [`Error`], [`ErrorKind`] |
 //!
-//! The user guide (`cargo xtask guide`) tells all of this in order, with a table for those who come
-//! from PyTorch.
+//! The user guide (`cargo xtask guide`) explains all of this in order, with a table of equivalents
+//! for PyTorch users.
 //!
 //! The first operation starts a dispatcher and a worker inside the process. With
 //! `GT_CONNECT=HOST:PORT` in the environment, or with [`connect`], the same program runs on a
-//! server's workers. This crate re-exports the others; it has no logic of its own.
+//! server's workers. This crate only re-exports the other crates.
 
 /// The code of the README, as a test.
 #[cfg(doctest)]
@@ -69,9 +69,9 @@ mod guide;
 pub use gt_ir as ir;
 pub use gt_lang::*;
 
-/// A session with a new system inside this process, with this many workers, apart from the
-/// process's own system. Make it current with [`Session::enter`]. For sessions that share one
-/// system see [`workers`] and [`Session::open`].
+/// Opens a session with a new system of `n_workers` inside this process, separate from the
+/// process's default system. Make the session current with [`Session::enter`]. For sessions that
+/// share one system, see [`workers`] and [`Session::open`].
 ///
 /// # Errors
 /// No thread can be started.

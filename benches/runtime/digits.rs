@@ -1,15 +1,15 @@
-//! Training steps of the digits example, embedded and against processes of their own, and what they
-//! leave behind.
+//! Training steps of the digits example, embedded and with separate processes, and the growth of
+//! memory.
 
 use crate::{Outcome, child, data, model, samples, seconds};
 use gt::prelude::*;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-// One training step of the digits example: as it trains, reading the loss once an epoch, and with
-// the loss of every step read.
+// One training step of the digits example: with one read of the loss for each epoch, as in the
+// example, and with a read in every step.
 
-/// Steps of an epoch.
+/// Steps in an epoch.
 const EPOCH: usize = 44;
 
 pub(crate) fn digits_step_embedded() -> Outcome<Vec<f64>> {
@@ -28,7 +28,7 @@ pub(crate) fn digits_read_ipc() -> Outcome<Vec<f64>> {
     on_a_cluster(|session| digits_step(session, 1))
 }
 
-/// With server and worker as processes of their own.
+/// Measures with server and worker in separate processes.
 fn on_a_cluster(measure: impl FnOnce(&Session) -> Outcome<Vec<f64>>) -> Outcome<Vec<f64>> {
     let (_server, address) = started(&["server", "-p", "0"], "listening at ")?;
     let (_worker, _) =
@@ -36,7 +36,7 @@ fn on_a_cluster(measure: impl FnOnce(&Session) -> Outcome<Vec<f64>>) -> Outcome<
     measure(&Session::connect(&address)?)
 }
 
-/// Microseconds a step when the sum of the losses is read every `n_steps`.
+/// Microseconds for each step if the sum of the losses is read every `n_steps`.
 fn digits_step(session: &Session, n_steps: usize) -> Outcome<Vec<f64>> {
     let _current = session.enter();
     let (training, _) = data::load();
@@ -60,7 +60,7 @@ fn digits_step(session: &Session, n_steps: usize) -> Outcome<Vec<f64>> {
     })
 }
 
-/// A process that ends with this value.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -70,7 +70,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts `gt-cli`, built beside this program, and returns the word after `mark` in what it says.
+/// Starts the `gt-cli` built with this program, and returns the word after `mark` in its output.
 fn started(words: &[&str], mark: &str) -> Outcome<(Running, String)> {
     let this = std::env::current_exe()?;
     let program = this.ancestors().nth(2).ok_or("no folder")?.join("gt-cli");
@@ -89,7 +89,7 @@ fn started(words: &[&str], mark: &str) -> Outcome<(Running, String)> {
     Err(format!("{} ended at once", program.display()).into())
 }
 
-// What the process grows by between step 1,000 and step 100,000.
+// The growth of the process between step 1,000 and step 100,000.
 
 pub(crate) fn memory_growth() -> Outcome<Vec<f64>> {
     Ok(vec![child("--child-memory")?])
@@ -115,7 +115,7 @@ pub(crate) fn child_memory() -> Outcome<()> {
     Ok(())
 }
 
-/// The memory of this process, as the system counts it.
+/// The resident memory of this process.
 fn resident_kib() -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

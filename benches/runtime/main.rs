@@ -1,17 +1,12 @@
-//! What docs/benchmarks.md lists, measured: `cargo xtask bench [ROW..] [--json]`.
+//! Measures the rows of docs/benchmarks.md: `cargo xtask bench [ROW..] [--json]`.
 //!
-//! Each row is repeated and printed as its median with the smallest and largest, beside the bar it
-//! is held to and the commit it was measured at. Rows that need a fresh process run this program
-//! again. Here are the table and the rows of single programs; the others stand in `recording`,
-//! `digits` and `passes`.
+//! Each row is measured several times and printed as median, smallest and largest sample, with its
+//! bar and the commit. Rows that need a new process run this program again. This file has the table
+//! and the rows of single programs; the other rows are in `recording`, `digits` and `passes`.
 
 #![expect(clippy::disallowed_methods, reason = "benches read the clock")]
-#![expect(
-    unreachable_pub,
-    dead_code,
-    reason = "the example's modules are included as they are, and not used up"
-)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "what they measure is printed")]
+#![expect(unreachable_pub, dead_code, reason = "only parts of the example's modules are used")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "benches print their measurements")]
 
 #[path = "../../examples/digits/data.rs"]
 mod data;
@@ -32,7 +27,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 struct Row {
     name: &'static str,
     unit: &'static str,
-    /// What the figure is held to, if it is.
+    /// The bar of the figure, or an empty string.
     bar: &'static str,
     measure: fn() -> Outcome<Vec<f64>>,
 }
@@ -151,7 +146,7 @@ fn commit() -> String {
     )
 }
 
-/// `n` samples of what `measure` gives, after one that does not count.
+/// `n` samples of `measure`, after a first one that is discarded.
 fn samples(n: usize, mut measure: impl FnMut() -> Outcome<f64>) -> Outcome<Vec<f64>> {
     measure()?;
     (0..n).map(|_| measure()).collect()
@@ -185,7 +180,7 @@ fn child(mode: &str) -> Outcome<f64> {
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-// 2,000 additions that depend on each other, on 4 elements, then a read.
+// 2,000 additions on 4 elements, each of the result before, then a read.
 
 fn dispatch2000() -> Outcome<Vec<f64>> {
     samples(30, || {

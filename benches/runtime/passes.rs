@@ -1,10 +1,9 @@
-//! Passes over memory: a copy, and regions of pointwise operations on as many floats.
+//! Passes over memory: a copy, and regions of pointwise operations on the same number of floats.
 
 use crate::{Outcome, samples, seconds};
 use gt_compiler::{Engine, Native, NativeConfig};
 
-// How fast two threads copy memory: 16 M floats from one place to another, read and written bytes
-// counted.
+// The bandwidth of two threads that copy 16 M floats, with bytes read and written.
 
 const N_ELEMENTS: usize = 1 << 24;
 
@@ -23,12 +22,12 @@ pub(crate) fn copy_16m() -> Outcome<Vec<f64>> {
     })
 }
 
-/// One array of `N_ELEMENTS` floats read and one written.
+/// The bytes of one array of `N_ELEMENTS` floats read and one written.
 fn gigabytes_per_second(time: f64) -> f64 {
     (2 * N_ELEMENTS * size_of::<f32>()) as f64 / time / 1e9
 }
 
-// Pointwise operations on 16 M floats as one region: one kernel, one pass over memory.
+// Pointwise operations on 16 M floats as one region, which is one kernel and one pass over memory.
 
 pub(crate) fn chain_16m() -> Outcome<Vec<f64>> {
     let lines = [
@@ -49,7 +48,7 @@ pub(crate) fn minmax_16m() -> Outcome<Vec<f64>> {
     Ok(region_seconds(&lines)?.into_iter().map(gigabytes_per_second).collect())
 }
 
-// The chain of the peers' table: sum(tanh(1.5x + 0.25) * sigmoid(x) + x).
+// The work `chain_16m` of the peers' table: sum(tanh(1.5x + 0.25) * sigmoid(x) + x).
 
 pub(crate) fn tanh_16m() -> Outcome<Vec<f64>> {
     let lines = [
@@ -64,7 +63,7 @@ pub(crate) fn tanh_16m() -> Outcome<Vec<f64>> {
     Ok(region_seconds(&lines)?.into_iter().map(|time| time * 1e3).collect())
 }
 
-/// What a region takes that computes `%1`, `%2`, .. by these lines from an input `%0` of
+/// The time of a region that computes `%1`, `%2`, .. by these lines from an input `%0` of
 /// `N_ELEMENTS`.
 fn region_seconds(lines: &[&str]) -> Outcome<Vec<f64>> {
     let mut text = format!("gt tape 1\n%0 = input : f32[{N_ELEMENTS}]\n");

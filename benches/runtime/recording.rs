@@ -1,5 +1,5 @@
-//! Recording alone, and telling that what is recorded is what was recorded before. Processor time
-//! of the thread that records.
+//! Recording, and recognizing a repeated segment. All figures are processor time of the recording
+//! thread.
 
 use crate::{Outcome, data, model, samples};
 use gt::ir::backend::{Backend, ErrorKind, RunError, Stats};
@@ -10,8 +10,8 @@ use gt::prelude::*;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
 
-// Recording alone: the processor time of the recording thread, which a busy machine does not
-// lengthen. The worker runs beside it.
+// Recording while a worker runs. A busy machine does not lengthen the processor time of the
+// recording thread.
 
 pub(crate) fn record() -> Outcome<Vec<f64>> {
     const N: usize = 200_000;
@@ -27,8 +27,8 @@ pub(crate) fn record() -> Outcome<Vec<f64>> {
     })
 }
 
-// Recording alone, with nothing at the other end, of a stream that keeps starting to repeat itself
-// and breaking off.
+// Recording without a system behind it, of a stream that starts to repeat and breaks off, again and
+// again.
 
 /// A system that keeps the last segment and runs nothing.
 #[derive(Default)]
@@ -77,10 +77,10 @@ pub(crate) fn period_detection() -> Outcome<Vec<f64>> {
     })
 }
 
-// What telling that a step of the digits example is the one before costs: its key, and its
-// comparison with the template.
+// The costs of recognizing a repeated step of the digits example: its key, and its comparison with
+// the template.
 
-/// The segment of a step, and how many instructions it has.
+/// The segment of a step, and the number of its instructions.
 fn segment_of_a_step() -> Outcome<(Tape, usize)> {
     let system = Arc::<Nowhere>::default();
     let session = Session::with_backend(system.clone());
@@ -98,7 +98,7 @@ fn segment_of_a_step() -> Outcome<(Tape, usize)> {
     Ok((tape, n))
 }
 
-/// Nanoseconds an instruction.
+/// Nanoseconds for each instruction.
 fn each(n: usize, mut work: impl FnMut() -> Outcome<()>) -> Outcome<Vec<f64>> {
     const TIMES: usize = 20_000;
     samples(20, || {
@@ -125,7 +125,7 @@ pub(crate) fn template_match() -> Outcome<Vec<f64>> {
     })
 }
 
-/// How long this thread has run.
+/// The processor time of this thread.
 fn processor_nanoseconds() -> Outcome<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     Ok(text.split(' ').next().unwrap_or_default().parse()?)

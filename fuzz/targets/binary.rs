@@ -1,5 +1,5 @@
-//! Any bytes: the decoder answers, and what it accepts encodes and decodes back to the same tape,
-//! and so does its canonical form.
+//! The decoder never panics on any bytes. A decoded tape, and its canonical form, encodes and
+//! decodes back to the same tape.
 #![no_main]
 
 use gt_ir::{
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
             gt_ir::binary::decode(&gt_ir::binary::encode(&tape)).expect("what was encoded decodes");
         assert_eq!(again, tape);
         let (template, bindings) = canonical(&tape);
-        // What uses a value before it is defined has bindings that fit nothing.
+        // The bindings of a tape that uses a value before its definition do not fit.
         if let Ok(again) = expand(&template, &bindings) {
             assert_eq!(again, tape);
         }

@@ -1,5 +1,5 @@
-//! Any program of loops: run one instruction at a time and run as plans it reads the same bits,
-//! errors included.
+//! A random program with loops reads the same bits, or the same errors, instruction by instruction
+//! and as plans.
 #![no_main]
 
 use std::sync::LazyLock;

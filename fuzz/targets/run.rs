@@ -1,5 +1,5 @@
-//! Any choices of a tape and its data: the interpreter and the native engine answer, and say the
-//! same.
+//! The interpreter and the native engine give the same results for any tape and any data, and never
+//! panic.
 #![no_main]
 
 use std::{cell::RefCell, collections::BTreeMap};
@@ -21,7 +21,7 @@ thread_local! {
     );
 }
 
-/// One instruction at a time.
+/// Runs one instruction at a time.
 fn eager(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, EngineError> {
     let (mut values, mut outputs) = (BTreeMap::<ValueId, Value>::new(), Values::new());
     for entry in &tape.entries {
@@ -49,7 +49,7 @@ fn eager(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, Engi
     Ok(outputs)
 }
 
-/// The whole tape as one region.
+/// Runs the whole tape as one region.
 fn fused(engine: &mut Native, tape: &Tape, data: &Values) -> Result<Values, EngineError> {
     let graph = lower(tape).expect("a verified tape has a graph");
     let program = engine.compile(&graph)?;

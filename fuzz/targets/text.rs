@@ -1,4 +1,4 @@
-//! Any text: the parser answers, and what it accepts prints and parses back to the same tape.
+//! The parser never panics on any text. A parsed tape prints and parses back to the same tape.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

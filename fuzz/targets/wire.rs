@@ -1,5 +1,5 @@
-//! Any bytes: the decoder of packets answers, what it accepts encodes and decodes back, and a
-//! dispatcher that is told it stays whole.
+//! The decoder of packets never panics on any bytes. A decoded packet encodes and decodes back, and
+//! a dispatcher that receives it keeps its invariants.
 #![no_main]
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn dispatcher() -> Dispatcher {
 
 fuzz_target!(|bytes: &[u8]| {
     let (mut dispatcher, mut seqs) = (dispatcher(), [0, 0]);
-    // Messages of a client, each as long as its first byte says.
+    // Messages of a client. The first byte of each is its length.
     let mut rest = bytes;
     while let Some((&n, more)) = rest.split_first() {
         let (body, more) = more.split_at((n as usize).min(more.len()));

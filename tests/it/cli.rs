@@ -1,4 +1,4 @@
-//! `gt-cli` in a shell: what it prints, what it says of bad input, and its exit status.
+//! `gt-cli` in a shell: its output, its errors for bad input, and its exit status.
 
 use crate::process::{Folder, Process, run};
 use crate::snapshots::check;
@@ -13,7 +13,7 @@ free %0
 output %2 \"doubled\"
 ";
 
-/// Tapes with something wrong, and what it is.
+/// Tapes with a mistake, and the error.
 const BAD: &[(&str, &str)] = &[
     ("unknown_op", "gt tape 1\n%0 = input : f32[2]\n%1 = mathmul %0, %0\n"),
     ("arity", "gt tape 1\n%0 = input : f32[2]\n%1 = add %0\n"),
@@ -44,7 +44,7 @@ fn every_bad_tape_is_shown_at_its_place() {
         let (status, said) = run("gt-cli", &["compile", &file]).bad();
         assert_eq!(status, Some(1), "{name}: {said}");
         check(&format!("bad_{name}"), &said.replace(&file, "bad.gt"));
-        // A machine is told the same.
+        // The JSON has the same message.
         let (status, said) = run("gt-cli", &["--json", "run", &file]).bad();
         assert_eq!(status, Some(1), "{name}: {said}");
         let json: serde_json::Value = serde_json::from_str(&said).unwrap();
@@ -108,7 +108,7 @@ fn a_tape_is_printed_as_tape_graph_and_dot() {
     assert!(both.starts_with(&tape) && both.ends_with(&graph), "{both}");
     assert!(run("gt-cli", &["compile", &file, "--emit", "dot"]).good().starts_with("digraph"));
     check("compile", &both);
-    // What is printed is a tape again.
+    // The output is a tape again.
     let again = folder.write("again.gt", &tape);
     assert_eq!(run("gt-cli", &["compile", &again, "--emit", "tape"]).good(), tape);
 }
@@ -148,7 +148,7 @@ fn every_stage_is_printed() {
 fn tapes_are_compared_by_their_keys() {
     let folder = Folder::new("diff");
     let a = folder.write("a.gt", GOOD);
-    // Other numbers, another literal, another name: the same key.
+    // Different numbers, literals and names have the same key.
     let alike = GOOD.replace('%', "%7").replace("2.0", "3.0").replace("doubled", "tripled");
     let alike = folder.write("alike.gt", alike);
     let other = folder.write("other.gt", GOOD.replace("sum[1]", "sum[0]"));
@@ -181,7 +181,7 @@ fn a_tape_runs_on_tensors_from_a_file() {
     assert_eq!(doubled.shape(), [2]);
     assert_eq!(doubled.data(), [12.0_f32, 30.0].map(f32::to_le_bytes).concat());
 
-    // Without a file for them, outputs are printed.
+    // Outputs are printed if no file is given for them.
     let printed = run("gt-cli", &["run", &tape, "--inputs", &inputs]).good();
     assert_eq!(printed, "doubled : f32[Batch=2]\n  12 30\n");
 }
@@ -221,8 +221,7 @@ fn a_compiled_program_runs_as_its_tape_does() {
     }
 }
 
-/// What a program traces uses tensors from before: they are the tape's inputs, and nothing has to
-/// be done by hand.
+/// Tensors from before a trace are the inputs of its tape, without any work by hand.
 #[test]
 fn a_trace_is_compiled_and_run_as_it_is() {
     let folder = Folder::new("trace");
@@ -305,8 +304,8 @@ fn works_and_tapes_are_measured() {
 fn a_decoder_runs_one_plan_wherever_it_stands() {
     let row = run("gt-cli", &["bench", "decode", "--steps", "140", "--json"]).good();
     let row: serde_json::Value = serde_json::from_str(&row).unwrap();
-    // More steps than positions: the first place comes again. Every step was the plan, and nothing
-    // was compiled for another place.
+    // There are more steps than positions, so positions repeat. Every step ran as the plan, and
+    // nothing was compiled for another position.
     assert_eq!((row["planned"].as_f64(), row["steps"].as_u64()), (Some(1.0), Some(140)));
     assert!(row["kernels_compiled"].as_u64().unwrap() < 100, "{row}");
 }

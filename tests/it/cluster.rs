@@ -1,11 +1,11 @@
-//! Server, workers and clients as processes of their own: the same results, separate clients, clean
-//! and unclean ends.
+//! Server, workers and clients as separate processes: equal results, independent clients, clean and
+//! unclean ends.
 
 use crate::process::{Cluster, Finished, Process, run};
 
 const DIGITS: &str = "examples/digits";
 
-/// The lines an epoch of `digits --json` prints, without how fast it was.
+/// The lines of the epochs of `digits --json`, without their speed.
 fn losses(finished: Finished) -> Vec<String> {
     let stdout = finished.good();
     let epochs = stdout.lines().filter(|line| line.contains("\"epoch\""));
@@ -26,7 +26,7 @@ fn losses_are_the_same_to_the_last_bit_embedded_and_on_a_cluster() {
     };
     assert_eq!(losses(remote("7").finish()), embedded);
 
-    // Two clients at once each get their own result.
+    // Two clients at once have separate results.
     let (one, other) = (remote("7"), remote("8"));
     let other = losses(other.finish());
     assert_eq!(losses(one.finish()), embedded);
@@ -94,7 +94,7 @@ fn a_killed_worker_is_named_and_everything_else_lives_on() {
     clients.iter_mut().for_each(|client| drop(client.until("epoch")));
     cluster.workers[0].kill();
     cluster.server.until("lost");
-    // Each has a worker of its own, so one of the two has lost its tensors.
+    // Each client has its own worker, so one of the two has lost its tensors.
     let (unharmed, harmed): (Vec<Finished>, Vec<Finished>) =
         clients.into_iter().map(Process::finish).partition(|finished| finished.status.success());
     assert_eq!((unharmed.len(), harmed.len()), (1, 1), "{unharmed:#?} {harmed:#?}");
@@ -117,7 +117,7 @@ fn a_killed_client_is_noticed_and_its_tensors_are_freed() {
 
 #[test]
 fn no_server_is_said_soon_and_by_address() {
-    // Port 1 belongs to nobody here; the address of the second is nobody's at all.
+    // No server listens on port 1, and the second address belongs to no host.
     let start = std::time::SystemTime::now();
     for (program, words) in [
         (DIGITS, vec!["--connect", "127.0.0.1:1"]),

@@ -1,9 +1,8 @@
-//! A whole training run of a GPT has PyTorch's losses, step by step, from the same weights and
+//! The training run of a GPT has PyTorch's losses in every step, from the same weights and
 //! passages.
 //!
-//! The architecture, the recipe of weights and passages, and the training are those of
-//! `tests/fixtures/make.py`, which made `tests/fixtures/gpt.json`; the two are to be read side by
-//! side.
+//! The architecture, the formulas of weights and passages, and the training equal those of
+//! `tests/fixtures/make.py`, which made `tests/fixtures/gpt.json`. Read the two side by side.
 
 use gt::functional::Attention;
 use gt::ir::HostTensor;
@@ -83,7 +82,7 @@ fn uniform(seed: u64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(seed), next).skip(1).map(|s| (s >> 40) as f64 / 8_388_608.0 - 1.0)
 }
 
-/// Each parameter from the position of its name.
+/// Each parameter by the position of its name.
 fn initial_weights(net: &Gpt) -> StateDict {
     let mut named = net.named_parameters();
     named.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -100,7 +99,7 @@ fn initial_weights(net: &Gpt) -> StateDict {
     weights.collect()
 }
 
-/// Passages of a batch, and what follows each of their tokens.
+/// The passages of a batch, and the token after each of their tokens.
 fn passages(text: &[i64], batch: usize) -> (Tokens, Tokens) {
     let starts = (0..BATCH).map(|row| (batch * BATCH + row) * 7919 % (text.len() - CONTEXT));
     let rows = |shift: usize| {
@@ -119,12 +118,12 @@ fn optimizer(net: &Gpt) -> AdamW {
     ])
 }
 
-/// What a run leaves: for each step its loss and the norm of its gradients, and the loss on what it
-/// was not trained on.
+/// The results of a run: the loss and the norm of the gradients of each step, and the validation
+/// loss.
 struct Run {
     losses: Vec<f64>,
     norms: Vec<f64>,
-    held_back: f64,
+    validation: f64,
 }
 
 fn train() -> Result<Run> {
@@ -146,8 +145,8 @@ fn train() -> Result<Run> {
         losses.push(loss.item()?);
         norms.push(norm.item()?);
     }
-    let held_back = no_grad(|| net.loss(&passages(&text, STEPS as usize))).item()?;
-    Ok(Run { losses, norms, held_back })
+    let validation = no_grad(|| net.loss(&passages(&text, STEPS as usize))).item()?;
+    Ok(Run { losses, norms, validation })
 }
 
 /// The largest relative difference.
@@ -165,16 +164,16 @@ fn a_gpt_learns_as_it_does_in_pytorch() {
     let run = train().unwrap();
     let pytorch: serde_json::Value =
         serde_json::from_str(include_str!("../fixtures/gpt.json")).unwrap();
-    let [losses, norms, held_back] = [
+    let [losses, norms, validation] = [
         apart(&run.losses, &pytorch["losses"]),
         apart(&run.norms, &pytorch["norms"]),
-        apart(&[run.held_back], &serde_json::json!([pytorch["held_back"]])),
+        apart(&[run.validation], &serde_json::json!([pytorch["validation"]])),
     ];
-    // A thousandth would do to call it the same run. Rounding comes to less than 1e-6; the other
-    // formula of `gelu` to 1e-5 and 3e-4.
+    // Rounding changes the values by less than 1e-6. The other formula of `gelu` changes losses by
+    // 1e-5 and norms by 3e-4.
     assert!(losses < 1e-5, "losses differ by {losses:.1e}");
     assert!(norms < 1e-4, "norms of gradients differ by {norms:.1e}");
-    assert!(held_back < 1e-5, "the loss on what was held back differs by {held_back:.1e}");
-    // Steps ran as plans: what is compared is what compiled kernels computed.
+    assert!(validation < 1e-5, "the validation loss differs by {validation:.1e}");
+    // The steps ran as plans, so the values come from compiled kernels.
     assert!(session.stats().unwrap().total().launches >= STEPS - 3);
 }

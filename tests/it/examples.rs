@@ -1,24 +1,24 @@
-//! The examples that learn or check something small, run as a reader would run them: what their
-//! last line says, and that their loops become plans that are replayed.
+//! The small examples, run as a reader runs them. The tests check the last line of output, and that
+//! the loops become plans that are replayed.
 
 use crate::process::{Finished, Folder, Process};
 
-/// Runs an example that says what becomes a plan.
+/// Runs an example that reports its plans.
 fn run(example: &str, words: &[&str]) -> Finished {
     let finished =
         Process::start_with(&format!("examples/{example}"), words, &[("GT_VERBOSE", "1")]);
     finished.finish()
 }
 
-/// The number at the end of what it prints.
+/// The number on the last line of the output.
 #[track_caller]
 fn result(stdout: &str, what: &str) -> f64 {
     let last = stdout.trim_end().lines().last().unwrap();
     last.strip_prefix(what).unwrap_or_else(|| panic!("{stdout}")).trim().parse().unwrap()
 }
 
-/// A step of at least so many instructions became a plan, and no more than so many segments were
-/// not the expected ones.
+/// Checks that a segment of at least `instructions` became a plan, and that at most `misses`
+/// segments differed from the expected ones.
 #[track_caller]
 pub(crate) fn is_replayed(finished: &Finished, instructions: usize, misses: usize) {
     let of = |line: &str| line.split_once(" (")?.1.split_once(' ')?.0.parse::<usize>().ok();
@@ -32,8 +32,8 @@ pub(crate) fn is_replayed(finished: &Finished, instructions: usize, misses: usiz
 #[test]
 fn gradients_by_hand_are_those_of_finite_differences() {
     let finished = run("autograd", &[]);
-    // One of each function whose differences are taken, and the descent, which may be over before
-    // its plan is compiled.
+    // One miss for each function under finite differences, and one for the descent, which may end
+    // before its plan is compiled.
     is_replayed(&finished, 0, 12);
     let stdout = finished.good();
     assert!(stdout.lines().count() > 12, "{stdout}");
@@ -64,7 +64,7 @@ fn an_autoencoder_tells_unseen_digits_in_fewer_nats_than_their_averages_do() {
     let lines: Vec<&str> = stdout.lines().collect();
     let known = lines[lines.len() - 2].rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
     assert!(nats < known - 2.0, "{stdout}");
-    // What it drew has ink and paper in it.
+    // The drawn digits have dark and light pixels.
     assert!(lines[..8].iter().all(|line| line.chars().count() == 8 * 18), "{stdout}");
     let drawn = lines[..8].concat();
     assert!(drawn.contains('@') && drawn.contains(' '), "{stdout}");
@@ -79,7 +79,7 @@ fn replicas_and_stages_on_workers_of_their_own_learn_what_one_session_does() {
         text.parse::<f64>().unwrap()
     };
     let (alone, parts) = (loss(lines[0]), [loss(lines[1]), loss(lines[2])]);
-    // It has learned, each replica has a part of its own, and together they are the whole.
+    // The loss is small, the replicas have different parts, and their mean is the whole.
     assert!(alone < 0.2 && parts[0] != parts[1], "{stdout}");
     for other in [(parts[0] + parts[1]) / 2.0, loss(lines[3])] {
         assert!((other - alone).abs() < 1e-4 * alone, "{stdout}");
@@ -106,7 +106,7 @@ fn signals_are_told_to_the_dispatcher_and_change_no_result() {
         let found = stdout.lines().find(|line| line.trim_start().starts_with(scope));
         found.unwrap_or_else(|| panic!("no {scope}: {stdout}")).to_owned()
     };
-    // The backward signal of the first layer is the file's, of the second the program's.
+    // The backward signal of the first layer comes from the file, of the second from the program.
     assert!(row(&whole, "layer1 ").ends_with("backward \"layer1_grad\""), "{whole}");
     assert!(row(&whole, "layer1_grad ").contains("instructions"), "{whole}");
     assert!(!none.contains("layer1_grad") && none.contains("layer2_grad "), "{none}");

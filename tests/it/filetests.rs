@@ -1,5 +1,5 @@
-//! The filetests of ops, run by `gt-cli run` as a user would: engines give what the interpreter
-//! gives.
+//! The filetests of ops, run by `gt-cli run` as a user runs it: engines have the results of the
+//! interpreter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,8 +37,8 @@ fn every_filetest_of_an_op_runs_from_the_command_line() {
     assert!(n_cases > 100, "only {n_cases} cases were found");
 }
 
-/// What the command gives is what the file expects; a failure is the one expected, whatever else is
-/// said of it.
+/// Checks that the output of the command is what the file expects. Of an error only the expected
+/// text is compared.
 fn check(
     folder: &Folder,
     path: &Path,
@@ -62,15 +62,15 @@ fn check(
     case.check(lines, loaded, &outcome)
 }
 
-/// The error that the file expects, where the command's words have it; else those words. The engine
-/// knows which axis is meant.
+/// The error that the file expects, if the command's error contains it, else the command's error.
+/// The engine's errors name the axis as well.
 fn expected_among(lines: &[String], case: &Case, said: &str) -> String {
     let expected = case.expected.iter().filter_map(|at| lines[*at].strip_prefix("; error = "));
     let is_said = |error: &&str| error.split(" for an axis ").all(|part| said.contains(part));
     expected.map(str::trim).find(is_said).unwrap_or(said).to_owned()
 }
 
-/// What an input is called on the command line.
+/// The name of an input on the command line.
 fn name(loaded: &Loaded, id: ValueId) -> String {
     let given = loaded.tape.entries.iter().find_map(|entry| match entry {
         Entry::Input { out, name: Some(name), .. } if *out == id => Some(name.to_string()),

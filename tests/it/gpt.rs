@@ -1,5 +1,4 @@
-//! The language model of the examples: it learns, it writes, the same again for the same seed, and
-//! bad texts are told.
+//! The language model of the examples: it learns, samples reproducibly, and reports bad texts.
 
 use crate::examples::is_replayed;
 use crate::process::{Folder, Process};
@@ -16,10 +15,10 @@ fn a_model_learns_a_text_and_writes() {
     let words = ["--steps", "40", "--sample", "30", "--prompt", "The ", "--seed", "3"];
     let run = || Process::start_with(GPT, &words, &[("GT_VERBOSE", "1")]).finish();
     let finished = run();
-    // Training, looking at what was held back, and writing are a plan each.
+    // Training, validation and sampling have a plan each.
     is_replayed(&finished, 500, 8);
     let stdout = finished.good();
-    // Uniform guesses would be at 5.5; the frequencies of the letters alone are near 3.1.
+    // The loss of uniform guesses is 5.5, of the frequencies of letters about 3.1.
     assert!(validation_loss(&stdout) < 3.6, "{stdout}");
     assert!(stdout.contains("\nThe "), "{stdout}");
     assert_eq!(stdout, run().good());

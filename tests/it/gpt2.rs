@@ -1,5 +1,5 @@
-//! Checkpoints in Hugging Face's layout: what its own libraries made and said
-//! (`tests/fixtures/make_gpt2.py`) is what the example says.
+//! Checkpoints in Hugging Face's layout: the example has the tokens and outputs of Hugging Face's
+//! own libraries (`tests/fixtures/make_gpt2.py`).
 
 #![expect(unreachable_pub, reason = "the example's modules are included as they are")]
 #![expect(dead_code, reason = "not all of the example is used here")]
@@ -77,7 +77,7 @@ fn the_likeliest_tokens_are_those_of_the_original() {
     let said: Vec<i64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
     assert_eq!(said, integers(&expected["said"]));
     assert!(result.starts_with("20 tokens, ") && result.ends_with(" ms each"), "{result}");
-    // As a text it begins with the prompt.
+    // The text begins with the prompt.
     assert!(Process::start(GPT2, &words).finish().good().starts_with(prompt));
 }
 
@@ -85,7 +85,7 @@ fn the_likeliest_tokens_are_those_of_the_original() {
 fn a_token_is_one_plan_wherever_it_stands() {
     let folder = fixture();
     let words = ["--model", &folder, "--prompt", "A", "--tokens", "250", "--numbers"];
-    // A text may be at its end before the thread that compiles has had its turn.
+    // The sample may end before the compiling thread has finished.
     for _ in 0..20 {
         let run = Process::start_with(GPT2, &words, &[("GT_VERBOSE", "1")]).finish();
         let plans = run.stderr.lines().filter(|line| line.contains(" -> plan ")).count();

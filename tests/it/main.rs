@@ -1,8 +1,8 @@
-//! What the README promises, tried as a user would: the project's own programs, started,
-//! interrupted and killed.
+//! Tests of whole systems: the programs of the project are started, interrupted and killed as by a
+//! user.
 //!
-//! One test binary, so that it is linked once. Everything that can be tested inside a crate is
-//! tested there.
+//! All tests are one binary, so that it is linked once. Behaviour that can be tested inside a crate
+//! is tested there.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cli;

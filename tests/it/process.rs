@@ -1,7 +1,8 @@
-//! Running the project's own programs as a user would: start, read what they say, interrupt, wait.
+//! Runs the programs of the project as a user does: starts them, reads their output, interrupts
+//! them, and waits for them.
 //!
-//! No wait is without an end: a program that does not say what is expected, or does not end, fails
-//! the test with all that it had said. Programs that a test leaves behind are killed.
+//! Every wait has a deadline. A program that does not print the expected line, or does not end,
+//! fails the test with its whole output. Programs that a test leaves running are killed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,17 +11,17 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Longer than anything here takes on a busy machine.
+/// The deadline of a wait, longer than any step here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One of the project's programs, built if need be.
+/// The path of a program of the project, which is built if it is missing.
 pub(crate) fn program(path: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(build).join(path)
 }
 
-/// Builds the binaries and examples beside this test, the way this test was built; nothing to do
-/// when they are there already.
+/// Builds the binaries and examples with the options of this test. Cargo does nothing if they are
+/// up to date.
 fn build() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(2).unwrap();
@@ -39,12 +40,12 @@ fn build() -> PathBuf {
     folder.to_path_buf()
 }
 
-/// The repository's root.
+/// The root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder of its own for a test, removed in the end.
+/// A temporary folder of a test, removed at the end.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -70,7 +71,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a finished program left.
+/// The results of a finished program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
@@ -79,14 +80,14 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Its standard output, once it is sure that it went well.
+    /// The standard output of a program that must have succeeded.
     #[track_caller]
     pub(crate) fn good(self) -> String {
         assert!(self.status.success(), "{self:#?}");
         self.stdout
     }
 
-    /// Its exit status and standard error, once it is sure that it failed.
+    /// The exit status and standard error of a program that must have failed.
     #[track_caller]
     pub(crate) fn bad(self) -> (Option<i32>, String) {
         assert!(!self.status.success(), "{self:#?}");
@@ -135,7 +136,7 @@ impl Process {
         Process { name, child, lines, stdout: String::new(), stderr: String::new() }
     }
 
-    /// Waits until it says a line with `words` in it, and returns that line.
+    /// Waits for a line that contains `words`, and returns it.
     #[track_caller]
     pub(crate) fn until(&mut self, words: &str) -> String {
         loop {
@@ -150,12 +151,12 @@ impl Process {
         }
     }
 
-    /// Ctrl-C.
+    /// Interrupts the program, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         self.signal("-INT");
     }
 
-    /// Ends it as a crash would, with no chance to say goodbye.
+    /// Kills the program, as a crash does.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
     }
@@ -170,7 +171,7 @@ impl Process {
         );
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the program.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Finished {
         while self.next_line().is_some() {}
@@ -182,14 +183,14 @@ impl Process {
         }
     }
 
-    /// Its memory in KiB, as the system counts it.
+    /// The resident memory of the program in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// The next line of either stream; none at the end of both.
+    /// The next line of either stream, or `None` at the end of both.
     #[track_caller]
     fn next_line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(PATIENCE) {
@@ -231,7 +232,7 @@ pub(crate) fn run(path: &str, words: &[&str]) -> Finished {
     Process::start(path, words).finish()
 }
 
-/// A server and its workers, each a process.
+/// A server and its workers, each in its own process.
 pub(crate) struct Cluster {
     pub(crate) server: Process,
     pub(crate) workers: Vec<Process>,

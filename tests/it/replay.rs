@@ -1,4 +1,5 @@
-//! Plans as a user meets them: the same program with and without, and what it says of them.
+//! Plans as users see them: a program gives the same results with and without plans, and reports
+//! them.
 
 use gt::prelude::*;
 use gt_runtime::embedded::System;
@@ -51,7 +52,8 @@ impl Net {
     }
 }
 
-/// Losses of training and of the evaluations between, and how many segments ran as plans.
+/// The losses of training and of the evaluations in it, and the number of segments that ran as
+/// plans.
 fn train(when: When) -> (Vec<u64>, u64) {
     let system = System::start_with(1, Tiers::compiled(when), Log::off()).unwrap();
     let session = Session::with_backend(system.session());
@@ -62,7 +64,7 @@ fn train(when: When) -> (Vec<u64>, u64) {
     let mut losses = Vec::new();
     for epoch in 0..4 {
         for n in 0..10 {
-            // The last batch is a short one.
+            // The last batch is smaller.
             let rows = if n == 9 { 3 } else { 5 };
             let data: Vec<f32> =
                 (0..rows * 6).map(|i| (i * (n + 2) + epoch) as f32 % 7.0 - 3.0).collect();

@@ -1,5 +1,5 @@
-//! A training run that stops and goes on in another system has the bits of one that did not stop,
-//! though plans replace instructions at other steps.
+//! A training run that is resumed in another system has the bits of an uninterrupted run, although
+//! plans replace instructions at other steps.
 
 use gt::functional::CrossEntropy;
 use gt::io::checkpoint;
@@ -16,7 +16,7 @@ struct Net {
     fc2: Linear<N<64>, N<4>>,
 }
 
-/// A run and the system it runs on.
+/// A training run, and its system.
 struct Run {
     session: Session,
     net: Net,
@@ -37,7 +37,7 @@ impl Run {
         Ok(Run { session, net, optimizer, scheduler, step: 0 })
     }
 
-    /// Trains, and the losses.
+    /// Trains, and returns the losses.
     fn train(&mut self, steps: u64) -> Result<Vec<f64>> {
         let _entered = self.session.enter();
         let mut losses = Vec::new();

@@ -1,5 +1,5 @@
-//! The process's own session from its first choice to its end, and sessions beside it. One test,
-//! since a process has one such session.
+//! The process's default session from its choice to its end, and further sessions. This is one
+//! test, because a process has one default session.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn twelve() -> Result<f64> {
     DynTensor::full([3], 4.0, DType::F32).sum(..).item()
 }
 
-/// The worker a session lives on.
+/// The name of the worker of a session.
 fn home(session: &Session) -> String {
     session.stats().unwrap().workers.pop().unwrap().name
 }
@@ -35,7 +35,7 @@ fn embedded() {
     let kept = DynTensor::full([3], 4.0, DType::F32);
     assert_eq!(kept.sum(..).item().unwrap(), 12.0);
 
-    // What is more than a session may hold fails alone.
+    // A tensor that exceeds the room of a session fails alone.
     let line = line!() + 1;
     let huge = DynTensor::zeros([1 << 20, 1 << 20], DType::F32);
     let said = message((&huge + 1.0).sum(..).item());
@@ -49,7 +49,8 @@ fn embedded() {
     let said = message(gt::connect("localhost:1"));
     assert!(said.starts_with("connect: the program has a session already"), "{said}");
 
-    // Two sessions of one system live on its two workers, and each thread is in the one it entered.
+    // Two sessions of one system live on its two workers, and each thread uses the session it
+    // entered.
     let other = Session::open().unwrap();
     let own = Session::current().unwrap();
     let sum = std::thread::scope(|scope| {
@@ -74,7 +75,7 @@ fn embedded() {
     let said = message(kept.to_vec::<f32>());
     assert!(said.starts_with("the session is closed"), "{said}");
     assert_eq!(elsewhere.to_vec::<f32>().unwrap(), [1.0; 3]);
-    // The other session runs on two workers still, and they cannot become three.
+    // The other session still has a system of two workers, and the number cannot change.
     gt::workers(3).unwrap();
     let said = message(twelve());
     assert!(said.starts_with("the process runs 2 worker(s) already, but 3"), "{said}");
@@ -98,7 +99,7 @@ fn on_a_server(cluster: &Cluster) {
     gt::register_config("sessions-test", backward.clone()).unwrap();
     assert_eq!(session.stats().unwrap().signals.get("sessions-test"), Some(&backward));
     assert_eq!(std::thread::spawn(twelve).join().unwrap().unwrap(), 12.0);
-    // One more on the same server, and one that names it.
+    // Opens another session with the same server, and one by the server's address.
     for another in [Session::open(), Session::connect(&cluster.address)] {
         let another = another.unwrap();
         let _entered = another.enter();
@@ -117,7 +118,7 @@ fn nobody_there() {
     assert!(said.contains("tests/it/sessions.rs:"), "{said}");
     let said = message(gt::connect("nonsense"));
     assert!(said.contains("nonsense"), "{said}");
-    // Nothing is connected, so the next operation opens a session here.
+    // No server is connected, so the next operation opens a session in this process.
     assert_eq!(twelve().unwrap(), 12.0);
     gt::disconnect();
 }
@@ -134,6 +135,6 @@ fn a_faulty_configuration_of_the_environment_is_said_where_the_session_opens() {
     assert!(said.contains("GT_CONFIG") && said.contains("did you mean `backward`?"), "{said}");
     let (_, said) = run("absent.yaml").bad();
     assert!(said.contains("GT_CONFIG: cannot read the configuration absent.yaml"), "{said}");
-    // What is right and about nothing here changes nothing.
+    // A valid configuration of other signals changes nothing.
     run(&folder.write("signals.yaml", "layer1: {backward: x}\n")).good();
 }

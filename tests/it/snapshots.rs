@@ -1,4 +1,4 @@
-//! Dumps that a reviewer reads: a change in them is a change in what GT records or builds.
+//! Dumps for reviewers: a change in them is a change in what GT records or compiles.
 #![expect(unreachable_pub, reason = "the example's modules are included as they are")]
 #![expect(dead_code, reason = "not all of the example is used here")]
 
@@ -13,7 +13,7 @@ use gt::ir::{Entry, Loc, Tape};
 use gt::prelude::*;
 use std::collections::BTreeMap;
 
-/// Compares with the snapshot of this name; `cargo xtask bless` writes it anew.
+/// Compares with the snapshot of this name, which `cargo xtask bless` updates.
 #[track_caller]
 pub(crate) fn check(name: &str, text: &str) {
     let mut settings = insta::Settings::clone_current();
@@ -23,7 +23,7 @@ pub(crate) fn check(name: &str, text: &str) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-/// A tape without the user's lines, which move with every edit of an example, and its graph.
+/// A tape and its graph, without the user's lines, which change with every edit of an example.
 fn check_recorded(name: &str, mut tape: Tape) {
     for entry in &mut tape.entries {
         if let Entry::Instr(instr) = entry {
@@ -49,7 +49,7 @@ fn a_digits_step() {
 
 dims! { Seq }
 
-/// One head of self-attention with a residual, as a transformer has it.
+/// One head of self-attention with a residual connection.
 #[derive(Module)]
 struct Attention {
     norm: LayerNorm<N<16>>,

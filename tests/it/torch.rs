@@ -1,7 +1,7 @@
-//! Programs on libtorch: what they read is what they read on the native engine.
+//! Programs on the engine `torch` read the values that they read on the native engine.
 //!
-//! Each program of the zoo, and each example, on the engine on libtorch; the zoo's tapes besides by
-//! libtorch's own operators, an instruction at a time.
+//! The tests run every program of the zoo, and the examples, on the engine. The tapes of the zoo
+//! also run by libtorch's own operators, instruction by instruction.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use gt_runtime::embedded::System;
 use crate::process::Process;
 use crate::zoo::Step;
 
-/// A session that keeps what goes in and what comes out.
+/// A session that keeps its inputs and outputs.
 struct Recorder {
     system: Arc<dyn Backend>,
     record: Mutex<Record>,
@@ -63,7 +63,7 @@ impl Backend for Recorder {
     }
 }
 
-/// Some steps of a program on an engine of this processor.
+/// Runs some steps of a program on an engine of the CPU.
 fn recorded(engine: EngineKind, program: fn() -> Step) -> Record {
     let devices = Some(Devices::List(vec![Device::Cpu]));
     let system = System::own(&Wish { engine: Some(engine), devices }, None).unwrap();
@@ -78,14 +78,14 @@ fn recorded(engine: EngineKind, program: fn() -> Step) -> Record {
     recorder.record().clone()
 }
 
-/// To 1e-5 of the largest element.
+/// Compares tensors, with a tolerance of 1e-5 of the largest element.
 fn same(what: &str, native: &HostTensor, other: &HostTensor) {
     let found = difference(native, other, 10.0);
     assert_eq!(found, None, "{what}: native and libtorch differ");
 }
 
-/// A program of the zoo reads the same on the native engine, on the engine on libtorch, and by
-/// libtorch's operators.
+/// Checks that a program of the zoo reads the same values on the native engine, on the engine
+/// `torch`, and by libtorch's operators.
 pub(crate) fn agrees(name: &str, program: fn() -> Step) {
     let [native, torch] = [EngineKind::Native, EngineKind::Torch].map(|e| recorded(e, program));
     assert!(!native.reads.is_empty() && native.reads.len() == torch.reads.len(), "{name}");
@@ -96,13 +96,13 @@ pub(crate) fn agrees(name: &str, program: fn() -> Step) {
     }
 }
 
-/// What a program prints on an engine of this processor.
+/// The output of a program on an engine of the CPU.
 fn said(program: &str, words: &[&str], engine: &str) -> String {
     let env = [("GT_ENGINE", engine), ("GT_DEVICE", "cpu")];
     Process::start_with(program, words, &env).finish().good()
 }
 
-/// Losses from the same start, which part a little with the rounding of products.
+/// Checks that losses agree up to the rounding of products.
 fn near(native: &[f64], torch: &[f64]) {
     assert_eq!(native.len(), torch.len());
     for (native, torch) in native.iter().zip(torch) {
@@ -110,7 +110,7 @@ fn near(native: &[f64], torch: &[f64]) {
     }
 }
 
-/// A number of a line of JSON.
+/// A number in a line of JSON.
 fn number(line: &str, key: &str) -> f64 {
     let (_, rest) = line.split_once(&format!("\"{key}\":")).unwrap();
     rest.split([',', '}']).next().unwrap().parse().unwrap()

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A supervisor of two workers of the cluster's server, and the processes of these.
+/// A supervisor of two workers of the cluster's server, and the processes of the workers.
 fn supervised(cluster: &mut Cluster, words: &[&str]) -> (Process, [u64; 2]) {
     let start = ["worker", "--connect", &cluster.address, "--device", "cpu,cpu", "--json"];
     let mut supervisor = Process::start("gt-cli", &[&start[..], words].concat());
@@ -20,7 +20,7 @@ fn object(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"))
 }
 
-/// Waits until none of these processes is there any more.
+/// Waits until all these processes have ended.
 #[track_caller]
 fn gone(pids: &[u64]) {
     let there = |pid: &u64| PathBuf::from(format!("/proc/{pid}")).exists();

@@ -1,9 +1,8 @@
-//! A zoo of programs, each as the compiler leaves it: the optimized graph, and the plan with its
-//! kernels.
+//! A zoo of programs with snapshots of their optimized graphs, and of their plans and kernels.
 //!
-//! A change in these snapshots is a change in what GT builds, and a reviewer reads it as such; a
-//! refactor that keeps behaviour keeps them to the byte. What is recorded is the second step of
-//! each program, when an optimizer has its state; nothing depends on this machine.
+//! A change in these snapshots is a change in the compiled programs, and reviewers read it as such.
+//! A refactoring keeps them to the byte. The tests compile the second step of each program, when an
+//! optimizer has its state. The snapshots do not depend on the machine.
 
 mod nets;
 
@@ -12,10 +11,10 @@ use gt::ir::verify::Verifier;
 use gt::prelude::*;
 use gt_compiler::{Dump, Engine, Machine, Native, NativeConfig, Options, pipeline};
 
-/// A step of a program: records instructions, and reads or keeps what it wants.
+/// A step of a program: records instructions, and reads or keeps values.
 pub(crate) type Step = Box<dyn FnMut() -> Result<()>>;
 
-/// Compiles the second step of a program and compares all of it with the snapshot of this name.
+/// Compiles the second step of a program and compares its dump with the snapshot of this name.
 #[track_caller]
 fn watch(name: &str, program: fn() -> Step) {
     let session = gt::embedded(1).unwrap();
@@ -52,12 +51,12 @@ fn watch(name: &str, program: fn() -> Step) {
 
 dims! { Batch, Seq }
 
-/// Inputs and their classes.
+/// Inputs and their labels.
 type Labelled = (T![Batch, 16], T![Batch; Int]);
 
 const BATCH: usize = 8;
 
-/// Numbers that stand for data: not all alike, and the same in every run.
+/// Numbers for data: different from each other, and the same in every run.
 fn data(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect()
 }
@@ -66,7 +65,7 @@ fn classes(n: usize) -> Vec<i64> {
     (0..n as i64).map(|i| i * 7 % 10).collect()
 }
 
-/// A step of training: a loss, its gradients, an update.
+/// Records a step of training: a loss, its gradients, an update.
 fn trained(mut optimizer: Sgd, loss: impl Fn() -> T![] + 'static) -> Step {
     Box::new(move || {
         let loss = loss();
@@ -278,9 +277,9 @@ fn norm_gelu_softmax() {
     });
 }
 
-/// What invites memory to be reused too early: one value as both operands, results that are views
-/// of inputs or of each other, values freed while views of them live, a state that is replaced
-/// while its old value is still used.
+/// Programs that tempt the compiler to reuse memory too early: one value as both operands, results
+/// that are views of inputs or of each other, values freed while views of them live, a state that
+/// is replaced while its old value is still used.
 #[test]
 fn aliases_and_early_frees() {
     watch("aliases", || {

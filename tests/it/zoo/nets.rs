@@ -1,5 +1,5 @@
-//! Networks that are not perceptrons: convolutions with pooling, a recurrent cell unrolled, a
-//! decoder that keeps keys and values.
+//! Further networks: convolutions with pooling, an unrolled recurrent cell, and a decoder with a
+//! cache of keys and values.
 
 use super::{classes, data, trained, watch};
 use gt::functional::{Attention, Convolution, Pooling};
@@ -7,7 +7,7 @@ use gt::prelude::*;
 
 dims! { Batch }
 
-/// Two convolutions over images of 8x8, each halved by the largest of four neighbours.
+/// Two convolutions over images of 8x8, each followed by max pooling over 2x2.
 #[derive(Module)]
 struct Cnn {
     #[module(init = kernel(0.3))]
@@ -43,7 +43,7 @@ fn a_cnn_step() {
 }
 
 /// A long short-term memory (Hochreiter and Schmidhuber 1997), with the gates in PyTorch's order,
-/// and what it says at the end.
+/// and an output layer.
 #[derive(Module)]
 struct Lstm {
     input: Linear<N<6>, N<32>>,
@@ -62,7 +62,7 @@ impl Lstm {
         (output.sigmoid() * cell.tanh(), cell)
     }
 
-    /// All of a sequence, first to last.
+    /// Runs over a sequence, from its first element to its last.
     fn forward(&self, x: &T![Batch, 3, 6]) -> T![Batch, 10] {
         let nothing: State = Tensor::zeros_with([x.sizes()[0]]);
         let start = (nothing.clone(), nothing);
@@ -84,10 +84,10 @@ fn an_lstm_step() {
 
 type Word = T![1; Int];
 
-/// Keys or values of the tokens so far: 2 heads, 8 positions, 4 numbers.
+/// Keys or values of the tokens so far: 2 heads, 8 positions, width 4.
 type Kept = T![1, 2, 8, 4];
 
-/// Attention of one token to those before it, and the scores of the next.
+/// Attention of one token to the tokens before it, and the scores of the next token.
 #[derive(Module)]
 struct Decoder {
     words: Embedding<N<10>, N<8>>,
@@ -98,8 +98,8 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// The likeliest word behind this one, and what is kept for it. The position is data, so that
-    /// every step is the same program.
+    /// The likeliest word after this one, and the updated cache. The position is data, so every
+    /// step is the same program.
     fn forward(
         &self,
         word: &Word,
