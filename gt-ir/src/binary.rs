@@ -17,8 +17,8 @@ use crate::{
     intern::{Loc, MAX_FILE_LEN},
     op::{FINGERPRINT, Op},
     shape::Type,
-    tape::{Entry, Instr, Operands, Tape, ValueId},
-    text::{MAX_BYTES, MAX_ENTRIES, MAX_OPERANDS, MAX_STRING},
+    tape::{Entry, Instr, MAX_ENTRIES, MAX_OPERANDS, MAX_STRING, Operands, Tape, ValueId},
+    text::MAX_BYTES,
 };
 
 /// The first bytes of a tape file; the first is no letter, so that no text begins like this.

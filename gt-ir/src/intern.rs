@@ -16,8 +16,6 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::op::fnv;
-
 /// Longest dimension name accepted.
 pub const MAX_NAME_LEN: usize = 64;
 /// Most dimension names one process keeps.
@@ -264,6 +262,17 @@ impl<'de> Deserialize<'de> for Loc {
         let (file, line, col) = <(&str, u32, u32)>::deserialize(d)?;
         Ok(if file.is_empty() { Loc::NONE } else { Loc::new(file, line, col) })
     }
+}
+
+/// Fowler, Noll and Vo's hash (FNV-1a, 64 bits): a hash of names that is the same in every
+/// process.
+pub(crate) const fn fnv(bytes: &[u8]) -> u64 {
+    let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0100_0000_01b3);
+        i += 1;
+    }
+    hash
 }
 
 #[cfg(test)]

@@ -18,32 +18,16 @@ use crate::{
     emit::Emit,
     error::OpError,
     grad::{Grads, Vjp},
+    intern::fnv,
+    operand::ValueId,
     rules::{
         activation, attention, derive, elementary, fold, grad as g, infer as ty, normal, part,
         pool, scan, statistic, window,
     },
-    scalar::Scalar,
     shape::{Shape, Type},
-    tape::ValueId,
 };
 
-/// What an instruction computes from: another value, or a literal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Operand {
-    /// A value defined earlier.
-    Value(ValueId),
-    /// A literal, whose value is a slot of the compiled program.
-    Scalar(Scalar),
-}
-
-/// What a type rule sees of an operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OperandType {
-    /// A tensor of this type.
-    Tensor(Type),
-    /// A literal: weakly typed.
-    Scalar(Scalar),
-}
+pub use crate::operand::{Operand, OperandType};
 
 /// How many operands an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -510,35 +494,6 @@ impl Op {
     }
 }
 
-impl From<ValueId> for Operand {
-    fn from(v: ValueId) -> Self {
-        Operand::Value(v)
-    }
-}
-
-macro_rules! operand_from {
-    ($($t:ty),*) => { $( impl From<$t> for Operand { fn from(v: $t) -> Self { Operand::Scalar(v.into()) } } )* };
-}
-operand_from! { Scalar, f64, f32, i64, i32, bool }
-
-impl fmt::Display for Operand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operand::Value(v) => v.fmt(f),
-            Operand::Scalar(s) => s.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for OperandType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OperandType::Tensor(t) => t.fmt(f),
-            OperandType::Scalar(s) => s.fmt(f),
-        }
-    }
-}
-
 /// The type of `op` applied to operands of these types.
 ///
 /// # Errors
@@ -571,16 +526,6 @@ fn split_brackets(s: &str) -> Result<(&str, Option<&str>), ParseOpError> {
             rest.strip_suffix(']').map(|body| (head, Some(body))).ok_or(ParseOpError::Unknown)
         }
     }
-}
-
-/// Fowler, Noll and Vo's hash (FNV-1a, 64 bits).
-pub(crate) const fn fnv(bytes: &[u8]) -> u64 {
-    let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325_u64, 0);
-    while i < bytes.len() {
-        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0100_0000_01b3);
-        i += 1;
-    }
-    hash
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::shape::MAX_RANK;
-use crate::text::MAX_STRING;
+use crate::tape::MAX_STRING;
 
 /// The most signals a session may configure.
 pub const MAX_SIGNALS: usize = 1 << 10;

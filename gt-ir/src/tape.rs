@@ -4,20 +4,23 @@
 //! once, after them; signal scopes nest. A tape is a sequence, so it holds no cycles. It does not
 //! say where or how anything runs.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+pub use crate::operand::ValueId;
 use crate::{
     intern::Loc,
     op::{Op, Operand},
     shape::Type,
 };
 
-/// The name of a value, unique within its session. Prints as `%3`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ValueId(pub u64);
+/// The most entries of a tape that is read, as text or as bytes.
+pub const MAX_ENTRIES: usize = 1 << 20;
+/// The most operands of an instruction.
+pub const MAX_OPERANDS: usize = 1 << 12;
+/// The longest name of a value or of a signal, in bytes.
+pub const MAX_STRING: usize = 1 << 10;
 
 /// The operands of an instruction; three fit without allocating.
 pub type Operands = SmallVec<[Operand; 3]>;
@@ -103,17 +106,5 @@ impl Entry {
             Entry::Instr(i) => Some(i.out),
             Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => None,
         }
-    }
-}
-
-impl fmt::Display for ValueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.0)
-    }
-}
-
-impl fmt::Debug for ValueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }

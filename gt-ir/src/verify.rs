@@ -32,8 +32,7 @@ use crate::{
     intern::{DimName, Loc},
     op::{Arity, Operand, OperandType, infer},
     shape::Type,
-    tape::{Entry, Instr, ValueId},
-    text::{MAX_OPERANDS, MAX_STRING},
+    tape::{Entry, Instr, MAX_OPERANDS, MAX_STRING, ValueId},
 };
 
 /// The most values alive at once.

@@ -6,16 +6,10 @@
 //! and off unless asked for. `f64` and integers are left alone. What the lists do not name runs in
 //! what its operands promote to.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::panic::Location;
 
 use gt_ir::{Class, DType, Op, OpError};
-use smallvec::SmallVec;
-
-use crate::core::record::record_at;
-use crate::core::{Arg, DynTensor};
 
 thread_local! {
     static NARROW: Cell<Option<DType>> = const { Cell::new(None) };
@@ -99,56 +93,28 @@ fn policy(op: &Op) -> Policy {
     }
 }
 
-/// The operands as autocast wants them; `None` where they are that already, as they are without it.
-pub(crate) fn cast_for(
-    op: &Op,
-    args: &[Arg<'_>],
-    at: &'static Location<'static>,
-) -> Option<Result<SmallVec<[DynTensor; 3]>, OpError>> {
+/// A cast of operands: floats of these dtypes to that one.
+pub(crate) struct Cast {
+    pub(crate) from: &'static [DType],
+    pub(crate) to: DType,
+}
+
+/// What becomes of the operands of `op` on this thread; `None` where they stay as they are.
+///
+/// # Errors
+/// Autocast is on with a dtype that products do not run in.
+pub(crate) fn cast_for(op: &Op) -> Option<Result<Cast, OpError>> {
     let narrow = NARROW.get()?;
-    let (from, to): (&[DType], DType) = match policy(op) {
+    let cast = match policy(op) {
         Policy::Leave => return None,
-        Policy::Full => (&[DType::Bf16, DType::F16], DType::F32),
-        Policy::Narrow => (&[DType::F32, DType::Bf16, DType::F16], narrow),
+        Policy::Full => Cast { from: &[DType::Bf16, DType::F16], to: DType::F32 },
+        Policy::Narrow => Cast { from: &[DType::F32, DType::Bf16, DType::F16], to: narrow },
     };
     if !matches!(narrow, DType::Bf16 | DType::F16) {
         let error = OpError::new(format!("autocast: {} cannot run in {narrow}", op.name()));
         return Some(Err(error.hint("autocast takes bf16 or f16")));
     }
-    let changes = |arg: &Arg<'_>| match arg {
-        Arg::Tensor(x) => from.contains(&x.dtype()) && x.dtype() != to,
-        Arg::Scalar(_) => false,
-    };
-    if !args.iter().any(changes) {
-        return None;
-    }
-    let cast = args.iter().filter_map(|arg| match arg {
-        Arg::Tensor(x) if changes(arg) => Some(record_at(&Op::Cast(to), &[*arg], at)),
-        Arg::Tensor(x) => Some((*x).clone()),
-        Arg::Scalar(_) => None,
-    });
-    Some(Ok(cast.collect()))
-}
-
-/// A loss's operand: inside autocast losses are computed in `f32`.
-#[track_caller]
-pub(crate) fn full(x: &DynTensor) -> Cow<'_, DynTensor> {
-    let is_narrow = matches!(x.dtype(), DType::Bf16 | DType::F16);
-    if is_narrow && NARROW.get().is_some() {
-        Cow::Owned(x.to_dtype(DType::F32))
-    } else {
-        Cow::Borrowed(x)
-    }
-}
-
-/// What is added to a product: inside autocast it takes the product's dtype, so that the sum keeps
-/// it, as PyTorch's one operation for both does.
-#[track_caller]
-pub(crate) fn biased(product: &DynTensor, bias: &DynTensor) -> DynTensor {
-    match NARROW.get() {
-        Some(_) if product.dtype() != bias.dtype() => product.add(&bias.to_dtype(product.dtype())),
-        Some(_) | None => product.add(bias),
-    }
+    Some(Ok(cast))
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ use gt_ir::units::bytes;
 use gt_ir::verify::Verifier;
 use gt_ir::{Entry, Instr, Loc, Operand, Tape, Type, ValueId};
 
-use crate::autograd::Node;
 use crate::core::DynTensor;
+use crate::core::tensor::Node;
 use crate::core::tensor::{Made, Repr};
 use crate::error::Result;
 use crate::session::Session;

@@ -24,6 +24,7 @@ mod no_grad;
 pub mod optim;
 pub mod prelude;
 pub mod reference;
+mod scope;
 pub mod session;
 pub mod signal;
 pub mod state;

@@ -17,6 +17,7 @@ mod watch;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::backend::{Backend, RunError, Stats, Target};
@@ -26,9 +27,8 @@ use gt_ir::{HostTensor, Loc, Op, Operand, OperandType, Tape, Type, ValueId};
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
 pub use process::{connect, disconnect, workers};
-pub(crate) use recorder::Place;
 use recorder::Recorder;
-use watch::Check;
+use watch::{Check, Watch};
 
 // Opens a session with a system: the process's own, or a server. Defined in gt-runtime; declared
 // here so that this crate, and with it the user's edit loop, stays free of the runtime's
@@ -63,7 +63,32 @@ pub struct Session(Arc<Inner>);
 
 struct Inner {
     backend: Arc<dyn Backend>,
-    recorder: Mutex<Recorder>,
+    recording: Mutex<Recording>,
+}
+
+/// What recording changes.
+struct Recording {
+    recorder: Recorder,
+    /// Looks for NaN and infinities, while it is on.
+    watch: Option<Box<Watch>>,
+}
+
+/// Where an instruction was written.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// At a call in the user's program.
+    Caller(&'static Location<'static>),
+    /// Where another instruction was written.
+    Known(Loc),
+}
+
+impl From<Place> for Loc {
+    fn from(place: Place) -> Loc {
+        match place {
+            Place::Caller(location) => Loc::from(location),
+            Place::Known(loc) => loc,
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -89,7 +114,8 @@ impl Session {
     /// [`Session::manual_seed`] is called.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Session {
         let seed = RandomState::new().hash_one(0);
-        Session(Arc::new(Inner { backend, recorder: Mutex::new(Recorder::new(seed)) }))
+        let recording = Recording { recorder: Recorder::new(seed), watch: Watch::of_environment() };
+        Session(Arc::new(Inner { backend, recording: Mutex::new(recording) }))
     }
 
     /// The session this thread entered last, or else the process's own, which the first call opens.
@@ -109,7 +135,7 @@ impl Session {
     /// The system did not start, or the server does not answer within two seconds.
     #[track_caller]
     pub fn open() -> Result<Session> {
-        process::another(std::panic::Location::caller())
+        process::another(Location::caller())
     }
 
     /// One more session, with the server at `HOST:PORT`, beside the process's own; see [`connect`]
@@ -119,7 +145,7 @@ impl Session {
     /// The address is none, nobody answers there within two seconds, or the server refuses.
     #[track_caller]
     pub fn connect(address: &str) -> Result<Session> {
-        Session::with(Target::Server(address), std::panic::Location::caller())
+        Session::with(Target::Server(address), Location::caller())
     }
 
     fn with(target: Target<'_>, at: impl Into<Loc>) -> Result<Session> {
@@ -149,25 +175,25 @@ impl Session {
     /// # Ok::<(), gt::Error>(())
     /// ```
     pub fn manual_seed(&self, seed: u64) {
-        self.lock().reseed(seed);
+        self.lock().recorder.reseed(seed);
     }
 
     /// Where the generator of random numbers stands: its seed, and how many tensors were drawn
     /// since. Two sessions in the same state draw the same tensors.
     pub fn rng_state(&self) -> (u64, u64) {
-        self.lock().rng_state()
+        self.lock().recorder.rng_state()
     }
 
     /// Puts the generator of random numbers where [`Session::rng_state`] said it stood.
     pub fn set_rng_state(&self, state: (u64, u64)) {
-        self.lock().set_rng_state(state);
+        self.lock().recorder.set_rng_state(state);
     }
 
     /// Submits what is recorded so far, without waiting for it.
     pub fn flush(&self) {
-        let mut recorder = self.lock();
+        let recorder = &mut self.lock().recorder;
         recorder.mark();
-        self.submit(&mut recorder);
+        self.submit(recorder);
     }
 
     /// Says that one round of a loop ends here, such as a step of training: PyTorch/XLA's
@@ -179,9 +205,9 @@ impl Session {
     /// expected after this as well, and both are submitted as one segment; if none comes there, the
     /// segment is submitted as it was at the step.
     pub fn step(&self) {
-        let mut recorder = self.lock();
+        let recorder = &mut self.lock().recorder;
         if recorder.end_step() {
-            self.submit(&mut recorder);
+            self.submit(recorder);
         }
     }
 
@@ -191,10 +217,10 @@ impl Session {
     /// The running system does not answer.
     #[track_caller]
     pub fn stats(&self) -> Result<Stats> {
-        let at = std::panic::Location::caller();
+        let at = Location::caller();
         self.check_open(Place::Caller(at))?;
         self.flush();
-        self.tell_signals(&mut self.lock());
+        self.tell_signals(&mut self.lock().recorder);
         self.0.backend.stats().map_err(|e| Error::from_run(e, at))
     }
 
@@ -212,15 +238,15 @@ impl Session {
     /// # Ok::<(), gt::Error>(())
     /// ```
     pub fn start_trace(&self) {
-        let mut recorder = self.lock();
-        self.submit(&mut recorder);
+        let recorder = &mut self.lock().recorder;
+        self.submit(recorder);
         recorder.start_trace();
     }
 
     /// The tape recorded since [`Session::start_trace`].
     pub fn stop_trace(&self) -> Tape {
-        let mut recorder = self.lock();
-        self.submit(&mut recorder);
+        let recorder = &mut self.lock().recorder;
+        self.submit(recorder);
         recorder.stop_trace()
     }
 
@@ -228,17 +254,17 @@ impl Session {
     /// of this session, which uses and frees tensors from before. For those who look at what
     /// becomes of such a part.
     pub fn stop_trace_as_submitted(&self) -> Tape {
-        let mut recorder = self.lock();
-        self.submit(&mut recorder);
+        let recorder = &mut self.lock().recorder;
+        self.submit(recorder);
         recorder.stop_trace_as_submitted()
     }
 
     /// Ends the session: everything it holds is freed, and reads of its tensors become errors.
     pub fn close(&self) {
-        let mut recorder = self.lock();
-        self.submit(&mut recorder);
-        recorder.close();
-        drop(recorder);
+        let mut recording = self.lock();
+        self.submit(&mut recording.recorder);
+        recording.recorder.close();
+        drop(recording);
         self.0.backend.close();
     }
 
@@ -247,9 +273,9 @@ impl Session {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Recorder> {
+    fn lock(&self) -> MutexGuard<'_, Recording> {
         // A thread that panicked while recording leaves at worst one entry unrecorded.
-        self.0.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Submits under the lock: segments must reach the backend in the order they were recorded.
@@ -287,45 +313,53 @@ impl Session {
         ty: &Type,
         place: Place,
     ) -> (ValueId, Loc) {
-        let mut recorder = self.lock();
+        let Recording { recorder, watch } = &mut *self.lock();
         if recorder.is_traced() {
-            note_operands(&mut recorder, &inputs, types);
+            note_operands(recorder, &inputs, types);
         }
         let recorded = recorder.instr(op, inputs, place);
         recorder.note_type(recorded.0, ty);
-        recorder.watch_result(recorded, op, ty);
-        self.submit_if_full(&mut recorder);
+        if let Some(watch) = watch {
+            watch.result(recorder, recorded, op, ty);
+        }
+        self.submit_if_full(recorder);
         recorded
     }
 
     /// Hands data to the backend, ahead of the segment that declares it.
     pub(crate) fn upload(&self, data: HostTensor, place: Place) -> ValueId {
-        let mut recorder = self.lock();
+        let Recording { recorder, watch } = &mut *self.lock();
         let id = recorder.input(*data.ty());
         recorder.note_type(id, data.ty());
-        recorder.watch_data(id, &data, place);
+        if let Some(watch) = watch {
+            watch.data(id, &data, || recorder.loc(place));
+        }
         if !recorder.is_closed() {
             self.0.backend.upload(id, data);
         }
-        self.submit_if_full(&mut recorder);
+        self.submit_if_full(recorder);
         id
     }
 
     pub(crate) fn free(&self, value: ValueId) {
-        let mut recorder = self.lock();
+        let Recording { recorder, watch } = &mut *self.lock();
+        if let Some(watch) = watch {
+            watch.forget(value);
+        }
         recorder.free(value);
-        self.submit_if_full(&mut recorder);
+        self.submit_if_full(recorder);
     }
 
     /// Waits for a value.
     pub(crate) fn fetch(&self, value: ValueId, ty: &Type, place: Place) -> Result<HostTensor> {
         self.check_open(place)?;
-        let mut recorder = self.lock();
+        let mut recording = self.lock();
+        let Recording { recorder, watch } = &mut *recording;
         recorder.note_type(value, ty);
         recorder.output(value);
-        let checks = recorder.take_checks();
-        self.submit(&mut recorder);
-        drop(recorder);
+        let checks = watch.as_mut().map(|watch| watch.take_checks(recorder)).unwrap_or_default();
+        self.submit(recorder);
+        drop(recording);
         self.judge(checks)?;
         self.0.backend.fetch(value).map_err(|e| Error::from_run(e, place))
     }
@@ -335,47 +369,53 @@ impl Session {
     fn judge(&self, checks: Vec<Check>) -> Result<()> {
         for check in checks {
             let flags = self.0.backend.fetch(check.value);
-            let mut recorder = self.lock();
+            let Recording { recorder, watch } = &mut *self.lock();
             recorder.free(check.value);
-            // What could not be computed at all is told by the read itself.
-            if let Ok(flags) = flags {
-                recorder.judge(&check, &flags);
+            // The read itself reports a value that could not be computed at all.
+            if let (Some(watch), Ok(flags)) = (watch, flags) {
+                watch.judge(&check, &flags);
             }
         }
-        let mut recorder = self.lock();
-        recorder.judged();
-        recorder.bad().map_or(Ok(()), Err)
+        let Some(watch) = &mut self.lock().watch else { return Ok(()) };
+        watch.judged();
+        watch.bad().map_or(Ok(()), Err)
     }
 
-    /// Begins to watch what is recorded for numbers that are none, unless somebody does already;
-    /// says whether it began.
+    /// Begins to watch results for NaN and infinities, unless a watch is on already; says whether
+    /// it began.
     pub(crate) fn watch(&self) -> bool {
-        self.lock().watch()
+        let watch = &mut self.lock().watch;
+        let began = watch.is_none();
+        watch.get_or_insert_default();
+        began
     }
 
     /// Ends the watch.
     pub(crate) fn unwatch(&self) {
-        self.lock().unwatch();
+        let Recording { recorder, watch } = &mut *self.lock();
+        if let Some(watch) = watch.take() {
+            watch.end(recorder);
+        }
     }
 
     /// The type of a value recorded since the trace began.
     pub(crate) fn traced_type(&self, value: ValueId) -> Option<Type> {
-        self.lock().traced_type(value)
+        self.lock().recorder.traced_type(value)
     }
 
     /// What the session has recorded: since its trace began, if it did, else what is not submitted
     /// yet.
     pub(crate) fn tape(&self) -> Tape {
-        self.lock().tape()
+        self.lock().recorder.tape()
     }
 
     /// Whether a trace began.
     pub(crate) fn is_traced(&self) -> bool {
-        self.lock().is_traced()
+        self.lock().recorder.is_traced()
     }
 
     fn check_open(&self, place: Place) -> Result<()> {
-        let mut recorder = self.lock();
+        let recorder = &mut self.lock().recorder;
         if recorder.is_closed() {
             let (kind, at) = (ErrorKind::Session, recorder.loc(place));
             let error = Error::new(kind, "the session is closed", at);
@@ -388,11 +428,11 @@ impl Session {
     }
 
     pub(crate) fn next_seed(&self) -> i64 {
-        self.lock().next_seed()
+        self.lock().recorder.next_seed()
     }
 
     pub(crate) fn loc(&self, place: Place) -> Loc {
-        self.lock().loc(place)
+        self.lock().recorder.loc(place)
     }
 }
 

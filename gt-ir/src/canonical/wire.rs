@@ -13,8 +13,8 @@ use super::{Bindings, Defined, Key, Template};
 use crate::{
     binary::List,
     scalar::Scalar,
+    tape::MAX_ENTRIES,
     tape::{Tape, ValueId},
-    text::MAX_ENTRIES,
 };
 
 /// The most literals of a segment.

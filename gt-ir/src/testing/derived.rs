@@ -4,8 +4,8 @@
 use smallvec::smallvec;
 
 use super::{
-    generate::{Generator, Known},
-    propose::{Inputs, Proposal, any, axis, like, one, partner, reduce},
+    generator::{Generator, Known},
+    operands::{Inputs, Proposal, any, axis, like, one, partner, reduce},
 };
 use crate::{
     attr::{

@@ -17,17 +17,19 @@
 mod data;
 mod derived;
 pub mod filetest;
-mod generate;
+mod generator;
+mod operands;
 mod propose;
 mod source;
 
 pub use data::{
     difference, ill_conditioned, inputs, same_bits, special_inputs, special_tensor, tensor, units,
 };
-pub use generate::tape;
 pub use source::Source;
 
-use crate::dtype::DType;
+use crate::{dtype::DType, op::OpKind, tape::Tape};
+
+use generator::Generator;
 
 /// What tapes to make.
 #[derive(Clone, Debug)]
@@ -73,4 +75,25 @@ impl Config {
     pub fn integers() -> Config {
         Config { dtypes: vec![DType::I64, DType::I32, DType::U8, DType::Bool], ..Config::default() }
     }
+}
+
+/// A random tape that verifies. Every value that is not freed is an output.
+pub fn tape(source: &mut Source<'_>, config: &Config) -> Tape {
+    let mut generator = Generator::new(source, config);
+    for _ in 0..1 + generator.below(3) {
+        let ty = generator.ty(None);
+        generator.input(ty);
+    }
+    for _ in 0..config.instrs {
+        if generator.is_exhausted() {
+            break;
+        }
+        let kind = OpKind::ALL[generator.below(OpKind::ALL.len())];
+        // Inputs that a refused proposal brought along stay: they are valid entries.
+        if let Some((op, inputs)) = propose::propose(&mut generator, kind) {
+            generator.emit(op, &inputs);
+        }
+        generator.between();
+    }
+    generator.finish()
 }

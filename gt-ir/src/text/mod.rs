@@ -35,14 +35,13 @@
 mod lex;
 mod parse;
 mod print;
-mod source_map;
 
 pub use parse::parse;
 pub use print::{print, print_mapped};
-pub use source_map::{EntrySpans, SourceMap};
 
 use crate::{
     diagnostic::{Color, Diagnostic, render},
+    source_map::SourceMap,
     tape::Tape,
     verify::{Fault, Verified, verify_declared},
 };
@@ -51,12 +50,6 @@ use crate::{
 pub const VERSION: u32 = 1;
 /// The largest text that is read, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
-/// The most entries of a tape that is read, in either form.
-pub const MAX_ENTRIES: usize = 1 << 20;
-/// The most operands of an instruction that is read, in either form.
-pub const MAX_OPERANDS: usize = 1 << 12;
-/// The longest name of a value or signal that is read, in bytes, in either form.
-pub const MAX_STRING: usize = 1 << 10;
 /// The most mistakes that [`parse`] reports.
 pub const MAX_ERRORS: usize = 100;
 

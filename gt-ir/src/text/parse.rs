@@ -7,7 +7,7 @@ mod hints;
 mod line;
 
 use super::{
-    EntrySpans, MAX_BYTES, MAX_ENTRIES, MAX_ERRORS, MAX_OPERANDS, SourceMap, VERSION,
+    MAX_BYTES, MAX_ERRORS, VERSION,
     lex::{self, TokenKind},
 };
 use crate::{
@@ -17,7 +17,8 @@ use crate::{
     op::{Op, Operand},
     scalar::Scalar,
     shape::Type,
-    tape::{Entry, Instr, Operands, Tape, ValueId},
+    source_map::{EntrySpans, SourceMap},
+    tape::{Entry, Instr, MAX_ENTRIES, MAX_OPERANDS, Operands, Tape, ValueId},
 };
 
 use hints::{bad_op, head, op_kind, scalar_hint, suggest};

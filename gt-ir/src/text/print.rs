@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{EntrySpans, SourceMap, VERSION, lex::escape};
+use super::{VERSION, lex::escape};
 use crate::{
     diagnostic::Span,
     intern::Loc,
     shape::Type,
+    source_map::{EntrySpans, SourceMap},
     tape::{Entry, Instr, Tape, ValueId},
     verify::Verifier,
 };

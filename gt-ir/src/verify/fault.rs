@@ -1,6 +1,6 @@
 //! What is wrong with a tape, and how it is told.
 
-use crate::{diagnostic::Diagnostic, intern::Loc, tape::ValueId, text::SourceMap};
+use crate::{diagnostic::Diagnostic, intern::Loc, source_map::SourceMap, tape::ValueId};
 
 /// What kind of rule an entry breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -127,8 +127,8 @@ fn the_faults_of_a_tape_are_bounded() {
 /// What the verifier accepts must reach the other side.
 #[test]
 fn what_no_form_carries_is_a_fault() {
-    let name = "x".repeat(text::MAX_STRING + 1);
-    let inputs = vec![Operand::Value(ValueId(0)); text::MAX_OPERANDS + 1];
+    let name = "x".repeat(gt_ir::tape::MAX_STRING + 1);
+    let inputs = vec![Operand::Value(ValueId(0)); gt_ir::tape::MAX_OPERANDS + 1];
     let out = ValueId(1);
     let wide = Instr { out, op: "cat[0]".parse().unwrap(), inputs: inputs.into(), loc: Loc::NONE };
     let entries = vec![

@@ -13,31 +13,21 @@ use gt_ir::{Emit, Loc, Op, OpError, Operand, OperandType, Scalar, Type, ValueId}
 use smallvec::SmallVec;
 
 use super::Graph;
-use super::custom::Call;
-use super::node::{Edge, Leaf, Node, Saved, edge, tensor};
-use crate::core::record::{NO_TYPE, Stands, record_plain, try_record};
-use crate::core::tensor::Value;
+use crate::core::record::{Stands, record_plain, try_record};
+use crate::core::tensor::{
+    Call, Edge, Input, Leaf, NO_TYPE, Node, Order, Saved, Value, edge, tensor,
+};
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::NoGrad;
+use crate::scope;
 use crate::session::{Place, Session};
-use crate::signal;
 
-/// Whether the gradients are tracked themselves.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// They are plain values.
-    First,
-    /// They have gradients in turn.
-    Higher,
-}
-
-impl Order {
-    fn of(graph: Graph) -> Order {
-        match graph {
-            Graph::Free | Graph::Retain => Order::First,
-            Graph::Create => Order::Higher,
-        }
+/// The order of the gradients that a walk hands out.
+fn order_of(graph: Graph) -> Order {
+    match graph {
+        Graph::Free | Graph::Retain => Order::First,
+        Graph::Create => Order::Higher,
     }
 }
 
@@ -70,7 +60,7 @@ pub(super) fn collect(
     let (session, _) = value.place().map_err(Error::clone)?;
     let loc = session.loc(place);
     let seed = match seed {
-        Some(seed) => seed_of(seed, value.ty, Order::of(graph), loc)?,
+        Some(seed) => seed_of(seed, value.ty, order_of(graph), loc)?,
         None => ones(session, value.ty, loc)?,
     };
     let mut walk = Walk::new(session, graph, loc);
@@ -172,7 +162,7 @@ impl<'a> Walk<'a> {
             session,
             graph,
             loc,
-            emit: Recording { session, order: Order::of(graph), walk: loc, loc, known: Vec::new() },
+            emit: Recording { session, order: order_of(graph), walk: loc, loc, known: Vec::new() },
             nodes: BTreeMap::new(),
             leaves: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -200,16 +190,18 @@ impl<'a> Walk<'a> {
     /// The gradients of a node's operands and where they go, recorded under the node's backward
     /// signals.
     fn differentiate(&mut self, node: &Arc<Node>, grad: DynTensor) -> Result<Delivery> {
-        let _scopes = signal::within(node.signals.as_ref());
+        let _scopes = scope::within(node.signals.as_ref());
         let mut state = node.lock();
         let Some(saved) = state.as_mut() else { return Err(self.freed(node)) };
-        if saved.custom.is_some() {
-            let call = Call::new(node, saved, grad, self.emit.order);
+        if let (Some(rule), Some(output)) = (saved.rule.clone(), saved.output.clone()) {
+            let kept = |input: &Input| Some((input.value.clone()?, input.edge.clone()));
+            let inputs = saved.inputs.iter().filter_map(kept).collect();
+            let call = Call { node: node.clone(), inputs, output, grad, order: self.emit.order };
             let freed = if self.graph == Graph::Free { state.take() } else { None };
-            // The function may look at this very node.
+            // The rule may look at this very node.
             drop(state);
             drop(freed);
-            return Ok(call.gradients()?.into_iter().collect());
+            return Ok(rule.gradients(call)?.into_iter().collect());
         }
         let gradients = self.emit.gradients(node, saved, grad)?;
         let inputs = saved.inputs.iter_mut();
@@ -245,7 +237,7 @@ impl<'a> Walk<'a> {
             Edge::Node(node) => {
                 let sum = match self.nodes.remove(&node.output) {
                     Some((_, before)) => {
-                        let _scopes = signal::within(node.signals.as_ref());
+                        let _scopes = scope::within(node.signals.as_ref());
                         self.emit.add(&before, &grad, node.loc)?
                     }
                     None => grad,

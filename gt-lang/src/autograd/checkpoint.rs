@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use gt_ir::DType;
 
-use super::custom::{Custom, joined};
+use super::custom::joined;
 use crate::autocast::{Autocast, autocast_dtype};
 use crate::core::DynTensor;
+use crate::core::tensor::{Call, Edge, Rule, edge, tensor};
+use crate::error::Result;
 use crate::no_grad::{enable_grad, no_grad};
 
 /// The value of `f` at `inputs`. What `f` computes on the way is freed at once; `backward` calls
@@ -36,30 +38,31 @@ where
     let session = inputs.iter().find_map(DynTensor::session);
     let rng = session.map(|session| session.rng_state());
     let output = no_grad(|| f(&inputs));
-    joined(
-        &output,
-        &inputs,
-        Custom::Recompute(Recompute { f: Arc::new(f), rng, narrow: autocast_dtype() }),
-        Location::caller(),
-    )
+    let rule = Recompute { f, rng, narrow: autocast_dtype() };
+    joined(&output, &inputs, Arc::new(rule), Location::caller())
 }
 
-/// A part of a model.
-type Part = dyn Fn(&[DynTensor]) -> DynTensor + Send + Sync;
-
 /// What is computed again.
-#[derive(Clone)]
-pub(crate) struct Recompute {
-    f: Arc<Part>,
+struct Recompute<F> {
+    f: F,
     /// Where the generator of random numbers stood.
     rng: Option<(u64, u64)>,
     /// The dtype products ran in.
     narrow: Option<DType>,
 }
 
-impl Recompute {
+impl<F: Fn(&[DynTensor]) -> DynTensor + Send + Sync> Rule for Recompute<F> {
+    fn gradients(&self, call: Call) -> Result<Vec<(Edge, DynTensor)>> {
+        let inputs = call.inputs.iter().map(|(value, edge)| tensor(value, edge.as_ref()));
+        let again = self.run(&inputs.collect::<Vec<_>>());
+        call.fits("checkpoint: the function computed again gives", &again, &call.grad)?;
+        Ok(edge(&again).map(|edge| (edge, call.grad)).into_iter().collect())
+    }
+}
+
+impl<F: Fn(&[DynTensor]) -> DynTensor> Recompute<F> {
     /// The output with the history it would have had.
-    pub(super) fn run(&self, inputs: &[DynTensor]) -> DynTensor {
+    fn run(&self, inputs: &[DynTensor]) -> DynTensor {
         let _precision = Autocast::switch(self.narrow);
         let session = inputs.iter().find_map(DynTensor::session);
         let Some((session, rng)) = session.zip(self.rng) else {

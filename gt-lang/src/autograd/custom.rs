@@ -3,13 +3,10 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use gt_ir::{Op, Shape};
+use gt_ir::{Op, Operand, ValueId};
 
-use super::backward::Order;
-use super::checkpoint::Recompute;
-use super::node::{Edge, Node, Saved, edge, tensor};
 use crate::core::record::try_record;
-use crate::core::tensor::Repr;
+use crate::core::tensor::{Call, Edge, Input, Node, Order, Repr, Rule, Saved, edge, tensor};
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::{is_grad_enabled, no_grad};
@@ -30,13 +27,6 @@ pub trait Function: Send + Sync + 'static {
     ) -> Vec<Option<DynTensor>>;
 }
 
-/// A rule of a node that is not an op's.
-#[derive(Clone)]
-pub(crate) enum Custom {
-    Function(Arc<dyn Function>),
-    Recompute(Recompute),
-}
-
 /// Applies a function with a gradient of its own.
 #[must_use]
 #[track_caller]
@@ -47,7 +37,7 @@ pub fn apply(function: impl Function, inputs: &[&DynTensor]) -> DynTensor {
     if !inputs.iter().any(DynTensor::is_tracked) {
         return output.detach();
     }
-    joined(&output, &inputs, Custom::Function(Arc::new(function)), Location::caller())
+    joined(&output, &inputs, Arc::new(Handwritten(function)), Location::caller())
 }
 
 /// [`apply`] for two closures: the value, and the gradients from inputs, output and its gradient.
@@ -99,7 +89,7 @@ where
 pub(super) fn joined(
     output: &DynTensor,
     inputs: &[DynTensor],
-    custom: Custom,
+    rule: Arc<dyn Rule>,
     at: &'static Location<'static>,
 ) -> DynTensor {
     if !is_grad_enabled() || !output.dtype().is_float() {
@@ -113,83 +103,51 @@ pub(super) fn joined(
     };
     let (Some(id), Some(session)) = (fresh.value_id(), fresh.session()) else { return fresh };
     let value = fresh.value();
-    let node = Node::custom(&op, session.loc(place), inputs, (id, &value), custom);
+    let kept = inputs.iter().map(|tensor| Input {
+        operand: tensor.value_id().map_or(Operand::Value(ValueId(u64::MAX)), Operand::Value),
+        ty: tensor.ty(),
+        value: Some(tensor.value()),
+        edge: edge(tensor),
+    });
+    let saved = Saved { inputs: kept.collect(), output: Some(value.clone()), rule: Some(rule) };
+    let node = Node::new(&op, session.loc(place), id, saved);
     DynTensor(Repr::Tracked(value, node))
 }
 
-/// One use of a rule in a walk.
-pub(super) struct Call {
-    pub(super) inputs: Vec<DynTensor>,
-    edges: Vec<Option<Edge>>,
-    output: Option<DynTensor>,
-    grad: DynTensor,
-    order: Order,
-    rule: Option<Custom>,
-    node: Arc<Node>,
-}
+/// The rule of a [`Function`].
+struct Handwritten<F>(F);
 
-impl Call {
-    pub(super) fn new(node: &Arc<Node>, saved: &Saved, grad: DynTensor, order: Order) -> Call {
-        let history = |edge: Option<&Edge>| match (&saved.custom, order) {
-            (Some(Custom::Function(_)), Order::First) => None,
-            _ => edge.cloned(),
-        };
-        let inputs = saved.inputs.iter().filter_map(|input| {
-            Some(tensor(input.value.as_ref()?, history(input.edge.as_ref()).as_ref()))
-        });
-        let own = Edge::Node(node.clone());
-        let output = saved.output.as_ref();
-        Call {
-            inputs: inputs.collect(),
-            edges: saved.inputs.iter().map(|input| input.edge.clone()).collect(),
-            output: output.map(|value| tensor(value, history(Some(&own)).as_ref())),
-            grad,
-            order,
-            rule: saved.custom.clone(),
-            node: node.clone(),
-        }
-    }
-
-    /// What goes where.
-    pub(super) fn gradients(self) -> Result<Vec<(Edge, DynTensor)>> {
-        match (&self.rule, &self.output) {
-            (Some(Custom::Recompute(rule)), _) => {
-                let again = rule.run(&self.inputs);
-                self.fits("checkpoint: the function computed again gives", &again, &self.grad)?;
-                Ok(edge(&again).map(|edge| (edge, self.grad.clone())).into_iter().collect())
-            }
-            (Some(Custom::Function(function)), Some(output)) => {
-                let grads = function.backward(&self.inputs, output, &self.grad);
-                self.checked(grads)
-            }
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// The gradients with where they go; each must have the type of its input.
-    fn checked(&self, grads: Vec<Option<DynTensor>>) -> Result<Vec<(Edge, DynTensor)>> {
-        if grads.len() != self.inputs.len() {
-            let (n, of) = (grads.len(), self.inputs.len());
-            let error = self.error(format!("backward gave {n} gradients for {of} inputs"));
+impl<F: Function> Rule for Handwritten<F> {
+    fn gradients(&self, call: Call) -> Result<Vec<(Edge, DynTensor)>> {
+        let history = |edge| (call.order == Order::Higher).then_some(edge).flatten();
+        let inputs = call.inputs.iter().map(|(value, edge)| tensor(value, history(edge.as_ref())));
+        let inputs: Vec<DynTensor> = inputs.collect();
+        let own = Edge::Node(call.node.clone());
+        let output = tensor(&call.output, history(Some(&own)));
+        let grads = self.0.backward(&inputs, &output, &call.grad);
+        if grads.len() != inputs.len() {
+            let (n, of) = (grads.len(), inputs.len());
+            let error = call.error(format!("backward gave {n} gradients for {of} inputs"));
             return Err(error.hint("give one for each input, `None` where there is none"));
         }
         let mut out = Vec::new();
-        for ((grad, edge), input) in grads.into_iter().zip(&self.edges).zip(&self.inputs) {
+        for ((grad, (_, edge)), input) in grads.into_iter().zip(&call.inputs).zip(&inputs) {
             let (Some(grad), Some(edge)) = (grad, edge) else { continue };
-            self.fits("backward gave a gradient that is", &grad, input)?;
-            let grad = if self.order == Order::First { grad.detach() } else { grad };
+            call.fits("backward gave a gradient that is", &grad, input)?;
+            let grad = if call.order == Order::First { grad.detach() } else { grad };
             out.push((edge.clone(), grad));
         }
         Ok(out)
     }
+}
 
-    fn fits(&self, what: &str, given: &DynTensor, wanted: &DynTensor) -> Result<()> {
+impl Call {
+    /// Whether a tensor that a function gave has the dtype and sizes of the one it stands for.
+    pub(super) fn fits(&self, what: &str, given: &DynTensor, wanted: &DynTensor) -> Result<()> {
         if let Some(error) = given.error() {
             return Err(error);
         }
-        let sizes = |t: &DynTensor| -> (gt_ir::DType, Shape) { (t.dtype(), t.shape()) };
-        let ((a, given_shape), (b, shape)) = (sizes(given), sizes(wanted));
-        if a == b && given_shape.same_sizes(&shape) {
+        if given.dtype() == wanted.dtype() && given.shape().same_sizes(&wanted.shape()) {
             return Ok(());
         }
         Err(self.error(format!("{what} {}, but {} is needed", given.ty(), wanted.ty())))

@@ -26,8 +26,6 @@ mod backward;
 mod checkpoint;
 mod custom;
 mod grad;
-mod node;
-mod saved;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -37,7 +35,9 @@ use std::sync::{Arc, Mutex};
 use gt_ir::DType;
 
 use crate::core::DynTensor;
-use crate::core::tensor::{Repr, Value, Variable};
+
+use crate::core::operators::tracked_change;
+use crate::core::tensor::{Leaf, Repr, Value, Variable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::is_grad_enabled;
 use crate::session::Place;
@@ -45,7 +45,6 @@ use crate::session::Place;
 pub use checkpoint::checkpoint;
 pub use custom::{Function, apply, custom};
 pub use grad::{grad, grad_with, vjp};
-pub(crate) use node::{Leaf, Node};
 
 /// What becomes of the graph that gradients were walked back through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,14 +57,6 @@ pub enum Graph {
     /// Keep it and track the gradients, so that they have gradients in turn: PyTorch's
     /// `create_graph=True`.
     Create,
-}
-
-/// The error of changing a leaf's value in the middle of what gradients are taken of.
-pub(crate) fn tracked_change(op: &str, at: &'static Location<'static>) -> Error {
-    let message = format!(
-        "{op}: a leaf that requires a gradient cannot be changed while operations are tracked"
-    );
-    Error::new(ErrorKind::Gradient, message, at).hint("change it inside `no_grad(|| ..)`")
 }
 
 impl DynTensor {

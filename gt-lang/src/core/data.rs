@@ -5,8 +5,7 @@ use std::panic::Location;
 
 use gt_ir::{Element, HostTensor, OpError, Type};
 
-use super::record::NO_TYPE;
-use super::tensor::{Made, Value};
+use super::tensor::{Made, NO_TYPE, Value};
 use super::{DynTensor, Sizes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Place, Session};

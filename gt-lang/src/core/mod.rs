@@ -15,7 +15,7 @@ mod data;
 mod index;
 mod movement;
 mod nested;
-mod operators;
+pub(crate) mod operators;
 mod order;
 mod pick;
 mod pointwise;
@@ -23,6 +23,7 @@ mod print;
 mod random;
 pub(crate) mod record;
 mod reduce;
+mod saved;
 mod select;
 pub(crate) mod tensor;
 #[cfg(test)]

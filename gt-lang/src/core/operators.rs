@@ -10,7 +10,7 @@ use std::panic::Location;
 use gt_ir::{Op, Scalar};
 
 use super::{Arg, DynTensor};
-use crate::autograd::tracked_change;
+use crate::error::{Error, ErrorKind};
 use crate::no_grad::is_grad_enabled;
 
 /// A plain number that stands on the right of an operator.
@@ -121,4 +121,12 @@ impl DynTensor {
     fn arg(&self) -> Arg<'_> {
         Arg::Tensor(self)
     }
+}
+
+/// The error of changing a leaf's value in the middle of what gradients are taken of.
+pub(crate) fn tracked_change(op: &str, at: &'static Location<'static>) -> Error {
+    let message = format!(
+        "{op}: a leaf that requires a gradient cannot be changed while operations are tracked"
+    );
+    Error::new(ErrorKind::Gradient, message, at).hint("change it inside `no_grad(|| ..)`")
 }

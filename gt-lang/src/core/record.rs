@@ -10,50 +10,22 @@ use std::sync::Arc;
 
 use gt_ir::attr::Axis;
 use gt_ir::op::Grad;
+use gt_ir::tape::MAX_OPERANDS;
 use gt_ir::tape::Operands;
-use gt_ir::text::MAX_OPERANDS;
-use gt_ir::{DType, Loc, Op, OpError, Operand, OperandType, Scalar, Shape, Type, infer};
+use gt_ir::{Loc, Op, OpError, Operand, OperandType, Scalar, Type, infer};
 use smallvec::{SmallVec, smallvec};
 
 use super::arg::{is_axis_of_scalar, resolve_axis};
-use super::tensor::{Made, Repr, Value};
+use super::saved::save;
+use super::tensor::{Held, Made, NO_TYPE, Node, Repr, Value};
 use super::{Arg, DynTensor};
-use crate::autocast::cast_for;
-use crate::autograd::Node;
+use crate::autocast::{Cast, cast_for};
 use crate::error::{Error, ErrorKind};
 use crate::no_grad::is_grad_enabled;
 use crate::session::{Place, Session};
 
-/// What a failed operation without tensor operands pretends to be.
-pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR };
-
 /// The type of an operand not yet looked at.
 const NO_OPERAND: OperandType = OperandType::Scalar(Scalar::Bool(false));
-
-/// The value of an operand: a variable's present value is kept alive while it is recorded.
-pub(crate) enum Held<'a> {
-    Borrowed(&'a Arc<Value>),
-    Owned(Arc<Value>),
-}
-
-impl std::ops::Deref for Held<'_> {
-    type Target = Arc<Value>;
-    fn deref(&self) -> &Arc<Value> {
-        match self {
-            Held::Borrowed(value) => value,
-            Held::Owned(value) => value,
-        }
-    }
-}
-
-impl Repr {
-    pub(crate) fn hold(&self) -> Held<'_> {
-        match self {
-            Repr::Plain(value) | Repr::Tracked(value, _) => Held::Borrowed(value),
-            Repr::Variable(variable) => Held::Owned(variable.get()),
-        }
-    }
-}
 
 impl DynTensor {
     /// Records `op` on these operands; every operation goes through here. For ops and attributes
@@ -144,18 +116,20 @@ fn in_precision(
     at: &'static Location<'static>,
 ) -> Result<DynTensor, Error> {
     let place = Place::Caller(at);
-    match cast_for(op, args, at) {
-        None => try_record(op, args, place),
-        Some(Err(error)) => Err(Error::from_op(error, at)),
-        Some(Ok(tensors)) => {
-            let mut tensors = tensors.iter();
-            let cast = args.iter().map(|arg| match arg {
-                Arg::Tensor(x) => Arg::Tensor(tensors.next().unwrap_or(x)),
-                Arg::Scalar(_) => *arg,
-            });
-            try_record(op, &cast.collect::<SmallVec<[Arg<'_>; 3]>>(), place)
-        }
+    let Some(cast) = cast_for(op) else { return try_record(op, args, place) };
+    let Cast { from, to } = cast.map_err(|error| Error::from_op(error, at))?;
+    let changes = |arg: &Arg<'_>| match arg {
+        Arg::Tensor(x) => from.contains(&x.dtype()) && x.dtype() != to,
+        Arg::Scalar(_) => false,
+    };
+    if !args.iter().any(changes) {
+        return try_record(op, args, place);
     }
+    let cast = |arg| changes(arg).then(|| record_at(&Op::Cast(to), &[*arg], at));
+    let tensors: SmallVec<[Option<DynTensor>; 3]> = args.iter().map(cast).collect();
+    let args = args.iter().zip(&tensors);
+    let args = args.map(|(arg, tensor)| tensor.as_ref().map_or(*arg, Arg::Tensor));
+    try_record(op, &args.collect::<SmallVec<[Arg<'_>; 3]>>(), place)
 }
 
 /// Records an instruction, tracked if an operand is; its first error is the result.
@@ -209,7 +183,7 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
     if !tracked {
         return Ok(DynTensor::plain(value));
     }
-    let node = Node::new(op, loc, args, &held, id, &value);
+    let node = Node::new(op, loc, id, save(op, args, &held, &value));
     Ok(DynTensor(Repr::Tracked(value, node)))
 }
 

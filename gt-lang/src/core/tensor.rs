@@ -7,13 +7,18 @@
 //! collects a gradient and whose value can be replaced, so that every clone of it sees an
 //! optimizer's update).
 
+mod node;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gt_ir::{DType, Loc, OpKind, Shape, Type, ValueId};
 
-use crate::autograd::{Leaf, Node};
 use crate::error::Error;
 use crate::session::Session;
+pub(crate) use node::{Call, Edge, Input, Inputs, Leaf, Node, Order, Rule, Saved, edge, tensor};
+
+/// What a failed operation without tensor operands pretends to be.
+pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR };
 
 /// A tensor whose dtype and shape are known at run time; see the [module](crate::core).
 ///
@@ -108,6 +113,31 @@ impl Variable {
         let old = std::mem::replace(&mut *current, value);
         drop(current);
         drop(old);
+    }
+}
+
+/// The value of an operand: a variable's present value is kept alive while it is recorded.
+pub(crate) enum Held<'a> {
+    Borrowed(&'a Arc<Value>),
+    Owned(Arc<Value>),
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Arc<Value>;
+    fn deref(&self) -> &Arc<Value> {
+        match self {
+            Held::Borrowed(value) => value,
+            Held::Owned(value) => value,
+        }
+    }
+}
+
+impl Repr {
+    pub(crate) fn hold(&self) -> Held<'_> {
+        match self {
+            Repr::Plain(value) | Repr::Tracked(value, _) => Held::Borrowed(value),
+            Repr::Variable(variable) => Held::Owned(variable.get()),
+        }
     }
 }
 

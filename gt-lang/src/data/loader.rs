@@ -7,13 +7,13 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::Dataset;
 use super::order::Order;
 use super::prefetch::Prefetch;
+use super::{Dataset, unplaced};
 use crate::core::DynTensor;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::state::{Commit, Misfits, StateDict, Stateful, data_error};
-use gt_ir::{Dim, HostTensor, Loc, Shape, Type};
+use gt_ir::{Dim, HostTensor, Shape, Type};
 
 /// How a [`DataLoader`] goes through its dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,12 +192,6 @@ impl DataLoader {
             ("seed", seed),
         ]
     }
-}
-
-/// An error of a batch, which may be made by a thread: it gets its place where the batch is handed
-/// out.
-pub(super) fn unplaced(message: String) -> Error {
-    Error::new(ErrorKind::Data, message, Loc::NONE)
 }
 
 /// The tensors of these examples, stacked.

@@ -25,11 +25,10 @@ mod prefetch;
 pub use loader::{Batches, DataLoader, Last, LoaderConfig, Shuffle};
 pub use order::Order;
 
-use gt_ir::{Element, HostTensor, OpError};
+use gt_ir::{Element, HostTensor, Loc, OpError};
 
 use crate::core::Sizes;
-use crate::error::{Error, Result};
-use loader::unplaced;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Examples by number. PyTorch's map-style `Dataset`.
 ///
@@ -137,4 +136,10 @@ fn row(tensor: &HostTensor, index: usize) -> Result<HostTensor> {
         return Err(unplaced(message));
     }
     HostTensor::new(ty, tensor.bytes().slice(from..to)).map_err(told)
+}
+
+/// An error of a batch, which may be made by a thread: it gets its place where the batch is handed
+/// out.
+fn unplaced(message: String) -> Error {
+    Error::new(ErrorKind::Data, message, Loc::NONE)
 }

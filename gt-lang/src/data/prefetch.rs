@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use gt_ir::HostTensor;
 
-use super::loader::unplaced;
+use super::unplaced;
 use crate::error::Result;
 
 type Made = Result<Vec<HostTensor>>;

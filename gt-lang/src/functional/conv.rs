@@ -4,7 +4,7 @@
 use gt_ir::attr::{Conv, Pad, Pool};
 use gt_ir::{Op, OpError};
 
-use crate::autocast::biased;
+use super::precision::biased;
 use crate::core::{Arg, DynTensor};
 
 /// What PyTorch's keyword arguments of convolutions say: along height, then along width. Lines use

@@ -1,7 +1,7 @@
 //! Losses of numbers: distances between what came out and what should have.
 
 use super::Reduction;
-use crate::autocast::full;
+use super::precision::full;
 use crate::core::DynTensor;
 
 /// The mean of the squared differences.

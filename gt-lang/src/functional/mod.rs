@@ -10,6 +10,7 @@ mod conv;
 mod einsum;
 mod loss;
 mod normalization;
+pub(crate) mod precision;
 mod probability;
 mod resize;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Losses of probabilities: binary cross entropy and the Kullback-Leibler divergence.
 
 use super::Reduction;
-use crate::autocast::full;
+use super::precision::full;
 use crate::core::DynTensor;
 
 /// Binary cross entropy of probabilities; logarithms are no smaller than -100, as in PyTorch.

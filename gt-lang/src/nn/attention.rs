@@ -7,8 +7,8 @@ use super::dropout::Dropout;
 use super::init::{divisors, fault, unless};
 use super::layers::{LayerNorm, Linear};
 use super::module::{Mode, Module, Visitor};
-use crate::autocast::biased;
 use crate::core::DynTensor;
+use crate::functional::precision::biased;
 use crate::functional::{Attention, scaled_dot_product_attention_with};
 use crate::typed::{Create, Dim, Shape, StaticDim, Tensor};
 

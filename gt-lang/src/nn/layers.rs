@@ -6,7 +6,7 @@
 use super::forward::Forward;
 use super::init::{Init, fault, unless};
 use super::module::{Module, Visitor};
-use crate::autocast::biased;
+use crate::functional::precision::biased;
 use crate::typed::{Append, Create, Dim, DimSpec, Int, Project, Random, Shape, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`:

@@ -5,53 +5,30 @@
 //! which is reused in size. Every segment stands alone: scopes open at its end are closed in it and
 //! opened again in the next.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use gt_ir::tape::Operands;
 use gt_ir::verify::MAX_SCOPES;
 use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
 
-use super::period::{MAX_PERIOD, Periods};
+use super::Place;
+use super::period::{MAX_PERIOD, Periods, SEGMENT_ENTRIES};
 use super::step::Steps;
 use super::trace::Trace;
-use super::watch::Watch;
-use crate::signal;
+use crate::scope;
 
-/// Entries after which a segment is submitted without a read: enough to keep a message's cost
-/// small, few enough that the worker starts early. Only a stream known to repeat itself is held
-/// back for longer.
-pub(super) const SEGMENT_ENTRIES: usize = 512;
 /// Bytes uploaded after which a segment is submitted: they wait at the other end for the entries
 /// that use them.
 const MAX_UPLOADED: usize = 64 << 20;
 /// Source places remembered by address; two that collide only cost a look-up in the shared table.
 const PLACES: usize = 256;
 
-/// Where an instruction was written.
-#[derive(Clone, Copy)]
-pub(crate) enum Place {
-    /// At a call in the user's program.
-    Caller(&'static Location<'static>),
-    /// Where another instruction was written.
-    Known(Loc),
-}
-
-impl From<Place> for Loc {
-    fn from(place: Place) -> Loc {
-        match place {
-            Place::Caller(location) => Loc::from(location),
-            Place::Known(loc) => loc,
-        }
-    }
-}
-
 pub(super) struct Recorder {
     entries: Vec<Entry>,
     next_value: u64,
     places: Box<[(usize, Loc); PLACES]>,
     /// The scopes open on the tape; those of the thread that recorded last.
-    scopes: Vec<signal::Open>,
+    scopes: Vec<scope::Open>,
     seed: u64,
     seeds_drawn: u64,
     /// A copy of all that is submitted, while someone wants one.
@@ -65,8 +42,6 @@ pub(super) struct Recorder {
     steps: Steps,
     /// The version of the configuration of signals that the backend knows.
     pub(super) signals_told: u64,
-    /// Looks for numbers that are none, while somebody wants it to.
-    pub(super) watch: Option<Box<Watch>>,
 }
 
 impl Recorder {
@@ -85,7 +60,6 @@ impl Recorder {
             uploaded: 0,
             steps: Steps::default(),
             signals_told: 0,
-            watch: Watch::of_environment(),
         }
     }
 
@@ -154,9 +128,6 @@ impl Recorder {
 
     pub(super) fn free(&mut self, value: ValueId) {
         self.periods.free(value, self.next_value);
-        if let Some(watch) = &mut self.watch {
-            watch.forget(value);
-        }
         self.push(|| Entry::Free(value));
     }
 
@@ -190,10 +161,10 @@ impl Recorder {
 
     /// Closes and opens scopes on the tape until they are those of this thread.
     fn follow_scopes(&mut self) {
-        if signal::innermost() == self.scopes.last().map_or(0, |s| s.id) {
+        if scope::innermost() == self.scopes.last().map_or(0, |s| s.id) {
             return;
         }
-        signal::with_open(|open| {
+        scope::with_open(|open| {
             // Scopes deeper than a tape may have are left out: names are hints.
             let open = &open[..open.len().min(MAX_SCOPES)];
             let shared = self.scopes.iter().zip(open).take_while(|(a, b)| a.id == b.id).count();

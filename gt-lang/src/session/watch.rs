@@ -14,7 +14,8 @@ use gt_ir::attr::{Axis, AxisSet, Keep, Reduce};
 use gt_ir::{Entry, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Type, ValueId};
 use smallvec::{SmallVec, smallvec};
 
-use super::recorder::{Place, Recorder};
+use super::Place;
+use super::recorder::Recorder;
 use crate::error::{Error, ErrorKind};
 
 /// The variable that has every session watch from its beginning.
@@ -89,7 +90,7 @@ impl Watch {
     }
 
     /// Takes the answer about one result.
-    fn judge(&mut self, asked: &Asked, found: Found) {
+    fn judge_one(&mut self, asked: &Asked, found: Found) {
         if found == Found::default() || self.bad.is_some() {
             return;
         }
@@ -126,137 +127,120 @@ impl Asked {
     }
 }
 
-impl Recorder {
-    pub(super) fn watch(&mut self) -> bool {
-        let began = self.watch.is_none();
-        self.watch.get_or_insert_default();
-        began
-    }
-
-    pub(super) fn unwatch(&mut self) {
-        let Some(watch) = self.watch.take() else { return };
-        let gathered = watch.checks.into_iter().map(|check| check.value);
-        gathered.chain(watch.answers).for_each(|value| self.free(value));
-    }
-
-    /// Why numbers are no longer what they should be.
-    pub(super) fn bad(&self) -> Option<Error> {
-        self.watch.as_ref()?.bad.clone()
-    }
-
+impl Watch {
     /// Asks about the result of an instruction just recorded.
-    #[inline]
-    pub(super) fn watch_result(&mut self, (out, loc): (ValueId, Loc), op: &Op, ty: &Type) {
-        if self.watch.is_some() {
-            self.ask(out, loc, op, ty);
+    pub(super) fn result(
+        &mut self,
+        recorder: &mut Recorder,
+        (out, loc): (ValueId, Loc),
+        op: &Op,
+        ty: &Type,
+    ) {
+        let has_room = self.checks.len() < MAX_CHECKS && self.bad.is_none();
+        if !ty.dtype.is_float() || recorder.is_closed() || !has_room {
+            return;
+        }
+        let (operands, literals) = operands_of(recorder.last_entry());
+        self.asked.push(Asked { out, op: *op, ty: *ty, loc, operands, literals });
+        self.answers.extend(answers(recorder, out, ty, loc));
+        if self.asked.len() == GATHERED {
+            self.gather(recorder);
         }
     }
 
     /// Looks at data given from outside, whose first NaN is the program's.
-    pub(super) fn watch_data(&mut self, value: ValueId, data: &HostTensor, place: Place) {
-        if !data.ty().dtype.is_float() || self.watch.is_none() {
+    pub(super) fn data(&mut self, value: ValueId, data: &HostTensor, loc: impl FnOnce() -> Loc) {
+        if !data.ty().dtype.is_float() {
             return;
         }
         let found = data.to_f64().into_iter().fold(Found::default(), |found, x| {
             found.or(Found { nan: x.is_nan(), infinite: x.is_infinite() })
         });
-        let loc = self.loc(place);
-        let Some(watch) = &mut self.watch else { return };
         if found.nan {
             let message = format!("from_vec: there is a NaN in the data given, {}", data.ty());
-            watch.bad.get_or_insert_with(|| Error::new(ErrorKind::Data, message, loc));
+            self.bad.get_or_insert_with(|| Error::new(ErrorKind::Data, message, loc()));
         } else if found.infinite {
-            watch.known.insert(value, found);
+            self.known.insert(value, found);
         }
-    }
-
-    fn ask(&mut self, out: ValueId, loc: Loc, op: &Op, ty: &Type) {
-        let room = |watch: &Watch| watch.checks.len() < MAX_CHECKS && watch.bad.is_none();
-        let wanted = ty.dtype.is_float() && !self.is_closed();
-        let Some(mut watch) = self.watch.take_if(|watch| wanted && room(watch)) else { return };
-        let (operands, literals) = self.operands();
-        let asked = Asked { out, op: *op, ty: *ty, loc, operands, literals };
-        let answers = self.answers(out, ty, loc);
-        watch.asked.push(asked);
-        watch.answers.extend(answers);
-        self.watch = Some(watch);
-        if self.watch.as_ref().is_some_and(|watch| watch.asked.len() == GATHERED) {
-            self.gather();
-        }
-    }
-
-    /// What the instruction recorded last was given.
-    fn operands(&self) -> (SmallVec<[ValueId; 3]>, Found) {
-        let (mut values, mut literals) = (SmallVec::new(), Found::default());
-        let Some(Entry::Instr(Instr { inputs, .. })) = self.last_entry() else {
-            return (values, literals);
-        };
-        for input in inputs {
-            match input {
-                Operand::Value(value) => values.push(*value),
-                Operand::Scalar(scalar) => literals = literals.or(Found::of(*scalar)),
-            }
-        }
-        (values, literals)
-    }
-
-    /// Whether any of a value is NaN, and whether any is infinite: two values of one element.
-    fn answers(&mut self, value: ValueId, ty: &Type, loc: Loc) -> [ValueId; 2] {
-        let numel = ty.shape.numel();
-        let flat = Shape::new(&[numel]).map_or(ty.shape, |shape| shape);
-        let flat = self.step(Op::Reshape(flat), smallvec![value.into()], loc);
-        let nan = self.step(Op::Ne, smallvec![flat.into(), flat.into()], loc);
-        let size = self.step(Op::Abs, smallvec![flat.into()], loc);
-        let infinity = Operand::Scalar(Scalar::F64(f64::INFINITY));
-        let infinite = self.step(Op::Eq, smallvec![size.into(), infinity], loc);
-        let any = Op::Any(Reduce { axes: AxisSet::all(1), keep: Keep::Yes });
-        let answers = [nan, infinite].map(|each| self.step(any, smallvec![each.into()], loc));
-        [flat, nan, size, infinite].into_iter().for_each(|value| self.free(value));
-        answers
-    }
-
-    fn step(&mut self, op: Op, inputs: SmallVec<[Operand; 3]>, loc: Loc) -> ValueId {
-        self.instr(&op, inputs, Place::Known(loc)).0
     }
 
     /// Puts the answers so far into one value.
-    fn gather(&mut self) {
-        let Some(mut watch) = self.watch.take() else { return };
-        let answers = std::mem::take(&mut watch.answers);
+    fn gather(&mut self, recorder: &mut Recorder) {
+        let answers = std::mem::take(&mut self.answers);
         if !answers.is_empty() {
             let operands = answers.iter().map(|&answer| answer.into()).collect();
-            let value = self.step(Op::Cat(Axis(0)), operands, Loc::NONE);
-            answers.into_iter().for_each(|answer| self.free(answer));
-            watch.checks.push(Check { value, asked: std::mem::take(&mut watch.asked) });
+            let value = record(recorder, Op::Cat(Axis(0)), operands, Loc::NONE);
+            answers.into_iter().for_each(|answer| recorder.free(answer));
+            self.checks.push(Check { value, asked: std::mem::take(&mut self.asked) });
         }
-        self.watch = Some(watch);
     }
 
     /// The answers since the last read, to be read with this one.
-    pub(super) fn take_checks(&mut self) -> Vec<Check> {
-        self.gather();
-        let checks = self.watch.as_mut().map(|watch| std::mem::take(&mut watch.checks));
-        let checks = checks.unwrap_or_default();
-        checks.iter().for_each(|check| self.output(check.value));
+    pub(super) fn take_checks(&mut self, recorder: &mut Recorder) -> Vec<Check> {
+        self.gather(recorder);
+        let checks = std::mem::take(&mut self.checks);
+        checks.iter().for_each(|check| recorder.output(check.value));
         checks
     }
 
     /// Takes answers that were read.
     pub(super) fn judge(&mut self, check: &Check, flags: &HostTensor) {
-        let Some(watch) = &mut self.watch else { return };
         let Ok(flags) = flags.to_vec::<bool>() else { return };
         for (asked, flags) in check.asked.iter().zip(flags.chunks_exact(2)) {
-            watch.judge(asked, Found { nan: flags[0], infinite: flags[1] });
+            self.judge_one(asked, Found { nan: flags[0], infinite: flags[1] });
         }
     }
 
     /// All answers since the last read were taken: what is gone need not be known any longer.
     pub(super) fn judged(&mut self) {
-        let Some(watch) = &mut self.watch else { return };
-        if watch.asked.is_empty() && watch.checks.is_empty() {
-            for value in std::mem::take(&mut watch.freed) {
-                watch.known.remove(&value);
+        if self.asked.is_empty() && self.checks.is_empty() {
+            for value in std::mem::take(&mut self.freed) {
+                self.known.remove(&value);
             }
         }
     }
+
+    /// The error of the first bad instruction.
+    pub(super) fn bad(&self) -> Option<Error> {
+        self.bad.clone()
+    }
+
+    /// Frees the answers that nobody read.
+    pub(super) fn end(self, recorder: &mut Recorder) {
+        let gathered = self.checks.into_iter().map(|check| check.value);
+        gathered.chain(self.answers).for_each(|value| recorder.free(value));
+    }
+}
+
+/// The values among an instruction's operands, and what is among its literals.
+fn operands_of(entry: Option<&Entry>) -> (SmallVec<[ValueId; 3]>, Found) {
+    let (mut values, mut literals) = (SmallVec::new(), Found::default());
+    let Some(Entry::Instr(Instr { inputs, .. })) = entry else { return (values, literals) };
+    for input in inputs {
+        match input {
+            Operand::Value(value) => values.push(*value),
+            Operand::Scalar(scalar) => literals = literals.or(Found::of(*scalar)),
+        }
+    }
+    (values, literals)
+}
+
+/// Records whether any element of a value is NaN and whether any is infinite: two values of one
+/// element.
+fn answers(recorder: &mut Recorder, value: ValueId, ty: &Type, loc: Loc) -> [ValueId; 2] {
+    let numel = ty.shape.numel();
+    let flat = Shape::new(&[numel]).map_or(ty.shape, |shape| shape);
+    let flat = record(recorder, Op::Reshape(flat), smallvec![value.into()], loc);
+    let nan = record(recorder, Op::Ne, smallvec![flat.into(), flat.into()], loc);
+    let size = record(recorder, Op::Abs, smallvec![flat.into()], loc);
+    let infinity = Operand::Scalar(Scalar::F64(f64::INFINITY));
+    let infinite = record(recorder, Op::Eq, smallvec![size.into(), infinity], loc);
+    let any = Op::Any(Reduce { axes: AxisSet::all(1), keep: Keep::Yes });
+    let answers = [nan, infinite].map(|each| record(recorder, any, smallvec![each.into()], loc));
+    [flat, nan, size, infinite].into_iter().for_each(|value| recorder.free(value));
+    answers
+}
+
+fn record(recorder: &mut Recorder, op: Op, inputs: SmallVec<[Operand; 3]>, loc: Loc) -> ValueId {
+    recorder.instr(&op, inputs, Place::Known(loc)).0
 }

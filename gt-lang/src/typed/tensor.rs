@@ -378,3 +378,13 @@ pub(crate) fn spell(dims: &[DimSpec]) -> String {
     });
     format!("[{}]", words.collect::<Vec<_>>().join(","))
 }
+
+/// A tensor type: `T![Batch, 784]` is `Tensor<(Batch, N<784>)>`, `T![Batch; Int]` is
+/// `Tensor<(Batch,), Int>`.
+#[macro_export]
+macro_rules! T {
+    (@ [$($dims:tt)*]) => { $crate::typed::Tensor<$crate::shape![$($dims)*]> };
+    (@ [$($dims:tt)*] ; $kind:ty) => { $crate::typed::Tensor<$crate::shape![$($dims)*], $kind> };
+    (@ [$($dims:tt)*] $next:tt $($rest:tt)*) => { $crate::T!(@ [$($dims)* $next] $($rest)*) };
+    ($($dims:tt)*) => { $crate::T!(@ [] $($dims)*) };
+}

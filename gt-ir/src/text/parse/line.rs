@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostic, Span};
-use crate::tape::ValueId;
+use crate::source_map::EntrySpans;
+use crate::tape::{MAX_STRING, ValueId};
 use crate::text::lex::{Token, TokenKind, unescape};
-use crate::text::{EntrySpans, MAX_STRING};
 
 /// One line under parse.
 pub(super) struct Line<'a> {

@@ -8,8 +8,8 @@
 //! limited, whatever the file says.
 
 mod foreign;
-mod open;
 mod pickle;
+mod stack;
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -23,7 +23,8 @@ use super::unpack::Unpacking;
 use super::{InFile, file_error, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
-use pickle::{Machine, Sign, TensorRef, Value};
+use pickle::{Machine, Sign, TensorRef};
+use stack::Value;
 
 /// The deepest nesting of dictionaries and lists.
 const MAX_DEPTH: usize = 32;

@@ -13,39 +13,13 @@ use std::collections::BTreeMap;
 
 use gt_ir::DType;
 
-use super::{foreign, open, storage_dtype};
+use super::stack::{self, Global, Value};
+use super::{foreign, storage_dtype};
 
 /// The most axes of a tensor.
 const MAX_RANK: usize = 8;
 /// The longest part of a name in an error.
 const MAX_TOLD: usize = 100;
-
-/// A value on the machine's stack; what holds others stands in a list of the machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value {
-    Mark,
-    None,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(usize),
-    Tuple(usize),
-    List(usize),
-    Dict(usize),
-    Global(Global),
-    Storage(usize),
-    Tensor(usize),
-}
-
-/// The names a state may mention.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Global {
-    OrderedDict,
-    Tensor,
-    Parameter,
-    Size,
-    Storage(DType),
-}
 
 /// A tensor as the pickle describes it: elements of a storage.
 #[derive(Clone, Debug)]
@@ -135,7 +109,7 @@ impl Machine {
 
     /// The error, behind the name of what was being made.
     fn told(&self, error: String) -> String {
-        let names: Vec<String> = open::names(&self.stack, |key| self.key(key, MAX_TOLD));
+        let names: Vec<String> = stack::names(&self.stack, |key| self.key(key, MAX_TOLD));
         if names.is_empty() { error } else { format!("{}: {error}", names.join(".")) }
     }
 

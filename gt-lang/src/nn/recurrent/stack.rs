@@ -7,9 +7,9 @@
 use gt_ir::OpError;
 
 use super::Layers;
-use crate::autocast::biased;
 use crate::core::DynTensor;
 use crate::error::Error;
+use crate::functional::precision::biased;
 use crate::nn::conv::uniform;
 use crate::nn::dropout::Dropout;
 use crate::nn::init::{fault, unless};

@@ -75,7 +75,7 @@ fn signals_above_a_limit_do_not_arrive() {
         decode(&head, None)
     };
     assert!(arrives(&raw("a", 0, &[0, 1])).is_ok());
-    let long = "x".repeat(gt_ir::text::MAX_STRING + 1);
+    let long = "x".repeat(gt_ir::tape::MAX_STRING + 1);
     let many: Vec<u32> = (0..2000).collect();
     for bad in [
         raw("a", 0, &[]),

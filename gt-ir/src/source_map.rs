@@ -25,7 +25,7 @@ pub struct EntrySpans {
 /// The places of a tape's entries in one text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMap {
-    pub(super) entries: Vec<EntrySpans>,
+    pub(crate) entries: Vec<EntrySpans>,
 }
 
 impl SourceMap {

@@ -8,15 +8,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gt_ir::{Loc, Op, Operand, Scalar, Type, ValueId};
+use gt_ir::{Loc, Op, Operand, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::custom::Custom;
-use super::saved;
-use crate::core::record::{Held, NO_TYPE};
-use crate::core::tensor::{Repr, Value, Variable};
-use crate::core::{Arg, DynTensor};
-use crate::signal::{Backward, backward_signals};
+use super::{DynTensor, Repr, Value, Variable};
+use crate::error::Result;
+use crate::scope::{Backward, backward_signals};
 
 /// The node of one tracked instruction.
 pub(crate) struct Node {
@@ -36,7 +33,34 @@ pub(crate) struct Saved {
     /// The result, when the rule reads it.
     pub(crate) output: Option<Arc<Value>>,
     /// The rule, if it is not the op's.
-    pub(crate) custom: Option<Custom>,
+    pub(crate) rule: Option<Arc<dyn Rule>>,
+}
+
+/// A gradient rule that is not an op's: written by hand, or found by computing again.
+pub(crate) trait Rule: Send + Sync {
+    /// The gradients that leave the node, each with where it goes.
+    fn gradients(&self, call: Call) -> Result<Vec<(Edge, DynTensor)>>;
+}
+
+/// What a [`Rule`] gets in one walk.
+pub(crate) struct Call {
+    pub(crate) node: Arc<Node>,
+    /// The values of the operands, and where their gradients go.
+    pub(crate) inputs: Vec<(Arc<Value>, Option<Edge>)>,
+    /// The value of the result.
+    pub(crate) output: Arc<Value>,
+    /// The gradient of the result.
+    pub(crate) grad: DynTensor,
+    pub(crate) order: Order,
+}
+
+/// Whether the gradients are tracked themselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// They are plain values.
+    First,
+    /// They have gradients in turn.
+    Higher,
 }
 
 /// The operands of a node; two fit without allocating.
@@ -88,64 +112,14 @@ impl Leaf {
 }
 
 impl Node {
-    /// The node of an instruction just recorded.
-    pub(crate) fn new(
-        op: &Op,
-        loc: Loc,
-        args: &[Arg<'_>],
-        held: &[Option<Held<'_>>],
-        id: ValueId,
-        output: &Arc<Value>,
-    ) -> Arc<Node> {
-        let needs = saved::needs(op, args, held, output.ty);
-        let mut inputs: Inputs = SmallVec::new();
-        for (i, (arg, held)) in args.iter().zip(held).enumerate() {
-            inputs.push(match (arg, held) {
-                (Arg::Scalar(scalar), _) => Input::literal(*scalar),
-                (Arg::Tensor(_), None) => continue, // The values of tensors are always held.
-                (Arg::Tensor(tensor), Some(held)) => Input {
-                    operand: held
-                        .place()
-                        .map_or(Operand::Value(ValueId(u64::MAX)), |(_, id)| Operand::Value(id)),
-                    ty: held.ty,
-                    value: needs.input(i).then(|| Arc::clone(held)),
-                    edge: edge(tensor),
-                },
-            });
-        }
-        let saved = Saved { inputs, output: needs.output().then(|| output.clone()), custom: None };
-        let signals = backward_signals();
-        Arc::new(Node { output: id, op: *op, loc, signals, state: Mutex::new(Some(saved)) })
-    }
-
-    /// The node of a rule that is not an op's: all values are kept for it.
-    pub(crate) fn custom(
-        op: &Op,
-        loc: Loc,
-        inputs: &[DynTensor],
-        output: (ValueId, &Arc<Value>),
-        custom: Custom,
-    ) -> Arc<Node> {
-        let kept = inputs.iter().map(|tensor| Input {
-            operand: tensor.value_id().map_or(Operand::Value(ValueId(u64::MAX)), Operand::Value),
-            ty: tensor.ty(),
-            value: Some(tensor.value()),
-            edge: edge(tensor),
-        });
-        let saved =
-            Saved { inputs: kept.collect(), output: Some(output.1.clone()), custom: Some(custom) };
-        let (output, signals) = (output.0, backward_signals());
-        Arc::new(Node { output, op: *op, loc, signals, state: Mutex::new(Some(saved)) })
+    /// The node of an instruction just recorded, for the scopes that are open.
+    pub(crate) fn new(op: &Op, loc: Loc, output: ValueId, saved: Saved) -> Arc<Node> {
+        let (signals, state) = (backward_signals(), Mutex::new(Some(saved)));
+        Arc::new(Node { output, op: *op, loc, signals, state })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Saved>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Input {
-    fn literal(scalar: Scalar) -> Input {
-        Input { operand: Operand::Scalar(scalar), ty: NO_TYPE, value: None, edge: None }
     }
 }
 

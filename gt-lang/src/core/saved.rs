@@ -5,6 +5,7 @@
 //! wanted; it is remembered by those. Should a rule ever read more than that, `backward` reports it
 //! instead of using a freed value.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use gt_ir::grad::{Vjp, vjp};
@@ -12,8 +13,8 @@ use gt_ir::op::Grad;
 use gt_ir::{Emit, Op, OpError, OpKind, Operand, OperandType, Type, ValueId, infer};
 use smallvec::SmallVec;
 
-use crate::core::Arg;
-use crate::core::record::{Held, NO_TYPE};
+use super::Arg;
+use super::tensor::{Held, Input, Inputs, NO_TYPE, Saved, Value, edge};
 
 /// Operands the memory covers; an op with more is looked at each time.
 const MAX_INPUTS: usize = 4;
@@ -24,8 +25,37 @@ const OUTPUT: u8 = 1 << 6;
 static MEMORY: [AtomicU8; OpKind::ALL.len() * KEYS] =
     [const { AtomicU8::new(0) }; OpKind::ALL.len() * KEYS];
 
+/// What the rule of an instruction just recorded reads of its operands and of its result.
+pub(super) fn save(
+    op: &Op,
+    args: &[Arg<'_>],
+    held: &[Option<Held<'_>>],
+    output: &Arc<Value>,
+) -> Saved {
+    let needs = needs(op, args, held, output.ty);
+    let mut inputs: Inputs = SmallVec::new();
+    for (i, (arg, held)) in args.iter().zip(held).enumerate() {
+        inputs.push(match (arg, held) {
+            (Arg::Scalar(scalar), _) => {
+                Input { operand: Operand::Scalar(*scalar), ty: NO_TYPE, value: None, edge: None }
+            }
+            // The values of tensors are always held.
+            (Arg::Tensor(_), None) => continue,
+            (Arg::Tensor(tensor), Some(held)) => Input {
+                operand: held
+                    .place()
+                    .map_or(Operand::Value(ValueId(u64::MAX)), |(_, id)| Operand::Value(id)),
+                ty: held.ty,
+                value: needs.input(i).then(|| Arc::clone(held)),
+                edge: edge(tensor),
+            },
+        });
+    }
+    Saved { inputs, output: needs.output().then(|| output.clone()), rule: None }
+}
+
 /// The values a rule reads.
-pub(crate) enum Needs {
+enum Needs {
     /// Bit `i` for operand `i`, bit 6 for the result.
     Few(u8),
     Many {
@@ -35,14 +65,14 @@ pub(crate) enum Needs {
 }
 
 impl Needs {
-    pub(crate) fn input(&self, i: usize) -> bool {
+    fn input(&self, i: usize) -> bool {
         match self {
             Needs::Few(bits) => bits >> i & 1 == 1,
             Needs::Many { inputs, .. } => inputs[i],
         }
     }
 
-    pub(crate) fn output(&self) -> bool {
+    fn output(&self) -> bool {
         match self {
             Needs::Few(bits) => bits & OUTPUT != 0,
             Needs::Many { output, .. } => *output,
@@ -51,7 +81,7 @@ impl Needs {
 }
 
 /// What the rule of `op` reads when the gradients of the tracked operands are wanted.
-pub(crate) fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> Needs {
+fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> Needs {
     if matches!(op.spec().grad, Grad::Expansion) {
         // The expansion reads the operands; which of them may depend on shapes, so that none is
         // left out.

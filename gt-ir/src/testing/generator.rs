@@ -1,14 +1,14 @@
-//! The generator: proposes instructions, keeps those whose type rule accepts them.
+//! A tape in the making: its live values, and the instructions that their type rules accept.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Config, Source, propose::propose};
+use super::{Config, Source};
 use crate::{
     dtype::DType,
     intern::{DimName, Loc},
-    op::{Op, OpKind, Operand, OperandType, infer},
+    op::{Class, Op, OpKind, Operand, OperandType, infer},
     scalar::Scalar,
     shape::{Dim, Shape, Type},
     tape::{Entry, Instr, Tape, ValueId},
@@ -16,24 +16,6 @@ use crate::{
 
 /// Named dimensions and the one size each has.
 const NAMED: [(&str, usize); 3] = [("Batch", 4), ("Seq", 3), ("Feature", 5)];
-
-/// A random tape that verifies. Every value that is not freed is an output.
-pub fn tape(source: &mut Source<'_>, config: &Config) -> Tape {
-    let mut g = Generator::new(source, config);
-    for _ in 0..1 + g.below(3) {
-        let ty = g.ty(None);
-        g.input(ty);
-    }
-    for _ in 0..config.instrs {
-        if g.source.is_empty() {
-            break;
-        }
-        let kind = OpKind::ALL[g.below(OpKind::ALL.len())];
-        g.instruction(kind);
-        g.between();
-    }
-    g.finish()
-}
 
 /// A live value: its type, and whether engines agree on its elements to the bit.
 #[derive(Clone, Copy)]
@@ -65,11 +47,9 @@ impl<'s, 'a> Generator<'s, 'a> {
         }
     }
 
-    /// Tries an instruction of this kind; false when no operands fit.
-    pub(super) fn instruction(&mut self, kind: OpKind) -> bool {
-        // Inputs that a failed proposal brought along stay: they are valid entries.
-        let Some((op, inputs)) = propose(self, kind) else { return false };
-        self.emit(op, &inputs).is_some()
+    /// Whether nothing but zeros will be drawn.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.source.is_empty()
     }
 
     /// Adds an instruction when its type rule and the limits allow it.
@@ -215,7 +195,7 @@ impl<'s, 'a> Generator<'s, 'a> {
     }
 
     /// Frees and scopes between instructions.
-    fn between(&mut self) {
+    pub(super) fn between(&mut self) {
         match self.below(12) {
             0 | 1 if self.live.len() > 2 => {
                 let known = self.live.remove(self.source.below(self.live.len()));
@@ -273,7 +253,14 @@ fn jumps(op: &Op, types: &[OperandType]) -> bool {
             OpKind::LogicalAnd | OpKind::LogicalOr | OpKind::LogicalXor | OpKind::LogicalNot => {
                 true
             }
-            OpKind::Pow | OpKind::Div | OpKind::Log | OpKind::Sqrt | OpKind::Rsqrt | OpKind::Log2 | OpKind::Log10 => true, // A zero or a sign decides.
+            // A zero or a sign decides.
+            OpKind::Pow
+            | OpKind::Div
+            | OpKind::Log
+            | OpKind::Sqrt
+            | OpKind::Rsqrt
+            | OpKind::Log2
+            | OpKind::Log10 => true,
             OpKind::Cast => matches!(op, Op::Cast(to) if !to.is_float()),
             _ => false,
         }
@@ -282,7 +269,6 @@ fn jumps(op: &Op, types: &[OperandType]) -> bool {
 /// Whether the result of exact operands is exact: nothing is rounded that engines could round
 /// differently.
 fn keeps_exact(op: &Op) -> bool {
-    use crate::op::Class;
     match op.spec().class {
         Class::Move => true,
         Class::Gather => matches!(op, Op::Gather(_) | Op::IndexSelect(_)),

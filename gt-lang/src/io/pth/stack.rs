@@ -1,9 +1,36 @@
-//! The name of what a pickle was making when it went wrong, from what lies on the machine's stack.
+//! The values on the stack of a pickle machine, and the dictionary keys that say where it stands.
 //!
-//! Guarantees: total on any stack; looks at each value once. Does not: name what was made before
-//! and is only referred to.
+//! Guarantees: the keys are found on any stack, with one look at each value. Does not: find the keys
+//! of a dictionary that was finished before and is only referred to.
 
-use super::pickle::Value;
+use gt_ir::DType;
+
+/// A value on the machine's stack; what holds others stands in a list of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Mark,
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(usize),
+    Tuple(usize),
+    List(usize),
+    Dict(usize),
+    Global(Global),
+    Storage(usize),
+    Tensor(usize),
+}
+
+/// The names a state may mention.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Global {
+    OrderedDict,
+    Tensor,
+    Parameter,
+    Size,
+    Storage(DType),
+}
 
 /// The keys of the dictionaries that are open on the stack, outermost first.
 pub(super) fn names(stack: &[Value], key: impl Fn(Value) -> Option<String>) -> Vec<String> {
