@@ -3,7 +3,7 @@
 //!
 //! Each line is a product of one dtype, size and layout: microseconds of both, in the fastest of
 //! blocks of calls that alternate, and libtorch's time over the native engine's. Above one a
-//! product is better left to the native engine; the rule of `torch/products.rs` rests on such a
+//! product is better left to the native engine; the rule of `libtorch/products.rs` rests on such a
 //! table. With one thread it tells something on a busy machine, too: libtorch's threads wait for
 //! each other there.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it measures and prints")]

@@ -9,7 +9,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use gt_compiler::device::{Simulation, SimulationConfig};
+use gt_compiler::simulated::{Simulation, SimulationConfig};
 use gt_compiler::{Engine, EngineError, Options, Value};
 use gt_ir::{HostTensor, Scalar, Shape};
 

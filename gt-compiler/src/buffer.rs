@@ -8,6 +8,9 @@
 //! memory between engines.
 #![expect(unsafe_code, reason = "blocks are raw memory shared with compiled code")]
 
+#[cfg(unix)]
+mod guard;
+
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     any::Any,
@@ -20,7 +23,7 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// Alignment of every block, a cache line.
 pub(crate) const ALIGN: usize = 64;
@@ -276,7 +279,7 @@ impl Drop for Pool {
 
 #[cfg(unix)]
 fn guarded(len: usize) -> Option<NonNull<u8>> {
-    crate::guard::allocate(len)
+    guard::allocate(len)
 }
 
 #[cfg(not(unix))]
@@ -290,7 +293,7 @@ fn give_up(ptr: NonNull<u8>, len: usize) {
     // SAFETY: a guarded pool's blocks come from there, with this length, and the storage that had
     // it is gone.
     unsafe {
-        crate::guard::release(ptr, len);
+        guard::release(ptr, len);
     }
     #[cfg(not(unix))]
     let _ = (ptr, len);

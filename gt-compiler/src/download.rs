@@ -7,7 +7,7 @@
 
 use gt_ir::HostTensor;
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// What [`Engine::begin_download`](crate::Engine::begin_download) gives.
 pub enum Download {

@@ -8,11 +8,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use gt_ir::{Graph, HostTensor, Op, OpError, Scalar, Type};
+use gt_ir::{Graph, HostTensor, Op, Scalar, Type};
 use smallvec::SmallVec;
 
+pub use crate::error::EngineError;
 use crate::{
-    buffer::Storage, download::Download, native::ArtifactError, options::Options, program::Program,
+    buffer::Storage, download::Download, error::ArtifactError, options::Options, program::Program,
     report::Report,
 };
 
@@ -163,6 +164,30 @@ pub enum Arg<'a> {
     Scalar(Scalar),
 }
 
+/// Whether a call fits a program of these inputs and so many scalars.
+pub(crate) fn check_call(
+    wanted: (&[Type], usize),
+    inputs: &[Value],
+    scalars: &[Scalar],
+) -> Result<(), EngineError> {
+    let (types, n_scalars) = wanted;
+    if inputs.len() != types.len() || scalars.len() != n_scalars {
+        return Err(EngineError::Call(format!(
+            "a program of {} inputs and {n_scalars} scalars was given {} and {}",
+            types.len(),
+            inputs.len(),
+            scalars.len()
+        )));
+    }
+    match inputs.iter().zip(types).position(|(v, ty)| !v.ty.same_layout(ty)) {
+        None => Ok(()),
+        Some(i) => Err(EngineError::Call(format!(
+            "input {i} of a program is {}, but got {}",
+            types[i], inputs[i].ty
+        ))),
+    }
+}
+
 /// What an engine is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineInfo {
@@ -216,49 +241,4 @@ pub struct EngineStats {
     pub peak_bytes: usize,
     /// Bytes kept in the pool for reuse.
     pub pooled_bytes: usize,
-}
-
-/// Why an engine could not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
-    /// The instruction does not type-check: the user's fault.
-    #[error(transparent)]
-    Op(#[from] OpError),
-    /// An index in the data points outside the axis: the user's fault.
-    #[error("{op}: index {index} is out of range for axis {axis} of size {size}")]
-    Index {
-        /// The op, as the text form spells it.
-        op: String,
-        /// The first offending index.
-        index: i64,
-        /// The axis it indexes.
-        axis: usize,
-        /// The size of that axis.
-        size: usize,
-    },
-    /// The memory limit of the engine, or of the machine, is reached: the environment's.
-    #[error(
-        "out of memory: {asked} bytes asked, {live} bytes live, limit {limit} bytes\nhint: free \
-         values earlier, use smaller batches or raise the memory limit"
-    )]
-    OutOfMemory {
-        /// Bytes asked for.
-        asked: usize,
-        /// Bytes held by live values.
-        live: usize,
-        /// Bytes the engine may hold.
-        limit: usize,
-    },
-    /// The call does not fit the program or the data: the caller's fault.
-    #[error("{0}")]
-    Call(String),
-    /// The device failed, and what it holds is lost: the environment's.
-    #[error("the device failed: {0}\nhint: start the worker again")]
-    Device(String),
-    /// The code generator refused: GT's fault.
-    #[error("internal error in the code generator: {0}")]
-    Codegen(String),
-    /// libtorch refused or failed: GT's fault, or the environment's.
-    #[error("libtorch: {0}")]
-    Torch(String),
 }

@@ -8,6 +8,7 @@
 //! This crate knows nothing of sessions, sockets or the user-facing tensor types. A verified graph
 //! never makes an engine panic.
 
+mod action;
 mod buffer;
 mod clock;
 pub mod cost;
@@ -18,9 +19,10 @@ pub mod device;
 mod download;
 mod egraph;
 pub mod engine;
-#[cfg(unix)]
-mod guard;
+mod error;
 mod kernel;
+#[cfg(feature = "torch")]
+mod libtorch;
 mod native;
 pub mod options;
 mod passes;
@@ -28,15 +30,19 @@ pub mod pipeline;
 mod place;
 mod program;
 pub mod report;
+mod schedule;
+#[cfg(feature = "torch")]
+pub mod simulated;
 mod threads;
 #[cfg(feature = "torch")]
 pub mod torch;
 
 pub use cost::Machine;
 pub use download::{Download, Transfer};
-pub use engine::{Arg, Compile, Compiled, Engine, EngineError, EngineInfo, EngineStats, Value};
-pub use native::{ArtifactError, Dump, Native, NativeConfig, checksum};
+pub use engine::{Arg, Compile, Compiled, Engine, EngineInfo, EngineStats, Value};
+pub use error::{ArtifactError, EngineError};
+pub use native::{Native, NativeConfig, checksum};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};
-pub use program::Program;
+pub use program::{Dump, Program};
 pub use report::{Cost, Report};

@@ -5,12 +5,20 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use gt_ir::{Scalar, Type};
+use crate::error::EngineError;
 
-use crate::{
-    engine::{EngineError, Value},
-    native::Dump,
-};
+/// What of a program to spell out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dump {
+    /// What each kernel computes.
+    Kernels,
+    /// What runs together in which order, and where buffers lie.
+    Plan,
+    /// The kernels in the code generator's own language.
+    Clif,
+    /// The kernels in assembly.
+    Asm,
+}
 
 /// What an engine's compiler makes.
 pub(crate) trait Executable: Any + Send + Sync {
@@ -80,29 +88,5 @@ impl Program {
     /// Bytes of memory a run takes for what is neither given nor kept.
     pub fn temporary_bytes(&self) -> usize {
         self.0.temporary_bytes()
-    }
-}
-
-/// Whether a call fits a program of these inputs and so many scalars.
-pub(crate) fn check(
-    wanted: (&[Type], usize),
-    inputs: &[Value],
-    scalars: &[Scalar],
-) -> Result<(), EngineError> {
-    let (types, n_scalars) = wanted;
-    if inputs.len() != types.len() || scalars.len() != n_scalars {
-        return Err(EngineError::Call(format!(
-            "a program of {} inputs and {n_scalars} scalars was given {} and {}",
-            types.len(),
-            inputs.len(),
-            scalars.len()
-        )));
-    }
-    match inputs.iter().zip(types).position(|(v, ty)| !v.ty.same_layout(ty)) {
-        None => Ok(()),
-        Some(i) => Err(EngineError::Call(format!(
-            "input {i} of a program is {}, but got {}",
-            types[i], inputs[i].ty
-        ))),
     }
 }

@@ -5,8 +5,8 @@ use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type};
 
 use super::weight;
 use crate::{
+    action::{Action, action},
     kernel::{Binary, Unary},
-    native::{Action, action},
 };
 
 /// How a value comes to be.

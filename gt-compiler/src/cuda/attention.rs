@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     device::Call,
-    native::{self, Matrix},
+    schedule::{self, Matrix},
 };
 
 /// The call, for operands and results at these addresses; `None` for a dtype that libtorch has no
 /// attention for.
-pub(super) fn call(work: &native::Attention, call: Call) -> Option<Attention> {
+pub(super) fn call(work: &schedule::Attention, call: Call) -> Option<Attention> {
     let first = |at: u64, of: &Matrix| moved(at, of.access.offset * work.dtype.size() as i64);
     let strides = |of: &Matrix| <[i64; 4]>::try_from(&of.access.strides[..]).ok();
     let [query, key, value] = call.operands;

@@ -12,7 +12,7 @@ use std::{
 
 use libloading::Library;
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 const DRIVER: &str = "libcuda.so.1";
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.

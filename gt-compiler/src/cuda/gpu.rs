@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     device::{Added, Call, DeviceMemory, Gpu},
-    engine::EngineError,
-    native::{Attention, MatMul},
+    error::EngineError,
+    schedule::{Attention, MatMul},
 };
 
 /// Bytes of the block that captures are prepared on.

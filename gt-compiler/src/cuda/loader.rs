@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     device::{Loader, Work},
-    engine::EngineError,
-    native::MatMul,
+    error::EngineError,
+    schedule::MatMul,
 };
 
 /// Works of one module: what all of them need is compiled once, and other threads have something to

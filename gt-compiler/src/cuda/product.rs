@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::ffi::Product;
 use crate::{
-    device::Added,
-    native::{Activation, MatMul},
+    device::{Activation, Added},
+    schedule::MatMul,
 };
 
 /// The number by which the shim knows a dtype that libtorch multiplies; with `tf32` the operands of
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::{
         kernel::Access,
-        native::{BufferId, Matrix},
+        schedule::{BufferId, Matrix},
     };
 
     fn matrix(offset: i64, strides: &[i64]) -> Matrix {

@@ -18,7 +18,7 @@ use super::{
     ffi::{Failure, Pinned, Result, Stream},
     resources::{Block, Device, Event, OwnStream, Retired},
 };
-use crate::{device::Reader, engine::EngineError};
+use crate::{device::Reader, error::EngineError};
 
 /// Uploads up to this size take the direct way.
 const SMALL: usize = SEGMENT;

@@ -11,9 +11,9 @@ use gt_ir::DType;
 use super::{CudaGpu, Precision, devices};
 use crate::{
     device::Gpu,
-    engine::EngineError,
+    error::EngineError,
     kernel::Access,
-    native::{BufferId, MatMul, Matrix},
+    schedule::{BufferId, MatMul, Matrix},
 };
 
 const PRECISION: Precision = Precision { tf32: false, deterministic: true };

@@ -23,12 +23,13 @@ use super::{
 use crate::{
     clock::Clock,
     cost::Machine,
-    engine::{Compile, Compiled, EngineError},
-    native::{ArtifactError, schedule},
+    engine::{Compile, Compiled},
+    error::{ArtifactError, EngineError},
     options::{Numerics, Options},
     pipeline::{Optimized, optimize_around},
     program::Program,
     report::Report,
+    schedule::schedule,
 };
 
 /// The compiler of a device's programs.

@@ -13,10 +13,7 @@ use std::sync::{
 use gt_ir::{HostTensor, Type};
 
 use super::gpu::{Gpu, Reader};
-use crate::{
-    download::Transfer,
-    engine::{EngineError, Value},
-};
+use crate::{download::Transfer, engine::Value, error::EngineError};
 
 /// Why a device is lost, once it is: what its engine and its downloads know of each other.
 #[derive(Clone, Default)]

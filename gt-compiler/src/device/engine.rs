@@ -24,10 +24,11 @@ use super::{
 };
 use crate::{
     download::Download,
-    engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
+    engine::{Arg, Compile, Engine, EngineInfo, EngineStats, Value, check_call},
+    error::EngineError,
     native::{Cache, host_memory, split},
     options::Numerics,
-    program::{self, Program},
+    program::Program,
 };
 
 /// How an engine of a device is set up.
@@ -100,7 +101,7 @@ impl<G: Gpu> DeviceEngine<G> {
     }
 
     fn check(&self, plan: &Plan, inputs: &[Value], scalars: &[Scalar]) -> Result<(), EngineError> {
-        program::check((&plan.inputs, plan.n_scalars), inputs, scalars)?;
+        check_call((&plan.inputs, plan.n_scalars), inputs, scalars)?;
         inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))
     }
 

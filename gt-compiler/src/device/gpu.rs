@@ -12,9 +12,10 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::EngineError,
+    device::{Activation, Joint},
+    error::EngineError,
     kernel::{Cut, KernelSpec},
-    native::{Activation, Attention, Fold, Joint, MatMul, Routine},
+    schedule::{Attention, Fold, MatMul, Routine},
 };
 
 /// What one launch computes. Buffers are numbered by argument: equal works share a function,

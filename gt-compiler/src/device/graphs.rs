@@ -20,7 +20,7 @@ use super::{
     plan::{Found, Plan},
     run::needs_check,
 };
-use crate::{engine::Value, native::BufferId};
+use crate::{engine::Value, schedule::BufferId};
 
 /// Runs step by step before a capture: the first may find its inputs wherever instructions left
 /// them, the second is the first on the results of the first, the third is the first whose inputs

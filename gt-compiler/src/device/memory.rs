@@ -14,10 +14,7 @@ use std::sync::{
 use gt_ir::Type;
 
 use super::{gpu::Gpu, program::Loaded};
-use crate::{
-    buffer::Storage,
-    engine::{EngineError, Value},
-};
+use crate::{buffer::Storage, engine::Value, error::EngineError};
 
 /// Bytes held, by whom.
 #[derive(Debug, Default)]

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use super::plan::{Found, Plan, WORD};
 use crate::{
+    device::Launch,
     kernel::{Expr, KernelSpec},
-    native::{BufferId, Launch, Life, Piece, Place, layout},
+    schedule::{BufferId, Life, Piece, Place, layout},
 };
 
 /// Alignment of buffers in the arena: a device loads whole lines from it.

@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 
 use super::{gpu::Work, place};
 use crate::{
-    engine::EngineError,
-    native::{
-        Affine, Attention, BufferId, Fold, Launch, MatMul, Piece, Place, Routine, ScalarArg,
-        Schedule, launches, scalar,
-    },
+    device::{Affine, Launch, launches},
+    error::EngineError,
     options::Numerics,
+    schedule::{
+        Attention, BufferId, Fold, MatMul, Piece, Place, Routine, ScalarArg, Schedule, scalar,
+    },
 };
 
 /// What a device runs.

@@ -11,9 +11,10 @@ use super::{
     plan::{Plan, Step},
 };
 use crate::{
-    engine::EngineError,
-    native::{Attention, BufferId, Dump, Way},
-    program::Executable,
+    device::Way,
+    error::EngineError,
+    program::{Dump, Executable},
+    schedule::{Attention, BufferId},
 };
 
 /// A program of devices of one kind.

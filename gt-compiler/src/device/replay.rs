@@ -16,10 +16,7 @@ use super::{
     program::Loaded,
     run::{Failure, Frame, Home, Homes, needs_check, results},
 };
-use crate::{
-    engine::{EngineError, Value},
-    native::BufferId,
-};
+use crate::{engine::Value, error::EngineError, schedule::BufferId};
 
 /// Captures the program for calls like this one, in which these inputs are bound. The error is the
 /// reason why it cannot be.

@@ -17,8 +17,10 @@ use super::{
     program::Loaded,
 };
 use crate::{
-    engine::{EngineError, Value},
-    native::{Affine, BufferId, Place},
+    device::Affine,
+    engine::Value,
+    error::EngineError,
+    schedule::{BufferId, Place},
 };
 
 /// Where the buffers of a run lie, and what it says to the device; kept from run to run so that

@@ -15,7 +15,7 @@ use super::{
     program::Loaded,
     replay, run,
 };
-use crate::engine::{EngineError, Value};
+use crate::{engine::Value, error::EngineError};
 
 /// Reasons kept until somebody asks.
 const MOST_NOTES: usize = 64;

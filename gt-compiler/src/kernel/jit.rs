@@ -21,7 +21,7 @@ use cranelift_module::{Module, default_libcall_names};
 use serde::{Deserialize, Serialize};
 
 use super::{emit::emit, host, lanes::Target, nest::Nest, wide};
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// A half-open range of loop iterations.
 #[derive(Clone, Copy, Debug)]

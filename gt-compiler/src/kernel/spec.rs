@@ -1,6 +1,6 @@
 //! What one kernel computes: loops, an expression DAG over affine loads, and affine stores.
 //!
-//! Guarantees by construction in `native::schedule`: expressions refer to earlier ones only;
+//! Guarantees by construction in `schedule`: expressions refer to earlier ones only;
 //! accesses have one stride a loop and stay inside their buffers; operands of an operation agree in
 //! dtype where the operation asks for it. It says nothing of vectors, threads or registers.
 //!

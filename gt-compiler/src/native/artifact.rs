@@ -8,8 +8,8 @@ use std::hash::Hasher;
 
 use serde::{Deserialize, Serialize};
 
-use super::{cache::Mixer, matmul::Products, plan::Plan};
-use crate::{kernel::Code, report::Report};
+use super::{cache::Mixer, context::Products, plan::Plan};
+use crate::{error::ArtifactError, kernel::Code, report::Report};
 
 /// The first bytes of an artifact, with the number of the format.
 const MAGIC: &[u8; 8] = b"gtprog\x00\x01";
@@ -47,42 +47,6 @@ pub(super) struct Artifact {
     pub(super) report: Option<Report>,
     pub(super) plan: Plan,
     pub(super) code: Vec<Code>,
-}
-
-/// Why bytes are no program for this place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArtifactError {
-    /// The bytes do not begin as those of an artifact do.
-    #[error("this is no compiled program of GT, or one of another format")]
-    Format,
-    /// The checksum or the contents are wrong.
-    #[error("the compiled program is damaged\nhint: compile it again")]
-    Damaged,
-    /// It was made by another build of GT.
-    #[error(
-        "the compiled program was made by build {theirs} of GT, this is {ours}\nhint: compile it \
-         again"
-    )]
-    Build {
-        /// The build that made it.
-        theirs: String,
-        /// This build.
-        ours: String,
-    },
-    /// It was made for another processor or number of threads.
-    #[error(
-        "the compiled program is for {theirs}, this is {ours}\nhint: compile it again on this \
-         machine"
-    )]
-    Processor {
-        /// What it was made for.
-        theirs: String,
-        /// What runs here.
-        ours: String,
-    },
-    /// Memory for its code could not be had.
-    #[error("{0}")]
-    Load(String),
 }
 
 /// A checksum that every change of one byte changes; no defence against those who mean harm.

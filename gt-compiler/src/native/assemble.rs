@@ -12,12 +12,13 @@ use smallvec::SmallVec;
 
 use super::{
     memory,
-    piece::Piece,
-    plan::{BufferId, Job, Plan, Wave},
-    schedule::Schedule,
-    tile::{self, Group, Setting},
+    plan::{Chunked, Job, Plan, Wave},
+    tile::{Setting, tile},
 };
-use crate::engine::EngineError;
+use crate::{
+    error::EngineError,
+    schedule::{BufferId, Group, Piece, Schedule, cuts, group, is_whole},
+};
 
 /// Assembles the plan of a scheduled graph.
 pub(super) fn assemble(
@@ -34,7 +35,7 @@ pub(super) fn assemble(
         sizes,
         ..Plan::default()
     };
-    let groups = tile::group(&pieces);
+    let groups = group(&pieces);
     let needed = needed(&plan, &pieces, &groups);
     for (group, needed) in groups.iter().zip(&needed) {
         let members: Vec<&Piece> = group.pieces.iter().map(|&p| &pieces[p]).collect();
@@ -73,14 +74,14 @@ fn jobs(
     threads: usize,
 ) -> Result<SmallVec<[Job; 1]>, EngineError> {
     let streams = |b: BufferId| {
-        let whole = members.iter().any(|m| tile::is_whole(m, b));
+        let whole = members.iter().any(|m| is_whole(m, b));
         plan.sizes[b.index()] >= super::stream::LEAST && !group.rows.is_empty() && whole
     };
     let setting = Setting { threads, sizes: &plan.sizes, needed, streams: &streams };
     if let [piece] = members {
         return Ok(SmallVec::from_iter([alone(piece, &group.rows, &setting)?]));
     }
-    match tile::tile(members, &group.rows, &setting) {
+    match tile(members, &group.rows, &setting) {
         Some(tile) => Ok(SmallVec::from_iter([Job::Tile(Box::new(tile))])),
         None => {
             // Every result is needed by somebody once its reader is another job.
@@ -92,11 +93,10 @@ fn jobs(
 }
 
 fn alone(piece: &Piece, rows: &[usize], setting: &Setting<'_>) -> Result<Job, EngineError> {
-    let own = || tile::cuts(piece);
-    let tiled =
-        |rows: &[usize]| tile::tile(&[piece], rows, setting).map(|t| Job::Tile(Box::new(t)));
+    let own = || cuts(piece);
+    let tiled = |rows: &[usize]| tile(&[piece], rows, setting).map(|t| Job::Tile(Box::new(t)));
     let job = match piece {
-        Piece::Kernel(k) => match k.chunked() {
+        Piece::Kernel(k) => match Chunked::of(k) {
             Some(chunked) => Some(Job::Chunked(Box::new(chunked))),
             None if rows.is_empty() => tiled(&own()),
             None => tiled(rows),

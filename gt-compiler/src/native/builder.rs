@@ -17,23 +17,24 @@ use std::{
 use gt_ir::Graph;
 
 use super::{
-    artifact::{Artifact, ArtifactError, Target},
+    artifact::{Artifact, Target},
     assemble::assemble,
-    matmul::Products,
-    piece::Piece,
-    plan::{Loaded, Plan},
-    schedule::{Schedule, schedule},
+    context::Products,
+    loaded::Loaded,
+    plan::Plan,
     store::{self, Store},
 };
 use crate::{
     clock::Clock,
     cost::Machine,
-    engine::{Compile, Compiled, EngineError},
+    engine::{Compile, Compiled},
+    error::{ArtifactError, EngineError},
     kernel::{Code, Compiler},
     options::Options,
     pipeline::{Optimized, optimize},
     program::Program,
     report::Report,
+    schedule::{Piece, Schedule, schedule},
 };
 
 /// The compiler of native programs.

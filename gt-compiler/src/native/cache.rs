@@ -11,7 +11,8 @@ use gt_ir::{Graph, Op, OperandType, Scalar, Type};
 use smallvec::SmallVec;
 
 use crate::{
-    engine::{Arg, EngineError, EngineStats, Value},
+    engine::{Arg, EngineStats, Value},
+    error::EngineError,
     program::Program,
 };
 

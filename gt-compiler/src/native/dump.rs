@@ -6,27 +6,13 @@ use std::{
     fmt::{self, Write},
 };
 
-use super::{
-    piece::{Fold, MatMul, Routine},
-    plan::{Arg, At, BufferId, Chunked, Job, Place, Plan, Stage, Tile, Work},
-};
+use super::plan::{Arg, At, Chunked, Job, Plan, Stage, Tile, Work};
 use crate::{
-    engine::EngineError,
+    error::EngineError,
     kernel::{self, Access, Compiler, Expr, KernelSpec, Nest},
+    program::Dump,
+    schedule::{BufferId, Fold, MatMul, Place, Routine},
 };
-
-/// What of a program to spell out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dump {
-    /// What each kernel computes.
-    Kernels,
-    /// What runs together in which order, and where buffers lie.
-    Plan,
-    /// The kernels in the code generator's own language.
-    Clif,
-    /// The kernels in assembly.
-    Asm,
-}
 
 pub(super) fn dump(
     plan: &Plan,

@@ -12,35 +12,15 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use smallvec::SmallVec;
 
 use super::{
+    context::{Context, Memory, Target},
     multiply::{Float, Strided, multiply},
-    piece::{MatMul, Matrix},
-    plan::{BufferId, Product},
-    run::{Context, Memory, Target},
+    plan::Product,
 };
 use crate::{
-    engine::EngineError,
+    error::EngineError,
     kernel::{Access, Range},
+    schedule::{BufferId, MatMul, Matrix},
 };
-
-/// Matrix products by a library, for an engine that has one.
-pub(crate) trait Products: Send + Sync {
-    /// The engine that has them; programs for one engine are not another's.
-    fn name(&self) -> &'static str;
-
-    /// The dtypes of products it may take. Programs that were made for others are not this engine's
-    /// either.
-    fn dtypes(&self) -> &[DType];
-
-    /// Whether a product is worth a call: by what it is, so always the same answer.
-    fn takes(&self, work: &MatMul) -> bool;
-
-    /// Computes a product in the memory of its two operands' buffers and of its result.
-    ///
-    /// # Safety
-    /// The memory is as large as the product's accesses say, and nobody else touches that of the
-    /// result.
-    unsafe fn run(&self, work: &MatMul, memory: [*mut u8; 3]) -> Result<(), EngineError>;
-}
 
 /// Multiply-adds worth a task of their own.
 const GRAIN: usize = 1 << 18;
@@ -86,7 +66,7 @@ unsafe fn rows_of<T: Float>(product: &Product, [a, b, out]: [u64; 3], rows: Rang
     unsafe { multiply(size, &lhs, &rhs, out, row) };
 }
 
-pub(super) fn run(
+pub(crate) fn run(
     context: &Context<'_>,
     work: &MatMul,
     memory: &Memory<'_>,

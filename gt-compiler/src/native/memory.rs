@@ -7,24 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{At, BufferId, Job, Place, Plan, Work};
+use super::plan::{At, Job, Plan, Stage, Work};
+use crate::schedule::{BufferId, Life, Place, layout};
 
 /// Alignment of buffers in the arena.
 const ALIGN: usize = 64;
-
-/// First and last step of a plan that uses a buffer.
-#[derive(Clone, Copy)]
-pub(crate) struct Life {
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-}
-
-impl Life {
-    /// A buffer is used by this step, which comes after all that used it before.
-    pub(crate) fn used(life: &mut Option<Life>, step: usize) {
-        life.get_or_insert(Life { first: step, last: step }).last = step;
-    }
-}
 
 /// Gives every buffer its place.
 pub(super) fn place(plan: &mut Plan, donated: &[bool], threads: usize) {
@@ -161,19 +148,19 @@ fn in_step(plan: &Plan, wave: usize, input: usize, out: BufferId) -> bool {
     })
 }
 
-fn argument(stage: &super::plan::Stage, buffer: BufferId) -> impl Iterator<Item = usize> + '_ {
+fn argument(stage: &Stage, buffer: BufferId) -> impl Iterator<Item = usize> + '_ {
     let is = move |i: &usize| stage.args[*i].at == At::Buffer(buffer);
     (0..stage.args.len()).filter(is)
 }
 
-fn stage_reads(stage: &super::plan::Stage, buffer: BufferId) -> bool {
+fn stage_reads(stage: &Stage, buffer: BufferId) -> bool {
     argument(stage, buffer).any(|i| match &stage.work {
         Work::Kernel { nest, .. } => nest.spec.loads().any(|(b, _)| usize::from(b) == i),
         Work::Product(_) => i < 2,
     })
 }
 
-fn stage_writes(stage: &super::plan::Stage, buffer: BufferId) -> bool {
+fn stage_writes(stage: &Stage, buffer: BufferId) -> bool {
     argument(stage, buffer).any(|i| match &stage.work {
         Work::Kernel { nest, .. } => nest.spec.stores.iter().any(|s| usize::from(s.buffer) == i),
         Work::Product(_) => i == 2,
@@ -181,7 +168,7 @@ fn stage_writes(stage: &super::plan::Stage, buffer: BufferId) -> bool {
 }
 
 /// Whether a kernel reads of `input` just the element of `out` it is about to write.
-fn same_elements(stage: &super::plan::Stage, input: BufferId, out: BufferId) -> bool {
+fn same_elements(stage: &Stage, input: BufferId, out: BufferId) -> bool {
     let Work::Kernel { nest, .. } = &stage.work else { return false };
     let Some(store) = nest
         .spec
@@ -200,12 +187,7 @@ fn same_elements(stage: &super::plan::Stage, input: BufferId, out: BufferId) -> 
 
 /// Whether an earlier stage's reads of `input` stay in the rows the writer of `out` writes. Only
 /// the plainest case counts: both walk the rows with the same step, and so do the outer loops.
-fn same_rows(
-    reader: &super::plan::Stage,
-    input: BufferId,
-    writer: &super::plan::Stage,
-    out: BufferId,
-) -> bool {
+fn same_rows(reader: &Stage, input: BufferId, writer: &Stage, out: BufferId) -> bool {
     let (Work::Kernel { nest: r, .. }, Work::Kernel { nest: w, .. }) = (&reader.work, &writer.work)
     else {
         return false;
@@ -245,37 +227,4 @@ fn arena(plan: &mut Plan, lives: &[Option<Life>]) -> usize {
         plan.places[b] = Place::Arena(at);
     }
     end
-}
-
-/// Offsets for these buffers by their lifetimes, first fit, larger buffers first; and the end of
-/// all.
-pub(crate) fn layout(
-    sizes: &[usize],
-    mut todo: Vec<(usize, Life)>,
-    align: usize,
-) -> (Vec<(usize, usize)>, usize) {
-    todo.sort_by_key(|(b, life)| (std::cmp::Reverse(sizes[*b]), life.first, *b));
-    let mut placed: Vec<(usize, usize, Life)> = Vec::new(); // start, end, life; by start
-    let (mut places, mut end) = (Vec::with_capacity(todo.len()), 0);
-    for (b, life) in todo {
-        // At least a line: code may load what does not change in a loop before it knows that the
-        // loop has no rounds.
-        let size = sizes[b].max(1).next_multiple_of(align);
-        let mut at = 0;
-        for (start, stop, other) in &placed {
-            let overlaps = other.first <= life.last && life.first <= other.last;
-            if !overlaps {
-                continue;
-            }
-            if at + size <= *start {
-                break;
-            }
-            at = at.max(*stop);
-        }
-        places.push((b, at));
-        let position = placed.partition_point(|(start, ..)| *start <= at);
-        placed.insert(position, (at, at + size, life));
-        end = end.max(at + size);
-    }
-    (places, end)
 }

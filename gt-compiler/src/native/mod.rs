@@ -1,31 +1,27 @@
 //! The native CPU engine.
 //!
-//! `schedule` turns a graph of primitives into pieces of work, `fuse` builds the kernels among
-//! them, `tile` puts together what runs together, `assemble` makes a [`Plan`](plan::Plan) of it and
-//! `memory` gives its buffers places; `run` executes a plan, and `routines` (with `scan` and
-//! `sort`), `matmul` and `cache` are what their names say. Guarantees: results depend on the
-//! program and the data, not on the number of threads; kernels and routines never read or write
-//! outside their buffers; scalars are run-time arguments.
+//! `assemble` makes a [`Plan`](plan::Plan) of the pieces of a schedule: `tile` cuts groups of them
+//! into tiles, `memory` gives buffers their places. `builder` compiles a plan, `artifact` and
+//! `store` keep it as bytes; `run` executes it, with `routines` (`scan`, `sort`) and `matmul` for
+//! the pieces that are no kernels. Guarantees: results depend on the program and the data, not on
+//! the number of threads; kernels and routines never read or write outside their buffers; scalars
+//! are run-time arguments.
 
 mod artifact;
 mod assemble;
-mod attention;
 mod builder;
 mod cache;
+mod context;
 mod dump;
-mod fuse;
-mod index;
+mod loaded;
 mod matmul;
 mod memory;
 mod multiply;
-mod piece;
 mod plan;
 mod routines;
 mod run;
 mod scan;
-mod schedule;
-#[cfg(feature = "torch")]
-mod single;
+mod slices;
 mod sort;
 mod store;
 mod stream;
@@ -36,24 +32,21 @@ use std::{path::PathBuf, sync::Arc};
 use gt_ir::{Graph, HostTensor, Op, Scalar};
 use smallvec::SmallVec;
 
-pub use artifact::{ArtifactError, checksum};
+pub use artifact::checksum;
 pub(crate) use cache::Cache;
-pub use dump::Dump;
-pub(crate) use matmul::Products;
-pub(crate) use schedule::{Action, action};
+pub(crate) use context::Context;
+pub(crate) use context::Products;
 #[cfg(feature = "torch")]
-pub(crate) use {
-    attention::{Attention, strides},
-    cache::split,
-    memory::{Life, layout},
-    piece::{Fold, MatMul, Matrix, Piece, Routine},
-    plan::{BufferId, Place, ScalarArg},
-    run::scalar,
-    scan::CHUNK as SCAN_CHUNK,
-    schedule::{Schedule, schedule},
-    single::Single,
-    tile::{Activation, Affine, Joint, Launch, Part, Slot, Way, launches},
-};
+pub(crate) use {cache::split, context::Memory, scan::CHUNK as SCAN_CHUNK};
+
+/// The native engine's code for single pieces of work.
+#[cfg(feature = "torch")]
+pub(crate) mod pieces {
+    pub(crate) use super::{
+        matmul::run as product,
+        routines::{fold, run as routine},
+    };
+}
 
 /// The folder of compiled programs: its rules.
 #[cfg(feature = "torch")]
@@ -63,12 +56,13 @@ pub(crate) mod files {
 
 use crate::{
     buffer::{Pool, Shared, Storage},
-    engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value},
-    program::{self, Program},
+    engine::{Arg, Compile, Engine, EngineInfo, EngineStats, Value, check_call},
+    error::EngineError,
+    program::Program,
     threads::Threads,
 };
 use builder::Builder;
-use plan::Loaded;
+use loaded::Loaded;
 
 /// How a [`Native`] engine is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,12 +133,8 @@ impl Native {
         })
     }
 
-    fn context(&self) -> run::Context<'_> {
-        run::Context {
-            threads: &self.threads,
-            pool: &self.pool,
-            products: self.products.as_deref(),
-        }
+    fn context(&self) -> Context<'_> {
+        Context { threads: &self.threads, pool: &self.pool, products: self.products.as_deref() }
     }
 }
 
@@ -192,7 +182,7 @@ impl Engine for Native {
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
         let loaded = program.of::<Loaded>()?;
-        program::check((&loaded.plan().inputs, loaded.plan().n_scalars), inputs, scalars)?;
+        check_call((&loaded.plan().inputs, loaded.plan().n_scalars), inputs, scalars)?;
         self.stats.programs_run += 1;
         let inputs: SmallVec<[&Value; 8]> = inputs.iter().collect();
         run::run(&self.context(), loaded, &inputs, scalars)

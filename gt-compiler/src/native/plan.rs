@@ -7,60 +7,10 @@ use gt_ir::{DType, Type};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{
-    artifact::Artifact,
-    dump::Dump,
-    piece::{Fold, KernelPiece, MatMul, Routine},
-};
 use crate::{
-    engine::EngineError,
-    kernel::{Compiler, Kernel, Nest},
-    program::Executable,
+    kernel::Nest,
+    schedule::{BufferId, Fold, KernelPiece, MatMul, Place, Routine, ScalarArg},
 };
-
-/// A native program: its plan, and its machine code in memory.
-pub(super) struct Loaded {
-    pub(super) artifact: Artifact,
-    pub(super) kernels: Vec<Kernel>,
-}
-
-impl Loaded {
-    pub(super) fn plan(&self) -> &Plan {
-        &self.artifact.plan
-    }
-}
-
-impl Executable for Loaded {
-    fn n_steps(&self) -> usize {
-        self.plan().waves.len()
-    }
-
-    fn n_kernels(&self) -> usize {
-        self.plan().n_jobs()
-    }
-
-    fn temporary_bytes(&self) -> usize {
-        self.plan().arena
-    }
-
-    fn to_bytes(&self) -> Option<Vec<u8>> {
-        self.artifact.to_bytes()
-    }
-
-    fn dump(&self, what: Dump) -> Result<String, EngineError> {
-        super::dump::dump(self.plan(), what, &mut Compiler::new()?)
-    }
-}
-
-/// Names a buffer of a plan; inputs come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct BufferId(pub(crate) u32);
-
-impl BufferId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Waves of jobs, in order, and their memory.
 #[derive(Default, Serialize, Deserialize)]
@@ -77,19 +27,6 @@ pub(super) struct Plan {
     /// Offset in the arena of the threads' scratch, and bytes of it a thread.
     pub(super) scratch: (usize, usize),
     pub(super) waves: Vec<Wave>,
-}
-
-/// Where a buffer lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Place {
-    /// In the memory of an input.
-    Input(u32),
-    /// In memory of its own that outlives the run, or in that of a donated input nobody else holds.
-    Output { donor: Option<u32> },
-    /// In the arena, from this offset on.
-    Arena(usize),
-    /// Nowhere: the scratch of its tile, or no job is left that uses it.
-    Nowhere,
 }
 
 /// Jobs that do not depend on each other.
@@ -195,18 +132,27 @@ pub(super) struct Chunked {
 }
 
 impl Chunked {
+    /// A kernel as a job of its own, when it is done in pieces.
+    pub(super) fn of(kernel: &KernelPiece) -> Option<Chunked> {
+        let cut = kernel.cut?;
+        let nest = Nest::new(kernel.spec.clone());
+        let out = usize::from(kernel.spec.stores.first()?.buffer);
+        let row = nest.spec.parallel_len() * kernel.spec.buffers[out].size();
+        Some(Chunked {
+            code: 0,
+            buffers: kernel.buffers.clone(),
+            scalars: kernel.scalars.clone(),
+            out,
+            row,
+            chunk: cut.chunk,
+            extent: nest.reduce_extent(),
+            nest,
+        })
+    }
+
     pub(super) fn n_chunks(&self) -> usize {
         self.extent.div_ceil(self.chunk)
     }
-}
-
-/// Where the bits of a scalar argument come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum ScalarArg {
-    /// The k-th scalar of the call, in this dtype.
-    Slot(u32, DType),
-    /// These bits.
-    Bits(u64),
 }
 
 impl Plan {
@@ -246,26 +192,6 @@ impl Plan {
                 Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
             }
             found
-        })
-    }
-}
-
-impl KernelPiece {
-    /// As a job of its own, when it is done in pieces.
-    pub(super) fn chunked(&self) -> Option<Chunked> {
-        let cut = self.cut?;
-        let nest = Nest::new(self.spec.clone());
-        let out = usize::from(self.spec.stores.first()?.buffer);
-        let row = nest.spec.parallel_len() * self.spec.buffers[out].size();
-        Some(Chunked {
-            code: 0,
-            buffers: self.buffers.clone(),
-            scalars: self.scalars.clone(),
-            out,
-            row,
-            chunk: cut.chunk,
-            extent: nest.reduce_extent(),
-            nest,
         })
     }
 }

@@ -13,35 +13,23 @@ use half::{bf16, f16};
 use smallvec::SmallVec;
 
 use super::{
-    piece::{Fold, Routine},
-    run::{Context, Memory, Target},
-    scan, sort,
+    context::{Context, Memory},
+    scan,
+    slices::{Cut, cut, parallel_chunks},
+    sort,
 };
-use crate::{engine::EngineError, kernel::Binary};
+use crate::{
+    error::EngineError,
+    kernel::Binary,
+    schedule::{Fold, Routine},
+};
 
 /// Random numbers drawn by one task; a multiple of every Philox block.
 const RANDOM_GRAIN: usize = 1 << 14;
 
-/// An array as rows of `axis` slices of `inner` elements.
-#[derive(Clone, Copy)]
-pub(super) struct Cut {
-    pub(super) outer: usize,
-    pub(super) axis: usize,
-    pub(super) inner: usize,
-}
-
-pub(super) fn cut(shape: &Shape, axis: usize) -> Cut {
-    let sizes = shape.sizes();
-    Cut {
-        outer: sizes[..axis].iter().product(),
-        axis: sizes[axis],
-        inner: sizes[axis + 1..].iter().product(),
-    }
-}
-
 /// Runs a routine; `scalars` are the bits of its numbers, if those are literals.
 #[expect(unsafe_code, reason = "writes a buffer of the plan")]
-pub(super) fn run(
+pub(crate) fn run(
     context: &Context<'_>,
     step: &Routine,
     memory: &Memory<'_>,
@@ -110,28 +98,9 @@ fn random(
     Ok(())
 }
 
-/// Calls `f(i, chunk)` for the pieces of `out`, on all threads.
-#[expect(unsafe_code, reason = "hands disjoint pieces of a slice to several threads")]
-pub(super) fn parallel_chunks(
-    context: &Context<'_>,
-    out: &mut [u8],
-    grain: usize,
-    f: &(dyn Fn(usize, &mut [u8]) + Sync),
-) {
-    let (target, len) = (Target(out.as_mut_ptr()), out.len());
-    context.threads.run(len.div_ceil(grain.max(1)), &|i, _| {
-        let (start, end) = (i * grain, ((i + 1) * grain).min(len));
-        // SAFETY: pieces are disjoint and inside `out`, which is borrowed mutably meanwhile.
-        let chunk = unsafe {
-            std::slice::from_raw_parts_mut(target.address().wrapping_add(start), end - start)
-        };
-        f(i, chunk);
-    });
-}
-
 /// Folds the rows of partial results of a reduction. Floats add up in `f64`.
 #[expect(unsafe_code, reason = "writes a buffer of the plan")]
-pub(super) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) {
+pub(crate) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) {
     let (len, from) = (partials.len, memory.bytes(partials.from));
     // SAFETY: this job is the one that writes its result, which is another buffer than the partial
     // results.

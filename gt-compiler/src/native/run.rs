@@ -12,93 +12,19 @@ use gt_ir::Scalar;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
+    context::{Context, Memory},
+    loaded::Loaded,
     matmul,
-    plan::{At, BufferId, Chunked, Job, Loaded, Place, Plan, ScalarArg, Stage, Tile, Wave, Work},
-    routines,
-    schedule::scalar_bits,
-    stream,
+    plan::{At, Chunked, Job, Plan, Stage, Tile, Wave, Work},
+    routines, stream,
 };
 use crate::{
-    buffer::{Pool, Storage},
-    engine::{EngineError, Value},
+    buffer::Storage,
+    engine::Value,
+    error::EngineError,
     kernel::{Kernel, Range},
-    threads::Threads,
+    schedule::{BufferId, Place, scalar},
 };
-
-/// What running needs of the engine.
-pub(super) struct Context<'a> {
-    pub(super) threads: &'a Threads,
-    pub(super) pool: &'a Arc<Pool>,
-    /// The library products marked for it go to.
-    pub(super) products: Option<&'a dyn matmul::Products>,
-}
-
-/// Where the buffers of one run lie. Those written are reached by address, since the tasks of a job
-/// write disjoint parts of one.
-pub(super) struct Memory<'p> {
-    addresses: SmallVec<[*mut u8; 32]>,
-    sizes: &'p [usize],
-    /// Of the threads' scratch, and bytes of it a thread.
-    scratch: (*mut u8, usize),
-}
-
-// SAFETY: the addresses are of memory that outlives the run; tasks on several threads write
-// disjoint parts, which each use states.
-unsafe impl Sync for Memory<'_> {}
-
-impl<'p> Memory<'p> {
-    /// Buffers somebody else has placed, without scratch.
-    #[cfg(feature = "torch")]
-    pub(super) fn at(addresses: &[*mut u8], sizes: &'p [usize]) -> Memory<'p> {
-        let addresses = addresses.iter().copied().collect();
-        Memory { addresses, sizes, scratch: (std::ptr::null_mut(), 0) }
-    }
-
-    pub(super) fn address(&self, id: BufferId) -> *mut u8 {
-        self.addresses[id.index()]
-    }
-
-    /// The contents of a buffer written before.
-    pub(super) fn bytes(&self, id: BufferId) -> &[u8] {
-        match self.sizes[id.index()] {
-            0 => bytemuck::cast_slice::<u64, u8>(&[]),
-            // SAFETY: the buffer has that many bytes, and nobody writes it while a job reads it.
-            len => unsafe { std::slice::from_raw_parts(self.address(id), len) },
-        }
-    }
-
-    /// A buffer to be written.
-    ///
-    /// # Safety
-    /// The caller is the job that writes it, and holds no other reference into it.
-    #[expect(clippy::mut_from_ref, reason = "the plan gives each buffer one writer at a time")]
-    pub(super) unsafe fn bytes_mut(&self, id: BufferId) -> &mut [u8] {
-        match self.sizes[id.index()] {
-            0 => bytemuck::cast_slice_mut::<u64, u8>(&mut []),
-            // SAFETY: the buffer has that many bytes, and the caller is the only one to touch it.
-            len => unsafe { std::slice::from_raw_parts_mut(self.address(id), len) },
-        }
-    }
-
-    fn scratch_of(&self, thread: usize) -> *mut u8 {
-        self.scratch.0.wrapping_add(thread * self.scratch.1)
-    }
-}
-
-/// An address tasks on several threads write disjoint parts behind.
-#[derive(Clone, Copy)]
-pub(super) struct Target(pub(super) *mut u8);
-
-impl Target {
-    pub(super) fn address(self) -> *mut u8 {
-        self.0
-    }
-}
-
-// SAFETY: tasks write disjoint ranges, which each use states.
-unsafe impl Send for Target {}
-// SAFETY: as above.
-unsafe impl Sync for Target {}
 
 /// The memory a result is made in.
 enum Home {
@@ -321,13 +247,5 @@ impl Call<'_> {
             // SAFETY: as in `stage`; each chunk has its own row of partial results.
             unsafe { self.kernel(job.code).call(&own, all, chunk) };
         });
-    }
-}
-
-/// The bits of a scalar argument in a call.
-pub(crate) fn scalar(arg: ScalarArg, scalars: &[Scalar]) -> u64 {
-    match arg {
-        ScalarArg::Slot(k, dtype) => scalar_bits(scalars[k as usize], dtype),
-        ScalarArg::Bits(bits) => bits,
     }
 }

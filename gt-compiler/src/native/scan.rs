@@ -8,10 +8,10 @@ use bytemuck::Pod;
 use gt_ir::{DType, Type};
 
 use super::{
-    routines::{Cut, cut, parallel_chunks},
-    run::Context,
+    context::Context,
+    slices::{Cut, cut, parallel_chunks},
 };
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// Elements of a chunk along the axis. Devices have the same, since it decides about bits.
 pub(crate) const CHUNK: usize = 512;

@@ -12,8 +12,8 @@ use gt_ir::{DType, Type, attr::Order};
 use half::{bf16, f16};
 
 use super::{
-    routines::cut,
-    run::{Context, Target},
+    context::{Context, Target},
+    slices::cut,
 };
 
 /// Elements of a row up to which comparing is cheaper than counting digits.

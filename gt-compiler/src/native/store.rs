@@ -19,9 +19,10 @@ use gt_ir::{Graph, NodeId, NodeKind};
 use serde::Serialize;
 
 use super::{
-    artifact::{Artifact, ArtifactError, Target},
+    artifact::{Artifact, Target},
     cache::Mixer,
 };
+use crate::error::ArtifactError;
 
 /// Bytes the folder may hold.
 const LIMIT: u64 = 256 << 20;

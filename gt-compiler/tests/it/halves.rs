@@ -44,7 +44,7 @@ fn products_of_no_elements() {
 #[cfg(feature = "torch")]
 #[test]
 fn a_simulated_device_adds_in_f32() {
-    let simulation = gt_compiler::device::Simulation::new(Default::default());
+    let simulation = gt_compiler::simulated::Simulation::new(Default::default());
     check(simulation.engine().unwrap().as_mut());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gt_compiler::device::{Simulation, SimulationConfig};
+use gt_compiler::simulated::{Simulation, SimulationConfig};
 use gt_ir::testing::{Config, Source};
 use gt_ir::{Op, Operand};
 use gt_runtime::clock;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use gt_compiler::device::{Faults, Simulation, SimulationConfig};
+use gt_compiler::simulated::{Faults, Simulation, SimulationConfig};
 use gt_ir::backend::{Backend, ErrorKind, RunError};
 use gt_ir::testing::{Config, Source};
 use gt_runtime::client::connect;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ffi::{self, Nvrtc};
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// The libraries of the CUDA versions there are kernels for, newest first.
 const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];

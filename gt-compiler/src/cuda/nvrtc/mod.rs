@@ -14,7 +14,7 @@ use std::{ffi::CString, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::source::{Source, unit};
-use crate::{engine::EngineError, native::files};
+use crate::{error::EngineError, native::files};
 use ffi::Nvrtc;
 #[cfg(test)]
 pub(super) use find::for_test;

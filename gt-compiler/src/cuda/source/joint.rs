@@ -13,7 +13,7 @@ use super::{
     space::Space,
     text::{Frame, Parameter, Text, memory_type},
 };
-use crate::native::{Joint, Part, Slot, Way};
+use crate::device::{Joint, Part, Slot, Way};
 
 pub(super) fn write(name: &str, joint: &Joint) -> Source {
     match &joint.way {

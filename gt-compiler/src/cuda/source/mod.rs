@@ -28,8 +28,9 @@ use gt_ir::DType;
 use smallvec::smallvec;
 
 use crate::{
+    device::Joint,
     kernel::{Access, Cut, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store},
-    native::{Fold, Joint, MatMul, Routine},
+    schedule::{Fold, MatMul, Routine},
 };
 use space::Space;
 

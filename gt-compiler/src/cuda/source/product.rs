@@ -10,7 +10,7 @@ use super::{
     Source,
     text::{Frame, Parameter, Text},
 };
-use crate::native::{MatMul, Matrix};
+use crate::schedule::{MatMul, Matrix};
 
 const BLOCK: u32 = 256;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use gt_compiler::{Dump, Numerics, device::SimulationConfig};
+use gt_compiler::{Dump, Numerics, simulated::SimulationConfig};
 use gt_ir::{HostTensor, Scalar, Tape, interp, testing::Source, testing::difference};
 
 use super::{Lab, segment};

@@ -1,7 +1,7 @@
 //! Downloads that are waited for later: what arrives is what was there when they began, whatever
 //! happened since.
 
-use gt_compiler::device::{Faults, SimulationConfig};
+use gt_compiler::simulated::{Faults, SimulationConfig};
 use gt_compiler::{Download, EngineError};
 use gt_ir::testing::Source;
 

@@ -1,6 +1,6 @@
 //! What fails leaves every value as it was, or ends the device with an error that says so.
 
-use gt_compiler::device::{Faults, SimulationConfig};
+use gt_compiler::simulated::{Faults, SimulationConfig};
 use gt_compiler::{Engine, EngineError, Value};
 
 use super::Lab;

@@ -1,7 +1,7 @@
 //! What is captured, and what a replay does.
 
 use gt_compiler::Value;
-use gt_compiler::device::{Counters, SimulationConfig};
+use gt_compiler::simulated::{Counters, SimulationConfig};
 use gt_ir::Scalar;
 
 use super::Lab;

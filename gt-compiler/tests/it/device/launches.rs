@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use gt_compiler::{
     Dump, Numerics,
-    device::{Simulation, SimulationConfig},
+    simulated::{Simulation, SimulationConfig},
 };
 
 use super::Lab;

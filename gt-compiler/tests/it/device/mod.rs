@@ -9,7 +9,7 @@ mod launches;
 mod overwriting;
 mod random;
 
-use gt_compiler::device::{Simulation, SimulationConfig};
+use gt_compiler::simulated::{Simulation, SimulationConfig};
 use gt_compiler::{Engine, EngineError, Numerics, Options, Program, Value};
 use gt_ir::{HostTensor, Scalar, Segment, Shape};
 

@@ -1,7 +1,7 @@
 //! What may be overwritten, and when.
 
 use gt_compiler::EngineError;
-use gt_compiler::device::SimulationConfig;
+use gt_compiler::simulated::SimulationConfig;
 
 use super::Lab;
 

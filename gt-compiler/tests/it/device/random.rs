@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use gt_compiler::device::{Simulation, SimulationConfig};
+use gt_compiler::simulated::{Simulation, SimulationConfig};
 use gt_compiler::{Arg, Engine, EngineError, Options, Value};
 use gt_ir::testing::{Config, Source, inputs, same_bits, tape};
 use gt_ir::{HostTensor, Op, Scalar, Segment, Tape, ValueId};

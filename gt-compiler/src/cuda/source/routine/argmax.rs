@@ -6,7 +6,7 @@ use crate::{
         Source,
         text::{Text, register_type},
     },
-    native::Routine,
+    schedule::Routine,
 };
 
 const LEADS: &str = "// Whether b at j comes before a at i: NaN is the largest, of equals the \

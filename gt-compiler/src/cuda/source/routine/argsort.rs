@@ -9,7 +9,7 @@ use gt_ir::attr::Order;
 use super::{BLOCK, Index, Slices, frame};
 use crate::{
     cuda::source::{Source, text::Text},
-    native::Routine,
+    schedule::Routine,
 };
 
 const LIBRARY: &str = include_str!("argsort.cuh");

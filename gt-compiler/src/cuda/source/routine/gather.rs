@@ -1,7 +1,7 @@
 //! Reading where indices say: element by element, or whole slices.
 
 use super::{Index, Slices, frame, merged};
-use crate::{cuda::source::Source, native::Routine};
+use crate::{cuda::source::Source, schedule::Routine};
 
 pub(super) fn gather(name: &str, routine: &Routine, axis: usize) -> Source {
     let (x, index) = (routine.inputs[0].1.shape, routine.inputs[1].1.shape);

@@ -18,7 +18,7 @@ use super::{
     Source,
     text::{Frame, Parameter, Text},
 };
-use crate::native::Routine;
+use crate::schedule::Routine;
 
 /// Threads of a block.
 const BLOCK: usize = 256;

@@ -5,7 +5,7 @@ use gt_ir::{DType, Op};
 use super::{Index, frame};
 use crate::{
     cuda::source::{Source, expression, text::memory_type},
-    native::Routine,
+    schedule::Routine,
 };
 
 /// Numbers in memory, as parameters.

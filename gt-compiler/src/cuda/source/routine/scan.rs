@@ -7,10 +7,7 @@
 use gt_ir::DType;
 
 use super::{Index, Slices, frame};
-use crate::{
-    cuda::source::Source,
-    native::{Routine, SCAN_CHUNK as CHUNK},
-};
+use crate::{cuda::source::Source, native::SCAN_CHUNK as CHUNK, schedule::Routine};
 
 const LIBRARY: &str = include_str!("scan.cuh");
 

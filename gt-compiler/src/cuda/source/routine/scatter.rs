@@ -14,7 +14,7 @@ use crate::{
         text::{Text, register_type},
     },
     kernel::{Access, Binary, Expr, ExprId, KernelSpec, Loop, Node, Store},
-    native::Routine,
+    schedule::Routine,
 };
 
 const OWNERS: &str = include_str!("scatter.cuh");

@@ -17,9 +17,10 @@ use crate::{
         Source, fold, joint, kernel, product, routine,
         tests::host::{Host, Names},
     },
-    native::{Launch, MatMul, Matrix, Piece, ScalarArg, Schedule, launches, scalar, schedule},
+    device::{Launch, launches},
     options::{Numerics, Options},
     pipeline::optimize,
+    schedule::{MatMul, Matrix, Piece, ScalarArg, Schedule, scalar, schedule},
 };
 
 /// What bytes are that nobody wrote.

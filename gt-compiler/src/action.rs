@@ -1,0 +1,78 @@
+//! How engines compute a primitive: the class of loop, view, product or routine it is.
+//!
+//! This is the one exhaustive match of scheduling and of the cost model, so that a new primitive is
+//! a compile error here. It says nothing of types, shapes or costs.
+
+use gt_ir::{Op, attr, op::Primitive};
+
+use crate::kernel::{Binary, Unary};
+
+/// How an engine computes a primitive.
+pub(crate) enum Action {
+    Unary(Unary),
+    Binary(Binary),
+    Where,
+    Cast,
+    View,
+    Reshape,
+    Iota,
+    Reduce(Binary, attr::Reduce),
+    MatMul,
+    Cat(attr::Axis),
+    Pad(attr::Pad),
+    Routine,
+    /// A derived op: an expanded graph has one where the engine's library has a call for it.
+    Call,
+}
+
+/// The action of an op.
+pub(crate) fn action(op: &Op) -> Action {
+    let Some(primitive) = op.primitive() else { return Action::Call };
+    match primitive {
+        Primitive::Neg => Action::Unary(Unary::Neg),
+        Primitive::Abs => Action::Unary(Unary::Abs),
+        Primitive::Exp => Action::Unary(Unary::Exp),
+        Primitive::Log => Action::Unary(Unary::Log),
+        Primitive::Sqrt => Action::Unary(Unary::Sqrt),
+        Primitive::Sin => Action::Unary(Unary::Sin),
+        Primitive::Cos => Action::Unary(Unary::Cos),
+        Primitive::Tanh => Action::Unary(Unary::Tanh),
+        Primitive::Erf => Action::Unary(Unary::Erf),
+        Primitive::LogicalNot => Action::Unary(Unary::Not),
+        Primitive::Add => Action::Binary(Binary::Add),
+        Primitive::Sub => Action::Binary(Binary::Sub),
+        Primitive::Mul => Action::Binary(Binary::Mul),
+        Primitive::Div => Action::Binary(Binary::Div),
+        Primitive::Pow => Action::Binary(Binary::Pow),
+        Primitive::Fmod => Action::Binary(Binary::Fmod),
+        Primitive::Maximum => Action::Binary(Binary::Max),
+        Primitive::Minimum => Action::Binary(Binary::Min),
+        Primitive::Eq => Action::Binary(Binary::Eq),
+        Primitive::Lt => Action::Binary(Binary::Lt),
+        Primitive::LogicalAnd => Action::Binary(Binary::And),
+        Primitive::LogicalOr => Action::Binary(Binary::Or),
+        Primitive::LogicalXor => Action::Binary(Binary::Xor),
+        Primitive::Where => Action::Where,
+        Primitive::Cast(_) => Action::Cast,
+        Primitive::Permute(_)
+        | Primitive::Expand(_)
+        | Primitive::Slice(_)
+        | Primitive::Unfold(_) => Action::View,
+        Primitive::Reshape(_) => Action::Reshape,
+        Primitive::Iota(_) => Action::Iota,
+        Primitive::Sum(reduce) => Action::Reduce(Binary::Add, reduce),
+        Primitive::Max(reduce) => Action::Reduce(Binary::Max, reduce),
+        Primitive::Min(reduce) => Action::Reduce(Binary::Min, reduce),
+        Primitive::MatMul => Action::MatMul,
+        Primitive::Cat(axis) => Action::Cat(axis),
+        Primitive::Pad(pad) => Action::Pad(pad),
+        Primitive::Argmax(_)
+        | Primitive::CumSum(_)
+        | Primitive::ArgSort(_)
+        | Primitive::Gather(_)
+        | Primitive::ScatterAdd(_)
+        | Primitive::IndexSelect(_)
+        | Primitive::IndexAdd(_) => Action::Routine,
+        Primitive::Rand(_) | Primitive::Randn(_) | Primitive::Randint(_) => Action::Routine,
+    }
+}

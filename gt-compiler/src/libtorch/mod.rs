@@ -1,0 +1,8 @@
+//! The calls of libtorch that engines use: matrix products, attention, and the op table.
+//!
+//! Each works on memory that the caller owns, or on tensors of its own. Nothing here chooses a
+//! device or runs a plan.
+
+pub(crate) mod attention;
+pub mod ops;
+pub(crate) mod products;

@@ -1,0 +1,215 @@
+//! From a group of pieces to a tile: loops cut into rows, kernels merged, what nobody else needs
+//! kept in scratch memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smallvec::SmallVec;
+
+use super::plan::{Arg, At, CopyOut, Product, Stage, Tile, Work};
+use crate::{
+    kernel::Nest,
+    schedule::{
+        BufferId, Draft, Matrix, Piece, drafts, iterations,
+        rows::{self, Extents, Strides},
+    },
+};
+
+/// Bytes of scratch a tile works on where it can: a part of the first-level cache.
+const SCRATCH: usize = 24 << 10;
+/// The same for tiles with products, which want many rows.
+const PRODUCT_SCRATCH: usize = 2 << 20;
+/// Rows of a tile with products at least.
+const PRODUCT_FLOOR: usize = 256;
+/// Elements of four bytes that share a line of the cache.
+const LINE: usize = 16;
+/// The same where it only holds what goes past the caches: small, so that reading for one tile
+/// overlaps with the stores of the one before.
+const STREAM_SCRATCH: usize = 8 << 10;
+/// Bytes of scratch one row may take before finer rows are preferred.
+const ROW_SCRATCH: usize = 32 << 10;
+/// Rows wanted, where a coarser cut has fewer.
+const ROWS: usize = 64;
+/// Elements of work worth a task of their own.
+const GRAIN: usize = 16 << 10;
+/// Multiply-adds that cost about what an element of a kernel does.
+const PRODUCT_WEIGHT: usize = 16;
+/// Tasks a thread gets at most.
+const TASKS: usize = 8;
+
+/// What the cutting depends on besides the pieces.
+pub(super) struct Setting<'a> {
+    pub(super) threads: usize,
+    /// Bytes of each buffer.
+    pub(super) sizes: &'a [usize],
+    /// Buffers something outside the group reads.
+    pub(super) needed: &'a BTreeSet<BufferId>,
+    /// Buffers that go past the caches.
+    pub(super) streams: &'a dyn Fn(BufferId) -> bool,
+}
+
+/// Makes the tile of a group; `None` where its pieces cannot be cut after all.
+pub(super) fn tile(pieces: &[&Piece], cuts: &[usize], setting: &Setting<'_>) -> Option<Tile> {
+    let rows = choose(pieces, cuts, setting);
+    let dims = rows::common(pieces, rows)?;
+    let drafts = drafts(pieces, &dims, rows, setting.needed)?;
+    let total: usize = pieces.iter().map(|p| weight(p)).sum();
+    Some(finish(drafts, &dims, total, setting))
+}
+
+fn weight(piece: &Piece) -> usize {
+    match piece {
+        Piece::Kernel(k) => iterations(piece) * (1 + k.spec.nodes.len() / 8),
+        Piece::MatMul(m) => m.n_rows() * m.n * m.k / PRODUCT_WEIGHT,
+        Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => iterations(piece),
+    }
+}
+
+/// The coarsest cut with rows enough whose scratch stays small.
+fn choose(pieces: &[&Piece], cuts: &[usize], setting: &Setting<'_>) -> usize {
+    let inner: usize = pieces
+        .iter()
+        .flat_map(|p| p.writes())
+        .filter(|b| !setting.needed.contains(b))
+        .map(|b| setting.sizes[b.0 as usize])
+        .sum();
+    // A product is cut between its rows or not at all.
+    let least = pieces.iter().map(|p| match p {
+        Piece::MatMul(m) => m.n_rows(),
+        Piece::Kernel(_) | Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => 1,
+    });
+    let least = least.max().unwrap_or(1);
+    let good = |r: &&usize| **r >= ROWS.max(least) && inner / **r <= ROW_SCRATCH;
+    cuts.iter().find(good).or(cuts.last()).copied().unwrap_or(1)
+}
+
+/// Where the buffers of a tile lie: what only the tile needs in scratch.
+struct Scratch {
+    /// Offset and bytes of a row.
+    places: BTreeMap<BufferId, (usize, usize)>,
+    len: usize,
+    copies: SmallVec<[CopyOut; 1]>,
+}
+
+fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_>) -> Tile {
+    let rows: usize = dims.iter().product();
+    let n_rows = dims.last().copied().unwrap_or(1);
+    let outer: Extents = dims[..dims.len() - 1].iter().copied().collect();
+    let n_outer: usize = outer.iter().product();
+    let has_product = drafts.iter().any(|d| matches!(d, Draft::Product { .. }));
+    let written: BTreeSet<BufferId> = drafts.iter().flat_map(|d| d.writes()).collect();
+    let local = |b: &BufferId| !setting.needed.contains(b) || (setting.streams)(*b) && !has_product;
+    let row_bytes = |b: BufferId| setting.sizes[b.0 as usize] / rows;
+    let per_row: usize = written.iter().filter(|b| local(b)).map(|b| row_bytes(*b)).sum();
+    let only_streams = written.iter().filter(|b| local(b)).all(|b| setting.needed.contains(b));
+    let limit = match (has_product, only_streams) {
+        (true, _) => PRODUCT_SCRATCH,
+        (false, true) => STREAM_SCRATCH,
+        (false, false) => SCRATCH,
+    };
+    let floor = match (has_product, drafts.iter().any(transposes)) {
+        (true, _) => PRODUCT_FLOOR,
+        (false, true) => LINE,
+        (false, false) => 1,
+    };
+    let block = block(per_row, (n_rows, n_outer), (floor, limit), total, setting);
+    let mut scratch = Scratch { places: BTreeMap::new(), len: 0, copies: SmallVec::new() };
+    for &b in written.iter().filter(|b| local(b)) {
+        scratch.places.insert(b, (scratch.len, row_bytes(b)));
+        if setting.needed.contains(&b) {
+            scratch.copies.push(CopyOut { from: scratch.len, to: b, row: row_bytes(b) });
+        }
+        scratch.len += (row_bytes(b) * block).next_multiple_of(64);
+    }
+    let n_tiles = n_outer * n_rows.div_ceil(block);
+    let n_tasks = (total / GRAIN).clamp(1, n_tiles.min(TASKS * setting.threads));
+    let stages = drafts.into_iter().map(|d| stage(d, &scratch)).collect();
+    Tile {
+        outer,
+        rows: n_rows,
+        block,
+        n_tasks,
+        scratch: scratch.len,
+        stages,
+        copies: scratch.copies,
+    }
+}
+
+/// Rows of a tile.
+fn block(
+    per_row: usize,
+    (n_rows, n_outer): (usize, usize),
+    (floor, limit): (usize, usize),
+    total: usize,
+    setting: &Setting<'_>,
+) -> usize {
+    let has_product = floor == PRODUCT_FLOOR;
+    let for_tasks = if n_outer >= 2 * setting.threads || total < GRAIN {
+        n_rows
+    } else {
+        let each = if has_product { 1 } else { TASKS };
+        let tasks = (total / GRAIN).clamp(1, each * setting.threads);
+        n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(16)
+    };
+    let for_scratch = (limit.checked_div(per_row).unwrap_or(n_rows)).max(floor);
+    for_tasks.min(for_scratch).clamp(1, n_rows.max(1))
+}
+
+/// Whether a kernel reads along its rows what lies across them: then neighboring rows share lines
+/// of the cache.
+fn transposes(draft: &Draft) -> bool {
+    let Draft::Kernel(k) = draft else { return false };
+    k.spec.loads().any(|(_, access)| match access.strides.as_slice() {
+        [row, .., inner] => (1..LINE as i64).contains(row) && *inner >= LINE as i64,
+        _ => false,
+    })
+}
+
+fn stage(draft: Draft, scratch: &Scratch) -> Stage {
+    let arg = |buffer: BufferId, outer: &[i64], size: usize, offset: i64| {
+        let size = size as i64;
+        match scratch.places.get(&buffer) {
+            Some(&(at, row)) => Arg {
+                at: At::Scratch(at),
+                outer: Strides::new(),
+                row: row as i64,
+                offset: offset * size,
+            },
+            None => Arg {
+                at: At::Buffer(buffer),
+                outer: outer.iter().map(|s| s * size).collect(),
+                row: 0,
+                offset: offset * size,
+            },
+        }
+    };
+    match draft {
+        Draft::Kernel(k) => {
+            let args =
+                k.arguments.iter().map(|a| arg(a.buffer, &a.outer, a.dtype.size(), 0)).collect();
+            Stage {
+                work: Work::Kernel { nest: Box::new(Nest::new(k.spec)), code: 0 },
+                args,
+                scalars: k.scalars,
+            }
+        }
+        Draft::Product { work, outer, row } => {
+            let size = work.dtype.size();
+            let operand = |m: &Matrix, outer: &[i64]| arg(m.buffer, outer, size, m.access.offset);
+            let args = SmallVec::from_iter([
+                operand(&work.lhs, &outer[0]),
+                operand(&work.rhs, &outer[1]),
+                arg(work.out, &outer[2], size, 0),
+            ]);
+            let n = work.batch.len();
+            let product = Product {
+                dtype: work.dtype,
+                n: work.n,
+                k: work.k,
+                lhs: [row[0], work.lhs.access.strides[n + 1]],
+                rhs: [work.rhs.access.strides[n], work.rhs.access.strides[n + 1]],
+                out_row: row[1],
+            };
+            Stage { work: Work::Product(product), args, scalars: SmallVec::new() }
+        }
+    }
+}
