@@ -50,7 +50,10 @@ pub(super) fn cheaper(problem: &Problem<'_>) -> Option<Vec<Chosen>> {
         return None;
     }
     let original = space.original(problem);
-    let before = space.objective(problem, &original)?;
+    // Where a value was found equal to one it is computed from, as in `x && (x || y) = x`, the block
+    // as it came runs in a circle of classes and has no cost. Any choice is tried then: whole graphs
+    // are compared before one is taken.
+    let before = space.objective(problem, &original).unwrap_or(f64::INFINITY);
     let mut best = original;
     let mut cost = before;
     let greedy = space.greedy();
