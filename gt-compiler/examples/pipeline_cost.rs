@@ -28,10 +28,10 @@ fn measure(graph: &Graph, numerics: Numerics) -> Result<(), Box<dyn Error>> {
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
         let start = Instant::now();
-        pipeline::optimize(graph, &Options { numerics }, &Machine::default())?;
+        pipeline::optimize(graph, &Options { numerics }, &Machine::PROCESSOR)?;
         best = best.min(start.elapsed().as_secs_f64() * 1e3);
     }
-    let report = pipeline::optimize(graph, &Options { numerics }, &Machine::default())?.report;
+    let report = pipeline::optimize(graph, &Options { numerics }, &Machine::PROCESSOR)?.report;
     println!("{numerics}: {best:.1} ms for {} instructions", report.instructions);
     println!(
         "  nodes {:?}, seconds {:.6} -> {:.6}",

@@ -18,7 +18,9 @@ use dag::Role;
 pub use roots::kernels;
 pub(crate) use roots::materialized;
 
-/// What a machine can do, for estimates.
+/// The speeds of a kind of machine, for estimates. They are stated, not measured: a measurement
+/// would make the choice between two graphs, and under loose numerics their bits, a matter of luck.
+/// One statement serves every machine of its kind, because only ratios decide.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Bytes a second from and to memory.
@@ -35,18 +37,26 @@ pub struct Machine {
     pub launch: f64,
 }
 
-impl Default for Machine {
-    /// Two cores of a server of the 2020s.
-    fn default() -> Machine {
-        Machine {
-            bandwidth: 12e9,
-            cache_bandwidth: 60e9,
-            cache_bytes: 4e6,
-            flops: 40e9,
-            matmul_flops: 180e9,
-            launch: 1e-6,
-        }
-    }
+impl Machine {
+    /// A processor: two cores of a server of the 2020s. More cores have more of everything.
+    pub const PROCESSOR: Machine = Machine {
+        bandwidth: 12e9,
+        cache_bandwidth: 60e9,
+        cache_bytes: 4e6,
+        flops: 40e9,
+        matmul_flops: 180e9,
+        launch: 1e-6,
+    };
+
+    /// A GPU of a data center of the 2020s, its kernels launched by a captured graph.
+    pub const GPU: Machine = Machine {
+        bandwidth: 2e12,
+        cache_bandwidth: 6e12,
+        cache_bytes: 4e7,
+        flops: 15e12,
+        matmul_flops: 5e13,
+        launch: 2e-6,
+    };
 }
 
 /// The share of moving bytes that computing does not hide, or the other way around.

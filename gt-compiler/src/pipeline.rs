@@ -208,7 +208,7 @@ mod tests {
             let mut source = Source::from_seed(seed);
             let tape = tape(&mut source, config);
             let graph = lower(&tape).unwrap();
-            let optimized = optimize(&graph, &options, &Machine::default()).unwrap().graph;
+            let optimized = optimize(&graph, &options, &Machine::PROCESSOR).unwrap().graph;
             let expanded = graph.expanded().unwrap();
             let want = run(&expanded, &tape, &mut Source::from_seed(seed));
             let got = run(&optimized, &tape, &mut Source::from_seed(seed));
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn passes_are_idempotent_and_deterministic() {
         let options = Options { numerics: Numerics::Reassociate };
-        let machine = Machine::default();
+        let machine = Machine::PROCESSOR;
         for seed in 0..60 {
             let tape =
                 tape(&mut Source::from_seed(seed), &Config { instrs: 30, ..Config::default() });

@@ -32,7 +32,7 @@ fn watch(name: &str, program: fn() -> Step) {
     before.entries.iter().for_each(|entry| drop(types.entry(entry)));
     let segment = gt::ir::segment(&tape, |value| types.ty(value)).unwrap();
     let options = Options::default();
-    let graph = pipeline::optimize(&segment.graph, &options, &Machine::default()).unwrap().graph;
+    let graph = pipeline::optimize(&segment.graph, &options, &Machine::PROCESSOR).unwrap().graph;
     let config = NativeConfig { threads: 2, store: None, ..NativeConfig::host() };
     let compiler = Native::new(config).unwrap().compiler();
     let compiled = compiler.compile(&segment.graph, &segment.donated, &options).unwrap();

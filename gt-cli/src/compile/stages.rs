@@ -62,7 +62,7 @@ impl Stages<'_> {
         if let Some(optimized) = self.optimized.get() {
             return Ok(optimized);
         }
-        let made = pipeline::optimize(&self.segment.graph, &self.options, &Machine::default())?;
+        let made = pipeline::optimize(&self.segment.graph, &self.options, &Machine::PROCESSOR)?;
         Ok(self.optimized.get_or_init(|| made))
     }
 

@@ -35,7 +35,6 @@ use crate::{
 /// The compiler of a device's programs.
 pub(super) struct Builder<G: Gpu> {
     loader: Arc<G::Loader>,
-    machine: Machine,
     /// What this builder's programs carry, so that they are told from another's.
     pub(super) mark: Arc<()>,
     functions: AtomicU64,
@@ -46,7 +45,6 @@ impl<G: Gpu> Builder<G> {
     pub(super) fn new(gpu: &G) -> Builder<G> {
         Builder {
             loader: gpu.loader(),
-            machine: Machine::default(),
             mark: Arc::default(),
             functions: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
@@ -95,7 +93,7 @@ impl<G: Gpu> Compile for Builder<G> {
     ) -> Result<Compiled, EngineError> {
         let clock = Clock::start();
         let Optimized { graph, mut report, .. } =
-            optimize_around(region, options, &self.machine, calls(options.numerics))?;
+            optimize_around(region, options, &Machine::GPU, calls(options.numerics))?;
         let program = self.build(&graph, donated, options.numerics, Some(&mut report))?;
         report.compile_ns = clock.nanoseconds();
         Ok(Compiled { program, report })

@@ -334,7 +334,7 @@ fn blocks_beyond_the_limit_stay_as_they_are() {
         }
         at += 100;
     }
-    let (graph, machine) = (graph_of(&(text + &format!("output %{at}\n"))), Machine::default());
+    let (graph, machine) = (graph_of(&(text + &format!("output %{at}\n"))), Machine::PROCESSOR);
     let mut search = Searcher::new(&graph, Numerics::Exact, &machine);
     search.run().unwrap();
     assert_eq!(search.stop, Stop::Blocks);
@@ -365,7 +365,7 @@ fn layers(n: usize) -> Graph {
 
 #[test]
 fn equal_blocks_are_solved_once() {
-    let machine = Machine::default();
+    let machine = Machine::PROCESSOR;
     let search = |n| {
         let graph = layers(n);
         let mut search = Searcher::new(&graph, Numerics::Approximate, &machine);

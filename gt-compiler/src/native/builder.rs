@@ -44,7 +44,6 @@ pub(super) struct Builder {
     target: Target,
     products: Option<Arc<dyn Products>>,
     pub(super) simd: String,
-    machine: Machine,
     kernels: AtomicU64,
     nanos: AtomicU64,
 }
@@ -64,7 +63,6 @@ impl Builder {
             target,
             products,
             simd,
-            machine: Machine::default(),
             kernels: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
         })
@@ -179,7 +177,7 @@ impl Compile for Builder {
             };
             return Ok(Compiled { program, report });
         }
-        let Optimized { graph, mut report, .. } = optimize(region, options, &self.machine)?;
+        let Optimized { graph, mut report, .. } = optimize(region, options, &Machine::PROCESSOR)?;
         let program = self.build(&graph, donated, key, Some(&mut report))?;
         report.compile_ns = clock.nanoseconds();
         Ok(Compiled { program, report })

@@ -46,7 +46,7 @@ fn every_file_is_as_expected() {
 
 fn print_optimized(program: &str, policy: &str) -> Result<String, String> {
     let (program, options) = (Program::parse(program)?, options(policy)?);
-    let made = optimize(&program.segment.graph, &options, &Machine::default());
+    let made = optimize(&program.segment.graph, &options, &Machine::PROCESSOR);
     let Optimized { graph, report, .. } = made.map_err(|error| error.to_string())?;
     for run in program.runs()? {
         let found = run_graph(&graph, &run.inputs)?;

@@ -38,7 +38,7 @@ pub(crate) struct Planned {
 impl Planned {
     /// The launches of a graph, as it is or made cheaper.
     pub(crate) fn new(graph: &Graph, names: &mut Names) -> Planned {
-        let graph = optimize(graph, &Options::default(), &crate::Machine::default()).unwrap().graph;
+        let graph = optimize(graph, &Options::default(), &crate::Machine::PROCESSOR).unwrap().graph;
         let mut schedule = schedule(&graph).unwrap();
         let launches = launches(&mut schedule, graph.inputs().len(), Numerics::Exact);
         let texts = launches.iter().map(|launch| texts(launch, names)).collect();
