@@ -33,7 +33,7 @@ pub mod report;
 mod schedule;
 #[cfg(feature = "torch")]
 pub mod simulated;
-mod threads;
+pub mod threads;
 #[cfg(feature = "torch")]
 pub mod torch;
 

@@ -14,6 +14,23 @@ use std::{
     thread::JoinHandle,
 };
 
+/// The environment variable that says how many threads a kernel may use.
+pub const VARIABLE: &str = "GT_THREADS";
+
+/// The number in [`VARIABLE`], at least 1; otherwise the cores that this process may use. The
+/// standard library knows affinity and, on Linux, the CPU quotas of cgroups (v1 and v2), so that a
+/// container with two of 64 cores has two threads.
+pub fn wanted() -> usize {
+    let text = std::env::var(VARIABLE).ok();
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    text.and_then(|text| parse(&text)).unwrap_or_else(cores)
+}
+
+/// A number of threads, if a text is one.
+pub fn parse(text: &str) -> Option<usize> {
+    text.trim().parse().ok().filter(|n| *n > 0)
+}
+
 /// Turns an idle thread spins before it sleeps: some tens of microseconds.
 const SPINS: u32 = 2_000;
 
@@ -173,6 +190,14 @@ impl Drop for Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_of_threads_is_positive() {
+        assert_eq!(
+            ["3", " 64 ", "0", "-1", "many"].map(parse),
+            [Some(3), Some(64), None, None, None]
+        );
+    }
 
     #[test]
     fn every_task_runs_once() {

@@ -23,6 +23,7 @@ const SETTINGS: &[Setting] = &[
     (gt_lang::io::MAX_UNPACKED, unpacked),
     ("GT_CACHE", anything),
     ("GT_SIMD", simd),
+    (gt_compiler::threads::VARIABLE, threads),
     ("GT_DUMP", anything),
     (gt_runtime::log::VARIABLE, log_file),
     ("LIBTORCH", anything),
@@ -96,6 +97,12 @@ fn simd(value: &str) -> Option<Finding> {
         .then(|| Finding::advice(what, "GT_SIMD=128 asks for narrow vectors; else unset it"))
 }
 
+fn threads(value: &str) -> Option<Finding> {
+    let what = format!("GT_THREADS={value} is not a number of threads, and has no effect");
+    let is_number = gt_compiler::threads::parse(value).is_some();
+    (!is_number).then(|| Finding::advice(what, "GT_THREADS=2, or unset it for every core"))
+}
+
 fn log_file(value: &str) -> Option<Finding> {
     let folder = Path::new(value).parent().filter(|folder| !folder.as_os_str().is_empty());
     let there = folder.is_none_or(Path::is_dir);
@@ -111,6 +118,7 @@ mod tests {
     fn values_that_cannot_be_done_are_found() {
         assert!(workers("3").is_none() && workers("0").is_some());
         assert!(unpacked("1000").is_none() && unpacked("8G").is_some());
+        assert!(threads("3").is_none() && threads("0").is_some());
         assert!(simd("128").is_none() && simd("512").is_some());
         let absent = "/no/such/folder/gt.log";
         assert!(log_file("gt.log").is_none() && log_file(absent).is_some());

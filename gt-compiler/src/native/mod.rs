@@ -59,7 +59,7 @@ use crate::{
     engine::{Arg, Compile, Engine, EngineInfo, EngineStats, Value, check_call},
     error::EngineError,
     program::Program,
-    threads::Threads,
+    threads::{self, Threads},
 };
 use builder::Builder;
 use loaded::Loaded;
@@ -81,12 +81,12 @@ pub struct NativeConfig {
 }
 
 impl NativeConfig {
-    /// All cores of this host (at most 16) and nine tenths of its memory; programs are kept in the
-    /// folder `GT_CACHE` names (`off` for none), else in the user's folder for caches.
+    /// The threads of [`threads::wanted`](crate::threads::wanted) and nine tenths of this host's
+    /// memory; programs are kept in the folder `GT_CACHE` names (`off` for none), else in the
+    /// user's folder for caches.
     pub fn host() -> NativeConfig {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
         NativeConfig {
-            threads,
+            threads: threads::wanted(),
             memory_limit: host_memory() / 10 * 9,
             cache_capacity: 4096,
             store: store::default_folder(),
