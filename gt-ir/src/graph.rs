@@ -64,7 +64,7 @@ pub enum Stage {
     #[default]
     Traced,
     /// Primitives, with casts and broadcasts spelled out; scalars have the dtype they are used in.
-    /// Derived contractions that an engine has a call for may stand among them.
+    /// The only derived ops among them are those that the expansion kept as calls of an engine.
     Expanded,
 }
 
@@ -76,6 +76,8 @@ pub struct Graph {
     outputs: Vec<NodeId>,
     slots: Vec<Scalar>,
     stage: Stage,
+    /// The derived ops that an expansion kept, each once.
+    calls: Vec<Op>,
 }
 
 impl NodeId {

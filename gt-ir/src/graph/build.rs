@@ -332,6 +332,9 @@ impl Builder {
             if is_weak { b.as_dtype(*v, wide(ty.dtype)) } else { Ok(*v) }
         };
         let ins = ins.iter().map(|v| typed(self, v)).collect::<Result<SmallVec<[_; 6]>, _>>()?;
+        if !self.graph.calls.contains(&op) {
+            self.graph.calls.push(op);
+        }
         self.primitive(op, ty, &ins)
     }
 
@@ -485,7 +488,8 @@ pub(super) fn compact(mut old: Graph, outputs: &[NodeId], stage: Stage) -> Graph
         return old;
     }
     let mut map = vec![NodeIndex::end(); old.len()];
-    let mut new = Graph { slots: old.slots.clone(), stage, ..Graph::default() };
+    let mut new =
+        Graph { slots: old.slots.clone(), calls: old.calls.clone(), stage, ..Graph::default() };
     for id in old.ids().filter(|id| live[id.index()]) {
         map[id.index()] = new.dag.add_node(old.node(id).clone());
         for (port, operand) in old.operands(id).into_iter().enumerate() {

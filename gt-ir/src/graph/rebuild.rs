@@ -28,8 +28,12 @@ pub struct Rebuild {
 impl Rebuild {
     /// A graph with the inputs and slots of another, and nothing else yet.
     pub fn of(graph: &Graph) -> Rebuild {
-        let mut new =
-            Graph { slots: graph.slots.clone(), stage: Stage::Expanded, ..Graph::default() };
+        let mut new = Graph {
+            slots: graph.slots.clone(),
+            calls: graph.calls.clone(),
+            stage: Stage::Expanded,
+            ..Graph::default()
+        };
         new.dag.reserve_nodes(graph.len());
         new.dag.reserve_edges(graph.dag.edge_count());
         for &input in graph.inputs() {
@@ -154,5 +158,24 @@ mod tests {
         let sum = new.op(Op::Add, &[input, one]).unwrap();
         assert!(new.finish(&[sum]).is_err_and(|e| e.to_string().contains("broadcast")));
         assert!(Rebuild::of(&old).input(1).is_err());
+    }
+
+    #[test]
+    fn only_calls_that_the_expansion_kept_may_stand() {
+        let inputs = (0..3).map(|i| format!("%{i} = input : f32[1,1,2,8]\n")).collect::<String>();
+        let op: Op = "scaled_dot_product_attention[full]".parse().unwrap();
+        let call = format!("%3 = {op} %0, %1, %2, 0.5 : f32[1,1,2,8]\noutput %3\n");
+        let (tape, _) = crate::text::parse(&format!("gt tape 1\n{inputs}{call}")).unwrap();
+        let traced = crate::graph::lower(&tape).unwrap();
+        let again = |graph: &Graph| {
+            let mut new = Rebuild::of(graph);
+            let scale = new.leaf(NodeKind::Scalar(0), Type::scalar(DType::F32));
+            let inputs = [0, 1, 2].map(|k| new.input(k).unwrap());
+            let call = new.op(op, &[inputs[0], inputs[1], inputs[2], scale]).unwrap();
+            new.finish(&[call])
+        };
+        assert!(again(&traced.expanded_with(|_, _| true).unwrap()).is_ok());
+        let refused = again(&traced.expanded().unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("neither a primitive nor a call"), "{refused}");
     }
 }
