@@ -1,6 +1,6 @@
 //! What a front end needs of a running system: one session with it, embedded or remote.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -88,15 +88,15 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Why a value cannot be had. The message is lower case, says what and where, and may end in a
-/// `hint:` line.
+/// Why a value cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
 pub struct RunError {
     /// Whose fault it is.
     pub kind: ErrorKind,
-    /// What happened.
+    /// What happened and where, in lower case without a final stop.
     pub message: String,
+    /// What would mend it, when that is known.
+    pub hint: Option<String>,
     /// The value whose computation failed first.
     pub value: Option<ValueId>,
     /// Where the user wrote it.
@@ -106,9 +106,31 @@ pub struct RunError {
 }
 
 impl RunError {
-    /// An error of this kind about no particular value.
+    /// An error of this kind about no particular value, without a hint.
+    ///
+    /// ```
+    /// use gt_ir::backend::{ErrorKind, RunError};
+    /// let error = RunError::new(ErrorKind::Connection, "no server at localhost:1");
+    /// let error = error.hint("start one with `gt-cli server`");
+    /// assert_eq!(error.to_string(), "no server at localhost:1\nhint: start one with `gt-cli server`");
+    /// ```
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> RunError {
-        RunError { kind, message: message.into(), value: None, loc: Loc::NONE, worker: None }
+        let message = message.into();
+        RunError { kind, message, hint: None, value: None, loc: Loc::NONE, worker: None }
+    }
+
+    /// The same error with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> RunError {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }
 

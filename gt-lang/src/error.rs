@@ -88,11 +88,11 @@ impl Error {
     /// The error of the running system; `at` is the line that asked, used when the system knows no
     /// better one.
     pub fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
-        let RunError { message, loc, worker, .. } = error;
+        let RunError { message, hint, loc, worker, .. } = error;
         let loc = if loc == Loc::NONE { at.into() } else { loc };
         let (message, hint) = match message.split_once("\nhint: ") {
             Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
-            None => (message, None),
+            None => (message, hint),
         };
         Error(Arc::new(Cause { kind: ErrorKind::Run, message, loc, hint, worker }))
     }

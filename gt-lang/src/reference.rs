@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::backend::{Backend, ErrorKind, RunError, Stats, WorkerStats};
 use gt_ir::canonical::{Bindings, Canonicalizer, Key};
-use gt_ir::interp::{Arg, eval};
+use gt_ir::interp::{Arg, EvalError, eval};
 use gt_ir::signal::Signals;
 use gt_ir::verify::{Fault, Verifier};
-use gt_ir::{Entry, HostTensor, Instr, Operand, Tape, ValueId};
+use gt_ir::{Entry, HostTensor, Instr, OpError, Operand, Tape, ValueId};
 
 use crate::session::Session;
 
@@ -119,7 +119,8 @@ impl State {
             values.iter().zip(&instr.inputs).map(|(value, operand)| match (value, operand) {
                 (Some(value), _) => Arg::Tensor(value),
                 (None, Operand::Scalar(scalar)) => Arg::Scalar(*scalar),
-                (None, Operand::Value(_)) => Arg::Scalar(gt_ir::Scalar::I64(0)), // Values were all found above.
+                // Values were all found above.
+                (None, Operand::Value(_)) => Arg::Scalar(gt_ir::Scalar::I64(0)),
             });
         eval(&instr.op, &args.collect::<Vec<_>>()).map_err(|error| {
             let shapes: Vec<String> = values
@@ -129,8 +130,13 @@ impl State {
                     value.as_ref().map_or(operand.to_string(), |v| v.ty().to_string())
                 })
                 .collect();
-            let message = format!("{} {}: {error}", instr.op, shapes.join(", "));
+            let (why, hint) = match error {
+                EvalError::Op(OpError { message, hint }) => (message, hint),
+                error => (error.to_string(), None),
+            };
+            let message = format!("{} {}: {why}", instr.op, shapes.join(", "));
             RunError {
+                hint,
                 value: Some(instr.out),
                 loc: instr.loc,
                 ..RunError::new(ErrorKind::Instruction, message)

@@ -22,7 +22,7 @@ use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// Version of everything in this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 /// Most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// Most bytes of a packet, its chunk not counted.

@@ -195,7 +195,7 @@ fn strangers_and_late_packets() {
     script(
         Config::remote(),
         "0s p1 hello version 7
-         > p1 refused: protocol version 7 was refused by a server of version 5; hint: run the same \
+         > p1 refused: protocol version 7 was refused by a server of version 6; hint: run the same \
          version of gt on both sides
          > forget p1
          0s p1 tape %0 = full[u8[2]] 3

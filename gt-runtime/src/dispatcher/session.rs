@@ -225,6 +225,7 @@ pub(super) fn error(kind: ErrorKind, message: String) -> RunError {
     RunError {
         kind,
         message: crate::wire::codec::cut(message),
+        hint: None,
         value: None,
         loc: gt_ir::Loc::NONE,
         worker: None,

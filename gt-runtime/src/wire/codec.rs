@@ -165,6 +165,7 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::ToClient(ToClient::Failed { error, .. })
         | Message::FromWorker(FromWorker::Failed { error, .. }) => {
             limit("an error message", error.message.len(), MAX_TEXT)?;
+            limit("a hint", error.hint.as_ref().map_or(0, String::len), MAX_TEXT)?;
         }
         Message::FromWorker(FromWorker::Register(capacity)) => {
             limit("a name", capacity.engine.len(), MAX_TEXT)?;

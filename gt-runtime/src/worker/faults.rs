@@ -46,6 +46,7 @@ pub(super) fn error(
     Arc::new(RunError {
         kind,
         message: cut(message),
+        hint: None,
         value: Some(value),
         loc,
         worker: Some(worker.to_owned()),

@@ -92,6 +92,6 @@ fn another_version_is_told_so_on_either_side() {
         })
     };
     let error = connect(&address.to_string()).err().unwrap();
-    assert!(error.message.contains("version 99") && error.message.contains("version 5"), "{error}");
+    assert!(error.message.contains("version 99") && error.message.contains("version 6"), "{error}");
     stranger.join().unwrap();
 }
