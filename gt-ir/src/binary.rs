@@ -29,51 +29,83 @@ pub const VERSION: u16 = 1;
 const HEADER: usize = MAGIC.len() + size_of::<u16>() + size_of::<u64>();
 
 /// Why bytes are not a tape.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The first bytes are others.
-    #[error("not a binary tape: it does not begin with {MAGIC:?}")]
     NotATape,
     /// Another version of GT wrote it.
-    #[error(
-        "binary tape format {found}, but this program reads format {VERSION}\nhint: convert it to \
-         text with the program that wrote it"
-    )]
     Version {
         /// The version found.
         found: u16,
     },
     /// A program with another op table wrote it.
-    #[error(
-        "written with another op table ({found:016x}, here {FINGERPRINT:016x})\nhint: convert it \
-         to text with the program that wrote it"
-    )]
     Table {
         /// The fingerprint found.
         found: u64,
     },
     /// It ends too early.
-    #[error("the binary tape ends in the middle of an entry, after {len} bytes")]
     Truncated {
         /// Its length.
         len: usize,
     },
     /// It goes on after its end.
-    #[error("{extra} bytes follow the end of the binary tape")]
     Trailing {
         /// How many bytes too many.
         extra: usize,
     },
     /// Larger than what is read.
-    #[error("a binary tape of {len} bytes is above the limit of {MAX_BYTES}")]
     TooLarge {
         /// Its length.
         len: usize,
     },
     /// No tape is encoded like this: an unknown op, a bad name, or a limit exceeded.
-    #[error("the binary tape is damaged: {0}")]
     Damaged(String),
+}
+
+impl DecodeError {
+    /// What would mend it, when that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            DecodeError::Version { .. } | DecodeError::Table { .. } => {
+                Some("convert it to text with the program that wrote it")
+            }
+            DecodeError::NotATape
+            | DecodeError::Truncated { .. }
+            | DecodeError::Trailing { .. }
+            | DecodeError::TooLarge { .. }
+            | DecodeError::Damaged(_) => None,
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::NotATape => {
+                write!(f, "not a binary tape: it does not begin with {MAGIC:?}")?;
+            }
+            DecodeError::Version { found } => {
+                write!(f, "binary tape format {found}, but this program reads format {VERSION}")?;
+            }
+            DecodeError::Table { found } => {
+                write!(f, "written with another op table ({found:016x}, here {FINGERPRINT:016x})")?;
+            }
+            DecodeError::Truncated { len } => {
+                write!(f, "the binary tape ends in the middle of an entry, after {len} bytes")?;
+            }
+            DecodeError::Trailing { extra } => {
+                write!(f, "{extra} bytes follow the end of the binary tape")?;
+            }
+            DecodeError::TooLarge { len } => {
+                write!(f, "a binary tape of {len} bytes is above the limit of {MAX_BYTES}")?;
+            }
+            DecodeError::Damaged(why) => write!(f, "the binary tape is damaged: {why}")?,
+        }
+        self.hint().iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+    }
 }
 
 /// Whether bytes claim to be a binary tape.

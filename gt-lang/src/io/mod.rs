@@ -32,7 +32,7 @@ pub(crate) trait InFile<T> {
     fn in_file(self, path: &Path) -> Result<T>;
 }
 
-impl<T, E: std::fmt::Display> InFile<T> for std::result::Result<T, E> {
+impl<T, E: Into<Refusal>> InFile<T> for std::result::Result<T, E> {
     #[track_caller]
     fn in_file(self, path: &Path) -> Result<T> {
         match self {
@@ -42,15 +42,39 @@ impl<T, E: std::fmt::Display> InFile<T> for std::result::Result<T, E> {
     }
 }
 
-/// The error of a file; a last line of `what` that begins with `hint: ` is what would cure it.
+/// What is wrong with the contents of a file, before it is said which file.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    message: String,
+    hint: Option<String>,
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), hint: None }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Refusal {
+        Refusal { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same refusal, of the part of the file that has this name.
+    fn of(self, name: &str) -> Refusal {
+        Refusal { message: format!("{name}: {}", self.message), ..self }
+    }
+}
+
+impl<E: std::fmt::Display> From<E> for Refusal {
+    fn from(error: E) -> Refusal {
+        Refusal::new(error.to_string())
+    }
+}
+
+/// The error of a file.
 #[track_caller]
-fn file_error(path: &Path, what: impl std::fmt::Display) -> Error {
-    let what = what.to_string();
-    let (what, hint) = match what.split_once("\nhint: ") {
-        Some((what, hint)) => (what, Some(hint)),
-        None => (what.as_str(), None),
-    };
-    let error = data_error(format!("{}: {what}", path.display()));
+fn file_error(path: &Path, why: impl Into<Refusal>) -> Error {
+    let Refusal { message, hint } = why.into();
+    let error = data_error(format!("{}: {message}", path.display()));
     hint.into_iter().fold(error, Error::hint)
 }
 
@@ -60,11 +84,11 @@ fn read(path: &Path) -> Result<Bytes> {
     std::fs::read(path).map(Bytes::from).in_file(path)
 }
 
-/// A tensor of these bytes; what is wrong with them in words.
-fn tensor(dtype: DType, sizes: &[usize], bytes: Bytes) -> std::result::Result<HostTensor, String> {
+/// A tensor of these bytes.
+fn tensor(dtype: DType, sizes: &[usize], bytes: Bytes) -> std::result::Result<HostTensor, Refusal> {
     let dims: Vec<Dim> = sizes.iter().map(|size| Dim::new(*size)).collect();
     let shape = Shape::from_dims(&dims).map_err(|e| e.message)?;
-    HostTensor::new(Type { dtype, shape }, bytes).map_err(|e| e.message)
+    Ok(HostTensor::new(Type { dtype, shape }, bytes).map_err(|e| e.message)?)
 }
 
 /// How many bytes a tensor of this dtype and these sizes has, if that fits the machine.

@@ -12,7 +12,7 @@ use gt_ir::{DType, HostTensor};
 use zip::write::SimpleFileOptions;
 
 use super::unpack::Unpacking;
-use super::{InFile, atomic, size_of, tensor};
+use super::{InFile, Refusal, atomic, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
 
@@ -69,7 +69,7 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<StateDict> {
     for i in 0..archive.len() {
         let (file, bytes) = left.entry(&mut archive, i, u64::MAX).in_file(path)?;
         let name = file.strip_suffix(".npy").unwrap_or(&file);
-        let value = parse(&bytes).map_err(|e| format!("{file}: {e}")).in_file(path)?;
+        let value = parse(&bytes).map_err(|refusal| refusal.of(&file)).in_file(path)?;
         state.insert(name, value);
     }
     Ok(state)
@@ -87,7 +87,7 @@ pub fn save_npz(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
         .large_file(true);
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, value) in state.iter() {
-        let head = header(value).map_err(|e| format!("{name}: {e}")).in_file(path)?;
+        let head = header(value).map_err(|refusal| refusal.of(name)).in_file(path)?;
         archive.start_file(format!("{name}.npy"), plain).in_file(path)?;
         archive.write_all(&head).and_then(|()| archive.write_all(value.bytes())).in_file(path)?;
     }
@@ -96,22 +96,23 @@ pub fn save_npz(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
 }
 
 /// The array of an `.npy` file.
-pub(super) fn parse(bytes: &Bytes) -> Result<HostTensor, String> {
+pub(super) fn parse(bytes: &Bytes) -> Result<HostTensor, Refusal> {
     let rest = bytes.strip_prefix(MAGIC).ok_or("not an npy file")?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or("the header is cut off")?;
     let (length, at) = match version[0] {
         1 => rest.first_chunk::<2>().map(|n| (usize::from(u16::from_le_bytes(*n)), 10)),
         2 | 3 => rest.first_chunk::<4>().map(|n| (u32::from_le_bytes(*n) as usize, 12)),
-        other => return Err(format!("version {other} of the format is not known")),
+        other => return Err(format!("version {other} of the format is not known").into()),
     }
     .ok_or("the header is cut off")?;
     let end = at + length;
     let text = bytes.get(at..end).ok_or("the header is cut off")?;
-    let head = Header::parse(std::str::from_utf8(text).map_err(|e| e.to_string())?)?;
+    let head = Header::parse(std::str::from_utf8(text)?)?;
     let size = size_of(head.dtype, &head.sizes).ok_or("the shape has more elements than fit")?;
     if bytes.len() - end != size {
         let found = bytes.len() - end;
-        return Err(format!("shape {:?} takes {size} bytes, but there are {found}", head.sizes));
+        let message = format!("shape {:?} takes {size} bytes, but there are {found}", head.sizes);
+        return Err(message.into());
     }
     let data = bytes.slice(end..);
     let data =
@@ -127,25 +128,25 @@ struct Header {
 
 impl Header {
     /// `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
-    fn parse(text: &str) -> Result<Header, String> {
+    fn parse(text: &str) -> Result<Header, Refusal> {
         let field = |name: &str| {
             let found = text.split_once(&format!("'{name}':")).map(|(_, rest)| rest.trim_start());
             found.ok_or_else(|| format!("the header has no `{name}`"))
         };
         let descr = field("descr")?.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
         let descr = descr.map(|(name, _)| name).ok_or_else(|| {
-            format!(
-                "the array is not one of plain numbers\nhint: save each field by itself, {CAST}"
-            )
+            Refusal::new("the array is not one of plain numbers")
+                .hint(format!("save each field by itself, {CAST}"))
         })?;
         let dtype = DTYPES.iter().find(|(name, _)| *name == descr).map(|(_, dtype)| *dtype);
         let dtype = dtype.ok_or_else(|| {
-            format!("its dtype `{descr}` is none there is here\nhint: save it {CAST}")
+            Refusal::new(format!("its dtype `{descr}` has no counterpart here"))
+                .hint(format!("save it {CAST}"))
         })?;
         let columns_first = match field("fortran_order")? {
             order if order.starts_with("True") => true,
             order if order.starts_with("False") => false,
-            _ => return Err("`fortran_order` is neither True nor False".to_owned()),
+            _ => return Err("`fortran_order` is neither True nor False".into()),
         };
         let shape = field("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
         let (shape, _) = shape.ok_or("the shape is not a tuple")?;
@@ -193,11 +194,12 @@ pub(super) fn gathered(
 }
 
 /// The header of an array, padded so that the contents are aligned.
-fn header(value: &HostTensor) -> Result<Vec<u8>, String> {
+fn header(value: &HostTensor) -> Result<Vec<u8>, Refusal> {
     let dtype = value.ty().dtype;
     let descr = DTYPES.iter().find(|(_, ours)| *ours == dtype).map(|(name, _)| *name);
     let descr = descr.ok_or_else(|| {
-        format!("NumPy has no {dtype}\nhint: save it as f32, with `to_dtype(DType::F32)`")
+        Refusal::new(format!("NumPy has no {dtype}"))
+            .hint("save it as f32, with `to_dtype(DType::F32)`")
     })?;
     let sizes: String = value.ty().shape.sizes().iter().map(|size| format!("{size}, ")).collect();
     let sizes =

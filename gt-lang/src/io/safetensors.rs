@@ -15,7 +15,7 @@ use bytes::Bytes;
 use gt_ir::{DType, HostTensor};
 use safetensors::{Dtype, SafeTensorError, View};
 
-use super::{InFile, atomic, file_error, mmap};
+use super::{InFile, Refusal, atomic, file_error, mmap};
 use crate::error::Result;
 use crate::state::{StateDict, data_error};
 pub use reader::Reader;
@@ -156,10 +156,12 @@ fn places(index: &Path) -> Result<BTreeMap<String, String>> {
     let json: serde_json::Value = serde_json::from_slice(&super::read(index)?).in_file(index)?;
     let map = json.get("weight_map").and_then(|map| map.as_object());
     let map = map
-        .ok_or(
-            "no `weight_map`, so this is no index of sharded tensors\nhint: the index is the file \
-             `model.safetensors.index.json`; a single file is read by `load` or `map`",
-        )
+        .ok_or_else(|| {
+            Refusal::new("no `weight_map`, so this is no index of sharded tensors").hint(
+                "the index is the file `model.safetensors.index.json`; a single file is read by \
+                 `load` or `map`",
+            )
+        })
         .in_file(index)?;
     let mut places = BTreeMap::new();
     for (name, file) in map {
@@ -187,8 +189,10 @@ pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
     match reader.checksum() {
         Some(written) if written != checksum(state.iter()) => Err(file_error(
             path,
-            "the contents do not have the checksum written with them: the file is damaged\nhint: \
-             copy or save it again",
+            Refusal::new(
+                "the contents do not have the checksum written with them: the file is damaged",
+            )
+            .hint("copy or save it again"),
         )),
         _ => Ok(state),
     }

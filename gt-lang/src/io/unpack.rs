@@ -9,6 +9,7 @@ use std::io::{Read, Seek};
 use bytes::Bytes;
 use gt_ir::units;
 
+use super::Refusal;
 use crate::error::Result;
 use crate::state::data_error;
 
@@ -42,7 +43,7 @@ impl Unpacking {
     }
 
     /// Counts bytes that are about to be taken.
-    pub(super) fn take(&mut self, bytes: u64) -> Result<(), String> {
+    pub(super) fn take(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.left = self.left.checked_sub(bytes).ok_or_else(|| self.refusal())?;
         Ok(())
     }
@@ -53,32 +54,33 @@ impl Unpacking {
         archive: &mut zip::ZipArchive<R>,
         i: usize,
         most: u64,
-    ) -> Result<(String, Bytes), String> {
-        let file = archive.by_index(i).map_err(|e| e.to_string())?;
-        let name = file.name().map_err(|e| e.to_string())?.into_owned();
+    ) -> Result<(String, Bytes), Refusal> {
+        let file = archive.by_index(i)?;
+        let name = file.name()?.into_owned();
         let promised = file.size();
         if promised > most {
             let (promised, most) = (units::bytes(promised), units::bytes(most));
-            return Err(format!("{name}: {promised}, but at most {most} of it are read"));
+            return Err(format!("{name}: {promised}, but at most {most} of it are read").into());
         }
-        self.take(promised).map_err(|e| format!("{name}: {e}"))?;
+        self.take(promised).map_err(|refusal| refusal.of(&name))?;
         let mut bytes = Vec::new();
         file.take(promised.saturating_add(1))
             .read_to_end(&mut bytes)
             .map_err(|e| format!("{name}: {e}"))?;
         if bytes.len() as u64 != promised {
-            return Err(format!("{name}: {} bytes instead of {promised}", bytes.len()));
+            return Err(format!("{name}: {} bytes instead of {promised}", bytes.len()).into());
         }
         Ok((name, Bytes::from(bytes)))
     }
 
-    fn refusal(&self) -> String {
-        let limit = units::bytes(self.limit);
-        format!(
-            "the file unpacks to more than {limit}, as one made to fill the memory does\nhint: if \
-             you trust it, set {MAX_UNPACKED} to more bytes, as in {MAX_UNPACKED}={}",
-            self.limit.saturating_mul(8)
-        )
+    fn refusal(&self) -> Refusal {
+        let (limit, more) = (units::bytes(self.limit), self.limit.saturating_mul(8));
+        Refusal::new(format!(
+            "the file unpacks to more than {limit}, as one made to fill the memory does"
+        ))
+        .hint(format!(
+            "if you trust it, set {MAX_UNPACKED} to more bytes, as in {MAX_UNPACKED}={more}"
+        ))
     }
 }
 
@@ -110,11 +112,12 @@ mod tests {
             let mut left = Unpacking::within(limit);
             assert_eq!(left.entry(&mut packed(n), 0, u64::MAX).unwrap().1.len(), n);
             let error = left.entry(&mut packed(1), 0, u64::MAX).unwrap_err();
-            assert!(error.starts_with("x.npy: the file unpacks to more than"), "{error}");
-            assert!(error.contains("hint: if you trust it, set GT_MAX_UNPACKED"), "{error}");
+            let start = "x.npy: the file unpacks to more than";
+            assert!(error.message.starts_with(start), "{error:?}");
+            assert!(error.hint.unwrap().starts_with("if you trust it, set GT_MAX_UNPACKED"));
         }
         let mut left = Unpacking::within(u64::MAX);
-        assert!(left.entry(&mut packed(100), 0, 99).unwrap_err().contains("at most 99"));
+        assert!(left.entry(&mut packed(100), 0, 99).unwrap_err().message.contains("at most 99"));
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn what_numpy_saved_is_read() {
     assert_eq!(of("turned").to_vec::<i32>().unwrap(), (0..24).collect::<Vec<_>>());
     assert_eq!(*of("turned"), npy::load(fixture("turned.npy")).unwrap());
     let error = npy::load(fixture("text.npy")).unwrap_err();
-    assert!(error.message().ends_with("its dtype `<U1` is none there is here"), "{error}");
+    assert!(error.message().ends_with("its dtype `<U1` has no counterpart here"), "{error}");
     assert!(error.cure().unwrap().contains("astype"), "{error}");
 }
 

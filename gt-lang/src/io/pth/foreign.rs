@@ -2,6 +2,8 @@
 //!
 //! Does not: decide what is read; `pickle` does.
 
+use crate::io::Refusal;
+
 /// Kinds of values by the names that pickles mention them by, and what to do about each.
 const KINDS: &[(&[&str], &str, &str)] = &[
     (&["_rebuild_qtensor"], "a quantized tensor", "save `tensor.dequantize()`"),
@@ -45,24 +47,25 @@ const KINDS: &[(&[&str], &str, &str)] = &[
 ];
 
 /// The error of a name that is not followed.
-pub(super) fn refusal(module: &str, name: &str) -> String {
+pub(super) fn refusal(module: &str, name: &str) -> Refusal {
     let ours = module.starts_with("torch");
     match KINDS.iter().find(|(names, ..)| ours && names.contains(&name)) {
         Some((_, what, cure)) => {
-            format!("{what} (`{module}.{name}`) cannot be read\nhint: {cure}")
+            Refusal::new(format!("{what} (`{module}.{name}`) cannot be read")).hint(*cure)
         }
-        None => format!(
-            "the file mentions `{module}.{name}`, which states do not need; it is not \
-             followed\nhint: save the values alone, as `torch.save(model.state_dict(), path)` does"
-        ),
+        None => {
+            let message = "which states do not need; it is not followed";
+            Refusal::new(format!("the file mentions `{module}.{name}`, {message}"))
+                .hint("save the values alone, as `torch.save(model.state_dict(), path)` does")
+        }
     }
 }
 
 /// The error of a tensor whose values are to be changed in a way that is not known.
-pub(super) fn lazy(what: &str) -> String {
+pub(super) fn lazy(what: &str) -> Refusal {
     let what: String = what.chars().take(40).collect();
-    format!(
-        "the tensor's values are to be changed by `{what}`, which is not known here\nhint: save \
-         `tensor.resolve_conj().resolve_neg().clone()`"
-    )
+    Refusal::new(format!(
+        "the tensor's values are to be changed by `{what}`, which is not known here"
+    ))
+    .hint("save `tensor.resolve_conj().resolve_neg().clone()`")
 }

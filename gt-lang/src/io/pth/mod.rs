@@ -20,7 +20,7 @@ use gt_ir::{DType, HostTensor};
 
 use super::npy::gathered;
 use super::unpack::Unpacking;
-use super::{InFile, file_error, size_of, tensor};
+use super::{InFile, Refusal, file_error, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
 use pickle::{Machine, Sign, TensorRef};
@@ -66,7 +66,7 @@ struct File {
 }
 
 impl File {
-    fn state(&mut self) -> Result<StateDict, String> {
+    fn state(&mut self) -> Result<StateDict, Refusal> {
         let names = self.archive.file_names().filter_map(std::result::Result::ok);
         let names: Vec<String> = names.map(|name| name.into_owned()).collect();
         let found = names.iter().find_map(|name| name.strip_suffix("data.pkl"));
@@ -77,33 +77,33 @@ impl File {
         {
             let cure =
                 "save it again on a machine whose numbers are little-endian, as nearly all are";
-            return Err(format!("its numbers are big-endian\nhint: {cure}"));
+            return Err(Refusal::new("its numbers are big-endian").hint(cure));
         }
         let pickle = self.unpack("data.pkl")?;
         let mut machine = Machine::default();
         let root = machine.run(&pickle)?;
         if !matches!(root, Value::Dict(_)) {
-            return Err(format!(
-                "what was saved is {}, not a dictionary as a state_dict is\nhint: save \
-                 `model.state_dict()`, or a dictionary `{{\"x\": tensor}}`",
-                kind(root)
-            ));
+            let message =
+                format!("what was saved is {}, not a dictionary as a state_dict is", kind(root));
+            let cure = "save `model.state_dict()`, or a dictionary `{\"x\": tensor}`";
+            return Err(Refusal::new(message).hint(cure));
         }
         let mut flat = Flat { machine: &machine, visits: 0, leaves: Vec::new() };
         flat.walk(root, String::new(), 0)?;
         let mut state = StateDict::new();
         for (name, leaf) in flat.leaves {
-            let told = |e: String| format!("{name}: {e}");
-            let Some(value) = self.leaf(&machine, leaf).map_err(told)? else { continue };
+            let value = self.leaf(&machine, leaf).map_err(|refusal| refusal.of(&name))?;
+            let Some(value) = value else { continue };
             if state.get(&name).is_some() {
-                return Err(format!("two values are called `{name}`\nhint: rename one of them"));
+                let refusal = Refusal::new(format!("two values are called `{name}`"));
+                return Err(refusal.hint("rename one of them"));
             }
             state.insert(name, value);
         }
         Ok(state)
     }
 
-    fn unpack(&mut self, name: &str) -> Result<Bytes, String> {
+    fn unpack(&mut self, name: &str) -> Result<Bytes, Refusal> {
         let full = format!("{}{name}", self.prefix);
         let at = self.archive.index_for_name(&full);
         let at = at.ok_or_else(|| format!("the archive has no {full}"))?;
@@ -112,7 +112,7 @@ impl File {
     }
 
     /// A tensor or number; `None` for a text or nothing.
-    fn leaf(&mut self, machine: &Machine, leaf: Value) -> Result<Option<HostTensor>, String> {
+    fn leaf(&mut self, machine: &Machine, leaf: Value) -> Result<Option<HostTensor>, Refusal> {
         Ok(match leaf {
             Value::Bool(value) => Some(HostTensor::scalar(value)),
             Value::Int(value) => Some(HostTensor::scalar(value)),
@@ -123,15 +123,13 @@ impl File {
             }
             Value::Text(_) | Value::None => None,
             other => {
-                return Err(format!(
-                    "{} is neither a tensor nor a number\nhint: leave it out of what is saved",
-                    kind(other)
-                ));
+                let message = format!("{} is neither a tensor nor a number", kind(other));
+                return Err(Refusal::new(message).hint("leave it out of what is saved"));
             }
         })
     }
 
-    fn tensor(&mut self, t: &TensorRef) -> Result<HostTensor, String> {
+    fn tensor(&mut self, t: &TensorRef) -> Result<HostTensor, Refusal> {
         let storage = self.storage(t)?;
         let width = t.dtype.size();
         let outside = || format!("elements outside of storage {}", t.key);
@@ -141,7 +139,7 @@ impl File {
         }
         let last = last_element(t).ok_or_else(outside)?;
         if last >= storage.len() / width {
-            return Err(outside());
+            return Err(outside().into());
         }
         let data = storage.slice(t.offset * width..);
         let data = if is_contiguous(t) {
@@ -155,7 +153,7 @@ impl File {
     }
 
     /// A storage's bytes, which are as many as the pickle says.
-    fn storage(&mut self, t: &TensorRef) -> Result<Bytes, String> {
+    fn storage(&mut self, t: &TensorRef) -> Result<Bytes, Refusal> {
         let storage = match self.storages.get(&t.key) {
             Some(known) => known.clone(),
             None => {
@@ -172,7 +170,8 @@ impl File {
                 storage.len(),
                 t.stored,
                 t.dtype
-            )),
+            )
+            .into()),
         }
     }
 }
@@ -226,10 +225,10 @@ struct Flat<'a> {
 }
 
 impl Flat<'_> {
-    fn walk(&mut self, value: Value, name: String, depth: usize) -> Result<(), String> {
+    fn walk(&mut self, value: Value, name: String, depth: usize) -> Result<(), Refusal> {
         self.visits += 1;
         if depth > MAX_DEPTH || self.visits > MAX_VALUES || name.len() > MAX_NAME {
-            return Err("dictionaries are nested too deep, or hold too much".to_owned());
+            return Err("dictionaries are nested too deep, or hold too much".into());
         }
         let inner = |key: &str| match name.as_str() {
             "" => key.to_owned(),

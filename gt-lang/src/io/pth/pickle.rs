@@ -15,6 +15,7 @@ use gt_ir::DType;
 
 use super::stack::{self, Global, Value};
 use super::{foreign, storage_dtype};
+use crate::io::Refusal;
 
 /// The most axes of a tensor.
 const MAX_RANK: usize = 8;
@@ -57,7 +58,7 @@ pub(super) struct Machine {
     tensors: Vec<TensorRef>,
 }
 
-type Out<T = ()> = Result<T, String>;
+type Out<T = ()> = Result<T, Refusal>;
 
 /// The bytes not yet read.
 struct Input<'a>(&'a [u8]);
@@ -87,11 +88,11 @@ impl<'a> Input<'a> {
         let end = self.0.iter().position(|byte| *byte == b'\n').ok_or("the pickle is cut off")?;
         let line = self.bytes(end)?;
         self.bytes(1)?;
-        std::str::from_utf8(line).map_err(|e| e.to_string())
+        Ok(std::str::from_utf8(line)?)
     }
 
     fn text(&mut self, n: usize) -> Out<String> {
-        std::str::from_utf8(self.bytes(n)?).map(str::to_owned).map_err(|e| e.to_string())
+        Ok(std::str::from_utf8(self.bytes(n)?)?.to_owned())
     }
 }
 
@@ -108,9 +109,9 @@ impl Machine {
     }
 
     /// The error, behind the name of what was being made.
-    fn told(&self, error: String) -> String {
+    fn told(&self, error: Refusal) -> Refusal {
         let names: Vec<String> = stack::names(&self.stack, |key| self.key(key, MAX_TOLD));
-        if names.is_empty() { error } else { format!("{}: {error}", names.join(".")) }
+        if names.is_empty() { error } else { error.of(&names.join(".")) }
     }
 
     /// The pairs of a dictionary.
@@ -189,7 +190,9 @@ impl Machine {
                 self.new_text(input.text(n)?)
             }
             other => {
-                return Err(format!("pickle instruction {other:#04x}, which states do not use"));
+                return Err(
+                    format!("pickle instruction {other:#04x}, which states do not use").into()
+                );
             }
         };
         self.push(value)
@@ -201,7 +204,7 @@ impl Machine {
     }
 
     fn top(&self) -> Out<Value> {
-        self.stack.last().copied().ok_or_else(|| "the pickle takes what is not there".to_owned())
+        self.stack.last().copied().ok_or("the pickle takes what is not there".into())
     }
 
     fn pop(&mut self) -> Out<Value> {
@@ -245,7 +248,7 @@ impl Machine {
                 self.sequences[at].extend(items);
                 Ok(())
             }
-            _ => Err("the pickle appends to what is no list".to_owned()),
+            _ => Err("the pickle appends to what is no list".into()),
         }
     }
 
@@ -262,7 +265,7 @@ impl Machine {
                 self.dicts[at].extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
                 Ok(())
             }
-            _ => Err("the pickle sets items of what is no dictionary".to_owned()),
+            _ => Err("the pickle sets items of what is no dictionary".into()),
         }
     }
 
@@ -270,7 +273,7 @@ impl Machine {
         let at = match opcode {
             b'q' => input.byte()?.into(),
             b'r' => input.u32()?,
-            _ => u32::try_from(self.memo.len()).map_err(|e| e.to_string())?,
+            _ => u32::try_from(self.memo.len())?,
         };
         let top = self.top()?;
         self.memo.insert(at, top);
@@ -307,7 +310,7 @@ impl Machine {
             Value::Text(at) => self.texts.get(at).map(String::as_str),
             _ => None,
         }
-        .ok_or_else(|| "the pickle has something else where a text belongs".to_owned())
+        .ok_or("the pickle has something else where a text belongs".into())
     }
 
     /// `('storage', class, key, device, elements)`.
@@ -317,11 +320,11 @@ impl Machine {
             [kind, Value::Global(Global::Storage(dtype)), key, _, Value::Int(stored)]
                 if self.text(kind)? == "storage" =>
             {
-                let stored = usize::try_from(stored).map_err(|e| e.to_string())?;
+                let stored = usize::try_from(stored)?;
                 self.storages.push((dtype, self.text(key)?.to_owned(), stored));
                 self.push(Value::Storage(self.storages.len() - 1))
             }
-            _ => Err("the pickle refers to something that is no storage".to_owned()),
+            _ => Err("the pickle refers to something that is no storage".into()),
         }
     }
 
@@ -345,7 +348,7 @@ impl Machine {
                 self.tensors.push(tensor);
                 self.push(Value::Tensor(self.tensors.len() - 1))
             }
-            _ => Err("the pickle calls something in a way that states do not".to_owned()),
+            _ => Err("the pickle calls something in a way that states do not".into()),
         }
     }
 
@@ -354,20 +357,21 @@ impl Machine {
             self.storages.get(at).cloned().ok_or("a storage that is not there")?;
         let numbers = |value: Value| -> Out<Vec<usize>> {
             if !matches!(value, Value::Tuple(_) | Value::List(_)) {
-                return Err("a shape that is none".to_owned());
+                return Err("a shape that is not a list of sizes".into());
             }
             let whole = |item: &Value| match item {
                 Value::Int(number) => usize::try_from(*number).ok(),
                 _ => None,
             };
             let all: Option<Vec<usize>> = self.items(value).iter().map(whole).collect();
-            all.filter(|all| all.len() <= MAX_RANK).ok_or_else(|| "a shape that is none".to_owned())
+            all.filter(|all| all.len() <= MAX_RANK)
+                .ok_or("a shape that is not a list of sizes".into())
         };
         let (sizes, strides) = (numbers(sizes)?, numbers(strides)?);
         if sizes.len() != strides.len() {
-            return Err("a shape and strides of different lengths".to_owned());
+            return Err("a shape and strides of different lengths".into());
         }
-        let offset = usize::try_from(offset).map_err(|e| e.to_string())?;
+        let offset = usize::try_from(offset)?;
         let sign = Sign::AsStored;
         Ok(TensorRef { dtype, key, offset, sizes, strides, stored, sign })
     }
@@ -381,7 +385,7 @@ impl Machine {
             [Value::Bool(_), hooks, changes @ Value::Dict(_)] if self.is_nothing(*hooks) => {
                 self.entries(*changes)
             }
-            _ => return Err("the tensor has more to it than a state's tensors have".to_owned()),
+            _ => return Err("the tensor has more to it than a state's tensors have".into()),
         };
         let mut sign = Sign::AsStored;
         for (what, on) in changes {
@@ -408,7 +412,7 @@ impl Machine {
         self.pop()?;
         match self.top()? {
             Value::Dict(_) => Ok(()),
-            _ => Err("the pickle sets attributes of what is no dictionary".to_owned()),
+            _ => Err("the pickle sets attributes of what is no dictionary".into()),
         }
     }
 }
@@ -418,7 +422,7 @@ fn long(input: &mut Input<'_>) -> Out<i64> {
     let n = usize::from(input.byte()?);
     let bytes = input.bytes(n)?;
     if n > 8 {
-        return Err("an integer of more than 64 bits".to_owned());
+        return Err("an integer of more than 64 bits".into());
     }
     let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
     let mut all = [if negative { 0xff } else { 0 }; 8];

@@ -126,7 +126,7 @@ impl Reader {
         };
         let contents = self.data.slice(entry.place.clone());
         tensor(dtype, &entry.sizes, contents)
-            .map_err(|e| format!("{name}: {e}"))
+            .map_err(|refusal| refusal.of(name))
             .in_file(&self.path)
     }
 
