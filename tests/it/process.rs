@@ -207,7 +207,7 @@ impl Process {
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
                 panic!(
-                    "{} says nothing and does not end:\n{}\n{}",
+                    "{} prints nothing and does not end:\n{}\n{}",
                     self.name, self.stdout, self.stderr
                 )
             }

@@ -131,7 +131,7 @@ impl<'a> Arguments<'a> {
         let number = value["t"].as_u64().and_then(|n| usize::try_from(n).ok());
         match number.and_then(|n| self.tensors.get(n)) {
             Some(tensor) => Ok(tensor),
-            None => absent(format!("{} as {name}", told(value))),
+            None => absent(format!("{} as {name}", description(value))),
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn list(&self, name: &str) -> Outcome<Vec<&'a DynTensor>> {
         match self.value(name) {
             Value::Array(all) => all.iter().map(|value| self.one_tensor(value, name)).collect(),
-            other => absent(format!("{} as {name}", told(other))),
+            other => absent(format!("{} as {name}", description(other))),
         }
     }
 
@@ -159,7 +159,7 @@ impl<'a> Arguments<'a> {
 
     pub(crate) fn scalar(&self, name: &str) -> Outcome<Scalar> {
         let value = self.value(name);
-        scalar(value).map_or_else(|| absent(format!("{} as {name}", told(value))), Ok)
+        scalar(value).map_or_else(|| absent(format!("{} as {name}", description(value))), Ok)
     }
 
     pub(crate) fn float(&self, name: &str) -> Outcome<f64> {
@@ -168,7 +168,7 @@ impl<'a> Arguments<'a> {
 
     pub(crate) fn int(&self, name: &str) -> Outcome<i64> {
         let value = self.value(name);
-        value.as_i64().map_or_else(|| absent(format!("{} as {name}", told(value))), Ok)
+        value.as_i64().map_or_else(|| absent(format!("{} as {name}", description(value))), Ok)
     }
 
     pub(crate) fn size(&self, name: &str) -> Outcome<usize> {
@@ -191,7 +191,7 @@ impl<'a> Arguments<'a> {
             Value::Array(all) => all.iter().map(Value::as_i64).collect(),
             one => one.as_i64().map(|n| vec![n]),
         };
-        all.map_or_else(|| absent(format!("{} as {name}", told(value))), Ok)
+        all.map_or_else(|| absent(format!("{} as {name}", description(value))), Ok)
     }
 
     pub(crate) fn sizes(&self, name: &str) -> Outcome<Vec<usize>> {
@@ -204,7 +204,7 @@ impl<'a> Arguments<'a> {
         match *self.sizes(name)?.as_slice() {
             [one] => Ok([one; 2]),
             [a, b] => Ok([a, b]),
-            _ => absent(format!("{} as {name}", told(self.value(name)))),
+            _ => absent(format!("{} as {name}", description(self.value(name)))),
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> Arguments<'a> {
             return Ok(None);
         }
         let dtype = value["d"].as_str().and_then(|name| name.parse().ok());
-        dtype.map_or_else(|| absent(format!("{} as {name}", told(value))), |d| Ok(Some(d)))
+        dtype.map_or_else(|| absent(format!("{} as {name}", description(value))), |d| Ok(Some(d)))
     }
 
     /// The index in the brackets of `x[..]`.
@@ -279,7 +279,7 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// A short description of a value.
-fn told(value: &Value) -> String {
+fn description(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),
         Value::Array(_) => "a list".into(),

@@ -87,8 +87,8 @@ impl Differences {
     pub(super) fn unused(&self) -> Vec<String> {
         let of_row = |row: &Row| {
             let unused = row.ops.iter().filter(|op| !row.used.borrow().contains(*op));
-            let told = |op: &String| format!("{op}, {}: {}", row.outcome, row.reason.trim());
-            unused.map(told).collect::<Vec<_>>()
+            let line = |op: &String| format!("{op}, {}: {}", row.outcome, row.reason.trim());
+            unused.map(line).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of_row).collect()
     }

@@ -59,9 +59,9 @@ pub(crate) fn opinfo(args: &OpinfoArgs) -> Result<()> {
     let python = Python::get()?;
     let report = compared(args, &python)?;
     if let Some(file) = &args.json {
-        report.keep(file)?;
+        report.write(file)?;
     }
-    let n_unexpected = report.tell(args.case.is_some(), args.intended);
+    let n_unexpected = report.print(args.case.is_some(), args.intended);
     ensure!(n_unexpected == 0, "{n_unexpected} differences from PyTorch are not intended");
     Ok(())
 }

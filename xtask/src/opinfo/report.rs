@@ -79,30 +79,30 @@ impl Report {
     }
 
     /// Writes all lines of the programs to a file.
-    pub(super) fn keep(&self, file: &Path) -> Result<()> {
+    pub(super) fn write(&self, file: &Path) -> Result<()> {
         let text: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 
     /// Prints the report. Returns the number of wrong cases and of stale intended differences. For
     /// `one` case it prints every finding, else intended differences only if `intended`.
-    pub(super) fn tell(&self, one: bool, intended: bool) -> usize {
+    pub(super) fn print(&self, one: bool, intended: bool) -> usize {
         if !one {
             print!("{}", self.table());
         }
         let all = self.lines.iter().filter(|line| Finding::of(line).is_some());
-        let told: Vec<&Value> = match (one, intended) {
+        let shown: Vec<&Value> = match (one, intended) {
             (true, _) => all.collect(),
             (false, true) => all.filter(|line| line["outcome"] != "absent").collect(),
             (false, false) => self.unexpected.iter().collect(),
         };
-        tell_some(&told);
+        print_findings(&shown);
         for row in &self.stale {
             println!("\nan intended difference that no longer occurs: {row}");
         }
         let sum = |column| self.counts.values().filter_map(|c| c.get(column)).sum::<u64>();
-        let told = COLUMNS.map(|(column, title)| format!("{} {title}", sum(column)));
-        println!("\n{} operators: {}", self.counts.len(), told.join(", "));
+        let totals = COLUMNS.map(|(column, title)| format!("{} {title}", sum(column)));
+        println!("\n{} operators: {}", self.counts.len(), totals.join(", "));
         self.unexpected.len() + self.stale.len()
     }
 
@@ -132,7 +132,7 @@ impl Report {
 }
 
 /// Prints findings, up to [`SHOWN`] of each operator.
-fn tell_some(lines: &[&Value]) {
+fn print_findings(lines: &[&Value]) {
     let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
     for line in lines {
         let n = shown.entry(line["op"].as_str().unwrap_or_default()).or_default();

@@ -1,9 +1,10 @@
-//! No circle of modules: of the children of one module, none uses a sibling that uses it back.
+//! Dependency circles among modules: the children of one module must not depend on each other in a
+//! circle.
 //!
-//! The graph comes from the sources: an edge for each path (`crate::a::B`, `super::b::C`, a child's
-//! name) outside tests that leads from one module to another. A path through a re-export leads to
-//! the module that defines the name. What a module and its own children use of each other is no
-//! edge, and globs and names made by macros are not followed.
+//! The graph comes from the sources. Each path outside tests (`crate::a::B`, `super::b::C`, a
+//! child's name) is an edge from its module to the module that defines the name, also through
+//! re-exports. Paths between a module and its own children are no edges. Globs and names made by
+//! macros are not followed.
 
 use anyhow::{Context, Result};
 use petgraph::algo::tarjan_scc;
@@ -15,7 +16,7 @@ use syn::{Attribute, Item, UseTree};
 
 use super::Tree;
 
-/// Circles that are worth their price: the parent module, its members, and the reason.
+/// Allowed circles: the parent module, its members, and the reason.
 const ALLOWED: &[(&str, &[&str], &str)] = &[
     (
         "gt-ir",
@@ -47,17 +48,17 @@ const CRATES: &[&str] =
 /// A module by its names from the root of its crate.
 type Module = Vec<String>;
 
-/// What the check knows of one crate.
+/// The modules and paths of one crate.
 #[derive(Default)]
 struct Sources {
     modules: BTreeSet<Module>,
-    /// What `use` makes known in a module: the path each name stands for.
+    /// The names that `use` declares in a module, with their paths.
     names: BTreeMap<(Module, String), Module>,
-    /// Every path in the code: the module it stands in, and where it leads.
+    /// Every path in the code, with the module that contains it.
     paths: Vec<(Module, Module)>,
 }
 
-/// Complaints about every circle that no entry of [`ALLOWED`] covers.
+/// Complaints about all circles that no entry of [`ALLOWED`] covers.
 pub(super) fn circles(tree: &Tree) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     for name in CRATES {
@@ -70,7 +71,7 @@ pub(super) fn circles(tree: &Tree) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// The edges between the children of one module, each with a path that makes it.
+/// The edges between the children of one module, each with an example of its paths.
 type Edges = BTreeMap<(String, String), String>;
 
 fn circles_of(place: &str, edges: &Edges) -> Vec<String> {
@@ -138,7 +139,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// By parent module, the edges between its children.
+    /// The edges between the children of each parent module.
     fn edges(&self) -> BTreeMap<Module, Edges> {
         let mut all: BTreeMap<Module, Edges> = BTreeMap::new();
         for (from, path) in &self.paths {
@@ -153,7 +154,7 @@ impl Sources {
         all
     }
 
-    /// The module that defines what a path leads to, through re-exports.
+    /// The module that defines the item of a path, through re-exports.
     fn definition(&self, path: &[String], depth: usize) -> Module {
         const DEEP: usize = 8;
         let mut at = Module::new();
@@ -175,14 +176,14 @@ impl Sources {
     }
 }
 
-/// Walks a file and writes down its paths.
+/// Visits a file and records its paths.
 struct Walk<'a> {
     module: Module,
     sources: &'a mut Sources,
 }
 
 impl Walk<'_> {
-    /// A path from the root of the crate, where it stays in the crate.
+    /// The path from the root of the crate, or `None` for a path into another crate.
     fn absolute(&self, path: &[String]) -> Option<Module> {
         let mut at = self.module.clone();
         match path.first()?.as_str() {
@@ -240,7 +241,7 @@ impl Walk<'_> {
         self.note(&path);
     }
 
-    /// Paths in the arguments of a macro: runs of names with `::` between them.
+    /// Records the paths in the arguments of a macro: sequences of names joined by `::`.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut n_colons = 2;
