@@ -122,8 +122,11 @@ impl Answer {
             Answer::Panic(reason) => write(to, &why("panic", reason), &[]),
             Answer::Computed(computed) => {
                 let types = |tensors: &Vec<HostTensor>| {
-                    let ty = |t: &HostTensor| json!({"dtype": t.ty().dtype.name(), "shape": t.ty().shape.sizes()});
-                    tensors.iter().map(ty).collect::<Vec<_>>()
+                    let head = |tensor: &HostTensor| {
+                        let ty = tensor.ty();
+                        json!({"dtype": ty.dtype.name(), "shape": ty.shape.sizes()})
+                    };
+                    tensors.iter().map(head).collect::<Vec<_>>()
                 };
                 let head = json!({
                     "status": "computed",

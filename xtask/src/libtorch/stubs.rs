@@ -70,7 +70,8 @@ fn library_of(symbol: &str, own: &BTreeSet<String>) -> Option<String> {
             None
         }
         None if symbol.starts_with("cuFile") => Some("libcufile.so.0".into()),
-        None if symbol.ends_with(".so:") || symbol.starts_with('/') => None, // A heading of the listing.
+        // A heading of the listing.
+        None if symbol.ends_with(".so:") || symbol.starts_with('/') => None,
         None => Some("libtorch_cuda.so".into()),
     }
 }
