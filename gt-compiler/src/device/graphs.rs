@@ -17,10 +17,12 @@ use smallvec::SmallVec;
 use super::{
     gpu::Gpu,
     memory::{Charge, Memory, is_sole},
-    plan::{Found, Plan},
-    run::needs_check,
+    plan::Plan,
 };
-use crate::{engine::Value, schedule::BufferId};
+use crate::{
+    engine::Value,
+    schedule::{BufferId, Found},
+};
 
 /// Runs step by step before a capture: the first may find its inputs wherever instructions left
 /// them, the second is the first on the results of the first, the third is the first whose inputs
@@ -250,9 +252,9 @@ impl<G: Gpu> Captured<G> {
     /// out then is the input's block.
     fn conflict(&self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Option<BufferId> {
         // A run that may yet fail on its data has to leave its inputs as they are.
-        let may_fail = needs_check(memory, plan, inputs);
+        let may_fail = memory.needs_check(plan, inputs);
         let is_result =
-            |i: usize| plan.found.iter().any(|f| matches!(f, Found::Given(n) if *n == i));
+            |i: usize| plan.layout.found.iter().any(|f| matches!(f, Found::Given(n) if *n == i));
         let gives_up = |i: usize, block: &Arc<G::Block>| {
             !may_fail
                 && !is_result(i)
@@ -261,11 +263,11 @@ impl<G: Gpu> Captured<G> {
                 && !matches!(self.feeds[i], Feed::Bound { .. })
                 && memory.resident(inputs[i]).is_ok_and(|held| Arc::ptr_eq(&held.block, block))
         };
-        plan.made.iter().zip(&self.outs).find_map(|((id, _), out)| {
+        plan.layout.made.iter().zip(&self.outs).find_map(|(made, out)| {
             let Out::Lent(block) = out else { return None };
             let others = Arc::strong_count(block) - 1;
             let given = || (0..inputs.len()).filter(|&i| gives_up(i, block)).count();
-            (others > 0 && others > given()).then_some(*id)
+            (others > 0 && others > given()).then_some(made.buffer)
         })
     }
 }

@@ -18,8 +18,8 @@ use crate::{
     kernel::{Expr, KernelSpec},
     options::Numerics,
     schedule::{
-        BufferId, Group, KernelPiece, KernelStage, MatMul, Piece, ScalarArg, Schedule, group,
-        kernels, together,
+        BufferId, Group, KernelPiece, KernelStage, MatMul, Piece, ScalarArg, Schedule, Uses,
+        distance_in, group, kernels, together,
     },
 };
 
@@ -115,8 +115,8 @@ pub(crate) fn launches(
     beside(groups.iter().flat_map(|group| joiner.divide(group)).map(with_rows).collect())
 }
 
-impl Launch {
-    pub(crate) fn reads(&self) -> SmallVec<[BufferId; 4]> {
+impl Uses for Launch {
+    fn reads(&self) -> SmallVec<[BufferId; 4]> {
         match self {
             Launch::Piece(piece) => piece.reads(),
             Launch::Affine(work, affine) => {
@@ -129,7 +129,7 @@ impl Launch {
         }
     }
 
-    pub(crate) fn writes(&self) -> SmallVec<[BufferId; 2]> {
+    fn writes(&self) -> SmallVec<[BufferId; 2]> {
         match self {
             Launch::Piece(piece) => piece.writes(),
             Launch::Affine(work, _) => SmallVec::from_slice(&[work.out]),
@@ -137,6 +137,30 @@ impl Launch {
                 let writes = work.parts.iter().flat_map(Part::writes);
                 writes.map(|n| buffers[usize::from(n)]).collect()
             }
+        }
+    }
+
+    fn can_fail(&self) -> bool {
+        matches!(self, Launch::Piece(Piece::Routine(routine)) if routine.can_fail())
+    }
+
+    /// Of several kernels only the one that writes `out` may read `input`.
+    fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
+        match self {
+            Launch::Piece(Piece::Kernel(k)) => {
+                distance_in(&k.spec, |b| Some(k.buffer(b)), input, out)
+            }
+            Launch::Joint { work, buffers, .. } => {
+                let mut found = None;
+                for part in &work.parts {
+                    let of = |b: u16| part.argument(b).map(|n| buffers[usize::from(n)]);
+                    if part.spec.loads().any(|(b, _)| of(b) == Some(input)) {
+                        found = Some(distance_in(&part.spec, of, input, out)?);
+                    }
+                }
+                found
+            }
+            Launch::Piece(_) | Launch::Affine(..) => None,
         }
     }
 }

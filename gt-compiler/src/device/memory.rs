@@ -13,7 +13,7 @@ use std::sync::{
 
 use gt_ir::Type;
 
-use super::{gpu::Gpu, program::Loaded};
+use super::{gpu::Gpu, plan::Plan};
 use crate::{buffer::Storage, engine::Value, error::EngineError};
 
 /// Bytes held, by whom.
@@ -36,6 +36,14 @@ impl Account {
     pub(super) fn graphs(&self) -> usize {
         self.graphs.load(Relaxed)
     }
+}
+
+/// A program that has graphs. One that runs says nothing of them and gives none up.
+pub(super) trait HasGraphs: Send + Sync + 'static {
+    /// When the graph used longest ago was used.
+    fn oldest(&self) -> Option<u64>;
+
+    fn drop_oldest(&self);
 }
 
 /// Bytes a graph holds, taken off the account when it goes.
@@ -85,8 +93,7 @@ pub(super) struct Memory<G: Gpu> {
     pub(super) gpu: G,
     pub(super) account: Arc<Account>,
     pub(super) limit: usize,
-    /// Every program that has graphs.
-    programs: Vec<Weak<Loaded<G>>>,
+    programs: Vec<Weak<dyn HasGraphs>>,
 }
 
 impl<G: Gpu> Memory<G> {
@@ -148,17 +155,27 @@ impl<G: Gpu> Memory<G> {
         })
     }
 
+    /// Whether the device has to say if an index was outside its axis: not where the host knows the
+    /// indices.
+    pub(super) fn needs_check(&self, plan: &Plan, inputs: &[&Value]) -> bool {
+        let is_known = |input: usize, size: usize| {
+            let range = self.resident(inputs[input]).ok().and_then(|resident| resident.range());
+            range.is_some_and(|(least, most)| least >= 0 && most < size as i64)
+        };
+        plan.checks.iter().any(|check| !check.input.is_some_and(|i| is_known(i, check.size)))
+    }
+
     pub(super) fn charge(&self, bytes: usize) -> Charge {
         self.account.graphs.fetch_add(bytes, Relaxed);
         Charge { account: self.account.clone(), bytes }
     }
 
     /// Remembers a program that has a graph now.
-    pub(super) fn register(&mut self, program: &Arc<Loaded<G>>) {
+    pub(super) fn register<P: HasGraphs>(&mut self, program: &Arc<P>) {
         self.programs.retain(|known| known.strong_count() > 0);
-        let known = self.programs.iter().any(|known| std::ptr::eq(known.as_ptr(), &**program));
-        if !known {
-            self.programs.push(Arc::downgrade(program));
+        let new = Arc::downgrade(program) as Weak<dyn HasGraphs>;
+        if !self.programs.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), new.as_ptr())) {
+            self.programs.push(new);
         }
     }
 
@@ -166,16 +183,13 @@ impl<G: Gpu> Memory<G> {
     /// program that runs stay.
     pub(super) fn evict(&mut self, keep: usize) {
         while self.account.graphs() > keep {
-            let used = |program: &Weak<Loaded<G>>| {
+            let used = |program: &Weak<dyn HasGraphs>| {
                 let program = program.upgrade()?;
-                let oldest = program.graphs.try_lock().ok()?.oldest()?;
-                Some((oldest, program))
+                Some((program.oldest()?, program))
             };
             let oldest = self.programs.iter().filter_map(used).min_by_key(|(used, _)| *used);
             let Some((_, program)) = oldest else { return };
-            if let Ok(mut graphs) = program.graphs.try_lock() {
-                graphs.drop_oldest();
-            }
+            program.drop_oldest();
         }
     }
 

@@ -4,7 +4,7 @@
 //! `gpu` is the interface of such a device; everything else here is written over it and knows no
 //! driver. `calls` names the ops that stay whole, `launch` joins scheduled pieces into launches
 //! (`affine` and `formula` those that a library's product can do on the way), `plan` makes a list of
-//! steps of them and `place` gives their buffers places; `builder` compiles, `run` runs a plan step
+//! steps of them; `builder` compiles, `run` runs a plan step
 //! by step, `graphs` decides which runs are replays and `replay` does them, `tiers` takes the one
 //! way or the other. `memory` keeps the account, `download` brings values to the host beside all
 //! that, `timing` measures, `engine` is the engine.
@@ -19,7 +19,6 @@ mod gpu;
 mod graphs;
 mod launch;
 mod memory;
-mod place;
 mod plan;
 mod program;
 mod replay;

@@ -11,13 +11,17 @@ use std::collections::BTreeMap;
 use gt_ir::{Graph, Op, Scalar, Type};
 use smallvec::SmallVec;
 
-use super::{gpu::Work, place};
+use super::{
+    affine::Affine,
+    gpu::Work,
+    launch::{Launch, launches},
+};
 use crate::{
-    device::{Affine, Launch, launches},
     error::EngineError,
     options::Numerics,
     schedule::{
-        Attention, BufferId, Fold, MatMul, Piece, Place, Routine, ScalarArg, Schedule, scalar,
+        Attention, BufferId, Buffers, Fold, Layout, MatMul, Piece, Routine, ScalarArg, Schedule,
+        Uses, scalar,
     },
 };
 
@@ -27,14 +31,9 @@ pub(super) struct Plan {
     pub(super) inputs: Vec<Type>,
     pub(super) n_scalars: usize,
     pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
-    /// The buffers made for the caller, each once, with the donated input whose memory they may
-    /// take.
-    pub(super) made: Vec<(BufferId, Option<usize>)>,
-    /// Where each output is found.
-    pub(super) found: Vec<Found>,
     /// Bytes of each buffer.
     pub(super) sizes: Vec<usize>,
-    pub(super) places: Vec<Place>,
+    pub(super) layout: Layout,
     /// The first step that writes each buffer; none is one past the last.
     pub(super) first_write: Vec<usize>,
     /// Whether a step reads each input.
@@ -52,17 +51,6 @@ pub(super) struct Plan {
     /// Bytes of the arena, the words included, which begin at `words`.
     pub(super) arena: usize,
     pub(super) words: usize,
-}
-
-/// Where an output is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// It is this input, as it came.
-    Given(usize),
-    /// It is this one of the buffers made.
-    Made(usize),
-    /// It is the same value as this earlier output.
-    Again(usize),
 }
 
 /// One thing the host asks the device for.
@@ -100,6 +88,8 @@ impl Check {
 
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
+/// Alignment of buffers in the arena: a device loads whole lines from it.
+const ALIGN: usize = 256;
 
 impl Plan {
     /// The plan of a scheduled graph.
@@ -123,8 +113,26 @@ impl Plan {
         for launch in &launches {
             plan.push(launch, &mut known)?;
         }
-        place::place(&mut plan, &launches, donated);
+        plan.place(&launches, donated);
         Ok(plan)
+    }
+
+    /// Gives every buffer its place, and the words theirs behind the arena.
+    fn place(&mut self, launches: &[Launch], donated: &[bool]) {
+        let (n_inputs, n_buffers) = (self.inputs.len(), self.sizes.len());
+        let buffers =
+            Buffers { sizes: &self.sizes, n_inputs, outputs: &self.outputs, donated, align: ALIGN };
+        self.layout = Layout::new(launches, &buffers);
+        self.words = self.layout.arena;
+        self.arena = self.words + self.n_words() * WORD;
+        self.donated = (0..n_inputs).map(|i| donated.get(i) == Some(&true)).collect();
+        self.is_read = vec![false; n_inputs];
+        self.first_write = vec![launches.len(); n_buffers];
+        for (step, launch) in launches.iter().enumerate().rev() {
+            launch.writes().iter().for_each(|b| self.first_write[b.index()] = step);
+            let inputs = launch.reads().into_iter().filter(|b| b.index() < n_inputs);
+            inputs.for_each(|b| self.is_read[b.index()] = true);
+        }
     }
 
     fn push(

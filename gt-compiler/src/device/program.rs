@@ -8,6 +8,7 @@ use std::{
 use super::{
     gpu::{Gpu, Work},
     graphs::Graphs,
+    memory::HasGraphs,
     plan::{Plan, Step},
 };
 use crate::{
@@ -33,6 +34,18 @@ pub(super) struct Loaded<G: Gpu> {
 impl<G: Gpu> DeviceProgram<G> {
     pub(super) fn new(plan: Plan, functions: Vec<G::Function>, mark: Arc<()>) -> DeviceProgram<G> {
         DeviceProgram(Arc::new(Loaded { plan, functions, mark, graphs: Mutex::default() }))
+    }
+}
+
+impl<G: Gpu> HasGraphs for Loaded<G> {
+    fn oldest(&self) -> Option<u64> {
+        self.graphs.try_lock().ok()?.oldest()
+    }
+
+    fn drop_oldest(&self) {
+        if let Ok(mut graphs) = self.graphs.try_lock() {
+            graphs.drop_oldest();
+        }
     }
 }
 
@@ -131,5 +144,5 @@ fn attention(plan: &Plan, a: &Attention) -> String {
 }
 
 fn name(plan: &Plan, buffer: BufferId) -> String {
-    format!("b{}:{:?}", buffer.0, plan.places[buffer.index()])
+    format!("b{}:{:?}", buffer.0, plan.layout.places[buffer.index()])
 }

@@ -5,6 +5,8 @@
 //! capture that fails has run nothing. A failure of a replay itself is the end of the device, which
 //! has overwritten parameters by then.
 
+use std::sync::Arc;
+
 use gt_ir::Scalar;
 use smallvec::SmallVec;
 
@@ -14,9 +16,13 @@ use super::{
     memory::{Memory, is_sole},
     plan::Plan,
     program::Loaded,
-    run::{Failure, Frame, Home, Homes, needs_check, results},
+    run::{Failure, Frame, results},
 };
-use crate::{engine::Value, error::EngineError, schedule::BufferId};
+use crate::{
+    engine::Value,
+    error::EngineError,
+    schedule::{Home, Homes, Made},
+};
 
 /// Captures the program for calls like this one, in which these inputs are bound. The error is the
 /// reason why it cannot be.
@@ -62,14 +68,14 @@ pub(super) fn capture<G: Gpu>(
 /// Bytes of memory a graph captured for this call holds.
 pub(super) fn bytes(plan: &Plan, inputs: &[&Value], bound: &[bool]) -> usize {
     let copied = (0..bound.len()).filter(|&i| !bound[i] && plan.is_read[i]).map(|i| plan.sizes[i]);
-    let own = plan.made.iter().filter(|(_, donor)| in_place(*donor, inputs, bound).is_none());
-    let own = own.map(|(id, _)| plan.sizes[id.index()]);
+    let own = plan.layout.made.iter().filter(|made| in_place(made, inputs, bound).is_none());
+    let own = own.map(|made| plan.sizes[made.buffer.index()]);
     plan.arena + copied.sum::<usize>() + own.sum::<usize>()
 }
 
 /// The input whose memory a result takes.
-fn in_place(donor: Option<usize>, inputs: &[&Value], bound: &[bool]) -> Option<usize> {
-    donor.filter(|&i| bound[i] && is_sole(inputs[i]))
+fn in_place(made: &Made, inputs: &[&Value], bound: &[bool]) -> Option<usize> {
+    made.donor.filter(|&i| bound[i] && is_sole(inputs[i]))
 }
 
 fn record<G: Gpu>(gpu: &G, frame: &mut Frame, loaded: &Loaded<G>) -> Result<G::Graph, EngineError> {
@@ -86,14 +92,14 @@ fn outs<G: Gpu>(
     inputs: &[&Value],
     bound: &[bool],
 ) -> Result<Vec<Out<G>>, EngineError> {
-    let out = |&(id, donor): &(BufferId, Option<usize>)| {
-        if let Some(i) = in_place(donor, inputs, bound) {
+    let out = |made: &Made| {
+        if let Some(i) = in_place(made, inputs, bound) {
             return Ok(Out::InPlace(i));
         }
-        let block = memory.alloc(plan.sizes[id.index()])?;
-        Ok(if graphs.held.contains(&id) { Out::Copied(block) } else { Out::Lent(block) })
+        let block = memory.alloc(plan.sizes[made.buffer.index()])?;
+        Ok(if graphs.held.contains(&made.buffer) { Out::Copied(block) } else { Out::Lent(block) })
     };
-    plan.made.iter().map(out).collect()
+    plan.layout.made.iter().map(out).collect()
 }
 
 fn feeds<G: Gpu>(
@@ -117,7 +123,7 @@ fn feeds<G: Gpu>(
 }
 
 /// The results' homes as the steps see them.
-fn homes<G: Gpu>(outs: &[Out<G>]) -> Homes<G> {
+fn homes<G: Gpu>(outs: &[Out<G>]) -> Homes<Arc<G::Block>> {
     let home = |out: &Out<G>| match out {
         Out::InPlace(i) => Home::Donor(*i),
         Out::Lent(block) | Out::Copied(block) => Home::Fresh(block.clone()),
@@ -127,7 +133,7 @@ fn homes<G: Gpu>(outs: &[Out<G>]) -> Homes<G> {
 
 /// Whether a graph of the program may run before its indices are known to be good.
 pub(super) fn may_run_ahead<G: Gpu>(memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> bool {
-    plan.made.iter().all(|(_, donor)| donor.is_none()) || !needs_check(memory, plan, inputs)
+    plan.layout.made.iter().all(|made| made.donor.is_none()) || !memory.needs_check(plan, inputs)
 }
 
 /// Replays a graph that fits the call.
@@ -140,7 +146,7 @@ pub(super) fn replay<G: Gpu>(
     scalars: &[Scalar],
 ) -> Result<SmallVec<[Value; 4]>, Failure> {
     let homes = receivers(memory, plan, captured).map_err(Failure::Clean)?;
-    let checks = needs_check(memory, plan, inputs);
+    let checks = memory.needs_check(plan, inputs);
     plan.fill_words(scalars, &mut frame.words);
     frame.words_at = captured.words_at;
     enqueue(memory, frame, plan, captured, inputs, &homes).map_err(Failure::Broken)?;
@@ -155,13 +161,13 @@ fn receivers<G: Gpu>(
     memory: &mut Memory<G>,
     plan: &Plan,
     captured: &Captured<G>,
-) -> Result<Homes<G>, EngineError> {
-    let receiver = |((id, _), out): (&(BufferId, Option<usize>), &Out<G>)| match out {
+) -> Result<Homes<Arc<G::Block>>, EngineError> {
+    let receiver = |(made, out): (&Made, &Out<G>)| match out {
         Out::InPlace(i) => Ok(Home::Donor(*i)),
         Out::Lent(block) => Ok(Home::Fresh(block.clone())),
-        Out::Copied(_) => memory.alloc(plan.sizes[id.index()]).map(Home::Fresh),
+        Out::Copied(_) => memory.alloc(plan.sizes[made.buffer.index()]).map(Home::Fresh),
     };
-    plan.made.iter().zip(&captured.outs).map(receiver).collect()
+    plan.layout.made.iter().zip(&captured.outs).map(receiver).collect()
 }
 
 fn enqueue<G: Gpu>(
@@ -170,7 +176,7 @@ fn enqueue<G: Gpu>(
     plan: &Plan,
     captured: &Captured<G>,
     inputs: &[&Value],
-    homes: &Homes<G>,
+    homes: &Homes<Arc<G::Block>>,
 ) -> Result<(), EngineError> {
     let gpu = &memory.gpu;
     for (i, feed) in captured.feeds.iter().enumerate() {
@@ -182,9 +188,9 @@ fn enqueue<G: Gpu>(
         frame.upload_words(gpu)?;
     }
     gpu.replay(&captured.graph)?;
-    for ((id, _), (out, home)) in plan.made.iter().zip(captured.outs.iter().zip(homes)) {
+    for (made, (out, home)) in plan.layout.made.iter().zip(captured.outs.iter().zip(homes)) {
         if let (Out::Copied(from), Home::Fresh(to)) = (out, home) {
-            gpu.copy(gpu.address(from), gpu.address(to), plan.sizes[id.index()])?;
+            gpu.copy(gpu.address(from), gpu.address(to), plan.sizes[made.buffer.index()])?;
         }
     }
     Ok(())

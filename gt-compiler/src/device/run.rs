@@ -11,16 +11,16 @@ use gt_ir::Scalar;
 use smallvec::SmallVec;
 
 use super::{
+    affine::Affine,
     gpu::{Added, Call, Gpu},
     memory::{Memory, is_out_of_memory, is_sole},
-    plan::{Found, Plan, Step, WORD},
+    plan::{Plan, Step, WORD},
     program::Loaded,
 };
 use crate::{
-    device::Affine,
     engine::Value,
     error::EngineError,
-    schedule::{BufferId, Place},
+    schedule::{BufferId, Home, Homes},
 };
 
 /// Where the buffers of a run lie, and what it says to the device; kept from run to run so that
@@ -34,15 +34,6 @@ pub(super) struct Frame {
     pub(super) words: Vec<u64>,
     args: Vec<u64>,
 }
-
-/// The memory a result is made in.
-pub(super) enum Home<G: Gpu> {
-    Fresh(Arc<G::Block>),
-    Donor(usize),
-}
-
-/// One for each buffer made.
-pub(super) type Homes<G> = SmallVec<[Home<G>; 4]>;
 
 /// Why a run ended early.
 pub(super) enum Failure {
@@ -60,20 +51,12 @@ impl Frame {
         plan: &Plan,
         arena: u64,
         input: impl Fn(usize) -> u64,
-        homes: &Homes<G>,
+        homes: &Homes<Arc<G::Block>>,
     ) {
+        let at = |offset: usize| arena + offset as u64;
+        let block = |block: &Arc<G::Block>| gpu.address(block);
         self.addresses.clear();
-        self.addresses.extend(plan.places.iter().map(|place| match place {
-            Place::Input(i) => input(*i as usize),
-            Place::Arena(at) => arena + *at as u64,
-            Place::Output { .. } | Place::Nowhere => 0,
-        }));
-        for ((id, _), home) in plan.made.iter().zip(homes) {
-            self.addresses[id.index()] = match home {
-                Home::Fresh(block) => gpu.address(block),
-                Home::Donor(i) => input(*i),
-            };
-        }
+        self.addresses.extend(plan.layout.addresses(homes, input, at, block, 0));
         self.words_at = arena + plan.words as u64;
     }
 
@@ -140,16 +123,6 @@ impl Frame {
     }
 }
 
-/// Whether the device has to say if an index was outside its axis: not where the host knows the
-/// indices.
-pub(super) fn needs_check<G: Gpu>(memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> bool {
-    let is_known = |input: usize, size: usize| {
-        let range = memory.resident(inputs[input]).ok().and_then(|resident| resident.range());
-        range.is_some_and(|(least, most)| least >= 0 && most < size as i64)
-    };
-    plan.checks.iter().any(|check| !check.input.is_some_and(|i| is_known(i, check.size)))
-}
-
 /// Runs a program whose call has been checked against it.
 pub(super) fn run<G: Gpu>(
     memory: &mut Memory<G>,
@@ -163,13 +136,14 @@ pub(super) fn run<G: Gpu>(
         0 => None,
         bytes => Some(memory.alloc(bytes).map_err(Failure::Clean)?),
     };
-    let homes = homes(memory, plan, inputs).map_err(Failure::Clean)?;
+    let alloc = |id: BufferId| memory.alloc(plan.sizes[id.index()]);
+    let homes = plan.layout.homes(|i| is_sole(inputs[i]), alloc).map_err(Failure::Clean)?;
     let start = arena.as_ref().map_or(0, |block| memory.address(block));
     frame.place(&memory.gpu, plan, start, |i| inputs[i].address() as u64, &homes);
     plan.fill_words(scalars, &mut frame.words);
     frame.upload_words(&memory.gpu).map_err(Failure::Broken)?;
     let (barrier, kept) = (plan.barrier(), first_overwrite(plan, &homes));
-    let checks = needs_check(memory, plan, inputs);
+    let checks = memory.needs_check(plan, inputs);
     steps(memory, frame, loaded, 0..barrier, kept)?;
     if checks && let Some(error) = frame.index_error(&memory.gpu, plan).map_err(Failure::Broken)? {
         return Err(Failure::Clean(error));
@@ -200,23 +174,11 @@ fn steps<G: Gpu>(
 }
 
 /// The first step that overwrites an input.
-fn first_overwrite<G: Gpu>(plan: &Plan, homes: &Homes<G>) -> usize {
-    let taken = plan.made.iter().zip(homes).filter(|(_, home)| matches!(home, Home::Donor(_)));
-    let first = taken.map(|((id, _), _)| plan.first_write[id.index()]);
+fn first_overwrite<B>(plan: &Plan, homes: &Homes<B>) -> usize {
+    let taken =
+        plan.layout.made.iter().zip(homes).filter(|(_, home)| matches!(home, Home::Donor(_)));
+    let first = taken.map(|(made, _)| plan.first_write[made.buffer.index()]);
     first.min().unwrap_or(plan.steps.len())
-}
-
-fn homes<G: Gpu>(
-    memory: &mut Memory<G>,
-    plan: &Plan,
-    inputs: &[&Value],
-) -> Result<Homes<G>, EngineError> {
-    let home =
-        |&(id, donor): &(BufferId, Option<usize>)| match donor.filter(|&i| is_sole(inputs[i])) {
-            Some(i) => Ok(Home::Donor(i)),
-            None => memory.alloc(plan.sizes[id.index()]).map(Home::Fresh),
-        };
-    plan.made.iter().map(home).collect()
 }
 
 /// The values of a run.
@@ -224,22 +186,13 @@ pub(super) fn results<G: Gpu>(
     memory: &Memory<G>,
     plan: &Plan,
     inputs: &[&Value],
-    homes: &Homes<G>,
+    homes: &Homes<Arc<G::Block>>,
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-    let mut values: SmallVec<[Value; 4]> = SmallVec::new();
-    for (found, &(_, ty)) in plan.found.iter().zip(&plan.outputs) {
-        let value = match found {
-            Found::Given(i) => Value { ty, storage: inputs[*i].storage.clone() },
-            Found::Again(n) => Value { ty, storage: values[*n].storage.clone() },
-            Found::Made(n) => match &homes[*n] {
-                Home::Fresh(block) => memory.value(ty, block.clone(), None),
-                Home::Donor(i) => {
-                    memory.resident(inputs[*i])?.overwrite();
-                    Value { ty, storage: inputs[*i].storage.clone() }
-                }
-            },
-        };
-        values.push(value);
-    }
-    Ok(values)
+    plan.layout.values(&plan.outputs, inputs, homes, |ty, home| match home {
+        Home::Fresh(block) => Ok(memory.value(ty, block.clone(), None)),
+        Home::Donor(i) => {
+            memory.resident(inputs[*i])?.overwrite();
+            Ok(Value { ty, storage: inputs[*i].storage.clone() })
+        }
+    })
 }

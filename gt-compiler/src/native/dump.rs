@@ -184,10 +184,12 @@ fn argument(plan: &Plan, arg: &Arg) -> String {
 /// A buffer by where it lies: an input, an output (in the memory of an input), or its offset in the
 /// arena.
 fn name(plan: &Plan, id: BufferId) -> String {
-    match plan.places.get(id.index()) {
+    match plan.layout.places.get(id.index()) {
         Some(Place::Input(i)) => format!("in{i}"),
-        Some(Place::Output { donor: None }) => format!("out{}", id.0),
-        Some(Place::Output { donor: Some(i) }) => format!("out{}(in{i})", id.0),
+        Some(Place::Made(n)) => match plan.layout.made[*n as usize].donor {
+            None => format!("out{}", id.0),
+            Some(i) => format!("out{}(in{i})", id.0),
+        },
         Some(Place::Arena(at)) => format!("a{at}"),
         Some(Place::Nowhere) | None => format!("b{}", id.0),
     }

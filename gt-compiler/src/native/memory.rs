@@ -1,45 +1,83 @@
-//! Where the buffers of a plan lie: lifetimes, one arena for what does not outlive the run, donated
-//! inputs taken for results.
-//!
-//! Buffers whose lifetimes overlap never overlap in the arena. A donated input's memory is taken
-//! only by a result of the same size, by the last wave that reads it, element by element, and only
-//! after the last step that may still find its data unfit: a run that fails has changed no input.
+//! Waves and their jobs as users of memory, and the arena with the threads' scratch behind it.
 
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
-use super::plan::{At, Job, Plan, Stage, Work};
-use crate::schedule::{BufferId, Life, Place, layout};
+use super::plan::{At, Job, Plan, Stage, Tile, Wave, Work};
+use crate::schedule::{BufferId, Buffers, FAR, Layout, Uses, distance_in};
 
 /// Alignment of buffers in the arena.
 const ALIGN: usize = 64;
 
 /// Gives every buffer its place.
 pub(super) fn place(plan: &mut Plan, donated: &[bool], threads: usize) {
-    let lives = lives(plan);
-    plan.places = vec![Place::Nowhere; plan.sizes.len()];
-    for i in 0..plan.inputs.len() {
-        plan.places[i] = Place::Input(i as u32);
+    let buffers = Buffers {
+        sizes: &plan.sizes,
+        n_inputs: plan.inputs.len(),
+        outputs: &plan.outputs,
+        donated,
+        align: ALIGN,
+    };
+    plan.layout = Layout::new(&plan.waves, &buffers);
+    let jobs = plan.waves.iter().flat_map(|wave| &wave.jobs);
+    let scratch = jobs.map(|job| if let Job::Tile(tile) = job { tile.scratch } else { 0 });
+    let scratch = scratch.max().unwrap_or(0).next_multiple_of(ALIGN);
+    plan.scratch = (plan.layout.arena, scratch);
+    plan.arena = plan.layout.arena + scratch * threads;
+}
+
+impl Uses for Wave {
+    fn reads(&self) -> SmallVec<[BufferId; 4]> {
+        self.jobs.iter().flat_map(|job| uses(job).0).collect()
     }
-    let mut taken: BTreeSet<u32> = BTreeSet::new();
-    for (id, _) in plan.outputs.clone() {
-        if matches!(plan.places[id.index()], Place::Input(_)) {
-            continue; // the value itself is given back
+
+    fn writes(&self) -> SmallVec<[BufferId; 2]> {
+        self.jobs.iter().flat_map(|job| uses(job).1).collect()
+    }
+
+    fn can_fail(&self) -> bool {
+        self.jobs.iter().any(can_fail)
+    }
+
+    /// Only the job that writes `out` may read `input`.
+    fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
+        let mut nearest = FAR;
+        for job in self.jobs.iter().filter(|job| uses(job).0.contains(&input)) {
+            let Job::Tile(tile) = job else { return None };
+            nearest = nearest.min(distance(tile, input, out)?);
         }
-        let donor = donor(plan, id, donated, &lives, &taken);
-        taken.extend(donor);
-        plan.places[id.index()] = Place::Output { donor };
+        Some(nearest)
     }
-    let end = arena(plan, &lives);
-    let scratch = plan
-        .waves
-        .iter()
-        .flat_map(|w| &w.jobs)
-        .map(|j| if let Job::Tile(t) = j { t.scratch } else { 0 })
-        .max()
-        .unwrap_or(0)
-        .next_multiple_of(ALIGN);
-    plan.scratch = (end, scratch);
-    plan.arena = end + scratch * threads;
+}
+
+/// Only the stage that writes `out` may read `input`, element by element, or a stage before it, of
+/// the rows that are written then.
+fn distance(tile: &Tile, input: BufferId, out: BufferId) -> Option<usize> {
+    let writer = tile.stages.iter().position(|stage| stage_writes(stage, out))?;
+    if tile.copies.iter().any(|copy| copy.to == out) {
+        return None;
+    }
+    let mut nearest = FAR;
+    for (i, stage) in tile.stages.iter().enumerate().filter(|(_, s)| stage_reads(s, input)) {
+        if i < writer && same_rows(stage, input, &tile.stages[writer], out) {
+            continue;
+        }
+        if i != writer {
+            return None;
+        }
+        nearest = nearest.min(distance_at(stage, input, out)?);
+    }
+    Some(nearest)
+}
+
+fn distance_at(stage: &Stage, input: BufferId, out: BufferId) -> Option<usize> {
+    let Work::Kernel { nest, .. } = &stage.work else { return None };
+    let buffer = |argument: u16| match stage.args[usize::from(argument)].at {
+        At::Buffer(buffer) => Some(buffer),
+        At::Scratch(_) => None,
+    };
+    let of = |wanted: BufferId| stage.args.iter().filter(move |arg| arg.at == At::Buffer(wanted));
+    let together = of(input).all(|from| of(out).all(|to| from.outer == to.outer));
+    if together { distance_in(&nest.spec, buffer, input, out) } else { None }
 }
 
 /// The buffers a job uses: read, then written.
@@ -77,75 +115,11 @@ pub(super) fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
     }
 }
 
-fn lives(plan: &Plan) -> Vec<Option<Life>> {
-    let mut lives: Vec<Option<Life>> = vec![None; plan.sizes.len()];
-    for (w, wave) in plan.waves.iter().enumerate() {
-        for job in &wave.jobs {
-            let (reads, writes) = uses(job);
-            for b in reads.into_iter().chain(writes) {
-                Life::used(&mut lives[b.index()], w);
-            }
-        }
-    }
-    lives
-}
-
-/// A donated input whose memory a result may take.
-fn donor(
-    plan: &Plan,
-    out: BufferId,
-    donated: &[bool],
-    lives: &[Option<Life>],
-    taken: &BTreeSet<u32>,
-) -> Option<u32> {
-    let life = lives[out.index()]?;
-    let can_fail = |w: &usize| plan.waves[*w].jobs.iter().any(may_fail);
-    if (life.first..plan.waves.len()).any(|w| can_fail(&w)) {
-        return None;
-    }
-    let fits = |i: usize| {
-        let is_output = plan.outputs.iter().any(|(b, _)| b.index() == i);
-        donated.get(i) == Some(&true)
-            && !taken.contains(&(i as u32))
-            && !is_output
-            && plan.sizes[i] == plan.sizes[out.index()]
-    };
-    let mut candidates = (0..plan.inputs.len()).filter(|&i| fits(i));
-    candidates
-        .find(|&i| match lives[i] {
-            None => true,
-            Some(read) => {
-                read.last < life.first
-                    || read.last == life.first && in_step(plan, life.first, i, out)
-            }
-        })
-        .map(|i| i as u32)
-}
-
-fn may_fail(job: &Job) -> bool {
+fn can_fail(job: &Job) -> bool {
     match job {
         Job::Routine(r) => r.can_fail(),
         Job::Tile(_) | Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) => false,
     }
-}
-
-/// Whether in a wave an input is read only by the job that writes `out`, and there only where it
-/// writes the same element afterwards.
-fn in_step(plan: &Plan, wave: usize, input: usize, out: BufferId) -> bool {
-    let input = BufferId(input as u32);
-    let readers = plan.waves[wave].jobs.iter().filter(|j| uses(j).0.contains(&input));
-    readers.into_iter().all(|job| {
-        let Job::Tile(tile) = job else { return false };
-        if !uses(job).1.contains(&out) || tile.copies.iter().any(|c| c.to == out) {
-            return false;
-        }
-        let writer = tile.stages.iter().position(|s| stage_writes(s, out));
-        tile.stages.iter().enumerate().all(|(i, stage)| {
-            !stage_reads(stage, input)
-                || writer.is_some_and(|w| i < w && same_rows(stage, input, &tile.stages[w], out))
-                || writer == Some(i) && same_elements(stage, input, out)
-        })
-    })
 }
 
 fn argument(stage: &Stage, buffer: BufferId) -> impl Iterator<Item = usize> + '_ {
@@ -164,24 +138,6 @@ fn stage_writes(stage: &Stage, buffer: BufferId) -> bool {
     argument(stage, buffer).any(|i| match &stage.work {
         Work::Kernel { nest, .. } => nest.spec.stores.iter().any(|s| usize::from(s.buffer) == i),
         Work::Product(_) => i == 2,
-    })
-}
-
-/// Whether a kernel reads of `input` just the element of `out` it is about to write.
-fn same_elements(stage: &Stage, input: BufferId, out: BufferId) -> bool {
-    let Work::Kernel { nest, .. } = &stage.work else { return false };
-    let Some(store) = nest
-        .spec
-        .stores
-        .iter()
-        .find(|s| stage.args[usize::from(s.buffer)].at == At::Buffer(out) && s.fold.is_none())
-    else {
-        return false;
-    };
-    let to = &stage.args[usize::from(store.buffer)];
-    nest.spec.loads().all(|(b, access)| {
-        let from = &stage.args[usize::from(b)];
-        from.at != At::Buffer(input) || *access == store.access && from.outer == to.outer
     })
 }
 
@@ -216,15 +172,4 @@ fn same_rows(reader: &Stage, input: BufferId, writer: &Stage, out: BufferId) -> 
             && local.into_iter().all(|(_, s)| *s >= 0)
             && access.offset + last < row
     })
-}
-
-/// Lays out what lives and dies within the run. Gives the end.
-fn arena(plan: &mut Plan, lives: &[Option<Life>]) -> usize {
-    let todo = lives.iter().enumerate().filter(|(b, _)| plan.places[*b] == Place::Nowhere);
-    let todo = todo.filter_map(|(b, life)| Some((b, (*life)?))).collect();
-    let (places, end) = layout(&plan.sizes, todo, ALIGN);
-    for (b, at) in places {
-        plan.places[b] = Place::Arena(at);
-    }
-    end
 }

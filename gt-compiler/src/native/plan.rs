@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::{
     kernel::Nest,
-    schedule::{BufferId, Fold, KernelPiece, MatMul, Place, Routine, ScalarArg},
+    schedule::{BufferId, Fold, KernelPiece, Layout, MatMul, Routine, ScalarArg},
 };
 
 /// Waves of jobs, in order, and their memory.
@@ -20,9 +20,8 @@ pub(super) struct Plan {
     pub(super) outputs: SmallVec<[(BufferId, Type); 1]>,
     /// Bytes of each buffer.
     pub(super) sizes: Vec<usize>,
-    /// Where each buffer lies.
-    pub(super) places: Vec<Place>,
-    /// Bytes of the arena.
+    pub(super) layout: Layout,
+    /// Bytes of the arena, the threads' scratch included.
     pub(super) arena: usize,
     /// Offset in the arena of the threads' scratch, and bytes of it a thread.
     pub(super) scratch: (usize, usize),

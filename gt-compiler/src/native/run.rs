@@ -15,7 +15,7 @@ use super::{
     context::{Context, Memory},
     loaded::Loaded,
     matmul,
-    plan::{At, Chunked, Job, Plan, Stage, Tile, Wave, Work},
+    plan::{At, Chunked, Job, Stage, Tile, Wave, Work},
     routines, stream,
 };
 use crate::{
@@ -23,14 +23,8 @@ use crate::{
     engine::Value,
     error::EngineError,
     kernel::{Kernel, Range},
-    schedule::{BufferId, Place, scalar},
+    schedule::{Home, Homes, scalar},
 };
-
-/// The memory a result is made in.
-enum Home {
-    Fresh(Arc<Storage>),
-    Donor(usize),
-}
 
 /// Runs a plan whose inputs and scalars have been checked against it.
 pub(super) fn run(
@@ -44,75 +38,32 @@ pub(super) fn run(
         0 => None,
         bytes => Some(context.pool.alloc(bytes)?),
     };
-    let arena_start = arena.as_ref().map_or(std::ptr::null_mut(), Storage::ptr);
-    let homes = homes(context, plan, inputs)?;
+    let start = arena.as_ref().map_or(std::ptr::null_mut(), Storage::ptr);
+    let homes: Homes<Arc<Storage>> = plan.layout.homes(
+        |i| inputs[i].is_exclusive(),
+        |id| context.pool.alloc(plan.sizes[id.index()]).map(Arc::new),
+    )?;
+    let addresses = plan.layout.addresses(
+        &homes,
+        |i| inputs[i].storage.ptr(),
+        |at| start.wrapping_add(at),
+        |storage| storage.ptr(),
+        std::ptr::null_mut(),
+    );
     let memory = Memory {
-        addresses: addresses(plan, inputs, arena_start, &homes),
+        addresses: addresses.collect(),
         sizes: &plan.sizes,
-        scratch: (arena_start.wrapping_add(plan.scratch.0), plan.scratch.1),
+        scratch: (start.wrapping_add(plan.scratch.0), plan.scratch.1),
     };
     let call = Call { context, loaded, memory: &memory, scalars };
     plan.waves.iter().try_for_each(|wave| call.wave(wave))?;
-    let storage = |id: BufferId| match plan.places[id.index()] {
-        Place::Input(i) => Some(inputs[i as usize].storage.clone()),
-        Place::Output { .. } => homes.iter().find(|(b, _)| *b == id).map(|(_, home)| match home {
-            Home::Fresh(storage) => storage.clone(),
-            Home::Donor(i) => inputs[*i].storage.clone(),
-        }),
-        Place::Arena(_) | Place::Nowhere => None,
-    };
-    plan.outputs
-        .iter()
-        .map(|&(id, ty)| {
-            storage(id)
-                .map(|storage| Value { ty, storage })
-                .ok_or_else(|| EngineError::Codegen("an output has no buffer".into()))
-        })
-        .collect()
-}
-
-fn homes(
-    context: &Context<'_>,
-    plan: &Plan,
-    inputs: &[&Value],
-) -> Result<SmallVec<[(BufferId, Home); 4]>, EngineError> {
-    let mut homes: SmallVec<[(BufferId, Home); 4]> = SmallVec::new();
-    for &(id, _) in &plan.outputs {
-        let Place::Output { donor } = plan.places[id.index()] else { continue };
-        if homes.iter().any(|(b, _)| *b == id) {
-            continue;
-        }
-        let donor = donor.map(|i| i as usize).filter(|&i| inputs[i].is_exclusive());
-        let home = match donor {
-            Some(i) => Home::Donor(i),
-            None => Home::Fresh(Arc::new(context.pool.alloc(plan.sizes[id.index()])?)),
+    plan.layout.values(&plan.outputs, inputs, &homes, |ty, home| {
+        let storage = match home {
+            Home::Fresh(storage) => storage,
+            Home::Donor(i) => &inputs[*i].storage,
         };
-        homes.push((id, home));
-    }
-    Ok(homes)
-}
-
-fn addresses(
-    plan: &Plan,
-    inputs: &[&Value],
-    arena: *mut u8,
-    homes: &[(BufferId, Home)],
-) -> SmallVec<[*mut u8; 32]> {
-    let mut addresses: SmallVec<[*mut u8; 32]> = smallvec![std::ptr::null_mut(); plan.sizes.len()];
-    for (address, place) in addresses.iter_mut().zip(&plan.places) {
-        match place {
-            Place::Input(i) => *address = inputs[*i as usize].storage.ptr(),
-            Place::Arena(at) => *address = arena.wrapping_add(*at),
-            Place::Output { .. } | Place::Nowhere => (),
-        }
-    }
-    for (id, home) in homes {
-        addresses[id.index()] = match home {
-            Home::Fresh(storage) => storage.ptr(),
-            Home::Donor(i) => inputs[*i].storage.ptr(),
-        };
-    }
-    addresses
+        Ok(Value { ty, storage: storage.clone() })
+    })
 }
 
 /// One run under way.

@@ -1,39 +1,289 @@
-//! Where the buffers of a plan lie: lifetimes, and one arena for what does not outlive a run.
+//! Where the buffers of a plan lie: lifetimes over its steps, one arena for what does not outlive a
+//! run, donated inputs for results.
 //!
-//! Buffers whose lifetimes overlap never overlap in the arena.
+//! Guarantees: buffers whose lifetimes overlap never overlap in the arena. A result takes the
+//! memory of a donated input of its size that no step reads after the step that writes the result
+//! first; in that step the input is read element by element only, each element before the result's
+//! is written in its place; and no step from there on may find its data unfit. So a run that fails
+//! on its data has changed no input. Nothing is allocated here: that is the engine's.
 
+use std::collections::BTreeMap;
+
+use gt_ir::Type;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::piece::BufferId;
+use crate::{
+    engine::Value,
+    error::EngineError,
+    kernel::{Expr, KernelSpec},
+};
+
+/// The distance of a result from an input it is not computed from.
+pub(crate) const FAR: usize = usize::MAX;
+
+/// A step of a plan, as far as memory is concerned.
+pub(crate) trait Uses {
+    fn reads(&self) -> SmallVec<[BufferId; 4]>;
+
+    fn writes(&self) -> SmallVec<[BufferId; 2]>;
+
+    /// Whether it may find its data unfit.
+    fn can_fail(&self) -> bool;
+
+    /// The operations between an element of `input` and the element of `out` that takes its place,
+    /// where the step reads one and writes the other; `None` where it reads of `input` what it has
+    /// overwritten by then.
+    fn distance(&self, input: BufferId, out: BufferId) -> Option<usize>;
+}
 
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Place {
     /// In the memory of an input.
     Input(u32),
-    /// In memory of its own that outlives the run, or in that of a donated input nobody else holds.
-    Output { donor: Option<u32> },
+    /// Where this one of the results is made.
+    Made(u32),
     /// In the arena, from this offset on.
     Arena(usize),
-    /// Nowhere: the scratch of its tile, or no job is left that uses it.
+    /// Nowhere: the scratch of its tile, or no step is left that uses it.
     Nowhere,
+}
+
+/// A result made by a run. It outlives the run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) buffer: BufferId,
+    /// The donated input whose memory it takes, where nobody else holds that.
+    pub(crate) donor: Option<usize>,
+}
+
+/// Where an output is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Found {
+    /// It is this input, as it came.
+    Given(usize),
+    /// It is this one of the results made.
+    Made(usize),
+    /// It is the same value as this earlier output.
+    Again(usize),
+}
+
+/// The memory a result is made in.
+pub(crate) enum Home<B> {
+    Fresh(B),
+    /// That of this input.
+    Donor(usize),
+}
+
+/// One for each result made.
+pub(crate) type Homes<B> = SmallVec<[Home<B>; 4]>;
+
+/// The memory of a plan.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    /// Of each buffer.
+    pub(crate) places: Vec<Place>,
+    pub(crate) made: Vec<Made>,
+    /// Of each output.
+    pub(crate) found: Vec<Found>,
+    /// Bytes of the arena.
+    pub(crate) arena: usize,
 }
 
 /// First and last step of a plan that uses a buffer.
 #[derive(Clone, Copy)]
-pub(crate) struct Life {
-    pub(crate) first: usize,
-    pub(crate) last: usize,
+struct Life {
+    first: usize,
+    last: usize,
 }
 
-impl Life {
-    /// A buffer is used by this step, which comes after all that used it before.
-    pub(crate) fn used(life: &mut Option<Life>, step: usize) {
-        life.get_or_insert(Life { first: step, last: step }).last = step;
+/// What a layout is made of.
+pub(crate) struct Buffers<'a> {
+    /// Bytes of each buffer; those of the inputs come first.
+    pub(crate) sizes: &'a [usize],
+    pub(crate) n_inputs: usize,
+    pub(crate) outputs: &'a [(BufferId, Type)],
+    /// The inputs that nobody needs after a run; where it is shorter, the rest are kept.
+    pub(crate) donated: &'a [bool],
+    /// Of buffers in the arena.
+    pub(crate) align: usize,
+}
+
+impl Layout {
+    /// Gives every buffer its place.
+    pub(crate) fn new<S: Uses>(steps: &[S], buffers: &Buffers<'_>) -> Layout {
+        let lives = lives(buffers.sizes.len(), steps);
+        let mut layout = Layout::default();
+        layout.places = vec![Place::Nowhere; buffers.sizes.len()];
+        for i in 0..buffers.n_inputs {
+            layout.places[i] = Place::Input(i as u32);
+        }
+        layout.find(buffers.outputs);
+        layout.take(steps, &lives, buffers);
+        let todo = lives.iter().enumerate().filter(|(b, _)| layout.places[*b] == Place::Nowhere);
+        let todo = todo.filter_map(|(b, life)| Some((b, (*life)?))).collect();
+        let (places, end) = arena(buffers.sizes, todo, buffers.align);
+        for (b, at) in places {
+            layout.places[b] = Place::Arena(at);
+        }
+        layout.arena = end;
+        layout
     }
+
+    /// Decides where each output is found.
+    fn find(&mut self, outputs: &[(BufferId, Type)]) {
+        let mut first: BTreeMap<BufferId, usize> = BTreeMap::new();
+        for (n, (id, _)) in outputs.iter().enumerate() {
+            let found = match (self.places[id.index()], first.get(id)) {
+                (Place::Input(i), _) => Found::Given(i as usize),
+                (_, Some(&earlier)) => Found::Again(earlier),
+                (_, None) => {
+                    self.places[id.index()] = Place::Made(self.made.len() as u32);
+                    self.made.push(Made { buffer: *id, donor: None });
+                    Found::Made(self.made.len() - 1)
+                }
+            };
+            first.entry(*id).or_insert(n);
+            self.found.push(found);
+        }
+    }
+
+    /// Decides which results take the memory of donated inputs: the nearest first, so that of a
+    /// parameter and its moments, which are computed from each other, each gets its own.
+    fn take<S: Uses>(&mut self, steps: &[S], lives: &[Option<Life>], buffers: &Buffers<'_>) {
+        let sizes = buffers.sizes;
+        let barrier = steps.iter().rposition(S::can_fail).map_or(0, |step| step + 1);
+        let distance = |input: usize, out: BufferId| {
+            let first = lives[out.index()]?.first;
+            let is_output = buffers.outputs.iter().any(|(b, _)| b.index() == input);
+            if first < barrier || is_output || sizes[input] != sizes[out.index()] {
+                return None;
+            }
+            match lives[input] {
+                Some(read) if read.last > first => None,
+                Some(read) if read.last == first => {
+                    steps[first].distance(BufferId(input as u32), out)
+                }
+                Some(_) | None => Some(FAR),
+            }
+        };
+        let donors = || (0..buffers.n_inputs).filter(|&i| buffers.donated.get(i) == Some(&true));
+        let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
+        for (n, made) in self.made.iter().enumerate() {
+            pairs.extend(donors().filter_map(|i| Some((distance(i, made.buffer)?, n, i))));
+        }
+        pairs.sort_unstable();
+        let mut taken = vec![false; buffers.n_inputs];
+        for (_, n, i) in pairs {
+            let donor = &mut self.made[n].donor;
+            if donor.is_none() && !taken[i] {
+                (taken[i], *donor) = (true, Some(i));
+            }
+        }
+    }
+
+    /// Memory for the results of a run: that of donors that are free, else new.
+    pub(crate) fn homes<B>(
+        &self,
+        is_free: impl Fn(usize) -> bool,
+        mut alloc: impl FnMut(BufferId) -> Result<B, EngineError>,
+    ) -> Result<Homes<B>, EngineError> {
+        let home = |made: &Made| match made.donor.filter(|&i| is_free(i)) {
+            Some(i) => Ok(Home::Donor(i)),
+            None => alloc(made.buffer).map(Home::Fresh),
+        };
+        self.made.iter().map(home).collect()
+    }
+
+    /// The address of each buffer in a run.
+    pub(crate) fn addresses<A: Copy, B>(
+        &self,
+        homes: &[Home<B>],
+        input: impl Fn(usize) -> A,
+        arena: impl Fn(usize) -> A,
+        block: impl Fn(&B) -> A,
+        nowhere: A,
+    ) -> impl Iterator<Item = A> {
+        self.places.iter().map(move |place| match place {
+            Place::Input(i) => input(*i as usize),
+            Place::Arena(at) => arena(*at),
+            Place::Made(n) => match &homes[*n as usize] {
+                Home::Fresh(memory) => block(memory),
+                Home::Donor(i) => input(*i),
+            },
+            Place::Nowhere => nowhere,
+        })
+    }
+
+    /// The values of a run; `made` gives the value of this type in that memory.
+    pub(crate) fn values<B>(
+        &self,
+        outputs: &[(BufferId, Type)],
+        inputs: &[&Value],
+        homes: &[Home<B>],
+        made: impl Fn(Type, &Home<B>) -> Result<Value, EngineError>,
+    ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        let mut values: SmallVec<[Value; 4]> = SmallVec::new();
+        for (found, &(_, ty)) in self.found.iter().zip(outputs) {
+            let value = match found {
+                Found::Given(i) => Value { ty, storage: inputs[*i].storage.clone() },
+                Found::Again(n) => Value { ty, storage: values[*n].storage.clone() },
+                Found::Made(n) => made(ty, &homes[*n])?,
+            };
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+fn lives<S: Uses>(n_buffers: usize, steps: &[S]) -> Vec<Option<Life>> {
+    let mut lives: Vec<Option<Life>> = vec![None; n_buffers];
+    for (step, uses) in steps.iter().enumerate() {
+        for b in uses.reads().into_iter().chain(uses.writes()) {
+            lives[b.index()].get_or_insert(Life { first: step, last: step }).last = step;
+        }
+    }
+    lives
+}
+
+/// The distance of `out` from `input` in one kernel, which may read of `input` just the element of
+/// `out` that it is about to write. `buffer` names the buffer of an argument.
+pub(crate) fn distance_in(
+    spec: &KernelSpec,
+    buffer: impl Fn(u16) -> Option<BufferId>,
+    input: BufferId,
+    out: BufferId,
+) -> Option<usize> {
+    let mut stores = spec.stores.iter();
+    let store = stores.find(|s| buffer(s.buffer) == Some(out) && s.fold.is_none())?;
+    let mut loads = spec.loads().filter(|(b, _)| buffer(*b) == Some(input));
+    if !is_one_to_one(spec, &store.access.strides) || !loads.all(|(_, at)| *at == store.access) {
+        return None;
+    }
+    let mut distances: Vec<usize> = Vec::with_capacity(spec.nodes.len());
+    for node in &spec.nodes {
+        distances.push(match &node.expr {
+            Expr::Load { buffer: b, .. } if buffer(*b) == Some(input) => 0,
+            other => {
+                let operands = other.operands();
+                let nearest = operands.iter().map(|o| distances[o.0 as usize]).min();
+                nearest.map_or(FAR, |n| n.saturating_add(1))
+            }
+        });
+    }
+    Some(distances[store.value.0 as usize])
+}
+
+/// Whether every iteration stores an element of its own.
+fn is_one_to_one(spec: &KernelSpec, strides: &[i64]) -> bool {
+    spec.loops.iter().zip(strides).all(|(l, stride)| l.extent <= 1 || *stride != 0)
 }
 
 /// Offsets for these buffers by their lifetimes, first fit, larger buffers first; and the end of
 /// all.
-pub(crate) fn layout(
+fn arena(
     sizes: &[usize],
     mut todo: Vec<(usize, Life)>,
     align: usize,

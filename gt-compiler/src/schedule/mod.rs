@@ -25,13 +25,14 @@ use smallvec::SmallVec;
 pub(crate) use {
     draft::kernels,
     group::together,
+    memory::{Found, Made},
     piece::{Attention, strides},
     stage::KernelStage,
 };
 pub(crate) use {
     draft::{Draft, drafts},
     group::{Group, cuts, group, is_whole, iterations},
-    memory::{Life, Place, layout},
+    memory::{Buffers, FAR, Home, Homes, Layout, Place, Uses, distance_in},
     piece::{BufferId, Fold, KernelPiece, MatMul, Matrix, Piece, Routine, ScalarArg, scalar},
 };
 

@@ -24,8 +24,6 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[
         "a row of the op table names its functions, and they emit other rows' ops",
     ),
     ("gt-compiler::cuda::source", &["lane", "reduce"], "still to be cut"),
-    ("gt-compiler::device", &["place", "plan"], "still to be cut"),
-    ("gt-compiler::device", &["graphs", "memory", "program", "run"], "still to be cut"),
     ("gt-compiler::kernel::wide", &["lanes", "pairs"], "still to be cut"),
     ("gt-compiler::kernel::wide", &["across", "emit", "sums"], "still to be cut"),
     ("gt-compiler::libtorch::ops", &["cast", "host"], "still to be cut"),
