@@ -1,28 +1,75 @@
-//! Builds one kernel: pulls a node's computation, through pointwise ops and views, down to
-//! materialized values and scalars.
+//! The second phase of scheduling: each kernel from the graph and what is materialized by then.
 //!
-//! A node reached twice by the same index map is computed once. A view that is not affine in the
-//! kernel's loops is cut: what it looks at is materialized first. Recursion is bounded by the size
-//! limits of `schedule`.
+//! A value's computation is pulled, through pointwise ops and views, down to materialized values
+//! and scalars. A node reached twice by the same index map is computed once. Nothing is
+//! materialized here: a value that a kernel needs in memory and does not find there is an error of
+//! the first phase. Recursion is bounded by the size limits of the cost model.
 
 use std::collections::HashMap;
 
-use gt_ir::{DType, NodeId, NodeKind};
+use gt_ir::{DType, Graph, NodeId, NodeKind};
 use smallvec::SmallVec;
 
 use super::{
-    Scheduler,
     index::{self, Map},
-    piece::{BufferId, Fold, KernelPiece, Piece, ScalarArg},
+    materialize::{Materialized, Reach, Time},
+    piece::{BufferId, Fold, KernelPiece, Piece, ScalarArg, accumulated, scalar_bits},
+    work::Kernel,
 };
 use crate::{
-    action::{Action, action},
+    action::Action,
     error::EngineError,
-    kernel::{Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, cut},
+    kernel::{Binary, Cut, Expr, ExprId, KernelSpec, Node, Store, Unary},
 };
 
-pub(super) struct Fuse<'s, 'g> {
-    scheduler: &'s mut Scheduler<'g>,
+/// The pieces of a kernel: the kernel, and of a long reduction the fold of its partial results.
+pub(super) fn pieces(
+    values: &Materialized<'_>,
+    time: Time,
+    kernel: &Kernel,
+    out: BufferId,
+    partials: Option<(Cut, BufferId)>,
+) -> Result<SmallVec<[Piece; 2]>, EngineError> {
+    let mut fuse = Fuse::new(values, time, kernel);
+    let value = fuse.value(kernel)?;
+    let dtype = kernel.dtype;
+    let (to, stored) = match partials {
+        Some((_, buffer)) => (buffer, accumulated(dtype)),
+        None => (out, dtype),
+    };
+    let piece = fuse.finish(kernel, value, to, stored, partials.map(|(cut, _)| cut));
+    let fold = partials.zip(kernel.fold).map(|((cut, from), (op, _))| Fold {
+        op,
+        from,
+        dtype: stored,
+        out_dtype: dtype,
+        n_chunks: cut.n_chunks,
+        len: kernel.len(),
+        out,
+    });
+    Ok([Piece::Kernel(Box::new(piece))].into_iter().chain(fold.map(Piece::Fold)).collect())
+}
+
+/// A scalar node as an argument.
+pub(super) fn scalar(graph: &Graph, id: NodeId) -> Result<ScalarArg, EngineError> {
+    let node = graph.node(id);
+    match node.kind {
+        NodeKind::Scalar(k) => Ok(ScalarArg::Slot(k, node.ty.dtype)),
+        NodeKind::Const(s) => Ok(ScalarArg::Bits(scalar_bits(s, node.ty.dtype))),
+        NodeKind::Input(_) | NodeKind::Op(_) => {
+            Err(EngineError::Codegen("a literal operand is computed".into()))
+        }
+    }
+}
+
+pub(super) fn absent() -> EngineError {
+    EngineError::Codegen("a value that a kernel loads was not materialized".into())
+}
+
+/// A kernel as it grows.
+struct Fuse<'m, 'g> {
+    values: &'m Materialized<'g>,
+    time: Time,
     spec: KernelSpec,
     buffers: SmallVec<[BufferId; 4]>,
     scalars: SmallVec<[ScalarArg; 2]>,
@@ -31,95 +78,66 @@ pub(super) struct Fuse<'s, 'g> {
     /// Equal expressions are one node.
     known: HashMap<Node, ExprId>,
     pulled: HashMap<(NodeId, Map), ExprId>,
-    /// The node this kernel is for, which is computed even when it is to be materialized.
-    root: NodeId,
 }
 
-impl<'s, 'g> Fuse<'s, 'g> {
-    pub(super) fn new(
-        scheduler: &'s mut Scheduler<'g>,
-        loops: SmallVec<[Loop; 8]>,
-        root: NodeId,
-    ) -> Self {
+impl<'m, 'g> Fuse<'m, 'g> {
+    fn new(values: &'m Materialized<'g>, time: Time, kernel: &Kernel) -> Self {
         Fuse {
-            scheduler,
-            spec: KernelSpec { loops, ..KernelSpec::default() },
+            values,
+            time,
+            spec: KernelSpec { loops: kernel.loops.clone(), ..KernelSpec::default() },
             buffers: SmallVec::new(),
             scalars: SmallVec::new(),
             slots: Vec::new(),
             known: HashMap::new(),
             pulled: HashMap::new(),
-            root,
         }
     }
 
-    /// The node's element where its dimension `d` is at the index of loop `loops[d]`.
-    pub(super) fn pull_along(
-        &mut self,
-        id: NodeId,
-        loops: &[usize],
-    ) -> Result<ExprId, EngineError> {
-        let map = index::along(loops, self.spec.loops.len());
-        self.pull(id, map)
-    }
-
-    /// A node as an access to a materialized buffer: through its views where they are affine, else
-    /// by materializing them.
-    pub(super) fn view(
-        &mut self,
-        id: NodeId,
-        loops: &[usize],
-    ) -> Result<(BufferId, Access), EngineError> {
-        let (mut at, mut map) = (id, index::along(loops, self.spec.loops.len()));
-        while self.scheduler.place[at.index()].is_none() {
-            let NodeKind::Op(op) = self.scheduler.graph.node(at).kind else { break };
-            if !matches!(action(&op), Action::View | Action::Reshape) {
-                break;
-            }
-            let from = self.scheduler.graph.operands(at)[0];
-            let shapes = (self.scheduler.ty(from).shape, self.scheduler.ty(at).shape);
-            let Some(next) = index::through(&op, &map, &shapes.0, &shapes.1, &self.spec.loops)
-            else {
-                break;
-            };
-            (at, map) = (from, next);
+    /// What the kernel stores or folds.
+    fn value(&mut self, kernel: &Kernel) -> Result<ExprId, EngineError> {
+        let mut product = None;
+        for (id, along) in &kernel.values {
+            let value = self.pull(*id, index::along(along, kernel.loops.len()))?;
+            product = Some(match product {
+                Some(before) => self.node(Expr::Binary(Binary::Mul, before, value), kernel.dtype),
+                None => value,
+            });
         }
-        let (buffer, strides) = self.scheduler.held(at)?;
-        Ok((buffer, index::strided(&map, &strides, self.spec.loops.len())))
+        product.ok_or_else(absent)
     }
 
     fn pull(&mut self, id: NodeId, map: Map) -> Result<ExprId, EngineError> {
         if let Some(&known) = self.pulled.get(&(id, map.clone())) {
             return Ok(known);
         }
-        let expr = self.pull_new(id, &map)?;
+        let expr = match self.values.reach(id, &map, &self.spec.loops, self.time) {
+            Reach::Load => self.load(id, &map)?,
+            Reach::Scalar => self.scalar(id)?,
+            Reach::View(from, next) => self.pull(from, next)?,
+            Reach::Compute(action) => self.compute(id, action, &map)?,
+        };
         self.pulled.insert((id, map), expr);
         Ok(expr)
     }
 
-    fn pull_new(&mut self, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
-        let dtype = self.scheduler.ty(id).dtype;
-        let is_stored = self.scheduler.place[id.index()].is_some()
-            || self.scheduler.roots[id.index()] && id != self.root;
-        if is_stored {
-            return self.load(id, map);
-        }
-        let NodeKind::Op(op) = self.scheduler.graph.node(id).kind else { return self.scalar(id) };
-        let operands = self.scheduler.graph.operands(id);
-        let expr = match action(&op) {
+    fn compute(&mut self, id: NodeId, action: Action, map: &Map) -> Result<ExprId, EngineError> {
+        let ty = self.values.ty(id);
+        let operands = self.values.graph.operands(id);
+        let expr = match action {
             Action::Unary(unary) => {
-                Expr::Unary(unary, self.logical(unary == Unary::Not, operands[0], map)?)
+                Expr::Unary(unary, self.operand(unary == Unary::Not, operands[0], map)?)
             }
             Action::Binary(binary) => {
                 let logical = matches!(binary, Binary::And | Binary::Or | Binary::Xor);
                 Expr::Binary(
                     binary,
-                    self.logical(logical, operands[0], map)?,
-                    self.logical(logical, operands[1], map)?,
+                    self.operand(logical, operands[0], map)?,
+                    self.operand(logical, operands[1], map)?,
                 )
             }
             Action::Where => {
-                let condition = self.logical(true, operands[0], map)?;
+                let condition = self.operand(true, operands[0], map)?;
                 Expr::Select(
                     condition,
                     self.pull(operands[1], map.clone())?,
@@ -128,29 +146,27 @@ impl<'s, 'g> Fuse<'s, 'g> {
             }
             Action::Cast => Expr::Cast(self.pull(operands[0], map.clone())?),
             Action::Iota => {
-                let shape = self.scheduler.ty(id).shape;
-                let position = Expr::Index(index::linear(map, &shape, self.spec.loops.len()));
+                let position = Expr::Index(index::linear(map, &ty.shape, self.spec.loops.len()));
                 let position = self.node(position, DType::I64);
-                if dtype == DType::I64 {
+                if ty.dtype == DType::I64 {
                     return Ok(position);
                 }
                 Expr::Cast(position)
             }
-            Action::Call => return self.load(id, map),
-            Action::View | Action::Reshape => return self.pull_view(id, operands[0], map),
-            Action::Reduce(..)
+            Action::View
+            | Action::Reshape
+            | Action::Reduce(..)
             | Action::MatMul
             | Action::Cat(_)
             | Action::Pad(_)
-            | Action::Routine => {
-                return self.load(id, map);
-            }
+            | Action::Routine
+            | Action::Call => return self.load(id, map),
         };
-        Ok(self.node(expr, dtype))
+        Ok(self.node(expr, ty.dtype))
     }
 
     /// An operand, as a `bool` if `logical`.
-    fn logical(&mut self, logical: bool, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
+    fn operand(&mut self, logical: bool, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
         let value = self.pull(id, map.clone())?;
         Ok(if logical { self.cast(value, DType::Bool) } else { value })
     }
@@ -163,21 +179,10 @@ impl<'s, 'g> Fuse<'s, 'g> {
         }
     }
 
-    fn pull_view(&mut self, id: NodeId, from: NodeId, map: &Map) -> Result<ExprId, EngineError> {
-        let NodeKind::Op(op) = self.scheduler.graph.node(id).kind else {
-            return self.load(id, map);
-        };
-        let (from_shape, to_shape) = (self.scheduler.ty(from).shape, self.scheduler.ty(id).shape);
-        match index::through(&op, map, &from_shape, &to_shape, &self.spec.loops) {
-            Some(next) => self.pull(from, next),
-            None => self.load(id, map),
-        }
-    }
-
     fn load(&mut self, id: NodeId, map: &Map) -> Result<ExprId, EngineError> {
-        let (buffer, strides) = self.scheduler.held(id)?;
+        let (buffer, strides) = self.values.held(id, self.time).ok_or_else(absent)?;
         let access = index::strided(map, &strides, self.spec.loops.len());
-        let dtype = self.scheduler.ty(id).dtype;
+        let dtype = self.values.ty(id).dtype;
         let buffer = self.argument(buffer, dtype);
         Ok(self.node(Expr::Load { buffer, access }, dtype))
     }
@@ -197,21 +202,17 @@ impl<'s, 'g> Fuse<'s, 'g> {
     }
 
     fn scalar(&mut self, id: NodeId) -> Result<ExprId, EngineError> {
-        let dtype = self.scheduler.ty(id).dtype;
+        let dtype = self.values.ty(id).dtype;
         let slot = match self.slots.iter().position(|s| *s == id) {
             Some(slot) => slot,
             None => {
-                self.scalars.push(self.scheduler.scalar(id)?);
+                self.scalars.push(scalar(self.values.graph, id)?);
                 self.spec.scalars.push(dtype);
                 self.slots.push(id);
                 self.slots.len() - 1
             }
         };
         Ok(self.node(Expr::Scalar(slot as u16), dtype))
-    }
-
-    pub(super) fn product(&mut self, a: ExprId, b: ExprId, dtype: DType) -> ExprId {
-        self.node(Expr::Binary(Binary::Mul, a, b), dtype)
     }
 
     fn node(&mut self, expr: Expr, dtype: DType) -> ExprId {
@@ -225,59 +226,28 @@ impl<'s, 'g> Fuse<'s, 'g> {
         id
     }
 
-    /// Ends the kernel: `value`, combined by `reduce` if there is one, goes to `out`.
-    pub(super) fn finish(
+    /// Ends the kernel: `value`, combined if the kernel folds, goes to `to` as elements of `stored`.
+    fn finish(
         mut self,
+        kernel: &Kernel,
         value: ExprId,
-        out: BufferId,
-        out_dtype: DType,
-        to: Access,
-        reduce: Option<(Binary, FoldOrder)>,
-    ) -> Result<(), EngineError> {
-        let value = if reduce.is_some() && !out_dtype.is_float() {
-            self.cast(value, out_dtype)
-        } else {
-            value
-        };
-        if let Some((_, order)) = reduce {
+        to: BufferId,
+        stored: DType,
+        cut: Option<Cut>,
+    ) -> KernelPiece {
+        let folds_integers = kernel.fold.is_some() && !kernel.dtype.is_float();
+        let value = if folds_integers { self.cast(value, kernel.dtype) } else { value };
+        if let Some((_, order)) = kernel.fold {
             self.spec.fold_order = order;
         }
-        let fold = reduce.map(|(op, _)| op);
         let buffer = self.buffers.len() as u16;
-        self.spec.buffers.push(out_dtype);
-        self.buffers.push(out);
-        self.spec.stores.push(Store { buffer, access: to, value, fold });
-        let cut = fold.and_then(|_| cut(&self.spec.reduced_extents(), self.spec.fold_order));
-        let partials = fold.zip(cut).map(|(op, cut)| Fold {
-            op,
-            from: out,
-            dtype: accumulated(out_dtype),
-            out_dtype,
-            n_chunks: cut.n_chunks,
-            len: self.spec.parallel_len(),
-            out,
-        });
-        if let Some(fold) = &partials {
-            self.spec.buffers[usize::from(buffer)] = fold.dtype;
-            let bytes = fold.n_chunks * fold.len * fold.dtype.size();
-            self.buffers[usize::from(buffer)] = self.scheduler.buffer_of(bytes);
-        }
-        let from = self.buffers[usize::from(buffer)];
+        self.spec.buffers.push(stored);
+        self.buffers.push(to);
+        let (access, fold) = (kernel.to.clone(), kernel.fold.map(|(op, _)| op));
+        self.spec.stores.push(Store { buffer, access, value, fold });
         let mut piece =
             KernelPiece { spec: self.spec, buffers: self.buffers, scalars: self.scalars, cut };
         piece.merge_loops();
-        self.scheduler.push(Piece::Kernel(Box::new(piece)));
-        if let Some(fold) = partials {
-            self.scheduler.push(Piece::Fold(Fold { from, ..fold }));
-        }
-        Ok(())
-    }
-}
-
-/// The dtype of partial results.
-fn accumulated(dtype: DType) -> DType {
-    match dtype {
-        DType::Bf16 | DType::F16 => DType::F32,
-        other => other,
+        piece
     }
 }

@@ -217,6 +217,12 @@ pub(crate) const fn strides(heads: usize, rows: usize, width: usize) -> [i64; 4]
     [(rows * heads * width) as i64, width as i64, (heads * width) as i64, 1]
 }
 
+/// Bytes of the logarithms of sums, in `f32`: `[batch, heads, length]`, the last one rounded up for
+/// libraries that want it so.
+pub(crate) const fn sums_bytes(batch: usize, heads: usize, length: usize) -> usize {
+    4 * batch * heads * length.next_multiple_of(SUMS)
+}
+
 /// `softmax(query key^T * scale) value` over `[batch, heads, length, width]`, or its gradient.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "torch"), expect(dead_code, reason = "only devices ask for it"))]
@@ -237,7 +243,7 @@ pub(crate) struct Attention {
     pub(crate) value: Matrix,
     /// The result; as the gradients it lies as [`strides`] says.
     pub(crate) out: BufferId,
-    /// What the backward call needs of the forward one: [`Attention::sums_bytes`].
+    /// What the backward call needs of the forward one: [`sums_bytes`].
     pub(crate) sums: BufferId,
     /// Of a backward call; it reads the result and the sums.
     pub(crate) back: Option<Back>,
@@ -251,10 +257,9 @@ pub(crate) struct Back {
 }
 
 impl Attention {
-    /// Bytes of the logarithms of sums, in `f32`: `[batch, heads, length]`, the last one rounded up
-    /// for libraries that want it so.
+    #[cfg(feature = "torch")]
     pub(crate) const fn sums_bytes(&self) -> usize {
-        4 * self.batch * self.heads * self.length.next_multiple_of(SUMS)
+        sums_bytes(self.batch, self.heads, self.length)
     }
 
     pub(crate) fn reads(&self) -> impl Iterator<Item = BufferId> {
@@ -306,5 +311,13 @@ fn integer_u8(s: Scalar) -> u8 {
     match s {
         Scalar::F64(v) => v as u8,
         Scalar::I64(_) | Scalar::Bool(_) => s.as_i64() as u8,
+    }
+}
+
+/// The dtype of the partial results of a reduction.
+pub(super) fn accumulated(dtype: DType) -> DType {
+    match dtype {
+        DType::Bf16 | DType::F16 => DType::F32,
+        other => other,
     }
 }

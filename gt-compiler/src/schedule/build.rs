@@ -1,0 +1,114 @@
+//! The second phase of scheduling: the pieces of each task, from the graph and from what is
+//! materialized by then.
+//!
+//! Kernels are built by `fuse`; products, routines and attention get their operands as they lie in
+//! memory.
+
+use gt_ir::{NodeId, Op, attr};
+use smallvec::SmallVec;
+
+use super::{
+    fuse::{self, absent, scalar},
+    index,
+    materialize::{Call, Materialized, Task, Time, is_of_literals},
+    piece::{Attention, Back, BufferId, MatMul, Matrix, Piece, Routine},
+};
+use crate::error::EngineError;
+
+/// The pieces of a task.
+pub(super) fn pieces(
+    values: &Materialized<'_>,
+    time: Time,
+    task: &Task,
+) -> Result<SmallVec<[Piece; 2]>, EngineError> {
+    let piece = match task {
+        Task::Kernel { kernel, out, partials } => {
+            return fuse::pieces(values, time, kernel, *out, *partials);
+        }
+        Task::Product(id, operands, out) => {
+            Piece::MatMul(Box::new(product(values, *id, operands, *out, time)?))
+        }
+        Task::Routine(id, op, out) => {
+            Piece::Routine(Box::new(routine(values, *id, *op, *out, time)?))
+        }
+        Task::Attention(call) => Piece::Attention(Box::new(attention(values, call, time)?)),
+    };
+    Ok(SmallVec::from_iter([piece]))
+}
+
+fn product(
+    values: &Materialized<'_>,
+    id: NodeId,
+    operands: &[NodeId; 2],
+    out: BufferId,
+    time: Time,
+) -> Result<MatMul, EngineError> {
+    let [a, b] = *operands;
+    let ty = values.ty(id);
+    let (sizes, rank) = (ty.shape.sizes(), ty.shape.rank());
+    Ok(MatMul {
+        dtype: ty.dtype,
+        batch: sizes[..rank - 2].iter().copied().collect(),
+        m: sizes[rank - 2],
+        n: sizes[rank - 1],
+        k: values.ty(a).shape.sizes()[rank - 1],
+        lhs: matrix(values, a, time)?,
+        rhs: matrix(values, b, time)?,
+        out,
+        by_library: false,
+    })
+}
+
+fn routine(
+    values: &Materialized<'_>,
+    id: NodeId,
+    op: Op,
+    out: BufferId,
+    time: Time,
+) -> Result<Routine, EngineError> {
+    let operands = values.graph.operands(id);
+    let (mut inputs, mut scalars) = (SmallVec::new(), SmallVec::new());
+    if is_of_literals(values.graph, id) {
+        let all = operands.iter().map(|&id| scalar(values.graph, id));
+        scalars = all.collect::<Result<_, _>>()?;
+    } else {
+        let operand = |&id| Ok((values.place(id, time).ok_or_else(absent)?, values.ty(id)));
+        inputs = operands.iter().map(operand).collect::<Result<_, EngineError>>()?;
+    }
+    Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id) })
+}
+
+/// An operand of a library's work as strides over what is materialized.
+fn matrix(values: &Materialized<'_>, id: NodeId, time: Time) -> Result<Matrix, EngineError> {
+    let (base, map) = values.base(id, time);
+    let (buffer, strides) = values.held(base, time).ok_or_else(absent)?;
+    let access = index::strided(&map, &strides, values.ty(id).shape.rank());
+    Ok(Matrix { buffer, access })
+}
+
+/// The piece of a call.
+fn attention(values: &Materialized<'_>, call: &Call, time: Time) -> Result<Attention, EngineError> {
+    let (kind, [q, k, v, scale]) = call.operands;
+    let [batch, heads, length, width] = values.sizes_of(q)?;
+    let [_, _, positions, _] = values.sizes_of(k)?;
+    let back = match call.back {
+        Some((grad, grads)) => Some(Back { grad: matrix(values, grad, time)?, grads }),
+        None => None,
+    };
+    Ok(Attention {
+        dtype: values.ty(q).dtype,
+        causal: kind == attr::Attention::Causal,
+        batch,
+        heads,
+        length,
+        positions,
+        width,
+        scale: scalar(values.graph, scale)?,
+        query: matrix(values, q, time)?,
+        key: matrix(values, k, time)?,
+        value: matrix(values, v, time)?,
+        out: call.out,
+        sums: call.sums,
+        back,
+    })
+}
