@@ -23,7 +23,8 @@
 //! let x: T![Batch, 2] = Tensor::from_vec(vec![0.0f32, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
 //! let y: T![Batch, 1] = Tensor::from_vec(vec![0.0f32, 1.0, 1.0, 0.0]);
 //! let net = Net::new();
-//! let mut optimizer = AdamW::new(net.parameters(), AdamWConfig { lr: 0.05, ..Default::default() });
+//! let config = AdamWConfig { lr: 0.05, ..Default::default() };
+//! let mut optimizer = AdamW::new(net.parameters(), config);
 //! for _ in 0..200 {
 //!     let loss = net.forward(&x).mse_loss(&y);
 //!     optimizer.zero_grad();

@@ -118,7 +118,8 @@ fn table(words: &[String]) -> Outcome<()> {
         let Row { name, unit, bar, .. } = row;
         if json {
             println!(
-                r#"{{"row":"{name}","median":{median},"smallest":{low},"largest":{high},"n":{},"unit":"{unit}","bar":"{bar}","commit":"{commit}"}}"#,
+                "{{\"row\":\"{name}\",\"median\":{median},\"smallest\":{low},\"largest\":{high},\
+                 \"n\":{},\"unit\":\"{unit}\",\"bar\":\"{bar}\",\"commit\":\"{commit}\"}}",
                 samples.len()
             );
         } else {

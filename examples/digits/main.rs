@@ -51,7 +51,8 @@ struct Args {
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
     /// Workers inside this process [default: 1]
-    #[arg(long, value_name = "N", conflicts_with = "connect", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", conflicts_with = "connect")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
     /// Write the tape of one training step to this file, in text form, and exit (`-`: standard
     /// output)
@@ -176,7 +177,9 @@ fn report(session: &Session, args: &Args, accuracy: f32) -> Result<()> {
         let (bytes_in, bytes_out, workers) = (total.bytes_in, total.bytes_out, stats.workers.len());
         writeln!(
             out,
-            r#"{{"test_accuracy":{accuracy},"instructions":{instructions},"segments":{segments},"kernels_compiled":{kernels},"bytes_in":{bytes_in},"bytes_out":{bytes_out},"workers":{workers}}}"#
+            "{{\"test_accuracy\":{accuracy},\"instructions\":{instructions},\
+             \"segments\":{segments},\"kernels_compiled\":{kernels},\
+             \"bytes_in\":{bytes_in},\"bytes_out\":{bytes_out},\"workers\":{workers}}}"
         )?;
         return Ok(());
     }

@@ -53,7 +53,8 @@ impl Progress {
         if self.json {
             writeln!(
                 out,
-                r#"{{"epoch":{number},"loss":{loss},"accuracy":{accuracy},"samples_per_second":{speed:.0}}}"#
+                "{{\"epoch\":{number},\"loss\":{loss},\"accuracy\":{accuracy},\
+                 \"samples_per_second\":{speed:.0}}}"
             )
         } else {
             let n_epochs = self.n_epochs;

@@ -33,7 +33,8 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Steps between two reports of the losses
-    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
     /// Save the run to this file at every report, and resume from the file if it exists
     #[arg(long, value_name = "FILE")]

@@ -60,7 +60,8 @@ impl Config {
     fn json(&self) -> Value {
         json!({
             "model_type": "gpt2", "vocab_size": self.vocabulary, "n_positions": self.context,
-            "n_embd": self.width, "n_inner": self.wide, "n_head": self.heads, "n_layer": self.layers,
+            "n_embd": self.width, "n_inner": self.wide,
+            "n_head": self.heads, "n_layer": self.layers,
             "layer_norm_epsilon": self.eps, "activation_function": "gelu_new",
         })
     }

@@ -16,9 +16,16 @@ use libfuzzer_sys::fuzz_target;
 type Values = BTreeMap<ValueId, HostTensor>;
 
 thread_local! {
-    static ENGINE: RefCell<Native> = RefCell::new(
-        Native::new(NativeConfig { threads: 1, memory_limit: 1 << 28, cache_capacity: 256, store: None, guarded: true }).expect("this machine has an engine"),
-    );
+    static ENGINE: RefCell<Native> = RefCell::new({
+        let config = NativeConfig {
+            threads: 1,
+            memory_limit: 1 << 28,
+            cache_capacity: 256,
+            store: None,
+            guarded: true,
+        };
+        Native::new(config).expect("this machine has an engine")
+    });
 }
 
 /// Runs one instruction at a time.

@@ -111,8 +111,8 @@ impl RunError {
     /// ```
     /// use gt_ir::backend::{ErrorKind, RunError};
     /// let error = RunError::new(ErrorKind::Connection, "no server at localhost:1");
-    /// let error = error.hint("start one with `gt-cli server`");
-    /// assert_eq!(error.to_string(), "no server at localhost:1\nhint: start one with `gt-cli server`");
+    /// let error = error.hint("start `gt-cli server`");
+    /// assert_eq!(error.to_string(), "no server at localhost:1\nhint: start `gt-cli server`");
     /// ```
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> RunError {
         let message = message.into();

@@ -45,17 +45,21 @@ macro_rules! unary {
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident => $op:ident),* $(,)?) => { $(
         $(#[$doc])*
-        fn $name(&mut self, x: impl Into<Operand>, y: impl Into<Operand>) -> Emitted { self.emit(Op::$op, &[x.into(), y.into()]) }
+        fn $name(&mut self, x: impl Into<Operand>, y: impl Into<Operand>) -> Emitted {
+            self.emit(Op::$op, &[x.into(), y.into()])
+        }
     )* };
 }
 
 /// The ops as methods, for rules. Each emits one instruction unless it says otherwise.
 pub(crate) trait Build: Emit {
-    unary! { neg => Neg, exp => Exp, log => Log, sqrt => Sqrt, sin => Sin, cos => Cos, tanh => Tanh, erf => Erf, logical_not => LogicalNot, rsqrt => Rsqrt,
-        abs => Abs, sigmoid => Sigmoid,
+    unary! {
+        neg => Neg, abs => Abs, exp => Exp, log => Log, sqrt => Sqrt, rsqrt => Rsqrt, sin => Sin,
+        cos => Cos, tanh => Tanh, erf => Erf, sigmoid => Sigmoid, logical_not => LogicalNot,
     }
     binary! {
-        add => Add, sub => Sub, mul => Mul, div => Div, pow => Pow, maximum => Maximum, minimum => Minimum, eq => Eq, lt => Lt, gt => Gt, ge => Ge, le => Le,
+        add => Add, sub => Sub, mul => Mul, div => Div, pow => Pow, maximum => Maximum,
+        minimum => Minimum, eq => Eq, lt => Lt, gt => Gt, ge => Ge, le => Le,
         logical_or => LogicalOr, logical_and => LogicalAnd, matmul => MatMul,
     }
 

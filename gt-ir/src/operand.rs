@@ -35,7 +35,13 @@ impl From<ValueId> for Operand {
 }
 
 macro_rules! operand_from {
-    ($($t:ty),*) => { $( impl From<$t> for Operand { fn from(v: $t) -> Self { Operand::Scalar(v.into()) } } )* };
+    ($($t:ty),*) => { $(
+        impl From<$t> for Operand {
+            fn from(v: $t) -> Self {
+                Operand::Scalar(v.into())
+            }
+        }
+    )* };
 }
 operand_from! { Scalar, f64, f32, i64, i32, bool }
 

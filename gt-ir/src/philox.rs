@@ -78,7 +78,8 @@ pub fn fill(distribution: Distribution, dtype: DType, seed: u64, start: u64, out
         (Distribution::Normal, DType::F64) => {
             twos(seed, start, out, |w, i| normal64(w, i).to_ne_bytes())
         }
-        (Distribution::Uniform | Distribution::Normal, _) => out.fill(0), // No row of the op table asks for it.
+        // No row of the op table asks for it.
+        (Distribution::Uniform | Distribution::Normal, _) => out.fill(0),
     }
 }
 

@@ -56,7 +56,8 @@ impl Scalar {
 
     fn bits(self) -> (u8, u64) {
         match self {
-            Scalar::F64(v) if v.is_nan() => (0, f64::NAN.to_bits()), // The text form has one spelling.
+            // The text form has one spelling of NaN.
+            Scalar::F64(v) if v.is_nan() => (0, f64::NAN.to_bits()),
             Scalar::F64(v) => (0, v.to_bits()),
             Scalar::I64(v) => (1, v as u64),
             Scalar::Bool(v) => (2, v as u64),
@@ -103,7 +104,8 @@ impl FromStr for Scalar {
             _ => (),
         }
         if !s.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-            return Err(()); // Rust's parser also takes "infinity" and "+1"; the text form has one spelling each.
+            // Rust's parser also takes "infinity" and "+1"; the text form has one spelling each.
+            return Err(());
         }
         if let Ok(v) = s.parse::<i64>() {
             return Ok(Scalar::I64(v));
@@ -124,7 +126,11 @@ macro_rules! scalar_from {
         }
     )* };
 }
-scalar_from! { f64 => F64 as f64, f32 => F64 as f64, i64 => I64 as i64, i32 => I64 as i64, u8 => I64 as i64, bool => Bool as bool }
+scalar_from! {
+    f64 => F64 as f64, f32 => F64 as f64,
+    i64 => I64 as i64, i32 => I64 as i64, u8 => I64 as i64,
+    bool => Bool as bool
+}
 
 #[cfg(test)]
 mod tests {

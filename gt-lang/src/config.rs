@@ -4,7 +4,7 @@
 //! ```yaml
 //! layer1:                  # a signal, by its name
 //!   shard:
-//!     axis: 0              # the axis that is cut: a number, or the name of a dimension (default 0)
+//!     axis: 0              # the axis that is cut: a number or a dimension's name (default 0)
 //!     workers: [0, 1]      # who gets the parts (default: all workers)
 //!     replicated: false    # the whole for each of them instead
 //!     open: false          # a wish rather than a demand

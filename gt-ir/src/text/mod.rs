@@ -21,8 +21,10 @@
 //!         | value "=" op operands? (":" type)? ("@" string ":" number ":" number)?
 //!         | "free" value | "enter" string | "exit" string | "output" value string?
 //! operands= operand ("," operand)*        operand = value | scalar
-//! value   = "%" digits                    scalar  = 1 | -2.5 | 1e-3 | true | false | nan | inf | -inf
-//! op      = name ("[" attribute "]")?     type    = dtype "[" dim,.. "]"     dim = 784 | Batch=32 | ?=17
+//! value   = "%" digits
+//! scalar  = 1 | -2.5 | 1e-3 | true | false | nan | inf | -inf
+//! op      = name ("[" attribute "]")?
+//! type    = dtype "[" dim,.. "]"          dim = 784 | Batch=32 | ?=17
 //! ```
 //!
 //! `#` and `;` begin a comment that runs to the end of the line. The type of an instruction may be

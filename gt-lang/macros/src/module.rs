@@ -237,7 +237,10 @@ mod tests {
 
     #[test]
     fn expansion() {
-        insta::with_settings!({ snapshot_path => "../../../snapshots", prepend_module_to_snapshot => false }, {
+        insta::with_settings!({
+            snapshot_path => "../../../snapshots",
+            prepend_module_to_snapshot => false
+        }, {
             insta::assert_snapshot!("derive_module", check(
                 "pub struct Block<H: Dim> {
                      ln: LayerNorm<H>,
@@ -253,7 +256,10 @@ mod tests {
 
     #[test]
     fn expansion_with_signals() {
-        insta::with_settings!({ snapshot_path => "../../../snapshots", prepend_module_to_snapshot => false }, {
+        insta::with_settings!({
+            snapshot_path => "../../../snapshots",
+            prepend_module_to_snapshot => false
+        }, {
             insta::assert_snapshot!("derive_module_signals", check(
                 "pub struct Mlp<H: Dim> {
                      #[signal(\"layer1\", backward = \"layer1_grad\")]
@@ -265,7 +271,11 @@ mod tests {
                  }",
             ));
             insta::assert_snapshot!("derive_module_signal_each", check(
-                "#[signal] struct Mlp { fc1: Linear<N<2>, N<3>>, #[module(skip)] n: usize, #[signal(\"out\")] fc2: Linear<N<3>, N<2>> }",
+                "#[signal] struct Mlp {
+                     fc1: Linear<N<2>, N<3>>,
+                     #[module(skip)] n: usize,
+                     #[signal(\"out\")] fc2: Linear<N<3>, N<2>>
+                 }",
             ));
         });
     }

@@ -44,7 +44,8 @@ pub fn grad_with(
 /// # use gt::prelude::*;
 /// let (x, w) = (DynTensor::from([1.0, 2.0]), DynTensor::from([3.0, 4.0]));
 /// let v = DynTensor::from([1.0, 10.0]);
-/// let (y, grads) = autograd::vjp(|inputs| &inputs[0] * &inputs[1], &[&x, &w], &v)?; // grads[0] is v * w
+/// // The gradients are v * w and v * x.
+/// let (y, grads) = autograd::vjp(|inputs| &inputs[0] * &inputs[1], &[&x, &w], &v)?;
 /// # Ok::<(), gt::Error>(())
 /// ```
 ///

@@ -43,7 +43,9 @@ macro_rules! number_args {
         }
     )+};
 }
-number_args!(f32 => F64 as f64, f64 => F64 as f64, i32 => I64 as i64, i64 => I64 as i64, bool => Bool as bool);
+number_args! {
+    f32 => F64 as f64, f64 => F64 as f64, i32 => I64 as i64, i64 => I64 as i64, bool => Bool as bool
+}
 
 /// The axes of a reduction, and whether the reduced axes stay with size one.
 ///

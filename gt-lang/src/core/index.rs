@@ -86,7 +86,8 @@ macro_rules! ranges {
     ($($t:ty),+) => {$(
         impl From<std::ops::Range<$t>> for Index {
             fn from(r: std::ops::Range<$t>) -> Self {
-                Index::Range { start: Some(position(r.start)), stop: Some(position(r.end)), step: 1 }
+                let (start, stop) = (Some(position(r.start)), Some(position(r.end)));
+                Index::Range { start, stop, step: 1 }
             }
         }
         impl From<std::ops::RangeFrom<$t>> for Index {

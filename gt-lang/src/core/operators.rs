@@ -22,11 +22,14 @@ impl Number for i64 {}
 
 macro_rules! operator {
     ($($trait:ident $method:ident),+) => {$(
-        operator!(@tensors $trait $method: &DynTensor, &DynTensor; &DynTensor, DynTensor; DynTensor, &DynTensor; DynTensor, DynTensor);
+        operator!(@tensors $trait $method:
+            &DynTensor, &DynTensor; &DynTensor, DynTensor;
+            DynTensor, &DynTensor; DynTensor, DynTensor);
         operator!(@right $trait $method: DynTensor, &DynTensor);
         // One float and one integer type on the left, so that `(2.0 * x).exp()` needs no
         // annotation.
-        operator!(@left $trait $method: f64, DynTensor; f64, &DynTensor; i64, DynTensor; i64, &DynTensor);
+        operator!(@left $trait $method:
+            f64, DynTensor; f64, &DynTensor; i64, DynTensor; i64, &DynTensor);
     )+};
     (@tensors $trait:ident $method:ident: $($l:ty, $r:ty);+) => {$(
         impl $trait<$r> for $l {
@@ -80,7 +83,10 @@ macro_rules! assign {
         }
     )+};
 }
-assign!(AddAssign add_assign Add, SubAssign sub_assign Sub, MulAssign mul_assign Mul, DivAssign div_assign Div);
+assign!(
+    AddAssign add_assign Add, SubAssign sub_assign Sub,
+    MulAssign mul_assign Mul, DivAssign div_assign Div
+);
 
 impl DynTensor {
     /// `x op= y`: a leaf changes its value, for all its clones and only where nothing is tracked,

@@ -6,7 +6,8 @@
 //! # fn f() -> gt::Result<()> {
 //! let arrays = gt::io::npy::load_npz("digits.npz")?;
 //! let rows = ["images", "labels"].into_iter().filter_map(|name| arrays.get(name).cloned());
-//! let config = LoaderConfig { batch_size: 64, shuffle: Shuffle::Seed(0), ..LoaderConfig::default() };
+//! let config =
+//!     LoaderConfig { batch_size: 64, shuffle: Shuffle::Seed(0), ..LoaderConfig::default() };
 //! let mut loader = DataLoader::new(TensorDataset::new(rows.collect())?, config)?;
 //! for _ in 0..3 {
 //!     for batch in loader.epoch() {

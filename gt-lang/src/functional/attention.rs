@@ -64,7 +64,8 @@ fn with_shared_batch(given: [&DynTensor; 3]) -> [DynTensor; 3] {
 /// use gt::functional::{Attention, scaled_dot_product_attention_with};
 /// let q = DynTensor::randn([2, 4, 16, 32], DType::F32); // batch, heads, length, width
 /// let (k, v) = (q.clone(), q.clone());
-/// let y = scaled_dot_product_attention_with(&q, &k, &v, Attention { causal: true, ..Default::default() });
+/// let causal = Attention { causal: true, ..Default::default() };
+/// let y = scaled_dot_product_attention_with(&q, &k, &v, causal);
 /// ```
 #[must_use]
 #[track_caller]

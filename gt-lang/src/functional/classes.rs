@@ -38,7 +38,8 @@ pub fn cross_entropy(logits: &DynTensor, target: &DynTensor) -> DynTensor {
 /// # extern crate gt_lang as gt;
 /// # use gt::prelude::*;
 /// use gt::functional::{CrossEntropy, cross_entropy_with};
-/// let (logits, classes) = (DynTensor::randn([4, 10], DType::F32), DynTensor::from([3i64, 0, 7, 9]));
+/// let logits = DynTensor::randn([4, 10], DType::F32);
+/// let classes = DynTensor::from([3i64, 0, 7, 9]);
 /// let how = CrossEntropy { label_smoothing: 0.1, ignore_index: Some(9), ..Default::default() };
 /// let loss = cross_entropy_with(&logits, &classes, &how);
 /// ```

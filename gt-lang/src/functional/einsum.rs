@@ -22,7 +22,8 @@ struct Term {
 /// ```no_run
 /// # extern crate gt_lang as gt;
 /// # use gt::prelude::*;
-/// let (q, k) = (DynTensor::randn([2, 4, 5, 8], DType::F32), DynTensor::randn([2, 4, 6, 8], DType::F32));
+/// let q = DynTensor::randn([2, 4, 5, 8], DType::F32);
+/// let k = DynTensor::randn([2, 4, 6, 8], DType::F32);
 /// let scores = functional::einsum("bhqd,bhkd->bhqk", [&q, &k]);
 /// assert_eq!(scores.sizes(), [2, 4, 5, 6]);
 /// ```

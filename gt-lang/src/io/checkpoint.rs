@@ -17,7 +17,12 @@
 //! )?;
 //! checkpoint::load(
 //!     "run.safetensors",
-//!     &mut [("model", &mut model), ("optimizer", &mut optimizer), ("rng", &mut session), ("step", &mut step)],
+//!     &mut [
+//!         ("model", &mut model),
+//!         ("optimizer", &mut optimizer),
+//!         ("rng", &mut session),
+//!         ("step", &mut step),
+//!     ],
 //! )?;
 //! # Ok(())
 //! # }

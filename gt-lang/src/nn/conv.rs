@@ -56,7 +56,11 @@ fn backwards(weight: &DynTensor, groups: usize) -> [usize; 2] {
 }
 
 macro_rules! convolution {
-    ($(#[$doc:meta])+ $name:ident, $function:path, $channels:path, $kernel:ty, ($($space:ident: $out:ty),+), $sizes:expr) => {
+    (
+        $(#[$doc:meta])+
+        $name:ident, $function:path, $channels:path, $kernel:ty,
+        ($($space:ident: $out:ty),+), $sizes:expr
+    ) => {
         $(#[$doc])+
         pub struct $name<I: Dim, O: Dim> {
             /// The kernels.
@@ -88,7 +92,11 @@ macro_rules! convolution {
             /// of `forward`.
             #[must_use]
             #[track_caller]
-            pub fn from_tensors(weight: &DynTensor, bias: Option<&DynTensor>, how: Convolution) -> Self {
+            pub fn from_tensors(
+                weight: &DynTensor,
+                bias: Option<&DynTensor>,
+                how: Convolution,
+            ) -> Self {
                 let bias = bias.map(DynTensor::requires_grad);
                 $name { weight: weight.requires_grad(), bias, how, channels: PhantomData }
             }
@@ -119,7 +127,9 @@ macro_rules! convolution {
             }
         }
 
-        impl<B: Dim, I: Dim, O: Dim, $($space: Dim),+> Forward<Tensor<(B, I, $($space),+)>> for $name<I, O> {
+        impl<B: Dim, I: Dim, O: Dim, $($space: Dim),+> Forward<Tensor<(B, I, $($space),+)>>
+            for $name<I, O>
+        {
             type Out = Tensor<(B, O, $($out),+)>;
             #[track_caller]
             fn forward(&self, x: &Tensor<(B, I, $($space),+)>) -> Self::Out {
@@ -129,7 +139,8 @@ macro_rules! convolution {
 
         impl<I: Dim, O: Dim> Clone for $name<I, O> {
             fn clone(&self) -> Self {
-                $name { weight: self.weight.clone(), bias: self.bias.clone(), how: self.how, channels: PhantomData }
+                let (weight, bias) = (self.weight.clone(), self.bias.clone());
+                $name { weight, bias, how: self.how, channels: PhantomData }
             }
         }
 
@@ -144,19 +155,25 @@ macro_rules! convolution {
 convolution! {
     /// Convolution over lines `[batch, I, length]`; kernels are `[O, I / groups, length]`.
     Conv1d, functional::conv1d, forwards, usize, (L: Dyn),
-    |inputs: usize, outputs: usize, groups: usize, kernel: usize| vec![outputs, inputs / groups, kernel]
+    |inputs: usize, outputs: usize, groups: usize, kernel: usize| {
+        vec![outputs, inputs / groups, kernel]
+    }
 }
 convolution! {
     /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height,
     /// width]`.
     Conv2d, functional::conv2d, forwards, [usize; 2], (H: Dyn, W: Dyn),
-    |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![outputs, inputs / groups, tall, broad]
+    |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| {
+        vec![outputs, inputs / groups, tall, broad]
+    }
 }
 convolution! {
     /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O /
     /// groups, height, width]`.
     ConvTranspose2d, functional::conv_transpose2d, backwards, [usize; 2], (H: Dyn, W: Dyn),
-    |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| vec![inputs, outputs / groups, tall, broad]
+    |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| {
+        vec![inputs, outputs / groups, tall, broad]
+    }
 }
 
 macro_rules! pooling {

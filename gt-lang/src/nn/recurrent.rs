@@ -166,10 +166,14 @@ macro_rules! layers {
             #[track_caller]
             pub fn bidirectional(how: Layers) -> Self {
                 const {
-                    assert!(O::SIZE == 2 * H::SIZE, "outputs of both directions are twice as wide as the states");
+                    assert!(
+                        O::SIZE == 2 * H::SIZE,
+                        "outputs of both directions are twice as wide as the states"
+                    );
                 }
                 let both = [Direction::Forward, Direction::Reverse];
-                $name { stack: Stack::new::<$cell>([I::SIZE, H::SIZE], how, &both), sizes: PhantomData }
+                let stack = Stack::new::<$cell>([I::SIZE, H::SIZE], how, &both);
+                $name { stack, sizes: PhantomData }
             }
         }
 

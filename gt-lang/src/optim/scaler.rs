@@ -39,8 +39,8 @@ impl Default for GradScalerConfig {
 /// Multiplies losses, and divides gradients before they are used: PyTorch's `GradScaler`.
 ///
 /// ```no_run
-/// # use gt_lang::{DynTensor, Result, optim::{GradScaler, Optimizer}};
-/// # fn step(loss: DynTensor, optimizer: &mut impl Optimizer, scaler: &mut GradScaler) -> Result<()> {
+/// # use gt_lang::{DynTensor, Result, optim::{GradScaler, Optimizer, Sgd}};
+/// # fn f(loss: DynTensor, optimizer: &mut Sgd, scaler: &mut GradScaler) -> Result<()> {
 /// optimizer.zero_grad();
 /// scaler.scale(&loss).backward()?;
 /// scaler.step(optimizer)?;

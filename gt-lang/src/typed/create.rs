@@ -169,7 +169,9 @@ impl<S: Shape> Tensor<S, Float> {
 impl<S: Shape> Tensor<S, Int> {
     creation! {
         /// Uniform integers in `[low, high)`, as `i64`.
-        randint_with(low: i64, high: i64) = |shape| DynTensor::randint(low, high, shape, DType::I64);
+        randint_with(low: i64, high: i64) = |shape| {
+            DynTensor::randint(low, high, shape, DType::I64)
+        };
     }
 }
 

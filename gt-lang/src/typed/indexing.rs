@@ -52,7 +52,8 @@ macro_rules! writes_of_slices {
                 S: SetAxis<A, J>,
             {
                 let [x, i, src] = [self.as_dyn(), index.as_dyn(), src.as_dyn()];
-                Tensor::joined(stringify!($name), x.$name(A as i64, i, src), &[x, i, src].map(Arg::Tensor))
+                let out = x.$name(A as i64, i, src);
+                Tensor::joined(stringify!($name), out, &[x, i, src].map(Arg::Tensor))
             }
         )+ }
     };

@@ -70,7 +70,8 @@ macro_rules! assigning {
             fn $method(&mut self, rhs: $r) {
                 let mut out = self.as_dyn().clone();
                 $trait::$method(&mut out, rhs.as_dyn());
-                *self = Tensor::joined(stringify!($method), out, &[Arg::Tensor(self.as_dyn()), Arg::Tensor(rhs.as_dyn())]);
+                let args = [Arg::Tensor(self.as_dyn()), Arg::Tensor(rhs.as_dyn())];
+                *self = Tensor::joined(stringify!($method), out, &args);
             }
         }
     )+ };

@@ -11,7 +11,10 @@ use super::tensor::Tensor;
 use crate::core::keepdim;
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])+ $name:ident $all:ident $axis:ident $keep:ident $last:ident -> $kind:ty;)+) => { $(
+    ($(
+        $(#[$doc:meta])+
+        $name:ident $all:ident $axis:ident $keep:ident $last:ident -> $kind:ty;
+    )+) => { $(
         $(#[$doc])+
         ///
         /// Over all elements.

@@ -29,11 +29,15 @@ macro_rules! broadcast_equal_rank {
 macro_rules! broadcast_unequal_rank {
     ($([$($l:ident),+] ($($a:ident $b:ident),*))*) => { $(
         #[diagnostic::do_not_recommend]
-        impl<$($l: Dim,)+ $($a: Dim + BcastDim<$b>, $b: Dim),*> Broadcast<($($b,)*)> for ($($l,)+ $($a,)*) {
+        impl<$($l: Dim,)+ $($a: Dim + BcastDim<$b>, $b: Dim),*> Broadcast<($($b,)*)>
+            for ($($l,)+ $($a,)*)
+        {
             type Out = ($($l,)+ $(<$a as BcastDim<$b>>::Out,)*);
         }
         #[diagnostic::do_not_recommend]
-        impl<$($l: Dim,)+ $($a: Dim + BcastDim<$b>, $b: Dim),*> Broadcast<($($l,)+ $($b,)*)> for ($($a,)*) {
+        impl<$($l: Dim,)+ $($a: Dim + BcastDim<$b>, $b: Dim),*> Broadcast<($($l,)+ $($b,)*)>
+            for ($($a,)*)
+        {
             type Out = ($($l,)+ $(<$a as BcastDim<$b>>::Out,)*);
         }
     )* };
@@ -43,9 +47,12 @@ broadcast_equal_rank! {
     (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4) (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4, A5 B5)
 }
 broadcast_unequal_rank! {
-    [L0] () [L0, L1] () [L0, L1, L2] () [L0, L1, L2, L3] () [L0, L1, L2, L3, L4] () [L0, L1, L2, L3, L4, L5] ()
-    [L0] (A0 B0) [L0, L1] (A0 B0) [L0, L1, L2] (A0 B0) [L0, L1, L2, L3] (A0 B0) [L0, L1, L2, L3, L4] (A0 B0)
-    [L0] (A0 B0, A1 B1) [L0, L1] (A0 B0, A1 B1) [L0, L1, L2] (A0 B0, A1 B1) [L0, L1, L2, L3] (A0 B0, A1 B1)
+    [L0] () [L0, L1] () [L0, L1, L2] ()
+    [L0, L1, L2, L3] () [L0, L1, L2, L3, L4] () [L0, L1, L2, L3, L4, L5] ()
+    [L0] (A0 B0) [L0, L1] (A0 B0) [L0, L1, L2] (A0 B0)
+    [L0, L1, L2, L3] (A0 B0) [L0, L1, L2, L3, L4] (A0 B0)
+    [L0] (A0 B0, A1 B1) [L0, L1] (A0 B0, A1 B1)
+    [L0, L1, L2] (A0 B0, A1 B1) [L0, L1, L2, L3] (A0 B0, A1 B1)
     [L0] (A0 B0, A1 B1, A2 B2) [L0, L1] (A0 B0, A1 B1, A2 B2) [L0, L1, L2] (A0 B0, A1 B1, A2 B2)
     [L0] (A0 B0, A1 B1, A2 B2, A3 B3) [L0, L1] (A0 B0, A1 B1, A2 B2, A3 B3)
     [L0] (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4)
@@ -91,15 +98,21 @@ macro_rules! batched_matmul {
             type Out = ($($a,)+ C,);
         }
         #[diagnostic::do_not_recommend]
-        impl<$($a: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<(K2, C)> for ($($a,)+ M, K) {
+        impl<$($a: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<(K2, C)>
+            for ($($a,)+ M, K)
+        {
             type Out = ($($a,)+ M, C);
         }
         #[diagnostic::do_not_recommend]
-        impl<$($a: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<($($a,)+ K2, C)> for (M, K) {
+        impl<$($a: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<($($a,)+ K2, C)>
+            for (M, K)
+        {
             type Out = ($($a,)+ M, C);
         }
         #[diagnostic::do_not_recommend]
-        impl<$($a: Dim + BcastDim<$b>, $b: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim> MatMul<($($b,)+ K2, C)> for ($($a,)+ M, K) {
+        impl<$($a: Dim + BcastDim<$b>, $b: Dim,)+ M: Dim, K: Dim + SameDim<K2>, K2: Dim, C: Dim>
+            MatMul<($($b,)+ K2, C)> for ($($a,)+ M, K)
+        {
             type Out = ($(<$a as BcastDim<$b>>::Out,)+ M, C);
         }
     )* };
@@ -184,7 +197,10 @@ macro_rules! classify {
         }
     )* };
 }
-classify! { () (A0 B0) (A0 B0, A1 B1) (A0 B0, A1 B1, A2 B2) (A0 B0, A1 B1, A2 B2, A3 B3) (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4) }
+classify! {
+    () (A0 B0) (A0 B0, A1 B1) (A0 B0, A1 B1, A2 B2) (A0 B0, A1 B1, A2 B2, A3 B3)
+    (A0 B0, A1 B1, A2 B2, A3 B3, A4 B4)
+}
 
 /// A shape of rank two or more with its last two dimensions swapped.
 #[diagnostic::on_unimplemented(
@@ -232,16 +248,22 @@ pub trait InsertAxis<const A: usize, D> {
 macro_rules! axes {
     ($($axis:literal ($($before:ident),*) ($($after:ident),*))*) => { $(
         #[diagnostic::do_not_recommend]
-        impl<$($before: Dim,)* X: Dim, $($after: Dim),*> Axis<$axis> for ($($before,)* X, $($after,)*) {
+        impl<$($before: Dim,)* X: Dim, $($after: Dim),*> Axis<$axis>
+            for ($($before,)* X, $($after,)*)
+        {
             type Dim = X;
             type Without = ($($before,)* $($after,)*);
         }
         #[diagnostic::do_not_recommend]
-        impl<$($before: Dim,)* X: Dim, $($after: Dim,)* New: Dim> SetAxis<$axis, New> for ($($before,)* X, $($after,)*) {
+        impl<$($before: Dim,)* X: Dim, $($after: Dim,)* New: Dim> SetAxis<$axis, New>
+            for ($($before,)* X, $($after,)*)
+        {
             type Out = ($($before,)* New, $($after,)*);
         }
         #[diagnostic::do_not_recommend]
-        impl<$($before: Dim,)* $($after: Dim,)* New: Dim> InsertAxis<$axis, New> for ($($before,)* $($after,)*) {
+        impl<$($before: Dim,)* $($after: Dim,)* New: Dim> InsertAxis<$axis, New>
+            for ($($before,)* $($after,)*)
+        {
             type Out = ($($before,)* New, $($after,)*);
         }
     )* };
@@ -252,7 +274,8 @@ axes! {
     0 () (A, B)          1 (A) (B)          2 (A, B) ()
     0 () (A, B, C)       1 (A) (B, C)       2 (A, B) (C)       3 (A, B, C) ()
     0 () (A, B, C, D)    1 (A) (B, C, D)    2 (A, B) (C, D)    3 (A, B, C) (D)    4 (A, B, C, D) ()
-    0 () (A, B, C, D, E) 1 (A) (B, C, D, E) 2 (A, B) (C, D, E) 3 (A, B, C) (D, E) 4 (A, B, C, D) (E) 5 (A, B, C, D, E) ()
+    0 () (A, B, C, D, E) 1 (A) (B, C, D, E) 2 (A, B) (C, D, E) 3 (A, B, C) (D, E) 4 (A, B, C, D) (E)
+    5 (A, B, C, D, E) ()
 }
 
 /// A shape whose axes `A` and `B` may be swapped.

@@ -65,10 +65,20 @@ shapes! { () (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F
 #[macro_export]
 macro_rules! shape {
     (@ [$($out:tt)*]) => { ($($out)*) };
-    (@ [$($out:tt)*] 1 $(, $($rest:tt)*)?) => { $crate::shape!(@ [$($out)* $crate::typed::One,] $($($rest)*)?) };
-    (@ [$($out:tt)*] $n:literal $(, $($rest:tt)*)?) => { $crate::shape!(@ [$($out)* $crate::typed::N<$n>,] $($($rest)*)?) };
-    (@ [$($out:tt)*] ? $(, $($rest:tt)*)?) => { $crate::shape!(@ [$($out)* $crate::typed::Dyn,] $($($rest)*)?) };
-    (@ [$($out:tt)*] {$e:expr} $(, $($rest:tt)*)?) => { $crate::shape!(@ [$($out)* $crate::typed::N<{ $e }>,] $($($rest)*)?) };
-    (@ [$($out:tt)*] $t:ty $(, $($rest:tt)*)?) => { $crate::shape!(@ [$($out)* $t,] $($($rest)*)?) };
+    (@ [$($out:tt)*] 1 $(, $($rest:tt)*)?) => {
+        $crate::shape!(@ [$($out)* $crate::typed::One,] $($($rest)*)?)
+    };
+    (@ [$($out:tt)*] $n:literal $(, $($rest:tt)*)?) => {
+        $crate::shape!(@ [$($out)* $crate::typed::N<$n>,] $($($rest)*)?)
+    };
+    (@ [$($out:tt)*] ? $(, $($rest:tt)*)?) => {
+        $crate::shape!(@ [$($out)* $crate::typed::Dyn,] $($($rest)*)?)
+    };
+    (@ [$($out:tt)*] {$e:expr} $(, $($rest:tt)*)?) => {
+        $crate::shape!(@ [$($out)* $crate::typed::N<{ $e }>,] $($($rest)*)?)
+    };
+    (@ [$($out:tt)*] $t:ty $(, $($rest:tt)*)?) => {
+        $crate::shape!(@ [$($out)* $t,] $($($rest)*)?)
+    };
     ($($dims:tt)*) => { $crate::shape!(@ [] $($dims)*) };
 }

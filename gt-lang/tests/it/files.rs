@@ -133,7 +133,9 @@ fn pickles_made_to_harm_are_refused() {
     assert!(told(&deep).contains("nested too deep"));
     // Elements outside of a storage, and a shape of more than there is.
     for (offset, size) in [(b"K\x05", b"K\x02"), (b"K\0", b"K\xff")] {
-        let mut pickle = b"}K\0ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0\x30X\x03\0\0\0cpuK\x02tQ".to_vec();
+        let mut pickle = b"}K\0ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\n\
+            FloatStorage\nX\x01\0\0\0\x30X\x03\0\0\0cpuK\x02tQ"
+            .to_vec();
         pickle.extend(offset);
         pickle.extend(size);
         pickle.extend(b"\x85K\x01\x85\x89}tRs.");

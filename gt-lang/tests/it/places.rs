@@ -63,6 +63,8 @@ fn classes() -> DynTensor {
 fn layers_record_where_they_are_called() {
     let (plain, pooling) = (Convolution::default(), Pooling::of([2, 2]));
     let two = || Layers { count: 2, dropout: 0.5 };
+    let heads = || MultiheadAttention::<N<4>>::with_heads(2);
+    let causal = AttentionMask { causal: true, ..Default::default() };
     stand_here! {
         Linear::<N<4>, N<2>>::new().forward(&lines());
         Embedding::<N<5>, N<2>>::new().forward(&Tensor::<(Batch,), Int>::zeros_with([3]));
@@ -78,8 +80,8 @@ fn layers_record_where_they_are_called() {
         Lstm::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
         Lstm::<N<4>, N<3>, N<6>>::bidirectional(two()).forward(&lines(), None);
         Gru::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
-        MultiheadAttention::<N<4>>::with_heads(2).forward(&lines(), AttentionMask { causal: true, ..Default::default() });
-        MultiheadAttention::<N<4>>::with_heads(2).cross(&lines(), &lines(), AttentionMask::default());
+        heads().forward(&lines(), causal);
+        heads().cross(&lines(), &lines(), AttentionMask::default());
         <[Linear<N<4>, N<2>>; 2]>::new();
         TransformerEncoderLayer::<N<4>, N<8>>::with_heads(2, 0.5, NormOrder::First)
             .forward(&lines(), AttentionMask::default());
@@ -89,10 +91,12 @@ fn layers_record_where_they_are_called() {
 
 #[test]
 fn functions_record_where_they_are_called() {
+    let smooth = CrossEntropy { label_smoothing: 0.1, ..Default::default() };
+    let ignoring = CrossEntropy { ignore_index: Some(1), ..Default::default() };
     stand_here! {
         f::cross_entropy(&matrix(), &classes());
-        f::cross_entropy_with(&matrix(), &classes(), &CrossEntropy { label_smoothing: 0.1, ..Default::default() });
-        f::cross_entropy_with(&matrix(), &classes(), &CrossEntropy { ignore_index: Some(1), ..Default::default() });
+        f::cross_entropy_with(&matrix(), &classes(), &smooth);
+        f::cross_entropy_with(&matrix(), &classes(), &ignoring);
         f::nll_loss(&matrix(), &classes());
         f::mse_loss(&matrix(), &matrix());
         f::l1_loss(&matrix(), &matrix());

@@ -99,27 +99,33 @@ macro_rules! all {
 fn broadcasting_of_every_pair_of_ranks() {
     run(|| {
         all! { broadcasts:
-            (), (); (), (F,); (), (E, F); (), (D, E, F); (), (C, D, E, F); (), (B, C, D, E, F); (), (A, B, C, D, E, F);
-            (F,), (); (F,), (F,); (One,), (F,); (F,), (E, F); (One,), (E, F); (F,), (D, E, F); (One,), (One, E, F);
-            (F,), (C, D, E, F); (One,), (C, One, E, F); (F,), (B, C, D, E, F); (One,), (B, C, One, E, F);
-            (F,), (A, B, C, D, E, F); (One,), (One, B, C, One, E, F); (E, F), (); (E, F), (F,); (One, F), (F,);
-            (E, F), (E, F); (One, F), (E, F); (E, F), (D, E, F); (One, F), (One, E, F); (E, F), (C, D, E, F);
-            (One, F), (C, One, E, F); (E, F), (B, C, D, E, F); (One, F), (B, C, One, E, F); (E, F), (A, B, C, D, E, F);
-            (One, F), (One, B, C, One, E, F); (D, E, F), (); (D, E, F), (F,); (One, E, One), (F,); (D, E, F), (E, F);
-            (One, E, One), (E, F); (D, E, F), (D, E, F); (One, E, One), (One, E, F); (D, E, F), (C, D, E, F);
-            (One, E, One), (C, One, E, F); (D, E, F), (B, C, D, E, F); (One, E, One), (B, C, One, E, F);
-            (D, E, F), (A, B, C, D, E, F); (One, E, One), (One, B, C, One, E, F); (C, D, E, F), (); (C, D, E, F), (F,);
-            (One, D, One, F), (F,); (C, D, E, F), (E, F); (One, D, One, F), (E, F); (C, D, E, F), (D, E, F);
-            (One, D, One, F), (One, E, F); (C, D, E, F), (C, D, E, F); (One, D, One, F), (C, One, E, F);
-            (C, D, E, F), (B, C, D, E, F); (One, D, One, F), (B, C, One, E, F); (C, D, E, F), (A, B, C, D, E, F);
-            (One, D, One, F), (One, B, C, One, E, F); (B, C, D, E, F), (); (B, C, D, E, F), (F,);
-            (One, C, One, E, One), (F,); (B, C, D, E, F), (E, F); (One, C, One, E, One), (E, F);
-            (B, C, D, E, F), (D, E, F); (One, C, One, E, One), (One, E, F); (B, C, D, E, F), (C, D, E, F);
+            (), (); (), (F,); (), (E, F); (), (D, E, F); (), (C, D, E, F); (), (B, C, D, E, F);
+            (), (A, B, C, D, E, F); (F,), (); (F,), (F,); (One,), (F,); (F,), (E, F);
+            (One,), (E, F); (F,), (D, E, F); (One,), (One, E, F); (F,), (C, D, E, F);
+            (One,), (C, One, E, F); (F,), (B, C, D, E, F); (One,), (B, C, One, E, F);
+            (F,), (A, B, C, D, E, F); (One,), (One, B, C, One, E, F); (E, F), (); (E, F), (F,);
+            (One, F), (F,); (E, F), (E, F); (One, F), (E, F); (E, F), (D, E, F);
+            (One, F), (One, E, F); (E, F), (C, D, E, F); (One, F), (C, One, E, F);
+            (E, F), (B, C, D, E, F); (One, F), (B, C, One, E, F); (E, F), (A, B, C, D, E, F);
+            (One, F), (One, B, C, One, E, F); (D, E, F), (); (D, E, F), (F,); (One, E, One), (F,);
+            (D, E, F), (E, F); (One, E, One), (E, F); (D, E, F), (D, E, F);
+            (One, E, One), (One, E, F); (D, E, F), (C, D, E, F); (One, E, One), (C, One, E, F);
+            (D, E, F), (B, C, D, E, F); (One, E, One), (B, C, One, E, F);
+            (D, E, F), (A, B, C, D, E, F); (One, E, One), (One, B, C, One, E, F); (C, D, E, F), ();
+            (C, D, E, F), (F,); (One, D, One, F), (F,); (C, D, E, F), (E, F);
+            (One, D, One, F), (E, F); (C, D, E, F), (D, E, F); (One, D, One, F), (One, E, F);
+            (C, D, E, F), (C, D, E, F); (One, D, One, F), (C, One, E, F);
+            (C, D, E, F), (B, C, D, E, F); (One, D, One, F), (B, C, One, E, F);
+            (C, D, E, F), (A, B, C, D, E, F); (One, D, One, F), (One, B, C, One, E, F);
+            (B, C, D, E, F), (); (B, C, D, E, F), (F,); (One, C, One, E, One), (F,);
+            (B, C, D, E, F), (E, F); (One, C, One, E, One), (E, F); (B, C, D, E, F), (D, E, F);
+            (One, C, One, E, One), (One, E, F); (B, C, D, E, F), (C, D, E, F);
             (One, C, One, E, One), (C, One, E, F); (B, C, D, E, F), (B, C, D, E, F);
             (One, C, One, E, One), (B, C, One, E, F); (B, C, D, E, F), (A, B, C, D, E, F);
-            (One, C, One, E, One), (One, B, C, One, E, F); (A, B, C, D, E, F), (); (A, B, C, D, E, F), (F,);
-            (One, B, One, D, One, F), (F,); (A, B, C, D, E, F), (E, F); (One, B, One, D, One, F), (E, F);
-            (A, B, C, D, E, F), (D, E, F); (One, B, One, D, One, F), (One, E, F); (A, B, C, D, E, F), (C, D, E, F);
+            (One, C, One, E, One), (One, B, C, One, E, F); (A, B, C, D, E, F), ();
+            (A, B, C, D, E, F), (F,); (One, B, One, D, One, F), (F,); (A, B, C, D, E, F), (E, F);
+            (One, B, One, D, One, F), (E, F); (A, B, C, D, E, F), (D, E, F);
+            (One, B, One, D, One, F), (One, E, F); (A, B, C, D, E, F), (C, D, E, F);
             (One, B, One, D, One, F), (C, One, E, F); (A, B, C, D, E, F), (B, C, D, E, F);
             (One, B, One, D, One, F), (B, C, One, E, F); (A, B, C, D, E, F), (A, B, C, D, E, F);
             (One, B, One, D, One, F), (One, B, C, One, E, F);
@@ -131,11 +137,13 @@ fn broadcasting_of_every_pair_of_ranks() {
 fn products_of_every_pair_of_ranks() {
     run(|| {
         all! { multiplies:
-            (E,), (E,); (E,), (E, F); (D, E), (E,); (D, E), (E, F); (D, D, E), (E,); (E,), (D, E, F); (D, D, E), (E, F);
-            (D, E), (D, E, F); (D, D, E), (D, E, F); (One, D, E), (D, E, F); (C, D, D, E), (E,); (E,), (C, D, E, F);
-            (C, D, D, E), (E, F); (D, E), (C, D, E, F); (C, D, D, E), (C, D, E, F); (One, One, D, E), (C, D, E, F);
-            (B, C, D, D, E), (E,); (E,), (B, C, D, E, F); (B, C, D, D, E), (E, F); (D, E), (B, C, D, E, F);
-            (B, C, D, D, E), (B, C, D, E, F); (One, One, One, D, E), (B, C, D, E, F); (A, B, C, D, D, E), (E,);
+            (E,), (E,); (E,), (E, F); (D, E), (E,); (D, E), (E, F); (D, D, E), (E,);
+            (E,), (D, E, F); (D, D, E), (E, F); (D, E), (D, E, F); (D, D, E), (D, E, F);
+            (One, D, E), (D, E, F); (C, D, D, E), (E,); (E,), (C, D, E, F); (C, D, D, E), (E, F);
+            (D, E), (C, D, E, F); (C, D, D, E), (C, D, E, F); (One, One, D, E), (C, D, E, F);
+            (B, C, D, D, E), (E,); (E,), (B, C, D, E, F); (B, C, D, D, E), (E, F);
+            (D, E), (B, C, D, E, F); (B, C, D, D, E), (B, C, D, E, F);
+            (One, One, One, D, E), (B, C, D, E, F); (A, B, C, D, D, E), (E,);
             (E,), (A, B, C, D, E, F); (A, B, C, D, D, E), (E, F); (D, E), (A, B, C, D, E, F);
             (A, B, C, D, D, E), (A, B, C, D, E, F); (One, One, One, One, D, E), (A, B, C, D, E, F);
         }
@@ -146,9 +154,10 @@ fn products_of_every_pair_of_ranks() {
 fn axes_of_every_rank() {
     run(|| {
         all! { has_axis:
-            (F,), 0; (E, F), 0; (E, F), 1; (D, E, F), 0; (D, E, F), 1; (D, E, F), 2; (C, D, E, F), 0; (C, D, E, F), 1;
-            (C, D, E, F), 2; (C, D, E, F), 3; (B, C, D, E, F), 0; (B, C, D, E, F), 1; (B, C, D, E, F), 2;
-            (B, C, D, E, F), 3; (B, C, D, E, F), 4; (A, B, C, D, E, F), 0; (A, B, C, D, E, F), 1; (A, B, C, D, E, F), 2;
+            (F,), 0; (E, F), 0; (E, F), 1; (D, E, F), 0; (D, E, F), 1; (D, E, F), 2;
+            (C, D, E, F), 0; (C, D, E, F), 1; (C, D, E, F), 2; (C, D, E, F), 3; (B, C, D, E, F), 0;
+            (B, C, D, E, F), 1; (B, C, D, E, F), 2; (B, C, D, E, F), 3; (B, C, D, E, F), 4;
+            (A, B, C, D, E, F), 0; (A, B, C, D, E, F), 1; (A, B, C, D, E, F), 2;
             (A, B, C, D, E, F), 3; (A, B, C, D, E, F), 4; (A, B, C, D, E, F), 5;
         }
         all! { has_last:
@@ -161,36 +170,42 @@ fn axes_of_every_rank() {
 fn swaps_and_new_axes_of_every_rank() {
     run(|| {
         all! { swaps:
-            (F,), 0, 0; (E, F), 0, 0; (E, F), 0, 1; (E, F), 1, 0; (E, F), 1, 1; (D, E, F), 0, 0; (D, E, F), 0, 1;
-            (D, E, F), 0, 2; (D, E, F), 1, 0; (D, E, F), 1, 1; (D, E, F), 1, 2; (D, E, F), 2, 0; (D, E, F), 2, 1;
-            (D, E, F), 2, 2; (C, D, E, F), 0, 0; (C, D, E, F), 0, 1; (C, D, E, F), 0, 2; (C, D, E, F), 0, 3;
-            (C, D, E, F), 1, 0; (C, D, E, F), 1, 1; (C, D, E, F), 1, 2; (C, D, E, F), 1, 3; (C, D, E, F), 2, 0;
-            (C, D, E, F), 2, 1; (C, D, E, F), 2, 2; (C, D, E, F), 2, 3; (C, D, E, F), 3, 0; (C, D, E, F), 3, 1;
-            (C, D, E, F), 3, 2; (C, D, E, F), 3, 3; (B, C, D, E, F), 0, 0; (B, C, D, E, F), 0, 1; (B, C, D, E, F), 0, 2;
-            (B, C, D, E, F), 0, 3; (B, C, D, E, F), 0, 4; (B, C, D, E, F), 1, 0; (B, C, D, E, F), 1, 1;
-            (B, C, D, E, F), 1, 2; (B, C, D, E, F), 1, 3; (B, C, D, E, F), 1, 4; (B, C, D, E, F), 2, 0;
-            (B, C, D, E, F), 2, 1; (B, C, D, E, F), 2, 2; (B, C, D, E, F), 2, 3; (B, C, D, E, F), 2, 4;
-            (B, C, D, E, F), 3, 0; (B, C, D, E, F), 3, 1; (B, C, D, E, F), 3, 2; (B, C, D, E, F), 3, 3;
-            (B, C, D, E, F), 3, 4; (B, C, D, E, F), 4, 0; (B, C, D, E, F), 4, 1; (B, C, D, E, F), 4, 2;
-            (B, C, D, E, F), 4, 3; (B, C, D, E, F), 4, 4; (A, B, C, D, E, F), 0, 0; (A, B, C, D, E, F), 0, 1;
-            (A, B, C, D, E, F), 0, 2; (A, B, C, D, E, F), 0, 3; (A, B, C, D, E, F), 0, 4; (A, B, C, D, E, F), 0, 5;
-            (A, B, C, D, E, F), 1, 0; (A, B, C, D, E, F), 1, 1; (A, B, C, D, E, F), 1, 2; (A, B, C, D, E, F), 1, 3;
-            (A, B, C, D, E, F), 1, 4; (A, B, C, D, E, F), 1, 5; (A, B, C, D, E, F), 2, 0; (A, B, C, D, E, F), 2, 1;
-            (A, B, C, D, E, F), 2, 2; (A, B, C, D, E, F), 2, 3; (A, B, C, D, E, F), 2, 4; (A, B, C, D, E, F), 2, 5;
-            (A, B, C, D, E, F), 3, 0; (A, B, C, D, E, F), 3, 1; (A, B, C, D, E, F), 3, 2; (A, B, C, D, E, F), 3, 3;
-            (A, B, C, D, E, F), 3, 4; (A, B, C, D, E, F), 3, 5; (A, B, C, D, E, F), 4, 0; (A, B, C, D, E, F), 4, 1;
-            (A, B, C, D, E, F), 4, 2; (A, B, C, D, E, F), 4, 3; (A, B, C, D, E, F), 4, 4; (A, B, C, D, E, F), 4, 5;
-            (A, B, C, D, E, F), 5, 0; (A, B, C, D, E, F), 5, 1; (A, B, C, D, E, F), 5, 2; (A, B, C, D, E, F), 5, 3;
-            (A, B, C, D, E, F), 5, 4; (A, B, C, D, E, F), 5, 5;
+            (F,), 0, 0; (E, F), 0, 0; (E, F), 0, 1; (E, F), 1, 0; (E, F), 1, 1; (D, E, F), 0, 0;
+            (D, E, F), 0, 1; (D, E, F), 0, 2; (D, E, F), 1, 0; (D, E, F), 1, 1; (D, E, F), 1, 2;
+            (D, E, F), 2, 0; (D, E, F), 2, 1; (D, E, F), 2, 2; (C, D, E, F), 0, 0;
+            (C, D, E, F), 0, 1; (C, D, E, F), 0, 2; (C, D, E, F), 0, 3; (C, D, E, F), 1, 0;
+            (C, D, E, F), 1, 1; (C, D, E, F), 1, 2; (C, D, E, F), 1, 3; (C, D, E, F), 2, 0;
+            (C, D, E, F), 2, 1; (C, D, E, F), 2, 2; (C, D, E, F), 2, 3; (C, D, E, F), 3, 0;
+            (C, D, E, F), 3, 1; (C, D, E, F), 3, 2; (C, D, E, F), 3, 3; (B, C, D, E, F), 0, 0;
+            (B, C, D, E, F), 0, 1; (B, C, D, E, F), 0, 2; (B, C, D, E, F), 0, 3;
+            (B, C, D, E, F), 0, 4; (B, C, D, E, F), 1, 0; (B, C, D, E, F), 1, 1;
+            (B, C, D, E, F), 1, 2; (B, C, D, E, F), 1, 3; (B, C, D, E, F), 1, 4;
+            (B, C, D, E, F), 2, 0; (B, C, D, E, F), 2, 1; (B, C, D, E, F), 2, 2;
+            (B, C, D, E, F), 2, 3; (B, C, D, E, F), 2, 4; (B, C, D, E, F), 3, 0;
+            (B, C, D, E, F), 3, 1; (B, C, D, E, F), 3, 2; (B, C, D, E, F), 3, 3;
+            (B, C, D, E, F), 3, 4; (B, C, D, E, F), 4, 0; (B, C, D, E, F), 4, 1;
+            (B, C, D, E, F), 4, 2; (B, C, D, E, F), 4, 3; (B, C, D, E, F), 4, 4;
+            (A, B, C, D, E, F), 0, 0; (A, B, C, D, E, F), 0, 1; (A, B, C, D, E, F), 0, 2;
+            (A, B, C, D, E, F), 0, 3; (A, B, C, D, E, F), 0, 4; (A, B, C, D, E, F), 0, 5;
+            (A, B, C, D, E, F), 1, 0; (A, B, C, D, E, F), 1, 1; (A, B, C, D, E, F), 1, 2;
+            (A, B, C, D, E, F), 1, 3; (A, B, C, D, E, F), 1, 4; (A, B, C, D, E, F), 1, 5;
+            (A, B, C, D, E, F), 2, 0; (A, B, C, D, E, F), 2, 1; (A, B, C, D, E, F), 2, 2;
+            (A, B, C, D, E, F), 2, 3; (A, B, C, D, E, F), 2, 4; (A, B, C, D, E, F), 2, 5;
+            (A, B, C, D, E, F), 3, 0; (A, B, C, D, E, F), 3, 1; (A, B, C, D, E, F), 3, 2;
+            (A, B, C, D, E, F), 3, 3; (A, B, C, D, E, F), 3, 4; (A, B, C, D, E, F), 3, 5;
+            (A, B, C, D, E, F), 4, 0; (A, B, C, D, E, F), 4, 1; (A, B, C, D, E, F), 4, 2;
+            (A, B, C, D, E, F), 4, 3; (A, B, C, D, E, F), 4, 4; (A, B, C, D, E, F), 4, 5;
+            (A, B, C, D, E, F), 5, 0; (A, B, C, D, E, F), 5, 1; (A, B, C, D, E, F), 5, 2;
+            (A, B, C, D, E, F), 5, 3; (A, B, C, D, E, F), 5, 4; (A, B, C, D, E, F), 5, 5;
         }
         all! { transposes:
             (E, F); (D, E, F); (C, D, E, F); (B, C, D, E, F); (A, B, C, D, E, F);
         }
         all! { inserts:
-            (), 0; (F,), 0; (F,), 1; (E, F), 0; (E, F), 1; (E, F), 2; (D, E, F), 0; (D, E, F), 1; (D, E, F), 2;
-            (D, E, F), 3; (C, D, E, F), 0; (C, D, E, F), 1; (C, D, E, F), 2; (C, D, E, F), 3; (C, D, E, F), 4;
-            (B, C, D, E, F), 0; (B, C, D, E, F), 1; (B, C, D, E, F), 2; (B, C, D, E, F), 3; (B, C, D, E, F), 4;
-            (B, C, D, E, F), 5;
+            (), 0; (F,), 0; (F,), 1; (E, F), 0; (E, F), 1; (E, F), 2; (D, E, F), 0; (D, E, F), 1;
+            (D, E, F), 2; (D, E, F), 3; (C, D, E, F), 0; (C, D, E, F), 1; (C, D, E, F), 2;
+            (C, D, E, F), 3; (C, D, E, F), 4; (B, C, D, E, F), 0; (B, C, D, E, F), 1;
+            (B, C, D, E, F), 2; (B, C, D, E, F), 3; (B, C, D, E, F), 4; (B, C, D, E, F), 5;
         }
     });
 }

@@ -63,13 +63,15 @@ pub(crate) fn main() -> Result<()> {
     let net = Mlp::new();
     let mut optimizer =
         AdamW::new(net.parameters(), AdamWConfig { lr: 1e-2, ..AdamWConfig::default() });
-    let x: T![Batch, 64] = Tensor::randn_with([32]); // The sizes of run-time dimensions are given at run time.
+    // The sizes of run-time dimensions are given at run time.
+    let x: T![Batch, 64] = Tensor::randn_with([32]);
     let classes: T![Batch; Int] = Tensor::randint_with(0, 10, [32]);
     for _ in 0..5 {
         let loss = net.forward(&x).cross_entropy(&classes);
         optimizer.zero_grad();
         loss.backward()?;
-        optimizer.step()?; // What was recorded wrongly surfaces at a read, with op, shapes and line.
+        // What was recorded wrongly surfaces at a read, with op, shapes and line.
+        optimizer.step()?;
     }
     let accuracy = net.forward(&x).argmax_last().eq(&classes).float().mean();
     assert!(accuracy.item()? > 0.2);

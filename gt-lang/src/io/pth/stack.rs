@@ -1,7 +1,7 @@
 //! The values on the stack of a pickle machine, and the dictionary keys that say where it stands.
 //!
-//! Guarantees: the keys are found on any stack, with one look at each value. Does not: find the keys
-//! of a dictionary that was finished before and is only referred to.
+//! Guarantees: the keys are found on any stack, with one look at each value. Does not: find the
+//! keys of a dictionary that was finished before and is only referred to.
 
 use gt_ir::DType;
 
