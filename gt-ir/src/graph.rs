@@ -7,6 +7,11 @@
 //! `bool`, `matmul` takes operands of equal rank (at least 2), dtype and leading sizes, reductions
 //! and gathers never see `bool` (indices are `i64`), and every scalar node has the dtype it is used
 //! in.
+//!
+//! petgraph's `DiGraph` holds the nodes, the edges with their ports, and the uses of each node. Of
+//! its algorithms none is called: a node is added after its operands, so ids are a topological
+//! order and a walk over all nodes, or over the live ones, is a loop over ids. Drawings hide
+//! literals and frame kernels, which petgraph's `Dot` cannot do.
 
 mod build;
 mod check;

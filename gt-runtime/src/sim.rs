@@ -21,29 +21,22 @@ mod rogue;
 mod worker;
 mod world;
 
+use gt_ir::testing::Source;
 use profile::Profile;
 use world::World;
 
 /// A small generator: equal seeds give equal runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(Source<'static>);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5DEE_CE66);
-        random.0 |= 1;
-        for _ in 0..8 {
-            random.below(2);
-        }
-        random
+        Random(Source::from_seed(seed))
     }
 
     /// A number below `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n.max(1)
+        self.0.bits() % n.max(1)
     }
 
     /// True so many times in a hundred.

@@ -1,7 +1,7 @@
 //! Products: full precision unless asked otherwise, on every dtype and layout.
 
 use gt_compiler::{Arg, torch::TorchConfig};
-use gt_ir::{DType, HostTensor, Op, Shape, interp};
+use gt_ir::{DType, HostTensor, Op, Shape, interp, testing::Source};
 
 use crate::{
     config, device,
@@ -15,12 +15,8 @@ use crate::{
 /// Numbers that 10 bits of mantissa do not hold.
 fn rough(sizes: &[usize], salt: u64) -> HostTensor {
     let shape = Shape::new(sizes).unwrap();
-    let mut state = salt;
-    let mut next = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
-    };
+    let mut source = Source::from_seed(salt);
+    let mut next = || (source.bits() >> 40) as f32 / (1 << 24) as f32 - 0.5;
     HostTensor::from_vec((0..shape.numel()).map(|_| next()).collect(), shape).unwrap()
 }
 

@@ -5,30 +5,28 @@ mod differences;
 mod functions;
 
 use gt_ir::DType;
+use gt_ir::testing::Source;
 
 use super::*;
 use crate::no_grad::no_grad;
 use crate::reference::Reference;
 use crate::session::Session;
 
-/// SplitMix64: the tests' own source of numbers.
-pub(crate) struct Rng(pub(crate) u64);
+/// Random shapes, numbers and indices.
+pub(crate) struct Rng(Source<'static>);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(Source::from_seed(seed))
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.0.bits() % n as u64) as usize
     }
 
     /// Uniform in `[low, high)`.
     fn uniform(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        low + (high - low) * (self.0.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn shape(&mut self, low_rank: usize) -> Vec<usize> {

@@ -5,6 +5,7 @@ use gt::debug;
 use gt::prelude::*;
 use gt::reference::Reference;
 use gt::signal;
+use gt_ir::testing::Source;
 
 use crate::run;
 
@@ -168,14 +169,8 @@ fn the_watch_names_what_reading_everything_finds() {
     ];
     let mut n_bad = 0;
     for seed in 0..200_u64 {
-        let mut state = seed;
-        let mut draw = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            ops[(state >> 33) as usize % ops.len()]
-        };
-        let program: Vec<_> = (0..120).map(|_| draw()).collect();
+        let mut source = Source::from_seed(seed);
+        let program: Vec<_> = (0..120).map(|_| ops[source.below(ops.len())]).collect();
         let start = || vector(&[0.5, 1.0, 3.0]);
         let found = run(|| {
             let mut x = start();

@@ -2,6 +2,7 @@
 //! sent, in order, once, within the credits.
 
 use super::*;
+use crate::sim::Random;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item(u64, u64);
@@ -9,18 +10,6 @@ struct Item(u64, u64);
 impl Weight for Item {
     fn weight(&self) -> u64 {
         self.1
-    }
-}
-
-/// A small generator: the seed alone decides a run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
     }
 }
 
@@ -36,7 +25,7 @@ fn lossy(window: u64) -> LinkConfig {
 
 /// Sends `n` items both ways through a bad network until both sides have them, or time is up.
 fn run(seed: u64, n: u64, window: u64, faults: &Faults) {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::new(seed);
     let mut ends = [Link::<Item>::new(lossy(window)), Link::new(lossy(window))];
     let mut got: [Vec<Item>; 2] = [Vec::new(), Vec::new()];
     let (mut sent, mut acked, mut flight) = ([0; 2], [0; 2], BTreeMap::new());

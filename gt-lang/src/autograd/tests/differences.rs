@@ -117,7 +117,7 @@ fn gradients_agree_with_finite_differences() {
     let (session, _) = Reference::session();
     let _entered = session.enter();
     for seed in 0..3 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         for case in cases(&mut rng) {
             check(&case, &mut rng);
         }
@@ -129,7 +129,7 @@ fn every_differentiable_op_is_checked() {
     let (session, _) = Reference::session();
     let _entered = session.enter();
     session.start_trace();
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     for case in cases(&mut rng) {
         let inputs: Vec<DynTensor> =
             case.inputs.iter().map(|i| DynTensor::ones(i.shape.as_slice(), DType::F64)).collect();

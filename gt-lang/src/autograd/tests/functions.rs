@@ -43,7 +43,7 @@ fn leaves(case: &Case, points: &[Vec<f64>]) -> Vec<DynTensor> {
 fn gradients_have_gradients() {
     let (session, _) = Reference::session();
     let _entered = session.enter();
-    let mut rng = Rng(11);
+    let mut rng = Rng::new(11);
     for case in cases(&mut rng).iter().filter(|case| case.name != "cast") {
         let points = point(case, &mut rng);
         let inputs = leaves(case, &points);
@@ -127,7 +127,7 @@ fn product(a: &DynTensor, b: &DynTensor) -> DynTensor {
 
 #[test]
 fn gradients_by_hand_agree_with_finite_differences() {
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     let two: [(&[usize], Domain); 2] = [(&[2, 3], Domain::Any), (&[2, 3], Domain::Any)];
     let one: [(&[usize], Domain); 1] = [(&[4], Domain::Positive)];
     // The gradient of the second reads the output, that of the third has none for one input.

@@ -62,7 +62,7 @@ fn random_programs_neither_panic_nor_lie_about_types() {
     let _entered = session.enter();
     let (mut fine, mut failed) = (0, 0);
     for seed in 0..60 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let mut pool = vec![
             numbers(6, &[2, 3]),
             DynTensor::randn([3, 2], DType::F64).requires_grad(),

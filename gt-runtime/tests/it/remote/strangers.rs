@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gt_ir::testing::Source;
 use gt_runtime::client::connect;
 use gt_runtime::zmq::{Address, Sent, Socket};
 
@@ -40,16 +41,8 @@ fn random_bytes_harm_nobody() {
     let session = server.client();
     let ctx = gt_runtime::zmq::context();
     let noise = dealer(&ctx, &server.address);
-    let mut state = 1u64;
-    let mut random = |n: usize| -> Vec<u8> {
-        let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        };
-        (0..n).map(|_| next()).collect()
-    };
+    let mut source = Source::from_seed(1);
+    let mut random = |n: usize| -> Vec<u8> { (0..n).map(|_| source.bits() as u8).collect() };
     for n in 0..200 {
         let mut bytes = random(n);
         if n % 2 == 0 {
