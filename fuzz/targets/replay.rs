@@ -9,8 +9,7 @@ use gt_ir::testing::{Config, Source};
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::testing::{Program, first_difference};
-use gt_runtime::tier::Tiers;
-use gt_runtime::worker::plans::When;
+use gt_runtime::tier::{Tiers, When};
 use libfuzzer_sys::fuzz_target;
 
 fn system(when: When) -> System {

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use gt_runtime::dispatcher::{Config, Dispatcher, Event};
-use gt_runtime::ids::{Identity, Incarnation, PeerId};
+use gt_runtime::identity::Identity;
+use gt_runtime::ids::{Incarnation, PeerId};
 use gt_runtime::wire::codec::{decode, encode};
 use gt_runtime::wire::{Body, Capacity, FromWorker, Hello, Message, Packet, Role, Stream};
 use libfuzzer_sys::fuzz_target;

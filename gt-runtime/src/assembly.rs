@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use gt_ir::{HostTensor, Type};
 
-use crate::wire::Chunk;
+use crate::wire::{Chunk, MAX_CHUNK};
 
 /// A tensor on its way.
 #[derive(Debug)]
@@ -84,6 +84,22 @@ impl Assembly {
     }
 }
 
+/// How tensors travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Travel {
+    /// As they are, within one process.
+    Whole,
+    /// In pieces the wire takes.
+    Pieces,
+}
+
+impl Travel {
+    /// A tensor as the chunks it travels in.
+    pub fn pieces(self, whole: Chunk) -> impl Iterator<Item = Chunk> {
+        pieces(whole, if self == Travel::Whole { usize::MAX } else { MAX_CHUNK })
+    }
+}
+
 /// A chunk cut into pieces of at most `max` bytes. The bytes are shared, not copied.
 pub fn pieces(whole: Chunk, max: usize) -> impl Iterator<Item = Chunk> {
     let (len, mut at, mut first) = (whole.bytes.len(), 0, true);
@@ -118,7 +134,6 @@ pub fn whole(value: gt_ir::ValueId, data: HostTensor) -> Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::MAX_CHUNK;
     use gt_ir::{Shape, ValueId};
 
     fn tensor(n: usize) -> HostTensor {

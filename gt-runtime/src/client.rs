@@ -12,7 +12,6 @@ mod verbose;
 
 pub use remote::{connect, connect_to, connect_with};
 pub(crate) use submit::Submitter;
-pub use templates::TemplateConfig;
 #[cfg(test)]
 pub(crate) use templates::Templates;
 
@@ -23,14 +22,14 @@ use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
-use crate::assembly::{Assembly, pieces, whole};
+use crate::assembly::{Assembly, Travel, whole};
 use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
-use crate::ids::{Identity, RequestId};
+use crate::ids::RequestId;
 use crate::log::{Log, Source, What};
 use crate::slot::Slot;
 use crate::wire::codec::WireError;
-use crate::wire::{FromClient, MAX_CHUNK, Message, Packet, Stream, ToClient, Weight};
+use crate::wire::{FromClient, Message, Order, Packet, Stream, ToClient, Weight};
 use smallvec::SmallVec;
 use templates::Messages;
 
@@ -54,8 +53,7 @@ pub(crate) struct Session {
     /// What the dispatcher calls this session.
     name: String,
     log: Log,
-    /// The most bytes a chunk may have.
-    max_chunk: usize,
+    travel: Travel,
     open: BTreeMap<RequestId, Question>,
     next: u64,
     over: Option<RunError>,
@@ -69,25 +67,15 @@ enum Question {
     Stats(Answered),
 }
 
-/// How a session's tensors travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Travel {
-    /// As they are, within one process.
-    Whole,
-    /// In pieces the wire takes.
-    Pieces,
-}
-
 impl Session {
     pub(crate) fn new(connection: Connection, system: String, travel: Travel, log: Log) -> Self {
-        let max_chunk = if travel == Travel::Whole { usize::MAX } else { MAX_CHUNK };
         let open = BTreeMap::new();
         Session {
             connection,
             system,
             name: "new".into(),
             log,
-            max_chunk,
+            travel,
             open,
             next: 0,
             over: None,
@@ -136,8 +124,8 @@ impl Session {
             data.bytes().len(),
             format_args!("{value}: {}", data.ty()),
         );
-        for piece in pieces(whole(value, data), self.max_chunk) {
-            self.send(now, FromClient::Chunk(piece));
+        for piece in self.travel.pieces(whole(value, data)) {
+            self.send(now, Order::Chunk(piece));
         }
     }
 
@@ -149,7 +137,7 @@ impl Session {
         }
         let request = self.ask(Question::Fetch { value, assembly: None, slot: slot.clone() });
         self.log_line(What::ClientSend, "Fetch", 0, format_args!("{request} {value}"));
-        self.send(now, FromClient::Fetch { request, value });
+        self.send(now, Order::Fetch { request, value });
         slot
     }
 
@@ -161,7 +149,7 @@ impl Session {
         }
         let request = self.ask(Question::Stats(slot.clone()));
         self.log_line(What::ClientSend, "Stats", 0, format_args!("{request}"));
-        self.send(now, FromClient::Stats { request });
+        self.send(now, Order::Stats { request });
         slot
     }
 
@@ -259,9 +247,9 @@ impl Session {
         request
     }
 
-    fn send(&mut self, now: Time, message: FromClient) {
+    fn send(&mut self, now: Time, message: impl Into<FromClient>) {
         if !self.is_over() {
-            let message = Message::FromClient(message);
+            let message = Message::FromClient(message.into());
             self.connection.send(now, message.stream(), message);
         }
     }
@@ -381,19 +369,4 @@ fn internal(value: ValueId, why: String) -> RunError {
         value: Some(value),
         ..RunError::new(ErrorKind::Internal, format!("reading {value}: {why}"))
     }
-}
-
-/// Who this process is, for the errors and logs of others.
-pub(crate) fn identity(name: String) -> Identity {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map(|h| h.trim().to_owned())
-        .unwrap_or_else(|_| "localhost".into());
-    Identity { name, host, pid: std::process::id() }
-}
-
-/// The name of this program.
-pub(crate) fn program() -> String {
-    let path = std::env::current_exe().ok();
-    path.and_then(|p| Some(p.file_stem()?.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| "program".into())
 }

@@ -3,10 +3,10 @@
 //!
 //! [`Dispatcher::handle`] takes an [`Event`] and the time and hands back [`Action`]s; a shell
 //! delivers packets and calls again at [`Dispatcher::next_deadline`]. Equal events give equal
-//! actions, so a log of events replays exactly. Files: [`core`](self) holds the state and passes
-//! messages on, `peers` ties connections to parties, `sessions` and `workers` hold what each
-//! message does, `homes` sends work where [`placement`] says, `answers` holds questions to their
-//! time, `check` states what always holds. It computes no tensor, puts no tensor together, and
+//! actions, so a log of events replays exactly. Files: `core` holds the state and passes messages
+//! on, `party` says who is connected, `peers` ties connections to parties, `sessions` and `workers`
+//! carry out messages, `homes` sends work where [`placement`] says, `answers` holds questions to
+//! their time, `check` states the invariants. It computes no tensor, puts no tensor together, and
 //! knows nothing of sockets, threads or engines.
 
 pub mod action;
@@ -15,6 +15,7 @@ mod check;
 mod core;
 pub mod event;
 mod homes;
+mod party;
 mod peers;
 pub mod placement;
 #[cfg(test)]
@@ -24,9 +25,10 @@ mod sessions;
 mod templates;
 mod workers;
 
-pub use action::{Action, Note, Party, Report, Way};
+pub use action::{Action, Note, Report, Way};
 pub use core::Dispatcher;
 pub use event::Event;
+pub use party::Party;
 
 use crate::connection::ConnectionConfig;
 use std::time::Duration;

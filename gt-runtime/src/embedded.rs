@@ -21,19 +21,22 @@ use gt_ir::backend::{Backend, ErrorKind, RunError, possible_workers};
 
 pub use process::{CONNECT, WORKERS, open};
 
+use crate::assembly::Travel;
 use crate::choice::{Begun, Choice, Wish};
-use crate::client::{Session, Submitter, Travel, identity, program};
+use crate::client::{Session, Submitter};
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig};
 use crate::dispatcher::Event;
+use crate::identity::{Identity, program};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
 use crate::tier::Tiers;
-use crate::wire::{FromWorker, Hello, Message, Role, Stream};
+use crate::wire::{FromWorker, Hello, Role};
+use crate::worker::faults::panic_text;
 use crate::worker::queue::Queue;
 use crate::worker::reads::{Late, Tell};
-use crate::worker::serve::{capacity, panic_text};
-use crate::worker::{Core, Executor, Job};
+use crate::worker::serve::capacity;
+use crate::worker::{Executor, Job, WorkerEnd};
 use session::Embedded;
 use state::{State, Worker};
 
@@ -148,8 +151,9 @@ impl System {
         let shared = &self.0.0;
         let mut state = shared.lock();
         let peer = state.new_peer();
+        let hello = Hello::new(Role::Client, Identity::here(program()));
         let session = Session::new(
-            dial(Role::Client, program()),
+            Connection::dial(clock::now(), life(), hello, ConnectionConfig::embedded()),
             "the embedded system".into(),
             Travel::Whole,
             shared.log.clone(),
@@ -185,14 +189,9 @@ pub fn share_of_host(workers: usize) -> NativeConfig {
     }
 }
 
-fn dial(role: Role, name: String) -> Connection {
-    let hello = Hello::new(role, identity(name));
-    Connection::dial(
-        clock::now(),
-        Incarnation(clock::wall_nanos()),
-        hello,
-        ConnectionConfig::embedded(),
-    )
+/// A new life of a client or a worker.
+fn life() -> Incarnation {
+    Incarnation(clock::wall_nanos())
 }
 
 impl Shared {
@@ -256,14 +255,9 @@ impl Shared {
         let capacity = capacity(&engine.info());
         let mut state = self.lock();
         let (peer, queue) = (state.new_peer(), Arc::new(Queue::new()));
-        let mut connection = dial(Role::Worker, String::new());
-        connection.send(
-            clock::now(),
-            Stream::Control,
-            Message::FromWorker(FromWorker::Register(capacity)),
-        );
-        let worker =
-            Worker { connection, core: Core::new(), queue: queue.clone(), name: "worker".into() };
+        let (who, config) = (Identity::here(String::new()), ConnectionConfig::embedded());
+        let end = WorkerEnd::dial(clock::now(), life(), who, capacity, config, Travel::Whole);
+        let worker = Worker { end, queue: queue.clone(), name: "worker".into() };
         state.workers.insert(peer, worker);
         state.settle(peer);
         let name = state.workers.get(&peer).map_or_else(String::new, |worker| worker.name.clone());
@@ -294,10 +288,8 @@ impl Shared {
     fn report(&self, peer: PeerId, owed: u64, reports: impl Iterator<Item = FromWorker>) {
         let mut state = self.lock();
         if let Some(worker) = state.workers.get_mut(&peer) {
-            worker.connection.release(Stream::Control, owed);
-            for report in reports.map(Message::FromWorker) {
-                worker.connection.send(clock::now(), report.stream(), report);
-            }
+            worker.end.release(owed);
+            reports.for_each(|report| worker.end.report(clock::now(), report));
             state.settle(peer);
         }
         drop(state);
@@ -318,7 +310,7 @@ impl Shared {
     fn lose(&self, peer: PeerId, why: &str) {
         let mut state = self.lock();
         if let Some(mut worker) = state.workers.remove(&peer) {
-            let bye = worker.connection.close(why.to_owned());
+            let bye = worker.end.close(why.to_owned());
             state.bring(Event::Packet(peer, bye));
             state.settle(peer);
         }

@@ -13,6 +13,7 @@ pub mod connection;
 pub mod dispatcher;
 pub mod embedded;
 mod footprint;
+pub mod identity;
 pub mod ids;
 pub mod link;
 pub mod log;

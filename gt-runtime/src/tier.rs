@@ -1,13 +1,17 @@
-//! What the environment says of plans and templates, and whether to speak of them.
+//! How far programs are compiled: the configuration of templates and plans, and the environment
+//! variables that set it.
 //!
-//! `GT_TIER=0` keeps everything at one instruction after the other; `GT_TIER=1`, the default, makes
-//! plans of what repeats. `GT_VERBOSE=1` has a client say on standard error what became a plan, and
-//! why something did not.
+//! `GT_TIER=0` runs everything instruction by instruction; `GT_TIER=1`, the default, makes plans of
+//! segments that repeat. `GT_VERBOSE=1` has a client report on standard error which segments became
+//! plans, and why others did not.
 
+use gt_compiler::Options;
 use gt_ir::backend::{ErrorKind, RunError};
 
-use crate::client::TemplateConfig;
-use crate::worker::plans::{PlanConfig, When};
+use crate::wire::{MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
+
+/// Segments of fewer entries are not worth a template.
+const SMALL: usize = 4;
 
 /// How far programs are compiled, on both sides of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +45,75 @@ impl Tiers {
             Tiers { plans: PlanConfig { when, ..PlanConfig::default() }, ..Tiers::default() };
         let most = if when == When::Never { 0 } else { tiers.templates.most };
         Tiers { templates: TemplateConfig { most, ..tiers.templates }, ..tiers }
+    }
+}
+
+/// How a client makes templates of segments that repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateConfig {
+    /// The most it holds, up to [`MAX_TEMPLATES`]; with 0 every segment goes as a tape.
+    pub most: u32,
+    /// The most entries of all of them together, up to [`MAX_TEMPLATE_ENTRIES`].
+    pub entries: usize,
+    /// Segments of fewer entries go as tapes.
+    pub least: usize,
+}
+
+impl Default for TemplateConfig {
+    fn default() -> Self {
+        TemplateConfig { most: MAX_TEMPLATES, entries: MAX_TEMPLATE_ENTRIES, least: SMALL }
+    }
+}
+
+impl TemplateConfig {
+    /// The default, or none where `GT_TIER=0`.
+    ///
+    /// # Errors
+    /// The variable has an unknown value.
+    pub fn from_environment() -> Result<TemplateConfig, String> {
+        let wanted = plans_wanted()?;
+        Ok(TemplateConfig { most: if wanted { MAX_TEMPLATES } else { 0 }, ..Self::default() })
+    }
+}
+
+/// When plans are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum When {
+    /// Never: everything runs instruction by instruction, as `GT_TIER=0` asks.
+    Never,
+    /// By a thread of their own, while instructions run one by one.
+    #[default]
+    Background,
+    /// Before the first launch that could use them: for tests and measurements.
+    Blocking,
+}
+
+/// How a worker makes and keeps plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanConfig {
+    /// When they are compiled.
+    pub when: When,
+    /// How they are compiled.
+    pub options: Options,
+    /// How many are kept.
+    pub most: usize,
+}
+
+impl PlanConfig {
+    /// In the background, unless `GT_TIER=0` says never, and as `GT_NUMERICS` says.
+    ///
+    /// # Errors
+    /// A variable has an unknown value.
+    pub fn from_environment() -> Result<PlanConfig, String> {
+        let when = if plans_wanted()? { When::Background } else { When::Never };
+        let options = Options::from_env().map_err(|e| e.to_string())?;
+        Ok(PlanConfig { when, options, ..PlanConfig::default() })
+    }
+}
+
+impl Default for PlanConfig {
+    fn default() -> PlanConfig {
+        PlanConfig { when: When::default(), options: Options::default(), most: 256 }
     }
 }
 

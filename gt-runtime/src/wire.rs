@@ -4,18 +4,21 @@
 //! A [`Packet`] is one message of the transport. It carries a part of a link (data with a sequence
 //! number, acknowledgements, heartbeats) or of the handshake that opens it ([`Hello`], [`Welcome`],
 //! [`Refusal`]); [`Message`] is what the link delivers, one enum a direction: [`FromClient`] and
-//! [`ToClient`], [`ToWorker`] and [`FromWorker`]. Packets are plain data and never executable;
+//! [`ToClient`], [`ToWorker`] and [`FromWorker`]. An [`Order`] goes from client to worker as one
+//! declaration. Packets are plain data and never executable;
 //! inside one process they travel as they are, and only [`codec`] knows their bytes.
 
 mod client;
 pub mod codec;
 mod handshake;
 mod message;
+mod order;
 mod worker;
 
 pub use client::{FromClient, Planned, ToClient};
 pub use handshake::{Hello, Refusal, Role, Welcome};
-pub use message::{Chunk, Message, Weight};
+pub use message::{Message, Weight};
+pub use order::{Chunk, Order};
 pub use worker::{Capacity, Counts, FromWorker, ToWorker};
 
 use crate::ids::Incarnation;

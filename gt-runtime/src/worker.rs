@@ -3,9 +3,12 @@
 
 mod at_once;
 pub mod core;
+pub mod definition;
 mod device;
+pub(crate) mod end;
 pub mod executor;
-mod faults;
+pub(crate) mod faults;
+pub mod job;
 pub mod line;
 mod memory;
 pub mod plans;
@@ -14,6 +17,8 @@ pub mod reads;
 pub mod serve;
 mod table;
 
-pub use self::core::{Core, Job};
+pub use self::core::Core;
+pub(crate) use end::WorkerEnd;
 pub use executor::Executor;
+pub use job::{Job, Task};
 pub use serve::{End, Worker, WorkerConfig, WorkerError};

@@ -10,8 +10,7 @@ use gt::optim::schedule::{Scheduler, WarmupCosine};
 use gt::prelude::*;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
-use gt_runtime::tier::Tiers;
-use gt_runtime::worker::plans::When;
+use gt_runtime::tier::{Tiers, When};
 
 const VOCABULARY: usize = 64;
 const CONTEXT: usize = 32;

@@ -4,8 +4,7 @@
 use gt::prelude::*;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
-use gt_runtime::tier::Tiers;
-use gt_runtime::worker::plans::When;
+use gt_runtime::tier::{Tiers, When};
 
 use crate::process::Process;
 

@@ -13,13 +13,15 @@ use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
 use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
-use super::{Session, Submitter, TemplateConfig, Travel, identity, program};
+use super::{Session, Submitter};
+use crate::assembly::Travel;
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig};
+use crate::identity::{Identity, program};
 use crate::ids::Incarnation;
 use crate::log::Log;
 use crate::slot::Slot;
-use crate::tier::Tiers;
+use crate::tier::{TemplateConfig, Tiers};
 use crate::wire::{Hello, Role};
 use crate::zmq::{
     Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context, wake_pair,
@@ -73,7 +75,7 @@ pub fn connect_with(
         answer: Some(config.answer.map_or(left, |answer| answer.min(left))),
         ..config
     };
-    let hello = Hello::new(Role::Client, identity(program()));
+    let hello = Hello::new(Role::Client, Identity::here(program()));
     let connection =
         Connection::dial(clock::now(), Incarnation(clock::wall_nanos()), hello, config);
     let session = Session::new(

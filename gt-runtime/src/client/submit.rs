@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use gt_ir::Tape;
 use gt_ir::backend::{SegmentStats, Stats};
 
-use super::templates::{Messages, TemplateConfig, Templates};
+use super::templates::{Messages, Templates};
 use super::{keep, verbose};
+use crate::tier::TemplateConfig;
 
 /// Turns the segments of one session into messages, in order.
 pub(crate) struct Submitter(Mutex<Half>);

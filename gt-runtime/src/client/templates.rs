@@ -18,45 +18,16 @@ use gt_ir::canonical::{
 };
 use smallvec::SmallVec;
 
-use crate::wire::{FromClient, MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
+use crate::tier::TemplateConfig;
+use crate::wire::{MAX_TEMPLATES, Order};
 
 /// Entries of one tape on the wire; longer ones are cut into several segments.
 const SEGMENT: usize = 1 << 14;
-/// Segments of fewer entries are not worth a template.
-const SMALL: usize = 4;
 /// Keys of segments seen once that are remembered.
 const MAX_SEEN: usize = 1 << 10;
 
-/// How a client makes templates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TemplateConfig {
-    /// How many it holds at most, [`MAX_TEMPLATES`] or fewer; none sends everything as tapes.
-    pub most: u32,
-    /// Entries of all of them together, [`MAX_TEMPLATE_ENTRIES`] or fewer.
-    pub entries: usize,
-    /// Segments of fewer entries go as tapes.
-    pub least: usize,
-}
-
-impl Default for TemplateConfig {
-    fn default() -> Self {
-        TemplateConfig { most: MAX_TEMPLATES, entries: MAX_TEMPLATE_ENTRIES, least: SMALL }
-    }
-}
-
-impl TemplateConfig {
-    /// As a rule, unless `GT_TIER=0` says never.
-    ///
-    /// # Errors
-    /// The variable says what is not known here.
-    pub fn from_environment() -> Result<TemplateConfig, String> {
-        let wanted = crate::tier::plans_wanted()?;
-        Ok(TemplateConfig { most: if wanted { MAX_TEMPLATES } else { 0 }, ..Self::default() })
-    }
-}
-
 /// What a segment became.
-pub(crate) type Messages = SmallVec<[FromClient; 2]>;
+pub(crate) type Messages = SmallVec<[Order; 2]>;
 
 /// Why a segment was not the one expected.
 #[derive(Debug)]
@@ -177,7 +148,7 @@ impl Templates {
 
     fn tape(&mut self, segment: Tape, out: &mut Messages) {
         self.stats.tapes += 1;
-        out.push(FromClient::Tape(Arc::new(segment)));
+        out.push(Order::Run(Arc::new(segment)));
     }
 
     /// Bindings with room for those of a template: what is put into them is swapped for it, not
@@ -209,7 +180,7 @@ impl Templates {
         if let Some(last) = last.and_then(|last| self.held[last as usize].as_mut()) {
             last.next = Some(number);
         }
-        out.push(FromClient::Launch { template: number, bindings: Arc::new(bindings) });
+        out.push(Order::Launch { template: number, bindings: Arc::new(bindings) });
     }
 
     /// Defines a template, giving up others for it; none when it alone is too large.
@@ -228,7 +199,7 @@ impl Templates {
         self.stats.templates += 1;
         self.n_entries += size;
         self.numbers.entry(template.key).or_default().push(number);
-        out.push(FromClient::Define { template: number, tape: Arc::clone(&template.tape) });
+        out.push(Order::Define { template: number, tape: Arc::clone(&template.tape) });
         self.held[number as usize] = Some(Held { template, next: None, used: self.clock });
         Some(number)
     }
@@ -250,7 +221,7 @@ impl Templates {
         // It was seen, so its next time makes it a template again.
         self.remember(key);
         self.misses.as_mut().into_iter().for_each(|misses| misses.push(Miss::Evicted(key)));
-        out.push(FromClient::Forget { template: number });
+        out.push(Order::Forget { template: number });
     }
 
     fn remember(&mut self, key: Key) {
@@ -297,19 +268,19 @@ mod tests {
             let mut segments = Vec::new();
             for message in messages {
                 match message {
-                    FromClient::Tape(tape) => segments.push(Tape::clone(&tape)),
-                    FromClient::Define { template, tape } => {
+                    Order::Run(tape) => segments.push(Tape::clone(&tape)),
+                    Order::Define { template, tape } => {
                         let made = Template::new(tape).expect("templates are canonical");
                         self.templates.insert(template, made);
                         let entries: usize =
                             self.templates.values().map(|t| t.tape.entries.len()).sum();
                         assert!(self.templates.len() <= self.most && entries <= self.entries);
                     }
-                    FromClient::Launch { template, bindings } => {
+                    Order::Launch { template, bindings } => {
                         let template = &self.templates[&template];
                         segments.push(expand(template, &bindings).expect("bindings that fit"));
                     }
-                    FromClient::Forget { template } => {
+                    Order::Forget { template } => {
                         self.templates.remove(&template).expect("it was defined");
                     }
                     other => panic!("{other:?}"),
@@ -358,9 +329,9 @@ mod tests {
         let mut templates = Templates::new(TemplateConfig::default(), false);
         for round in 0..10 {
             let sent = templates.take(Tape { entries: frees(round) });
-            let launched = matches!(sent.last(), Some(FromClient::Launch { template: 0, .. }));
+            let launched = matches!(sent.last(), Some(Order::Launch { template: 0, .. }));
             assert_eq!((launched, sent.len()), (round > 0, if round == 1 { 2 } else { 1 }));
-            assert!(matches!(&templates.take(small(round))[..], [FromClient::Tape(_)]));
+            assert!(matches!(&templates.take(small(round))[..], [Order::Run(_)]));
         }
         let stats = templates.stats();
         assert_eq!((stats.tapes, stats.launches, stats.templates), (11, 9, 1));

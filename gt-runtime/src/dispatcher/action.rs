@@ -1,6 +1,8 @@
 //! What the dispatcher wants done. The order of actions is part of the contract.
 
-use crate::ids::{Identity, PeerId, SessionId, WorkerId};
+use super::Party;
+use crate::identity::Identity;
+use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::wire::{Capacity, Message, Packet};
 
 /// Something to do.
@@ -41,15 +43,6 @@ pub struct Note {
     pub way: Way,
     /// The message.
     pub message: Message,
-}
-
-/// The other side of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Party {
-    /// A client, by its session.
-    Session(SessionId),
-    /// A worker.
-    Worker(WorkerId),
 }
 
 /// Which way a message went.

@@ -3,8 +3,9 @@
 //! Guarantees: every question is answered once, or its session ends; one that no worker takes, or
 //! whose worker reports nothing of the session, is answered with an error when its time is over.
 
-use super::core::{Dispatcher, Owed};
-use super::session::{Request, Session, Work, error};
+use super::core::Dispatcher;
+use super::party::Owed;
+use super::session::{Request, Session, error};
 use crate::clock::Time;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::{Stream, ToClient};
@@ -59,15 +60,8 @@ impl Dispatcher {
                 .partition(|(_, asked)| asked.since.max(floor) + patience <= self.now);
             session.requests = kept;
             let answered: &BTreeMap<RequestId, Request> = &expired;
-            session.waiting.retain(|work| match work {
-                Work::Fetch { request, .. } | Work::Stats { request } => {
-                    !answered.contains_key(request)
-                }
-                Work::Run { .. }
-                | Work::Define { .. }
-                | Work::Launch { .. }
-                | Work::Forget { .. }
-                | Work::Chunk { .. } => true,
+            session.waiting.retain(|work| {
+                work.order.request().is_none_or(|request| !answered.contains_key(&request))
             });
             self.answer_errors(id, expired, &Arc::new(cause));
         }

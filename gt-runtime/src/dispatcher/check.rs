@@ -14,9 +14,10 @@
 //! 8. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of
 //!    the live values.
 
-use super::core::{Dispatcher, Owed};
-use super::session::{Session, Work};
-use super::{Config, Party};
+use super::Config;
+use super::core::Dispatcher;
+use super::party::{Owed, Party};
+use super::session::Session;
 use crate::ids::SessionId;
 use crate::wire::{MAX_TEMPLATES, Stream};
 
@@ -78,9 +79,9 @@ impl Dispatcher {
             "3: {id} waits while there is a worker"
         );
         for work in &session.waiting {
-            if let Work::Fetch { request, .. } | Work::Stats { request } = work {
+            if let Some(request) = work.order.request() {
                 assert!(
-                    session.requests.contains_key(request),
+                    session.requests.contains_key(&request),
                     "4: {id} has {request} waiting, which is not open"
                 );
             }
@@ -116,22 +117,9 @@ impl Dispatcher {
         };
         let queued: u64 =
             self.peers.values().map(|peer| sum(&mut peer.owed[stream as usize].iter())).sum();
-        let waiting = match party {
-            Party::Session(session) => {
-                self.sessions.get(&session).into_iter().flat_map(|session| &session.waiting)
-            }
-            Party::Worker(_) => return queued,
-        };
-        let waiting = waiting.map(|work| match (work, stream) {
-            (
-                Work::Run { weight, .. }
-                | Work::Define { weight, .. }
-                | Work::Launch { weight, .. },
-                Stream::Control,
-            )
-            | (Work::Chunk { weight, .. }, Stream::Bulk) => *weight,
-            _ => 0,
-        });
-        queued + waiting.sum::<u64>()
+        let waiting = self.sessions.values().flat_map(|session| &session.waiting);
+        let mut waiting =
+            waiting.filter(|work| work.order.stream() == stream).map(|work| &work.owed);
+        queued + sum(&mut waiting)
     }
 }

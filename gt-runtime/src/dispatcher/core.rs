@@ -6,12 +6,12 @@
 //! message it paid for has been taken by whom it was for. A handler only queues messages; they
 //! leave at the end of the event, so that one packet's consequences travel together.
 
+use super::party::{Owed, Party, Peer, Worker};
 use super::session::Session;
-use super::workers::Worker;
-use super::{Action, Config, Event, Note, Party, Way};
+use super::{Action, Config, Event, Note, Way};
 use crate::clock::Time;
-use crate::connection::{Connection, Incoming};
-use crate::ids::{Identity, Incarnation, PeerId, SessionId, WorkerId};
+use crate::connection::Incoming;
+use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Body, Message, Packet, Stream, ToClient, ToWorker, Weight};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,31 +31,6 @@ pub struct Dispatcher {
     /// The lives that ended last, so that a late hello does not begin one again.
     pub(super) ended: VecDeque<(Incarnation, u32)>,
     over: bool,
-}
-
-/// Somebody connected.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) connection: Connection,
-    pub(super) party: Party,
-    pub(super) identity: Identity,
-    /// Of the hello that brought it to its address.
-    pub(super) move_number: u32,
-    /// For each queued message of the two streams, whom its credit goes back to.
-    pub(super) owed: [VecDeque<Owed>; 2],
-}
-
-/// The credit of a message that was passed on: the party that sent it gets it back when it has been
-/// taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Owed {
-    pub(super) to: Option<Party>,
-    pub(super) weight: u64,
-}
-
-impl Owed {
-    /// Nobody paid: the dispatcher's own message.
-    pub(super) const NOTHING: Owed = Owed { to: None, weight: 0 };
 }
 
 impl Dispatcher {

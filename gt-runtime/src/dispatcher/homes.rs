@@ -4,11 +4,12 @@
 //! Guarantees: a home is told whose a session is before anything of it, and each template before
 //! its first launch there; work that waited is sent in its order.
 
-use super::core::{Dispatcher, Owed};
+use super::core::Dispatcher;
+use super::party::{Owed, Worker};
+use super::placement;
 use super::session::Work;
-use super::{Party, placement};
 use crate::ids::{SessionId, WorkerId};
-use crate::wire::{Stream, ToWorker};
+use crate::wire::{Order, Stream, ToWorker};
 use gt_ir::tape::Tape;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ impl Dispatcher {
             return Some(home);
         }
         let ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
-        let load = |(&id, worker): (&WorkerId, &super::workers::Worker)| {
+        let load = |(&id, worker): (&WorkerId, &Worker)| {
             let queued =
                 self.queued(worker.peer, Stream::Control) + self.queued(worker.peer, Stream::Bulk);
             (id, placement::Load { n_sessions: worker.sessions.len(), queued })
@@ -52,79 +53,33 @@ impl Dispatcher {
     }
 
     pub(super) fn send_work(&mut self, id: SessionId, work: Work) {
-        let Some(session) = self.sessions.get(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         let (Some(home), attempt) = (session.home, session.attempt) else { return };
-        let owed = |weight| Owed { to: Some(Party::Session(id)), weight };
-        match work {
-            Work::Run { seq, tape, weight } => {
-                self.give_worker(
-                    home,
-                    Stream::Control,
-                    ToWorker::Run { session: id, seq, attempt, tape },
-                    owed(weight),
-                );
+        let Work { order, seq, owed, template: launched } = work;
+        match &order {
+            Order::Define { template, tape } => {
+                session.at_home.insert(*template, Arc::clone(tape));
             }
-            Work::Define { template, tape, weight } => {
-                self.tell_template(id, home, template, tape, owed(weight));
-            }
-            Work::Launch { seq, template, tape, bindings, weight } => {
-                if !session.at_home.get(&template).is_some_and(|known| Arc::ptr_eq(known, &tape)) {
-                    // Its home was lost since it was defined.
-                    self.tell_template(id, home, template, tape, Owed::NOTHING);
-                }
-                self.give_worker(
-                    home,
-                    Stream::Control,
-                    ToWorker::Launch { session: id, seq, attempt, template, bindings },
-                    owed(weight),
-                );
-            }
-            Work::Forget { template } => {
-                let Some(session) = self.sessions.get_mut(&id) else { return };
-                if session.at_home.remove(&template).is_some() {
-                    let message = ToWorker::Forget { session: id, template };
+            Order::Launch { template, .. } => {
+                let known = session.at_home.get(template);
+                let lost = |tape: &Arc<Tape>| !known.is_some_and(|known| Arc::ptr_eq(known, tape));
+                if let Some(tape) = launched.filter(lost) {
+                    // The home was lost since the template was defined.
+                    session.at_home.insert(*template, Arc::clone(&tape));
+                    let order = Order::Define { template: *template, tape };
+                    let message = ToWorker::Order { session: id, attempt, seq, order };
                     self.give_worker(home, Stream::Control, message, Owed::NOTHING);
                 }
             }
-            Work::Chunk { chunk, weight } => {
-                self.give_worker(
-                    home,
-                    Stream::Bulk,
-                    ToWorker::Chunk { session: id, chunk },
-                    owed(weight),
-                );
+            Order::Forget { template } => {
+                if session.at_home.remove(template).is_none() {
+                    return self.pay(Stream::Control, owed);
+                }
             }
-            Work::Fetch { request, value } => {
-                self.give_worker(
-                    home,
-                    Stream::Control,
-                    ToWorker::Fetch { session: id, request, value },
-                    Owed::NOTHING,
-                );
-            }
-            Work::Stats { request } => {
-                self.give_worker(
-                    home,
-                    Stream::Control,
-                    ToWorker::Stats { session: id, request },
-                    Owed::NOTHING,
-                );
-            }
+            Order::Run(_) | Order::Chunk(_) | Order::Fetch { .. } | Order::Stats { .. } => {}
         }
-    }
-
-    fn tell_template(
-        &mut self,
-        id: SessionId,
-        home: WorkerId,
-        template: u32,
-        tape: Arc<Tape>,
-        owed: Owed,
-    ) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.at_home.insert(template, Arc::clone(&tape));
-        let message = ToWorker::Define { session: id, template, tape };
-        self.give_worker(home, Stream::Control, message, owed);
+        let stream = order.stream();
+        self.give_worker(home, stream, ToWorker::Order { session: id, attempt, seq, order }, owed);
     }
 
     /// Tells the home that nothing more comes, as the last word on each stream.
@@ -144,14 +99,7 @@ impl Dispatcher {
     pub(super) fn drop_waiting(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for work in std::mem::take(&mut session.waiting) {
-            let to = Some(Party::Session(id));
-            match work {
-                Work::Run { weight, .. }
-                | Work::Define { weight, .. }
-                | Work::Launch { weight, .. } => self.pay(Stream::Control, Owed { to, weight }),
-                Work::Chunk { weight, .. } => self.pay(Stream::Bulk, Owed { to, weight }),
-                Work::Fetch { .. } | Work::Stats { .. } | Work::Forget { .. } => (),
-            }
+            self.pay(work.order.stream(), work.owed);
         }
     }
 }

@@ -4,10 +4,10 @@
 //! life or from an earlier address, moves nothing back. A peer's end is its party's end, and pays
 //! back what it had passed on.
 
-use super::core::{Dispatcher, Peer};
+use super::core::Dispatcher;
+use super::party::{Party, Peer, Worker};
 use super::session::Session;
-use super::workers::Worker;
-use super::{Action, Party, Report};
+use super::{Action, Report};
 use crate::connection::{Connection, Ending};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};

@@ -15,12 +15,12 @@ pub(super) use admission::Launched;
 use uploads::Upload;
 
 use super::Config;
+use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
 use crate::ids::{PeerId, RequestId, WorkerId};
-use crate::wire::Chunk;
+use crate::wire::Order;
 use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
-use gt_ir::canonical::Bindings;
 use gt_ir::shape::Type;
 use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
@@ -71,42 +71,16 @@ pub(super) struct Session {
     early_bytes: u64,
 }
 
-/// Something for a worker to do, with the weight whose credit the client gets back when the worker
-/// has it.
+/// An order on its way to a worker.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Work {
-    Run {
-        seq: u64,
-        tape: Arc<Tape>,
-        weight: u64,
-    },
-    Define {
-        template: u32,
-        tape: Arc<Tape>,
-        weight: u64,
-    },
-    /// With the template as it was when it was launched.
-    Launch {
-        seq: u64,
-        template: u32,
-        tape: Arc<Tape>,
-        bindings: Arc<Bindings>,
-        weight: u64,
-    },
-    Forget {
-        template: u32,
-    },
-    Chunk {
-        chunk: Chunk,
-        weight: u64,
-    },
-    Fetch {
-        request: RequestId,
-        value: ValueId,
-    },
-    Stats {
-        request: RequestId,
-    },
+pub(super) struct Work {
+    pub(super) order: Order,
+    /// How many segments of the session were ordered before.
+    pub(super) seq: u64,
+    /// The credit the client gets back when the worker has the order.
+    pub(super) owed: Owed,
+    /// The template of a launch, as it was when it was launched.
+    pub(super) template: Option<Arc<Tape>>,
 }
 
 /// A question not answered yet.

@@ -4,11 +4,13 @@
 //! to the client when a worker has taken it. A tape that is refused breaks its session: what is
 //! read of it from then on is that error.
 
-use super::core::{Dispatcher, Owed};
+use super::core::Dispatcher;
+use super::party::{Owed, Party};
 use super::session::{Launched, Request, Work, error};
-use super::{Action, Party, Report};
-use crate::ids::{Identity, RequestId, SessionId};
-use crate::wire::{Chunk, FromClient, Message, Stream, Weight as _};
+use super::{Action, Report};
+use crate::identity::Identity;
+use crate::ids::{RequestId, SessionId};
+use crate::wire::{Chunk, FromClient, Message, Order, Stream, Weight as _};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::Bindings;
 use gt_ir::tape::{Tape, ValueId};
@@ -25,30 +27,14 @@ impl Dispatcher {
         weight: u64,
         message: FromClient,
     ) {
+        let owed = Owed { to: Some(Party::Session(session)), weight };
         match message {
-            FromClient::Tape(tape) => self.tape(session, tape, weight),
-            FromClient::Define { template, tape } => self.define(session, template, tape, weight),
-            FromClient::Launch { template, bindings } => {
-                self.launch(session, template, bindings, weight)
-            }
-            FromClient::Forget { template } => {
-                self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
-                self.forget(session, template);
-            }
+            FromClient::Order(order) => self.order(session, order, owed),
             FromClient::Configure(signals) => {
-                self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
+                self.pay(stream, owed);
                 if let Some(session) = self.sessions.get_mut(&session) {
                     session.signals = signals;
                 }
-            }
-            FromClient::Chunk(chunk) => self.upload(session, chunk, weight),
-            FromClient::Fetch { request, value } => {
-                self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
-                self.fetch(session, request, value);
-            }
-            FromClient::Stats { request } => {
-                self.pay(stream, Owed { to: Some(Party::Session(session)), weight });
-                self.stats(session, request);
             }
             FromClient::Close => {
                 let peer = self.sessions.get(&session).map(|session| session.peer);
@@ -57,18 +43,37 @@ impl Dispatcher {
         }
     }
 
-    fn tape(&mut self, id: SessionId, tape: Arc<Tape>, weight: u64) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let owed = Owed { to: Some(Party::Session(id)), weight };
-        if session.broken.is_some() {
-            return self.pay(Stream::Control, owed);
-        }
-        let seq = session.n_segments;
-        match session.admit(tape, &self.config) {
-            Ok(tape) => {
-                session.n_segments += 1;
-                self.work(id, Work::Run { seq, tape, weight });
+    fn order(&mut self, id: SessionId, order: Order, owed: Owed) {
+        let stream = order.stream();
+        match order {
+            Order::Run(_) | Order::Define { .. } | Order::Launch { .. } | Order::Chunk(_)
+                if self.sessions.get(&id).is_none_or(|session| session.broken.is_some()) =>
+            {
+                self.pay(stream, owed);
             }
+            Order::Run(tape) => self.tape(id, tape, owed),
+            Order::Define { template, tape } => self.define(id, template, tape, owed),
+            Order::Launch { template, bindings } => self.launch(id, template, bindings, owed),
+            Order::Chunk(chunk) => self.upload(id, chunk, owed),
+            Order::Forget { template } => {
+                self.pay(stream, owed);
+                self.forget(id, template);
+            }
+            Order::Fetch { request, value } => {
+                self.pay(stream, owed);
+                self.fetch(id, request, value);
+            }
+            Order::Stats { request } => {
+                self.pay(stream, owed);
+                self.stats(id, request);
+            }
+        }
+    }
+
+    fn tape(&mut self, id: SessionId, tape: Arc<Tape>, owed: Owed) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match session.admit(tape, &self.config) {
+            Ok(tape) => self.segment(id, Order::Run(tape), owed, None),
             Err(error) => {
                 self.pay(Stream::Control, owed);
                 self.fail_session(id, error);
@@ -76,14 +81,10 @@ impl Dispatcher {
         }
     }
 
-    fn define(&mut self, id: SessionId, template: u32, tape: Arc<Tape>, weight: u64) {
+    fn define(&mut self, id: SessionId, template: u32, tape: Arc<Tape>, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let owed = Owed { to: Some(Party::Session(id)), weight };
-        if session.broken.is_some() {
-            return self.pay(Stream::Control, owed);
-        }
         match session.templates.define(template, Arc::clone(&tape)) {
-            Ok(()) => self.work(id, Work::Define { template, tape, weight }),
+            Ok(()) => self.ordered(id, Order::Define { template, tape }, owed),
             Err(why) => {
                 self.pay(Stream::Control, owed);
                 let why = format!("the server refused a template: {why}");
@@ -97,22 +98,23 @@ impl Dispatcher {
         session.templates.forget(template);
         // Without a home there is nobody to tell, but for those whose definition waits.
         if session.home.is_some() || !session.waiting.is_empty() {
-            self.work(id, Work::Forget { template });
+            self.ordered(id, Order::Forget { template }, Owed::NOTHING);
         }
     }
 
-    fn launch(&mut self, id: SessionId, template: u32, bindings: Arc<Bindings>, weight: u64) {
+    fn launch(&mut self, id: SessionId, template: u32, bindings: Arc<Bindings>, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let owed = Owed { to: Some(Party::Session(id)), weight };
-        if session.broken.is_some() {
-            return self.pay(Stream::Control, owed);
-        }
-        let seq = session.n_segments;
         match session.launch(template, &bindings, &self.config) {
-            Ok(launched) => {
-                session.n_segments += 1;
-                self.launched(id, seq, template, bindings, launched, weight);
+            Ok(Launched::Whole(tape)) => {
+                self.segment(id, Order::Launch { template, bindings }, owed, Some(tape))
             }
+            Ok(Launched::Stripped(_)) if self.crowded(id) => {
+                self.pay(Stream::Control, owed);
+                let message = "the session launches more than its worker takes, on values that \
+                               were lost\nhint: free what was lost with a worker";
+                self.fail_session(id, error(ErrorKind::Resource, message.into()));
+            }
+            Ok(Launched::Stripped(tape)) => self.segment(id, Order::Run(tape), owed, None),
             Err(error) => {
                 self.pay(Stream::Control, owed);
                 self.fail_session(id, error);
@@ -120,28 +122,18 @@ impl Dispatcher {
         }
     }
 
-    fn launched(
-        &mut self,
-        id: SessionId,
-        seq: u64,
-        template: u32,
-        bindings: Arc<Bindings>,
-        launched: Launched,
-        weight: u64,
-    ) {
-        match launched {
-            Launched::Whole(tape) => {
-                self.work(id, Work::Launch { seq, template, tape, bindings, weight })
-            }
-            Launched::Stripped(tape) if self.crowded(id) => {
-                drop(tape);
-                self.pay(Stream::Control, Owed { to: Some(Party::Session(id)), weight });
-                let message = "the session launches more than its worker takes, on values that \
-                               were lost\nhint: free what was lost with a worker";
-                self.fail_session(id, error(ErrorKind::Resource, message.into()));
-            }
-            Launched::Stripped(tape) => self.work(id, Work::Run { seq, tape, weight }),
-        }
+    /// Orders the next segment of a session.
+    fn segment(&mut self, id: SessionId, order: Order, owed: Owed, template: Option<Arc<Tape>>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let seq = session.n_segments;
+        session.n_segments += 1;
+        self.work(id, Work { order, seq, owed, template });
+    }
+
+    /// Orders anything but a segment.
+    fn ordered(&mut self, id: SessionId, order: Order, owed: Owed) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        self.work(id, Work { order, seq: session.n_segments, owed, template: None });
     }
 
     /// Whether so much waits for a session's home that nothing larger than its message is to be
@@ -154,14 +146,10 @@ impl Dispatcher {
         }
     }
 
-    fn upload(&mut self, id: SessionId, chunk: Chunk, weight: u64) {
+    fn upload(&mut self, id: SessionId, chunk: Chunk, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let owed = Owed { to: Some(Party::Session(id)), weight };
-        if session.broken.is_some() {
-            return self.pay(Stream::Bulk, owed);
-        }
         match session.upload(&chunk, &self.config) {
-            Ok(true) => self.work(id, Work::Chunk { chunk, weight }),
+            Ok(true) => self.ordered(id, Order::Chunk(chunk), owed),
             Ok(false) => self.pay(Stream::Bulk, owed),
             Err(error) => {
                 self.pay(Stream::Bulk, owed);
@@ -176,7 +164,7 @@ impl Dispatcher {
             Ok(ty) => {
                 let asked = Request { since: self.now, value: Some((value, ty)), sent: 0 };
                 session.requests.insert(request, asked);
-                self.work(id, Work::Fetch { request, value });
+                self.ordered(id, Order::Fetch { request, value }, Owed::NOTHING);
             }
             Err(error) => self.answer_error(id, request, error),
         }
@@ -192,7 +180,7 @@ impl Dispatcher {
             // Nothing runs and nothing waits: what ran is all on workers that are gone.
             return self.answer_stats(id, request, None);
         }
-        self.work(id, Work::Stats { request });
+        self.ordered(id, Order::Stats { request }, Owed::NOTHING);
     }
 
     /// Breaks a session: what it held is freed, what is read of it fails with the cause.

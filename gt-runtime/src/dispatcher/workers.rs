@@ -1,30 +1,15 @@
 //! What the messages of workers do, and what their loss does to the sessions that lived on them.
 
-use super::core::{Dispatcher, Owed};
+use super::core::Dispatcher;
+use super::party::{Owed, Party};
 use super::session::{Session, error};
-use super::{Action, Party, Report};
-use crate::ids::{Identity, PeerId, RequestId, SessionId, WorkerId};
+use super::{Action, Report};
+use crate::identity::Identity;
+use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::{Capacity, Chunk, Counts, FromWorker, Stream, ToClient};
 use gt_ir::backend::{ErrorKind, RunError, SegmentStats, Stats, WorkerStats};
 use gt_ir::signal::Signals;
-use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// One worker.
-#[derive(Debug)]
-pub(super) struct Worker {
-    pub(super) peer: PeerId,
-    /// What it offers; unknown until it registers, and no work for it until then.
-    pub(super) capacity: Option<Capacity>,
-    /// The sessions whose home it is.
-    pub(super) sessions: BTreeSet<SessionId>,
-}
-
-impl Worker {
-    pub(super) fn new(peer: PeerId) -> Worker {
-        Worker { peer, capacity: None, sessions: BTreeSet::new() }
-    }
-}
 
 impl Dispatcher {
     pub(super) fn worker_says(

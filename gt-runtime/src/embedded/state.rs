@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::client::Session;
 use crate::clock;
-use crate::connection::{Connection, Incoming};
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::PeerId;
 use crate::log::{Log, Source, What};
-use crate::wire::{Message, Packet, Weight};
+use crate::wire::Packet;
+use crate::worker::end::News;
 use crate::worker::queue::Queue;
-use crate::worker::{Core, Job};
+use crate::worker::{Job, WorkerEnd};
 
 pub(super) struct State {
     dispatcher: Dispatcher,
@@ -28,8 +28,7 @@ pub(super) struct State {
 }
 
 pub(super) struct Worker {
-    pub(super) connection: Connection,
-    pub(super) core: Core,
+    pub(super) end: WorkerEnd,
     pub(super) queue: Arc<Queue<Job>>,
     pub(super) name: String,
 }
@@ -72,7 +71,7 @@ impl State {
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.transmit(now, &mut say);
         } else if let Some(worker) = self.workers.get_mut(&peer) {
-            worker.connection.transmit(now, &mut say, &mut |_| ());
+            let _ = worker.end.transmit(now, &mut say);
         }
     }
 
@@ -102,36 +101,15 @@ impl State {
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.receive(now, packet);
         } else if let Some(worker) = self.workers.get_mut(&peer) {
-            worker.receive(packet, &mut self.jobs);
+            let Worker { end, queue, name } = worker;
+            end.receive(now, packet, &mut self.jobs, |news| match news {
+                News::Opened(welcome) => *name = welcome.name,
+                News::Ended(_) => queue.close(),
+            });
             self.jobs.drain(..).for_each(|job| worker.queue.push(job));
         }
         if self.stirred.back() != Some(&peer) {
             self.stirred.push_back(peer);
-        }
-    }
-}
-
-impl Worker {
-    fn receive(&mut self, packet: Packet, jobs: &mut Vec<Job>) {
-        let mut arrived: smallvec::SmallVec<[Incoming; 2]> = smallvec::SmallVec::new();
-        self.connection.receive(clock::now(), packet, &mut |incoming| arrived.push(incoming));
-        for incoming in arrived {
-            match incoming {
-                Incoming::Opened(welcome) => self.name = welcome.name,
-                Incoming::Message(stream, message) => {
-                    let weight = message.weight();
-                    let free = match message {
-                        Message::ToWorker(message) => {
-                            self.core.handle(stream, message, weight, jobs)
-                        }
-                        Message::FromClient(_) | Message::ToClient(_) | Message::FromWorker(_) => {
-                            weight
-                        }
-                    };
-                    self.connection.release(stream, free);
-                }
-                Incoming::Ended(_) => self.queue.close(),
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
-use crate::wire::{Chunk, FromClient, FromWorker, Message, Planned, ToClient, ToWorker};
+use crate::wire::{Chunk, FromClient, FromWorker, Message, Order, Planned, ToClient, ToWorker};
 
 /// Command, size and details of a message.
 pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
@@ -19,19 +19,25 @@ pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
 
 fn from_client(message: &FromClient) -> (&'static str, String) {
     match message {
-        FromClient::Tape(tape) => ("Tape", entries(tape)),
-        FromClient::Define { template, tape } => {
+        FromClient::Order(order) => words_of(order),
+        FromClient::Configure(signals) => ("Configure", format!("{} signals", signals.len())),
+        FromClient::Close => ("Close", String::new()),
+    }
+}
+
+fn words_of(order: &Order) -> (&'static str, String) {
+    match order {
+        Order::Run(tape) => ("Run", entries(tape)),
+        Order::Define { template, tape } => {
             ("Define", format!("template {template}: {}", entries(tape)))
         }
-        FromClient::Launch { template, bindings } => {
+        Order::Launch { template, bindings } => {
             ("Launch", format!("template {template} on {}", bound(bindings)))
         }
-        FromClient::Forget { template } => ("Forget", format!("template {template}")),
-        FromClient::Configure(signals) => ("Configure", format!("{} signals", signals.len())),
-        FromClient::Chunk(piece) => ("Chunk", chunk(piece)),
-        FromClient::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
-        FromClient::Stats { request } => ("Stats", request.to_string()),
-        FromClient::Close => ("Close", String::new()),
+        Order::Forget { template } => ("Forget", format!("template {template}")),
+        Order::Chunk(piece) => ("Chunk", chunk(piece)),
+        Order::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
+        Order::Stats { request } => ("Stats", request.to_string()),
     }
 }
 
@@ -50,26 +56,20 @@ fn to_client(message: &ToClient) -> (&'static str, String) {
 fn to_worker(message: &ToWorker) -> (&'static str, String) {
     match message {
         ToWorker::Open { session, client } => ("Open", format!("{session} of {client}")),
-        ToWorker::Run { session, seq, attempt, tape } => {
-            ("Run", format!("{session} segment {seq} attempt {attempt}: {}", entries(tape)))
+        ToWorker::Order { session, attempt, seq, order } => {
+            let (command, details) = words_of(order);
+            let details = match order {
+                Order::Run(_) | Order::Launch { .. } => {
+                    format!("{session} segment {seq} attempt {attempt}: {details}")
+                }
+                Order::Define { .. }
+                | Order::Forget { .. }
+                | Order::Chunk(_)
+                | Order::Fetch { .. }
+                | Order::Stats { .. } => format!("{session} {details}"),
+            };
+            (command, details)
         }
-        ToWorker::Define { session, template, tape } => {
-            ("Define", format!("{session} template {template}: {}", entries(tape)))
-        }
-        ToWorker::Launch { session, seq, attempt, template, bindings } => {
-            let segment = format!("{session} segment {seq} attempt {attempt}");
-            ("Launch", format!("{segment}: template {template} on {}", bound(bindings)))
-        }
-        ToWorker::Forget { session, template } => {
-            ("Forget", format!("{session} template {template}"))
-        }
-        ToWorker::Chunk { session, chunk: piece } => {
-            ("Chunk", format!("{session} {}", chunk(piece)))
-        }
-        ToWorker::Fetch { session, request, value } => {
-            ("Fetch", format!("{session} {request} {value}"))
-        }
-        ToWorker::Stats { session, request } => ("Stats", format!("{session} {request}")),
         ToWorker::EndSession { session } => ("EndSession", session.to_string()),
     }
 }

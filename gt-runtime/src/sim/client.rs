@@ -3,11 +3,13 @@
 
 use super::Random;
 use crate::assembly;
-use crate::client::{TemplateConfig, Templates};
+use crate::client::Templates;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Incoming};
-use crate::ids::{Identity, Incarnation, PeerId, RequestId};
-use crate::wire::{FromClient, Hello, Message, Packet, Role, Stream, ToClient, Weight};
+use crate::identity::Identity;
+use crate::ids::{Incarnation, PeerId, RequestId};
+use crate::tier::TemplateConfig;
+use crate::wire::{FromClient, Hello, Message, Order, Packet, Role, Stream, ToClient, Weight};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::interp::{self, Arg};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
@@ -90,8 +92,8 @@ impl Client {
         self.reads.values().map(|read| read.since).min()
     }
 
-    fn say(&mut self, now: Time, message: FromClient) {
-        let message = Message::FromClient(message);
+    fn say(&mut self, now: Time, message: impl Into<FromClient>) {
+        let message = Message::FromClient(message.into());
         self.connection.send(now, message.stream(), message);
     }
 
@@ -156,7 +158,7 @@ impl Client {
                 self.segment.extend(read.then_some(Entry::Output { value: product, name: None }));
                 self.submit(now);
                 let request = self.ask(now, Some(self.live[&product].clone()));
-                self.say(now, FromClient::Fetch { request, value: product });
+                self.say(now, Order::Fetch { request, value: product });
             }
             _ => {
                 self.compute(Op::Neg, &[Operand::Value(product)]);
@@ -207,7 +209,7 @@ impl Client {
         self.segment.push(Entry::Input { out, ty: *data.ty(), name: None });
         let size = 1 + random.below(24) as usize;
         for chunk in assembly::pieces(assembly::whole(out, data), size) {
-            self.say(now, FromClient::Chunk(chunk));
+            self.say(now, Order::Chunk(chunk));
         }
     }
 
@@ -252,12 +254,12 @@ impl Client {
         self.segment.push(Entry::Output { value, name: None });
         self.submit(now);
         let request = self.ask(now, Some(self.live[&value].clone()));
-        self.say(now, FromClient::Fetch { request, value });
+        self.say(now, Order::Fetch { request, value });
     }
 
     fn ask_stats(&mut self, now: Time) {
         let request = self.ask(now, None);
-        self.say(now, FromClient::Stats { request });
+        self.say(now, Order::Stats { request });
     }
 
     /// Fresh work, and a read that must succeed.

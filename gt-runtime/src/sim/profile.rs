@@ -3,10 +3,10 @@
 
 use super::Random;
 use super::network::Weather;
-use crate::client::TemplateConfig;
 use crate::connection::ConnectionConfig;
 use crate::dispatcher::Config;
 use crate::link::{LinkConfig, Timing, Transport};
+use crate::tier::TemplateConfig;
 use std::time::Duration;
 
 /// What a run is like.

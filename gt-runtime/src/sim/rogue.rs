@@ -1,8 +1,11 @@
 //! A client that says whatever comes to its mind, well formed or not: it may harm only itself.
 
 use super::Random;
-use crate::ids::{Identity, Incarnation, RequestId};
-use crate::wire::{Body, Chunk, FromClient, FromWorker, Hello, Message, Packet, Role, Stream};
+use crate::identity::Identity;
+use crate::ids::{Incarnation, RequestId};
+use crate::wire::{
+    Body, Chunk, FromClient, FromWorker, Hello, Message, Order, Packet, Role, Stream,
+};
 use bytes::Bytes;
 use gt_ir::canonical::{Bindings, Defined, canonical};
 use gt_ir::signal::{SignalConfig, Signals};
@@ -55,17 +58,20 @@ fn message(random: &mut Random) -> Message {
     let (value, request) = (ValueId(random.below(6)), RequestId(random.below(6)));
     let most = if random.percent(90) { 3 } else { 1 << 32 };
     let template = random.below(most) as u32;
-    Message::FromClient(match random.below(12) {
+    let order = match random.below(12) {
         8 => {
             let tape = Tape { entries: (0..random.below(6)).map(|_| entry(random)).collect() };
             let tape = if random.percent(90) { canonical(&tape).0.tape } else { Arc::new(tape) };
-            FromClient::Define { template, tape }
+            Order::Define { template, tape }
         }
-        9 | 10 => FromClient::Launch { template, bindings: Arc::new(bindings(random)) },
-        11 if random.percent(20) => FromClient::Configure(Arc::new(signals(random))),
-        11 if random.percent(30) => FromClient::Forget { template },
-        11 => FromClient::Stats { request },
-        0..=2 => FromClient::Tape(Arc::new(Tape {
+        9 | 10 => Order::Launch { template, bindings: Arc::new(bindings(random)) },
+        11 if random.percent(20) => {
+            let signals = Arc::new(signals(random));
+            return Message::FromClient(FromClient::Configure(signals));
+        }
+        11 if random.percent(30) => Order::Forget { template },
+        11 => Order::Stats { request },
+        0..=2 => Order::Run(Arc::new(Tape {
             entries: (0..random.below(6)).map(|_| entry(random)).collect(),
         })),
         3 => {
@@ -73,11 +79,11 @@ fn message(random: &mut Random) -> Message {
             let total = ty.bytes() as u64;
             let offset = if random.percent(50) { 0 } else { random.below(total.max(1)) };
             let len = random.below((total - offset).min(64) + 1) as usize;
-            FromClient::Chunk(Chunk { value, ty, offset, total, bytes: Bytes::from(vec![0; len]) })
+            Order::Chunk(Chunk { value, ty, offset, total, bytes: Bytes::from(vec![0; len]) })
         }
-        4 | 5 => FromClient::Fetch { request, value },
-        6 => FromClient::Stats { request },
-        _ if random.percent(10) => FromClient::Close,
+        4 | 5 => Order::Fetch { request, value },
+        6 => Order::Stats { request },
+        _ if random.percent(10) => return Message::FromClient(FromClient::Close),
         _ => {
             let other = FromWorker::Done {
                 session: crate::ids::SessionId(1),
@@ -87,7 +93,8 @@ fn message(random: &mut Random) -> Message {
             };
             return Message::FromWorker(other);
         }
-    })
+    };
+    Message::FromClient(order.into())
 }
 
 fn signals(random: &mut Random) -> Signals {

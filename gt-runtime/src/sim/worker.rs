@@ -1,17 +1,17 @@
-//! A worker of a simulation: the real connection, core and line of reads, and an executor that
+//! A worker of a simulation: the real worker's end and line of reads, and an executor that
 //! computes on integers by itself. What is read arrives later than it was asked for, and in pieces;
 //! other work goes on meanwhile.
 
 use super::Random;
-use crate::assembly;
+use crate::assembly::{self, Travel};
 use crate::clock::Time;
-use crate::connection::{Connection, ConnectionConfig, Incoming};
-use crate::ids::{Identity, Incarnation, PeerId, RequestId, SessionId};
-use crate::wire::{
-    Capacity, Counts, FromWorker, Hello, Message, Packet, Role, Stream, ToWorker, Weight,
-};
-use crate::worker::core::{Core, Job};
+use crate::connection::ConnectionConfig;
+use crate::identity::Identity;
+use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
+use crate::wire::{Capacity, Counts, FromWorker, Order, Packet};
+use crate::worker::end::News;
 use crate::worker::line::Line;
+use crate::worker::{Job, Task, WorkerEnd};
 use gt_ir::backend::Stats;
 use gt_ir::canonical::expand;
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
@@ -20,11 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub(super) struct Worker {
-    pub(super) connection: Connection,
-    core: Core,
+    pub(super) end: WorkerEnd,
     jobs: VecDeque<Job>,
-    /// Bytes of each upload that came.
-    uploads: BTreeMap<(SessionId, ValueId), u64>,
     pub(super) next_job: Time,
     reads: Line<SessionId, Reading>,
     pub(super) next_read: Time,
@@ -51,15 +48,11 @@ impl Worker {
         config: ConnectionConfig,
     ) -> Worker {
         let identity = Identity { name: "model".into(), host: "there".into(), pid: peer.0 as u32 };
-        let mut connection =
-            Connection::dial(now, incarnation, Hello::new(Role::Worker, identity), config);
         let capacity = Capacity { engine: "model".into(), threads: 1, ..Capacity::default() };
-        connection.send(now, Stream::Control, Message::FromWorker(FromWorker::Register(capacity)));
+        let end = WorkerEnd::dial(now, incarnation, identity, capacity, config, Travel::Pieces);
         Worker {
-            connection,
-            core: Core::new(),
+            end,
             jobs: VecDeque::new(),
-            uploads: BTreeMap::new(),
             next_job: Time::MAX,
             reads: Line::default(),
             next_read: Time::MAX,
@@ -67,51 +60,24 @@ impl Worker {
         }
     }
 
+    /// Gives the reason when the connection is over.
     pub(super) fn receive(
         &mut self,
         now: Time,
         random: &mut Random,
         packet: Packet,
     ) -> Option<String> {
-        let mut incoming = Vec::new();
-        self.connection.receive(now, packet, &mut |what| incoming.push(what));
-        incoming.into_iter().find_map(|what| self.incoming(now, random, what))
-    }
-
-    /// Gives the reason when the connection is over.
-    pub(super) fn incoming(
-        &mut self,
-        now: Time,
-        random: &mut Random,
-        incoming: Incoming,
-    ) -> Option<String> {
-        match incoming {
-            Incoming::Opened(_) => (),
-            Incoming::Ended(ending) => return Some(ending.to_string()),
-            Incoming::Message(stream, message) => {
-                let weight = message.weight();
-                let Message::ToWorker(message) = message else {
-                    panic!("a worker was sent {message:?}")
-                };
-                if let ToWorker::Chunk { session, chunk } = &message {
-                    let have = self.uploads.entry((*session, chunk.value)).or_default();
-                    assert_eq!(
-                        chunk.offset, *have,
-                        "a piece of {} that begins or goes on elsewhere",
-                        chunk.value
-                    );
-                    *have += chunk.bytes.len() as u64;
-                }
-                let mut jobs = Vec::new();
-                let released = self.core.handle(stream, message, weight, &mut jobs);
-                self.connection.release(stream, released);
-                self.jobs.extend(jobs);
-                if !self.jobs.is_empty() && self.next_job == Time::MAX {
-                    self.next_job = now + Duration::from_micros(random.below(20_000));
-                }
+        let (mut jobs, mut over) = (Vec::new(), None);
+        self.end.receive(now, packet, &mut jobs, |news| {
+            if let News::Ended(ending) = news {
+                over = Some(ending.to_string());
             }
+        });
+        self.jobs.extend(jobs);
+        if !self.jobs.is_empty() && self.next_job == Time::MAX {
+            self.next_job = now + Duration::from_micros(random.below(20_000));
         }
-        None
+        over
     }
 
     /// Does the next job.
@@ -124,57 +90,66 @@ impl Worker {
             now + Duration::from_micros(random.below(10_000 * slow))
         };
         match job? {
-            Job::Open { .. } => (),
-            Job::Run { session, seq, attempt, tape, inputs, owed } => {
-                let instructions = self.run(session, &tape, inputs);
-                self.connection.release(Stream::Control, owed);
-                let counts = Counts { instructions, nanos: 1 };
-                self.say(now, FromWorker::Done { session, seq, attempt, counts });
-                return Some((session, attempt, seq));
-            }
-            Job::Launch { session, seq, attempt, template, bindings, inputs, owed } => {
-                let tape = expand(template.template(), &bindings);
-                let tape = tape.unwrap_or_else(|why| panic!("{session} launched {seq}: {why}"));
-                let instructions = self.run(session, &tape, inputs);
-                self.connection.release(Stream::Control, owed);
-                if random.percent(5) {
-                    let planned = Box::default();
-                    self.say(now, FromWorker::Planned { session, planned });
-                }
-                let counts = Counts { instructions, nanos: 1 };
-                self.say(now, FromWorker::Done { session, seq, attempt, counts });
-                return Some((session, attempt, seq));
-            }
-            Job::Fetch { session, request, value } => {
-                let data = self.held.get(&session).and_then(|held| held.get(&value));
-                let data = data
-                    .unwrap_or_else(|| {
-                        panic!("{session} reads {value}, which this worker does not have")
-                    })
-                    .clone();
-                let shape = Shape::new(&[data.len()]).expect("a small shape");
-                let data = HostTensor::from_vec(data, shape).expect("as many elements");
-                if random.percent(30) && !self.reads.has(session) {
-                    self.answer(now, random, session, request, value, data);
-                } else {
-                    let turns = random.below(4);
-                    self.reads.add(session, Reading { request, value, data, turns });
-                    self.next_read = self.next_read.min(now);
-                }
-            }
-            Job::Stats { session, request } => {
-                self.say(
-                    now,
-                    FromWorker::Stats { session, request, stats: Box::new(Stats::default()) },
-                );
-            }
+            Job::Open { .. } => None,
+            Job::Task(task) => self.task(now, random, task),
             Job::End { session } => {
                 self.held.remove(&session);
                 self.reads.forget(session);
-                self.uploads.retain(|(of, _), _| *of != session);
+                None
             }
         }
-        None
+    }
+
+    fn task(&mut self, now: Time, random: &mut Random, task: Task) -> Option<Ran> {
+        let Task { session, attempt, seq, order, template, inputs, owed } = task;
+        let tape = match order {
+            Order::Run(tape) => tape,
+            Order::Launch { bindings, .. } => {
+                if random.percent(5) {
+                    let planned = Box::default();
+                    self.end.report(now, FromWorker::Planned { session, planned });
+                }
+                let template = template.expect("a launch comes with its template");
+                let tape = expand(template.template(), &bindings);
+                tape.unwrap_or_else(|why| panic!("{session} launched {seq}: {why}")).into()
+            }
+            Order::Fetch { request, value } => {
+                self.fetch(now, random, session, request, value);
+                return None;
+            }
+            Order::Stats { request } => {
+                let stats = Box::new(Stats::default());
+                self.end.report(now, FromWorker::Stats { session, request, stats });
+                return None;
+            }
+            order => panic!("the core's own: {order:?}"),
+        };
+        let counts = Counts { instructions: self.run(session, &tape, inputs), nanos: 1 };
+        self.end.release(owed);
+        self.end.report(now, FromWorker::Done { session, seq, attempt, counts });
+        Some((session, attempt, seq))
+    }
+
+    fn fetch(
+        &mut self,
+        now: Time,
+        random: &mut Random,
+        session: SessionId,
+        request: RequestId,
+        value: ValueId,
+    ) {
+        let data = self.held.get(&session).and_then(|held| held.get(&value)).cloned();
+        let data = data
+            .unwrap_or_else(|| panic!("{session} reads {value}, which this worker does not have"));
+        let shape = Shape::new(&[data.len()]).expect("a small shape");
+        let data = HostTensor::from_vec(data, shape).expect("as many elements");
+        if random.percent(30) && !self.reads.has(session) {
+            self.answer(now, random, session, request, value, data);
+        } else {
+            let turns = random.below(4);
+            self.reads.add(session, Reading { request, value, data, turns });
+            self.next_read = self.next_read.min(now);
+        }
     }
 
     /// Gives the next read a turn.
@@ -205,13 +180,8 @@ impl Worker {
     ) {
         let size = 1 + random.below(24) as usize;
         for chunk in assembly::pieces(assembly::whole(value, data), size) {
-            self.say(now, FromWorker::Chunk { session, request, chunk });
+            self.end.report(now, FromWorker::Chunk { session, request, chunk });
         }
-    }
-
-    fn say(&mut self, now: Time, message: FromWorker) {
-        let message = Message::FromWorker(message);
-        self.connection.send(now, message.stream(), message);
     }
 
     fn run(

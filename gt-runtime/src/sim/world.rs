@@ -201,7 +201,7 @@ impl World {
                 .next_deadline()
                 .map_or(client.next_act, |at| at.min(client.next_act)),
             Node::Worker(worker) => worker
-                .connection
+                .end
                 .next_deadline()
                 .map_or(worker.next_job, |at| at.min(worker.next_job))
                 .min(worker.next_read),

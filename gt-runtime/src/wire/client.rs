@@ -1,59 +1,28 @@
-//! What clients and the dispatcher say to each other: segments and templates one way, values and
-//! news the other.
+//! What clients and the dispatcher say to each other: orders one way, values and news the other.
 
-use super::Chunk;
+use super::{Chunk, Order};
 use crate::ids::RequestId;
 use gt_ir::backend::{RunError, Stats};
-use gt_ir::canonical::Bindings;
 use gt_ir::signal::Signals;
-use gt_ir::tape::{Tape, ValueId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Client to dispatcher.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FromClient {
-    /// The next segment of the session's tape.
-    Tape(Arc<Tape>),
-    /// Gives a number to a segment in canonical form, in place of what had it before. Runs nothing.
-    Define {
-        /// The number, below [`MAX_TEMPLATES`](super::MAX_TEMPLATES).
-        template: u32,
-        /// The segment, as [`gt_ir::canonical`] makes it.
-        tape: Arc<Tape>,
-    },
-    /// The next segment of the session's tape: a template with other values and scalars.
-    Launch {
-        /// Its number.
-        template: u32,
-        /// The values and scalars.
-        bindings: Arc<Bindings>,
-    },
-    /// A template is no longer needed.
-    Forget {
-        /// Its number.
-        template: u32,
-    },
+    /// Something the session wants done.
+    Order(Order),
     /// How the signals of all later segments are to be taken, in place of what was said before.
     /// [`Signals`] holds itself to its limits.
     Configure(Arc<Signals>),
-    /// Data of an input (bulk). Pieces come in order; those of the value's segment may come before
-    /// or after it.
-    Chunk(Chunk),
-    /// Asks for a value: answered by chunks (bulk) or by a failure.
-    Fetch {
-        /// The question.
-        request: RequestId,
-        /// The value.
-        value: ValueId,
-    },
-    /// Asks what ran; answered when everything submitted before has run.
-    Stats {
-        /// The question.
-        request: RequestId,
-    },
     /// The session ends; everything it holds is freed.
     Close,
+}
+
+impl From<Order> for FromClient {
+    fn from(order: Order) -> FromClient {
+        FromClient::Order(order)
+    }
 }
 
 /// Dispatcher to client.

@@ -9,7 +9,7 @@
 mod tests;
 
 use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
-use crate::wire::{FromClient, FromWorker, Message, ToClient, ToWorker};
+use crate::wire::{FromClient, FromWorker, Message, Order, ToClient, ToWorker};
 use bytes::Bytes;
 
 const MAGIC: [u8; 2] = *b"GT";
@@ -117,9 +117,9 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
 /// everybody's after it.
 fn limit_head(packet: &Packet, size: usize) -> Result<(), WireError> {
     match data(packet) {
-        Some(Message::FromClient(
-            FromClient::Tape(_) | FromClient::Define { .. } | FromClient::Launch { .. },
-        )) => limit("a tape", size, MAX_HEAD - PASSED_ON),
+        Some(Message::FromClient(FromClient::Order(
+            Order::Run(_) | Order::Define { .. } | Order::Launch { .. },
+        ))) => limit("a tape", size, MAX_HEAD - PASSED_ON),
         _ => limit("a packet", size, MAX_HEAD),
     }
 }
@@ -148,10 +148,6 @@ fn check(packet: &Packet) -> Result<(), WireError> {
 
 fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireError> {
     match message {
-        Message::FromClient(FromClient::Tape(tape) | FromClient::Define { tape, .. })
-        | Message::ToWorker(ToWorker::Run { tape, .. } | ToWorker::Define { tape, .. }) => {
-            limit("a tape's entries", tape.entries.len(), MAX_ENTRIES)?;
-        }
         Message::ToClient(ToClient::Planned(planned))
         | Message::FromWorker(FromWorker::Planned { planned, .. }) => {
             for text in [&planned.failed, &planned.retyped].into_iter().flatten() {
@@ -178,6 +174,9 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         | Message::ToClient(_)
         | Message::ToWorker(_)
         | Message::FromWorker(_) => (),
+    }
+    if let Some(tape) = message.order().and_then(Order::tape) {
+        limit("a tape's entries", tape.entries.len(), MAX_ENTRIES)?;
     }
     if let Some(chunk) = message.chunk() {
         limit("a chunk", chunk.bytes.len(), MAX_CHUNK)?;

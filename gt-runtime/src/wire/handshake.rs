@@ -2,7 +2,7 @@
 //! apart here, before anything else is read.
 
 use super::PROTOCOL;
-use crate::ids::Identity;
+use crate::identity::Identity;
 use serde::{Deserialize, Serialize};
 
 /// The first words of a connection.

@@ -1,11 +1,9 @@
 //! What the dispatcher and workers say to each other: as between clients and the dispatcher, with
-//! the session each thing is of.
+//! the session that each message is of.
 
-use super::{Chunk, Planned};
+use super::{Chunk, Order, Planned};
 use crate::ids::{RequestId, SessionId};
 use gt_ir::backend::{RunError, Stats};
-use gt_ir::canonical::Bindings;
-use gt_ir::tape::{Tape, ValueId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,68 +17,17 @@ pub enum ToWorker {
         /// Whose it is, as others are told: `s1 digits (pi, pid 123)`.
         client: Arc<str>,
     },
-    /// A segment to run, after all earlier ones of its session and once its inputs are there.
-    Run {
-        /// Whose.
+    /// Something to do for a session, after everything before it.
+    Order {
+        /// The session.
         session: SessionId,
-        /// The segment's number in its session, from 0.
-        seq: u64,
         /// How many workers the session has lost: reports carry it back.
         attempt: u32,
-        /// The segment. A value it uses is live on this worker.
-        tape: Arc<Tape>,
-    },
-    /// Gives a number to a segment in canonical form, in place of what had it before. Runs nothing.
-    Define {
-        /// Whose.
-        session: SessionId,
-        /// The number.
-        template: u32,
-        /// The segment.
-        tape: Arc<Tape>,
-    },
-    /// As `Run`, with a template's number and its bindings for the tape.
-    Launch {
-        /// Whose.
-        session: SessionId,
-        /// The segment's number in its session, from 0.
+        /// How many segments of the session were ordered before: the number of the segment, where
+        /// the order runs one.
         seq: u64,
-        /// How many workers the session has lost: reports carry it back.
-        attempt: u32,
-        /// The template, defined here before.
-        template: u32,
-        /// Its values and scalars. A value it uses is live on this worker.
-        bindings: Arc<Bindings>,
-    },
-    /// A template is no longer needed.
-    Forget {
-        /// Whose.
-        session: SessionId,
-        /// Its number.
-        template: u32,
-    },
-    /// Data of an input (bulk), in order; perhaps before the segment that declares it.
-    Chunk {
-        /// Whose.
-        session: SessionId,
-        /// The piece.
-        chunk: Chunk,
-    },
-    /// Asks for a value once the segments before it have run.
-    Fetch {
-        /// Whose.
-        session: SessionId,
-        /// The question.
-        request: RequestId,
-        /// The value.
-        value: ValueId,
-    },
-    /// Asks what ran of a session, once the segments before it have run.
-    Stats {
-        /// Whose.
-        session: SessionId,
-        /// The question.
-        request: RequestId,
+        /// The order. A value it uses is live on this worker, and a template is defined here.
+        order: Order,
     },
     /// The session is over: comes last on each of the two streams, and when it has come on both,
     /// nothing of the session is left.

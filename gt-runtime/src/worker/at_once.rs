@@ -9,8 +9,8 @@ use gt_compiler::engine::{Engine, Value};
 use gt_ir::graph::{Segment, segment};
 use gt_ir::{Entry, NodeKind, Operand, Tape, ValueId};
 
-use super::core::Inputs;
 use super::device::Device;
+use super::job::Inputs;
 use super::plans::Plans;
 use super::table::{Slot, Table};
 

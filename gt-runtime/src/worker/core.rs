@@ -11,125 +11,17 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use gt_ir::canonical::{Bindings, Template};
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
-use super::plans::PlanHint;
+use super::definition::Definition;
+use super::job::{Inputs, Job, Task};
 use crate::assembly::Assembly;
-use crate::footprint::Footprint;
-use crate::ids::{RequestId, SessionId};
-use crate::wire::{Chunk, Stream, ToWorker};
+use crate::ids::SessionId;
+use crate::wire::{Chunk, Order, Stream, ToWorker};
 
 /// Weight of the segments of one session that may wait for data. Beyond it they run without: what
 /// needs the data fails, and what was owed to nobody else stays bounded.
 const MAX_WAITING: u64 = 64 << 20;
-
-/// Data of a segment's inputs, or why there is none.
-pub type Inputs = BTreeMap<ValueId, Result<HostTensor, String>>;
-
-/// A template as a worker holds it, the same one from its definition until it is forgotten.
-#[derive(Debug)]
-pub struct Defined {
-    pub(super) template: Template,
-    pub(super) footprint: Footprint,
-    /// For the executor: the plan it ran last.
-    pub(super) plan: PlanHint,
-}
-
-impl Job {
-    /// The credit its sender gets back when it is done.
-    #[must_use]
-    pub fn owed(&self) -> u64 {
-        match self {
-            Job::Run { owed, .. } | Job::Launch { owed, .. } => *owed,
-            Job::Open { .. } | Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => 0,
-        }
-    }
-
-    /// Whether it is sure to take no longer than waking a thread for it would be worth: nothing is
-    /// computed, or a plan that was quick.
-    #[must_use]
-    pub fn is_quick(&self) -> bool {
-        match self {
-            Job::Run { tape, inputs, .. } => inputs.is_empty() && tape.instrs().next().is_none(),
-            Job::Launch { template, .. } => template.plan.was_quick(),
-            Job::Open { .. } | Job::Fetch { .. } | Job::Stats { .. } | Job::End { .. } => true,
-        }
-    }
-
-    fn owe(&mut self, weight: u64) -> bool {
-        if let Job::Run { owed, .. } | Job::Launch { owed, .. } = self {
-            *owed = weight;
-            return true;
-        }
-        false
-    }
-}
-
-/// Work for the executor, to be done in the order given.
-#[derive(Debug)]
-pub enum Job {
-    /// Remember whose a session is.
-    Open {
-        /// Which.
-        session: SessionId,
-        /// Whose, as others are told.
-        client: Arc<str>,
-    },
-    /// Run a segment.
-    Run {
-        /// Whose.
-        session: SessionId,
-        /// Its number in the session.
-        seq: u64,
-        /// The attempt to report.
-        attempt: u32,
-        /// The segment.
-        tape: Arc<Tape>,
-        /// Data of its inputs, or why there is none.
-        inputs: Inputs,
-        /// The credit its sender gets back when it has run.
-        owed: u64,
-    },
-    /// Run a segment that is a template and its bindings.
-    Launch {
-        /// Whose.
-        session: SessionId,
-        /// Its number in the session.
-        seq: u64,
-        /// The attempt to report.
-        attempt: u32,
-        /// The template.
-        template: Arc<Defined>,
-        /// Its values and scalars.
-        bindings: Arc<Bindings>,
-        /// Data of its inputs, or why there is none.
-        inputs: Inputs,
-        /// The credit its sender gets back when it has run.
-        owed: u64,
-    },
-    /// Answer with a value.
-    Fetch {
-        /// Whose.
-        session: SessionId,
-        /// The question.
-        request: RequestId,
-        /// The value.
-        value: ValueId,
-    },
-    /// Answer with what ran.
-    Stats {
-        /// Whose.
-        session: SessionId,
-        /// The question.
-        request: RequestId,
-    },
-    /// Free everything.
-    End {
-        /// Whose.
-        session: SessionId,
-    },
-}
 
 /// The state machine.
 #[derive(Debug, Default)]
@@ -144,23 +36,20 @@ struct Session {
     /// Weight of the segments in it.
     waiting: u64,
     uploads: BTreeMap<ValueId, Assembly>,
-    templates: BTreeMap<u32, Arc<Defined>>,
+    templates: BTreeMap<u32, Arc<Definition>>,
     /// The last segment taken, as (attempt, seq).
     last: Option<(u32, u64)>,
     ended: [bool; 2],
 }
 
+/// A task that has not had its turn.
 #[derive(Debug)]
-enum Waiting {
-    Segment { seq: u64, attempt: u32, what: What, inputs: Vec<ValueId>, weight: u64 },
-    Fetch { request: RequestId, value: ValueId },
-    Stats { request: RequestId },
-}
-
-#[derive(Debug)]
-enum What {
-    Run(Arc<Tape>),
-    Launch(Arc<Defined>, Arc<Bindings>),
+struct Waiting {
+    task: Task,
+    /// The inputs whose data a segment needs.
+    needs: Vec<ValueId>,
+    /// The weight of a segment.
+    weight: u64,
 }
 
 impl Core {
@@ -186,51 +75,11 @@ impl Core {
                 self.sessions.entry(session).or_default();
                 out.push(Job::Open { session, client });
             }
-            ToWorker::Run { session, seq, attempt, tape } => {
-                let inputs = inputs_of(&tape);
-                let what = What::Run(tape);
-                return self.segment(
-                    session,
-                    Waiting::Segment { seq, attempt, what, inputs, weight },
-                    out,
-                );
-            }
-            ToWorker::Define { session, template, tape } => {
+            ToWorker::Order { session, attempt, seq, order } => {
                 let held = self.sessions.entry(session).or_default();
-                match Defined::new(tape) {
-                    Some(defined) => held.templates.insert(template, Arc::new(defined)),
-                    None => held.templates.remove(&template),
-                };
-            }
-            ToWorker::Forget { session, template } => {
-                let held = self.sessions.entry(session).or_default();
-                held.templates.remove(&template);
-            }
-            ToWorker::Launch { session, seq, attempt, template, bindings } => {
-                let held = self.sessions.entry(session).or_default();
-                // Whoever launches has defined: without the template there is nothing that could
-                // run.
-                let Some(template) = held.templates.get(&template).cloned() else { return weight };
-                let inputs = template.uploads(&bindings);
-                let what = What::Launch(template, bindings);
-                return self.segment(
-                    session,
-                    Waiting::Segment { seq, attempt, what, inputs, weight },
-                    out,
-                );
-            }
-            ToWorker::Chunk { session, chunk } => {
-                let held = self.sessions.entry(session).or_default();
-                if !held.ended[Stream::Bulk as usize] {
-                    held.upload(chunk);
-                    held.release(session, out);
-                }
-            }
-            ToWorker::Fetch { session, request, value } => {
-                self.ask(session, Waiting::Fetch { request, value }, out)
-            }
-            ToWorker::Stats { session, request } => {
-                self.ask(session, Waiting::Stats { request }, out)
+                let (template, inputs) = (None, Inputs::new());
+                let task = Task { session, attempt, seq, order, template, inputs, owed: 0 };
+                return held.order(task, weight, out);
             }
             ToWorker::EndSession { session } => {
                 let held = self.sessions.entry(session).or_default();
@@ -250,31 +99,47 @@ impl Core {
             std::mem::take(&mut self.sessions).into_keys().map(|session| Job::End { session }),
         );
     }
-
-    /// Takes a segment unless it was seen before; gives the credit that goes back at once.
-    fn segment(&mut self, session: SessionId, segment: Waiting, out: &mut Vec<Job>) -> u64 {
-        let Waiting::Segment { seq, attempt, weight, .. } = segment else { return 0 };
-        let held = self.sessions.entry(session).or_default();
-        if held.last.is_some_and(|last| (attempt, seq) <= last) {
-            return weight; // Seen before.
-        }
-        held.last = Some((attempt, seq));
-        held.queue.push_back(segment);
-        held.waiting += weight;
-        let before = out.len();
-        held.release(session, out);
-        // Whatever was released, this segment came last.
-        if out[before..].last_mut().is_some_and(|job| job.owe(weight)) { 0 } else { weight }
-    }
-
-    fn ask(&mut self, session: SessionId, question: Waiting, out: &mut Vec<Job>) {
-        let held = self.sessions.entry(session).or_default();
-        held.queue.push_back(question);
-        held.release(session, out);
-    }
 }
 
 impl Session {
+    /// Takes an order; gives the credit that goes back at once.
+    fn order(&mut self, mut task: Task, weight: u64, out: &mut Vec<Job>) -> u64 {
+        match task.order {
+            Order::Run(ref tape) => {
+                let needs = inputs_of(tape);
+                return self.segment(Waiting { task, needs, weight }, out);
+            }
+            Order::Launch { template, ref bindings } => {
+                // Whoever launches has defined: without the template there is nothing that could
+                // run.
+                let Some(defined) = self.templates.get(&template).cloned() else { return weight };
+                let needs = defined.uploads(bindings);
+                task.template = Some(defined);
+                return self.segment(Waiting { task, needs, weight }, out);
+            }
+            Order::Define { template, tape } => {
+                match Definition::new(tape) {
+                    Some(defined) => self.templates.insert(template, Arc::new(defined)),
+                    None => self.templates.remove(&template),
+                };
+            }
+            Order::Forget { template } => {
+                self.templates.remove(&template);
+            }
+            Order::Chunk(chunk) => {
+                if !self.ended[Stream::Bulk as usize] {
+                    self.upload(chunk);
+                    self.release(out);
+                }
+            }
+            Order::Fetch { .. } | Order::Stats { .. } => {
+                self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0 });
+                self.release(out);
+            }
+        }
+        weight
+    }
+
     fn upload(&mut self, chunk: Chunk) {
         match self.uploads.get_mut(&chunk.value) {
             Some(assembly) => assembly.add(chunk),
@@ -284,64 +149,42 @@ impl Session {
         }
     }
 
+    /// Takes a segment unless it was seen before; gives the credit that goes back at once.
+    fn segment(&mut self, segment: Waiting, out: &mut Vec<Job>) -> u64 {
+        let (number, weight) = ((segment.task.attempt, segment.task.seq), segment.weight);
+        if self.last.is_some_and(|last| number <= last) {
+            return weight; // Seen before.
+        }
+        self.last = Some(number);
+        self.queue.push_back(segment);
+        self.waiting += weight;
+        self.release(out);
+        // This segment came last: it is released when nothing is left.
+        match out.last_mut() {
+            Some(Job::Task(task)) if self.queue.is_empty() => {
+                task.owed = weight;
+                0
+            }
+            _ => weight,
+        }
+    }
+
     /// Turns into jobs what can run, from the front on.
-    fn release(&mut self, session: SessionId, out: &mut Vec<Job>) {
+    fn release(&mut self, out: &mut Vec<Job>) {
         while let Some(first) = self.queue.pop_front() {
-            out.push(match first {
-                Waiting::Fetch { request, value } => Job::Fetch { session, request, value },
-                Waiting::Stats { request } => Job::Stats { session, request },
-                Waiting::Segment { ref inputs, .. }
-                    if self.waiting <= MAX_WAITING && !self.has(inputs) =>
-                {
-                    return self.queue.push_front(first);
-                }
-                Waiting::Segment { seq, attempt, what, inputs, weight } => {
-                    self.waiting -= weight;
-                    let given = |v: ValueId| Some((v, finish(self.uploads.remove(&v)?)));
-                    let inputs = inputs.into_iter().filter_map(given).collect();
-                    match what {
-                        What::Run(tape) => {
-                            Job::Run { session, seq, attempt, tape, inputs, owed: 0 }
-                        }
-                        What::Launch(template, bindings) => Job::Launch {
-                            session,
-                            seq,
-                            attempt,
-                            template,
-                            bindings,
-                            inputs,
-                            owed: 0,
-                        },
-                    }
-                }
-            });
+            if self.waiting <= MAX_WAITING && !self.has(&first.needs) {
+                return self.queue.push_front(first);
+            }
+            let Waiting { mut task, needs, weight } = first;
+            self.waiting -= weight;
+            let given = |v: ValueId| Some((v, finish(self.uploads.remove(&v)?)));
+            task.inputs = needs.into_iter().filter_map(given).collect();
+            out.push(Job::Task(task));
         }
     }
 
     fn has(&self, inputs: &[ValueId]) -> bool {
         inputs.iter().all(|value| self.uploads.get(value).is_some_and(Assembly::is_over))
-    }
-}
-
-impl Defined {
-    /// A template; none when the tape is not one's.
-    #[must_use]
-    pub fn new(tape: Arc<Tape>) -> Option<Defined> {
-        let template = Template::new(tape).ok()?;
-        let footprint = Footprint::of(&template);
-        Some(Defined { template, footprint, plan: PlanHint::default() })
-    }
-
-    /// The template itself.
-    #[must_use]
-    pub fn template(&self) -> &Template {
-        &self.template
-    }
-
-    /// The values whose data a launch needs.
-    fn uploads(&self, bindings: &Bindings) -> Vec<ValueId> {
-        let uploads = self.footprint.uploads.iter();
-        uploads.filter_map(|(at, _)| bindings.defined.get(*at as usize)).collect()
     }
 }
 

@@ -19,18 +19,20 @@ use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
 use smallvec::SmallVec;
 
 use super::at_once;
-use super::core::{Defined, Inputs, Job};
+use super::definition::Definition;
 use super::device::Device;
 use super::faults::{describe, error, kind};
+use super::job::{Inputs, Job, Task};
 use super::memory;
-use super::plans::{PlanConfig, Plans, Ready};
+use super::plans::{Plans, Ready};
 use super::reads::{Owner, Question, Reads, Tell};
 use super::table::{Slot, Table};
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Entry as LogEntry, Log, Source, What};
+use crate::tier::PlanConfig;
 use crate::wire::codec::cut;
-use crate::wire::{Counts, FromWorker};
+use crate::wire::{Counts, FromWorker, Order};
 
 /// An engine at work for several sessions.
 pub struct Executor {
@@ -112,7 +114,15 @@ impl Executor {
             Job::Open { session, client } => {
                 self.sessions.entry(session).or_default().client = Some(client);
             }
-            Job::Run { session, seq, attempt, tape, inputs, .. } => {
+            Job::Task(task) => self.task(registration, task, out),
+            Job::End { session } => self.end((registration, session)),
+        }
+    }
+
+    fn task(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) {
+        let Task { session, attempt, seq, order, template, inputs, .. } = task;
+        match (order, template) {
+            (Order::Run(tape), _) => {
                 let began = clock::now();
                 let instructions = match self.at_once(session, &tape, &inputs) {
                     Some(instructions) => instructions,
@@ -120,7 +130,7 @@ impl Executor {
                 };
                 out.push(done(session, seq, attempt, instructions, began));
             }
-            Job::Launch { session, seq, attempt, template, bindings, inputs, .. } => {
+            (Order::Launch { bindings, .. }, Some(template)) => {
                 let began = clock::now();
                 let (instructions, planned) =
                     self.launch(session, &template, &bindings, inputs, out);
@@ -130,15 +140,17 @@ impl Executor {
                 }
                 out.push(done);
             }
-            Job::Fetch { session, request, value } => {
+            (Order::Fetch { request, value }, _) => {
                 let (owner, worker) = ((registration, session), self.name.clone());
                 out.extend(self.fetch(Question { owner, request, value, worker }));
             }
-            Job::Stats { session, request } => {
+            (Order::Stats { request }, _) => {
                 let stats = Box::new(self.stats(session));
                 out.push(FromWorker::Stats { session, request, stats });
             }
-            Job::End { session } => self.end((registration, session)),
+            // The core's own, and a launch always comes with its template.
+            (Order::Define { .. } | Order::Forget { .. } | Order::Chunk(_), _)
+            | (Order::Launch { .. }, None) => {}
         }
     }
 
@@ -148,7 +160,7 @@ impl Executor {
     fn launch(
         &mut self,
         session: SessionId,
-        defined: &Defined,
+        defined: &Definition,
         bindings: &Bindings,
         inputs: Inputs,
         out: &mut Vec<FromWorker>,
@@ -168,7 +180,7 @@ impl Executor {
     fn replay(
         &mut self,
         session: SessionId,
-        defined: &Defined,
+        defined: &Definition,
         bindings: &Bindings,
         inputs: &Inputs,
         out: &mut Vec<FromWorker>,
@@ -182,7 +194,7 @@ impl Executor {
             return false;
         }
         let plan = plans.get(defined, given.iter().map(|value| &value.ty));
-        if let Some(planned) = defined.plan.news(plan) {
+        if let Some(planned) = plan.news_for(&defined.plan) {
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
         let ran = match plan.made() {
@@ -350,7 +362,7 @@ fn run_plan(
     device: &mut Device,
     ready: &Ready,
     table: &mut Table,
-    defined: &Defined,
+    defined: &Definition,
     bindings: &Bindings,
     inputs: &Inputs,
     given: &mut Vec<Value>,

@@ -8,9 +8,9 @@
 //! recently used goes when there are too many. It runs nothing itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
@@ -18,96 +18,15 @@ use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::{Segment, segment};
 use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
 
-use super::core::Defined;
-use super::serve::panic_text;
+use super::definition::{Definition, PlanHint};
+use super::faults::panic_text;
 use crate::clock;
+use crate::tier::{PlanConfig, When};
 use crate::wire::Planned;
 use crate::wire::codec::cut;
 
 /// Plans that may wait to be compiled; what comes on top is ordered again by its next launch.
 const MAX_ORDERS: usize = 64;
-
-/// When plans are compiled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum When {
-    /// Never: everything runs instruction by instruction. What `GT_TIER=0` asks for.
-    Never,
-    /// By a thread of their own, while instructions run one by one.
-    #[default]
-    Background,
-    /// Before the first launch that could use them: for tests and measurements.
-    Blocking,
-}
-
-/// How plans are made and kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlanConfig {
-    /// When they are compiled.
-    pub when: When,
-    /// How.
-    pub options: Options,
-    /// How many are kept.
-    pub most: usize,
-}
-
-impl PlanConfig {
-    /// In the background, unless `GT_TIER=0` says never, and as `GT_NUMERICS` says.
-    ///
-    /// # Errors
-    /// A variable says what is not known here.
-    pub fn from_environment() -> Result<PlanConfig, String> {
-        let when = if crate::tier::plans_wanted()? { When::Background } else { When::Never };
-        let options = Options::from_env().map_err(|e| e.to_string())?;
-        Ok(PlanConfig { when, options, ..PlanConfig::default() })
-    }
-}
-
-impl Default for PlanConfig {
-    fn default() -> PlanConfig {
-        PlanConfig { when: When::default(), options: Options::default(), most: 256 }
-    }
-}
-
-/// Where the plan a template ran last is: no more than a hint.
-#[derive(Debug, Default)]
-pub(super) struct PlanHint {
-    at: AtomicUsize,
-    /// The plans of which the session was told, a bit for each; some share one.
-    told: AtomicU64,
-    /// The types of the values from outside in the plan it was told of last.
-    types: Mutex<Vec<Type>>,
-    /// How long it took last.
-    nanos: AtomicU64,
-}
-
-/// What a plan may take and still be called quick.
-const QUICK: u64 = 500_000;
-
-impl PlanHint {
-    /// Notes how long a run as a plan took.
-    pub(super) fn took(&self, nanos: u64) {
-        self.nanos.store(nanos.max(1), Ordering::Relaxed);
-    }
-
-    /// Whether the last run was one as a plan, and quick.
-    pub(super) fn was_quick(&self) -> bool {
-        (1..QUICK).contains(&self.nanos.load(Ordering::Relaxed))
-    }
-
-    /// News of a plan that the session was not told yet.
-    pub(super) fn news(&self, plan: &Plan) -> Option<Planned> {
-        let (told, bit) = (self.told.load(Ordering::Relaxed), 1 << (plan.number % 64));
-        if told & bit != 0 {
-            return None;
-        }
-        let news = plan.news()?;
-        self.told.store(told | bit, Ordering::Relaxed);
-        let mut types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *types, plan.types.clone());
-        let retyped = retyped(&plan.template.tape, &before, &plan.types).filter(|_| told != 0);
-        Some(Planned { retyped: retyped.map(cut), ..news })
-    }
-}
 
 /// Which value from outside is of another type than before, where it is used first, and both types.
 fn retyped(tape: &Tape, before: &[Type], now: &[Type]) -> Option<String> {
@@ -152,6 +71,20 @@ impl Plan {
     /// What came of it, if it is over.
     pub(super) fn made(&self) -> Option<&Result<Ready, String>> {
         self.made.get()
+    }
+
+    /// News of the plan for a session, by the hint of its template, that it was not told yet.
+    pub(super) fn news_for(&self, hint: &PlanHint) -> Option<Planned> {
+        let (told, bit) = (hint.told.load(Ordering::Relaxed), 1 << (self.number % 64));
+        if told & bit != 0 {
+            return None;
+        }
+        let news = self.news()?;
+        hint.told.store(told | bit, Ordering::Relaxed);
+        let mut types = hint.types.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *types, self.types.clone());
+        let retyped = retyped(&self.template.tape, &before, &self.types).filter(|_| told != 0);
+        Some(Planned { retyped: retyped.map(cut), ..news })
     }
 
     /// What came of it, for people.
@@ -248,7 +181,7 @@ impl Plans {
     /// The plan of a template for inputs of these types, ordered if there was none.
     pub(super) fn get<'t>(
         &mut self,
-        defined: &Defined,
+        defined: &Definition,
         types: impl Iterator<Item = &'t Type> + Clone,
     ) -> &Plan {
         self.clock += 1;
@@ -271,12 +204,12 @@ impl Plans {
 
     /// Whether a plan with this template's key is this template's: keys are no defense against
     /// someone who looks for equal ones.
-    fn same(&mut self, at: usize, defined: &Defined) -> bool {
+    fn same(&mut self, at: usize, defined: &Definition) -> bool {
         let (plan, mut bindings) = (&self.held[at].plan, Bindings::default());
         self.matcher.matches(&plan.template, &defined.template.tape, &mut bindings).is_ok()
     }
 
-    fn add(&mut self, defined: &Defined, types: Vec<Type>) -> usize {
+    fn add(&mut self, defined: &Definition, types: Vec<Type>) -> usize {
         self.n_made += 1;
         let plan = Arc::new(Plan {
             number: self.n_made,

@@ -16,10 +16,9 @@ use gt_compiler::engine::EngineError;
 use gt_ir::backend::RunError;
 use gt_ir::{HostTensor, Loc, ValueId};
 
-use super::faults::{self, kind};
+use super::faults::{self, kind, panic_text};
 use super::line::Line;
 use super::queue::Queue;
-use super::serve::panic_text;
 use crate::assembly::whole;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::FromWorker;

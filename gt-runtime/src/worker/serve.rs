@@ -10,21 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gt_compiler::engine::{Engine, EngineInfo};
+use smallvec::SmallVec;
 use zmq::Context;
 
-use super::core::{Core, Job};
+use super::end::{News, WorkerEnd};
 use super::executor::Executor;
-use super::plans::PlanConfig;
+use super::faults::panic_text;
+use super::job::Job;
 use super::queue::Queue;
 use super::reads::{Late, Tell};
-use crate::assembly::pieces;
-use crate::client::identity;
+use crate::assembly::Travel;
 use crate::clock::{self, Time};
-use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
+use crate::connection::{ConnectionConfig, Ending};
+use crate::identity::Identity;
 use crate::ids::Incarnation;
 use crate::log::Log;
 use crate::shutdown::{Ended, Shutdown};
-use crate::wire::{Capacity, FromWorker, Hello, MAX_CHUNK, Message, Refusal, Role, Stream, Weight};
+use crate::tier::PlanConfig;
+use crate::wire::{Capacity, FromWorker, Refusal};
 use crate::zmq::{Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
 
 /// How the line begins that tells a watcher that the worker is at work.
@@ -223,13 +226,6 @@ fn locked(executor: &Mutex<Executor>) -> MutexGuard<'_, Executor> {
     executor.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no reason given".into())
-}
-
 /// How one connection ended.
 enum Broken {
     Over(End),
@@ -281,24 +277,19 @@ impl Life<'_> {
         let config = &self.worker.config;
         let uplink = Uplink::open(ctx, &config.address, PATIENCE)?;
         self.n += 1;
-        let hello = Hello::new(Role::Worker, identity(config.name.clone()));
-        let connection = Connection::dial(
+        let end = WorkerEnd::dial(
             clock::now(),
             Incarnation(clock::wall_nanos()),
-            hello,
+            Identity::here(config.name.clone()),
+            self.capacity.clone(),
             config.connection,
+            Travel::Pieces,
         );
-        let mut registration = Registration {
-            life: self,
-            connection,
-            core: Core::new(),
-            jobs: Vec::new(),
-            opened: false,
-            ending: None,
-        };
+        let mut registration =
+            Registration { life: self, end, jobs: Vec::new(), opened: false, ending: None };
         let broken = registration.exchange(&uplink, watch);
         // Values of the sessions of this registration are of no use to anybody.
-        registration.core.end_all(&mut registration.jobs);
+        registration.end.end_all(&mut registration.jobs);
         registration.hand_over();
         uplink.set_linger(Duration::from_millis(200))?;
         broken
@@ -307,8 +298,7 @@ impl Life<'_> {
 
 struct Registration<'a, 'b> {
     life: &'a mut Life<'b>,
-    connection: Connection,
-    core: Core,
+    end: WorkerEnd,
     jobs: Vec<Job>,
     opened: bool,
     ending: Option<Ending>,
@@ -325,29 +315,24 @@ impl Registration<'_, '_> {
             let now = clock::now();
             if let Some(asked) = self.life.worker.shutdown.asked() {
                 if let Ended::Politely(reason) = &asked {
-                    send(uplink, &self.connection.close(reason.clone()))?;
+                    send(uplink, &self.end.close(reason.clone()))?;
                 }
                 return Ok(Broken::Over(End::ShutDown(asked.reason())));
             }
-            let (mut packets, mut ended) = (Vec::new(), None);
-            self.connection.transmit(now, &mut |packet| packets.push(packet), &mut |incoming| {
-                ended = Some(incoming)
-            });
+            let mut packets = Vec::new();
+            let ending = self.end.transmit(now, &mut |packet| packets.push(packet));
             for packet in &packets {
                 if send(uplink, packet)? != Sent::Queued {
                     // No connection, or a server that takes nothing: either way it has a grace to
                     // be heard of.
-                    self.connection.unreachable(now);
+                    self.end.unreachable(now);
                 }
             }
-            if let Some(incoming) = ended {
-                self.take(incoming, watch);
-            }
-            if let Some(ending) = self.ending.take() {
+            if let Some(ending) = ending.or(self.ending.take()) {
                 return self.ended(ending);
             }
             if !more {
-                let due = self.connection.next_deadline().map(|at| at.saturating_sub(now));
+                let due = self.end.next_deadline().map(|at| at.saturating_sub(now));
                 uplink.wait(&self.life.worker.wakeups, due)?;
             }
         }
@@ -375,42 +360,25 @@ impl Registration<'_, '_> {
                 }
                 Err(UplinkError::Socket(error)) => return Err(error.into()),
             };
-            let mut arrived: smallvec::SmallVec<[Incoming; 4]> = smallvec::SmallVec::new();
-            self.connection.receive(clock::now(), packet, &mut |incoming| arrived.push(incoming));
-            for incoming in arrived {
-                self.take(incoming, watch);
+            let mut news = SmallVec::<[News; 1]>::new();
+            self.end.receive(clock::now(), packet, &mut self.jobs, |new| news.push(new));
+            self.hand_over();
+            for new in news {
+                match new {
+                    News::Opened(welcome) => self.opened(&welcome.name, watch),
+                    News::Ended(ending) => self.ending = Some(ending),
+                }
             }
         }
         Ok(true)
     }
 
-    fn take(&mut self, incoming: Incoming, watch: &mut impl FnMut(&str)) {
-        match incoming {
-            Incoming::Opened(welcome) => {
-                watch(&format!(
-                    "{REGISTERED} {} as {}",
-                    self.life.worker.config.address, welcome.name
-                ));
-                self.opened = true;
-                let who = identity(self.life.worker.config.name.clone());
-                locked(self.life.executor).set_name(&who.known_as(&welcome.name));
-                self.say(FromWorker::Register(self.life.capacity.clone()));
-            }
-            Incoming::Message(stream, message) => {
-                let weight = message.weight();
-                let free = match message {
-                    Message::ToWorker(message) => {
-                        self.core.handle(stream, message, weight, &mut self.jobs)
-                    }
-                    Message::FromClient(_) | Message::ToClient(_) | Message::FromWorker(_) => {
-                        weight
-                    }
-                };
-                self.connection.release(stream, free);
-                self.hand_over();
-            }
-            Incoming::Ended(ending) => self.ending = Some(ending),
-        }
+    fn opened(&mut self, name: &str, watch: &mut impl FnMut(&str)) {
+        let config = &self.life.worker.config;
+        watch(&format!("{REGISTERED} {} as {name}", config.address));
+        self.opened = true;
+        let name = Identity::here(config.name.clone()).known_as(name);
+        locked(self.life.executor).set_name(&name);
     }
 
     /// Hands jobs to the thread that runs them; what is sure to be quick is done here, when that
@@ -450,34 +418,25 @@ impl Registration<'_, '_> {
             match told {
                 None => return Ok(false),
                 Some(Told::Failure(why)) => {
-                    send(uplink, &self.connection.close(format!("its device failed: {why}")))?;
+                    send(uplink, &self.end.close(format!("its device failed: {why}")))?;
                     return Err(WorkerError::Device(why));
                 }
                 Some(Told::Panic(why)) => {
-                    send(uplink, &self.connection.close(format!("its engine panicked: {why}")))?;
+                    send(uplink, &self.end.close(format!("its engine panicked: {why}")))?;
                     return Err(WorkerError::Panic(why));
                 }
                 Some(Told::Report(life, reports, owed)) if life == self.life.n => {
-                    self.connection.release(Stream::Control, owed);
-                    reports.into_iter().for_each(|report| self.say(report));
+                    self.end.release(owed);
+                    let now = clock::now();
+                    reports.into_iter().for_each(|report| self.end.report(now, report));
                 }
-                Some(Told::Answer(life, answer)) if life == self.life.n => self.say(answer),
+                Some(Told::Answer(life, answer)) if life == self.life.n => {
+                    self.end.report(clock::now(), answer);
+                }
                 Some(Told::Report(..) | Told::Answer(..)) => {} // Of a registration that is over.
             }
         }
         Ok(true)
-    }
-
-    fn say(&mut self, report: FromWorker) {
-        let now = clock::now();
-        if let FromWorker::Chunk { session, request, chunk } = report {
-            for chunk in pieces(chunk, MAX_CHUNK) {
-                let message = Message::FromWorker(FromWorker::Chunk { session, request, chunk });
-                self.connection.send(now, Stream::Bulk, message);
-            }
-        } else {
-            self.connection.send(now, Stream::Control, Message::FromWorker(report));
-        }
     }
 
     fn ended(&self, ending: Ending) -> Result<Broken, WorkerError> {

@@ -9,8 +9,7 @@ use gt_runtime::clock;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::testing::{Program, first_difference};
-use gt_runtime::tier::Tiers;
-use gt_runtime::worker::plans::When;
+use gt_runtime::tier::{Tiers, When};
 
 use crate::programs::{add_scalar, free, give, id, instr, read, tape, tensor};
 

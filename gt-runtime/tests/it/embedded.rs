@@ -208,7 +208,7 @@ fn the_log_tells_of_every_party_with_instructions_and_lines() {
     };
     has("CLIENT_SEND", "CLIENT s1", "add", "%1 = add %0, 2");
     has("CLIENT_SEND", "CLIENT s1", "Upload", "%0: f32[1]");
-    has("RECV", "CLIENT s1", "Tape", "[1 entries from %1");
+    has("RECV", "CLIENT s1", "Run", "[1 entries from %1");
     has("WORKER_SEND", "WORKER w1", "Run", "s1 segment 1 attempt 0");
     has("EXECUTE", "WORKER w1", "add", "embedded.rs");
     has("WORKER_RECV", "WORKER w1", "Done", "1 instructions");

@@ -15,8 +15,7 @@ use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::testing::{Program, first_difference};
-use gt_runtime::tier::Tiers;
-use gt_runtime::worker::plans::When;
+use gt_runtime::tier::{Tiers, When};
 use gt_runtime::worker::{End, Worker, WorkerConfig};
 
 use crate::programs::{add_scalar, free, give, id, read, tape, tensor};

@@ -7,11 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use gt::{HostTensor, Session};
-use gt_runtime::client::TemplateConfig;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
-use gt_runtime::tier::Tiers;
-use gt_runtime::worker::plans::When;
+use gt_runtime::tier::TemplateConfig;
+use gt_runtime::tier::{Tiers, When};
 
 use crate::arguments::{Outcome, Stop};
 use crate::computing::{Values, pass, tensors};

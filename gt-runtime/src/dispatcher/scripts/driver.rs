@@ -1,10 +1,11 @@
 //! What plays a dialogue: words become events, actions become words.
 
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
-use crate::ids::{Identity, Incarnation, PeerId, RequestId, SessionId};
+use crate::identity::Identity;
+use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
-    Body, Capacity, Chunk, Counts, FromClient, FromWorker, Hello, Message, Packet, Role, ToClient,
-    ToWorker,
+    Body, Capacity, Chunk, Counts, FromClient, FromWorker, Hello, Message, Order, Packet, Role,
+    ToClient, ToWorker,
 };
 use bytes::Bytes;
 use gt_ir::Scalar;
@@ -124,30 +125,28 @@ fn number(word: &str) -> u64 {
 fn message(role: Role, words: &[&str]) -> Message {
     let (value, request) = (|w: &str| ValueId(number(w)), |w: &str| RequestId(number(w)));
     if role == Role::Client {
-        return Message::FromClient(match words {
-            ["tape", rest @ ..] => FromClient::Tape(Arc::new(tape(&rest.join(" ")))),
-            ["define", n, rest @ ..] => FromClient::Define {
-                template: number(n) as u32,
-                tape: Arc::new(tape(&rest.join(" "))),
-            },
-            ["launch", n, rest @ ..] => FromClient::Launch {
-                template: number(n) as u32,
-                bindings: Arc::new(bindings(rest)),
-            },
-            ["forget", n] => FromClient::Forget { template: number(n) as u32 },
+        return Message::FromClient(FromClient::Order(match words {
+            ["tape", rest @ ..] => Order::Run(Arc::new(tape(&rest.join(" ")))),
+            ["define", n, rest @ ..] => {
+                Order::Define { template: number(n) as u32, tape: Arc::new(tape(&rest.join(" "))) }
+            }
+            ["launch", n, rest @ ..] => {
+                Order::Launch { template: number(n) as u32, bindings: Arc::new(bindings(rest)) }
+            }
+            ["forget", n] => Order::Forget { template: number(n) as u32 },
             ["configure", names @ ..] => {
                 let mut signals = gt_ir::signal::Signals::new();
                 for name in names {
                     signals.set(name, Default::default()).unwrap();
                 }
-                FromClient::Configure(Arc::new(signals))
+                return Message::FromClient(FromClient::Configure(Arc::new(signals)));
             }
-            ["chunk", v, ty, offset, len] => FromClient::Chunk(chunk(value(v), ty, offset, len)),
-            ["fetch", r, v] => FromClient::Fetch { request: request(r), value: value(v) },
-            ["stats", r] => FromClient::Stats { request: request(r) },
-            ["close"] => FromClient::Close,
+            ["chunk", v, ty, offset, len] => Order::Chunk(chunk(value(v), ty, offset, len)),
+            ["fetch", r, v] => Order::Fetch { request: request(r), value: value(v) },
+            ["stats", r] => Order::Stats { request: request(r) },
+            ["close"] => return Message::FromClient(FromClient::Close),
             other => panic!("no message of a client: {other:?}"),
-        });
+        }));
     }
     let session = SessionId(words.get(1).map_or(0, |w| w[1..].parse().unwrap_or(0)));
     let error = |text: &str| Arc::new(RunError::new(ErrorKind::Instruction, text));
@@ -231,33 +230,8 @@ fn show_message(message: &Message) -> String {
         Message::ToWorker(ToWorker::Open { session, client }) => {
             format!("open {session} of {client}")
         }
-        Message::ToWorker(ToWorker::Run { session, seq, attempt, tape }) => {
-            let text = gt_ir::text::print(tape);
-            let text = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
-            format!("run {session} #{seq} a{attempt}: {}", text.collect::<Vec<_>>().join("; "))
-        }
-        Message::ToWorker(ToWorker::Define { session, template, tape }) => {
-            format!("define {session} t{template} of {} entries", tape.entries.len())
-        }
-        Message::ToWorker(ToWorker::Launch { session, seq, attempt, template, bindings }) => {
-            let Bindings { inputs, defined, scalars } = &**bindings;
-            let defined: Vec<ValueId> = defined.iter().collect();
-            format!(
-                "launch {session} #{seq} a{attempt} t{template}: {inputs:?} to {defined:?} with \
-                 {scalars:?}"
-            )
-        }
-        Message::ToWorker(ToWorker::Forget { session, template }) => {
-            format!("forget {session} t{template}")
-        }
-        Message::ToWorker(ToWorker::Chunk { session, chunk }) => {
-            format!("chunk {session} {} {}", chunk.value, chunk.offset)
-        }
-        Message::ToWorker(ToWorker::Fetch { session, request, value }) => {
-            format!("fetch {session} {request} {value}")
-        }
-        Message::ToWorker(ToWorker::Stats { session, request }) => {
-            format!("stats {session} {request}")
+        Message::ToWorker(ToWorker::Order { session, attempt, seq, order }) => {
+            show_order(*session, *attempt, *seq, order)
         }
         Message::ToWorker(ToWorker::EndSession { session }) => format!("end {session}"),
         Message::ToClient(ToClient::Chunk { request, chunk }) => {
@@ -277,5 +251,30 @@ fn show_message(message: &Message) -> String {
             format!("stats {request}{}{known}{}", ran.concat(), names.concat())
         }
         other => format!("{other:?}"),
+    }
+}
+
+fn show_order(session: SessionId, attempt: u32, seq: u64, order: &Order) -> String {
+    match order {
+        Order::Run(tape) => {
+            let text = gt_ir::text::print(tape);
+            let text = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
+            format!("run {session} #{seq} a{attempt}: {}", text.collect::<Vec<_>>().join("; "))
+        }
+        Order::Define { template, tape } => {
+            format!("define {session} t{template} of {} entries", tape.entries.len())
+        }
+        Order::Launch { template, bindings } => {
+            let Bindings { inputs, defined, scalars } = &**bindings;
+            let defined: Vec<ValueId> = defined.iter().collect();
+            format!(
+                "launch {session} #{seq} a{attempt} t{template}: {inputs:?} to {defined:?} with \
+                 {scalars:?}"
+            )
+        }
+        Order::Forget { template } => format!("forget {session} t{template}"),
+        Order::Chunk(chunk) => format!("chunk {session} {} {}", chunk.value, chunk.offset),
+        Order::Fetch { request, value } => format!("fetch {session} {request} {value}"),
+        Order::Stats { request } => format!("stats {session} {request}"),
     }
 }

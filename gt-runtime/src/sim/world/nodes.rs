@@ -97,13 +97,8 @@ impl World {
                 if worker.next_read <= now {
                     worker.read(now, &mut self.random);
                 }
-                let mut incoming = Vec::new();
-                worker
-                    .connection
-                    .transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
-                ended = incoming
-                    .into_iter()
-                    .find_map(|what| worker.incoming(now, &mut self.random, what));
+                let over = worker.end.transmit(now, &mut |packet| out.push(packet));
+                ended = over.map(|ending| ending.to_string());
                 // Another dispatcher's sessions have the same names.
                 let ran = ran.filter(|_| self.profile.restart == 0);
                 ran.into_iter().for_each(|ran| note(&mut self.ran, self.seed, ran));

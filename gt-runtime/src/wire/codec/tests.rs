@@ -2,7 +2,8 @@
 //! the wire's.
 
 use super::*;
-use crate::ids::{Identity, Incarnation, RequestId};
+use crate::identity::Identity;
+use crate::ids::{Incarnation, RequestId};
 use crate::sim::Random;
 use crate::wire::{Chunk, Hello, Role, Stream};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
@@ -22,14 +23,14 @@ fn every_tape_that_is_taken_can_be_passed_on() {
         let whole = std::iter::repeat_n(name(ENTRY - 3), size / ENTRY);
         Arc::new(Tape { entries: whole.chain([name(size % ENTRY)]).collect() })
     };
-    let from_client = |size| packet(0, 0, Message::FromClient(FromClient::Tape(tape(size))));
+    let from_client = |size| packet(0, 0, Message::FromClient(Order::Run(tape(size)).into()));
     let fits = |size| encode(&from_client(size)).is_ok();
     let largest = (MAX_HEAD - 2 * PASSED_ON..MAX_HEAD).rev().find(|&size| fits(size)).unwrap();
-    let run = ToWorker::Run {
+    let run = ToWorker::Order {
         session: crate::ids::SessionId(u64::MAX),
         seq: u64::MAX,
         attempt: u32::MAX,
-        tape: tape(largest),
+        order: Order::Run(tape(largest)),
     };
     encode(&packet(u64::MAX, u64::MAX, Message::ToWorker(run))).unwrap();
     // Nor is one taken that nobody here would have sent.
@@ -105,10 +106,10 @@ fn packets() -> Vec<Packet> {
         packet(Stream::Control, Body::Hello(Hello::new(Role::Worker, Identity::default()))),
         packet(
             Stream::Control,
-            data(Message::FromClient(FromClient::Define {
+            data(Message::FromClient(FromClient::Order(Order::Define {
                 template: 3,
                 tape: gt_ir::canonical::canonical(&tape).0.tape,
-            })),
+            }))),
         ),
         packet(
             Stream::Control,
@@ -119,12 +120,14 @@ fn packets() -> Vec<Packet> {
         ),
         packet(
             Stream::Control,
-            data(Message::ToWorker(ToWorker::Launch {
+            data(Message::ToWorker(ToWorker::Order {
                 session: crate::ids::SessionId(1),
                 seq: 2,
                 attempt: 3,
-                template: 4,
-                bindings: Arc::new(gt_ir::canonical::canonical(&tape).1),
+                order: Order::Launch {
+                    template: 4,
+                    bindings: Arc::new(gt_ir::canonical::canonical(&tape).1),
+                },
             })),
         ),
         packet(
@@ -138,7 +141,7 @@ fn packets() -> Vec<Packet> {
         ),
         packet(Stream::Control, data(Message::ToClient(ToClient::Note("no graph".into())))),
         packet(Stream::Control, data(Message::FromClient(FromClient::Configure(signals())))),
-        packet(Stream::Control, data(Message::FromClient(FromClient::Tape(Arc::new(tape))))),
+        packet(Stream::Control, data(Message::FromClient(Order::Run(Arc::new(tape)).into()))),
         packet(
             Stream::Bulk,
             data(Message::ToClient(ToClient::Chunk { request: RequestId(1), chunk })),
@@ -210,7 +213,7 @@ fn limits_are_those_of_the_wire() {
             gt_ir::Type { dtype: gt_ir::DType::U8, shape: gt_ir::Shape::new(&[2 << 20]).unwrap() };
         let chunk = Chunk { value: ValueId(0), ty, offset: 0, total, bytes: vec![0; len].into() };
         let body =
-            Body::Data { seq: 0, ack: 0, message: Message::FromClient(FromClient::Chunk(chunk)) };
+            Body::Data { seq: 0, ack: 0, message: Message::FromClient(Order::Chunk(chunk).into()) };
         encode(&Packet { stream: Stream::Bulk, incarnation: Incarnation(1), body })
     };
     assert!(chunk(MAX_CHUNK, 2 << 20).is_ok());

@@ -1,6 +1,8 @@
 //! What the core asks the executor to do, message by message.
 
 use super::*;
+use crate::ids::RequestId;
+use gt_ir::canonical::Bindings;
 use gt_ir::{DType, Shape, Type};
 
 fn f32s(n: usize) -> Type {
@@ -10,37 +12,37 @@ fn f32s(n: usize) -> Type {
 fn piece(value: u64, offset: u64, n: usize, ty: Type) -> ToWorker {
     let bytes = vec![1; n].into();
     let chunk = Chunk { value: ValueId(value), ty, offset, total: ty.bytes() as u64, bytes };
-    ToWorker::Chunk { session: SessionId(1), chunk }
+    order(1, 0, 0, Order::Chunk(chunk))
+}
+
+fn order(session: u64, seq: u64, attempt: u32, order: Order) -> ToWorker {
+    ToWorker::Order { session: SessionId(session), attempt, seq, order }
 }
 
 fn run(session: u64, seq: u64, attempt: u32, inputs: &[u64]) -> ToWorker {
     let input = |&value: &u64| Entry::Input { out: ValueId(value), ty: f32s(2), name: None };
     let tape = Arc::new(Tape { entries: inputs.iter().map(input).collect() });
-    ToWorker::Run { session: SessionId(session), seq, attempt, tape }
+    order(session, seq, attempt, Order::Run(tape))
 }
 
 /// What became of a job, in a word.
 fn name(job: &Job) -> String {
-    match job {
-        Job::Run { session, seq, inputs, owed, .. } => {
-            let inputs: Vec<String> = inputs
-                .iter()
-                .map(|(v, data)| format!("{v}{}", if data.is_ok() { "" } else { "!" }))
-                .collect();
-            format!("run {session} {seq} [{}] owes {owed}", inputs.join(" "))
+    let Task { session, seq, order, inputs, owed, .. } = match job {
+        Job::Open { session, client } => return format!("open {session} of {client}"),
+        Job::Task(task) => task,
+        Job::End { session } => return format!("end {session}"),
+    };
+    let inputs =
+        inputs.iter().map(|(v, data)| format!("{v}{}", if data.is_ok() { "" } else { "!" }));
+    let inputs = inputs.collect::<Vec<_>>().join(" ");
+    match order {
+        Order::Run(_) => format!("run {session} {seq} [{inputs}] owes {owed}"),
+        Order::Launch { bindings, .. } => {
+            format!("launch {session} {seq} on {:?} [{inputs}] owes {owed}", bindings.inputs)
         }
-        Job::Launch { session, seq, bindings, inputs, owed, .. } => {
-            let inputs: Vec<String> = inputs.keys().map(ToString::to_string).collect();
-            format!(
-                "launch {session} {seq} on {:?} [{}] owes {owed}",
-                bindings.inputs,
-                inputs.join(" ")
-            )
-        }
-        Job::Open { session, client } => format!("open {session} of {client}"),
-        Job::Fetch { session, request, .. } => format!("fetch {session} {request}"),
-        Job::Stats { session, request } => format!("stats {session} {request}"),
-        Job::End { session } => format!("end {session}"),
+        Order::Fetch { request, .. } => format!("fetch {session} {request}"),
+        Order::Stats { request } => format!("stats {session} {request}"),
+        order => panic!("no job: {order:?}"),
     }
 }
 
@@ -76,7 +78,7 @@ fn segments_run_once_and_in_order() {
 
 #[test]
 fn a_segment_waits_for_its_data_and_holds_up_its_own_session_only() {
-    let fetch = ToWorker::Fetch { session: SessionId(1), request: RequestId(7), value: ValueId(3) };
+    let fetch = order(1, 1, 0, Order::Fetch { request: RequestId(7), value: ValueId(3) });
     check(&[
         (C, run(1, 0, 0, &[3, 4]), 10, &[]),
         (C, fetch, 10, &[]),
@@ -95,18 +97,17 @@ fn a_segment_waits_for_its_data_and_holds_up_its_own_session_only() {
 
 #[test]
 fn a_launch_is_of_the_template_as_it_was_and_waits_for_its_data() {
-    let session = SessionId(1);
     let define = |template, upload: bool| {
         let input = Entry::Input { out: ValueId(1), ty: f32s(2), name: None };
         let entries = [Entry::Output { value: ValueId(0), name: None }];
         let entries = entries.into_iter().chain(upload.then_some(input)).collect();
-        ToWorker::Define { session, template, tape: Arc::new(Tape { entries }) }
+        order(1, 0, 0, Order::Define { template, tape: Arc::new(Tape { entries }) })
     };
     let launch = |template, seq, value, defined: u64| {
         let defined = gt_ir::canonical::Defined::Run(ValueId(defined), u64::from(defined > 0));
         let bindings = Bindings { inputs: vec![ValueId(value)], defined, scalars: vec![] };
         let bindings = Arc::new(bindings);
-        ToWorker::Launch { session, seq, attempt: 0, template, bindings }
+        order(1, seq, 0, Order::Launch { template, bindings })
     };
     check(&[
         (C, launch(3, 0, 7, 0), 10, &[]),
@@ -115,7 +116,7 @@ fn a_launch_is_of_the_template_as_it_was_and_waits_for_its_data() {
         (C, launch(3, 0, 7, 0), 10, &[]),
         (C, define(3, true), 10, &[]),
         (C, launch(3, 1, 7, 8), 10, &[]),
-        (C, ToWorker::Forget { session, template: 3 }, 10, &[]),
+        (C, order(1, 2, 0, Order::Forget { template: 3 }), 10, &[]),
         (C, launch(3, 2, 7, 9), 10, &[]),
         (B, piece(8, 0, 8, f32s(2)), 10, &["launch s1 1 on [%7] [%8] owes 0"]),
     ]);

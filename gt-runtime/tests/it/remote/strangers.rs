@@ -64,7 +64,7 @@ fn another_version_is_told_so_on_either_side() {
     let ctx = gt_runtime::zmq::context();
     let old = dealer(&ctx, &server.address);
     send(&old, b"GT\x63\x00whatever that version says", None);
-    assert_eq!(receive(&old)[0][..4], *b"GT\x05\x00");
+    assert_eq!(receive(&old)[0][..4], *b"GT\x06\x00");
     server.says("version 99");
     server.end();
 

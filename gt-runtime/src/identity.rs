@@ -1,0 +1,65 @@
+//! Who a peer is, for the errors and logs of others.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Who a peer is, for the errors and logs that name it: `s1 digits (pi, pid 123)`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Identity {
+    /// A name for people: the program's, or the one a worker was given. It may be empty.
+    pub name: String,
+    /// Where it runs.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+}
+
+/// Most characters of a name that are shown.
+const MAX_SHOWN: usize = 64;
+
+impl Identity {
+    /// This process, under a name.
+    pub(crate) fn here(name: String) -> Identity {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map(|host| host.trim().to_owned())
+            .unwrap_or_else(|_| "localhost".into());
+        Identity { name, host, pid: std::process::id() }
+    }
+
+    /// As others are told of it: the id it was given, its name if it has one, where it runs.
+    /// Whatever the name, that is one short line.
+    #[must_use]
+    pub fn known_as(&self, id: impl fmt::Display) -> String {
+        let plain = |c: char| if c.is_control() { '?' } else { c };
+        let name: String = self.name.chars().take(MAX_SHOWN).map(plain).collect();
+        if name.is_empty() { format!("{id} ({self})") } else { format!("{id} {name} ({self})") }
+    }
+}
+
+/// The name of this program.
+pub(crate) fn program() -> String {
+    let path = std::env::current_exe().ok();
+    path.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "program".into())
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, pid {}", self.host, self.pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::WorkerId;
+
+    #[test]
+    fn a_peer_is_shown_on_one_line_with_its_name_if_it_has_one() {
+        let named = |name: &str| Identity { name: name.into(), host: "pi".into(), pid: 7 };
+        assert_eq!(named("").known_as(WorkerId(1)), "w1 (pi, pid 7)");
+        assert_eq!(named("alpha").known_as("w1"), "w1 alpha (pi, pid 7)");
+        assert_eq!(named("a\nb").known_as("s2"), "s2 a?b (pi, pid 7)");
+        assert!(named(&"x".repeat(1000)).known_as("s2").len() < 100);
+    }
+}

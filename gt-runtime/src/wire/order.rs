@@ -1,0 +1,134 @@
+//! Orders: what a session wants done, from its client to the worker that does it.
+//!
+//! The same [`Order`] travels from the client to the dispatcher and from the dispatcher to a
+//! worker; each direction adds only what its receiver must know besides
+//! ([`FromClient`](super::FromClient), [`ToWorker`](super::ToWorker)). Nothing here says how an
+//! order is carried out.
+
+use super::Stream;
+use crate::ids::RequestId;
+use bytes::Bytes;
+use gt_ir::canonical::{Bindings, Defined};
+use gt_ir::shape::Type;
+use gt_ir::tape::{Tape, ValueId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One thing a session wants done. The orders of a session are carried out in order, except that
+/// tensor data travels on a stream of its own.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Runs the next segment of the session's tape, once the data of its inputs is there.
+    Run(Arc<Tape>),
+    /// Gives a number to a segment in canonical form, in place of the template that had the number
+    /// before. Runs nothing.
+    Define {
+        /// The number, below [`MAX_TEMPLATES`](super::MAX_TEMPLATES).
+        template: u32,
+        /// The segment, as [`gt_ir::canonical`] makes it.
+        tape: Arc<Tape>,
+    },
+    /// Runs the next segment of the session's tape: a template with other values and scalars.
+    Launch {
+        /// The template's number.
+        template: u32,
+        /// The values and scalars.
+        bindings: Arc<Bindings>,
+    },
+    /// Forgets a template.
+    Forget {
+        /// The template's number.
+        template: u32,
+    },
+    /// Brings data of an input (bulk). The pieces of a value come in order, before or after the
+    /// segment that declares it.
+    Chunk(Chunk),
+    /// Asks for a value, once the segments before have run: answered by chunks (bulk) or by a
+    /// failure.
+    Fetch {
+        /// The number of the question.
+        request: RequestId,
+        /// The value.
+        value: ValueId,
+    },
+    /// Asks for the session's statistics, once the segments before have run.
+    Stats {
+        /// The number of the question.
+        request: RequestId,
+    },
+}
+
+impl Order {
+    /// The tape it carries.
+    #[must_use]
+    pub fn tape(&self) -> Option<&Arc<Tape>> {
+        match self {
+            Order::Run(tape) | Order::Define { tape, .. } => Some(tape),
+            Order::Launch { .. }
+            | Order::Forget { .. }
+            | Order::Chunk(_)
+            | Order::Fetch { .. }
+            | Order::Stats { .. } => None,
+        }
+    }
+
+    /// The number of the question it asks.
+    #[must_use]
+    pub fn request(&self) -> Option<RequestId> {
+        match self {
+            Order::Fetch { request, .. } | Order::Stats { request } => Some(*request),
+            Order::Run(_)
+            | Order::Define { .. }
+            | Order::Launch { .. }
+            | Order::Forget { .. }
+            | Order::Chunk(_) => None,
+        }
+    }
+
+    /// The stream it travels on.
+    #[must_use]
+    pub fn stream(&self) -> Stream {
+        if matches!(self, Order::Chunk(_)) { Stream::Bulk } else { Stream::Control }
+    }
+
+    /// About the bytes it holds.
+    pub(super) fn payload(&self) -> u64 {
+        match self {
+            Order::Run(tape) | Order::Define { tape, .. } => tape.entries.len() as u64 * 64,
+            Order::Launch { bindings, .. } => {
+                let n_listed = match &bindings.defined {
+                    Defined::Run(..) => 0,
+                    Defined::List(list) => list.len(),
+                };
+                8 * (bindings.inputs.len() + n_listed + 2 * bindings.scalars.len()) as u64
+            }
+            Order::Chunk(chunk) => chunk.bytes.len() as u64,
+            Order::Forget { .. } | Order::Fetch { .. } | Order::Stats { .. } => 0,
+        }
+    }
+}
+
+/// A piece of a tensor's bytes (row-major, little-endian). In one process it may be the whole
+/// tensor, whatever its size.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The value whose bytes they are.
+    pub value: ValueId,
+    /// The type of the whole tensor.
+    pub ty: Type,
+    /// Where the piece begins, in bytes.
+    pub offset: u64,
+    /// The size of the whole tensor, in bytes.
+    pub total: u64,
+    /// The piece; a frame of its own on the wire.
+    #[serde(skip)]
+    pub bytes: Bytes,
+}
+
+impl Chunk {
+    /// Whether the piece ends its tensor.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.offset + self.bytes.len() as u64 == self.total
+    }
+}
