@@ -2,27 +2,24 @@
 //!
 //! A file holds the names and types a tape gives its inputs and outputs, its literals, and the
 //! program as the compiler writes it. A checksum over all of that finds damage; whether the program
-//! fits this build and this processor the compiler checks. It holds machine code: it is as trusted
-//! as a program that somebody gives you.
+//! fits this build and this processor the compiler checks. It holds machine code: trust
+//! it as you would any executable.
 
-use crate::compile::Stages;
-use crate::files;
-use crate::run::{self, Wanted};
+use crate::boundary::{self, Wanted};
+use crate::files::{self, PROGRAM};
 use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use gt_compiler::{Engine, Native, NativeConfig, Value, checksum};
-use gt_ir::{HostTensor, Scalar, Type};
+use gt_ir::graph::Segment;
+use gt_ir::{HostTensor, Scalar, Tape, Type};
 use gt_lang::state::StateDict;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The first bytes of such a file, whatever its format.
-const MAGIC: &[u8] = b"gt program ";
-/// The number of the format that is written and read. Of the first one only the program had a
-/// checksum.
+/// The number of the format. In format 1 the checksum covered the program alone.
 const VERSION: &[u8] = b"2\n";
 
-/// A program and what its user calls what goes in and comes out.
+/// A program, with the names of its inputs and outputs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Artifact {
     inputs: Vec<(String, Type)>,
@@ -32,57 +29,51 @@ pub(crate) struct Artifact {
     program: Vec<u8>,
 }
 
-/// Whether a file holds a compiled program.
-pub(crate) fn is_artifact(bytes: &[u8]) -> bool {
-    bytes.starts_with(MAGIC)
-}
-
-/// The file of a compiled tape.
-pub(crate) fn print(stages: &Stages<'_>) -> Result<Vec<u8>> {
-    let program = stages.compiled()?.program.to_bytes();
-    let segment = &stages.segment;
-    let inputs = run::inputs(stages.tape);
-    let place = |value| segment.outputs.iter().position(|output| *output == value);
-    let outputs = run::outputs(stages.tape)?.into_iter();
-    let outputs = outputs.map(|(value, name)| Some((name, place(value)?)));
-    let artifact = Artifact {
-        inputs: inputs.into_iter().map(|Wanted { name, ty, .. }| (name, ty)).collect(),
-        outputs: outputs.collect::<Option<_>>().context(
-            "an output of the tape is not computed\nhint: this is a defect of GT; the tape shows \
-             it",
-        )?,
-        scalars: segment.graph.slots().to_vec(),
-        program: program.context("the program cannot be written")?,
-    };
-    seal(&artifact)
-}
-
-/// An artifact as bytes: the checksum of everything behind it comes first.
-fn seal(artifact: &Artifact) -> Result<Vec<u8>> {
-    let contents = postcard::to_stdvec(artifact)?;
-    Ok([MAGIC, VERSION, &checksum(&contents).to_le_bytes(), &contents].concat())
-}
-
-/// The program of a file's bytes.
-pub(crate) fn parse(path: &Path, bytes: &Bytes) -> Result<Artifact> {
-    let file = files::shown(path);
-    let damaged = || {
-        anyhow!("{file} is damaged\nhint: compile it again, with `gt-cli compile TAPE -o {file}`")
-    };
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(damaged)?;
-    let version = rest.get(..VERSION.len()).ok_or_else(damaged)?;
-    ensure!(
-        version == VERSION,
-        "{file} is a compiled program of another format, or damaged\nhint: compile it again, with \
-         `gt-cli compile TAPE -o {file}`"
-    );
-    let (sum, contents) = rest[VERSION.len()..].split_first_chunk::<8>().ok_or_else(damaged)?;
-    ensure!(u64::from_le_bytes(*sum) == checksum(contents), damaged());
-    postcard::from_bytes(contents).map_err(|_| damaged())
-}
-
 impl Artifact {
-    /// What has to be given.
+    /// A compiled program, with the names of its tape's inputs and outputs.
+    pub(crate) fn new(tape: &Tape, segment: &Segment, program: Vec<u8>) -> Result<Artifact> {
+        let place = |value| segment.outputs.iter().position(|output| *output == value);
+        let outputs = boundary::outputs(tape)?.into_iter();
+        let outputs = outputs.map(|(value, name)| Some((name, place(value)?)));
+        let inputs = boundary::inputs(tape).into_iter();
+        Ok(Artifact {
+            inputs: inputs.map(|Wanted { name, ty, .. }| (name, ty)).collect(),
+            outputs: outputs.collect::<Option<_>>().context(
+                "an output of the tape is not computed\nhint: this is a defect of GT; the tape \
+                 shows it",
+            )?,
+            scalars: segment.graph.slots().to_vec(),
+            program,
+        })
+    }
+
+    /// The bytes of its file: the checksum of everything behind it comes first.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
+        let contents = postcard::to_stdvec(self)?;
+        Ok([PROGRAM, VERSION, &checksum(&contents).to_le_bytes(), &contents].concat())
+    }
+
+    /// The program in the bytes of a file.
+    pub(crate) fn parse(path: &Path, bytes: &Bytes) -> Result<Artifact> {
+        let file = files::shown(path);
+        let damaged = || {
+            anyhow!(
+                "{file} is damaged\nhint: compile it again, with `gt-cli compile TAPE -o {file}`"
+            )
+        };
+        let rest = bytes.strip_prefix(PROGRAM).ok_or_else(damaged)?;
+        let version = rest.get(..VERSION.len()).ok_or_else(damaged)?;
+        ensure!(
+            version == VERSION,
+            "{file} is a compiled program of another format, or damaged\nhint: compile it again, \
+             with `gt-cli compile TAPE -o {file}`"
+        );
+        let (sum, contents) = rest[VERSION.len()..].split_first_chunk::<8>().ok_or_else(damaged)?;
+        ensure!(u64::from_le_bytes(*sum) == checksum(contents), damaged());
+        postcard::from_bytes(contents).map_err(|_| damaged())
+    }
+
+    /// The inputs that need tensors.
     pub(crate) fn inputs(&self) -> Vec<Wanted> {
         let wanted = |(name, ty): &(String, Type)| Wanted::new(name.clone(), *ty);
         self.inputs.iter().map(wanted).collect()
@@ -107,6 +98,7 @@ impl Artifact {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compile::Stages;
     use gt_compiler::Options;
 
     const TAPE: &str = "\
@@ -118,11 +110,11 @@ output %1 \"y\"
 
     fn whole() -> Vec<u8> {
         let tape = gt_ir::text::load(TAPE).unwrap().tape;
-        print(&Stages::new(&tape, Options::default()).unwrap()).unwrap()
+        Stages::new(&tape, Options::default()).unwrap().artifact().unwrap().to_bytes().unwrap()
     }
 
     fn read(bytes: &[u8]) -> Result<Artifact> {
-        parse(Path::new("x.gtp"), &Bytes::copy_from_slice(bytes))
+        Artifact::parse(Path::new("x.gtp"), &Bytes::copy_from_slice(bytes))
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Reading tapes and writing results. `-` is standard input or output.
 
-use crate::artifact;
 use crate::fault::Diagnosed;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -11,6 +10,9 @@ use gt_ir::{binary, text, verify};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
+
+/// The first bytes of a compiled program, whatever its format.
+pub(crate) const PROGRAM: &[u8] = b"gt program ";
 
 /// A tape that is well formed, and the types of its values.
 pub(crate) struct Checked {
@@ -63,7 +65,7 @@ pub(crate) fn tape(path: &Path) -> Result<Checked> {
 /// The tape in the bytes of a file, likewise.
 pub(crate) fn tape_of(path: &Path, bytes: Bytes) -> Result<Checked> {
     ensure!(
-        !artifact::is_artifact(&bytes),
+        !is_program(&bytes),
         "{} is a compiled program, not a tape\nhint: `gt-cli run` runs it",
         shown(path)
     );
@@ -86,6 +88,11 @@ fn binary_tape(path: &Path, bytes: &[u8]) -> Result<Checked> {
         let found: Vec<Diagnostic> = faults.iter().map(|fault| fault.diagnostic(&map)).collect();
         Diagnosed::new(found, format!("{} (in text form)", shown(path)), source).into()
     })
+}
+
+/// Whether a file holds a compiled program.
+pub(crate) fn is_program(bytes: &[u8]) -> bool {
+    bytes.starts_with(PROGRAM)
 }
 
 /// How messages name the file.

@@ -7,11 +7,13 @@
 mod args;
 mod artifact;
 mod bench;
+mod boundary;
 mod compile;
 mod diff;
 mod doctor;
 mod fault;
 mod files;
+mod news;
 mod run;
 mod serve;
 mod signals;

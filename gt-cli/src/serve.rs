@@ -1,9 +1,8 @@
 //! `gt-cli server` and `gt-cli worker`: the runtime's shells with a terminal and signals.
-//!
-//! News goes to standard error as lines, or with `--json` to standard output as objects.
 
 use crate::args::{ServerArgs, WorkerArgs};
 use crate::fault::Interrupted;
+use crate::news::{news, tell};
 use crate::signals::Interrupt;
 use crate::supervise::{end_with_supervisor, supervise};
 use anyhow::{Context, Result, bail};
@@ -15,7 +14,6 @@ use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::serve::{End, Worker, WorkerConfig};
 use gt_runtime::zmq::{Address, Exposure};
 use serde_json::json;
-use std::io::Write;
 use std::path::Path;
 
 /// Why the others are told that this process ends.
@@ -91,21 +89,4 @@ fn log(file: Option<&Path>) -> Result<Log> {
         }
         None => Ok(Log::from_environment()),
     }
-}
-
-fn tell(json: bool, line: &str) {
-    if json {
-        news(json, &json!({ "event": "news", "text": line }).to_string());
-    } else {
-        news(json, line);
-    }
-}
-
-/// Says it, and goes on when nobody listens any more: a server does not end because a terminal did.
-pub(crate) fn news(json: bool, text: &str) {
-    let _ = if json {
-        writeln!(std::io::stdout(), "{text}")
-    } else {
-        writeln!(std::io::stderr(), "{text}")
-    };
 }

@@ -1,7 +1,7 @@
 //! The work `cnn`: LeNet-5 (LeCun et al. 1998) with rectifiers and maxima, and a step of its
 //! training.
 
-use super::works::{Step, classifying, floats};
+use super::step::{Step, classifying, floats};
 use gt_lang::functional::{Convolution, Pooling};
 use gt_lang::prelude::*;
 

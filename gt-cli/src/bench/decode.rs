@@ -6,7 +6,7 @@
 //! begins anew, in the places of the oldest.
 
 use super::gpt::{Block, Gpt, HEAD, HEADS, TOKENS, WIDTH};
-use super::works::Step;
+use super::step::Step;
 use gt_lang::functional::Attention;
 use gt_lang::prelude::*;
 

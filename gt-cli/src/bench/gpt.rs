@@ -5,7 +5,7 @@
 //! `gelu` in a perceptron four times as wide. Widths, heads and the context are static; the batch
 //! is a named dimension.
 
-use super::works::{Step, integers};
+use super::step::{Step, integers};
 use gt_lang::prelude::*;
 
 const BATCH: usize = 8;

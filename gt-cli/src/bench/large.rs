@@ -5,7 +5,7 @@
 //! that of `gpt` in any size, as GPT-2 has it: one projection for query, key and value, and the
 //! table of words for the last one too.
 
-use super::works::{Step, integers};
+use super::step::{Step, integers};
 use gt_lang::functional::cross_entropy;
 use gt_lang::prelude::*;
 

@@ -6,7 +6,7 @@
 //! session's first operation instead. Compiling in the background ends during the warm-up.
 
 use super::print::Row;
-use super::works::Step;
+use super::step::Step;
 use anyhow::{Context, Result};
 use gt_ir::backend::Stats;
 use gt_runtime::clock::{self, Time};

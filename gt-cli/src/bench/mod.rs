@@ -11,6 +11,7 @@ mod large;
 mod measure;
 mod plan;
 mod print;
+mod step;
 mod tape;
 mod works;
 
@@ -30,7 +31,8 @@ use std::io::{BufReader, IsTerminal, stdin, stdout};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use works::{Step, WORKS, Work};
+use step::Step;
+use works::{WORKS, Work};
 
 /// Switches tiers; read by the runtime.
 const TIER: &str = "GT_TIER";

@@ -4,7 +4,7 @@
 //! The step is the second of a fresh start of the work, since an optimizer's first step makes what
 //! later ones update.
 
-use super::works::Step;
+use super::step::Step;
 use anyhow::Result;
 use gt_compiler::{Compile, Options, Report};
 use gt_ir::verify::Verifier;

@@ -6,8 +6,8 @@
 //! second on, all steps are alike.
 
 use super::plan;
-use super::works::Step;
-use crate::{fault, files, run, tensors};
+use super::step::Step;
+use crate::{boundary, fault, files, tensors};
 use anyhow::Result;
 use bytes::Bytes;
 use gt_compiler::{Compile, Report};
@@ -30,10 +30,10 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn load(file: &Path, inputs: Option<&Path>) -> Result<Source> {
         let tape = files::tape(file)?.tape;
-        run::outputs(&tape)?;
-        let wanted = run::inputs(&tape);
+        boundary::outputs(&tape)?;
+        let wanted = boundary::inputs(&tape);
         let inputs = match inputs {
-            Some(path) => run::bind(&wanted, &tensors::read(path)?)?,
+            Some(path) => boundary::bind(&wanted, &tensors::read(path)?)?,
             // Nobody gave any: noise for floats; for the rest zeros, which are good as indices too.
             None => wanted.iter().map(|input| filled(input.ty)).collect::<Result<_>>()?,
         };
@@ -65,7 +65,7 @@ impl Source {
 }
 
 fn filled(ty: Type) -> Result<HostTensor> {
-    let noise = || super::works::floats(ty.shape.numel());
+    let noise = || super::step::floats(ty.shape.numel());
     Ok(match ty.dtype {
         DType::F32 => HostTensor::from_vec(noise(), ty.shape)?,
         DType::F64 => HostTensor::from_vec(noise().into_iter().map(f64::from).collect(), ty.shape)?,

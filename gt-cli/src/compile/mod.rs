@@ -9,7 +9,6 @@ mod signals;
 mod stages;
 
 use crate::args::{CompileArgs, Emit};
-use crate::artifact;
 use crate::files::{self, Checked};
 use anyhow::Result;
 use gt_compiler::Options;
@@ -24,7 +23,7 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
     let stages = Stages::new(&checked.tape, options(args)?)?;
     let config = args.config.as_deref().map(signals::read).transpose()?;
     if let Some(file) = &args.output {
-        files::write(file, &artifact::print(&stages)?)?;
+        files::write(file, &stages.artifact()?.to_bytes()?)?;
         if file == Path::new("-") || (!json && args.emit.is_none()) {
             return Ok(());
         }

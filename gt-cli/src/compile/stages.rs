@@ -2,7 +2,8 @@
 
 use super::report;
 use crate::args::Emit;
-use anyhow::Result;
+use crate::artifact::Artifact;
+use anyhow::{Context, Result};
 use gt_compiler::pipeline::{self, Optimized};
 use gt_compiler::{Compiled, Dump, Engine, Machine, Native, NativeConfig, Options, Report, cost};
 use gt_ir::canonical::{Template, canonical};
@@ -91,6 +92,12 @@ impl Stages<'_> {
         let compiler = Native::new(NativeConfig::host())?.compiler();
         let made = compiler.compile(graph, donated, &self.options)?;
         Ok(self.compiled.get_or_init(|| made))
+    }
+
+    /// The compiled program, for a file.
+    pub(crate) fn artifact(&self) -> Result<Artifact> {
+        let program = self.compiled()?.program.to_bytes();
+        Artifact::new(self.tape, &self.segment, program.context("the program cannot be written")?)
     }
 
     /// What the key covers, and what it leaves out.

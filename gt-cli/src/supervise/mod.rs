@@ -10,7 +10,7 @@ mod policy;
 
 use crate::args::WorkerArgs;
 use crate::fault::Interrupted;
-use crate::serve::news;
+use crate::news::news;
 use crate::signals::{INTERRUPTED, Interrupt};
 use anyhow::{Result, bail};
 use child::{Child, Event, State};

@@ -27,17 +27,6 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[
     ("gt-compiler::kernel::wide", &["lanes", "pairs"], "still to be cut"),
     ("gt-compiler::kernel::wide", &["across", "emit", "sums"], "still to be cut"),
     ("gt-compiler::libtorch::ops", &["cast", "host"], "still to be cut"),
-    ("gt-runtime", &["client", "tier", "worker"], "still to be cut"),
-    ("gt-runtime::dispatcher", &["core", "workers"], "still to be cut"),
-    ("gt-runtime::wire", &["client", "message", "worker"], "still to be cut"),
-    (
-        "gt-runtime::worker",
-        &["at_once", "core", "device", "executor", "plans", "reads", "serve"],
-        "still to be cut",
-    ),
-    ("gt-cli", &["artifact", "compile", "files", "run", "tensors"], "still to be cut"),
-    ("gt-cli", &["serve", "supervise"], "still to be cut"),
-    ("gt-cli::bench", &["cnn", "decode", "gpt", "large", "works"], "still to be cut"),
 ];
 
 const CRATES: &[&str] =

@@ -1,0 +1,58 @@
+//! The step of a work, and the data it computes on: the same numbers in every run.
+
+use anyhow::Result;
+use gt_lang::prelude::*;
+
+/// One step: records it and waits for its result.
+pub(crate) type Step = Box<dyn FnMut() -> Result<()>>;
+
+/// A step of training a classifier of ten classes.
+pub(super) fn classifying<B: Dim>(
+    parameters: Vec<DynTensor>,
+    batch: usize,
+    forward: impl Fn() -> T![B, 10] + 'static,
+) -> Step {
+    let classes: T![B; Int] = Tensor::from_vec(integers(batch, 10));
+    let mut optimizer = Sgd::new(parameters, SgdConfig { lr: 0.01, ..Default::default() });
+    Box::new(move || {
+        let loss = forward().cross_entropy(&classes);
+        optimizer.zero_grad();
+        loss.backward()?;
+        optimizer.step()?;
+        loss.item()?;
+        Ok(())
+    })
+}
+
+/// Numbers in `[-1, 1)` that look random, the same in every run.
+pub(super) fn floats(n: usize) -> Vec<f32> {
+    noise().take(n).map(|bits| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
+}
+
+/// Numbers from 0 to `below`, likewise.
+pub(super) fn integers(n: usize, below: i64) -> Vec<i64> {
+    noise().take(n).map(|bits| (bits >> 33) as i64 % below).collect()
+}
+
+/// Knuth's linear congruential generator; its high bits are good enough for data nobody learns
+/// from.
+fn noise() -> impl Iterator<Item = u64> {
+    const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+    const INCREMENT: u64 = 1_442_695_040_888_963_407;
+    std::iter::successors(Some(INCREMENT), |state| {
+        Some(state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_within_its_bounds_and_varied() {
+        let (floats, integers) = (floats(1000), integers(1000, 10));
+        assert!(floats.iter().all(|v| (-1.0..1.0).contains(v)));
+        assert!(floats.iter().sum::<f32>().abs() < 100.0);
+        assert!((0..10).all(|class| integers.contains(&class)));
+    }
+}
