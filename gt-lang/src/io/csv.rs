@@ -1,11 +1,13 @@
 //! Tables of numbers as comma-separated text.
 
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use gt_ir::{Dim, HostTensor, Shape};
 
-use super::{InFile, atomic, file_error};
+use super::{InFile, atomic};
 use crate::error::Result;
+use crate::state::data_error;
 
 /// Whether the first line names the columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +36,24 @@ pub struct Table {
 #[track_caller]
 pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
     let path = path.as_ref();
+    read(std::fs::File::open(path).in_file(path)?, header, path)
+}
+
+/// The table of a file's bytes; errors name the file as `path`.
+///
+/// # Errors
+/// As [`load`].
+#[track_caller]
+pub fn from_bytes(bytes: &[u8], header: Header, path: impl AsRef<Path>) -> Result<Table> {
+    read(bytes, header, path.as_ref())
+}
+
+#[track_caller]
+fn read(source: impl Read, header: Header, path: &Path) -> Result<Table> {
     let mut reader = ::csv::ReaderBuilder::new()
         .has_headers(header == Header::Yes)
         .trim(::csv::Trim::All)
-        .from_path(path)
-        .in_file(path)?;
+        .from_reader(source);
     let columns: Vec<String> = match header {
         Header::Yes => reader.headers().in_file(path)?.iter().map(str::to_owned).collect(),
         Header::No => Vec::new(),
@@ -71,25 +86,46 @@ pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
 #[track_caller]
 pub fn save(path: impl AsRef<Path>, table: &Table) -> Result<()> {
     let path = path.as_ref();
-    let &[_, width] = table.values.ty().shape.sizes() else {
-        return Err(file_error(path, format!("a table is a matrix, not {}", table.values.ty())));
+    let width = width(table).in_file(path)?;
+    atomic::write(path, |file| write(table, width, file))
+}
+
+/// The bytes of a table's file.
+///
+/// # Errors
+/// The values are no matrix, or there are not as many names as columns.
+#[track_caller]
+pub fn to_bytes(table: &Table) -> Result<Vec<u8>> {
+    let width = match width(table) {
+        Ok(width) => width,
+        Err(error) => return Err(data_error(error)),
+    };
+    let mut bytes = Vec::new();
+    match write(table, width, &mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(data_error(error.to_string())),
+    }
+}
+
+/// How many columns a table has, if it is one.
+fn width(table: &Table) -> Result<usize, String> {
+    let ty = table.values.ty();
+    let &[_, width] = ty.shape.sizes() else {
+        return Err(format!("a table is a matrix, not {ty}"));
     };
     if !table.columns.is_empty() && table.columns.len() != width {
-        let names = table.columns.len();
-        return Err(file_error(
-            path,
-            format!("{names} names for the {width} columns of {}", table.values.ty()),
-        ));
+        return Err(format!("{} names for the {width} columns of {ty}", table.columns.len()));
     }
-    let values = table.values.to_f64();
-    atomic::write(path, |file| {
-        let mut writer = ::csv::Writer::from_writer(file);
-        if !table.columns.is_empty() {
-            writer.write_record(&table.columns)?;
-        }
-        for row in values.chunks_exact(width.max(1)) {
-            writer.write_record(row.iter().map(f64::to_string))?;
-        }
-        writer.flush()
-    })
+    Ok(width)
+}
+
+fn write(table: &Table, width: usize, out: impl Write) -> io::Result<()> {
+    let mut writer = ::csv::Writer::from_writer(out);
+    if !table.columns.is_empty() {
+        writer.write_record(&table.columns)?;
+    }
+    for row in table.values.to_f64().chunks_exact(width.max(1)) {
+        writer.write_record(row.iter().map(f64::to_string))?;
+    }
+    writer.flush()
 }

@@ -62,6 +62,12 @@ impl Refusal {
     fn of(self, name: &str) -> Refusal {
         Refusal { message: format!("{name}: {}", self.message), ..self }
     }
+
+    #[track_caller]
+    fn into_error(self) -> Error {
+        let error = data_error(self.message);
+        self.hint.into_iter().fold(error, Error::hint)
+    }
 }
 
 impl<E: std::fmt::Display> From<E> for Refusal {
@@ -73,9 +79,7 @@ impl<E: std::fmt::Display> From<E> for Refusal {
 /// The error of a file.
 #[track_caller]
 fn file_error(path: &Path, why: impl Into<Refusal>) -> Error {
-    let Refusal { message, hint } = why.into();
-    let error = data_error(format!("{}: {message}", path.display()));
-    hint.into_iter().fold(error, Error::hint)
+    why.into().of(&path.display().to_string()).into_error()
 }
 
 /// A file's bytes, read into memory.

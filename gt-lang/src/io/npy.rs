@@ -40,7 +40,17 @@ const DTYPES: [(&str, DType); 7] = [
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<HostTensor> {
     let path = path.as_ref();
-    parse(&super::read(path)?).in_file(path)
+    from_bytes(&super::read(path)?, path)
+}
+
+/// The array of a file's bytes, which it shares where they lie in row-major order; errors name the
+/// file as `path`.
+///
+/// # Errors
+/// As [`load`].
+#[track_caller]
+pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<HostTensor> {
+    parse(bytes).in_file(path.as_ref())
 }
 
 /// Writes an `.npy` file, as a whole or not at all.
@@ -52,6 +62,18 @@ pub fn save(path: impl AsRef<Path>, value: &HostTensor) -> Result<()> {
     let path = path.as_ref();
     let head = header(value).in_file(path)?;
     atomic::write(path, |file| file.write_all(&head).and_then(|()| file.write_all(value.bytes())))
+}
+
+/// The bytes of an `.npy` file.
+///
+/// # Errors
+/// The dtype is `bf16`, which NumPy has not.
+#[track_caller]
+pub fn to_bytes(value: &HostTensor) -> Result<Vec<u8>> {
+    match header(value) {
+        Ok(head) => Ok([&head, &value.bytes()[..]].concat()),
+        Err(refusal) => Err(refusal.into_error()),
+    }
 }
 
 /// Reads all arrays of an `.npz` archive, packed or not.

@@ -44,7 +44,17 @@ const MAX_PICKLE: u64 = 1 << 28;
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
-    let bytes = super::read(path)?;
+    from_bytes(&super::read(path)?, path)
+}
+
+/// The tensors and numbers of a file's bytes, as [`load`] gives them; errors name the file as
+/// `path`.
+///
+/// # Errors
+/// As [`load`].
+#[track_caller]
+pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
+    let path = path.as_ref();
     let left = Unpacking::of(bytes.len())?;
     if !bytes.starts_with(b"PK") {
         let error = file_error(path, "not a zip archive, as torch.save writes them");
@@ -52,7 +62,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
             error.hint("files of PyTorch before 1.6: load and save them again with a newer one")
         );
     }
-    let archive = zip::ZipArchive::new(Cursor::new(bytes)).in_file(path)?;
+    let archive = zip::ZipArchive::new(Cursor::new(bytes.clone())).in_file(path)?;
     let mut file = File { archive, prefix: String::new(), left, storages: BTreeMap::new() };
     file.state().in_file(path)
 }
