@@ -3,6 +3,7 @@
 use crate::fault::Diagnosed;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use gt_compiler::ProgramFile;
 use gt_ir::Tape;
 use gt_ir::diagnostic::Diagnostic;
 use gt_ir::verify::Verified;
@@ -10,9 +11,6 @@ use gt_ir::{binary, text, verify};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-
-/// The first bytes of a compiled program, whatever its format.
-pub(crate) const PROGRAM: &[u8] = b"gt program ";
 
 /// A tape that is well formed, and the types of its values.
 pub(crate) struct Checked {
@@ -65,7 +63,7 @@ pub(crate) fn tape(path: &Path) -> Result<Checked> {
 /// The tape in the bytes of a file, likewise.
 pub(crate) fn tape_of(path: &Path, bytes: Bytes) -> Result<Checked> {
     ensure!(
-        !is_program(&bytes),
+        !ProgramFile::is(&bytes),
         "{} is a compiled program, not a tape\nhint: `gt-cli run` runs it",
         shown(path)
     );
@@ -88,11 +86,6 @@ fn binary_tape(path: &Path, bytes: &[u8]) -> Result<Checked> {
         let found: Vec<Diagnostic> = faults.iter().map(|fault| fault.diagnostic(&map)).collect();
         Diagnosed::new(found, format!("{} (in text form)", shown(path)), source).into()
     })
-}
-
-/// Whether a file holds a compiled program.
-pub(crate) fn is_program(bytes: &[u8]) -> bool {
-    bytes.starts_with(PROGRAM)
 }
 
 /// How messages name the file.

@@ -2,10 +2,10 @@
 //! program, in this process.
 
 use crate::args::RunArgs;
-use crate::artifact::Artifact;
 use crate::boundary::{bind, inputs, outputs};
-use crate::{fault, files, signals, system, tensors};
+use crate::{artifact, fault, files, signals, system, tensors};
 use anyhow::{Context, Result, ensure};
+use gt_compiler::ProgramFile;
 use gt_ir::backend::Backend;
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 use gt_lang::state::StateDict;
@@ -20,7 +20,7 @@ const MAX_PRINTED: usize = 100;
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
     let bytes = files::read(&args.file)?;
     let interrupted = "the run was interrupted; nothing was written";
-    let results = if files::is_program(&bytes) {
+    let results = if ProgramFile::is(&bytes) {
         ensure!(
             args.connect.is_none(),
             "a compiled program runs in this process, not on a server\nhint: leave out \
@@ -31,10 +31,10 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
             "a compiled program runs on the engine it was compiled for\nhint: leave out \
              `--engine` and `--device`, or give the tape it was compiled from"
         );
-        let program = Artifact::parse(&args.file, &bytes)?;
-        let inputs = bind(&program.inputs(), &given(args)?)?;
+        let program = artifact::parse(&args.file, &bytes)?;
+        let inputs = bind(&artifact::inputs(&program), &given(args)?)?;
         signals::end_at_interrupt(interrupted)?;
-        program.run(&inputs).with_context(|| files::shown(&args.file))?
+        artifact::run(&program, &inputs).with_context(|| files::shown(&args.file))?
     } else {
         let tape = files::tape_of(&args.file, bytes)?.tape;
         let wanted = inputs(&tape);

@@ -29,6 +29,7 @@ mod passes;
 pub mod pipeline;
 mod place;
 mod program;
+mod program_file;
 pub mod report;
 mod schedule;
 #[cfg(feature = "torch")]
@@ -45,4 +46,5 @@ pub use native::{Native, NativeConfig, checksum};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};
 pub use program::{Dump, Program};
+pub use program_file::ProgramFile;
 pub use report::{Cost, Report};

@@ -23,7 +23,7 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
     let stages = Stages::new(&checked.tape, options(args)?)?;
     let config = args.config.as_deref().map(signals::read).transpose()?;
     if let Some(file) = &args.output {
-        files::write(file, &stages.artifact()?.to_bytes()?)?;
+        files::write(file, &stages.artifact()?)?;
         if file == Path::new("-") || (!json && args.emit.is_none()) {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use super::report;
 use crate::args::Emit;
-use crate::artifact::Artifact;
+use crate::artifact;
 use anyhow::{Context, Result};
 use gt_compiler::pipeline::{self, Optimized};
 use gt_compiler::{Compiled, Dump, Engine, Machine, Native, NativeConfig, Options, Report, cost};
@@ -94,10 +94,11 @@ impl Stages<'_> {
         Ok(self.compiled.get_or_init(|| made))
     }
 
-    /// The compiled program, for a file.
-    pub(crate) fn artifact(&self) -> Result<Artifact> {
-        let program = self.compiled()?.program.to_bytes();
-        Artifact::new(self.tape, &self.segment, program.context("the program cannot be written")?)
+    /// The bytes of the compiled program's file.
+    pub(crate) fn artifact(&self) -> Result<Vec<u8>> {
+        const UNWRITABLE: &str = "the program cannot be written";
+        let program = self.compiled()?.program.to_bytes().context(UNWRITABLE)?;
+        artifact::file(self.tape, &self.segment, program)?.to_bytes().context(UNWRITABLE)
     }
 
     /// What the key covers, and what it leaves out.
