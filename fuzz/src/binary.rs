@@ -1,15 +1,13 @@
 //! The decoder never panics on any bytes. A decoded tape, and its canonical form, encodes and
 //! decodes back to the same tape.
-#![no_main]
 
 use gt_ir::{
     DType, Type,
     canonical::{canonical, expand},
     segment,
 };
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn check(bytes: &[u8]) {
     if let Ok(tape) = gt_ir::binary::decode(bytes) {
         let again =
             gt_ir::binary::decode(&gt_ir::binary::encode(&tape)).expect("what was encoded decodes");
@@ -21,4 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let _ = segment(&tape, |_| Some(Type::scalar(DType::F32)));
     }
-});
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let text = include_str!("../../gt-ir/tests/files/cat/everything.gt");
+    let (tape, _) = gt_ir::text::parse(text).expect("the file parses");
+    vec![gt_ir::binary::encode(&tape)]
+}

@@ -1,6 +1,5 @@
 //! A random program with loops reads the same bits, or the same errors, instruction by instruction
 //! and as plans.
-#![no_main]
 
 use std::sync::LazyLock;
 
@@ -10,7 +9,6 @@ use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::testing::{Program, first_difference};
 use gt_runtime::tier::{Tiers, When};
-use libfuzzer_sys::fuzz_target;
 
 fn system(when: When) -> System {
     let config = || NativeConfig {
@@ -27,7 +25,7 @@ fn system(when: When) -> System {
 static EAGER: LazyLock<System> = LazyLock::new(|| system(When::Never));
 static PLANNED: LazyLock<System> = LazyLock::new(|| system(When::Blocking));
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn check(bytes: &[u8]) {
     let mut source = Source::from_bytes(bytes);
     let config = match source.below(4) {
         0 => Config { wild_indices: true, ..Config::integers() },
@@ -40,4 +38,4 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(difference) = first_difference(&eager, &planned) {
         panic!("{difference}\n{program:?}");
     }
-});
+}

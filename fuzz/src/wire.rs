@@ -1,6 +1,5 @@
 //! The decoder of packets never panics on any bytes. A decoded packet encodes and decodes back, and
 //! a dispatcher that receives it keeps its invariants.
-#![no_main]
 
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use gt_runtime::identity::Identity;
 use gt_runtime::ids::{Incarnation, PeerId};
 use gt_runtime::wire::codec::{decode, encode};
 use gt_runtime::wire::{Body, Capacity, FromWorker, Hello, Message, Packet, Role, Stream};
-use libfuzzer_sys::fuzz_target;
 
 const HEADER: [u8; 4] = [b'G', b'T', gt_runtime::wire::PROTOCOL as u8, 0];
 
@@ -33,7 +31,7 @@ fn dispatcher() -> Dispatcher {
     dispatcher
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn check(bytes: &[u8]) {
     let (mut dispatcher, mut seqs) = (dispatcher(), [0, 0]);
     // Messages of a client. The first byte of each is its length.
     let mut rest = bytes;
@@ -52,4 +50,4 @@ fuzz_target!(|bytes: &[u8]| {
         dispatcher.handle(Duration::ZERO, Event::Packet(PeerId(1), packet), &mut Vec::new());
         dispatcher.check();
     }
-});
+}

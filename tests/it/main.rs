@@ -10,6 +10,7 @@ mod cluster;
 mod equivalence;
 mod examples;
 mod filetests;
+mod fuzzing;
 mod gpt;
 mod gpt2;
 mod process;

@@ -60,11 +60,13 @@ enum Chore {
     Bench(bench::BenchArgs),
     /// Compare GT with PyTorch on PyTorch's own samples of its operators
     Opinfo(opinfo::OpinfoArgs),
-    /// Run a fuzz target: text, binary, run, wire, or replay
+    /// Run a fuzz target
     Fuzz {
         /// The target: `text` (the parser), `binary` (the decoder), `run` (verified tapes on the
         /// interpreter and the engine), `wire` (packets, and a dispatcher that receives them),
-        /// `replay` (programs with loops, with and without plans)
+        /// `replay` (programs with loops, with and without plans); readers of files: `npy`,
+        /// `safetensors`, `csv`, `pth`, `signals` (the configuration in YAML), `program` (compiled
+        /// programs)
         #[arg(default_value = "text")]
         target: String,
         /// Seconds to run
@@ -196,26 +198,11 @@ fn fuzz(target: &str, seconds: u64) -> Result<()> {
     let time = format!("-max_total_time={seconds}");
     let corpus = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&corpus))?;
-    let arguments = [
-        "run",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--release",
-        "--target",
-        &triple,
-        "--bin",
-        target,
-    ];
+    let arguments = ["run", "--manifest-path", "fuzz/Cargo.toml", "--release", "--target", &triple];
     cargo(&arguments)
-        .args(&[
-            "--",
-            &corpus,
-            "fuzz/seeds",
-            &time,
-            "-timeout=10",
-            "-rss_limit_mb=4096",
-            "-print_final_stats=1",
-        ])
+        .args(&["--", &corpus, &time, "-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1"])
         .env("RUSTFLAGS", INSTRUMENT)
+        .env("GT_FUZZ_TARGET", target)
+        .env("GT_FUZZ_CORPUS", &corpus)
         .run()
 }
