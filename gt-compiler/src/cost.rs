@@ -8,7 +8,7 @@
 mod dag;
 mod roots;
 
-use gt_ir::{Graph, Op, OpKind, Type};
+use gt_ir::{Graph, Op, Type};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -70,19 +70,6 @@ impl Machine {
         let (moving, computing) = (bytes / bandwidth, flops / peak);
         // Most of the shorter one is hidden behind the longer one.
         self.launch + moving.max(computing) + HIDDEN * moving.min(computing)
-    }
-}
-
-/// Elementary operations an element of an op's result takes.
-pub(crate) fn weight(kind: OpKind) -> f64 {
-    match kind {
-        OpKind::Exp | OpKind::Log | OpKind::Sin | OpKind::Cos | OpKind::Tanh | OpKind::Erf => 12.0,
-        OpKind::Pow => 30.0,
-        OpKind::Fmod => 10.0,
-        OpKind::Div | OpKind::Sqrt => 4.0,
-        OpKind::Rand | OpKind::Randint => 20.0,
-        OpKind::Randn => 40.0,
-        _ => 1.0,
     }
 }
 

@@ -19,7 +19,7 @@ pub use choices::{Attention, AttentionGrad, AttentionInput, Axes, Diagonal, Grou
 pub use windows::{Conv, Fold, Pool, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.
-pub trait Attr: Sized {
+pub trait Attr: Copy {
     /// How the reference spells it, e.g. `axes`.
     const SYNTAX: &'static str;
     /// Writes the text between the brackets.
@@ -29,6 +29,15 @@ pub trait Attr: Sized {
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
     /// Reads the text between the brackets.
     fn parse(s: &str) -> Option<Self>;
+    /// The axes it names, for attributes that name some.
+    fn axes(&self) -> AxisSet {
+        AxisSet::default()
+    }
+    /// The same without names of dimensions.
+    #[must_use]
+    fn unnamed(&self) -> Self {
+        *self
+    }
 }
 
 /// A set of axes, each below [`MAX_RANK`].

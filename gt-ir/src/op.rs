@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attr::{
-        Attention, AttentionGrad, Attr, Axes, Axis, Classes, Conv, Diagonal, Fold, Groups, Order,
-        Pad, Perm, Pool, Reduce, ReduceOne, Slice, Swap, Trailing, Window,
+        Attention, AttentionGrad, Attr, Axes, Axis, AxisSet, Classes, Conv, Diagonal, Fold, Groups,
+        Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Swap, Trailing, Window,
     },
     dtype::DType,
     emit::Emit,
@@ -82,6 +82,60 @@ pub enum Meaning {
     Derived(Expansion),
 }
 
+/// The dtype an op computes in under automatic mixed precision, as in PyTorch's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// The narrow float that was asked for: products.
+    Narrow,
+    /// `f32`: sums of many numbers, and functions whose error grows.
+    Full,
+    /// The dtype its operands promote to.
+    AsGiven,
+}
+
+/// A property of an op that most ops of its class do not have: what a row says behind `=>`.
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    /// The work of one element, in additions.
+    Weight(u32),
+    /// The operands may change places.
+    Commutes,
+    /// Computed in `f32` under mixed precision.
+    Full,
+}
+
+/// The properties that [`Mark`]s give, with the defaults of the class.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks {
+    /// The work of one element of the result of a pointwise op or a source, in additions: what a
+    /// vector unit takes, roughly. Up to 3 it is one instruction, up to 16 a polynomial; above
+    /// that unusual operands take another way.
+    pub weight: u32,
+    /// Whether the operands may change places.
+    pub commutes: bool,
+    /// The dtype of its computation under mixed precision.
+    pub precision: Precision,
+}
+
+impl Marks {
+    const fn of(class: Class, marks: &[Mark]) -> Marks {
+        let precision = match class {
+            Class::Contract => Precision::Narrow,
+            _ => Precision::AsGiven,
+        };
+        let (mut all, mut i) = (Marks { weight: 1, commutes: false, precision }, 0);
+        while i < marks.len() {
+            match marks[i] {
+                Mark::Weight(weight) => all.weight = weight,
+                Mark::Commutes => all.commutes = true,
+                Mark::Full => all.precision = Precision::Full,
+            }
+            i += 1;
+        }
+        all
+    }
+}
+
 /// A type rule: the result's type from the operands', or why there is none. The arity has been
 /// checked.
 pub type Infer = fn(&Op, &[OperandType]) -> Result<Type, OpError>;
@@ -104,30 +158,73 @@ pub struct OpSpec {
     pub grad: Grad,
     /// Primitive or derived.
     pub meaning: Meaning,
+    /// Properties of its own.
+    pub marks: Marks,
+}
+
+impl OpSpec {
+    /// Whether the contents of the operands can make it fail: positions that are data may be out
+    /// of range.
+    pub const fn can_fail(&self) -> bool {
+        matches!(self.class, Class::Gather)
+    }
 }
 
 macro_rules! ops {
-    (primitive { $($primitive:tt)* } derived { $($derived:tt)* }) => {
-        ops!(@table $($primitive)* $($derived)*);
-        ops!(@primitives $($primitive)*);
+    (
+        unary { $( $(#[doc = $udoc:literal])+ $uname:literal = $unary:ident, $uinfer:path, $ugrad:expr $(=> $($umark:expr),+)?; )* }
+        binary { $( $(#[doc = $bdoc:literal])+ $bname:literal = $binary:ident, $binfer:path, $bgrad:expr $(=> $($bmark:expr),+)?; )* }
+        primitive { $($primitive:tt)* }
+        derived { $($derived:tt)* }
+    ) => {
+        ops!(@table
+            $( $(#[doc = $udoc])+ $uname = $unary, Pointwise, Exactly(1), $uinfer, $ugrad $(=> $($umark),+)?; )*
+            $( $(#[doc = $bdoc])+ $bname = $binary, Pointwise, Exactly(2), $binfer, $bgrad $(=> $($bmark),+)?; )*
+            $($primitive)* $($derived)*);
+        ops!(@operators Unary "A pointwise primitive of one operand without an attribute." $( $(#[doc = $udoc])+ $unary )*);
+        ops!(@operators Binary "A pointwise primitive of two operands without an attribute." $( $(#[doc = $bdoc])+ $binary )*);
+        ops!(@primitives [$($unary)*] [$($binary)*] $($primitive)*);
     };
-    (@primitives $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr; )*) => {
-        /// An op that engines implement, with its attribute: what they and the interpreter match
-        /// on, so that a new one is a compile error there and a derived op concerns nobody.
+    (@operators $enum:ident $about:literal $( $(#[doc = $doc:literal])+ $variant:ident )*) => {
+        #[doc = $about]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $enum { $( $(#[doc = $doc])+ $variant ),* }
+
+        impl $enum {
+            /// Every operator, in table order.
+            pub const ALL: &'static [$enum] = &[ $( $enum::$variant ),* ];
+
+            /// The operator's row.
+            pub const fn spec(self) -> &'static OpSpec {
+                match self { $( $enum::$variant => OpKind::$variant.spec(), )* }
+            }
+        }
+    };
+    (@primitives [$($unary:ident)*] [$($binary:ident)*] $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr $(=> $($mark:expr),+)?; )*) => {
+        /// An op that engines implement, with its attribute: engines and the interpreter match on
+        /// it, so that a new primitive is a compile error there and a derived op concerns nobody.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Primitive { $( $(#[doc = $doc])+ $variant $(($attr))? ),* }
+        pub enum Primitive {
+            /// An operator on one operand.
+            Unary(Unary),
+            /// An operator on two operands.
+            Binary(Binary),
+            $( $(#[doc = $doc])+ $variant $(($attr))? ),*
+        }
 
         impl Op {
             /// The op as a primitive; `None` for a derived one.
             pub const fn primitive(&self) -> Option<Primitive> {
                 match *self {
+                    $( Op::$unary => Some(Primitive::Unary(Unary::$unary)), )*
+                    $( Op::$binary => Some(Primitive::Binary(Binary::$binary)), )*
                     $( ops!(@bind a $variant $($attr)?) => Some(ops!(@primitive a $variant $($attr)?)), )*
                     _ => None,
                 }
             }
         }
     };
-    (@table $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr $(, $meaning:expr)?; )*) => {
+    (@table $( $(#[doc = $doc:literal])+ $name:literal = $variant:ident $(($attr:ty))?, $class:ident, $arity:expr, $infer:path, $grad:expr $(, $meaning:expr)? $(=> $($mark:expr),+)?; )*) => {
         /// An op with its attribute. Prints and parses as one atom: `exp`, `sum[0,1]`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Op { $( $(#[doc = $doc])+ $variant $(($attr))? ),* }
@@ -145,6 +242,7 @@ macro_rules! ops {
                 match self { $( OpKind::$variant => const { &OpSpec {
                     name: $name, doc: concat!($($doc),+), attr: ops!(@syntax $($attr)?), arity: $arity,
                     class: Class::$class, infer: $infer, grad: $grad, meaning: ops!(@meaning $($meaning)?),
+                    marks: Marks::of(Class::$class, &[$($($mark),+)?]),
                 } }, )* }
             }
         }
@@ -153,6 +251,17 @@ macro_rules! ops {
             /// The op without its attribute.
             pub const fn kind(&self) -> OpKind {
                 match self { $( ops!(@pat $variant $($attr)?) => OpKind::$variant, )* }
+            }
+
+            /// The axes the attribute names; none for an op without such an attribute.
+            pub fn axes(&self) -> AxisSet {
+                match self { $( ops!(@bind a $variant $($attr)?) => ops!(@axes a $($attr)?), )* }
+            }
+
+            /// The op without the names of dimensions in its attribute.
+            #[must_use]
+            pub fn unnamed(&self) -> Op {
+                match self { $( ops!(@bind a $variant $($attr)?) => ops!(@unnamed a $variant $($attr)?), )* }
             }
         }
 
@@ -178,6 +287,10 @@ macro_rules! ops {
     (@meaning $meaning:expr) => { $meaning };
     (@primitive $a:ident $v:ident) => { Primitive::$v };
     (@primitive $a:ident $v:ident $attr:ty) => { Primitive::$v($a) };
+    (@axes $a:ident) => { AxisSet::default() };
+    (@axes $a:ident $attr:ty) => { Attr::axes($a) };
+    (@unnamed $a:ident $v:ident) => { Op::$v };
+    (@unnamed $a:ident $v:ident $attr:ty) => { Op::$v(Attr::unnamed($a)) };
     (@syntax) => { "" };
     (@syntax $attr:ty) => { <$attr as Attr>::SYNTAX };
     (@pat $v:ident) => { Op::$v };
@@ -194,60 +307,67 @@ macro_rules! ops {
 
 use Arity::{Between, Exactly, Variadic};
 use Grad::{Expansion as Through, Rule, Zero};
+use Mark::{Commutes, Full, Weight};
 use Meaning::Derived;
 
 #[rustfmt::skip]
 ops! {
-primitive {
+unary {
     /// Minus x.
-    "neg"         = Neg,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::neg);
+    "neg"         = Neg,         ty::arithmetic, Rule(g::neg);
     /// Absolute value; its gradient at 0 is 0.
-    "abs"         = Abs,         Pointwise, Exactly(1), ty::arithmetic, Rule(g::abs);
+    "abs"         = Abs,         ty::arithmetic, Rule(g::abs);
     /// e to the x.
-    "exp"         = Exp,         Pointwise, Exactly(1), ty::float,      Rule(g::exp);
+    "exp"         = Exp,         ty::float,      Rule(g::exp) => Weight(16), Full;
     /// Natural logarithm.
-    "log"         = Log,         Pointwise, Exactly(1), ty::float,      Rule(g::log);
+    "log"         = Log,         ty::float,      Rule(g::log) => Weight(16), Full;
     /// Square root.
-    "sqrt"        = Sqrt,        Pointwise, Exactly(1), ty::float,      Rule(g::sqrt);
+    "sqrt"        = Sqrt,        ty::float,      Rule(g::sqrt) => Weight(3);
     /// Sine, in radians.
-    "sin"         = Sin,         Pointwise, Exactly(1), ty::float,      Rule(g::sin);
+    "sin"         = Sin,         ty::float,      Rule(g::sin) => Weight(20);
     /// Cosine, in radians.
-    "cos"         = Cos,         Pointwise, Exactly(1), ty::float,      Rule(g::cos);
+    "cos"         = Cos,         ty::float,      Rule(g::cos) => Weight(20);
     /// Hyperbolic tangent.
-    "tanh"        = Tanh,        Pointwise, Exactly(1), ty::float,      Rule(g::tanh);
+    "tanh"        = Tanh,        ty::float,      Rule(g::tanh) => Weight(16);
     /// Gauss's error function.
-    "erf"         = Erf,         Pointwise, Exactly(1), ty::float,      Rule(g::erf);
+    "erf"         = Erf,         ty::float,      Rule(g::erf) => Weight(16);
+    /// Whether x is zero.
+    "logical_not" = LogicalNot,  ty::compare,    Zero;
+}
+
+binary {
     /// x + y; on `bool`, or.
-    "add"         = Add,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::add);
+    "add"         = Add,         ty::arithmetic_or_bool, Rule(g::add) => Commutes;
     /// x - y.
-    "sub"         = Sub,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::sub);
+    "sub"         = Sub,         ty::arithmetic, Rule(g::sub);
     /// x * y; on `bool`, and.
-    "mul"         = Mul,         Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::mul);
+    "mul"         = Mul,         ty::arithmetic_or_bool, Rule(g::mul) => Commutes;
     /// x / y, true division: integers divide to the default float.
-    "div"         = Div,         Pointwise, Exactly(2), ty::float,      Rule(g::div);
+    "div"         = Div,         ty::float,      Rule(g::div) => Weight(3);
     /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
-    "pow"         = Pow,         Pointwise, Exactly(2), ty::arithmetic, Rule(g::pow);
+    "pow"         = Pow,         ty::arithmetic, Rule(g::pow) => Weight(30), Full;
     /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A
     /// divisor of 0 makes a float NaN and leaves an integer as it is.
-    "fmod"        = Fmod,        Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad);
+    "fmod"        = Fmod,        ty::arithmetic, Rule(elementary::remainder_grad) => Weight(20);
     /// The larger of x and y, NaN if either is; where they are equal each gets half of the
     /// gradient.
-    "maximum"     = Maximum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
+    "maximum"     = Maximum,     ty::arithmetic_or_bool, Rule(g::extremum) => Commutes;
     /// The smaller of x and y, NaN if either is; where they are equal each gets half of the
     /// gradient.
-    "minimum"     = Minimum,     Pointwise, Exactly(2), ty::arithmetic_or_bool, Rule(g::extremum);
+    "minimum"     = Minimum,     ty::arithmetic_or_bool, Rule(g::extremum) => Commutes;
     /// Whether x equals y.
-    "eq"          = Eq,          Pointwise, Exactly(2), ty::compare,    Zero;
+    "eq"          = Eq,          ty::compare,    Zero => Commutes;
     /// Whether x is less than y.
-    "lt"          = Lt,          Pointwise, Exactly(2), ty::compare,    Zero;
+    "lt"          = Lt,          ty::compare,    Zero;
     /// Whether x and y are both nonzero.
-    "logical_and" = LogicalAnd,  Pointwise, Exactly(2), ty::compare,    Zero;
+    "logical_and" = LogicalAnd,  ty::compare,    Zero => Commutes;
     /// Whether x or y is nonzero.
-    "logical_or"  = LogicalOr,   Pointwise, Exactly(2), ty::compare,    Zero;
+    "logical_or"  = LogicalOr,   ty::compare,    Zero => Commutes;
     /// Whether exactly one of x and y is nonzero.
-    "logical_xor" = LogicalXor,  Pointwise, Exactly(2), ty::compare,    Zero;
-    /// Whether x is zero.
-    "logical_not" = LogicalNot,  Pointwise, Exactly(1), ty::compare,    Zero;
+    "logical_xor" = LogicalXor,  ty::compare,    Zero => Commutes;
+}
+
+primitive {
     /// Elements of x where the condition holds, of y elsewhere: `where c, x, y`.
     "where"       = Where,       Pointwise, Exactly(3), ty::select,     Rule(g::select);
     /// The same values in another dtype: to an integer floats truncate, saturate, and NaN gives 0;
@@ -255,7 +375,7 @@ primitive {
     "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast);
 
     /// Sum over axes; integers and `bool` sum to `i64`.
-    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum);
+    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum) => Full;
     /// Largest element over axes, NaN if there is one; ties share the gradient equally.
     "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
     /// Smallest element over axes, NaN if there is one; ties share the gradient equally.
@@ -266,7 +386,7 @@ primitive {
     /// order, NaN counts as the largest.
     "argsort"     = ArgSort(Order), Reduce, Exactly(1), ty::argsort,    Zero;
     /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64`.
-    "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad);
+    "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad) => Full;
 
     /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or
     /// column, different dtypes promote.
@@ -303,11 +423,11 @@ primitive {
     /// 0, 1, 2, .. in row-major order, in an integer dtype.
     "iota"        = Iota(Type),  Source,    Exactly(0), ty::iota,       Zero;
     /// Uniform numbers in [0, 1) from a seed.
-    "rand"        = Rand(Type),  Source,    Exactly(1), ty::random,     Zero;
+    "rand"        = Rand(Type),  Source,    Exactly(1), ty::random,     Zero => Weight(20);
     /// Standard normal numbers from a seed.
-    "randn"       = Randn(Type), Source,    Exactly(1), ty::random,     Zero;
+    "randn"       = Randn(Type), Source,    Exactly(1), ty::random,     Zero => Weight(40);
     /// Uniform integers in [low, high) from a seed: `randint low, high, seed`.
-    "randint"     = Randint(Type), Source,  Exactly(3), ty::randint,    Zero;
+    "randint"     = Randint(Type), Source,  Exactly(3), ty::randint,    Zero => Weight(20);
 }
 
 derived {
@@ -324,7 +444,7 @@ derived {
     /// Whether x is at most y.
     "le"          = Le,          Pointwise, Exactly(2), ty::compare,    Zero,             Derived(derive::le);
     /// 1 / sqrt(x).
-    "rsqrt"       = Rsqrt,       Pointwise, Exactly(1), ty::float,      Rule(g::rsqrt),   Derived(derive::rsqrt);
+    "rsqrt"       = Rsqrt,       Pointwise, Exactly(1), ty::float,      Rule(g::rsqrt),   Derived(derive::rsqrt) => Full;
     /// 1 / (1 + exp(-x)).
     "sigmoid"     = Sigmoid,     Pointwise, Exactly(1), ty::float,      Rule(g::sigmoid), Derived(derive::sigmoid);
     /// max(x, 0); its gradient at 0 is 0.
@@ -336,12 +456,12 @@ derived {
     /// Mean over axes, of floats.
     "mean"        = Mean(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(g::mean),    Derived(derive::mean);
     /// exp(x) normalized to sum to 1 along an axis.
-    "softmax"     = Softmax(Axis), Reduce,  Exactly(1), ty::softmax,    Rule(g::softmax), Derived(derive::softmax);
+    "softmax"     = Softmax(Axis), Reduce,  Exactly(1), ty::softmax,    Rule(g::softmax), Derived(derive::softmax) => Full;
     /// Logarithm of softmax, computed without overflow.
-    "log_softmax" = LogSoftmax(Axis), Reduce, Exactly(1), ty::softmax,  Rule(g::log_softmax), Derived(derive::log_softmax);
+    "log_softmax" = LogSoftmax(Axis), Reduce, Exactly(1), ty::softmax,  Rule(g::log_softmax), Derived(derive::log_softmax) => Full;
     /// Normalization to mean 0 and variance 1 over the last dims, then scale and shift: `layer_norm
     /// x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
-    "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm);
+    "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm) => Full;
     /// Two axes exchanged.
     "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose);
     /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the
@@ -362,23 +482,23 @@ derived {
     /// 0 as in fmod.
     "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
     /// log(1 + x), precise for small x too.
-    "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p);
+    "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p) => Full;
     /// exp(x) - 1, precise for small x too.
-    "expm1"       = Expm1,       Pointwise, Exactly(1), ty::float,      Rule(elementary::expm1_grad), Derived(elementary::expm1);
+    "expm1"       = Expm1,       Pointwise, Exactly(1), ty::float,      Rule(elementary::expm1_grad), Derived(elementary::expm1) => Full;
     /// Arc tangent, in radians.
     "atan"        = Atan,        Pointwise, Exactly(1), ty::float,      Rule(elementary::atan_grad), Derived(elementary::atan);
     /// Angle of the point (x, y), in radians from -pi to pi: `atan2 y, x`.
     "atan2"       = Atan2,       Pointwise, Exactly(2), ty::float,      Rule(elementary::atan2_grad), Derived(elementary::atan2);
     /// Logarithm to base 2.
-    "log2"        = Log2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log2);
+    "log2"        = Log2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log2) => Full;
     /// Logarithm to base 10.
-    "log10"       = Log10,       Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log10);
+    "log10"       = Log10,       Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log10) => Full;
     /// 2 to the x.
-    "exp2"        = Exp2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::exp2);
+    "exp2"        = Exp2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::exp2) => Full;
     /// x * sigmoid(x) (Elfwing, Uchibe and Doya 2018).
     "silu"        = Silu,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::silu);
     /// log(1 + exp(x)), without overflow.
-    "softplus"    = Softplus,    Pointwise, Exactly(1), ty::float,      Rule(activation::softplus_grad), Derived(activation::softplus);
+    "softplus"    = Softplus,    Pointwise, Exactly(1), ty::float,      Rule(activation::softplus_grad), Derived(activation::softplus) => Full;
     /// x where it is positive, x times a slope elsewhere: `leaky_relu x, slope` (Maas, Hannun and
     /// Ng 2013).
     "leaky_relu"  = LeakyRelu,   Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::leaky_relu);
@@ -402,30 +522,30 @@ derived {
     "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
     /// Product over axes; integers and `bool` multiply to `i64`. Multiplied in pairs, then pairs of
     /// these.
-    "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod);
+    "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod) => Full;
     /// Products of the elements up to each position of an axis; integers and `bool` multiply to
     /// `i64`.
-    "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod);
+    "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod) => Full;
     /// Whether any element over axes is nonzero.
     "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
     /// Whether all elements over axes are nonzero.
     "all"         = All(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::all);
     /// Logarithm of the sum of exp(x) over axes, without overflow.
-    "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::float_over, Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp);
+    "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::float_over, Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp) => Full;
     /// Variance over axes, the sum of squares divided by the count less a correction: `var x,
     /// correction`.
-    "var"         = Var(Reduce), Reduce,    Exactly(2), ty::var,        Rule(statistic::var_grad), Derived(statistic::var);
+    "var"         = Var(Reduce), Reduce,    Exactly(2), ty::var,        Rule(statistic::var_grad), Derived(statistic::var) => Full;
     /// Euclidean norm over axes; its gradient at 0 is 0.
-    "norm"        = Norm(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(statistic::norm_grad), Derived(statistic::norm);
+    "norm"        = Norm(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(statistic::norm_grad), Derived(statistic::norm) => Full;
     /// Division by the root mean square over the last dims, then scale: `rms_norm x, weight, eps`
     /// (Zhang and Sennrich 2019).
-    "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm);
+    "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm) => Full;
     /// Normalization of each of the groups the channels (axis 1) are cut into, then scale and shift
     /// by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
-    "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm);
+    "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm) => Full;
     /// Normalization of channels (axis 1) by given statistics, then scale and shift: `batch_norm x,
     /// mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
-    "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm);
+    "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm) => Full;
 
     /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]`, of which key
     /// and value may have fewer heads: `.. query, key, value, scale` or `.., scale, mask`. A mask

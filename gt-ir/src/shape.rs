@@ -225,6 +225,12 @@ impl Type {
     pub fn same_layout(&self, other: &Type) -> bool {
         self.dtype == other.dtype && self.shape.same_sizes(&other.shape)
     }
+
+    /// The same type without names of dimensions.
+    #[must_use]
+    pub fn unnamed(&self) -> Type {
+        Type { shape: self.shape.unnamed(), ..*self }
+    }
 }
 
 impl PartialEq for Shape {

@@ -3,13 +3,14 @@
 //!
 //! Inside, operands are cast as operations are recorded, by instructions of their own: gradients
 //! come back through the casts in the dtype of the leaves, which stay `f32`. Per thread, nested,
-//! and off unless asked for. `f64` and integers are left alone. What the lists do not name runs in
-//! what its operands promote to.
+//! and off unless asked for. `f64` and integers are left alone. The op table says which op computes
+//! in which precision; an op without an entry computes in the dtype its operands promote to.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use gt_ir::{Class, DType, Op, OpError};
+use gt_ir::op::Precision;
+use gt_ir::{DType, Op, OpError};
 
 thread_local! {
     static NARROW: Cell<Option<DType>> = const { Cell::new(None) };
@@ -63,36 +64,6 @@ impl Drop for Autocast {
     }
 }
 
-/// What autocast does to the operands of an op.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
-    /// Casts `f32` down.
-    Narrow,
-    /// Casts narrow floats up to `f32`.
-    Full,
-    /// Nothing.
-    Leave,
-}
-
-/// PyTorch's lists: products; what adds up many numbers, and functions whose error grows;
-/// everything else.
-#[expect(clippy::wildcard_enum_match_arm, reason = "what is not named runs as it comes")]
-fn policy(op: &Op) -> Policy {
-    match op {
-        op if op.spec().class == Class::Contract => Policy::Narrow,
-        Op::Exp | Op::Expm1 | Op::Exp2 | Op::Log | Op::Log1p | Op::Log2 | Op::Log10 | Op::Pow => {
-            Policy::Full
-        }
-        Op::Rsqrt | Op::Softplus => Policy::Full,
-        Op::Sum(_) | Op::Prod(_) | Op::CumSum(_) | Op::CumProd(_) | Op::LogSumExp(_) => {
-            Policy::Full
-        }
-        Op::Softmax(_) | Op::LogSoftmax(_) | Op::Norm(_) | Op::Var(_) => Policy::Full,
-        Op::LayerNorm(_) | Op::RmsNorm(_) | Op::GroupNorm(_) | Op::BatchNorm => Policy::Full,
-        _ => Policy::Leave,
-    }
-}
-
 /// A cast of operands: floats of these dtypes to that one.
 pub(crate) struct Cast {
     pub(crate) from: &'static [DType],
@@ -105,10 +76,10 @@ pub(crate) struct Cast {
 /// Autocast is on with a dtype that products do not run in.
 pub(crate) fn cast_for(op: &Op) -> Option<Result<Cast, OpError>> {
     let narrow = NARROW.get()?;
-    let cast = match policy(op) {
-        Policy::Leave => return None,
-        Policy::Full => Cast { from: &[DType::Bf16, DType::F16], to: DType::F32 },
-        Policy::Narrow => Cast { from: &[DType::F32, DType::Bf16, DType::F16], to: narrow },
+    let cast = match op.spec().marks.precision {
+        Precision::AsGiven => return None,
+        Precision::Full => Cast { from: &[DType::Bf16, DType::F16], to: DType::F32 },
+        Precision::Narrow => Cast { from: &[DType::F32, DType::Bf16, DType::F16], to: narrow },
     };
     if !matches!(narrow, DType::Bf16 | DType::F16) {
         let error = OpError::new(format!("autocast: {} cannot run in {narrow}", op.name()));

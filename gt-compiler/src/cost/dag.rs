@@ -3,11 +3,7 @@
 
 use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type};
 
-use super::weight;
-use crate::{
-    action::{Action, action},
-    kernel::{Binary, Unary},
-};
+use crate::action::{Action, action};
 
 /// How a value comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +104,9 @@ impl Dag {
             (Role::Given | Role::Number | Role::View | Role::Reshape, _) => 0.0,
             (_, Class::Reduce) => read,
             (_, Class::Move | Class::Gather) => numel,
-            (_, Class::Pointwise | Class::Contract | Class::Source) => weight(op.kind()) * numel,
+            (_, Class::Pointwise | Class::Contract | Class::Source) => {
+                f64::from(op.spec().marks.weight) * numel
+            }
         };
         self.push(role, ty, own, flops, matches!(op, Op::Expand(_) | Op::Unfold(_)), operands)
     }
@@ -141,14 +139,16 @@ impl Dag {
     }
 }
 
+/// The most operations one op counts for when work is fused: ten ops of any kind fit into a kernel.
+const MAX_OWN: u32 = 10;
+
 /// What an op is to the engine that computes it, and the operations an element of its result takes
 /// there.
 fn engine_view(op: &Op) -> (Role, u32) {
     match action(op) {
-        Action::Unary(Unary::Neg | Unary::Abs | Unary::Not) => (Role::Lazy, 1),
-        Action::Unary(Unary::Sqrt) | Action::Binary(Binary::Div) => (Role::Lazy, 3),
-        Action::Unary(_) | Action::Binary(Binary::Pow | Binary::Fmod) => (Role::Lazy, 10),
-        Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => (Role::Lazy, 1),
+        Action::Unary(_) | Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => {
+            (Role::Lazy, op.spec().marks.weight.min(MAX_OWN))
+        }
         Action::View => (Role::View, 0),
         Action::Reshape => (Role::Reshape, 0),
         Action::Reduce(..) | Action::Cat(_) | Action::Pad(_) => (Role::Kernel, 0),

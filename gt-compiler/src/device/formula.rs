@@ -80,7 +80,7 @@ impl Formula {
 }
 
 fn commutes(op: Binary) -> bool {
-    matches!(op, Binary::Add | Binary::Mul | Binary::Max | Binary::Min)
+    matches!(op, Binary::Add | Binary::Mul | Binary::Maximum | Binary::Minimum)
 }
 
 #[cfg(test)]

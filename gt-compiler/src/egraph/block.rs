@@ -13,7 +13,6 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::language::{Sig, SigId, Signatures, Uniform, What};
-use crate::passes::unnamed;
 
 /// Fewest and most ops of a block.
 const SIZES: (usize, usize) = (32, 160);
@@ -135,7 +134,7 @@ impl Cut {
             let children: SmallVec<[u32; 3]> = children.iter().map(place).collect();
             let sig = match role {
                 Role::External => {
-                    let ty = unnamed::ty(&graph.node(graph_id(graph, node)).ty);
+                    let ty = graph.node(graph_id(graph, node)).ty.unnamed();
                     sigs.intern(Sig { what: What::External(0), ty })
                 }
                 _ => self.terms[node as usize].sig,
@@ -219,7 +218,7 @@ fn graph_id(graph: &Graph, node: u32) -> NodeId {
 /// A node as a term. Movement of one number is that number.
 fn term(graph: &Graph, id: NodeId, terms: &[Term], sigs: &mut Signatures) -> Term {
     let node = graph.node(id);
-    let ty = unnamed::ty(&node.ty);
+    let ty = node.ty.unnamed();
     let operands = graph.operands(id);
     let (what, part) = match node.kind {
         NodeKind::Input(_) => (What::External(0), Part::Input),
@@ -230,7 +229,7 @@ fn term(graph: &Graph, id: NodeId, terms: &[Term], sigs: &mut Signatures) -> Ter
                 Op::Expand(_) | Op::Reshape(_) | Op::Permute(_) | Op::Slice(_) | Op::Unfold(_),
                 Some(of),
             ) if matches!(of.part, Part::Slot(_) | Part::Const) => (sigs.get(of.sig).what, of.part),
-            _ => (What::Op(unnamed::op(&op)), Part::Op),
+            _ => (What::Op(op.unnamed()), Part::Op),
         },
     };
     let children = if part == Part::Op {

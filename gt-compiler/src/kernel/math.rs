@@ -119,7 +119,7 @@ impl Lanes<'_, '_> {
     pub(super) fn unary(&mut self, op: Unary, dtype: DType, a: Value) -> Option<Value> {
         let float = dtype.is_float();
         let v = match op {
-            Unary::Not if dtype == DType::Bool => self.not(a),
+            Unary::LogicalNot if dtype == DType::Bool => self.not(a),
             Unary::Neg if float => self.b.ins().fneg(a),
             Unary::Abs if float => self.b.ins().fabs(a),
             Unary::Neg => self.b.ins().ineg(a),
@@ -140,7 +140,7 @@ impl Lanes<'_, '_> {
             | Unary::Cos
             | Unary::Tanh
             | Unary::Erf
-            | Unary::Not => return None,
+            | Unary::LogicalNot => return None,
         };
         Some(self.normalize(dtype, v))
     }
@@ -153,7 +153,7 @@ impl Lanes<'_, '_> {
             Unary::Erf => self.erf(a),
             Unary::Sin => self.trig(Trig::Sin, a),
             Unary::Cos => self.trig(Trig::Cos, a),
-            Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::Not => return None,
+            Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::LogicalNot => return None,
         })
     }
 
@@ -244,6 +244,6 @@ pub(super) fn f64_function(op: Unary) -> Option<host::Function> {
         Unary::Cos => host::Function::Cos,
         Unary::Tanh => host::Function::Tanh,
         Unary::Erf => host::Function::Erf,
-        Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::Not => return None,
+        Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::LogicalNot => return None,
     })
 }

@@ -8,9 +8,7 @@ use gt_ir::DType;
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 
-use super::spec::{
-    ACCUMULATORS, Access, Binary, Expr, FoldOrder, KernelSpec, Loop, Node, PerLoop, Unary,
-};
+use super::spec::{ACCUMULATORS, Access, Expr, FoldOrder, KernelSpec, Loop, PerLoop};
 
 /// Elements one accumulator combines before its result is folded with others in `f64`.
 const MAX_CHAIN: usize = 512;
@@ -306,21 +304,7 @@ fn lanes(spec: &KernelSpec, extent: usize, varying: &[bool]) -> usize {
 /// How many vectors to handle together: enough to hide latency, few enough to keep short loops and
 /// large bodies small.
 fn unroll(spec: &KernelSpec, vectors: usize) -> usize {
-    let weight = |n: &Node| match n.expr {
-        Expr::Unary(
-            Unary::Exp | Unary::Log | Unary::Sin | Unary::Cos | Unary::Tanh | Unary::Erf,
-            _,
-        )
-        | Expr::Binary(Binary::Pow | Binary::Fmod, ..) => 12,
-        Expr::Load { .. }
-        | Expr::Scalar(_)
-        | Expr::Index(_)
-        | Expr::Unary(..)
-        | Expr::Binary(..)
-        | Expr::Select(..)
-        | Expr::Cast(_) => 1,
-    };
-    let most = match spec.nodes.iter().map(weight).sum::<usize>() {
+    let most = match spec.nodes.iter().map(|n| n.expr.instructions()).sum::<u32>() {
         0..24 => 4,
         24..64 => 2,
         _ => 1,

@@ -8,6 +8,7 @@
 //! else, so that its bits depend neither on how operands are laid out nor on what else a kernel
 //! computes: see [`FoldOrder`].
 
+pub(crate) use gt_ir::op::{Binary, Unary};
 use gt_ir::{DType, MAX_RANK};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -124,44 +125,6 @@ pub(crate) enum Expr {
     Cast(ExprId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Unary {
-    Neg,
-    Abs,
-    Exp,
-    Log,
-    Sqrt,
-    Sin,
-    Cos,
-    Tanh,
-    Erf,
-    /// Of a `bool`.
-    Not,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Binary {
-    /// On `bool`, or.
-    Add,
-    Sub,
-    /// On `bool`, and.
-    Mul,
-    Div,
-    Pow,
-    Fmod,
-    /// NaN if either is.
-    Max,
-    /// NaN if either is.
-    Min,
-    /// Gives `bool`, as `Lt` does.
-    Eq,
-    Lt,
-    /// Of `bool`s, as are `Or` and `Xor`.
-    And,
-    Or,
-    Xor,
-}
-
 /// A value to keep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Store {
@@ -183,6 +146,21 @@ impl Expr {
             Expr::Binary(_, a, b) => SmallVec::from_slice(&[a, b]),
             Expr::Select(c, a, b) => SmallVec::from_slice(&[c, a, b]),
         }
+    }
+
+    /// Roughly the instructions it is compiled to: an operation that the processor has is one.
+    pub(crate) fn instructions(&self) -> u32 {
+        const LARGEST_SINGLE: u32 = 3;
+        let weight = match self {
+            Expr::Unary(op, _) => op.spec().marks.weight,
+            Expr::Binary(op, ..) => op.spec().marks.weight,
+            Expr::Load { .. }
+            | Expr::Scalar(_)
+            | Expr::Index(_)
+            | Expr::Select(..)
+            | Expr::Cast(_) => 1,
+        };
+        if weight <= LARGEST_SINGLE { 1 } else { weight }
     }
 
     /// Renames the expressions this one computes from.

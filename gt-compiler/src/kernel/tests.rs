@@ -114,23 +114,24 @@ const FLOAT: &[Binary] = &[
     Binary::Sub,
     Binary::Mul,
     Binary::Div,
-    Binary::Max,
+    Binary::Maximum,
     Binary::Pow,
     Binary::Fmod,
-    Binary::Min,
+    Binary::Minimum,
 ];
-const INTEGER: &[Binary] = &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min];
+const INTEGER: &[Binary] =
+    &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Maximum, Binary::Minimum];
 const LOGICAL: &[Binary] = &[
     Binary::Add,
     Binary::Mul,
-    Binary::And,
-    Binary::Or,
-    Binary::Xor,
-    Binary::Max,
+    Binary::LogicalAnd,
+    Binary::LogicalOr,
+    Binary::LogicalXor,
+    Binary::Maximum,
     Binary::Lt,
     Binary::Eq,
 ];
-const FOLDS: &[Binary] = &[Binary::Add, Binary::Max, Binary::Min];
+const FOLDS: &[Binary] = &[Binary::Add, Binary::Maximum, Binary::Minimum];
 
 impl Case {
     fn random(s: &mut Source<'_>, dtypes: &[DType]) -> Case {
@@ -212,7 +213,7 @@ impl Case {
         let (expr, dtype) = match s.below(6) {
             0 => (Expr::Cast(a), dtypes[s.below(dtypes.len())]),
             1 if dtype.is_float() => (Expr::Unary(FUNCTIONS[s.below(FUNCTIONS.len())], a), dtype),
-            1 if dtype == DType::Bool => (Expr::Unary(Unary::Not, a), dtype),
+            1 if dtype == DType::Bool => (Expr::Unary(Unary::LogicalNot, a), dtype),
             2 => (
                 Expr::Binary(if s.chance(1, 2) { Binary::Lt } else { Binary::Eq }, a, b),
                 DType::Bool,

@@ -21,7 +21,7 @@ mod tape;
 use gt_ir::{
     DType, Graph, NodeId, NodeKind, Op, OperandType, Scalar, Shape, Type,
     attr::{AxisSet, Keep, Order, Reduce, ReduceOne, Slice},
-    op::Primitive,
+    op::{Binary, Primitive, Unary},
 };
 use smallvec::SmallVec;
 use tch::{Device, Kind, Tensor};
@@ -160,29 +160,8 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         return Err(EngineError::Call(format!("{op} is no primitive")));
     };
     Ok(match primitive {
-        Primitive::Neg => arg(0)?.f_neg()?,
-        Primitive::Abs => arg(0)?.f_abs()?,
-        Primitive::Exp => arg(0)?.f_exp()?,
-        Primitive::Log => arg(0)?.f_log()?,
-        Primitive::Sqrt => arg(0)?.f_sqrt()?,
-        Primitive::Sin => arg(0)?.f_sin()?,
-        Primitive::Cos => arg(0)?.f_cos()?,
-        Primitive::Tanh => arg(0)?.f_tanh()?,
-        Primitive::Erf => wide(arg(0)?, Tensor::f_erf)?,
-        Primitive::Add => arg(0)?.f_add(arg(1)?)?,
-        Primitive::Sub => arg(0)?.f_sub(arg(1)?)?,
-        Primitive::Mul => arg(0)?.f_mul(arg(1)?)?,
-        Primitive::Div => arg(0)?.f_div(arg(1)?)?,
-        Primitive::Pow => arg(0)?.f_pow(arg(1)?)?,
-        Primitive::Fmod => fmod(arg(0)?, arg(1)?)?,
-        Primitive::Maximum => extremum::maximum(arg(0)?, arg(1)?)?,
-        Primitive::Minimum => extremum::minimum(arg(0)?, arg(1)?)?,
-        Primitive::Eq => arg(0)?.f_eq_tensor(arg(1)?)?,
-        Primitive::Lt => arg(0)?.f_lt_tensor(arg(1)?)?,
-        Primitive::LogicalAnd => arg(0)?.f_logical_and(arg(1)?)?,
-        Primitive::LogicalOr => arg(0)?.f_logical_or(arg(1)?)?,
-        Primitive::LogicalXor => arg(0)?.f_logical_xor(arg(1)?)?,
-        Primitive::LogicalNot => arg(0)?.f_logical_not()?,
+        Primitive::Unary(op) => unary(op, arg(0)?)?,
+        Primitive::Binary(op) => binary(op, arg(0)?, arg(1)?)?,
         Primitive::Where => arg(1)?.f_where_self(arg(0)?, arg(2)?)?,
         Primitive::Cast(to) => cast::cast(arg(0)?, to)?,
         Primitive::Sum(r) => sum(arg(0)?, r)?,
@@ -215,6 +194,39 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::Rand(_) => random::rand(out, arg(0)?, device)?,
         Primitive::Randn(_) => random::randn(out, arg(0)?, device)?,
         Primitive::Randint(_) => random::randint(out, arg(0)?, arg(1)?, arg(2)?, device)?,
+    })
+}
+
+fn unary(op: Unary, x: &Tensor) -> Made {
+    Ok(match op {
+        Unary::Neg => x.f_neg()?,
+        Unary::Abs => x.f_abs()?,
+        Unary::Exp => x.f_exp()?,
+        Unary::Log => x.f_log()?,
+        Unary::Sqrt => x.f_sqrt()?,
+        Unary::Sin => x.f_sin()?,
+        Unary::Cos => x.f_cos()?,
+        Unary::Tanh => x.f_tanh()?,
+        Unary::Erf => wide(x, Tensor::f_erf)?,
+        Unary::LogicalNot => x.f_logical_not()?,
+    })
+}
+
+fn binary(op: Binary, x: &Tensor, y: &Tensor) -> Made {
+    Ok(match op {
+        Binary::Add => x.f_add(y)?,
+        Binary::Sub => x.f_sub(y)?,
+        Binary::Mul => x.f_mul(y)?,
+        Binary::Div => x.f_div(y)?,
+        Binary::Pow => x.f_pow(y)?,
+        Binary::Fmod => fmod(x, y)?,
+        Binary::Maximum => extremum::maximum(x, y)?,
+        Binary::Minimum => extremum::minimum(x, y)?,
+        Binary::Eq => x.f_eq_tensor(y)?,
+        Binary::Lt => x.f_lt_tensor(y)?,
+        Binary::LogicalAnd => x.f_logical_and(y)?,
+        Binary::LogicalOr => x.f_logical_or(y)?,
+        Binary::LogicalXor => x.f_logical_xor(y)?,
     })
 }
 

@@ -135,8 +135,8 @@ fn fold_float(op: Binary, len: usize, j: usize, at: impl Fn(usize) -> f64, n: us
     let values = (0..n).map(|c| at(c * len + j));
     let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
     match op {
-        Binary::Max => values.fold(f64::NEG_INFINITY, larger),
-        Binary::Min => -values.fold(f64::NEG_INFINITY, |a, b| larger(a, -b)),
+        Binary::Maximum => values.fold(f64::NEG_INFINITY, larger),
+        Binary::Minimum => -values.fold(f64::NEG_INFINITY, |a, b| larger(a, -b)),
         _ => values.sum(),
     }
 }
@@ -151,8 +151,8 @@ fn fold_int<T: Pod + Ord + Send + Sync>(
 ) {
     let from: &[T] = bytemuck::cast_slice(from);
     let combine = |a: T, b: T| match partials.op {
-        Binary::Max => a.max(b),
-        Binary::Min => a.min(b),
+        Binary::Maximum => a.max(b),
+        Binary::Minimum => a.min(b),
         _ => add(a, b),
     };
     write::<T>(context, to, &|j| {

@@ -7,7 +7,7 @@
 use gt_ir::{DType, Graph, NodeId, NodeKind, OpError};
 use rustc_hash::FxHashMap;
 
-use super::{Context, Operands, Pass, rebuild, unnamed};
+use super::{Context, Operands, Pass, rebuild};
 
 /// See the module's documentation.
 pub(crate) struct Cse;
@@ -22,7 +22,7 @@ impl Pass for Cse {
         let mut known: FxHashMap<(NodeKind, DType, Operands), NodeId> = FxHashMap::default();
         rebuild(graph, |new, node, operands| {
             let kind = match node.kind {
-                NodeKind::Op(op) => NodeKind::Op(unnamed::op(&op)),
+                NodeKind::Op(op) => NodeKind::Op(op.unnamed()),
                 leaf => leaf,
             };
             // The shape follows from the op and the operands; of a number only the dtype tells.

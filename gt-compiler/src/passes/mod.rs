@@ -16,7 +16,6 @@ pub(crate) mod movement;
 mod one_hot;
 mod sink;
 mod turn;
-pub(crate) mod unnamed;
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OpError,

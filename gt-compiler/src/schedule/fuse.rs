@@ -126,10 +126,11 @@ impl<'m, 'g> Fuse<'m, 'g> {
         let operands = self.values.graph.operands(id);
         let expr = match action {
             Action::Unary(unary) => {
-                Expr::Unary(unary, self.operand(unary == Unary::Not, operands[0], map)?)
+                Expr::Unary(unary, self.operand(unary == Unary::LogicalNot, operands[0], map)?)
             }
             Action::Binary(binary) => {
-                let logical = matches!(binary, Binary::And | Binary::Or | Binary::Xor);
+                let logical =
+                    matches!(binary, Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor);
                 Expr::Binary(
                     binary,
                     self.operand(logical, operands[0], map)?,

@@ -68,6 +68,9 @@ impl Attr for Reduce {
         let listed = if list.is_empty() { SmallVec::new() } else { numbers::<u64>(list)? };
         listed.iter().all(|&a| axes.insert(a as usize)).then_some(Reduce { axes, keep })
     }
+    fn axes(&self) -> AxisSet {
+        self.axes
+    }
 }
 
 impl Attr for ReduceOne {
@@ -80,6 +83,9 @@ impl Attr for ReduceOne {
         let [a] = exactly(list)?;
         Some(ReduceOne { axis: axis(a)?, keep })
     }
+    fn axes(&self) -> AxisSet {
+        AxisSet::from_iter([usize::from(self.axis)])
+    }
 }
 
 impl Attr for Axis {
@@ -90,6 +96,9 @@ impl Attr for Axis {
     fn parse(s: &str) -> Option<Self> {
         let [a] = exactly(s)?;
         Some(Axis(axis(a)?))
+    }
+    fn axes(&self) -> AxisSet {
+        AxisSet::from_iter([usize::from(self.0)])
     }
 }
 
@@ -177,6 +186,9 @@ impl Attr for Shape {
     fn parse(s: &str) -> Option<Self> {
         format!("[{s}]").parse().ok()
     }
+    fn unnamed(&self) -> Shape {
+        Shape::unnamed(self)
+    }
 }
 
 impl Attr for Type {
@@ -186,5 +198,8 @@ impl Attr for Type {
     }
     fn parse(s: &str) -> Option<Self> {
         s.parse().ok()
+    }
+    fn unnamed(&self) -> Type {
+        Type::unnamed(self)
     }
 }

@@ -1,4 +1,4 @@
-//! Which kernel each primitive is: one exhaustive match.
+//! The kernel of each primitive, by exhaustive matches.
 
 use super::{
     EvalError,
@@ -10,12 +10,11 @@ use super::{
 use crate::{
     Type,
     attr::{AxisSet, Pad, ReduceOne, Slice},
-    op::{Op, Primitive},
+    op::{Binary, Op, Primitive, Unary},
 };
 
 /// The value of a primitive of type `out`. Operands are as expansion leaves them: pointwise ones of
 /// equal shape and dtype, matrices of equal rank and batch.
-#[expect(clippy::too_many_lines, reason = "an arm for each primitive")]
 pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, EvalError> {
     let arg = |i: usize| {
         args.get(i).copied().ok_or(EvalError::Kind { wanted: "one more operand", found: out })
@@ -24,33 +23,8 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         return Err(EvalError::Kind { wanted: "a primitive op, not a derived one", found: out });
     };
     match &primitive {
-        Primitive::Neg => number(out, arg(0)?, |x| -x, i64::wrapping_neg),
-        Primitive::Abs => number(out, arg(0)?, f64::abs, i64::wrapping_abs),
-        Primitive::Exp => float(out, arg(0)?, libm::exp),
-        Primitive::Log => float(out, arg(0)?, libm::log),
-        Primitive::Sqrt => float(out, arg(0)?, f64::sqrt),
-        Primitive::Sin => float(out, arg(0)?, libm::sin),
-        Primitive::Cos => float(out, arg(0)?, libm::cos),
-        Primitive::Tanh => float(out, arg(0)?, libm::tanh),
-        Primitive::Erf => float(out, arg(0)?, libm::erf),
-        Primitive::Add => {
-            any2(out, arg(0)?, arg(1)?, |x, y| x + y, i64::wrapping_add, |x, y| x | y)
-        }
-        Primitive::Sub => number2(out, arg(0)?, arg(1)?, |x, y| x - y, i64::wrapping_sub),
-        Primitive::Mul => {
-            any2(out, arg(0)?, arg(1)?, |x, y| x * y, i64::wrapping_mul, |x, y| x & y)
-        }
-        Primitive::Div => float2(out, arg(0)?, arg(1)?, |x, y| x / y),
-        Primitive::Pow => number2(out, arg(0)?, arg(1)?, libm::pow, point::int_pow),
-        Primitive::Fmod => number2(out, arg(0)?, arg(1)?, |x, y| x % y, point::int_fmod),
-        Primitive::Maximum => any2(out, arg(0)?, arg(1)?, point::maximum, i64::max, |x, y| x | y),
-        Primitive::Minimum => any2(out, arg(0)?, arg(1)?, point::minimum, i64::min, |x, y| x & y),
-        Primitive::Eq => compare(out, arg(0)?, arg(1)?, |x, y| x == y, |x, y| x == y),
-        Primitive::Lt => compare(out, arg(0)?, arg(1)?, |x, y| x < y, |x, y| x < y),
-        Primitive::LogicalAnd => point::logic(out, arg(0)?, arg(1)?, |x, y| x & y),
-        Primitive::LogicalOr => point::logic(out, arg(0)?, arg(1)?, |x, y| x | y),
-        Primitive::LogicalXor => point::logic(out, arg(0)?, arg(1)?, |x, y| x ^ y),
-        Primitive::LogicalNot => point::not(out, arg(0)?),
+        Primitive::Unary(op) => unary(*op, arg(0)?, out),
+        Primitive::Binary(op) => binary(*op, arg(0)?, arg(1)?, out),
         Primitive::Where => point::select(out, arg(0)?, arg(1)?, arg(2)?),
         Primitive::Cast(_) => Ok(point::cast(out, arg(0)?)),
         Primitive::Sum(r) => Ok(reduce::sum(out, arg(0)?, &axes(r.axes))),
@@ -107,4 +81,37 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
 
 fn axes(set: AxisSet) -> Vec<usize> {
     set.iter().collect()
+}
+
+fn unary(op: Unary, x: &Array, out: Type) -> Result<Array, EvalError> {
+    match op {
+        Unary::Neg => number(out, x, |x| -x, i64::wrapping_neg),
+        Unary::Abs => number(out, x, f64::abs, i64::wrapping_abs),
+        Unary::Exp => float(out, x, libm::exp),
+        Unary::Log => float(out, x, libm::log),
+        Unary::Sqrt => float(out, x, f64::sqrt),
+        Unary::Sin => float(out, x, libm::sin),
+        Unary::Cos => float(out, x, libm::cos),
+        Unary::Tanh => float(out, x, libm::tanh),
+        Unary::Erf => float(out, x, libm::erf),
+        Unary::LogicalNot => point::not(out, x),
+    }
+}
+
+fn binary(op: Binary, a: &Array, b: &Array, out: Type) -> Result<Array, EvalError> {
+    match op {
+        Binary::Add => any2(out, a, b, |x, y| x + y, i64::wrapping_add, |x, y| x | y),
+        Binary::Sub => number2(out, a, b, |x, y| x - y, i64::wrapping_sub),
+        Binary::Mul => any2(out, a, b, |x, y| x * y, i64::wrapping_mul, |x, y| x & y),
+        Binary::Div => float2(out, a, b, |x, y| x / y),
+        Binary::Pow => number2(out, a, b, libm::pow, point::int_pow),
+        Binary::Fmod => number2(out, a, b, |x, y| x % y, point::int_fmod),
+        Binary::Maximum => any2(out, a, b, point::maximum, i64::max, |x, y| x | y),
+        Binary::Minimum => any2(out, a, b, point::minimum, i64::min, |x, y| x & y),
+        Binary::Eq => compare(out, a, b, |x, y| x == y, |x, y| x == y),
+        Binary::Lt => compare(out, a, b, |x, y| x < y, |x, y| x < y),
+        Binary::LogicalAnd => point::logic(out, a, b, |x, y| x & y),
+        Binary::LogicalOr => point::logic(out, a, b, |x, y| x | y),
+        Binary::LogicalXor => point::logic(out, a, b, |x, y| x ^ y),
+    }
 }

@@ -15,21 +15,12 @@ mod reduction;
 
 use smallvec::smallvec;
 
-pub(crate) use indexing::{gather, index_add, index_select, scatter_add};
-pub(crate) use movement::{cat, expand, pad, permute, reshape, slice, transpose};
-pub(crate) use operators::{add, cast, div, extremum, mul, pow, select, sub};
-pub(crate) use pointwise::{
-    abs, cos, erf, exp, gelu, gelu_tanh, log, neg, relu, rsqrt, sigmoid, sin, sqrt, tanh,
-};
-pub(crate) use product::matmul;
-pub(crate) use reduction::{extremum_over, layer_norm, log_softmax, mean, softmax, sum};
+pub(crate) use {indexing::*, movement::*, operators::*, pointwise::*, product::*, reduction::*};
 
 use crate::{
-    attr::AxisSet,
     emit::{Build, Emitted},
     error::OpError,
     grad::{Grads, Vjp},
-    op::Op,
     tape::ValueId,
 };
 
@@ -71,13 +62,4 @@ fn wide(cx: &mut Vjp<'_>, v: ValueId) -> Emitted {
 /// Gradient and result, both wide.
 fn wide_ends(cx: &mut Vjp<'_>) -> Result<(ValueId, ValueId), OpError> {
     Ok((wide(cx, cx.grad)?, wide(cx, cx.output)?))
-}
-
-pub(super) fn axes(op: &Op) -> AxisSet {
-    match op {
-        Op::Sum(r) | Op::Max(r) | Op::Min(r) | Op::Mean(r) => r.axes,
-        Op::Var(r) | Op::LogSumExp(r) | Op::Norm(r) => r.axes,
-        Op::Softmax(a) | Op::LogSoftmax(a) => AxisSet::from_iter([a.0 as usize]),
-        _ => AxisSet::default(),
-    }
 }

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 
 use super::{
     derive::{misplaced, number, value, wide},
-    grad::{Out, axes, one},
+    grad::{Out, one},
 };
 use crate::{
     attr::{AxisSet, Keep, Reduce},
@@ -107,8 +107,8 @@ pub(super) fn squeeze(e: &mut dyn Emit, y: ValueId, like: &Shape, r: Reduce) -> 
 pub(crate) fn logsumexp_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let shape = cx.e.ty(x).shape;
-        let y = cx.e.unreduce(cx.output, shape, axes(cx.op))?;
-        let g = cx.e.unreduce(cx.grad, shape, axes(cx.op))?;
+        let y = cx.e.unreduce(cx.output, shape, cx.op.axes())?;
+        let g = cx.e.unreduce(cx.grad, shape, cx.op.axes())?;
         let below = cx.e.sub(x, y)?;
         let share = cx.e.exp(below)?;
         cx.e.mul(share, g)
@@ -146,8 +146,8 @@ pub(crate) fn var(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 /// 2 (x - mean) g / (n - correction): by way of the mean flows nothing, since x - mean sums to 0.
 pub(crate) fn var_grad(cx: &mut Vjp<'_>) -> Out {
     let g = one(cx, |cx, x| {
-        let (centered, left) = centered(cx.e, x, axes(cx.op), cx.inputs[1])?;
-        let g = cx.e.unreduce(cx.grad, cx.e.ty(x).shape, axes(cx.op))?;
+        let (centered, left) = centered(cx.e, x, cx.op.axes(), cx.inputs[1])?;
+        let g = cx.e.unreduce(cx.grad, cx.e.ty(x).shape, cx.op.axes())?;
         let double = cx.e.mul(g, 2)?;
         let share = cx.e.div(double, left)?;
         cx.e.mul(centered, share)
@@ -170,8 +170,8 @@ pub(crate) fn norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 pub(crate) fn norm_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let shape = cx.e.ty(x).shape;
-        let y = cx.e.unreduce(cx.output, shape, axes(cx.op))?;
-        let g = cx.e.unreduce(cx.grad, shape, axes(cx.op))?;
+        let y = cx.e.unreduce(cx.output, shape, cx.op.axes())?;
+        let g = cx.e.unreduce(cx.grad, shape, cx.op.axes())?;
         let flat = cx.e.eq(y, 0)?;
         let direction = cx.e.div(x, y)?;
         let product = cx.e.mul(direction, g)?;

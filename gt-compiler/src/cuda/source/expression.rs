@@ -37,7 +37,7 @@ pub(super) fn unary(op: Unary, dtype: DType, a: &str) -> String {
     let function =
         |name: &str| if double { format!("{name}({a})") } else { format!("{name}f({a})") };
     let value = match op {
-        Unary::Not if dtype == DType::Bool => format!("!{a}"),
+        Unary::LogicalNot if dtype == DType::Bool => format!("!{a}"),
         Unary::Neg if float => return format!("-{a}"),
         Unary::Abs if float => return function("fabs"),
         Unary::Neg if dtype == DType::I64 => format!("wrap_sub(i64(0), {a})"),
@@ -62,7 +62,7 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         DType::I64 | DType::I32 | DType::U8 => binary_int(op, dtype, a, b),
     };
     match op {
-        Binary::Eq | Binary::Lt | Binary::Max | Binary::Min => value,
+        Binary::Eq | Binary::Lt | Binary::Maximum | Binary::Minimum => value,
         _ => normalized(dtype, value),
     }
 }
@@ -75,13 +75,15 @@ fn binary_float(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Div => format!("{a} / {b}"),
         Binary::Eq => format!("{a} == {b}"),
         Binary::Lt => format!("{a} < {b}"),
-        Binary::Max => format!("maximum({a}, {b})"),
-        Binary::Min => format!("minimum({a}, {b})"),
+        Binary::Maximum => format!("maximum({a}, {b})"),
+        Binary::Minimum => format!("minimum({a}, {b})"),
         Binary::Pow if dtype == DType::F64 => format!("pow({a}, {b})"),
         Binary::Pow => format!("powf({a}, {b})"),
         Binary::Fmod if dtype == DType::F64 => format!("fmod({a}, {b})"),
         Binary::Fmod => format!("fmodf({a}, {b})"),
-        Binary::And | Binary::Or | Binary::Xor => unsupported(&format!("{op:?}"), dtype),
+        Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor => {
+            unsupported(&format!("{op:?}"), dtype)
+        }
     }
 }
 
@@ -92,11 +94,11 @@ fn binary_int(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Mul => format!("wrap_mul({a}, {b})"),
         Binary::Eq => format!("{a} == {b}"),
         Binary::Lt => format!("{a} < {b}"),
-        Binary::Max => format!("maximum({a}, {b})"),
-        Binary::Min => format!("minimum({a}, {b})"),
+        Binary::Maximum => format!("maximum({a}, {b})"),
+        Binary::Minimum => format!("minimum({a}, {b})"),
         Binary::Pow => format!("{}(wrap_pow({a}, {b}))", register_type(dtype)),
         Binary::Fmod => format!("wrap_fmod({a}, {b})"),
-        Binary::Div | Binary::And | Binary::Or | Binary::Xor => {
+        Binary::Div | Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor => {
             unsupported(&format!("{op:?}"), dtype)
         }
     }
@@ -104,9 +106,9 @@ fn binary_int(op: Binary, dtype: DType, a: &str, b: &str) -> String {
 
 fn binary_bool(op: Binary, a: &str, b: &str) -> String {
     match op {
-        Binary::Add | Binary::Or | Binary::Max => format!("{a} || {b}"),
-        Binary::Mul | Binary::And | Binary::Min => format!("{a} && {b}"),
-        Binary::Xor => format!("{a} != {b}"),
+        Binary::Add | Binary::LogicalOr | Binary::Maximum => format!("{a} || {b}"),
+        Binary::Mul | Binary::LogicalAnd | Binary::Minimum => format!("{a} && {b}"),
+        Binary::LogicalXor => format!("{a} != {b}"),
         Binary::Eq => format!("{a} == {b}"),
         Binary::Lt => format!("!{a} && {b}"),
         Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => {
@@ -135,14 +137,14 @@ pub(super) fn cast(from: DType, to: DType, a: &str) -> String {
 /// The value that changes nothing when combined.
 pub(super) fn identity(op: Binary, dtype: DType) -> &'static str {
     match (op, dtype) {
-        (Binary::Max, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "-infinity()",
-        (Binary::Min, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "infinity()",
-        (Binary::Max, DType::I64) => "-0x7fffffffffffffffll - 1",
-        (Binary::Min, DType::I64) => "0x7fffffffffffffffll",
-        (Binary::Max, DType::I32) => "-0x7fffffff - 1",
-        (Binary::Min, DType::I32) => "0x7fffffff",
-        (Binary::Min, DType::U8) => "255",
-        (Binary::Min, DType::Bool) => "true",
+        (Binary::Maximum, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "-infinity()",
+        (Binary::Minimum, DType::F32 | DType::F64 | DType::Bf16 | DType::F16) => "infinity()",
+        (Binary::Maximum, DType::I64) => "-0x7fffffffffffffffll - 1",
+        (Binary::Minimum, DType::I64) => "0x7fffffffffffffffll",
+        (Binary::Maximum, DType::I32) => "-0x7fffffff - 1",
+        (Binary::Minimum, DType::I32) => "0x7fffffff",
+        (Binary::Minimum, DType::U8) => "255",
+        (Binary::Minimum, DType::Bool) => "true",
         _ => "0",
     }
 }

@@ -140,14 +140,14 @@ impl Emitter<'_, '_> {
     /// The value that changes nothing when combined.
     fn identity(&mut self, op: Binary, dtype: DType) -> Value {
         let (float, int): (f64, i64) = match (op, dtype) {
-            (Binary::Max, DType::I64) => (0.0, i64::MIN),
-            (Binary::Min, DType::I64) => (0.0, i64::MAX),
-            (Binary::Max, DType::I32) => (0.0, i64::from(i32::MIN)),
-            (Binary::Min, DType::I32) => (0.0, i64::from(i32::MAX)),
-            (Binary::Min, DType::U8) => (0.0, 255),
-            (Binary::Min, DType::Bool) => (0.0, 1),
-            (Binary::Max, _) => (f64::NEG_INFINITY, 0),
-            (Binary::Min, _) => (f64::INFINITY, 0),
+            (Binary::Maximum, DType::I64) => (0.0, i64::MIN),
+            (Binary::Minimum, DType::I64) => (0.0, i64::MAX),
+            (Binary::Maximum, DType::I32) => (0.0, i64::from(i32::MIN)),
+            (Binary::Minimum, DType::I32) => (0.0, i64::from(i32::MAX)),
+            (Binary::Minimum, DType::U8) => (0.0, 255),
+            (Binary::Minimum, DType::Bool) => (0.0, 1),
+            (Binary::Maximum, _) => (f64::NEG_INFINITY, 0),
+            (Binary::Minimum, _) => (f64::INFINITY, 0),
             _ => (0.0, 0),
         };
         match scalar_type(dtype) {

@@ -27,7 +27,7 @@ impl Lanes<'_, '_> {
         } else {
             self.binary_int(op, dtype, a, b)?
         };
-        let plain = matches!(op, Binary::Eq | Binary::Lt | Binary::Max | Binary::Min);
+        let plain = matches!(op, Binary::Eq | Binary::Lt | Binary::Maximum | Binary::Minimum);
         Some(if plain { v } else { self.normalize(dtype, v) })
     }
 
@@ -35,7 +35,7 @@ impl Lanes<'_, '_> {
     /// is the larger: the bits do not depend on the order of operands, so that a maximum may be
     /// taken in any order.
     fn extremum(&mut self, op: Binary, a: Value, b: Value) -> Value {
-        let (low, high) = if op == Binary::Max { (b, a) } else { (a, b) };
+        let (low, high) = if op == Binary::Maximum { (b, a) } else { (a, b) };
         // A comparison and a choice are one instruction on most processors. They differ where both
         // are zeros, or one is NaN.
         let wins = self.b.ins().fcmp(FloatCC::LessThan, low, high);
@@ -50,7 +50,7 @@ impl Lanes<'_, '_> {
             _ => (types::I32X4, first),
         };
         let [first, second] = [first, second].map(|v| self.bits(integer, v));
-        let both = if op == Binary::Max {
+        let both = if op == Binary::Maximum {
             self.b.ins().band(first, second)
         } else {
             self.b.ins().bor(first, second)
@@ -66,7 +66,7 @@ impl Lanes<'_, '_> {
     }
 
     fn binary_float(&mut self, op: Binary, a: Value, b: Value) -> Option<Value> {
-        if matches!(op, Binary::Max | Binary::Min) {
+        if matches!(op, Binary::Maximum | Binary::Minimum) {
             return Some(self.extremum(op, a, b));
         }
         let i = self.b.ins();
@@ -77,13 +77,13 @@ impl Lanes<'_, '_> {
             Binary::Div => i.fdiv(a, b),
             Binary::Eq => i.fcmp(FloatCC::Equal, a, b),
             Binary::Lt => i.fcmp(FloatCC::LessThan, a, b),
-            Binary::Max
-            | Binary::Min
+            Binary::Maximum
+            | Binary::Minimum
             | Binary::Pow
             | Binary::Fmod
-            | Binary::And
-            | Binary::Or
-            | Binary::Xor => return None,
+            | Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::LogicalXor => return None,
         })
     }
 
@@ -96,13 +96,22 @@ impl Lanes<'_, '_> {
             Binary::Mul => i.imul(a, b),
             Binary::Eq => i.icmp(IntCC::Equal, a, b),
             Binary::Lt => i.icmp(IntCC::SignedLessThan, a, b),
-            Binary::Max | Binary::Min if wide_vector => {
+            Binary::Maximum | Binary::Minimum if wide_vector => {
                 let less = i.icmp(IntCC::SignedLessThan, a, b);
-                if op == Binary::Max { self.select(less, b, a) } else { self.select(less, a, b) }
+                if op == Binary::Maximum {
+                    self.select(less, b, a)
+                } else {
+                    self.select(less, a, b)
+                }
             }
-            Binary::Max => i.smax(a, b),
-            Binary::Min => i.smin(a, b),
-            Binary::Div | Binary::Pow | Binary::Fmod | Binary::And | Binary::Or | Binary::Xor => {
+            Binary::Maximum => i.smax(a, b),
+            Binary::Minimum => i.smin(a, b),
+            Binary::Div
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::LogicalXor => {
                 return None;
             }
         })
@@ -110,9 +119,9 @@ impl Lanes<'_, '_> {
 
     fn binary_bool(&mut self, op: Binary, a: Value, b: Value) -> Option<Value> {
         Some(match op {
-            Binary::Add | Binary::Or | Binary::Max => self.b.ins().bor(a, b),
-            Binary::Mul | Binary::And | Binary::Min => self.b.ins().band(a, b),
-            Binary::Xor => self.b.ins().bxor(a, b),
+            Binary::Add | Binary::LogicalOr | Binary::Maximum => self.b.ins().bor(a, b),
+            Binary::Mul | Binary::LogicalAnd | Binary::Minimum => self.b.ins().band(a, b),
+            Binary::LogicalXor => self.b.ins().bxor(a, b),
             Binary::Eq => {
                 let differ = self.b.ins().bxor(a, b);
                 self.not(differ)

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::kernel::{
     nest::Nest,
-    spec::{Access, Binary, Expr, ExprId, FoldOrder, Unary},
+    spec::{Access, Expr, ExprId, FoldOrder},
 };
 
 pub(super) const LANES: usize = 16;
@@ -124,9 +124,12 @@ fn unroll(nest: &Nest) -> usize {
     if nest.gathers_rows() {
         return across::unroll(nest, vectors);
     }
-    let weight: usize = nest.spec.nodes.iter().map(|n| weight(&n.expr)).sum();
+    const LONGEST_POLYNOMIAL: u32 = 16;
+    let instructions = || nest.spec.nodes.iter().map(|n| n.expr.instructions());
     let has_pairs = nest.spec.nodes.iter().any(|n| n.dtype.size() == 8);
-    let most = match weight << u32::from(has_pairs) {
+    let most = match instructions().sum::<u32>() << u32::from(has_pairs) {
+        // Longer ones call the host for unusual operands.
+        _ if instructions().any(|n| n > LONGEST_POLYNOMIAL) => 1,
         0..24 => 4,
         24..80 => 2,
         _ => 1,
@@ -135,16 +138,6 @@ fn unroll(nest: &Nest) -> usize {
         0..4 => 1,
         4..8 => most.min(2),
         _ => most,
-    }
-}
-
-fn weight(expr: &Expr) -> usize {
-    match expr {
-        Expr::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf, _) => 16,
-        Expr::Unary(Unary::Sin | Unary::Cos, _) | Expr::Binary(Binary::Pow | Binary::Fmod, ..) => {
-            80
-        }
-        _ => 1,
     }
 }
 

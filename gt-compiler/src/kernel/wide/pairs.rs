@@ -149,8 +149,8 @@ impl Function {
                 };
                 return Ok(Value::Mask(self.compare_each(op, a, b)));
             }
-            Binary::Max | Binary::Min if float => {
-                let range = if op == Binary::Max { RANGE_MAX } else { RANGE_MIN };
+            Binary::Maximum | Binary::Minimum if float => {
+                let range = if op == Binary::Maximum { RANGE_MAX } else { RANGE_MIN };
                 let chosen = self.two_each(range, a, b);
                 let unordered = self.compare_each(compare(UNORDERED), a, b);
                 let nan = [Source::Wide(u64::MAX); 2];
@@ -180,8 +180,8 @@ impl Function {
             Binary::Div if float => DIV,
             Binary::Pow if float => call(host::Function::PowF64, true),
             Binary::Fmod if float => call(host::Function::FmodF64, true),
-            Binary::Max => IMAX,
-            Binary::Min => IMIN,
+            Binary::Maximum => IMAX,
+            Binary::Minimum => IMIN,
             _ => return Err(Unsupported("an operation on elements of eight bytes")),
         };
         Ok(Value::Pair(self.two_each(op, a, b)))

@@ -79,7 +79,7 @@ impl Emitter<'_> {
         b: Value,
     ) -> Result<Value, Unsupported> {
         let (op, dtype) = match (op, sum_dtype(dtype)) {
-            (Binary::Add, DType::Bool) => (Binary::Max, DType::I32),
+            (Binary::Add, DType::Bool) => (Binary::Maximum, DType::I32),
             (op, DType::Bool) => (op, DType::I32),
             (op, dtype) => (op, dtype),
         };
@@ -195,15 +195,15 @@ pub(super) fn identity(op: Binary, dtype: DType) -> Source {
         _ => Source::Wide(i as u64),
     };
     match (op, dtype) {
-        (Binary::Max, DType::F64 | DType::I64) => wide(f64::NEG_INFINITY, i64::MIN),
-        (Binary::Min, DType::F64 | DType::I64) => wide(f64::INFINITY, i64::MAX),
+        (Binary::Maximum, DType::F64 | DType::I64) => wide(f64::NEG_INFINITY, i64::MIN),
+        (Binary::Minimum, DType::F64 | DType::I64) => wide(f64::INFINITY, i64::MAX),
         (_, DType::F64 | DType::I64) => Source::Wide(0),
-        (Binary::Max, DType::I32) => Source::Const(i32::MIN as u32),
-        (Binary::Min, DType::I32) => Source::Const(i32::MAX as u32),
-        (Binary::Min, DType::U8) => Source::Const(255),
-        (Binary::Min, DType::Bool) => Source::Const(1),
-        (Binary::Max, _) if dtype.is_float() => Source::Const(f32::NEG_INFINITY.to_bits()),
-        (Binary::Min, _) if dtype.is_float() => Source::Const(f32::INFINITY.to_bits()),
+        (Binary::Maximum, DType::I32) => Source::Const(i32::MIN as u32),
+        (Binary::Minimum, DType::I32) => Source::Const(i32::MAX as u32),
+        (Binary::Minimum, DType::U8) => Source::Const(255),
+        (Binary::Minimum, DType::Bool) => Source::Const(1),
+        (Binary::Maximum, _) if dtype.is_float() => Source::Const(f32::NEG_INFINITY.to_bits()),
+        (Binary::Minimum, _) if dtype.is_float() => Source::Const(f32::INFINITY.to_bits()),
         _ => Source::Const(0),
     }
 }

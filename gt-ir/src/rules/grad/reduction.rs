@@ -3,7 +3,7 @@
 
 use smallvec::smallvec;
 
-use super::{Out, axes, one, operand, wide, wide_ends};
+use super::{Out, one, operand, wide, wide_ends};
 use crate::{
     attr::{AxisSet, Keep},
     emit::{Build, Emitted},
@@ -15,7 +15,7 @@ use crate::{
 
 /// A reduced value spread back over the operand's shape.
 fn spread(cx: &mut Vjp<'_>, v: ValueId, over: Type) -> Emitted {
-    let kept = cx.e.unreduce(v, over.shape, axes(cx.op))?;
+    let kept = cx.e.unreduce(v, over.shape, cx.op.axes())?;
     cx.e.expand(kept, over.shape)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn sum(cx: &mut Vjp<'_>) -> Out {
 pub(crate) fn mean(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let ty = cx.e.ty(x);
-        let n: usize = axes(cx.op).iter().map(|a| ty.shape.sizes()[a]).product();
+        let n: usize = cx.op.axes().iter().map(|a| ty.shape.sizes()[a]).product();
         let share = cx.e.div(cx.grad, n as f64)?;
         spread(cx, share, ty)
     })
@@ -37,11 +37,11 @@ pub(crate) fn mean(cx: &mut Vjp<'_>) -> Out {
 pub(crate) fn extremum_over(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let ty = cx.e.ty(x);
-        let y = cx.e.unreduce(cx.output, ty.shape, axes(cx.op))?;
-        let g = cx.e.unreduce(cx.grad, ty.shape, axes(cx.op))?;
+        let y = cx.e.unreduce(cx.output, ty.shape, cx.op.axes())?;
+        let g = cx.e.unreduce(cx.grad, ty.shape, cx.op.axes())?;
         let hit = cx.e.eq(x, y)?;
         let mask = cx.e.cast(hit, ty.dtype)?;
-        let count = cx.e.sum(mask, axes(cx.op), Keep::Yes)?;
+        let count = cx.e.sum(mask, cx.op.axes(), Keep::Yes)?;
         let share = cx.e.div(g, count)?;
         cx.e.mul(mask, share)
     })
@@ -52,7 +52,7 @@ pub(crate) fn softmax(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let (g, y) = wide_ends(cx)?;
         let weighted = cx.e.mul(g, y)?;
-        let total = cx.e.sum(weighted, axes(cx.op), Keep::Yes)?;
+        let total = cx.e.sum(weighted, cx.op.axes(), Keep::Yes)?;
         let centered = cx.e.sub(g, total)?;
         cx.e.mul(y, centered)
     })
@@ -62,7 +62,7 @@ pub(crate) fn softmax(cx: &mut Vjp<'_>) -> Out {
 pub(crate) fn log_softmax(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let (g, y) = wide_ends(cx)?;
-        let total = cx.e.sum(g, axes(cx.op), Keep::Yes)?;
+        let total = cx.e.sum(g, cx.op.axes(), Keep::Yes)?;
         let soft = cx.e.exp(y)?;
         let share = cx.e.mul(soft, total)?;
         cx.e.sub(g, share)

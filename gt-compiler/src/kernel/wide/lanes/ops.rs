@@ -20,7 +20,7 @@ impl Function {
         a: Value,
     ) -> Result<Value, Unsupported> {
         let a = match (op, a) {
-            (Unary::Not, Value::Mask(m)) => {
+            (Unary::LogicalNot, Value::Mask(m)) => {
                 return Ok(Value::Mask(self.make_mask(Op::MaskNot, &[Source::Reg(m)])));
             }
             (_, Value::Lanes(v)) => v,
@@ -93,13 +93,13 @@ impl Function {
             Binary::Sub => self.fsub(a, b),
             Binary::Mul => self.fmul(a, b),
             Binary::Div => self.fdiv(a, b),
-            Binary::Max => return Ok(Value::Lanes(self.extremum(RANGE_MAX, a, b))),
-            Binary::Min => return Ok(Value::Lanes(self.extremum(RANGE_MIN, a, b))),
+            Binary::Maximum => return Ok(Value::Lanes(self.extremum(RANGE_MAX, a, b))),
+            Binary::Minimum => return Ok(Value::Lanes(self.extremum(RANGE_MIN, a, b))),
             Binary::Eq => return Ok(Value::Mask(self.fcmp(Compare::Equal, a, b))),
             Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
             Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
             Binary::Fmod => self.fmod(a, b),
-            Binary::And | Binary::Or | Binary::Xor => {
+            Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor => {
                 return Err(Unsupported("logic on floats"));
             }
         };
@@ -139,11 +139,16 @@ impl Function {
             Binary::Add => self.iadd(a, b),
             Binary::Sub => self.isub(a, b),
             Binary::Mul => self.either(IMUL, a, b),
-            Binary::Max => self.either(IMAX, a, b),
-            Binary::Min => self.either(IMIN, a, b),
+            Binary::Maximum => self.either(IMAX, a, b),
+            Binary::Minimum => self.either(IMIN, a, b),
             Binary::Eq => return Ok(Value::Mask(self.compared(icompare(0), a, b))),
             Binary::Lt => return Ok(Value::Mask(self.compared(icompare(1), a, b))),
-            Binary::Div | Binary::Pow | Binary::Fmod | Binary::And | Binary::Or | Binary::Xor => {
+            Binary::Div
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::LogicalXor => {
                 return Err(Unsupported("an operation on integers"));
             }
         };
@@ -152,9 +157,9 @@ impl Function {
 
     fn binary_bool(&mut self, op: Binary, a: Reg, b: Reg) -> Result<Reg, Unsupported> {
         let op = match op {
-            Binary::Add | Binary::Or | Binary::Max => K_OR,
-            Binary::Mul | Binary::And | Binary::Min => K_AND,
-            Binary::Xor => K_XOR,
+            Binary::Add | Binary::LogicalOr | Binary::Maximum => K_OR,
+            Binary::Mul | Binary::LogicalAnd | Binary::Minimum => K_AND,
+            Binary::LogicalXor => K_XOR,
             Binary::Eq => K_XNOR,
             Binary::Lt => K_AND_NOT,
             Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => {
