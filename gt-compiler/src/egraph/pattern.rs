@@ -1,14 +1,16 @@
 //! Left sides of rules: a small language of terms, compiled to a list of steps, and the search for
 //! them.
 //!
-//! `(add ?x (permute@p ?y))` matches an addition whose second operand is any permutation, which it
-//! calls `p`; a number matches what is that number everywhere. Operands of commutative ops match in
-//! either order, so that neither rules nor e-graphs need commutativity; those of an op with a name
-//! keep theirs, for rules that build the same op again: of two `nan` or two zeros the order may
-//! choose the one that stays. Searching adds nothing to the e-graph.
+//! `(add ?x (permute@p ?y))` matches an addition whose second operand is a permutation, which the
+//! rule calls `p`. `unary` and `binary` stand for every pointwise op of one and of two operands.
+//! `#x` matches a value that is one number everywhere; a number matches that number everywhere.
+//! Operands of commutative ops match in either order, so that neither rules nor e-graphs need
+//! commutativity. The operands of a named op keep their order, for rules that build the same op
+//! again: of two NaN or two zeros the order may choose the one that stays. Searching adds nothing to
+//! the e-graph.
 
 use egg::{Id, Language};
-use gt_ir::{Op, OpKind};
+use gt_ir::{Class, Op, OpKind, op::Arity};
 use smallvec::SmallVec;
 
 use super::{
@@ -16,15 +18,60 @@ use super::{
     language::Uniform,
 };
 
+/// The ops that stand at the head of a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// `exp`
+    Op(OpKind),
+    /// `unary`: pointwise ops of one operand.
+    Unary,
+    /// `binary`: pointwise ops of two operands.
+    Binary,
+}
+
+impl Head {
+    fn parse(name: &str) -> Option<Head> {
+        match name {
+            "unary" => Some(Head::Unary),
+            "binary" => Some(Head::Binary),
+            _ => OpKind::ALL.iter().copied().find(|k| k.name() == name).map(Head::Op),
+        }
+    }
+
+    fn holds(self, kind: OpKind) -> bool {
+        let takes = |n| {
+            let spec = kind.spec();
+            kind.is_primitive() && spec.class == Class::Pointwise && spec.arity == Arity::Exactly(n)
+        };
+        match self {
+            Head::Op(op) => op == kind,
+            Head::Unary => takes(1),
+            Head::Binary => takes(2),
+        }
+    }
+
+    /// The ops it stands for, in the order of the op table.
+    pub(crate) fn ops(self) -> SmallVec<[OpKind; 1]> {
+        match self {
+            Head::Op(op) => SmallVec::from_slice(&[op]),
+            Head::Unary | Head::Binary => {
+                OpKind::ALL.iter().copied().filter(|kind| self.holds(*kind)).collect()
+            }
+        }
+    }
+}
+
 /// A term of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Term {
     /// `?x`
     Var(String),
+    /// `#x`
+    Uniform(String),
     /// `0.5`
     Number(f64),
     /// `(sum@r ?x)`
-    Op { kind: OpKind, attr: Option<String>, children: Vec<Term> },
+    Op { head: Head, attr: Option<String>, children: Vec<Term> },
 }
 
 impl Term {
@@ -41,27 +88,28 @@ impl Term {
         let (first, rest) = tokens.split_first()?;
         *tokens = rest;
         if *first != "(" {
-            return match first.strip_prefix('?') {
-                Some(name) => Some(Term::Var(name.to_owned())),
-                None => first.parse().ok().map(Term::Number),
+            return match first.split_at_checked(1) {
+                Some(("?", name)) => Some(Term::Var(name.to_owned())),
+                Some(("#", name)) => Some(Term::Uniform(name.to_owned())),
+                Some(_) | None => first.parse().ok().map(Term::Number),
             };
         }
         let (head, rest) = tokens.split_first()?;
         *tokens = rest;
         let (name, attr) =
             head.split_once('@').map_or((*head, None), |(n, a)| (n, Some(a.to_owned())));
-        let kind = OpKind::ALL.iter().copied().find(|k| k.name() == name)?;
+        let head = Head::parse(name)?;
         let mut children = Vec::new();
         while tokens.first() != Some(&")") {
             children.push(Term::read(tokens)?);
         }
         *tokens = &tokens[1..];
-        Some(Term::Op { kind, attr, children })
+        Some(Term::Op { head, attr, children })
     }
 
     /// The same term with operands of commutative ops in every order, itself first.
     fn orders(&self) -> Vec<Term> {
-        let Term::Op { kind, attr, children } = self else { return vec![self.clone()] };
+        let Term::Op { head, attr, children } = self else { return vec![self.clone()] };
         let mut lists: Vec<Vec<Term>> = vec![Vec::new()];
         for child in children {
             let orders = child.orders();
@@ -72,14 +120,15 @@ impl Term {
                 })
                 .collect();
         }
-        if commutes(*kind) && attr.is_none() {
+        let commutes = matches!(head, Head::Op(op) if op.spec().marks.commutes);
+        if commutes && attr.is_none() {
             let swapped: Vec<Vec<Term>> =
                 lists.iter().map(|l| l.iter().rev().cloned().collect()).collect();
             lists.extend(swapped);
         }
         let mut terms: Vec<Term> = Vec::new();
         for children in lists {
-            let term = Term::Op { kind: *kind, attr: attr.clone(), children };
+            let term = Term::Op { head: *head, attr: attr.clone(), children };
             if !terms.contains(&term) {
                 terms.push(term);
             }
@@ -88,36 +137,24 @@ impl Term {
     }
 }
 
-fn commutes(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Add
-            | OpKind::Mul
-            | OpKind::Maximum
-            | OpKind::Minimum
-            | OpKind::Eq
-            | OpKind::LogicalAnd
-            | OpKind::LogicalOr
-            | OpKind::LogicalXor
-    )
-}
-
 /// One step of matching: each is about a class in a register.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The class holds an op of this kind; its children go to new registers.
-    Op { at: usize, kind: OpKind, arity: usize, attr: Option<usize> },
+    /// The class holds such an op; its children go to new registers.
+    Op { at: usize, head: Head, arity: usize, attr: Option<usize> },
     /// The class is the one of a variable that is bound already.
     Same { at: usize, to: usize },
     /// The class is this number everywhere.
     Number { at: usize, value: f64 },
+    /// The class is one number everywhere.
+    Uniform { at: usize },
 }
 
 /// A compiled left side.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
-    /// The kind at the root.
-    pub(crate) root: OpKind,
+    /// The ops at the root.
+    pub(crate) roots: SmallVec<[OpKind; 1]>,
     /// Longest way from the root to a leaf.
     pub(crate) depth: usize,
     /// Registers of the variables, in the order of [`Pattern::names`].
@@ -142,9 +179,9 @@ impl Pattern {
     pub(crate) fn compile(term: &Term) -> Option<Vec<Pattern>> {
         let mut patterns: Vec<Pattern> = Vec::new();
         for order in term.orders() {
-            let Term::Op { kind, .. } = order else { return None };
+            let Term::Op { head, .. } = order else { return None };
             let mut p = Pattern {
-                root: kind,
+                roots: head.ops(),
                 depth: 0,
                 steps: Vec::new(),
                 vars: Vec::new(),
@@ -162,19 +199,24 @@ impl Pattern {
     fn visit(&mut self, term: &Term, at: usize, next: &mut usize, depth: usize) {
         self.depth = self.depth.max(depth);
         match term {
-            Term::Var(name) => match self.vars.iter().find(|(n, _)| n == name) {
-                Some((_, to)) => self.steps.push(Step::Same { at, to: *to }),
-                None => self.vars.push((name.clone(), at)),
-            },
+            Term::Var(name) | Term::Uniform(name) => {
+                if matches!(term, Term::Uniform(_)) {
+                    self.steps.push(Step::Uniform { at });
+                }
+                match self.vars.iter().find(|(n, _)| n == name) {
+                    Some((_, to)) => self.steps.push(Step::Same { at, to: *to }),
+                    None => self.vars.push((name.clone(), at)),
+                }
+            }
             Term::Number(value) => self.steps.push(Step::Number { at, value: *value }),
-            Term::Op { kind, attr, children } => {
+            Term::Op { head, attr, children } => {
                 let attr = attr.as_ref().map(|name| {
                     self.attrs.push(name.clone());
                     self.attrs.len() - 1
                 });
                 let first = *next;
                 *next += children.len();
-                self.steps.push(Step::Op { at, kind: *kind, arity: children.len(), attr });
+                self.steps.push(Step::Op { at, head: *head, arity: children.len(), attr });
                 for (i, child) in children.iter().enumerate() {
                     self.visit(child, first + i, next, depth + 1);
                 }
@@ -253,18 +295,14 @@ impl State<'_> {
                 let same = matches!(uniform, Some(Uniform::Const(c)) if c.as_f64().to_bits() == value.to_bits());
                 !same || self.step(at + 1)
             }
-            Step::Op { at: a, kind, arity, attr } => self.ops(at, a, Some(kind), arity, attr),
+            Step::Uniform { at: a } => {
+                self.graph[self.registers[a]].data.uniform.is_none() || self.step(at + 1)
+            }
+            Step::Op { at: a, head, arity, attr } => self.ops(at, a, head, arity, attr),
         }
     }
 
-    fn ops(
-        &mut self,
-        at: usize,
-        a: usize,
-        kind: Option<OpKind>,
-        arity: usize,
-        attr: Option<usize>,
-    ) -> bool {
+    fn ops(&mut self, at: usize, a: usize, head: Head, arity: usize, attr: Option<usize>) -> bool {
         let graph = self.graph;
         let (registers, attrs) = (self.registers.len(), self.attrs.len());
         for node in &graph[self.registers[a]].nodes {
@@ -272,7 +310,7 @@ impl State<'_> {
                 return false;
             }
             *self.fuel -= 1;
-            if node.kind != kind || node.children.len() != arity {
+            if !node.kind.is_some_and(|kind| head.holds(kind)) || node.children.len() != arity {
                 continue;
             }
             self.registers.extend_from_slice(node.children());

@@ -127,7 +127,8 @@ impl Run<'_> {
             }
             let end = matches.len() + self.limits.matches;
             for pattern in &rule.patterns {
-                let Some(classes) = graph.classes_for_op(&Some(pattern.root)) else { continue };
+                let roots = pattern.roots.iter();
+                let classes = roots.filter_map(|root| graph.classes_for_op(&Some(*root))).flatten();
                 for class in classes.filter(|c| scope.holds(*c)) {
                     let go_on = pattern.search(graph, class, &mut fuel, &mut |found| {
                         matches.push((at, found));

@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
     rw("sub-zero",           "(sub ?x 0)",                          "?x",                          Exact,       Any),
     rw("add-minus-zero",     "(add ?x -0)",                         "?x",                          Exact,       Float),
     by("cast-cast",          "(cast@b (cast@a ?x))",                cast_cast,                     Exact,       Any),
-    by("div-power-of-two",   "(div ?x ?c)",                         div_power_of_two,              Exact,       Float),
+    by("div-power-of-two",   "(div ?x #c)",                         div_power_of_two,              Exact,       Float),
 
     rw("max-max-int",        "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Exact,       NoFloat),
     rw("min-min-int",        "(minimum (minimum ?x ?y) ?y)",        "(minimum ?x ?y)",             Exact,       NoFloat),
@@ -55,8 +55,8 @@ pub(super) const RULES: &[Rule] = &[
     rw("factor-sub",         "(sub (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (sub ?y ?z))",        Reassociate, Float),
     rw("mul-reciprocal",     "(mul ?x (div 1 ?y))",                 "(div ?x ?y)",                 Reassociate, Float),
     rw("div-div",            "(div (div ?x ?y) ?z)",                "(div ?x (mul ?y ?z))",        Reassociate, Float),
-    by("scale-scale",        "(mul (mul ?x ?a) ?b)",                |cx| join(cx, Op::Mul),        Reassociate, Float),
-    by("shift-shift",        "(add (add ?x ?a) ?b)",                |cx| join(cx, Op::Add),        Reassociate, Float),
+    by("scale-scale",        "(mul (mul ?x #a) #b)",                |cx| join(cx, Op::Mul),        Reassociate, Float),
+    by("shift-shift",        "(add (add ?x #a) #b)",                |cx| join(cx, Op::Add),        Reassociate, Float),
 
     rw("pow-one",            "(pow ?x 1)",                          "?x",                          Approximate, Float),
     rw("pow-two",            "(pow ?x 2)",                          "(mul ?x ?x)",                 Approximate, Float),
@@ -76,8 +76,8 @@ pub(super) const RULES: &[Rule] = &[
     rw("over-sqrt",          "(div ?x (sqrt ?x))",                  "(sqrt ?x)",                   Approximate, Float),
     by("abs-nonnegative",    "(abs ?x)",                            abs_nonnegative,               Approximate, Float),
     by("relu-nonnegative",   "(maximum ?x 0)",                      abs_nonnegative,               Approximate, Float),
-    by("div-constant",       "(div ?x ?c)",                         div_constant,                  Approximate, Float),
-    by("div-scalar",         "(div ?x ?c)",                         div_scalar,                    Approximate, Float),
+    by("div-constant",       "(div ?x #c)",                         div_constant,                  Approximate, Float),
+    by("div-scalar",         "(div ?x #c)",                         div_scalar,                    Approximate, Float),
     by("div-broadcast",      "(div ?x (expand@e ?y))",              div_broadcast,                 Approximate, Float),
 ];
 

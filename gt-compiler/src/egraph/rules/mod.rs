@@ -257,7 +257,7 @@ impl Cx<'_> {
 
     fn build(&mut self, term: &Term, like: Option<Type>) -> Option<Id> {
         match term {
-            Term::Var(name) => {
+            Term::Var(name) | Term::Uniform(name) => {
                 let at = self.names.names().0.iter().position(|n| n == name)?;
                 Some(self.var(at))
             }
@@ -265,10 +265,10 @@ impl Cx<'_> {
                 let ty = like.unwrap_or_else(|| self.root());
                 Some(self.full(number(*value, ty.dtype), ty))
             }
-            Term::Op { kind, attr, children } => {
+            Term::Op { head, attr, children } => {
                 let op = match attr {
                     Some(name) => self.attr(self.names.names().1.iter().position(|n| n == name)?),
-                    None => kind.name().parse().ok()?,
+                    None => head.ops().first()?.name().parse().ok()?,
                 };
                 let is_number = |t: &&Term| matches!(t, Term::Number(_));
                 let beside = children.iter().rev().find(|t| !is_number(t));

@@ -8,10 +8,14 @@ use gt_ir::{
     attr::{Axis, AxisSet, Keep, Pad, Perm, Reduce, Slice},
     expand,
     graph::Rebuild,
+    infer,
     testing::{Source, tensor},
 };
 
-use crate::egraph::{pattern::Term, rules::Dtypes};
+use crate::egraph::{
+    pattern::{Head, Term},
+    rules::Dtypes,
+};
 
 /// Most variables of a left side.
 const MAX_INPUTS: usize = 8;
@@ -139,7 +143,9 @@ struct Maker<'s, 'a> {
 impl Maker<'_, '_> {
     /// A type for the whole term.
     fn root(&mut self, term: &Term) -> Type {
-        let Term::Op { kind, .. } = term else { return Type::scalar(DType::F32) };
+        let Term::Op { head: Head::Op(kind), .. } = term else {
+            return Type::new(self.dtype(), self.shape());
+        };
         let logical = matches!(
             kind,
             OpKind::Eq
@@ -172,6 +178,7 @@ impl Maker<'_, '_> {
     fn plan(&mut self, term: &Term, ty: Type) -> Option<Plan> {
         match term {
             Term::Var(name) => self.var(name, ty),
+            Term::Uniform(name) => self.uniform(name, ty),
             Term::Number(value) => {
                 let scalar = match ty.dtype {
                     DType::Bool => Scalar::Bool(*value != 0.0),
@@ -183,9 +190,12 @@ impl Maker<'_, '_> {
                 };
                 Some(Plan::Number(scalar, ty))
             }
-            Term::Op { kind, attr, children } => {
+            Term::Op { head, attr, children } => {
                 let known = attr.as_ref().and_then(|a| self.attrs.get(a).copied());
-                let (op, types) = self.operands(*kind, known, ty, children.len())?;
+                let kinds = head.ops();
+                let kind =
+                    known.map_or_else(|| kinds[self.source.below(kinds.len())], |op| op.kind());
+                let (op, types) = self.operands(kind, known, ty, children.len())?;
                 if let Some(attr) = attr {
                     self.attrs.insert(attr.clone(), op);
                 }
@@ -229,6 +239,20 @@ impl Maker<'_, '_> {
         // here.
         self.vars.insert(name.to_owned(), plan.clone());
         self.joined.insert(name.to_owned(), ty);
+        Some(plan)
+    }
+
+    /// One number everywhere.
+    fn uniform(&mut self, name: &str, ty: Type) -> Option<Plan> {
+        if self.vars.contains_key(name) {
+            return self.var(name, ty);
+        }
+        let plan = if self.source.chance(1, 2) {
+            Plan::Number(self.number(ty.dtype), ty)
+        } else {
+            Plan::Slot(self.source.below(SLOTS.len()) as u32, ty)
+        };
+        self.vars.insert(name.to_owned(), plan.clone());
         Some(plan)
     }
 
@@ -378,21 +402,11 @@ impl Maker<'_, '_> {
                 )
             }
             _ => {
-                let float = matches!(
-                    kind,
-                    OpKind::Exp
-                        | OpKind::Log
-                        | OpKind::Sqrt
-                        | OpKind::Sin
-                        | OpKind::Cos
-                        | OpKind::Tanh
-                        | OpKind::Erf
-                        | OpKind::Div
-                );
-                if dtype == DType::Bool || float && !dtype.is_float() {
+                let op: Op = kind.name().parse().ok()?;
+                if infer(&op, &vec![OperandType::Tensor(ty); arity]).ok()?.dtype != dtype {
                     return None;
                 }
-                (kind.name().parse().ok()?, vec![ty; arity])
+                (op, vec![ty; arity])
             }
         })
     }
