@@ -24,6 +24,7 @@ const RULES: &[(&str, Rule)] = &[
     ("only the socket shells use ZeroMQ, and cores do no input or output", purity),
     ("crates depend in one direction", edges),
     ("modules depend in one direction", modules::circles),
+    ("a primitive costs what CONTRIBUTING says", primitive),
     ("links in documents have a target", links),
     ("the code of every chapter of the guide is tested", chapters),
     ("generated pages are up to date", generated),
@@ -251,6 +252,32 @@ fn edges(_: &Tree) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
+/// Checks that one pointwise primitive is named in the files of the recipe only, outside of tests.
+fn primitive(tree: &Tree) -> Result<Vec<String>> {
+    const RECIPE: &str = "CONTRIBUTING.md";
+    const EXAMPLE: &str = "erf";
+    let text = tree.files.get(RECIPE).map_or("", String::as_str);
+    let recipe = text.split("**A pointwise primitive**").nth(1).unwrap_or("");
+    let recipe = recipe.split("**Any other primitive**").next();
+    let listed: Vec<&str> =
+        recipe.unwrap_or("").split('`').filter(|p| p.ends_with(".rs")).collect();
+    let names = |text: &str| {
+        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| word.eq_ignore_ascii_case(EXAMPLE))
+    };
+    let apart = |path: &str| path.starts_with("xtask/") || !path.contains("/src/");
+    let sources = tree.rust().filter(|(path, _)| !apart(path) && !path.contains("/tests"));
+    let files: Vec<&str> = sources.filter(|(_, text)| names(text)).map(|(path, _)| path).collect();
+    let more = files.iter().filter(|path| !listed.contains(path));
+    let fewer = listed.iter().filter(|path| !files.contains(path));
+    Ok(more
+        .map(|path| {
+            format!("{path}: names `{EXAMPLE}`, and the recipe in {RECIPE} does not list it")
+        })
+        .chain(fewer.map(|path| format!("{RECIPE}: `{path}` does not name `{EXAMPLE}`")))
+        .collect())
+}
+
 fn links(tree: &Tree) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     for (path, text) in tree.ending(".md") {
@@ -315,6 +342,7 @@ mod tests {
             (unsafe_code, "gt-ir/src/lib.rs", "//! a\nlet x = unsafe { y };\n"),
             (purity, "gt-runtime/src/dispatcher/core.rs", "//! a\nuse std::net::TcpStream;\n"),
             (purity, "gt-runtime/src/client.rs", "//! a\nlet c = zmq::Context::new();\n"),
+            (primitive, "gt-ir/src/new.rs", "//! a\nfn f(x: f64) -> f64 { libm::erf(x) }\n"),
             (links, "a.md", "see [b](no/such/file.md)"),
             (chapters, "docs/guide/src/new.md", "# New"),
         ];
@@ -329,7 +357,9 @@ mod tests {
             "gt-ir/src/lib.rs",
             "//! What it is.\n\n/// One.\npub const ONE: u32 = 1; // no unsafe { here }\n",
         )]);
-        for rule in [headers, sizes, leftovers, ignored_tests, names, unsafe_code, purity, links] {
+        for rule in
+            [headers, sizes, leftovers, ignored_tests, names, unsafe_code, purity, primitive, links]
+        {
             assert_eq!(rule(&plain).unwrap(), Vec::<String>::new());
         }
     }
