@@ -246,6 +246,10 @@ pub(crate) struct BenchArgs {
     /// Measure on this server rather than in this process
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
+    /// Measure nothing; print which rewrite rules fire in a step, and what they save by estimate,
+    /// as an object for each work and numerics policy
+    #[arg(long)]
+    pub(crate) rules: bool,
     /// Measure in this very process and print an object
     #[arg(long, hide = true)]
     pub(crate) inner: bool,

@@ -1,12 +1,10 @@
-//! From the graph of a segment to the graph engines compile: one slice of passes, and the driver
-//! that runs and checks them.
+//! From the graph of a segment to the graph that engines compile: the list of passes, and the
+//! driver that runs and checks them.
 //!
 //! Guarantees: the result is a valid expanded graph with the inputs, slots and output types of the
-//! argument, and depends on the argument and the options alone; under
-//! [`Numerics::Exact`](crate::Numerics) every output has the bits that executing the instructions
-//! one by one gives. No pass is trusted: after each one the driver checks the stage and the
-//! signature.
-//!
+//! argument, and depends on the argument, the options and the stated machine alone. Under
+//! [`Numerics::Exact`] every output has the same bits as the instructions executed one by one. No
+//! pass is trusted: after each one the driver checks the stage and the signature.
 //!
 //! `GT_DUMP=<pass>` (or `all`) prints the graph after that pass on standard error.
 
@@ -18,8 +16,8 @@ use gt_ir::{
 use crate::{
     clock::Clock,
     cost::{self, Machine},
-    egraph::Rewrite,
-    options::Options,
+    egraph::{self, Rewrite},
+    options::{Numerics, Options},
     passes::{
         CancelCasts, Canonicalize, Context, Cse, Dce, Fold, JoinPads, Movement, OneHots, Pass,
         SinkPermutes, TurnProducts,
@@ -63,7 +61,7 @@ const DUMP_VARIABLE: &str = "GT_DUMP";
 pub struct Optimized {
     /// Primitives, ready to be scheduled.
     pub graph: Graph,
-    /// What was done.
+    /// The report of the passes.
     pub report: Report,
     /// The graph after each pass, the expanded one first; empty unless asked for.
     pub stages: Vec<(&'static str, Graph)>,
@@ -97,6 +95,11 @@ pub(crate) fn optimize_around(
 /// As [`optimize`].
 pub fn explain(traced: &Graph, options: &Options, machine: &Machine) -> Result<Optimized, OpError> {
     drive(traced, |_, _| false, options, machine, Stages::Keep)
+}
+
+/// The name of each rule of the e-graph, and the strictest policy under which it applies.
+pub fn rules() -> impl Iterator<Item = (&'static str, Numerics)> {
+    egraph::rules()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -187,7 +190,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::options::Numerics;
 
     /// Runs a graph on data for the inputs of the tape it was made from.
     fn run(graph: &Graph, tape: &Tape, source: &mut Source<'_>) -> Option<Vec<HostTensor>> {

@@ -1,9 +1,9 @@
-//! What a compilation did, for people and for tools: plain data that travels and is stored beside
-//! the program.
+//! The report of a compilation, for people and for tools: plain data that travels and is stored
+//! beside the program.
 
 use serde::{Deserialize, Serialize};
 
-/// What one run of a graph costs, by the cost model of the compiler.
+/// The cost of one run of a graph, by the cost model of the compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Bytes read and written by the kernels.
@@ -16,7 +16,7 @@ pub struct Cost {
     pub seconds: f64,
 }
 
-/// How the search for cheaper equal programs went, over all distinct blocks.
+/// The search of the e-graph, over all distinct blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     /// Blocks the graph was cut into.
@@ -33,9 +33,11 @@ pub struct Search {
     pub stop: String,
     /// Whether the rewritten program was cheaper and taken; else the unrewritten one was.
     pub improved: bool,
+    /// Estimated time of the graph before and after the search.
+    pub seconds: [f64; 2],
 }
 
-/// A pass and what it left.
+/// A pass and the size of the graph after it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PassReport {
     /// Its name.
@@ -46,7 +48,7 @@ pub struct PassReport {
     pub nanoseconds: u64,
 }
 
-/// What a compilation did.
+/// The report of a compilation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Instructions of the segment.

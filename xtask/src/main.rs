@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod egraph_page;
 mod gpu_bundle;
 mod guide;
 mod libtorch;
@@ -47,6 +48,8 @@ enum Chore {
     /// Update the generated parts of documents: docs/ops.md, the ops of docs/tape-format.md, the
     /// figures of README.md
     Docs,
+    /// Write docs/egraph.md anew: which rewrite rules fire, and what they save (optimized build)
+    Egraph,
     /// Build the user guide into target/guide and check its links
     Guide,
     /// Run the tests and update every snapshot and expectation; review `git diff` afterwards
@@ -88,6 +91,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Fmt { check } => format(check),
         Chore::Tidy => tidy::tidy(&root()),
         Chore::Docs => documents(),
+        Chore::Egraph => egraph_page::write(&root()),
         Chore::Guide => guide::guide(),
         Chore::Bless => bless(),
         Chore::Libtorch(args) => libtorch::libtorch(&args),

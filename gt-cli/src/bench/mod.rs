@@ -11,6 +11,7 @@ mod large;
 mod measure;
 mod plan;
 mod print;
+mod rules;
 mod step;
 mod tape;
 mod works;
@@ -48,6 +49,11 @@ pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
         return list(json);
     }
     let named = args.works.iter().map(|word| subject(word)).collect::<Result<Vec<_>>>()?;
+    if args.rules {
+        let works = named.iter().map(Subject::work).collect::<Result<Vec<&Work>>>()?;
+        let all = || WORKS.iter().filter(|work| !work.gpu).collect();
+        return rules::rules(&if works.is_empty() { all() } else { works }, &args.compute);
+    }
     match &named[..] {
         [one] if args.inner || args.paced => inner(args, one),
         _ => {
@@ -66,6 +72,18 @@ pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
 enum Subject<'a> {
     Work(&'static Work),
     Tape(&'a Path),
+}
+
+impl Subject<'_> {
+    fn work(&self) -> Result<&'static Work> {
+        match self {
+            Subject::Work(work) => Ok(work),
+            Subject::Tape(path) => bail!(
+                "{} is no work\nhint: `gt-cli compile --emit egraph` names the rules of a tape",
+                path.display()
+            ),
+        }
+    }
 }
 
 /// A work by its name, or a file.

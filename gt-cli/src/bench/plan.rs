@@ -1,5 +1,5 @@
-//! What a step comes to as a plan: kernels, launches, bytes. Found by compiling a recorded step
-//! once more, after everything was measured.
+//! A step of a work as a graph, and what it comes to as a plan: kernels, launches, bytes. A plan is
+//! found by compiling a recorded step once more, after everything was measured.
 //!
 //! The step is the second of a fresh start of the work, since an optimizer's first step makes what
 //! later ones update.
@@ -17,6 +17,15 @@ pub(super) fn report(
     compiler: &dyn Compile,
     prepare: impl FnOnce() -> Result<Step>,
 ) -> Result<Report> {
+    let Segment { graph, donated, .. } = recorded(session, prepare)?;
+    Ok(compiler.compile(&graph, &donated, &Options::from_env()?)?.report)
+}
+
+/// A step as the segment that would be compiled.
+pub(super) fn recorded(
+    session: &Session,
+    prepare: impl FnOnce() -> Result<Step>,
+) -> Result<Segment> {
     session.start_trace();
     let mut step = prepare()?;
     step()?;
@@ -27,7 +36,7 @@ pub(super) fn report(
     let mut types = Verifier::new();
     // What were not well formed would have no type, and the step could not be compiled.
     before.entries.iter().for_each(|entry| drop(types.entry(entry)));
-    of(&tape, compiler, |value| types.ty(value))
+    Ok(gt_ir::segment(&tape, |value| types.ty(value))?)
 }
 
 /// The report of the plan of a tape.

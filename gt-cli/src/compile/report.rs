@@ -27,7 +27,8 @@ pub(super) fn costs(report: &Report) -> String {
 
 /// How the search for cheaper equal programs went, and what it used.
 pub(super) fn search(report: &Report) -> String {
-    let Search { blocks, distinct, nodes, classes, iterations, stop, improved } = &report.egraph;
+    let Search { blocks, distinct, nodes, classes, iterations, stop, improved, seconds: _ } =
+        &report.egraph;
     let mut text = format!(
         "# e-graph: {blocks} blocks, {distinct} distinct; {nodes} nodes in {classes} classes \
          after {iterations} iterations; {stop}; {}\n",

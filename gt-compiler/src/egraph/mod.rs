@@ -1,9 +1,14 @@
-//! The search for cheaper equal graphs: equality saturation with directed rules, block by block.
+//! The search for cheaper equal graphs: equality saturation (Tate et al. 2009) with directed rules,
+//! block by block.
 //!
-//! Each distinct block is put into an e-graph, saturated within limits that hold, and the cheapest
-//! graph is extracted; the result is mapped onto all copies of the block. The graph that comes out
-//! is taken only if the cost model, asked about whole graphs, says it is cheaper than the one that
-//! came in. Equal graphs give equal results, bit for bit.
+//! The graph is cut into blocks of tens of ops. Each distinct block is put into an e-graph and
+//! saturated within limits that hold; the cheapest graph of the block is extracted and mapped onto
+//! all copies of the block. The graph of all solutions replaces the one that came in only if the
+//! cost model, asked about both whole graphs, says it is cheaper. The outcome depends on the graph,
+//! the numerics policy and the stated machine alone.
+//!
+//! The rules of [`Numerics::Exact`] keep every bit; a looser policy adds rules that do not, by the
+//! laws of `rules/README.md`. The search never looks at the contents of tensors and scalar slots.
 
 mod analysis;
 mod assemble;
@@ -20,7 +25,10 @@ mod tests;
 
 use gt_ir::{Graph, OpError};
 
-use crate::passes::{Context, Pass};
+use crate::{
+    options::Numerics,
+    passes::{Context, Pass},
+};
 use search::Searcher;
 
 /// The pass.
@@ -37,4 +45,10 @@ impl Pass for Rewrite {
         search.report(cx, rewritten.is_some());
         Ok(rewritten)
     }
+}
+
+/// The name of each rule that rewrites, and the strictest policy under which it applies.
+pub(crate) fn rules() -> impl Iterator<Item = (&'static str, Numerics)> {
+    let rules = rules::BOOK.rules.iter().filter(|rule| !rule.recognizes());
+    rules.map(|rule| (rule.rule.name, rule.rule.numerics))
 }

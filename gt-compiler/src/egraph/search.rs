@@ -1,4 +1,5 @@
-//! All blocks of a graph, each distinct one searched once, and which of their solutions to take.
+//! The search over all blocks of a graph: each distinct block is solved once, and the cheapest
+//! combination of solutions is taken.
 
 use gt_ir::{Graph, OpError};
 use rustc_hash::FxHashMap;
@@ -19,13 +20,13 @@ use crate::{
     report::Search,
 };
 
-/// Most graphs tried with only some of the solutions.
+/// Most solutions that are tried one by one, where all together are no gain.
 const MAX_PARTIAL: usize = 6;
 
 /// Distinct blocks of one graph that are searched, the first ones; the others stay as they are.
 const MAX_DISTINCT: usize = 64;
 
-/// A solved block, and what the report says of it.
+/// A solved block, with the figures of the report.
 pub(super) struct Solved {
     solution: Option<Solution>,
     pub(super) fired: Vec<u32>,
@@ -100,22 +101,31 @@ impl<'g> Searcher<'g> {
             placed.push(Placed { range, block, solved });
         }
         (self.search.blocks, self.search.distinct) = (cut.blocks.len(), self.solved.len());
-        self.choose(&cut, &placed)
+        let before = cost::cost(self.graph, self.machine).seconds;
+        let (best, after) = self.choose(&cut, &placed, before)?;
+        self.search.seconds = [before, after];
+        Ok(best)
     }
 
-    /// The cheapest graph tried: with all solutions, or, where blocks get in each other's way, with
-    /// those that help one by one.
-    fn choose(&self, cut: &Cut, placed: &[Placed]) -> Result<Option<Graph>, OpError> {
+    /// The cheapest graph tried, if one is cheaper than the graph as it came, which takes `before`,
+    /// and what it takes: with all solutions, or, where blocks get in each other's way, with those
+    /// that help one by one.
+    fn choose(
+        &self,
+        cut: &Cut,
+        placed: &[Placed],
+        before: f64,
+    ) -> Result<(Option<Graph>, f64), OpError> {
         let solutions: Vec<usize> =
             (0..self.solved.len()).filter(|s| self.solved[*s].solution.is_some()).collect();
         if solutions.is_empty() {
-            return Ok(None);
+            return Ok((None, before));
         }
         let seconds = |graph: &Graph| cost::cost(graph, self.machine).seconds;
-        let before = seconds(self.graph);
         let all = self.assemble(cut, placed, &solutions)?;
-        if seconds(&all) < before {
-            return Ok(Some(all));
+        let cost = seconds(&all);
+        if cost < before {
+            return Ok((Some(all), cost));
         }
         let (mut used, mut best, mut cost) = (Vec::new(), None, before);
         for &solution in solutions.iter().take(MAX_PARTIAL) {
@@ -128,7 +138,7 @@ impl<'g> Searcher<'g> {
                 used.pop();
             }
         }
-        Ok(best)
+        Ok((best, cost))
     }
 
     /// The graph with some of the solutions.
