@@ -1,4 +1,4 @@
-//! What turns programs into running kernels: the passes, the e-graph, and the engines.
+//! The compiler and the engines: from graphs to running kernels.
 //!
 //! [`pipeline`] makes a [`gt_ir::Graph`] cheaper within a [`Numerics`] policy; [`Native`], the CPU engine, turns it into a [`Program`]: tiles of
 //! fused kernels (512-bit code of its own generator, else Cranelift's), matrix products by the
@@ -41,7 +41,7 @@ pub mod torch;
 pub use cost::Machine;
 pub use download::{Download, Transfer};
 pub use engine::{Arg, Compile, Compiled, Engine, EngineInfo, EngineStats, Value};
-pub use error::{ArtifactError, EngineError};
+pub use error::{ArtifactError, EngineError, Hint};
 pub use native::{Native, NativeConfig, checksum};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};

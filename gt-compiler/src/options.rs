@@ -1,8 +1,10 @@
-//! What a caller may choose about compiling. The default never changes a result.
+//! The choices of a caller about compiling. The defaults never change a result.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::Hint;
 
 /// The environment variable that chooses [`Numerics`] where the caller does not.
 pub const NUMERICS_VARIABLE: &str = "GT_NUMERICS";
@@ -20,7 +22,7 @@ pub enum Numerics {
     /// Sums and products of floats may be done in another order; results differ by rounding.
     Reassociate,
     /// Formulas may be replaced by ones that are equal over the real numbers, within a few units in
-    /// the last place of ordinary values; infinities and `nan` need not survive.
+    /// the last place of ordinary values; infinities and NaN need not survive.
     Approximate,
 }
 
@@ -31,8 +33,8 @@ pub const TF32_VARIABLE: &str = "GT_TF32";
 /// default, forbids them; 0 allows them.
 pub const DETERMINISTIC_VARIABLE: &str = "GT_DETERMINISTIC";
 
-/// What libtorch and CUDA may do for speed. The default is what PyTorch computes by default, the
-/// same bits in every run.
+/// The liberties of libtorch and CUDA for the sake of speed. The default is that of PyTorch, with
+/// the same bits in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
     /// Whether products of `f32` may round their operands to 10 bits of mantissa.
@@ -47,13 +49,13 @@ impl Default for Precision {
     }
 }
 
-/// Why a variable says neither yes nor no.
+/// The error of a variable that is neither 0 nor 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}={value} is neither 0 nor 1\nhint: {about}")]
+#[error("{variable}={value} is neither 0 nor 1{hint}")]
 pub struct UnknownSwitch {
     variable: &'static str,
     value: String,
-    about: &'static str,
+    hint: Hint,
 }
 
 impl Precision {
@@ -65,8 +67,9 @@ impl Precision {
     pub fn from_env() -> Result<Precision, UnknownSwitch> {
         let text = |name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
         let usual = Precision::default();
-        let tf32 = "1 lets products of f32 on a GPU round their operands to 10 bits of mantissa";
-        let bits = "0 allows faster calls whose bits change from run to run";
+        let tf32 =
+            Hint("1 lets products of f32 on a GPU round their operands to 10 bits of mantissa");
+        let bits = Hint("0 allows faster calls whose bits change from run to run");
         Ok(Precision {
             tf32: switch(TF32_VARIABLE, text(TF32_VARIABLE), usual.tf32, tf32)?,
             deterministic: switch(
@@ -83,27 +86,29 @@ fn switch(
     variable: &'static str,
     text: Option<String>,
     usual: bool,
-    about: &'static str,
+    hint: Hint,
 ) -> Result<bool, UnknownSwitch> {
     let value = text.unwrap_or_default();
     match value.trim() {
         "" => Ok(usual),
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err(UnknownSwitch { variable, value, about }),
+        _ => Err(UnknownSwitch { variable, value, hint }),
     }
 }
 
 /// Options of a compilation; part of the key of whatever caches its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Options {
-    /// What rewriting may do to floats.
+    /// The liberties of rewriting with floats.
     pub numerics: Numerics,
 }
 
-/// Why a text names no policy.
+const POLICIES: Hint = Hint("the policies are exact, reassociate and approximate");
+
+/// The error of a text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown numerics policy `{0}`\nhint: the policies are exact, reassociate and approximate")]
+#[error("unknown numerics policy `{0}`{POLICIES}")]
 pub struct UnknownNumerics(String);
 
 impl Numerics {
@@ -166,7 +171,7 @@ mod tests {
     #[test]
     fn a_switch_is_0_or_1() {
         let read = |text: Option<&str>, usual| {
-            switch(TF32_VARIABLE, text.map(str::to_owned), usual, "what it does")
+            switch(TF32_VARIABLE, text.map(str::to_owned), usual, Hint("what it does"))
         };
         for usual in [false, true] {
             assert_eq!((read(None, usual), read(Some(" "), usual)), (Ok(usual), Ok(usual)));

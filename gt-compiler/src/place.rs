@@ -3,6 +3,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::error::Hint;
+
 /// Where an engine computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Device {
@@ -26,9 +28,11 @@ impl fmt::Display for Device {
     }
 }
 
+const DEVICES: Hint = Hint("cpu, cuda (the first), cuda:N or simulated");
+
 /// A text that names no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no device\nhint: cpu, cuda (the first), cuda:N or simulated")]
+#[error("`{0}` is no device{DEVICES}")]
 pub struct UnknownDevice(String);
 
 impl FromStr for Device {

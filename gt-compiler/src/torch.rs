@@ -99,10 +99,10 @@ fn cuda(n: usize, config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> 
 
 #[cfg(not(feature = "cuda"))]
 fn cuda(n: usize, _: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
-    Err(EngineError::Call(format!(
-        "cuda:{n}: this build has no CUDA\nhint: `cargo xtask libtorch --cuda`, then build with \
-         `--features cuda`"
-    )))
+    Err(EngineError::Missing {
+        what: format!("cuda:{n}: this build has no CUDA"),
+        hint: crate::Hint("`cargo xtask libtorch --cuda`, then build with `--features cuda`"),
+    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use libloading::os::unix::Library;
 
 use super::load;
+use crate::error::EngineError;
 
 /// Why a call failed, in the words of libtorch or CUDA.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,15 +205,16 @@ impl Shim {
     ///
     /// # Errors
     /// The libraries are not there, or are not for CUDA.
-    pub(super) fn get() -> std::result::Result<&'static Shim, String> {
-        static SHIM: std::sync::OnceLock<std::result::Result<Shim, String>> =
+    pub(super) fn get() -> std::result::Result<&'static Shim, EngineError> {
+        static SHIM: std::sync::OnceLock<std::result::Result<Shim, EngineError>> =
             std::sync::OnceLock::new();
         SHIM.get_or_init(Shim::load).as_ref().map_err(Clone::clone)
     }
 
-    fn load() -> std::result::Result<Shim, String> {
+    fn load() -> std::result::Result<Shim, EngineError> {
         let library = load::library()?;
-        Ok(Shim { functions: Functions::find(&library)?, _library: library })
+        let functions = Functions::find(&library).map_err(EngineError::Call)?;
+        Ok(Shim { functions, _library: library })
     }
 
     fn result(&self, status: i32) -> Result<()> {
@@ -480,7 +482,7 @@ mod tests {
     fn no_device_is_an_error() {
         let shim = match Shim::get() {
             Ok(shim) => shim,
-            Err(why) => return assert!(why.contains("hint: "), "{why}"),
+            Err(why) => return assert!(why.hint().is_some(), "{why}"),
         };
         if shim.device_count().is_ok_and(|n| n > 0) {
             return;

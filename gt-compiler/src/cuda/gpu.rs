@@ -66,7 +66,12 @@ impl CudaGpu {
                 "there is no cuda:{index}: this machine has {n_devices} CUDA device(s)"
             )));
         }
-        let shim = Shim::get().map_err(|why| EngineError::Call(format!("cuda:{index}: {why}")))?;
+        let shim = Shim::get().map_err(|error| match error {
+            EngineError::Missing { what, hint } => {
+                EngineError::Missing { what: format!("cuda:{index}: {what}"), hint }
+            }
+            other => other,
+        })?;
         let device = Device { shim, index: i32::try_from(index).unwrap_or(i32::MAX) };
         let failed = |failure| match failure {
             Failure::OutOfMemory(why) | Failure::Failed(why) => {

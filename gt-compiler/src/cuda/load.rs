@@ -15,6 +15,8 @@ use std::{
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::error::{EngineError, Hint};
+
 /// The shim, as `build.rs` linked it.
 const SHIM: &[u8] = include_bytes!(env!("GT_CUDA_LIBRARY"));
 /// libtorch's part for CUDA, and the part every program on libtorch has loaded.
@@ -25,38 +27,39 @@ const CPU_PART: &str = "libtorch_cpu.so";
 ///
 /// # Errors
 /// A library is missing: in the loader's words, with what to do.
-pub(super) fn library() -> Result<Library, String> {
+pub(super) fn library() -> Result<Library, EngineError> {
     let mapped = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if let Some(folder) = folder_of(&mapped, CPU_PART) {
         let path = folder.join(CUDA_PART);
         if !path.exists() {
-            return Err(format!(
-                "libtorch in {} is for the CPU only\nhint: `cargo xtask libtorch --cuda --run`, \
-                 and set LIBTORCH and the library path to it",
-                folder.display()
-            ));
+            return Err(EngineError::Missing {
+                what: format!("libtorch in {} is for the CPU only", folder.display()),
+                hint: Hint(
+                    "`cargo xtask libtorch --cuda --run`, and set LIBTORCH and the library path \
+                     to it",
+                ),
+            });
         }
         // It stays: the shim needs it, and libtorch cannot be unloaded.
         std::mem::forget(open(&path, RTLD_LAZY | RTLD_GLOBAL)?);
     }
     let mut file = File::from(
         memfd_create("libgt_cuda.so", MemfdFlags::CLOEXEC)
-            .map_err(|e| format!("no memory file for the CUDA shim: {e}"))?,
+            .map_err(|e| EngineError::Call(format!("no memory file for the CUDA shim: {e}")))?,
     );
-    file.write_all(SHIM).map_err(|e| format!("no memory for the CUDA shim: {e}"))?;
+    file.write_all(SHIM)
+        .map_err(|e| EngineError::Call(format!("no memory for the CUDA shim: {e}")))?;
     open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), RTLD_LAZY | RTLD_LOCAL)
 }
 
 /// Lazily: functions of libraries that nobody calls need not be there.
-fn open(path: &Path, flags: i32) -> Result<Library, String> {
+fn open(path: &Path, flags: i32) -> Result<Library, EngineError> {
     // SAFETY: libtorch and the shim may be initialized at any time and on any thread, and are never
     // unloaded.
     let library = unsafe { Library::open(Some(path), flags) };
-    library.map_err(|e| {
-        format!(
-            "CUDA's libraries cannot be loaded: {e}\nhint: `cargo xtask libtorch --cuda --run` \
-             fetches all of them"
-        )
+    library.map_err(|e| EngineError::Missing {
+        what: format!("CUDA's libraries cannot be loaded: {e}"),
+        hint: Hint("`cargo xtask libtorch --cuda --run` fetches all of them"),
     })
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     device::Way,
-    error::EngineError,
+    error::{EngineError, Hint},
     program::{Dump, Executable},
     schedule::{Attention, BufferId},
 };
@@ -70,10 +70,10 @@ impl<G: Gpu> Executable for DeviceProgram<G> {
         match what {
             Dump::Plan => Ok(steps(&self.0.plan)),
             Dump::Kernels => Ok(works(&self.0.plan)),
-            Dump::Clif | Dump::Asm => Err(EngineError::Call(
-                "kernels of a device have no such text\nhint: ask for the plan or the kernels"
-                    .into(),
-            )),
+            Dump::Clif | Dump::Asm => Err(EngineError::Missing {
+                what: "kernels of a device have no such text".into(),
+                hint: Hint("ask for the plan or the kernels"),
+            }),
         }
     }
 }

@@ -63,6 +63,7 @@ impl Trouble {
             EngineError::Op(_)
             | EngineError::Index { .. }
             | EngineError::Call(_)
+            | EngineError::Missing { .. }
             | EngineError::Codegen(_)
             | EngineError::Torch(_) => {}
         }

@@ -12,9 +12,10 @@ pub(super) fn kind(error: &EngineError) -> ErrorKind {
     match error {
         EngineError::Op(_) | EngineError::Index { .. } => ErrorKind::Instruction,
         EngineError::OutOfMemory { .. } | EngineError::Device(_) => ErrorKind::Resource,
-        EngineError::Call(_) | EngineError::Codegen(_) | EngineError::Torch(_) => {
-            ErrorKind::Internal
-        }
+        EngineError::Call(_)
+        | EngineError::Missing { .. }
+        | EngineError::Codegen(_)
+        | EngineError::Torch(_) => ErrorKind::Internal,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ffi::{self, Nvrtc};
-use crate::error::EngineError;
+use crate::error::{EngineError, Hint};
 
 /// The libraries of the CUDA versions there are kernels for, newest first.
 const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
@@ -32,11 +32,15 @@ pub(super) fn load() -> Result<Nvrtc, EngineError> {
             }
         }
     }
-    Err(EngineError::Call(format!(
-        "NVRTC, the compiler of CUDA kernels, cannot be loaded: {}\nhint: `cargo xtask libtorch \
-         --cuda` fetches it; set LIBTORCH or the library path to it",
-        tried.join("; ")
-    )))
+    Err(EngineError::Missing {
+        what: format!(
+            "NVRTC, the compiler of CUDA kernels, cannot be loaded: {}",
+            tried.join("; ")
+        ),
+        hint: Hint(
+            "`cargo xtask libtorch --cuda` fetches it; set LIBTORCH or the library path to it",
+        ),
+    })
 }
 
 /// The folder NVRTC was loaded from, where a program's own path led to it: that path does not lead
