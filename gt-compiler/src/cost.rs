@@ -1,9 +1,9 @@
-//! What a graph costs: seconds of the whole graph, shared values counted once.
+//! The cost model: estimated seconds of a whole graph, shared values counted once.
 //!
-//! The model is that of the scheduler: some values are materialized, everything else is computed
-//! inside the kernels that use it. A kernel takes its launch and the longer of moving its bytes and
-//! doing its operations. Absolute numbers are rough; what counts is that of two graphs the cheaper
-//! one is cheaper.
+//! The model schedules as the scheduler does: some values are materialized, every other value is
+//! computed inside the kernels that use it. A kernel takes the time of its launch and the longer of
+//! two times: moving its bytes, and doing its operations (the roofline model). The numbers are
+//! rough; the model guarantees only an order among graphs of one machine.
 
 mod dag;
 mod roots;
@@ -85,7 +85,7 @@ pub(crate) fn cost_of(dag: &Dag, machine: &Machine) -> Cost {
     let mut walk = Walk { dag, roots: &roots, seen: vec![0; n], kernel: 0, stack: Vec::new() };
     let mut total = Cost::default();
     for at in (0..n).filter(|at| roots[*at]) {
-        // What is given is there, and a reshape of something materialized is the same memory.
+        // An input is there, and a reshape of a materialized value is the same memory.
         if matches!(dag.values[at].role, Role::Given | Role::Reshape) {
             continue;
         }
@@ -100,7 +100,7 @@ pub(crate) fn cost_of(dag: &Dag, machine: &Machine) -> Cost {
     total
 }
 
-/// Seconds of one op by itself, what it is fused with left aside: pointwise work moves no bytes.
+/// Seconds of one op by itself, without regard to fusion: a pointwise op moves no bytes.
 pub(crate) fn alone(op: &Op, ty: &Type, operands: &[&Type], machine: &Machine) -> f64 {
     let mut dag = Dag::default();
     let given: SmallVec<[usize; 3]> = operands.iter().map(|t| dag.given(t)).collect();
@@ -115,7 +115,7 @@ pub(crate) fn alone(op: &Op, ty: &Type, operands: &[&Type], machine: &Machine) -
     }
 }
 
-/// Collects what the kernel of one materialized value reads and does.
+/// Collects the bytes and operations of the kernel of one materialized value.
 struct Walk<'d> {
     dag: &'d Dag,
     roots: &'d [bool],
@@ -155,7 +155,7 @@ pub fn peak(graph: &Graph) -> u64 {
     let dag = Dag::of(graph);
     let (roots, n) = (materialized(&dag), dag.values.len());
     let mut last: Vec<usize> = (0..n).collect();
-    // What a value computed inside kernels is made of lives until the last of those kernels.
+    // The operands of a value computed inside kernels live until the last of those kernels.
     for at in (0..n).rev() {
         let until = if roots[at] && dag.values[at].role != Role::Reshape { at } else { last[at] };
         for &operand in dag.operands(at) {

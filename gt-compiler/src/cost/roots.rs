@@ -1,9 +1,9 @@
-//! Which values of a graph get memory of their own: the rule of the scheduler and of the cost
-//! model.
+//! The values of a graph that get memory of their own (are *materialized*): one rule for the
+//! scheduler and the cost model.
 //!
-//! Inputs, outputs, results of reductions, products and routines and the operands of the latter two
-//! are materialized; so is a shared value that would cost more to compute again than to read.
-//! Everything else is computed inside the kernels that use it.
+//! Materialized are inputs, outputs, the results of reductions, products and routines, and the
+//! operands of products and routines; also a shared value that costs more to compute again than to
+//! read. Every other value is computed inside the kernels that use it.
 
 use gt_ir::{Graph, NodeId, NodeKind};
 
@@ -43,7 +43,7 @@ fn is_view(dag: &Dag, at: usize) -> bool {
     matches!(dag.values[at].role, Role::View | Role::Reshape)
 }
 
-/// What a chain of views looks at.
+/// The value that a chain of views looks at.
 fn base(dag: &Dag, mut at: usize) -> usize {
     while is_view(dag, at) {
         at = dag.operands(at)[0] as usize;
@@ -85,7 +85,7 @@ enum Home {
     Several,
 }
 
-/// Materializes what several kernels use, where that is cheaper than computing it in each.
+/// Materializes values that several kernels use, where that is cheaper than computing them in each.
 fn shared(dag: &Dag, costs: &[u32], roots: &mut [bool]) {
     let mut homes = vec![Home::None; dag.values.len()];
     for at in (0..dag.values.len()).rev() {

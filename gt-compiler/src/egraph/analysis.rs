@@ -1,7 +1,7 @@
-//! What is known of every e-class: its type, and facts that make rules legal. Facts only ever grow.
+//! The analysis of e-classes: the type of each, and facts that make rules legal. Facts only grow.
 //!
-//! Equal values have equal types, so merging two classes of different types would be a bug of a
-//! rule; it is asserted.
+//! Equal values have equal types. Merging two classes of different types would be a bug of a rule,
+//! which an assertion finds.
 
 use egg::{Analysis, DidMerge, EGraph, Id};
 use gt_ir::{Class, Op, OperandType, Type, infer};
@@ -18,13 +18,13 @@ pub(crate) struct Facts {
     pub(crate) sigs: Signatures,
 }
 
-/// What is known of a class.
+/// The facts of a class.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Data {
     pub(crate) ty: Type,
     /// The number it is everywhere.
     pub(crate) uniform: Option<Uniform>,
-    /// Whether no element is below zero (`nan` and -0 may be there).
+    /// Whether no element is below zero (NaN and -0 may be there).
     pub(crate) nonnegative: bool,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn legal(op: &Op, operands: &[Type]) -> Option<Type> {
     fits.then_some(ty)
 }
 
-/// Adds an op, if it is legal on these classes. Movement of what is the same everywhere is a leaf
+/// Adds an op, if it is legal on these classes. A movement of one number everywhere is a leaf
 /// again.
 pub(crate) fn add_op(graph: &mut Graph, op: Op, children: &[Id]) -> Option<Id> {
     let types: SmallVec<[Type; 3]> = children.iter().map(|c| graph[*c].data.ty).collect();
@@ -129,7 +129,7 @@ pub(crate) fn add_op(graph: &mut Graph, op: Op, children: &[Id]) -> Option<Id> {
     Some(graph.add(Node { kind: Some(op.kind()), sig, children }))
 }
 
-/// The class of an op on these, if there is one.
+/// The class of an op on these classes, if the e-graph holds it.
 pub(crate) fn find_op(graph: &Graph, op: Op, children: &[Id]) -> Option<Id> {
     let types: SmallVec<[Type; 3]> = children.iter().map(|c| graph[*c].data.ty).collect();
     let sig = graph.analysis.sigs.find(&Sig { what: What::Op(op), ty: legal(&op, &types)? })?;

@@ -1,7 +1,7 @@
-//! Putting the solutions of blocks in the place of their copies.
+//! The new graph, put together from the solutions of blocks.
 //!
-//! What a solution leaves as it was keeps its place in the user's program and the names of its
-//! dimensions; what it makes anew is said to be where the value it stands for was.
+//! A node that a solution leaves as it was keeps its source location and the names of its
+//! dimensions. A new node takes the location of the value that it replaces.
 
 use gt_ir::{Graph, NodeId, NodeKind, Op, OpError, Type, graph::Rebuild};
 use smallvec::SmallVec;
@@ -41,7 +41,7 @@ pub(super) struct Assembly<'g> {
     graph: &'g Graph,
     cut: &'g Cut,
     new: Rebuild,
-    /// What stands for each node, where that is known.
+    /// The new node of each old node, once it is made.
     map: Vec<Option<NodeId>>,
 }
 

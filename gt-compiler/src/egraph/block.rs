@@ -1,10 +1,11 @@
-//! Cutting a graph into blocks, so that what repeats (layers, the update of each parameter) is
+//! Blocks of a graph, cut so that repeated parts (layers, the update of each parameter) are
 //! searched once.
 //!
-//! A block is a range of nodes in topological order. Where it ends is decided by what the nodes
-//! around are, not by where they are: equal layers are cut alike. A block sees beyond its
-//! beginning, as deep as left sides of rules reach (its halo), so that cuts hide no match. Blocks
-//! that differ in nothing but which inputs, slots and earlier results they use have equal keys.
+//! A block is a range of nodes in topological order. Its end depends on the ops around it, not on
+//! their positions, so that equal layers are cut alike (content-defined chunking). A block also
+//! sees some nodes before its beginning, its halo, as deep as left sides of rules reach: a cut
+//! hides no match. Two blocks have equal keys if they differ only in the inputs, slots and earlier
+//! results that they use.
 
 use std::hash::Hasher;
 
@@ -45,11 +46,11 @@ pub(super) struct Cut {
     pub(super) terms: Vec<Term>,
     /// First and last + 1 node of each block.
     pub(super) blocks: Vec<(u32, u32)>,
-    /// Whether something outside of its block uses a node, by node.
+    /// For each node, whether a node outside of its block uses it.
     pub(super) exported: Vec<bool>,
 }
 
-/// What a block looks like from inside.
+/// A block by itself.
 pub(super) struct Block {
     /// Its nodes, its halo's and those these use, ascending.
     pub(super) locals: Vec<Local>,
@@ -76,7 +77,7 @@ pub(super) enum Role {
     Member { wanted: bool },
     /// Before the block; whether its own block computes it anyway.
     Halo { provided: bool },
-    /// Made elsewhere, and nothing more is known of it.
+    /// Made elsewhere: only its type is known.
     External,
     /// One number: a slot by its number in the block, or a constant.
     Number(Option<u32>),
@@ -265,7 +266,7 @@ fn blocks(terms: &[Term]) -> Vec<(u32, u32)> {
     blocks
 }
 
-/// What a node is and what it uses, without saying where.
+/// A hash of a node and of its operands that does not depend on their positions.
 fn token(terms: &[Term], at: usize) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write_u32(terms[at].sig.number());

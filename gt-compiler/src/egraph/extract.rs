@@ -1,9 +1,9 @@
-//! Choosing one e-node for each class: the cheapest graph, not the cheapest tree.
+//! The extraction: one e-node for each class, so that the graph, not the tree, is cheapest.
 //!
-//! First greedily: each class takes the e-node whose set of needed classes costs least, a class
-//! counted once however often it is needed. Then by trying other e-nodes one at a time, judged by
-//! the cost model that judges whole graphs. The block as it came is a candidate as well, so that a
-//! choice is never worse than none.
+//! A greedy choice comes first: each class takes the e-node whose set of needed classes costs
+//! least, where a class counts once however often it is needed. Then other e-nodes are tried one at
+//! a time and judged by the cost model of whole graphs (hill climbing). The block as it came is a
+//! candidate too, so that the result is never worse.
 
 use egg::Id;
 use gt_ir::Type;
@@ -25,13 +25,13 @@ const EPSILON: f64 = 1e-12;
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     pub(super) class: Id,
-    /// Nothing for a value that is there without computing it.
+    /// `None` for a value that needs no computation.
     pub(super) node: Option<Node>,
     /// Places of the operands in the list of values.
     pub(super) operands: Vec<usize>,
 }
 
-/// What is to be extracted.
+/// A block to be extracted.
 pub(super) struct Problem<'g> {
     pub(super) graph: &'g Graph,
     /// The classes wanted.
@@ -43,7 +43,7 @@ pub(super) struct Problem<'g> {
     pub(super) machine: &'g Machine,
 }
 
-/// A cheaper way to compute what is wanted, if the e-graph holds one.
+/// A cheaper way to compute the wanted classes, if the e-graph holds one.
 pub(super) fn cheaper(problem: &Problem<'_>) -> Option<Vec<Chosen>> {
     let space = Space::new(problem);
     if space.classes.iter().all(|c| c.nodes.len() <= 1) && space.is_unmerged(problem) {

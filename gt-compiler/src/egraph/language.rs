@@ -1,8 +1,9 @@
-//! One e-node for every op: adding an op does not touch the e-graph.
+//! The language of the e-graph: one kind of e-node serves every op, so that a new op changes
+//! nothing here.
 //!
-//! An e-node is the number of a signature (what it is, and its type) and its children. Signatures
-//! are interned, so that e-nodes stay small and comparing them compares numbers. What is one number
-//! everywhere is a leaf of the full type: broadcasts of scalars are no ops here.
+//! An e-node is the number of a signature (op and type) and its children. Signatures are interned,
+//! so that e-nodes stay small and a comparison compares numbers. A value that is one number
+//! everywhere is a leaf of the full type: the broadcast of a scalar is not an op here.
 
 use egg::{Id, Language};
 use gt_ir::{Op, OpKind, Scalar, Type};
@@ -18,7 +19,7 @@ pub(crate) enum Uniform {
     Const(Scalar),
 }
 
-/// What a signature stands for, apart from its type.
+/// The value of a signature, apart from its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum What {
     /// A value made outside of the block, by its number there.
@@ -29,7 +30,7 @@ pub(crate) enum What {
     Op(Op),
 }
 
-/// What a value is made by, and its type. Names of dimensions are stripped.
+/// An op, number or outer value, and its type without names of dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sig {
     pub(crate) what: What,
@@ -74,7 +75,7 @@ impl Signatures {
     }
 }
 
-/// What tells e-nodes apart before their attributes do: the kind of op, none for a leaf.
+/// The kind of op of an e-node, which egg compares first; `None` for a leaf.
 pub(crate) type Kind = Option<OpKind>;
 
 /// The children of an e-node.

@@ -1,13 +1,13 @@
-//! Left sides of rules: a small language of terms, compiled to a list of steps, and the search for
-//! them.
+//! The left sides of rules: a small language of terms, compiled to a list of steps (the e-matching
+//! machine of de Moura and Bjørner 2007), and the search for them.
 //!
 //! `(add ?x (permute@p ?y))` matches an addition whose second operand is a permutation, which the
 //! rule calls `p`. `unary` and `binary` stand for every pointwise op of one and of two operands.
 //! `#x` matches a value that is one number everywhere; a number matches that number everywhere.
 //! Operands of commutative ops match in either order, so that neither rules nor e-graphs need
 //! commutativity. The operands of a named op keep their order, for rules that build the same op
-//! again: of two NaN or two zeros the order may choose the one that stays. Searching adds nothing to
-//! the e-graph.
+//! again: of two NaN or two zeros the order may choose the one that stays. Searching adds nothing
+//! to the e-graph.
 
 use egg::{Id, Language};
 use gt_ir::{Class, Op, OpKind, op::Arity};
@@ -163,14 +163,14 @@ pub(crate) struct Pattern {
     attrs: Vec<String>,
 }
 
-/// What a match binds.
+/// A match: the classes and ops that a left side binds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Match {
     /// The class of the whole left side.
     pub(crate) root: Id,
     /// Classes of the variables.
     pub(crate) vars: SmallVec<[Id; 6]>,
-    /// Ops called by `@`.
+    /// The ops that `@` names.
     pub(crate) attrs: SmallVec<[Op; 2]>,
 }
 

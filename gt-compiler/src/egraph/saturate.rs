@@ -1,4 +1,4 @@
-//! Applying rules until nothing new comes of it, within limits that hold.
+//! Equality saturation: rules are applied until they add nothing new, within limits that hold.
 //!
 //! Each iteration searches for the left sides of all rules, then applies all matches. After the
 //! first iteration only classes near a change are searched again. The limits are counts, never a
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::options::Numerics;
 
-/// How far a search may go.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// E-nodes, beyond those the block came with.
@@ -58,7 +58,7 @@ impl Stop {
     }
 }
 
-/// How a search went.
+/// The outcome of a search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) iterations: usize,
@@ -163,7 +163,7 @@ impl Run<'_> {
     }
 }
 
-/// Classes from which a left side can reach what changed.
+/// Classes from which a left side can reach a changed class.
 fn near(graph: &Graph, changed: &[Id], depth: usize) -> Scope {
     let mut marks = vec![false; graph.nodes().len()];
     let mut front: Vec<Id> = Vec::new();

@@ -1,4 +1,4 @@
-//! One block: into an e-graph, and out again as a solution.
+//! The search of one block: into an e-graph, and out again as a solution.
 
 use egg::Id;
 
@@ -31,8 +31,8 @@ pub(super) fn insert(graph: &mut analysis::Graph, cut: &Cut, block: &Block) -> V
     ids
 }
 
-/// How often each rule that only names things finds its left side in the block; a value has one
-/// name.
+/// How often each rule that only recognizes finds its left side in the block; a value counts for
+/// the first such rule.
 pub(super) fn recognize(graph: &mut analysis::Graph, block: &Block, ids: &[Id]) -> Vec<u32> {
     let members =
         block.locals.iter().zip(ids).filter(|(l, _)| matches!(l.role, Role::Member { .. }));

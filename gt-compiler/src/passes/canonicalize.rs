@@ -1,15 +1,14 @@
-//! One spelling for what can be spelled in several ways: the order of the operands of commutative
-//! ops, and ops that do nothing.
+//! Canonical form: the operands of commutative ops in one order, and no ops that do nothing.
 //!
-//! Floats change places only where the numerics policy lets sums be reordered: of two `nan`
-//! operands hardware gives the first one's bits.
+//! Float operands change places only where the numerics policy lets sums be reordered: of two NaN
+//! operands hardware keeps the first.
 
 use gt_ir::{Graph, NodeId, Op, OpError, graph::Node};
 
 use super::{Context, Pass, op_of, rebuild};
 use crate::options::Numerics;
 
-/// See the module's documentation.
+/// The pass: canonical form.
 pub(crate) struct Canonicalize;
 
 impl Pass for Canonicalize {

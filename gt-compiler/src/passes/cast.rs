@@ -1,11 +1,11 @@
-//! Casts that cancel: of two in a row the first goes if it loses nothing, and both do if they lead
-//! back to where they started.
+//! Casts that cancel: of two casts in a row the first is dropped if it loses nothing, and both are
+//! if the second leads back to the first dtype.
 
 use gt_ir::{DType, Graph, NodeId, Op, OpError, graph::Node};
 
 use super::{Context, Pass, op_of, rebuild};
 
-/// See the module's documentation.
+/// The pass: cancellation of casts.
 pub(crate) struct CancelCasts;
 
 impl Pass for CancelCasts {
@@ -26,7 +26,7 @@ impl Pass for CancelCasts {
     }
 }
 
-/// What a cast can be made of instead of its operand.
+/// The operand of a cast that it can skip to.
 fn shorter(graph: &Graph, node: &Node, operands: &[NodeId]) -> Option<NodeId> {
     let Some(Op::Cast(to)) = op_of(node) else { return None };
     let from = operands[0];

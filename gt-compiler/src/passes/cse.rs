@@ -1,5 +1,5 @@
-//! Common subexpressions: equal ops on equal operands become one node. The names of dimensions do
-//! not tell values apart.
+//! Common subexpression elimination: equal ops on equal operands become one node. Names of
+//! dimensions do not distinguish values.
 //!
 //! Ops are pure, random ones included: their bits follow from the seed. Two seeds in two scalar
 //! slots are two values, as two slots always are, whatever they held when the graph was made.
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Context, Operands, Pass, rebuild};
 
-/// See the module's documentation.
+/// The pass: common subexpression elimination.
 pub(crate) struct Cse;
 
 impl Pass for Cse {

@@ -1,11 +1,11 @@
-//! Dead code elimination: nodes no output needs go; inputs stay, since a call gives them by
-//! position.
+//! Dead code elimination: nodes that no output needs are dropped. Inputs stay, since a call gives
+//! them by position.
 
 use gt_ir::{Graph, OpError};
 
 use super::{Context, Pass, rebuild};
 
-/// See the module's documentation.
+/// The pass: dead code elimination.
 pub(crate) struct Dce;
 
 impl Pass for Dce {

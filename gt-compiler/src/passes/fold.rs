@@ -1,7 +1,7 @@
-//! Constant folding: ops on constants are done now, if every engine rounds them alike.
+//! Constant folding: ops on constants are computed now, if every engine rounds them alike.
 //!
-//! Constants belong to the definitions of ops. Scalar slots are no constants: their values come
-//! with each call. A result that is `nan` is left to the engine, whose bits it has.
+//! Constants belong to the definitions of ops. Scalar slots are not constants: their values come
+//! with each call. A NaN is left to the engine, which decides its bits.
 
 use gt_ir::{
     DType, Graph, HostTensor, NodeId, NodeKind, Op, OpError, OpKind, Scalar, Type, graph::Node,
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{Context, Operands, Pass, op_of, rebuild};
 
-/// See the module's documentation.
+/// The pass: constant folding.
 pub(crate) struct Fold;
 
 impl Pass for Fold {

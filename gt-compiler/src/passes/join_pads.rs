@@ -1,9 +1,8 @@
-//! Parts that are padded to one size and added up are laid one after the other, where they meet
-//! nowhere and leave no gap: the gradient of what was cut into slices is put together once, not
-//! grown by one slice at a time.
+//! A sum of padded parts becomes a concatenation, where the parts neither overlap nor leave a gap:
+//! the gradient of a tensor that was cut into slices is written once, not grown slice by slice.
 //!
-//! Exact: each element is what the additions make of its part and of the numbers the other parts
-//! are padded with, in their order.
+//! Exact: each element is the sum of its part and of the padding of the other parts, in their
+//! order.
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OpError, Shape,
@@ -17,7 +16,7 @@ use super::{Context, Pass, op_of, rebuild};
 /// Most parts of one sum: each of them is added to the numbers of all others.
 const MOST: usize = 16;
 
-/// See the module's documentation.
+/// The pass: sums of padded parts to concatenations.
 pub(crate) struct JoinPads;
 
 /// A sum of parts, or a part by its number.
@@ -30,7 +29,7 @@ enum Sum {
 struct Joined {
     axis: Axis,
     sum: Sum,
-    /// What is padded, and with what, in the order of the sum.
+    /// The operands of the pads, and the padding, in the order of the sum.
     parts: Vec<[NodeId; 2]>,
     /// The parts in the order they lie in.
     order: Vec<usize>,

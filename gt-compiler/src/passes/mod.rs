@@ -1,10 +1,9 @@
-//! Passes: pure functions from a graph of primitives to an equal one. Each does one thing that has
-//! one right answer; what has alternatives is the e-graph's.
+//! Passes: pure functions from a graph of primitives to an equal one. A pass does one thing that
+//! has one right answer; a choice among alternatives belongs to the e-graph.
 //!
 //! Guarantees, checked by the driver in [`pipeline`](crate::pipeline): the result is a valid
-//! expanded graph with the same inputs, slots and types of outputs. Every pass preserves the bits
-//! of every result, unless the numerics policy allows more, and running it twice gives what running
-//! it once gives.
+//! expanded graph with the same inputs, slots and types of outputs. A pass preserves the bits of
+//! every result, unless the numerics policy allows more, and is idempotent.
 
 mod canonicalize;
 mod cast;
@@ -36,7 +35,7 @@ pub(crate) use one_hot::OneHots;
 pub(crate) use sink::SinkPermutes;
 pub(crate) use turn::TurnProducts;
 
-/// What a pass may know besides the graph, and where it reports to.
+/// The options of a compilation, and its report.
 pub(crate) struct Context<'a> {
     pub(crate) options: &'a Options,
     pub(crate) machine: &'a Machine,
@@ -45,10 +44,10 @@ pub(crate) struct Context<'a> {
 
 /// A step of the pipeline.
 pub(crate) trait Pass: Sync {
-    /// What `GT_DUMP` and reports call it.
+    /// Its name in `GT_DUMP` and in reports.
     fn name(&self) -> &'static str;
 
-    /// The graph after it; nothing where it finds nothing to do.
+    /// The graph after it; `None` where it finds nothing to do.
     ///
     /// # Errors
     /// Only bugs: a valid expanded graph never makes a pass fail.

@@ -1,5 +1,5 @@
-//! Movement in a row becomes one movement, or none: reshapes, permutations, expansions and slices
-//! compose, and what is the same everywhere need not move at all.
+//! Movements in a row become one movement, or none: reshapes, permutations, expansions and slices
+//! compose, and a value that is one number everywhere needs no movement.
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OpError, Shape,
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{Context, Pass, op_of, rebuild};
 
-/// See the module's documentation.
+/// The pass: composition of movements.
 pub(crate) struct Movement;
 
 impl Pass for Movement {

@@ -1,16 +1,16 @@
-//! One element added to each row of a number is written as a row that is compared with the
-//! position, which kernels compute where they need it: the gradient of picking one score out of
-//! many is never memory of its own.
+//! A `scatter_add` of one element into each row of a constant becomes a comparison of the index
+//! with the position, which kernels compute where they need it: the gradient of picking one score
+//! out of many takes no memory of its own.
 //!
-//! Exact: each element is the number, or the number and what is added to it, once. An index outside
-//! its axis is still found, by the `gather` that picked from an axis of this size with the same
-//! indices: without one nothing changes.
+//! Exact: each element is the constant, or the constant plus the one element added to it. An index
+//! outside of its axis is still found, by the `gather` that picked from an axis of this size with
+//! the same indices; without such a `gather` nothing changes.
 
 use gt_ir::{DType, Graph, NodeId, NodeKind, Op, OpError, Shape, Type, graph::Rebuild};
 
 use super::{Context, Operands, Pass, op_of, rebuild};
 
-/// See the module's documentation.
+/// The pass: scattered single elements to comparisons.
 pub(crate) struct OneHots;
 
 impl Pass for OneHots {

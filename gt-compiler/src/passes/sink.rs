@@ -1,9 +1,9 @@
-//! Permutations that are undone later move behind the pointwise ops in between, where they meet
-//! what undoes them: `permute(f(permute(x), y))` is `f(x, permute(y))`.
+//! A permutation that a later one undoes moves behind the pointwise ops between the two, where both
+//! cancel: `permute(f(permute(x), y))` is `f(x, permute(y))`.
 //!
-//! Exact: the same elements are computed from the same operands. Only where a permutation cancels
-//! another, so that what is between the two is computed, and kept, in the order that both its
-//! producer and its user have: images of channels last between convolutions.
+//! Exact: the same elements are computed from the same operands. It happens only where permutations
+//! cancel, so that the values in between are computed and stored in the order of their producer and
+//! of their user: images with channels last between convolutions.
 
 use gt_ir::{
     Class, Graph, NodeId, Op, OpError, Shape,
@@ -14,7 +14,7 @@ use gt_ir::{
 
 use super::{Context, Operands, Pass, op_of, rebuild};
 
-/// See the module's documentation.
+/// The pass: permutations past pointwise ops.
 pub(crate) struct SinkPermutes;
 
 impl Pass for SinkPermutes {

@@ -1,14 +1,14 @@
-//! A product that only its transpose is used of is made transposed: the operands are turned, which
-//! is a matter of strides, instead of the result, which would be read across its rows.
+//! A matrix product of which only the transpose is used is computed transposed: the operands are
+//! transposed, by strides alone, instead of the result, which would be read across its rows.
 //!
 //! Exact: each element is the sum of the same products in the same order. Products with vectors
-//! stay, since the engine folds those in an order that depends on which side the vector stands.
+//! stay, since their order of additions depends on the side of the vector.
 
 use gt_ir::{Graph, NodeId, NodeKind, Op, OpError, attr::Perm};
 
 use super::{Context, Pass, op_of, rebuild};
 
-/// See the module's documentation.
+/// The pass: transposed products.
 pub(crate) struct TurnProducts;
 
 impl Pass for TurnProducts {

@@ -1,5 +1,5 @@
-//! Arithmetic. What holds for real numbers holds to the bit for integers, which wrap, and almost
-//! never for floats: x + 0 turns -0 into 0, x - x is `nan` at infinity, and -(-x) alone is safe.
+//! Arithmetic. A law of real numbers holds to the bit for integers, which wrap, and rarely for
+//! floats: x + 0 turns -0 into 0, and x - x is NaN at infinity.
 
 use egg::Id;
 use gt_ir::{DType, Op, Scalar, Shape, Type};
@@ -117,7 +117,7 @@ fn times(cx: &mut Cx<'_>, x: Id, factor: f64) -> Option<Id> {
     cx.op(Op::Mul, &[x, factor])
 }
 
-/// A division by the same number everywhere: the reciprocal is computed once.
+/// A division by one number everywhere: its reciprocal is computed once.
 fn div_scalar(cx: &mut Cx<'_>) -> Option<Id> {
     let (x, ty) = (cx.var(0), cx.root());
     if ty.shape.rank() == 0 || cx.constant(cx.var(1)).is_some() {
@@ -127,7 +127,7 @@ fn div_scalar(cx: &mut Cx<'_>) -> Option<Id> {
     times_reciprocal(cx, x, scalar, Op::Expand(ty.shape))
 }
 
-/// A division by something repeated: one reciprocal for each of its elements.
+/// A division by repeated elements: one reciprocal for each of them.
 fn div_broadcast(cx: &mut Cx<'_>) -> Option<Id> {
     let (x, y, spread) = (cx.var(0), cx.var(1), cx.attr(0));
     if cx.ty(y).shape.numel() * 4 > cx.root().shape.numel() {
@@ -158,7 +158,7 @@ fn times_reciprocal(cx: &mut Cx<'_>, x: Id, y: Id, spread: Op) -> Option<Id> {
     cx.op(Op::Mul, &[x, inverse])
 }
 
-/// Two numbers that are the same everywhere are combined before they meet a tensor.
+/// Two numbers are combined before they meet a tensor.
 fn join(cx: &mut Cx<'_>, op: Op) -> Option<Id> {
     let (x, ty) = (cx.var(0), cx.root());
     let scalar = Type::new(ty.dtype, Shape::SCALAR);

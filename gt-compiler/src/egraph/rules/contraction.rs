@@ -1,6 +1,6 @@
-//! Matrix products. The product of each row is computed alike however rows are grouped, but for a
-//! row by itself, which is a fold: so regrouping several rows is exact; whatever changes the order
-//! or the number of additions is not.
+//! Matrix products. A row of a product has the same bits however rows are grouped, except a single
+//! row, which is computed as a fold. So regrouping several rows is exact; a rule that changes the
+//! order or the number of additions is not.
 
 use egg::Id;
 use gt_ir::{Dim, Op, OpKind, Shape, Type, attr::Perm};
@@ -28,8 +28,7 @@ pub(super) const RULES: &[Rule] = &[
     by("normalize-after",      "(matmul (div ?a (expand@e ?z)) ?b)",            normalize_after,     Reassociate, Any),
 ];
 
-/// Rows that were several before, or elements of the result that are single columns' before and
-/// after: their additions keep their order.
+/// Several rows, or single columns, before and after: the additions keep their order.
 fn shared_by_rows(cx: &mut Cx<'_>) -> Option<Id> {
     if is_row(cx) { None } else { shared_right(cx) }
 }
@@ -178,8 +177,8 @@ fn sink(cx: &mut Cx<'_>, op: Op) -> Option<Id> {
     cx.op(Op::MatMul, &[scaled, b])
 }
 
-/// Rows divided by a number each: the rows of the product are, where those are shorter. What
-/// attention does with its normalizer.
+/// Rows that are divided by a number each: the rows of the product are divided instead, where they
+/// are shorter, as attention does with its normalizer.
 fn normalize_after(cx: &mut Cx<'_>) -> Option<Id> {
     let (a, z, b, root) = (cx.var(0), cx.var(1), cx.var(2), cx.root());
     let by_row =

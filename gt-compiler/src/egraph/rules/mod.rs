@@ -39,9 +39,9 @@ pub(crate) enum Right {
     /// A term of the left side's variables and ops. A number takes the type of the operand beside
     /// it.
     Term(&'static str),
-    /// What a function makes of a match; nothing where the rule does not apply.
+    /// The result of a function of the match; `None` where the rule does not apply.
     By(fn(&mut Cx<'_>) -> Option<Id>),
-    /// Nothing: the left side is only worth knowing of, where a condition holds.
+    /// None: the report counts the left side where a condition holds.
     Recognize(fn(&Cx<'_>) -> bool),
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Dtypes {
     Any,
     Float,
     Bool,
-    /// Everything whose arithmetic never rounds.
+    /// Integers and `bool`, whose arithmetic never rounds.
     NoFloat,
 }
 
@@ -88,12 +88,12 @@ const fn by(
     Rule { name, left, right: Right::By(right), numerics, dtypes }
 }
 
-/// A row that only names what it finds.
+/// A row that only recognizes its left side.
 const fn known(name: &'static str, left: &'static str) -> Rule {
     known_if(name, left, |_| true)
 }
 
-/// A row that only names what it finds where a condition holds.
+/// A row that only recognizes its left side, where a condition holds.
 const fn known_if(name: &'static str, left: &'static str, condition: fn(&Cx<'_>) -> bool) -> Rule {
     Rule {
         name,
@@ -148,12 +148,12 @@ impl Compiled {
         Some(Compiled { rule, patterns: Pattern::compile(&left)?, right })
     }
 
-    /// Whether the row only names what it finds.
+    /// Whether the row only recognizes.
     pub(crate) fn recognizes(&self) -> bool {
         matches!(self.rule.right, Right::Recognize(_))
     }
 
-    /// Whether a match is what the row names.
+    /// Whether the condition of a row that only recognizes holds for a match.
     pub(crate) fn is_known(&self, graph: &mut Graph, found: &Match) -> bool {
         let cx = Cx { graph, found, names: &self.patterns[0] };
         matches!(self.rule.right, Right::Recognize(condition) if condition(&cx))
@@ -177,7 +177,7 @@ impl Compiled {
     }
 }
 
-/// A match being rewritten: what functions of rules are written against.
+/// A match that is being rewritten: the interface of the functions of rules.
 pub(crate) struct Cx<'a> {
     graph: &'a mut Graph,
     found: &'a Match,
@@ -234,12 +234,12 @@ impl Cx<'_> {
         Some((op_of(self.graph, node)?, node.children.to_vec()))
     }
 
-    /// An op on these that is there already.
+    /// An op on these classes that the e-graph holds already.
     fn existing(&self, op: Op, children: &[Id]) -> Option<Id> {
         find_op(self.graph, op, children)
     }
 
-    /// Adds an op, if it is legal on these.
+    /// Adds an op, if it is legal on these classes.
     fn op(&mut self, op: Op, children: &[Id]) -> Option<Id> {
         add_op(self.graph, op, children)
     }
@@ -249,7 +249,7 @@ impl Cx<'_> {
         add_uniform(self.graph, Uniform::Const(value.into()), ty)
     }
 
-    /// What is the same number everywhere, in another shape.
+    /// A class that is one number everywhere, in another shape.
     fn uniform_as(&mut self, id: Id, ty: Type) -> Option<Id> {
         let uniform = self.graph[id].data.uniform?;
         (self.ty(id).dtype == ty.dtype).then(|| add_uniform(self.graph, uniform, ty))

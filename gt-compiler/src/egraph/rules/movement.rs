@@ -1,6 +1,5 @@
-//! Movement: compositions, what a movement takes from a join, and broadcasts pulled out of
-//! pointwise work, which is then done once for each element that differs. All exact: no number
-//! changes.
+//! Movement: compositions, parts of concatenations, and broadcasts that move behind pointwise ops,
+//! which are then computed once for each distinct element. All rules are exact.
 
 use egg::Id;
 use gt_ir::{Op, OpKind, Shape, Type, attr::Slice};
@@ -70,7 +69,7 @@ fn reshape_reshape(cx: &mut Cx<'_>) -> Option<Id> {
     }
 }
 
-/// A movement that keeps the sizes, where that means that it keeps everything.
+/// A movement to the same sizes does nothing.
 fn identity(cx: &mut Cx<'_>) -> Option<Id> {
     cx.root().shape.same_sizes(&cx.ty(cx.var(0)).shape).then(|| cx.var(0))
 }
@@ -93,7 +92,8 @@ fn slice_slice(cx: &mut Cx<'_>) -> Option<Id> {
     (first.axis == then.axis).then(|| cx.op(Op::Slice(sliced(&first, &then)), &[x])).flatten()
 }
 
-/// Of what repeats, any part is the same; of other axes the part is taken before they are repeated.
+/// Along a repeated axis every part is the same; along another axis the part is taken before the
+/// expansion.
 fn slice_expand(cx: &mut Cx<'_>) -> Option<Id> {
     let (Op::Slice(slice), Op::Expand(full)) = (cx.attr(0), cx.attr(1)) else { return None };
     let (x, root) = (cx.var(0), cx.root());
@@ -124,7 +124,7 @@ fn slice_pad(cx: &mut Cx<'_>) -> Option<Id> {
     inside.then(|| cx.op(Op::Slice(own), &[x])).flatten()
 }
 
-/// A part of a join that lies in one of the joined.
+/// A part of a concatenation that lies in one operand.
 fn slice_cat(cx: &mut Cx<'_>) -> Option<Id> {
     let Op::Slice(slice) = cx.attr(0) else { return None };
     let (Op::Cat(axis), parts) = cx.made_by(cx.var(0), OpKind::Cat)? else { return None };
@@ -143,7 +143,7 @@ fn slice_cat(cx: &mut Cx<'_>) -> Option<Id> {
     None
 }
 
-/// Neighboring parts joined again.
+/// Neighboring parts, concatenated again.
 fn cat_slices(cx: &mut Cx<'_>) -> Option<Id> {
     let (Op::Cat(axis), Op::Slice(a), Op::Slice(b)) = (cx.attr(0), cx.attr(1), cx.attr(2)) else {
         return None;
@@ -155,8 +155,8 @@ fn cat_slices(cx: &mut Cx<'_>) -> Option<Id> {
     neighbors.then(|| cx.op(Op::Slice(whole), &[x])).flatten()
 }
 
-/// Picking from what was shifted by something that is the same along the axis: picks first, so that
-/// only what is picked is computed.
+/// A gather from a difference whose second operand is constant along the axis: the gather comes
+/// first, so that only gathered elements are computed.
 fn gather_shifted(cx: &mut Cx<'_>) -> Option<Id> {
     let (Op::Gather(axis), x, y, i) = (cx.attr(0), cx.var(0), cx.var(1), cx.var(2)) else {
         return None;
@@ -199,7 +199,7 @@ fn spread(cx: &mut Cx<'_>, operands: &[Id]) -> Option<Id> {
     cx.op(Op::Expand(root.shape), &[small])
 }
 
-/// What `y` repeats, if it is in the shape of `like`.
+/// The operand that `y` expands, if it has the shape of `like`.
 fn unspread(cx: &mut Cx<'_>, y: Id, like: Id) -> Option<Id> {
     let small = Type::new(cx.ty(y).dtype, cx.ty(like).shape);
     if cx.is_uniform(y) {
@@ -210,7 +210,7 @@ fn unspread(cx: &mut Cx<'_>, y: Id, like: Id) -> Option<Id> {
     cx.ty(x).same_layout(&small).then_some(x)
 }
 
-/// Work on numbers that are the same everywhere is done on one of them.
+/// An op on numbers that are the same everywhere is computed once.
 fn scalars(cx: &mut Cx<'_>) -> Option<Id> {
     let root = cx.root();
     if root.shape.rank() == 0 {

@@ -1,6 +1,6 @@
-//! Patterns of whole layers, as their expansions spell them: what shares work is rewritten, the
-//! rest is named for the report. The engine fuses by structure, so that recognizing alone gains
-//! nothing.
+//! Patterns of whole layers, as their expansions spell them. Patterns that share work are
+//! rewritten; the others are counted for the report. The engine fuses by structure, so that
+//! recognition alone gains nothing.
 
 use super::{Cx, Dtypes::Float, Rule, by, known, known_if, rw};
 use crate::options::Numerics::Approximate;
@@ -36,8 +36,7 @@ fn sigmoid_of_minus(cx: &mut Cx<'_>) -> Option<egg::Id> {
     cx.op(gt_ir::Op::Div, &[one, sum])
 }
 
-/// What was centered before it was normalized is a layer norm; of what comes from another block
-/// nobody knows.
+/// An operand that was centered makes it a layer norm; an operand of another block may be centered.
 fn is_not_centered(cx: &Cx<'_>) -> bool {
     cx.made_by(cx.var(0), gt_ir::OpKind::Sub).is_none() && !cx.is_external(cx.var(0))
 }

@@ -1,6 +1,5 @@
-//! Sums and extrema over axes. A float sum has one order of additions, given by the operand's shape
-//! and the axes, so that only rules that leave both alone, but for axes of size 1, are exact for
-//! it.
+//! Sums and extrema over axes. The operand's shape and the axes decide the order of the additions
+//! of a float sum. A rule is exact for floats only if it keeps both, except for axes of size 1.
 
 use egg::Id;
 use gt_ir::{
@@ -110,7 +109,7 @@ fn of_constant(cx: &mut Cx<'_>) -> Option<Id> {
     is_whole.then(|| cx.full(Scalar::F64(sum), root))
 }
 
-/// Over axes along which everything repeats, a sum multiplies and an extremum does nothing.
+/// Over axes along which the operand repeats, a sum is a product and an extremum does nothing.
 fn of_repeated(cx: &mut Cx<'_>) -> Option<Id> {
     let ((reduce, make), x, root) = (parts(cx.attr(0))?, cx.var(0), cx.root());
     let Op::Expand(full) = cx.attr(1) else { return None };
@@ -175,7 +174,7 @@ fn permuted(cx: &mut Cx<'_>) -> Option<Id> {
     cx.op(Op::Reshape(root.shape), &[ordered])
 }
 
-/// What is the same along the summed axes is taken out of the sum.
+/// A factor that is constant along the summed axes is taken out of the sum.
 fn scaled(cx: &mut Cx<'_>, op: Op) -> Option<Id> {
     let (Op::Sum(reduce), x, y, root) = (cx.attr(0), cx.var(0), cx.var(1), cx.root()) else {
         return None;

@@ -1,4 +1,4 @@
-//! Conditions, comparisons and logic, all of them exact.
+//! Conditions, comparisons and logic. All rules are exact.
 
 use egg::Id;
 use gt_ir::{DType, Op};
