@@ -124,6 +124,16 @@ pub fn encode(tape: &Tape) -> Vec<u8> {
 
 /// Reads the file form of a tape.
 ///
+/// ```
+/// use gt_ir::{binary, text};
+/// let tape = text::load("gt tape 1\n%0 = input : f32[2]\noutput %0\n").unwrap().tape;
+/// let bytes = binary::encode(&tape);
+/// assert!(binary::is_binary(&bytes));
+/// assert_eq!(binary::decode(&bytes)?, tape);
+/// assert!(binary::decode(&bytes[..bytes.len() - 1]).is_err());
+/// # Ok::<(), binary::DecodeError>(())
+/// ```
+///
 /// # Errors
 /// The bytes are not exactly one tape, written with this format and this op table.
 pub fn decode(bytes: &[u8]) -> Result<Tape, DecodeError> {

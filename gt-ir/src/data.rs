@@ -93,6 +93,14 @@ impl HostTensor {
 
     /// A tensor from a vector in row-major order, which is not copied.
     ///
+    /// ```
+    /// use gt_ir::{HostTensor, Shape};
+    /// let x = HostTensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], Shape::new(&[2, 2])?)?;
+    /// assert_eq!(x.ty().to_string(), "f32[2,2]");
+    /// assert!(HostTensor::from_vec(vec![1.0f32], Shape::new(&[2])?).is_err());
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
+    ///
     /// # Errors
     /// The vector's length is not the shape's number of elements.
     pub fn from_vec<T: Element>(data: Vec<T>, shape: Shape) -> Result<HostTensor, OpError> {
@@ -127,6 +135,13 @@ impl HostTensor {
     }
 
     /// The elements, copied.
+    ///
+    /// ```
+    /// use gt_ir::HostTensor;
+    /// assert_eq!(HostTensor::scalar(7_i64).to_vec::<i64>()?, [7]);
+    /// assert!(HostTensor::scalar(7_i64).to_vec::<f32>().is_err()); // nothing is cast
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
     ///
     /// # Errors
     /// The dtype is another one.

@@ -224,6 +224,12 @@ fn line_end(text: &str, at: usize) -> usize {
 }
 
 /// The candidate nearest to `word` by edit distance, when it is near enough to be what was meant.
+///
+/// ```
+/// use gt_ir::diagnostic::nearest;
+/// assert_eq!(nearest("mathmul", ["matmul", "maximum"]), Some("matmul"));
+/// assert_eq!(nearest("convolution", ["matmul", "maximum"]), None);
+/// ```
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
     let scored = candidates.into_iter().map(|c| (edit_distance(word, c), c));

@@ -95,6 +95,13 @@ impl DType {
 
     /// The smallest type both convert to, as PyTorch has it: `f16` with `bf16` is `f32`, an integer
     /// with a float is that float.
+    ///
+    /// ```
+    /// use gt_ir::DType;
+    /// assert_eq!(DType::I64.promote(DType::Bf16), DType::Bf16);
+    /// assert_eq!(DType::Bf16.promote(DType::F16), DType::F32); // neither holds the other
+    /// assert_eq!(DType::Bool.promote(DType::U8), DType::U8);
+    /// ```
     pub fn promote(self, other: DType) -> DType {
         if self == other {
             return self;

@@ -63,6 +63,7 @@ pub(crate) trait Build: Emit {
         logical_or => LogicalOr, logical_and => LogicalAnd, matmul => MatMul,
     }
 
+    /// x where the condition holds, else y.
     fn select(&mut self, c: ValueId, x: impl Into<Operand>, y: impl Into<Operand>) -> Emitted {
         self.emit(Op::Where, &[c.into(), x.into(), y.into()])
     }
@@ -72,18 +73,22 @@ pub(crate) trait Build: Emit {
         if self.ty(x).dtype == dtype { Ok(x) } else { self.emit(Op::Cast(dtype), &[x.into()]) }
     }
 
+    /// One number everywhere.
     fn full(&mut self, ty: Type, value: impl Into<Operand>) -> Emitted {
         self.emit(Op::Full(ty), &[value.into()])
     }
 
+    /// The sum over axes.
     fn sum(&mut self, x: ValueId, axes: AxisSet, keep: Keep) -> Emitted {
         self.emit(Op::Sum(Reduce { axes, keep }), &[x.into()])
     }
 
+    /// The mean over axes.
     fn mean(&mut self, x: ValueId, axes: AxisSet, keep: Keep) -> Emitted {
         self.emit(Op::Mean(Reduce { axes, keep }), &[x.into()])
     }
 
+    /// The maximum over axes.
     fn max(&mut self, x: ValueId, axes: AxisSet, keep: Keep) -> Emitted {
         self.emit(Op::Max(Reduce { axes, keep }), &[x.into()])
     }
@@ -129,6 +134,7 @@ pub(crate) trait Build: Emit {
         self.emit(Op::Pad(pad), &[x.into(), 0_i64.into()])
     }
 
+    /// The elements of x that the index names along an axis.
     fn gather(&mut self, x: ValueId, axis: Axis, index: Operand) -> Emitted {
         self.emit(Op::Gather(axis), &[x.into(), index])
     }

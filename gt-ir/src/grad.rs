@@ -85,6 +85,12 @@ pub fn vjp(mut cx: Vjp<'_>) -> Result<Grads, OpError> {
 }
 
 /// Whether any gradient can flow from `op`'s result to its operands.
+///
+/// ```
+/// use gt_ir::{Op, grad::is_differentiable};
+/// assert!(is_differentiable(&Op::Exp));
+/// assert!(!is_differentiable(&Op::Eq));
+/// ```
 pub fn is_differentiable(op: &Op) -> bool {
     !matches!(op.spec().grad, Grad::Zero)
 }

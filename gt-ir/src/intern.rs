@@ -37,6 +37,7 @@ pub struct DimName(u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Loc(u32);
 
+/// What a [`Loc`] stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     file: &'static str,
@@ -44,6 +45,7 @@ struct Place {
     col: u32,
 }
 
+/// A table that gives each distinct item a number, in order of arrival.
 struct Interner<T> {
     ids: HashMap<T, u32>,
     items: Vec<T>,
@@ -84,6 +86,7 @@ fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// As [`read`], to add to the table.
 fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

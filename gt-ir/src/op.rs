@@ -616,6 +616,17 @@ impl Op {
 
 /// The type of `op` applied to operands of these types.
 ///
+/// ```
+/// use gt_ir::{Op, OperandType, Scalar, infer};
+/// let x = OperandType::Tensor("i64[Batch=32,1]".parse()?);
+/// let row = OperandType::Tensor("f32[10]".parse()?);
+/// assert_eq!(infer(&Op::Add, &[x, row])?.to_string(), "f32[Batch=32,10]");
+/// // A literal does not change the dtype of a tensor of its category or a higher one.
+/// let two = OperandType::Scalar(Scalar::I64(2));
+/// assert_eq!(infer(&Op::Mul, &[row, two])?.to_string(), "f32[10]");
+/// # Ok::<(), gt_ir::OpError>(())
+/// ```
+///
 /// # Errors
 /// Wrong number of operands, or shapes, dtypes or attributes that do not fit; the message names the
 /// op and the operands.

@@ -43,12 +43,21 @@ pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [a, b, c, d]
 }
 
+/// Four words of one counter: the index is the counter, the seed the key.
 fn block(seed: u64, index: u64) -> [u32; 4] {
     philox4x32([index as u32, (index >> 32) as u32, 0, 0], [seed as u32, (seed >> 32) as u32])
 }
 
 /// Fills `out` with elements `start..` of the stream `seed`, as native-endian elements of `dtype`.
 /// Bytes short of a whole element are left alone. `bool` gets the parity of an integer.
+///
+/// ```
+/// use gt_ir::{DType, philox::{Distribution, fill}};
+/// let (mut all, mut rest) = ([0_u8; 16], [0_u8; 8]);
+/// fill(Distribution::Uniform, DType::F32, 7, 0, &mut all);
+/// fill(Distribution::Uniform, DType::F32, 7, 2, &mut rest);
+/// assert_eq!(all[8..], rest); // an element depends on its seed and its index alone
+/// ```
 pub fn fill(distribution: Distribution, dtype: DType, seed: u64, start: u64, out: &mut [u8]) {
     match (distribution, dtype) {
         (Distribution::Integers { low, high }, dtype) => {
@@ -129,6 +138,7 @@ fn uniform(word: u32, bits: u32) -> f64 {
     f64::from(word >> (32 - bits)) / f64::from(1_u32 << bits)
 }
 
+/// 53 random bits as a number in [0, 1).
 fn uniform64(word: u64) -> f64 {
     (word >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -141,6 +151,7 @@ fn normal(w: [u32; 4], i: usize) -> f32 {
     radius * if i & 1 == 0 { cos } else { sin }
 }
 
+/// A standard normal number by the Box-Muller transform (1958).
 fn normal64(w: [u32; 4], i: usize) -> f64 {
     let (u, v) = (uniform64(word64(w, 0)), uniform64(word64(w, 1)));
     let radius = (-2.0 * libm::log(1.0 - u)).sqrt();
@@ -195,6 +206,7 @@ fn turn_f32(word: u32) -> (f32, f32) {
     }
 }
 
+/// Integers in [low, high): a 64-bit word times the width, its high half.
 fn integers(seed: u64, start: u64, low: i64, high: i64, dtype: DType, out: &mut [u8]) {
     let range = high.wrapping_sub(low) as u64;
     let range = if high > low { range } else { 1 };

@@ -28,6 +28,12 @@ pub enum Scalar {
 
 impl Scalar {
     /// The dtype this literal has when no tensor stands beside it: `f32`, `i64` or `bool`.
+    ///
+    /// ```
+    /// use gt_ir::{DType, Scalar};
+    /// assert_eq!(Scalar::from(2.0f64).weak_dtype(), DType::F32);
+    /// assert_eq!(Scalar::from(2i32).weak_dtype(), DType::I64);
+    /// ```
     pub const fn weak_dtype(self) -> DType {
         match self {
             Scalar::F64(_) => DType::F32,

@@ -82,6 +82,7 @@ impl Shape {
         Shape::build(dims.clone().count(), dims)
     }
 
+    /// A shape within the limits.
     fn build(rank: usize, dims: impl Iterator<Item = Dim>) -> Result<Shape, OpError> {
         if rank > MAX_RANK {
             return Err(OpError::new(format!(
@@ -123,6 +124,14 @@ impl Shape {
     }
 
     /// Number of elements; 1 for a scalar.
+    ///
+    /// ```
+    /// # use gt_ir::Shape;
+    /// assert_eq!(Shape::new(&[2, 3])?.numel(), 6);
+    /// assert_eq!(Shape::SCALAR.numel(), 1);
+    /// assert_eq!(Shape::new(&[2, 0])?.numel(), 0);
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
     pub fn numel(&self) -> usize {
         self.sizes().iter().product()
     }
@@ -139,6 +148,13 @@ impl Shape {
     }
 
     /// Row-major strides in elements.
+    ///
+    /// ```
+    /// # use gt_ir::Shape;
+    /// let shape = Shape::new(&[2, 3, 4])?;
+    /// assert_eq!(shape.strides()[..3], [12, 4, 1]);
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
     pub fn strides(&self) -> [usize; MAX_RANK] {
         let mut strides = [0; MAX_RANK];
         let mut step = 1;
@@ -150,6 +166,15 @@ impl Shape {
     }
 
     /// Turns a possibly negative axis into an index below `rank`.
+    ///
+    /// ```
+    /// # use gt_ir::Shape;
+    /// let shape = Shape::new(&[2, 3])?;
+    /// assert_eq!(shape.axis("sum", -1)?, 1);
+    /// let error = shape.axis("sum", 2).unwrap_err();
+    /// assert_eq!(error.message, "sum: axis 2 is out of range for shape [2,3]");
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
     ///
     /// # Errors
     /// The axis is out of range; the message names `op` and the shape.
@@ -169,6 +194,14 @@ impl Shape {
 
     /// The shape two operands broadcast to, aligned from the right; a name survives from whichever
     /// side has it.
+    ///
+    /// ```
+    /// # use gt_ir::Shape;
+    /// let shape = |text: &str| text.parse::<Shape>();
+    /// assert_eq!(shape("[Batch=4,1]")?.broadcast(&shape("[5]")?), Some(shape("[Batch=4,5]")?));
+    /// assert_eq!(shape("[2]")?.broadcast(&shape("[3]")?), None);
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         if self == other {
             return Some(*self);
@@ -184,6 +217,8 @@ impl Shape {
     }
 }
 
+/// One dimension of two that broadcast: equal sizes, or a size of 1 that repeats. A word is a
+/// better name than `?`, and `?` better than none.
 fn broadcast_dim(a: Dim, b: Dim) -> Option<Dim> {
     match (a.size, b.size) {
         (x, y) if x == y => {
@@ -222,6 +257,14 @@ impl Type {
     }
 
     /// Whether dtype and sizes agree, whatever the names.
+    ///
+    /// ```
+    /// # use gt_ir::Type;
+    /// let named: Type = "f32[Batch=32,784]".parse()?;
+    /// assert!(named.same_layout(&"f32[32,784]".parse()?));
+    /// assert!(!named.same_layout(&"f64[32,784]".parse()?));
+    /// # Ok::<(), gt_ir::OpError>(())
+    /// ```
     pub fn same_layout(&self, other: &Type) -> bool {
         self.dtype == other.dtype && self.shape.same_sizes(&other.shape)
     }

@@ -1,6 +1,11 @@
 //! Quantities as people read them.
 
 /// So many bytes, in decimal units: `3.2 MB`.
+///
+/// ```
+/// assert_eq!(gt_ir::units::bytes(999), "999 B");
+/// assert_eq!(gt_ir::units::bytes(12_000), "12.0 kB");
+/// ```
 #[must_use]
 pub fn bytes(n: u64) -> String {
     match n {

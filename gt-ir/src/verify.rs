@@ -198,6 +198,7 @@ impl Verifier {
         }
     }
 
+    /// Notes the value an entry defines, unless it is defined already.
     fn define(
         &mut self,
         at: usize,
@@ -277,6 +278,7 @@ impl Verifier {
         }
     }
 
+    /// Closes a scope, which must be the innermost.
     fn exit(&mut self, at: usize, name: &Arc<str>, report: &mut dyn FnMut(Fault)) {
         match self.scopes.iter().rposition(|open| open == name) {
             Some(depth) if depth + 1 == self.scopes.len() => {}

@@ -39,6 +39,7 @@ static SIGNALS: Mutex<Signals> = Mutex::new(Signals::new());
 /// How often the configuration changed. It changes under the lock.
 static VERSION: AtomicU64 = AtomicU64::new(0);
 
+/// The configuration of the process; a writer that panicked leaves it whole.
 fn lock() -> MutexGuard<'static, Signals> {
     // Each change replaces it whole.
     SIGNALS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -129,6 +130,7 @@ pub(crate) fn from_environment() -> Result<()> {
     READ.get_or_init(read).clone()
 }
 
+/// Reads a file and takes all of it, or nothing.
 fn load(path: &Path, at: Loc) -> Result<()> {
     let name = path.display().to_string();
     let cannot = |why: String| {

@@ -212,6 +212,7 @@ impl Origin {
     }
 }
 
+/// An instruction as a line: the op, then its operands with their types.
 fn call(instr: &Instr, ty: impl Fn(ValueId) -> Option<Type>) -> String {
     let operands = instr.inputs.iter().map(|operand| match operand {
         Operand::Value(value) => {

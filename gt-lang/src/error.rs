@@ -34,6 +34,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Error(Arc<Cause>);
 
+/// What every clone of an error shares.
 #[derive(PartialEq, Eq)]
 struct Cause {
     kind: ErrorKind,

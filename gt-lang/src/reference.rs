@@ -24,6 +24,7 @@ pub struct Reference {
     state: Mutex<State>,
 }
 
+/// The values that are alive, and what has been submitted.
 #[derive(Default)]
 struct State {
     values: BTreeMap<ValueId, Result<HostTensor, RunError>>,
@@ -78,12 +79,14 @@ impl Reference {
 }
 
 impl State {
+    /// A value that is alive, or the error that kept it from being computed.
     fn get(&self, value: ValueId) -> Result<HostTensor, RunError> {
         let missing =
             || RunError::new(ErrorKind::Internal, format!("{value} does not exist or was freed"));
         self.values.get(&value).cloned().unwrap_or_else(|| Err(missing()))
     }
 
+    /// Runs one entry.
     fn step(&mut self, entry: Entry) {
         self.peak = self.peak.max(self.values.len());
         if let Err(fault) = self.verifier.entry(&entry) {
@@ -107,6 +110,7 @@ impl State {
         }
     }
 
+    /// Runs one instruction; its error names the op and the types of the operands.
     fn run(&self, instr: &Instr) -> Result<HostTensor, RunError> {
         let mut values = Vec::new();
         for operand in &instr.inputs {

@@ -33,6 +33,7 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
+    /// The name of the signal.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -55,6 +56,7 @@ pub(crate) fn with_open<R>(read: impl FnOnce(&[Open]) -> R) -> R {
     OPEN.with_borrow(|open| read(open))
 }
 
+/// Changes the open scopes and notes which is innermost, which each instruction asks for.
 fn change<R>(change: impl FnOnce(&mut Vec<Open>) -> R) -> R {
     OPEN.with_borrow_mut(|open| {
         let result = change(open);
@@ -63,6 +65,7 @@ fn change<R>(change: impl FnOnce(&mut Vec<Open>) -> R) -> R {
     })
 }
 
+/// A number that no scope had before.
 fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

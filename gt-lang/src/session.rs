@@ -61,6 +61,7 @@ unsafe extern "Rust" {
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
+/// What the handles of a session share; the last one to go closes it.
 struct Inner {
     backend: Arc<dyn Backend>,
     recording: Mutex<Recording>,
@@ -273,6 +274,7 @@ impl Session {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// What recording changes.
     fn lock(&self) -> MutexGuard<'_, Recording> {
         // A thread that panicked while recording leaves at worst one entry unrecorded.
         self.0.recording.lock().unwrap_or_else(PoisonError::into_inner)
@@ -294,6 +296,7 @@ impl Session {
         }
     }
 
+    /// Submits a segment that is due: one held back for a read that did not come, or a full buffer.
     fn submit_if_full(&self, recorder: &mut Recorder) {
         if let Some(segment) = recorder.take_overdue() {
             self.tell_signals(recorder);
@@ -341,6 +344,7 @@ impl Session {
         id
     }
 
+    /// Records that a value is free.
     pub(crate) fn free(&self, value: ValueId) {
         let Recording { recorder, watch } = &mut *self.lock();
         if let Some(watch) = watch {
@@ -414,6 +418,7 @@ impl Session {
         self.lock().recorder.is_traced()
     }
 
+    /// The error of a closed session, for what needs an answer.
     fn check_open(&self, place: Place) -> Result<()> {
         let recorder = &mut self.lock().recorder;
         if recorder.is_closed() {
@@ -427,10 +432,12 @@ impl Session {
         Ok(())
     }
 
+    /// The seed of the next random tensor.
     pub(crate) fn next_seed(&self) -> i64 {
         self.lock().recorder.next_seed()
     }
 
+    /// The number of a place in the user's program.
     pub(crate) fn loc(&self, place: Place) -> Loc {
         self.lock().recorder.loc(place)
     }

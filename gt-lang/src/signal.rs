@@ -60,6 +60,7 @@ fn view<T: AnyTensor>(tensor: &T) -> T {
     })
 }
 
+/// A view of the tensor under its own shape, recorded at a place.
 fn same(tensor: &DynTensor, at: &'static Location<'static>) -> DynTensor {
     let op = Op::Reshape(tensor.shape());
     try_record(&op, &[tensor.into()], Place::Caller(at))

@@ -19,6 +19,7 @@ use crate::{
     tape::{Entry, Instr, Tape, ValueId},
 };
 
+/// The dimensions of a shape in the making.
 type Dims = SmallVec<[Dim; MAX_RANK]>;
 
 /// Why a tape has no graph: the entry at fault and the reason. A verified tape always has one.
@@ -52,6 +53,20 @@ pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
 
 /// The graph of a whole tape: one node an instruction, derived ops as they are. Values read are
 /// outputs, in order.
+///
+/// ```
+/// let tape = gt_ir::text::load(
+///     "gt tape 1\n%0 = input : f32[2,3]\n%1 = relu %0\n%2 = sum[1] %1\noutput %2\n",
+/// )
+/// .unwrap()
+/// .tape;
+/// let traced = gt_ir::lower(&tape)?;
+/// assert_eq!(traced.len(), 3); // one node an entry that defines a value
+/// let expanded = traced.expanded()?;
+/// assert!(expanded.len() > 3); // relu is a maximum with a constant, cast and broadcast
+/// expanded.validate_expanded()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// The first entry that is not valid.
@@ -105,6 +120,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Notes the open scopes, joined by `/`, for the nodes to come.
     fn scoped(&mut self) {
         self.b.signal = (!self.scopes.is_empty()).then(|| self.scopes.join("/").into());
     }
@@ -181,6 +197,7 @@ impl Graph {
 /// Whether an engine has a call for an op on operands like these.
 pub type Calls = fn(&Op, &[OperandType]) -> bool;
 
+/// The choice of an engine without calls.
 const fn none(_: &Op, _: &[OperandType]) -> bool {
     false
 }
@@ -220,6 +237,7 @@ impl Default for Builder {
 }
 
 impl Builder {
+    /// Adds a node with its operands at the ports 0, 1, ..
     fn push(&mut self, kind: NodeKind, ty: Type, operands: &[NodeId]) -> NodeId {
         let node = Node { kind, ty, loc: self.loc, signal: self.signal.clone() };
         let id = self.graph.dag.add_node(node);
@@ -235,11 +253,13 @@ impl Builder {
         id
     }
 
+    /// The next scalar slot.
     fn slot(&mut self, value: Scalar) -> NodeId {
         self.graph.slots.push(value);
         self.weak(NodeKind::Scalar(self.graph.slots.len() as u32 - 1))
     }
 
+    /// A scalar whose dtype is decided where it is used; until then it has the dtype it has alone.
     fn weak(&mut self, kind: NodeKind) -> NodeId {
         let value = match kind {
             NodeKind::Scalar(k) => self.graph.slots[k as usize],
@@ -292,11 +312,14 @@ impl Builder {
         self.push(NodeKind::Op(Op::Expand(shape)), ty, &[NodeId::of(v)]).value()
     }
 
+    /// A primitive whose operands are as it wants them.
     fn primitive(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
         let ids: SmallVec<[NodeId; 3]> = ins.iter().map(|v| NodeId::of(*v)).collect();
         Ok(self.push(NodeKind::Op(op), ty, &ids).value())
     }
 
+    /// A primitive with casts and broadcasts before it, as its class wants them; see
+    /// [`Graph`](super::Graph).
     fn legalize(&mut self, op: Op, ty: Type, ins: &[ValueId], seen: &[OperandType]) -> Emitted {
         match op.spec().class {
             Class::Pointwise => self.pointwise(op, ty, ins, seen),
@@ -338,6 +361,8 @@ impl Builder {
         self.primitive(op, ty, &ins)
     }
 
+    /// Operands of one dtype and of the sizes of the result. Comparisons compute in what their
+    /// operands promote to; logical ops in `bool`.
     fn pointwise(&mut self, op: Op, ty: Type, ins: &[ValueId], seen: &[OperandType]) -> Emitted {
         let (op, dtype) = match op {
             Op::Cast(dtype) => return self.as_dtype(ins[0], dtype),
@@ -373,6 +398,8 @@ impl Builder {
         self.as_dtype(sums, ty.dtype)
     }
 
+    /// Engines fold numbers: sums of integers and `bool` are taken in `i64`, other folds of `bool`
+    /// in `u8`. Running sums of narrow floats are taken in a wide dtype.
     fn reduce(&mut self, op: Op, ty: Type, x: ValueId) -> Emitted {
         let from = self.ty(x).dtype;
         match op {
@@ -397,6 +424,8 @@ impl Builder {
         }
     }
 
+    /// Operands of one dtype, of equal rank and at least two axes. Leading axes are broadcast, or
+    /// joined to rows where the right operand is one matrix.
     fn matmul(&mut self, ty: Type, a: ValueId, b: ValueId) -> Emitted {
         let (a, b) = (self.as_dtype(a, ty.dtype)?, self.as_dtype(b, ty.dtype)?);
         let (a, b) = (self.matrix(a, 0)?, self.matrix(b, 1)?);
@@ -425,6 +454,7 @@ impl Builder {
         self.reshape(v, Shape::from_dims(&dims)?)
     }
 
+    /// All leading axes and rows as one axis of rows.
     fn flattened(&mut self, a: ValueId) -> Emitted {
         let shape = self.ty(a).shape;
         let k = shape.dim(shape.rank() - 1);
@@ -432,6 +462,7 @@ impl Builder {
         self.reshape(a, Shape::from_dims(&[Dim::new(rows), k])?)
     }
 
+    /// Both operands with the leading axes that they broadcast to.
     fn batched(&mut self, a: ValueId, b: ValueId) -> Result<(ValueId, ValueId), OpError> {
         let (sa, sb) = (self.ty(a).shape, self.ty(b).shape);
         let lead = |s: Shape| Shape::collect(s.dims().take(s.rank() - 2));
@@ -445,6 +476,7 @@ impl Builder {
         Ok((self.as_shape(a, full(sa)?), self.as_shape(b, full(sb)?)))
     }
 
+    /// Operands of the dtype of the result: `cat` may promote, the literal of `pad` is cast.
     fn movement(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
         let keeps_all = matches!(op, Op::Reshape(_) | Op::Expand(_))
             && self.ty(ins[0]).shape.same_sizes(&ty.shape);

@@ -28,10 +28,13 @@ impl Graph {
         self.ids().try_for_each(|id| self.check_primitive(id).map_err(|e| format!("{id}: {e}")))
     }
 
+    /// The types of the operands.
     fn types(&self, id: NodeId) -> SmallVec<[Type; 3]> {
         self.operands(id).iter().map(|o| self.node(*o).ty).collect()
     }
 
+    /// Operands come before the node, its type is the one its rule gives, and its input or slot
+    /// exists.
     fn check_node(&self, id: NodeId) -> Result<(), String> {
         let node = self.node(id);
         if let Some(later) = self.operands(id).into_iter().find(|o| *o >= id) {
@@ -58,6 +61,7 @@ impl Graph {
         }
     }
 
+    /// What a type rule sees of an operand: a scalar is a literal while it is weak.
     fn seen(&self, id: NodeId) -> OperandType {
         match self.node(id).kind {
             NodeKind::Scalar(k) if self.is_weak(id) => OperandType::Scalar(self.slots[k as usize]),
@@ -67,6 +71,7 @@ impl Graph {
         }
     }
 
+    /// The conditions that engines rely on, by class of op.
     fn check_primitive(&self, id: NodeId) -> Result<(), String> {
         let NodeKind::Op(op) = self.node(id).kind else { return Ok(()) };
         let (ty, ins) = (self.node(id).ty, self.types(id));

@@ -82,6 +82,7 @@ fn rows<'a>(
     }))
 }
 
+/// The index as a position, if it lies in the axis.
 fn checked(index: i64, size: usize) -> Result<usize, EvalError> {
     usize::try_from(index).ok().filter(|i| *i < size).ok_or(EvalError::Index { index, size })
 }

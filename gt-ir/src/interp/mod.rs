@@ -98,6 +98,14 @@ pub enum Arg<'a> {
 
 /// The result of one op.
 ///
+/// ```
+/// use gt_ir::{HostTensor, Op, Scalar, Shape, interp};
+/// let x = HostTensor::from_vec(vec![1.0f32, -2.0], Shape::new(&[2])?)?;
+/// let args = [interp::Arg::Tensor(&x), interp::Arg::Scalar(Scalar::F64(0.5))];
+/// assert_eq!(interp::eval(&Op::Mul, &args)?.to_vec::<f32>()?, [0.5, -1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// The op does not apply to the operands, or one of the run-time errors.
 pub fn eval(op: &Op, args: &[Arg<'_>]) -> Result<HostTensor, EvalError> {

@@ -86,6 +86,7 @@ pub(super) fn pad(
     Ok(Array { ty: out, data })
 }
 
+/// An array to be written to, zeros until then.
 fn filled(out: Type) -> Data {
     let n = out.shape.numel();
     if out.dtype.is_float() {
@@ -97,6 +98,7 @@ fn filled(out: Type) -> Data {
     }
 }
 
+/// Copies elements to where a walk says.
 fn place(to: &mut Data, from: &Array, offsets: Walk) -> Result<(), EvalError> {
     match to {
         Data::Float(to) => from.floats()?.iter().zip(offsets).for_each(|(x, o)| to[o] = *x),

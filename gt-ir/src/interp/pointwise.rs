@@ -144,6 +144,7 @@ pub(super) fn cast(out: Type, x: &Array) -> Array {
     Array::new(out, data)
 }
 
+/// A float to an integer as `cast` does: towards 0, saturating, NaN to 0.
 fn truncate(to: DType, x: f64) -> i64 {
     match to {
         DType::I32 => i64::from(x as i32),
@@ -193,10 +194,12 @@ pub(super) fn int_fmod(x: i64, y: i64) -> i64 {
     if y == 0 { x } else { x.wrapping_rem(y) }
 }
 
+/// One function over two arrays.
 fn zip<T: Copy, U>(x: &[T], y: &[T], f: impl Fn(T, T) -> U) -> Vec<U> {
     x.iter().zip(y).map(|(x, y)| f(*x, *y)).collect()
 }
 
+/// Elements of the first where the condition holds, of the second elsewhere.
 fn choose<T: Copy>(c: &[bool], yes: &[T], no: &[T]) -> Vec<T> {
     c.iter().zip(yes.iter().zip(no)).map(|(c, (yes, no))| if *c { *yes } else { *no }).collect()
 }

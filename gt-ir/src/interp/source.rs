@@ -34,10 +34,12 @@ pub(super) fn randint(
     drawn(out, Distribution::Integers { low: number(low)?, high: number(high)? }, number(seed)?)
 }
 
+/// The one element of an integer array.
 fn number(x: &Array) -> Result<i64, EvalError> {
     x.ints()?.first().copied().ok_or(EvalError::Kind { wanted: "one number", found: x.ty })
 }
 
+/// Random numbers of a seed in row-major order.
 fn drawn(out: Type, distribution: Distribution, seed: i64) -> Result<Array, EvalError> {
     let mut bytes = vec![0; out.bytes()];
     philox::fill(distribution, out.dtype, seed as u64, 0, &mut bytes);

@@ -28,11 +28,13 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     super::infer::float(op, ins)
 }
 
+/// `x, low, high` to the promoted dtype and the broadcast shape.
 pub(crate) fn infer_clamp(op: &Op, ins: &[OperandType]) -> Result<Type> {
     tensor(op, ins, 0)?;
     arithmetic(op, ins)
 }
 
+/// `x, p, seed` to the type of x, which is a float; p and seed are numbers.
 pub(crate) fn infer_dropout(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let x = tensor(op, ins, 0)?;
     literal(op, ins, 1)?;
@@ -45,6 +47,7 @@ pub(crate) fn infer_dropout(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(x)
 }
 
+/// (x > 0) - (x < 0), which is 0 for NaN.
 pub(crate) fn sign(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     let dtype = e.ty(x).dtype;
@@ -53,10 +56,12 @@ pub(crate) fn sign(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.sub(positive, negative)
 }
 
+/// log(x) / log(2).
 pub(crate) fn log2(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     log_to(e, ins, LN_2)
 }
 
+/// log(x) / log(10).
 pub(crate) fn log10(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     log_to(e, ins, LN_10)
 }
@@ -76,6 +81,7 @@ pub(crate) fn exp2(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// x sigmoid(x).
 pub(crate) fn silu(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let gate = e.sigmoid(x)?;
@@ -95,6 +101,7 @@ pub(crate) fn softplus(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// g sigmoid(x).
 pub(crate) fn softplus_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let slope = cx.e.sigmoid(x)?;
@@ -102,6 +109,7 @@ pub(crate) fn softplus_grad(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// x where x > 0, else x times the slope.
 pub(crate) fn leaky_relu(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
     let positive = e.gt(ins[0], 0)?;
@@ -121,6 +129,7 @@ pub(crate) fn elu(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// min(max(x, low), high).
 pub(crate) fn clamp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
     let raised = e.maximum(ins[0], ins[1])?;
@@ -150,6 +159,8 @@ pub(crate) fn clamp_grad(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![gx, g_low, g_high])
 }
 
+/// x / (1 - p) where a uniform number is at least p, else 0. The seed is an operand, so the
+/// gradient draws the same numbers again.
 pub(crate) fn dropout(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     let ty = e.ty(x);

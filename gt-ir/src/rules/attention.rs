@@ -69,6 +69,7 @@ impl Sizes {
     }
 }
 
+/// `query, key, value, scale` and perhaps a mask to `[.., heads, length, width of the values]`.
 pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (q, k, v) = (tensor(op, ins, 0)?, tensor(op, ins, 1)?, tensor(op, ins, 2)?);
     literal(op, ins, 3)?;
@@ -90,6 +91,7 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(q.dtype, shape))
 }
 
+/// `gradient of the result, operands of the forward op` to the type of the operand asked for.
 pub(crate) fn infer_grad(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }) = *op else {
         return Err(misplaced(op));
@@ -103,6 +105,7 @@ pub(crate) fn infer_grad(op: &Op, ins: &[OperandType]) -> Result<Type> {
     tensor(op, ins, 1 + of as usize)
 }
 
+/// Whether a mask broadcasts to the scores `[.., heads, length, positions]`.
 fn mask_fits(op: &Op, mask: &Type, sizes: &Sizes) -> Result<()> {
     let scores = sizes.ending(Dim::new(sizes.positions))?;
     let fits = mask.shape.broadcast(&scores).is_some_and(|s| s.same_sizes(&scores));
@@ -113,6 +116,9 @@ fn mask_fits(op: &Op, mask: &Type, sizes: &Sizes) -> Result<()> {
     Err(OpError::new(e).hint("a mask broadcasts to the scores, and is bool or float"))
 }
 
+/// softmax(q k^T scale + mask) v, in a wide dtype.
+///
+/// Heads that share a key head become more rows of one product, so that keys are never repeated.
 pub(crate) fn expand(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::ScaledDotProductAttention(kind) = *op else { return Err(misplaced(op)) };
     let (q, k, v) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
@@ -185,6 +191,8 @@ pub(crate) fn grad(cx: &mut Vjp<'_>) -> Result<Grads> {
     Ok(grads)
 }
 
+/// The gradient of one operand, by the scores computed again: nothing of the size of the scores is
+/// kept between the passes.
 pub(crate) fn expand_grad(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }) = *op else {
         return Err(misplaced(op));

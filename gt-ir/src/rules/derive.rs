@@ -20,6 +20,7 @@ pub(crate) const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
 /// Weight of the cubic term in the tanh approximation.
 pub(crate) const GELU_CUBIC: f64 = 0.044_715;
 
+/// The error of an expansion that the table names for another op: a defect of the table.
 pub(super) fn misplaced(op: &Op) -> OpError {
     OpError::new(format!("{}: the op table names an expansion that does not fit it", op.name()))
 }
@@ -32,6 +33,7 @@ pub(super) fn value(op: &Op, ins: &[Operand], i: usize) -> Result<ValueId, OpErr
     }
 }
 
+/// The axis of an op that normalizes along one.
 fn axis_of(op: &Op) -> Result<AxisSet, OpError> {
     match op {
         Op::Softmax(a) | Op::LogSoftmax(a) => Ok(AxisSet::from_iter([a.0 as usize])),
@@ -44,6 +46,7 @@ pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
+/// The literal cast to the dtype, then expanded to the shape.
 pub(crate) fn full(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Full(ty) = op else { return Err(misplaced(op)) };
     let scalar = e.emit(Op::Cast(ty.dtype), ins)?;
@@ -63,11 +66,13 @@ pub(crate) fn arange(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(shifted, ty.dtype)
 }
 
+/// not (x = y): true where either is NaN.
 pub(crate) fn ne(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let equal = e.eq(ins[0], ins[1])?;
     e.logical_not(equal)
 }
 
+/// y < x, so that engines implement one comparison less.
 pub(crate) fn gt(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.lt(ins[1], ins[0])
 }
@@ -78,11 +83,13 @@ pub(crate) fn ge(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.logical_or(greater, equal)
 }
 
+/// As [`ge`], the other way round.
 pub(crate) fn le(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (less, equal) = (e.lt(ins[0], ins[1])?, e.eq(ins[0], ins[1])?);
     e.logical_or(less, equal)
 }
 
+/// 1 / sqrt(x).
 pub(crate) fn rsqrt(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let root = e.sqrt(x)?;
@@ -90,6 +97,7 @@ pub(crate) fn rsqrt(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// 1 / (1 + exp(-x)). exp(-x) may be infinite, and then the result is 0, as it should be.
 pub(crate) fn sigmoid(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let minus = e.neg(x)?;
@@ -131,10 +139,12 @@ pub(super) fn number(e: &mut dyn Emit, literal: Operand, dtype: DType) -> Emitte
     e.full(Type::scalar(dtype), literal)
 }
 
+/// max(x, 0), which is NaN where x is.
 pub(crate) fn relu(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.maximum(ins[0], 0)
 }
 
+/// x / 2 (1 + erf(x / sqrt(2))).
 pub(crate) fn gelu(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let scaled = e.mul(x, FRAC_1_SQRT_2)?;
@@ -155,6 +165,7 @@ pub(crate) fn gelu_tanh_parts(e: &mut dyn Emit, x: ValueId) -> Result<(ValueId, 
     Ok((square, e.tanh(scaled)?))
 }
 
+/// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 pub(crate) fn gelu_tanh(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let (_, t) = gelu_tanh_parts(e, x)?;
@@ -164,6 +175,7 @@ pub(crate) fn gelu_tanh(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// The sum in a wide dtype, divided by the number of elements; NaN of none.
 pub(crate) fn mean(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Mean(r) = op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -175,6 +187,7 @@ pub(crate) fn mean(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(mean, ty.dtype)
 }
 
+/// exp(x - max) / sum(exp(x - max)) along the axis.
 pub(crate) fn softmax(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (x, axes) = (value(op, ins, 0)?, axis_of(op)?);
     let dtype = e.ty(x).dtype;
@@ -188,6 +201,8 @@ pub(crate) fn softmax(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// (x - max) - log(sum(exp(x - max))) along the axis: the logarithm of softmax without its
+/// underflow.
 pub(crate) fn log_softmax(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (x, axes) = (value(op, ins, 0)?, axis_of(op)?);
     let dtype = e.ty(x).dtype;
@@ -226,6 +241,7 @@ pub(crate) fn normalize(
     Ok((e.mul(centered, inverse)?, inverse))
 }
 
+/// [`normalize`] over the last axes, times weight, plus bias, rounded once at the end.
 pub(crate) fn layer_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::LayerNorm(dims) = op else { return Err(misplaced(op)) };
     let (x, w, b) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
@@ -239,6 +255,7 @@ pub(crate) fn layer_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted 
     e.cast(shifted, ty.dtype)
 }
 
+/// A permutation that exchanges two axes.
 pub(crate) fn transpose(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Transpose(swap) = op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -246,6 +263,8 @@ pub(crate) fn transpose(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.permute(x, perm.ok_or_else(|| misplaced(op))?)
 }
 
+/// The index beside 0, 1, .. along a new last axis: 1 where both are equal. An index that is no
+/// class equals none of them.
 pub(crate) fn one_hot(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::OneHot(classes) = op else { return Err(misplaced(op)) };
     let index = value(op, ins, 0)?;

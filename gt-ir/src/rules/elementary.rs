@@ -18,11 +18,13 @@ use crate::{
     tape::ValueId,
 };
 
+/// The largest integer not above x.
 pub(crate) fn floor(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     whole(e, x, floored)
 }
 
+/// -floor(-x).
 pub(crate) fn ceil(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     whole(e, x, |e, x| {
@@ -32,6 +34,7 @@ pub(crate) fn ceil(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     })
 }
 
+/// x without its fraction.
 pub(crate) fn trunc(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     whole(e, x, truncated)
@@ -86,6 +89,7 @@ fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
     e.select(fraction, cut, x)
 }
 
+/// x cut towards 0, less 1 where that went up.
 fn floored(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let cut = truncated(e, x)?;
     let over = e.gt(cut, x)?;
@@ -146,6 +150,7 @@ pub(crate) fn log1p(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// g / (1 + x).
 pub(crate) fn log1p_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let u = cx.e.add(x, 1)?;
@@ -196,6 +201,7 @@ const ATAN_Q: [f64; 6] = [
 /// tan(3 pi / 8): beyond it the arc tangent is pi / 2 less that of the inverse.
 const TAN_3_PI_8: f64 = 2.414_213_562_373_095;
 
+/// By the rational approximation of Cephes; see [`arc`].
 pub(crate) fn atan(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let y = arc(e, x)?;
@@ -240,6 +246,7 @@ fn polynomial(e: &mut dyn Emit, z: ValueId, coefficients: &[f64]) -> Emitted {
     Ok(y)
 }
 
+/// g / (1 + x^2).
 pub(crate) fn atan_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let square = cx.e.mul(x, x)?;
@@ -313,6 +320,7 @@ pub(crate) fn atan2_grad(cx: &mut Vjp<'_>) -> Out {
     )
 }
 
+/// An operand as a value of a dtype.
 fn tensor_like(cx: &mut Vjp<'_>, x: Operand, dtype: DType) -> Emitted {
     match x {
         Operand::Value(v) => cx.e.cast(v, dtype),

@@ -26,6 +26,7 @@ const MAX_SIZE: u64 = 8;
 /// Most sums that are interleaved.
 const MAX_STEP: u64 = 8;
 
+/// `[.., windows, .., size]` to `[.., len, ..]`.
 pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Fold(f) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;

@@ -24,6 +24,7 @@ use crate::{
     tape::ValueId,
 };
 
+/// The gradients of all operands, in their order; `None` where an operand has none.
 pub(super) type Out = Result<Grads, OpError>;
 
 /// One gradient, for the only operand that has one.
@@ -45,6 +46,7 @@ pub(super) fn operand(
     cx.e.sum_to(g, to).map(Some)
 }
 
+/// The gradients of both operands of a binary op, each computed only if it is wanted.
 pub(super) fn two(
     cx: &mut Vjp<'_>,
     f: impl FnOnce(&mut Vjp<'_>, ValueId) -> Emitted,

@@ -29,7 +29,9 @@ use crate::{
     shape::{Dim, MAX_RANK, Shape, Type},
 };
 
+/// A type, or why there is none.
 pub(super) type Result<T> = std::result::Result<T, OpError>;
+/// The dimensions of a result in the making.
 pub(super) type Dims = SmallVec<[Dim; MAX_RANK]>;
 
 /// Operands as messages list them: `f32[2,3] and f32[4]`.
@@ -37,6 +39,7 @@ fn list(ins: &[OperandType]) -> String {
     ins.iter().map(|t| t.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
+/// Operand `i`, which must be a tensor.
 pub(super) fn tensor(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
     match ins[i] {
         OperandType::Tensor(t) => Ok(t),
@@ -47,6 +50,7 @@ pub(super) fn tensor(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
     }
 }
 
+/// Whether operand `i` is a number: a literal, or a tensor without axes.
 pub(super) fn literal(op: &Op, ins: &[OperandType], i: usize) -> Result<()> {
     match ins[i] {
         OperandType::Tensor(t) if t.shape.rank() > 0 => Err(OpError::new(format!(
@@ -90,18 +94,22 @@ pub(crate) fn arithmetic(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(ty)
 }
 
+/// Dtypes promote, shapes broadcast.
 pub(crate) fn arithmetic_or_bool(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(promote(ins), broadcast(op, ins)?))
 }
 
+/// As [`arithmetic_or_bool`]; integers and `bool` become the default float.
 pub(crate) fn float(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(promote(ins).or_default_float(), broadcast(op, ins)?))
 }
 
+/// Shapes broadcast; gives `bool`.
 pub(crate) fn compare(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(DType::Bool, broadcast(op, ins)?))
 }
 
+/// `where c, x, y`: c is `bool`, the dtypes of x and y promote, all three shapes broadcast.
 pub(crate) fn select(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let condition = tensor(op, ins, 0)?;
     if condition.dtype != DType::Bool {
@@ -111,6 +119,7 @@ pub(crate) fn select(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(promote(&ins[1..]), broadcast(op, ins)?))
 }
 
+/// The shape of the operand, in the dtype of the attribute.
 pub(crate) fn cast(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Cast(dtype) = op else { return Err(misplaced(op)) };
     Ok(tensor(op, ins, 0)?.with_dtype(*dtype))
@@ -122,6 +131,10 @@ pub(super) fn misplaced(op: &Op) -> OpError {
     OpError::new(format!("{}: the op table names a rule that does not fit it", op.name()))
 }
 
+/// The type of a matrix product.
+///
+/// `[m, k] [k, n] -> [m, n]`, `[b.., m, k] [c.., k, n] -> [broadcast(b, c).., m, n]`,
+/// `[k] [k, n] -> [n]`, `[m, k] [k] -> [m]`, `[k] [k] -> []`.
 pub(crate) fn matmul(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (a, b) = (tensor(op, ins, 0)?, tensor(op, ins, 1)?);
     let mismatch =

@@ -44,6 +44,7 @@ fn channels(op: &Op, ins: &[OperandType]) -> Result<(Type, usize)> {
     }
 }
 
+/// `x, weight, eps` to the type of x; the weight has the sizes of the last axes.
 pub(crate) fn infer_rms(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::RmsNorm(n) = op else { return Err(misplaced(op)) };
     let x = float(op, ins)?;
@@ -56,6 +57,7 @@ pub(crate) fn infer_rms(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(x)
 }
 
+/// x / sqrt(mean(x^2) + eps) * weight over the last axes.
 pub(crate) fn rms_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::RmsNorm(n) = op else { return Err(misplaced(op)) };
     let (x, w) = (value(op, ins, 0)?, value(op, ins, 1)?);
@@ -72,6 +74,8 @@ pub(crate) fn rms_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, ty.dtype)
 }
 
+/// `x, weight, bias, eps` to the type of x; weight and bias are vectors over channels, whose number
+/// the groups divide.
 pub(crate) fn infer_group(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::GroupNorm(groups) = op else { return Err(misplaced(op)) };
     let (x, channels) = channels(op, ins)?;
@@ -88,6 +92,8 @@ pub(crate) fn infer_group(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(x)
 }
 
+/// `[n, c, ..]` seen as `[n, groups, c / groups * ..]` and normalized over its last axis, then
+/// scaled and shifted by channel.
 pub(crate) fn group_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::GroupNorm(groups) = op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -101,6 +107,8 @@ pub(crate) fn group_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted 
     e.cast(y, ty.dtype)
 }
 
+/// `x, mean, var, weight, bias, eps` to the type of x; the four in the middle are vectors over
+/// channels.
 pub(crate) fn infer_batch(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (x, channels) = channels(op, ins)?;
     for (i, what) in [(1, "mean"), (2, "variance"), (3, "weight"), (4, "bias")] {
@@ -110,6 +118,8 @@ pub(crate) fn infer_batch(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(x)
 }
 
+/// (x - mean) / sqrt(var + eps) * weight + bias, all by channel. The statistics are operands:
+/// whether they are those of the batch or running ones is for the front end.
 pub(crate) fn batch_norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     let ty = e.ty(x);

@@ -22,6 +22,7 @@ use crate::{
     tape::ValueId,
 };
 
+/// The type of the operand, which has at least two axes.
 pub(crate) fn infer_triangle(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let x = tensor(op, ins, 0)?;
     if x.shape.rank() >= 2 {
@@ -30,6 +31,7 @@ pub(crate) fn infer_triangle(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Err(OpError::new(format!("{}: takes matrices, but got {x}", op.name())))
 }
 
+/// x where column - row is on the right side of the diagonal, 0 elsewhere.
 pub(crate) fn triangle(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     let shape = e.ty(x).shape;
@@ -46,6 +48,7 @@ pub(crate) fn triangle(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.select(kept, x, false)
 }
 
+/// The type of the operand, which has the axes.
 pub(crate) fn infer_flip(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Flip(axes) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;
@@ -55,6 +58,7 @@ pub(crate) fn infer_flip(op: &Op, ins: &[OperandType]) -> Result<Type> {
     }
 }
 
+/// For each axis the slices at n - 1, n - 2, .., 0.
 pub(crate) fn flip(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Flip(axes) = op else { return Err(misplaced(op)) };
     let mut x = value(op, ins, 0)?;
@@ -68,10 +72,12 @@ pub(crate) fn flip(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     Ok(x)
 }
 
+/// g flipped back: a flip is its own inverse.
 pub(crate) fn flip_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| cx.e.emit(*cx.op, &[cx.grad.into()]))
 }
 
+/// `x, value` to the type of x; the value has the type of the part that the slice names.
 pub(crate) fn infer_assign(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::SliceAssign(s) = op else { return Err(misplaced(op)) };
     let (x, v) = (tensor(op, ins, 0)?, tensor(op, ins, 1)?);
@@ -83,6 +89,10 @@ pub(crate) fn infer_assign(op: &Op, ins: &[OperandType]) -> Result<Type> {
         .hint("cast and expand it to the type of the part"))
 }
 
+/// x with a strided range of one axis replaced.
+///
+/// Without a step the result is a concatenation, which moves each element once; with one the value
+/// is spread by padding and selected.
 pub(crate) fn assign(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::SliceAssign(s) = *op else { return Err(misplaced(op)) };
     let (x, v) = (value(op, ins, 0)?, value(op, ins, 1)?);
@@ -143,6 +153,8 @@ fn addable(dtype: DType) -> DType {
     if dtype == DType::Bool { DType::U8 } else { dtype }
 }
 
+/// The base where no index points, else the sum of the slices that were put there. Counting the
+/// indices of each position tells which is which.
 pub(crate) fn index_copy(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::IndexCopy(axis) = *op else { return Err(misplaced(op)) };
     let (base, index, src) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
@@ -165,6 +177,7 @@ pub(crate) fn index_copy(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted 
     e.select(hit, placed, base)
 }
 
+/// As [`index_copy`], element by element.
 pub(crate) fn scatter(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Scatter(axis) = *op else { return Err(misplaced(op)) };
     let (base, index, src) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);

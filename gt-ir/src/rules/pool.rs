@@ -32,6 +32,7 @@ fn over(p: &Pool, i: usize) -> Window {
     Window { axis: 0, size, step, dilation }
 }
 
+/// `[.., channels, h, w]` to `[.., channels, h', w']`, as many windows as fit.
 pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::MaxPool2d(p) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;
@@ -100,6 +101,7 @@ fn elements(e: &dyn Emit, x: ValueId) -> [usize; 2] {
     [rank - 4, rank - 2]
 }
 
+/// The maximum over both axes of the windows. The padding is minus infinity, which never wins.
 pub(crate) fn max(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::MaxPool2d(p) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;

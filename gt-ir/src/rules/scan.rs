@@ -22,6 +22,7 @@ fn total(dtype: DType) -> DType {
     if dtype.is_float() { dtype } else { DType::I64 }
 }
 
+/// The shape of the operand; integers and `bool` give `i64`.
 pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Op::CumSum(axis) | Op::CumProd(axis)) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;

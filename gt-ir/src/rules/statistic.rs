@@ -40,6 +40,7 @@ pub(crate) fn argmin(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.emit(Op::Argmax(r), &[turned.into()])
 }
 
+/// The largest of `x != 0` over the axes; false over none.
 pub(crate) fn any(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Any(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -47,6 +48,7 @@ pub(crate) fn any(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     reduce_bool(e, truth, r, Op::Max, false)
 }
 
+/// The smallest of `x != 0` over the axes; true over none.
 pub(crate) fn all(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::All(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -132,6 +134,8 @@ fn centered(
     Ok((centered, e.maximum(left, 0)?))
 }
 
+/// sum((x - mean(x))^2) / (n - correction): two passes, since the difference of mean squares
+/// cancels.
 pub(crate) fn var(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Var(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -155,6 +159,7 @@ pub(crate) fn var_grad(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![g.first().copied().flatten(), None])
 }
 
+/// sqrt(sum(x^2)).
 pub(crate) fn norm(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Norm(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;

@@ -14,6 +14,7 @@ use crate::{
     tape::ValueId,
 };
 
+/// `[.., n, ..]` to `[.., windows, .., size]`.
 pub(crate) fn infer_unfold(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Unfold(w) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;
@@ -47,6 +48,7 @@ fn over(c: &Conv, i: usize, kernel: &Shape) -> Window {
     }
 }
 
+/// `[batch, c, h, w]` and `[out, c / groups, kh, kw]` to `[batch, out, h', w']`.
 pub(crate) fn infer_conv(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Conv2d(c) = op else { return Err(misplaced(op)) };
     let (x, w) = (tensor(op, ins, 0)?, tensor(op, ins, 1)?);
@@ -123,6 +125,7 @@ fn dims(sizes: &[usize]) -> Result<Shape> {
     Shape::collect(sizes.iter().copied().map(Dim::new))
 }
 
+/// The axes in this order.
 fn permuted(e: &mut dyn Emit, x: ValueId, order: &[usize]) -> Emitted {
     e.permute(x, Perm::new(order).ok_or_else(|| OpError::new("conv2d: no such axes"))?)
 }

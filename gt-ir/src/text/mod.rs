@@ -68,6 +68,14 @@ pub struct Loaded {
 
 /// Parses and verifies, the written types included.
 ///
+/// ```
+/// use gt_ir::{Op, text};
+/// let loaded = text::load("gt tape 1\n%0 = input : f32[2]\n%1 = exp %0\noutput %1\n").unwrap();
+/// assert_eq!(loaded.tape.instrs().next().map(|i| i.op), Some(Op::Exp));
+/// let errors = text::load("gt tape 1\n%0 = input : f32[2]\n%1 = exq %0\n").unwrap_err();
+/// assert!(errors[0].hint.as_ref().is_some_and(|hint| hint.contains("exp")));
+/// ```
+///
 /// # Errors
 /// Every mistake found, located in `text`: those of the text, or, when there are none, the faults
 /// of the tape.

@@ -79,6 +79,7 @@ pub fn parse(text: &str) -> Result<(Tape, SourceMap), Vec<Diagnostic>> {
     if errors.is_empty() { Ok((tape, map)) } else { Err(errors) }
 }
 
+/// Whether the first line has been read.
 #[derive(PartialEq)]
 enum Header {
     Missing,
@@ -100,6 +101,7 @@ fn lines(text: &str) -> impl Iterator<Item = Span> + '_ {
 }
 
 impl<'a> Line<'a> {
+    /// `gt tape 1`.
     fn header(&mut self) -> Parsed<()> {
         let words: Vec<&str> = self.tokens.iter().map(|t| &self.text[t.span.clone()]).collect();
         match words.as_slice() {
@@ -113,6 +115,7 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// A definition or a statement, with its places.
     fn entry(&mut self) -> Parsed<Entry> {
         let start = self.here().start;
         let entry = match self.peek() {
@@ -132,6 +135,7 @@ impl<'a> Line<'a> {
         Ok(entry)
     }
 
+    /// `free %N`, `enter ".."`, `exit ".."` or `output %N`.
     fn statement(&mut self) -> Parsed<Entry> {
         let span = self.here();
         let word = self.next_text();
@@ -154,6 +158,7 @@ impl<'a> Line<'a> {
         })
     }
 
+    /// `%N = input ..` or `%N = op ..`.
     fn definition(&mut self, out: ValueId) -> Parsed<Entry> {
         self.spans.out = Some(self.here());
         self.at += 1;
@@ -180,6 +185,7 @@ impl<'a> Line<'a> {
         Ok(Entry::Instr(Instr { out, op, inputs, loc }))
     }
 
+    /// Values and literals with commas between; none before a type, a place or the end.
     fn operands(&mut self) -> Parsed<Operands> {
         let mut operands = Operands::new();
         if matches!(self.peek(), None | Some(TokenKind::Colon | TokenKind::At)) {
@@ -201,6 +207,7 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// `%3`, `1.5`, `true`.
     fn operand(&mut self) -> Parsed<Operand> {
         let span = self.here();
         match self.peek() {
@@ -220,6 +227,7 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// `f32[2,3]`; a dtype alone is the most frequent mistake and gets a hint of its own.
     fn ty(&mut self) -> Parsed<Type> {
         let span = self.here();
         if self.peek() != Some(TokenKind::Atom) {
@@ -240,6 +248,7 @@ impl<'a> Line<'a> {
         })
     }
 
+    /// `"file":line:column`.
     fn loc(&mut self) -> Parsed<Loc> {
         let file = self.string("the file of a location")?;
         self.expect(TokenKind::Colon, "`:` and a line number")?;

@@ -80,6 +80,7 @@ pub(super) fn collect(
     taken.collect()
 }
 
+/// The node that an edge leads to, unless it is a leaf.
 fn node_of(edge: &Edge) -> Option<&Arc<Node>> {
     match edge {
         Edge::Node(node) => Some(node),
@@ -119,6 +120,7 @@ fn untracked(what: Arguments<'_>, tensor: &DynTensor, loc: Loc) -> Error {
     Error::new(ErrorKind::Gradient, message, loc).hint(hint)
 }
 
+/// The gradient of a loss with respect to itself.
 fn ones(session: &Session, ty: Type, loc: Loc) -> Result<DynTensor> {
     let one = [Operand::Scalar(Scalar::F64(1.0))];
     let types = [OperandType::Scalar(Scalar::F64(1.0))];
@@ -139,10 +141,15 @@ fn seed_of(seed: &DynTensor, ty: Type, order: Order, loc: Loc) -> Result<DynTens
     Ok(if order == Order::Higher { seed.clone() } else { seed.detach() })
 }
 
+/// The gradients of the operands of one node; `None` where an operand has none.
 type Gradients = SmallVec<[Option<DynTensor>; 3]>;
 /// Gradients, and where they go.
 type Delivery = SmallVec<[(Edge, DynTensor); 3]>;
 
+/// One walk from a loss to the leaves.
+///
+/// Nodes wait in a map ordered by the names of their results: the newest comes next, so a node is
+/// visited after all its uses without counting them.
 struct Walk<'a> {
     session: &'a Session,
     graph: Graph,
@@ -182,6 +189,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Hands the gradients of a node's operands on.
     fn visit(&mut self, node: &Arc<Node>, grad: DynTensor) -> Result<()> {
         let edges = self.differentiate(node, grad)?;
         self.deliver_all(edges)
@@ -216,6 +224,7 @@ impl<'a> Walk<'a> {
         Ok(edges.into_iter().zip(gradients).filter_map(|(e, g)| Some((e?, g?))).collect())
     }
 
+    /// The error of a node whose saved values are gone.
     fn freed(&self, node: &Node) -> Error {
         let message = format!(
             "backward: the graph behind `{}` at {} was freed by an earlier backward",
@@ -227,6 +236,7 @@ impl<'a> Walk<'a> {
         Error::new(ErrorKind::Gradient, message, self.loc).hint(hint)
     }
 
+    /// Adds each gradient to what its edge leads to.
     fn deliver_all(&mut self, all: Delivery) -> Result<()> {
         all.into_iter().try_for_each(|(edge, gradient)| self.deliver(edge, gradient))
     }
@@ -351,6 +361,7 @@ impl Recording<'_> {
         }
     }
 
+    /// The sum of two gradients that reach one place.
     fn add(&self, a: &DynTensor, b: &DynTensor, loc: Loc) -> Result<DynTensor> {
         if self.order == Order::Higher {
             return try_record(&Op::Add, &[a.into(), b.into()], Place::Known(loc));

@@ -63,6 +63,7 @@ where
     apply(Pair(forward, backward), inputs)
 }
 
+/// The two closures of [`custom`].
 struct Pair<F, B>(F, B);
 
 impl<F, B> Function for Pair<F, B>
@@ -153,6 +154,7 @@ impl Call {
         Err(self.error(format!("{what} {}, but {} is needed", given.ty(), wanted.ty())))
     }
 
+    /// The error of a function, at the line that applied it.
     fn error(&self, message: String) -> Error {
         Error::new(ErrorKind::Gradient, format!("custom function: {message}"), self.node.loc)
     }

@@ -69,6 +69,7 @@ impl DynTensor {
     }
 }
 
+/// The value in place of the part that a cut takes.
 #[track_caller]
 fn put(part: &DynTensor, cut: Op, value: &DynTensor) -> DynTensor {
     let slice = match cut {

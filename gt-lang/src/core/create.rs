@@ -118,6 +118,7 @@ impl DynTensor {
     }
 }
 
+/// A seed of the session, as the literal that a random op takes.
 fn seed(session: &Session) -> Scalar {
     Scalar::I64(session.next_seed())
 }

@@ -252,6 +252,7 @@ fn integers(name: &str, index: &DynTensor) -> Result<DynTensor, OpError> {
     }
 }
 
+/// The instruction that takes one position of an axis.
 fn pick(name: &str, at: i64, axis: usize, ty: &Type) -> Result<Op, OpError> {
     let size = ty.shape.sizes()[axis];
     let from = if at < 0 { at.checked_add(size as i64) } else { Some(at) };

@@ -124,6 +124,7 @@ impl Neg for DynTensor {
 }
 
 impl DynTensor {
+    /// The operand, borrowed or owned.
     fn arg(&self) -> Arg<'_> {
         Arg::Tensor(self)
     }

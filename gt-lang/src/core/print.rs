@@ -62,6 +62,7 @@ impl DynTensor {
         shown.to_host_at(place)
     }
 
+    /// The tensor as PyTorch prints it.
     fn text(&self, shown: &HostTensor) -> String {
         let ty = self.ty();
         let mut out = "tensor(".to_owned();
@@ -83,6 +84,7 @@ impl DynTensor {
         out
     }
 
+    /// What stands behind the numbers: dtype, size of an empty tensor, `grad_fn`.
     fn suffixes(&self, ty: &Type) -> Vec<String> {
         let mut suffixes = Vec::new();
         if ty.shape.numel() == 0 && ty.shape.rank() != 1 {
@@ -103,6 +105,7 @@ impl DynTensor {
     }
 }
 
+/// Whether an axis of this size is printed with `...` in its middle.
 fn is_cut(ty: &Type, size: usize) -> bool {
     ty.shape.numel() > THRESHOLD && size > 2 * EDGE
 }

@@ -91,6 +91,7 @@ impl DynTensor {
     }
 }
 
+/// Records an instruction for a call in the user's program; an error becomes the tensor.
 pub(crate) fn record_at(op: &Op, args: &[Arg<'_>], at: &'static Location<'static>) -> DynTensor {
     match in_precision(op, args, at) {
         Ok(tensor) => tensor,
@@ -187,6 +188,7 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
     Ok(DynTensor(Repr::Tracked(value, node)))
 }
 
+/// The origin of a value that this op gives.
 fn made(op: &Op, loc: Loc) -> Made {
     Made { op: Some(op.kind()), loc, gradient: Loc::NONE }
 }

@@ -65,6 +65,7 @@ enum Needs {
 }
 
 impl Needs {
+    /// Whether operand `i` is read.
     fn input(&self, i: usize) -> bool {
         match self {
             Needs::Few(bits) => bits >> i & 1 == 1,
@@ -72,6 +73,7 @@ impl Needs {
         }
     }
 
+    /// Whether the result is read.
     fn output(&self) -> bool {
         match self {
             Needs::Few(bits) => bits & OUTPUT != 0,
@@ -148,6 +150,7 @@ struct Probe {
 }
 
 impl Probe {
+    /// Notes that a value is read.
     fn mark(&mut self, value: ValueId) {
         if let Some(read) = self.read.get_mut(value.0 as usize) {
             *read = true;

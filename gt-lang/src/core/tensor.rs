@@ -34,6 +34,10 @@ pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR 
 #[derive(Clone)]
 pub struct DynTensor(pub(crate) Repr);
 
+/// How gradients concern a tensor.
+///
+/// A *variable* holds its value behind a lock, because all its clones see an update; the other two
+/// are immutable.
 #[derive(Clone)]
 pub(crate) enum Repr {
     /// No gradient flows through it.
@@ -67,6 +71,7 @@ pub(crate) struct Made {
     pub(crate) gradient: Loc,
 }
 
+/// Whether a value exists on the tape.
 pub(crate) enum State {
     /// Recorded, and alive until this is dropped.
     Live { session: Session, id: ValueId },
@@ -75,10 +80,12 @@ pub(crate) enum State {
 }
 
 impl Value {
+    /// A value that was recorded under this name.
     pub(crate) fn live(session: Session, id: ValueId, ty: Type, made: Made) -> Arc<Value> {
         Arc::new(Value { ty, made, state: State::Live { session, id } })
     }
 
+    /// A value that an error kept from being recorded; `like` is the type it pretends to have.
     pub(crate) fn failed(error: Error, ty: Type) -> Arc<Value> {
         let made = Made { op: None, loc: error.loc(), gradient: Loc::NONE };
         Arc::new(Value { ty, made, state: State::Failed(error) })
@@ -102,6 +109,7 @@ impl Drop for Value {
 }
 
 impl Variable {
+    /// The present value.
     pub(crate) fn get(&self) -> Arc<Value> {
         // Nothing can panic while the lock is held, and a replaced value is whole either way.
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -133,6 +141,7 @@ impl std::ops::Deref for Held<'_> {
 }
 
 impl Repr {
+    /// The value, kept alive while an instruction is recorded on it.
     pub(crate) fn hold(&self) -> Held<'_> {
         match self {
             Repr::Plain(value) | Repr::Tracked(value, _) => Held::Borrowed(value),
@@ -142,10 +151,12 @@ impl Repr {
 }
 
 impl DynTensor {
+    /// A tensor without a history.
     pub(crate) fn plain(value: Arc<Value>) -> DynTensor {
         DynTensor(Repr::Plain(value))
     }
 
+    /// The present value, shared.
     pub(crate) fn value(&self) -> Arc<Value> {
         match &self.0 {
             Repr::Plain(value) | Repr::Tracked(value, _) => value.clone(),
@@ -153,6 +164,7 @@ impl DynTensor {
         }
     }
 
+    /// Reads the present value; a plain or tracked tensor is not cloned for it.
     pub(crate) fn with_value<R>(&self, read: impl FnOnce(&Value) -> R) -> R {
         match &self.0 {
             Repr::Plain(value) | Repr::Tracked(value, _) => read(value),

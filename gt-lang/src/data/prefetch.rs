@@ -14,7 +14,9 @@ use gt_ir::HostTensor;
 use super::unplaced;
 use crate::error::Result;
 
+/// One batch, or why there is none.
 type Made = Result<Vec<HostTensor>>;
+/// Makes the batch of a number.
 type Maker = Box<dyn FnMut(usize) -> Made + Send>;
 
 /// The batches `make` makes of the numbers of a range.
@@ -60,6 +62,7 @@ impl Prefetch {
         }
     }
 
+    /// The next batch, in order; `None` after the last and after an error of the thread.
     pub(super) fn next(&mut self) -> Option<Made> {
         match self {
             Prefetch::Here { left, make } => left.next().map(|i| one(make, i)),

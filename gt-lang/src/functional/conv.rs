@@ -165,6 +165,7 @@ fn as_line(how: Convolution) -> Convolution {
     }
 }
 
+/// The convolution of a batch of images.
 #[track_caller]
 fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
     x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |ty| {
@@ -181,6 +182,7 @@ fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
     })
 }
 
+/// A number added to each out channel, if there are any.
 #[track_caller]
 fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
     let Some(bias) = bias else { return y.clone() };

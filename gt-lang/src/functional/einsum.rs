@@ -53,6 +53,7 @@ pub fn einsum<'a>(equation: &str, operands: impl IntoIterator<Item = &'a DynTens
     ordered(&left, &output)
 }
 
+/// The terms of the operands and the letters of the result, checked against the ranks.
 fn parse(equation: &str, operands: &[&DynTensor]) -> Result<(Vec<Term>, Vec<char>), OpError> {
     let text: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let (inputs, output) = match text.split_once("->") {
@@ -149,6 +150,7 @@ fn diagonals(mut term: Term) -> Term {
     term
 }
 
+/// Two positions that have one letter: a diagonal is taken there.
 fn twice(axes: &[char]) -> Option<(usize, usize)> {
     (0..axes.len()).find_map(|j| axes[..j].iter().position(|c| *c == axes[j]).map(|i| (i, j)))
 }
@@ -188,6 +190,7 @@ fn product(left: Term, right: Term, later: &dyn Fn(&char) -> bool) -> Term {
     Term { x: a.matmul(&b).reshape(sizes(&axes)), axes }
 }
 
+/// The size that a term gives a letter; 1 where it lacks the letter.
 fn size_of(term: &Term, c: &char) -> usize {
     term.axes.iter().position(|a| a == c).map_or(1, |i| term.x.shape().sizes()[i])
 }

@@ -142,6 +142,7 @@ pub(super) fn parse(bytes: &Bytes) -> Result<HostTensor, Refusal> {
     tensor(head.dtype, &head.sizes, data)
 }
 
+/// The dictionary at the beginning of an array.
 struct Header {
     dtype: DType,
     columns_first: bool,

@@ -110,6 +110,7 @@ pub fn to_bytes(state: &StateDict) -> Result<Vec<u8>> {
     }
 }
 
+/// The bytes of a file, with the checksum of its contents in the metadata.
 fn serialized(state: &StateDict) -> std::result::Result<Vec<u8>, SafeTensorError> {
     let metadata = HashMap::from([(CHECKSUM.to_owned(), checksum(state.iter()))]);
     let views = state.iter().map(|(name, value)| (name, Contents(value)));

@@ -38,6 +38,7 @@ impl Unpacking {
         }
     }
 
+    /// A limit that is given.
     fn within(limit: u64) -> Unpacking {
         Unpacking { limit, left: limit }
     }
@@ -73,6 +74,7 @@ impl Unpacking {
         Ok((name, Bytes::from(bytes)))
     }
 
+    /// The error of a file that unpacks to more than the limit.
     fn refusal(&self) -> Refusal {
         let (limit, more) = (units::bytes(self.limit), self.limit.saturating_mul(8));
         Refusal::new(format!(

@@ -248,6 +248,7 @@ struct Summary {
     open: Vec<usize>,
 }
 
+/// A line of a summary.
 struct Row {
     text: String,
     n_parameters: usize,
@@ -297,6 +298,7 @@ impl Summary {
     }
 }
 
+/// The lines with their columns aligned.
 fn print_rows(rows: &[&Row]) -> String {
     let counts: Vec<String> = rows.iter().map(|r| grouped(r.n_parameters)).collect();
     let width = rows.iter().map(|r| r.text.chars().count()).max().unwrap_or(0);

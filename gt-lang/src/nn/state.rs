@@ -87,6 +87,7 @@ fn fitting<'a, M: Module + ?Sized>(
     }))
 }
 
+/// The names of all buffers of a model.
 fn buffer_names<M: Module + ?Sized>(model: &M) -> Vec<String> {
     let mut names = Vec::new();
     walk(model, &mut |event| {
@@ -97,6 +98,7 @@ fn buffer_names<M: Module + ?Sized>(model: &M) -> Vec<String> {
     names
 }
 
+/// Gives the buffer of this name another value.
 fn set_buffer<M: Module + ?Sized>(model: &M, name: &str, value: &DynTensor) {
     walk(model, &mut |event| match event {
         Event::Buffer { path, cell } if path == name => replace(cell, value.clone()),
@@ -112,6 +114,7 @@ fn replace(cell: &Mutex<DynTensor>, value: DynTensor) {
     drop(old);
 }
 
+/// Whether a tensor has these contents.
 fn is_equal(tensor: &DynTensor, value: &HostTensor) -> Result<bool> {
     let host = tensor.to_host()?;
     Ok(host.ty().shape.same_sizes(&value.ty().shape) && host.to_f64() == value.to_f64())

@@ -63,6 +63,7 @@ pub(super) struct Periods {
     state: State,
 }
 
+/// Whether the stream is known to repeat.
 #[derive(Clone, Copy)]
 enum State {
     Nothing,
@@ -161,6 +162,7 @@ impl Periods {
         self.take(word & !DELTA | (delta + 1) as u32);
     }
 
+    /// Remembers an entry.
     #[inline]
     fn take(&mut self, word: u32) {
         let at = self.seen;
@@ -182,6 +184,7 @@ impl Periods {
         }
     }
 
+    /// What is remembered of the entry at a position.
     const fn at(&self, position: u64) -> u32 {
         self.kept[position as usize % KEPT]
     }

@@ -14,6 +14,7 @@ use gt_ir::backend::{Target, possible_workers};
 use super::Session;
 use crate::error::{Error, ErrorKind, Result};
 
+/// The session of the process, and the choices made before it is opened.
 struct Process {
     /// How many workers the program asked for.
     workers: Option<usize>,
@@ -25,12 +26,14 @@ struct Process {
 
 static PROCESS: Mutex<Process> = Mutex::new(Process { workers: None, server: None, opened: None });
 
+/// The one process-wide state.
 fn lock() -> MutexGuard<'static, Process> {
     // What a panic of another thread leaves is whole: each change is one assignment.
     PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {
+    /// The system that a session is opened with.
     fn target(&self) -> Target<'_> {
         match &self.server {
             Some(address) => Target::Server(address),

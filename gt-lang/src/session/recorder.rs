@@ -23,6 +23,11 @@ const MAX_UPLOADED: usize = 64 << 20;
 /// Source places remembered by address; two that collide only cost a look-up in the shared table.
 const PLACES: usize = 256;
 
+/// The buffer of a session and all that depends on the order of its entries.
+///
+/// An entry is pushed in one of five ways: [`instr`](Recorder::instr), [`input`](Recorder::input),
+/// [`free`](Recorder::free), [`output`](Recorder::output), and the scopes that an instruction
+/// follows.
 pub(super) struct Recorder {
     entries: Vec<Entry>,
     next_value: u64,
@@ -103,12 +108,14 @@ impl Recorder {
         self.periods.mark();
     }
 
+    /// A name that no value of this session had before.
     pub(super) fn new_value(&mut self) -> ValueId {
         let id = ValueId(self.next_value);
         self.next_value += 1;
         id
     }
 
+    /// Records an instruction, under the scopes of the calling thread.
     pub(super) fn instr(&mut self, op: &Op, inputs: Operands, place: Place) -> (ValueId, Loc) {
         self.follow_scopes();
         let out = self.new_value();
@@ -118,6 +125,7 @@ impl Recorder {
         (out, loc)
     }
 
+    /// Records a value given from outside.
     pub(super) fn input(&mut self, ty: Type) -> ValueId {
         let out = self.new_value();
         self.periods.input(&ty);
@@ -126,11 +134,13 @@ impl Recorder {
         out
     }
 
+    /// Records that the last handle to a value is gone.
     pub(super) fn free(&mut self, value: ValueId) {
         self.periods.free(value, self.next_value);
         self.push(|| Entry::Free(value));
     }
 
+    /// Records that a value is read: a boundary between segments.
     pub(super) fn output(&mut self, value: ValueId) {
         self.periods.mark();
         self.steps.read();
@@ -146,6 +156,7 @@ impl Recorder {
         }
     }
 
+    /// The number of a source place, remembered by its address.
     pub(super) fn loc(&mut self, place: Place) -> Loc {
         let location = match place {
             Place::Caller(location) => location,
@@ -181,6 +192,7 @@ impl Recorder {
         self.entries.last()
     }
 
+    /// Closes scopes on the tape until so many are open.
     fn close_scopes(&mut self, keep: usize) {
         while self.scopes.len() > keep {
             let name = self.scopes.pop().map(|s| s.name).unwrap_or_else(|| Arc::from(""));
@@ -204,6 +216,7 @@ impl Recorder {
         Some(Tape { entries })
     }
 
+    /// Copies entries that are submitted into the trace, if there is one.
     fn keep_trace(&mut self, entries: &[Entry]) {
         if let Some(trace) = &mut self.trace {
             trace.keep(entries);
@@ -217,18 +230,22 @@ impl Recorder {
         }
     }
 
+    /// The type of a value recorded since the trace began.
     pub(super) fn traced_type(&self, value: ValueId) -> Option<Type> {
         self.trace.as_ref()?.ty(value)
     }
 
+    /// Begins a trace, in place of the one before.
     pub(super) fn start_trace(&mut self) {
         self.trace = Some(Trace::from(ValueId(self.next_value)));
     }
 
+    /// Ends the trace: a program of its own.
     pub(super) fn stop_trace(&mut self) -> Tape {
         self.trace.take().map(|trace| trace.tape(&[])).unwrap_or_default()
     }
 
+    /// Ends the trace: the entries as they were submitted.
     pub(super) fn stop_trace_as_submitted(&mut self) -> Tape {
         self.trace.take().map(Trace::into_submitted).unwrap_or_default()
     }
@@ -245,6 +262,7 @@ impl Recorder {
         }
     }
 
+    /// Drops what is recorded, and whatever is recorded from here on.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.entries = Vec::new();
@@ -254,10 +272,12 @@ impl Recorder {
         self.set_rng_state((seed, 0));
     }
 
+    /// The seed, and how many random tensors were drawn since it was set.
     pub(super) fn rng_state(&self) -> (u64, u64) {
         (self.seed, self.seeds_drawn)
     }
 
+    /// Continues from a state as [`Recorder::rng_state`] gave it.
     pub(super) fn set_rng_state(&mut self, (seed, drawn): (u64, u64)) {
         (self.seed, self.seeds_drawn) = (seed, drawn);
     }
@@ -273,6 +293,7 @@ impl Recorder {
     }
 }
 
+/// The finalizer of SplitMix64: unrelated numbers of neighboring ones.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

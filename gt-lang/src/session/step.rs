@@ -7,6 +7,7 @@
 /// A read later than that after a step is a segment of its own.
 const MAX_TAIL: usize = 32;
 
+/// The rhythm of steps and reads.
 #[derive(Default)]
 pub(super) struct Steps {
     /// Entries since the last step.

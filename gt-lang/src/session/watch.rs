@@ -64,10 +64,12 @@ struct Found {
 }
 
 impl Found {
+    /// What is among either.
     fn or(self, other: Found) -> Found {
         Found { nan: self.nan || other.nan, infinite: self.infinite || other.infinite }
     }
 
+    /// What a literal is.
     fn of(scalar: Scalar) -> Found {
         match scalar {
             Scalar::F64(x) => Found { nan: x.is_nan(), infinite: x.is_infinite() },
@@ -77,6 +79,7 @@ impl Found {
 }
 
 impl Watch {
+    /// A watch, if the environment asks for one.
     pub(super) fn of_environment() -> Option<Box<Watch>> {
         std::env::var_os(VARIABLE).is_some_and(|value| value == "1").then(Box::default)
     }
@@ -241,6 +244,7 @@ fn answers(recorder: &mut Recorder, value: ValueId, ty: &Type, loc: Loc) -> [Val
     answers
 }
 
+/// Records an instruction of the watch; gives its result.
 fn record(recorder: &mut Recorder, op: Op, inputs: SmallVec<[Operand; 3]>, loc: Loc) -> ValueId {
     recorder.instr(&op, inputs, Place::Known(loc)).0
 }

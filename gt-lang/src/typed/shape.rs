@@ -29,6 +29,7 @@ pub trait Shape: 'static {
 )]
 pub trait StaticShape: Shape {}
 
+/// The product of the sizes, where all of them are known.
 const fn numel(dims: &[DimSpec]) -> Option<usize> {
     let (mut product, mut axis) = (1, 0);
     while axis < dims.len() {

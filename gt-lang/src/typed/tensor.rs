@@ -361,6 +361,7 @@ pub(crate) fn named_shape(
     Ok(shape)
 }
 
+/// The name that a recorded dimension gets.
 fn name_of(dim: &DimSpec) -> DimName {
     match dim {
         DimSpec::Static(_) => DimName::NONE,

@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use super::{Out, operand};
 use crate::{emit::Build, grad::Vjp, op::Op};
 
+/// g added into zeros at the indices: an element picked twice gets both gradients.
 pub(crate) fn gather(cx: &mut Vjp<'_>) -> Out {
     let Op::Gather(axis) = *cx.op else { return Ok(smallvec![None, None]) };
     let g = operand(cx, 0, |cx, x| {
@@ -14,6 +15,7 @@ pub(crate) fn gather(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![g, None])
 }
 
+/// By the base g itself; by the source the elements of g at the indices.
 pub(crate) fn scatter_add(cx: &mut Vjp<'_>) -> Out {
     let Op::ScatterAdd(axis) = *cx.op else { return Ok(smallvec![None; 3]) };
     let base = operand(cx, 0, |cx, _| Ok(cx.grad))?;
@@ -21,6 +23,7 @@ pub(crate) fn scatter_add(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![base, None, src])
 }
 
+/// The slices of g added into zeros at the indices.
 pub(crate) fn index_select(cx: &mut Vjp<'_>) -> Out {
     let Op::IndexSelect(axis) = *cx.op else { return Ok(smallvec![None, None]) };
     let g = operand(cx, 0, |cx, x| {
@@ -30,6 +33,7 @@ pub(crate) fn index_select(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![g, None])
 }
 
+/// By the base g itself; by the source the slices of g at the indices.
 pub(crate) fn index_add(cx: &mut Vjp<'_>) -> Out {
     let Op::IndexAdd(axis) = *cx.op else { return Ok(smallvec![None; 3]) };
     let base = operand(cx, 0, |cx, _| Ok(cx.grad))?;

@@ -10,15 +10,18 @@ use crate::{
     op::Op,
 };
 
+/// g under the shape of the operand.
 pub(crate) fn reshape(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| cx.e.reshape(cx.grad, cx.e.ty(x).shape))
 }
 
+/// g with its axes in the inverse order.
 pub(crate) fn permute(cx: &mut Vjp<'_>) -> Out {
     let Op::Permute(perm) = *cx.op else { return Ok(smallvec![None]) };
     one(cx, |cx, _| cx.e.permute(cx.grad, perm.inverse()))
 }
 
+/// g with the same two axes exchanged again.
 pub(crate) fn transpose(cx: &mut Vjp<'_>) -> Out {
     let op = *cx.op;
     one(cx, |cx, _| cx.e.emit(op, &[cx.grad.into()]))
@@ -29,6 +32,8 @@ pub(crate) fn expand(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| Ok(cx.grad))
 }
 
+/// g padded to the size of the operand: `start` zeros in front, `step - 1` between, the rest
+/// behind. The gradient of an empty slice is zeros alone.
 pub(crate) fn slice(cx: &mut Vjp<'_>) -> Out {
     let Op::Slice(s) = *cx.op else { return Ok(smallvec![None]) };
     one(cx, |cx, x| {
@@ -46,6 +51,7 @@ pub(crate) fn slice(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// The elements of g that were not padding: a slice with the padding's interior as its step.
 pub(crate) fn pad(cx: &mut Vjp<'_>) -> Out {
     let Op::Pad(p) = *cx.op else { return Ok(smallvec![None, None]) };
     let g = operand(cx, 0, |cx, x| {
@@ -56,6 +62,7 @@ pub(crate) fn pad(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![g, None])
 }
 
+/// For each operand its own range of g along the axis.
 pub(crate) fn cat(cx: &mut Vjp<'_>) -> Out {
     let Op::Cat(axis) = *cx.op else { return Ok(smallvec![None]) };
     let mut start = 0;

@@ -11,18 +11,22 @@ use crate::{
     tape::ValueId,
 };
 
+/// g for both operands.
 pub(crate) fn add(cx: &mut Vjp<'_>) -> Out {
     two(cx, |cx, _| Ok(cx.grad), |cx, _| Ok(cx.grad))
 }
 
+/// g by x, -g by y.
 pub(crate) fn sub(cx: &mut Vjp<'_>) -> Out {
     two(cx, |cx, _| Ok(cx.grad), |cx, _| cx.e.neg(cx.grad))
 }
 
+/// g y by x, g x by y.
 pub(crate) fn mul(cx: &mut Vjp<'_>) -> Out {
     two(cx, |cx, _| cx.e.mul(cx.grad, cx.inputs[1]), |cx, _| cx.e.mul(cx.grad, cx.inputs[0]))
 }
 
+/// g / y by x, -g (x / y) / y by y: the result is at hand, x / y^2 would be rounded twice more.
 pub(crate) fn div(cx: &mut Vjp<'_>) -> Out {
     two(
         cx,
@@ -41,6 +45,7 @@ pub(crate) fn pow(cx: &mut Vjp<'_>) -> Out {
     two(cx, pow_by_base, pow_by_exponent)
 }
 
+/// A literal exponent of 0 gives zeros: y x^(y-1) would be 0 times infinity at x = 0.
 fn pow_by_base(cx: &mut Vjp<'_>, x: ValueId) -> Emitted {
     let y = cx.inputs[1];
     if let Operand::Scalar(s) = y {
@@ -96,6 +101,7 @@ pub(crate) fn extremum(cx: &mut Vjp<'_>) -> Out {
     two(cx, |cx, _| side(cx, 0), |cx, _| side(cx, 1))
 }
 
+/// g where the condition chose the operand, 0 elsewhere; the condition has no gradient.
 pub(crate) fn select(cx: &mut Vjp<'_>) -> Out {
     let c = cx.tensor(0)?;
     let x = operand(cx, 1, |cx, _| cx.e.select(c, cx.grad, 0))?;
@@ -103,6 +109,7 @@ pub(crate) fn select(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![None, x, y])
 }
 
+/// g cast back to the dtype of the operand; none for integers, which have no gradients.
 pub(crate) fn cast(cx: &mut Vjp<'_>) -> Out {
     if !cx.e.ty(cx.output).dtype.is_float() {
         return Ok(smallvec![None]);

@@ -3,10 +3,12 @@
 use super::{Out, one, wide, wide_ends};
 use crate::{emit::Build, grad::Vjp};
 
+/// d(-x) = -g.
 pub(crate) fn neg(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| cx.e.neg(cx.grad))
 }
 
+/// d|x| = g sign(x); 0 at x = 0, the subgradient PyTorch takes.
 pub(crate) fn abs(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let (positive, negative) = (cx.e.gt(x, 0)?, cx.e.lt(x, 0)?);
@@ -16,14 +18,17 @@ pub(crate) fn abs(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// d exp(x) = g y: the result is its own derivative.
 pub(crate) fn exp(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| cx.e.mul(cx.grad, cx.output))
 }
 
+/// d log(x) = g / x.
 pub(crate) fn log(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| cx.e.div(cx.grad, x))
 }
 
+/// d sqrt(x) = g / (2 y): infinite at x = 0, as in PyTorch.
 pub(crate) fn sqrt(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let double = cx.e.mul(cx.output, 2)?;
@@ -41,6 +46,7 @@ pub(crate) fn rsqrt(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// d sin(x) = g cos(x).
 pub(crate) fn sin(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let cos = cx.e.cos(x)?;
@@ -48,6 +54,7 @@ pub(crate) fn sin(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// d cos(x) = -g sin(x).
 pub(crate) fn cos(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let sin = cx.e.sin(x)?;
@@ -56,6 +63,7 @@ pub(crate) fn cos(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// d tanh(x) = g (1 - y^2). Halves are widened: 1 - y^2 cancels where y is near 1.
 pub(crate) fn tanh(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let (g, y) = wide_ends(cx)?;
@@ -76,6 +84,7 @@ pub(crate) fn erf(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// d sigmoid(x) = g y (1 - y). Halves are widened, as for `tanh`.
 pub(crate) fn sigmoid(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let (g, y) = wide_ends(cx)?;
@@ -85,6 +94,8 @@ pub(crate) fn sigmoid(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// g where the result is positive, else 0. A NaN result compares unequal to 0 and lets the gradient
+/// pass, as in PyTorch.
 pub(crate) fn relu(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let off = cx.e.eq(cx.output, 0)?;
@@ -114,6 +125,7 @@ pub(crate) fn gelu(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// With t = tanh(u) and u = sqrt(2 / pi) (x + 0.044715 x^3): d = (1 + t) / 2 + x (1 - t^2) u' / 2.
 pub(crate) fn gelu_tanh(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let (x, g) = (wide(cx, x)?, wide(cx, cx.grad)?);

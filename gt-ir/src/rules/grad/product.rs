@@ -10,6 +10,10 @@ use crate::{
     tape::ValueId,
 };
 
+/// With y = a b: by a it is g b^T, by b it is a^T g.
+///
+/// Vectors are made matrices of one row or column first. A gradient is summed over the leading axes
+/// that its operand was broadcast along.
 pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
     let (ta, tb, ty) = (cx.ty(0)?, cx.ty(1)?, cx.e.ty(cx.output));
     // Work on matrices: a row for a 1-D left operand, a column for a 1-D right one, and the same
@@ -56,6 +60,7 @@ fn rows(cx: &mut Vjp<'_>, v: ValueId) -> Emitted {
     cx.e.reshape(v, Shape::from_dims(&[n, shape.dim(last)])?)
 }
 
+/// The value with an axis of size 1 before axis `at`.
 fn insert_axis(cx: &mut Vjp<'_>, v: ValueId, at: usize) -> Emitted {
     let shape = cx.e.ty(v).shape;
     let dims = shape.dims().take(at).chain([Dim::new(1)]).chain(shape.dims().skip(at));

@@ -19,10 +19,12 @@ fn spread(cx: &mut Vjp<'_>, v: ValueId, over: Type) -> Emitted {
     cx.e.expand(kept, over.shape)
 }
 
+/// Every element that was summed gets g.
 pub(crate) fn sum(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| spread(cx, cx.grad, cx.e.ty(x)))
 }
 
+/// Every element gets g / n, n the number of elements folded into one.
 pub(crate) fn mean(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let ty = cx.e.ty(x);

@@ -9,6 +9,7 @@ use crate::{
     shape::{Dim, Shape, Type},
 };
 
+/// Operand `i`, which must be an integer tensor.
 fn index(op: &Op, ins: &[OperandType], i: usize) -> Result<Type> {
     let t = tensor(op, ins, i)?;
     if t.dtype.category() == Category::Int {
@@ -34,6 +35,7 @@ fn within(op: &Op, index: &Type, x: &Type, axis: usize) -> Result<()> {
     Err(OpError::new(format!("{}: index {index} does not fit {x} outside axis {axis}", op.name())))
 }
 
+/// `x[.., n, ..]` and `index[.., k, ..]` to the shape of the index, in the dtype of x.
 pub(crate) fn gather(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Gather(axis) = op else { return Err(misplaced(op)) };
     let (x, i) = (tensor(op, ins, 0)?, index(op, ins, 1)?);
@@ -42,6 +44,7 @@ pub(crate) fn gather(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(x.dtype, i.shape))
 }
 
+/// The source of an update has the dtype of its base: a silent cast could lose what is added.
 fn same_dtype(op: &Op, base: &Type, src: &Type) -> Result<()> {
     if base.dtype == src.dtype {
         return Ok(());
@@ -50,6 +53,7 @@ fn same_dtype(op: &Op, base: &Type, src: &Type) -> Result<()> {
         .hint("cast one of them"))
 }
 
+/// Nothing is added into `bool`: whether the sum should be `or` or a count is for the user to say.
 fn not_bool(op: &Op, t: &Type) -> Result<()> {
     if t.dtype == DType::Bool {
         Err(OpError::new(format!("{}: cannot add into {t}", op.name()))
@@ -59,6 +63,7 @@ fn not_bool(op: &Op, t: &Type) -> Result<()> {
     }
 }
 
+/// `base, index, src` to the type of the base; index and source have one shape.
 pub(crate) fn scatter_add(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Op::ScatterAdd(axis) | Op::Scatter(axis)) = op else { return Err(misplaced(op)) };
     let (base, i, src) = (tensor(op, ins, 0)?, index(op, ins, 1)?, tensor(op, ins, 2)?);
@@ -83,6 +88,7 @@ fn selected(x: &Shape, index: &Shape, axis: usize) -> Result<Shape> {
     Shape::collect(dims)
 }
 
+/// `x[a, n, b]` and `index[i, j]` to `[a, i, j, b]`, in the dtype of x.
 pub(crate) fn index_select(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::IndexSelect(axis) = op else { return Err(misplaced(op)) };
     let (x, i) = (tensor(op, ins, 0)?, index(op, ins, 1)?);
@@ -90,6 +96,7 @@ pub(crate) fn index_select(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(x.dtype, selected(&x.shape, &i.shape, axis)?))
 }
 
+/// `base, index, src` to the type of the base; the source has the shape that `index_select` gives.
 pub(crate) fn index_add(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Op::IndexAdd(axis) | Op::IndexCopy(axis)) = op else { return Err(misplaced(op)) };
     let (base, i, src) = (tensor(op, ins, 0)?, index(op, ins, 1)?, tensor(op, ins, 2)?);
@@ -107,6 +114,7 @@ pub(crate) fn index_add(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(base)
 }
 
+/// `index[..]` to `i64[.., classes]`.
 pub(crate) fn one_hot(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::OneHot(classes) = op else { return Err(misplaced(op)) };
     let i = index(op, ins, 0)?;
@@ -115,6 +123,7 @@ pub(crate) fn one_hot(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(DType::I64, Shape::collect(i.shape.dims().chain([Dim::new(classes)]))?))
 }
 
+/// The shape of the operand, as `i64`.
 pub(crate) fn argsort(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::ArgSort(order) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;

@@ -9,6 +9,7 @@ use crate::{
     shape::{Dim, Shape, Type},
 };
 
+/// The shape of the attribute; the number of elements stays.
 pub(crate) fn reshape(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Reshape(shape) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -21,6 +22,7 @@ pub(crate) fn reshape(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, *shape))
 }
 
+/// The dimensions in the order of the attribute, which names every axis once.
 pub(crate) fn permute(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Permute(perm) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -30,6 +32,7 @@ pub(crate) fn permute(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, Shape::collect(perm.axes().map(|a| t.shape.dim(a)))?))
 }
 
+/// Two dimensions exchanged, each with its name.
 pub(crate) fn transpose(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Transpose(swap) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -40,6 +43,7 @@ pub(crate) fn transpose(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, Shape::from_dims(&dims)?))
 }
 
+/// The shape of the attribute, to which the operand must broadcast.
 pub(crate) fn expand(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Expand(shape) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -51,6 +55,8 @@ pub(crate) fn expand(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, *shape))
 }
 
+/// One dimension shortened to `ceil((stop - start) / step)`; it keeps its name only where it stays
+/// whole.
 pub(crate) fn slice(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Slice(s) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -66,10 +72,12 @@ pub(crate) fn slice(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype, replace(&t.shape, axis, dim(t.shape.dim(axis)))?))
 }
 
+/// The shape with another dimension at one axis.
 pub(in crate::rules) fn replace(shape: &Shape, axis: usize, dim: Dim) -> Result<Shape> {
     Shape::collect(shape.dims().enumerate().map(|(i, d)| if i == axis { dim } else { d }))
 }
 
+/// The sum of the sizes along the axis; all other sizes are equal, dtypes promote.
 pub(crate) fn cat(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Cat(axis) = op else { return Err(misplaced(op)) };
     let first = tensor(op, ins, 0)?;
@@ -93,6 +101,7 @@ pub(crate) fn cat(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(promote(ins), replace(&first.shape, axis, dim)?))
 }
 
+/// One dimension grown to `lo + n + (n - 1) * interior + hi`.
 pub(crate) fn pad(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Pad(p) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;

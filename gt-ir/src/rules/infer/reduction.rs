@@ -9,6 +9,7 @@ use crate::{
     shape::{Dim, Shape, Type},
 };
 
+/// The shape with these axes dropped, or of size 1 where they are kept.
 fn reduced(op: &Op, t: &Type, axes: AxisSet, keep: Keep) -> Result<Shape> {
     if let Some(axis) = axes.iter().find(|&a| a >= t.shape.rank()) {
         return Err(OpError::new(format!("{}: axis {axis} is out of range for {t}", op.name())));
@@ -21,6 +22,7 @@ fn reduced(op: &Op, t: &Type, axes: AxisSet, keep: Keep) -> Result<Shape> {
     Shape::collect(dims)
 }
 
+/// The operand of a reduction, the shape of its result, and the axes it folds.
 fn reduce(op: &Op, ins: &[OperandType]) -> Result<(Type, Shape, AxisSet)> {
     let (Op::Sum(r)
     | Op::Max(r)
@@ -39,11 +41,13 @@ fn reduce(op: &Op, ins: &[OperandType]) -> Result<(Type, Shape, AxisSet)> {
     Ok((t, reduced(op, &t, r.axes, r.keep)?, r.axes))
 }
 
+/// `[.., n, ..]` to `[.., ..]`, or `[.., 1, ..]` with `keep`; integers and `bool` give `i64`.
 pub(crate) fn sum(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (t, shape, _) = reduce(op, ins)?;
     Ok(Type::new(if t.dtype.is_float() { t.dtype } else { DType::I64 }, shape))
 }
 
+/// As [`sum`], of floats only: a mean of integers would have to round.
 pub(crate) fn mean(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (t, shape, _) = reduce(op, ins)?;
     if !t.dtype.is_float() {
@@ -59,16 +63,19 @@ pub(crate) fn float_over(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(t.dtype.or_default_float(), shape))
 }
 
+/// As [`mean`], with a literal correction.
 pub(crate) fn var(op: &Op, ins: &[OperandType]) -> Result<Type> {
     literal(op, ins, 1)?;
     mean(op, ins)
 }
 
+/// As [`sum`], of any dtype; gives `bool`.
 pub(crate) fn truth(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (_, shape, _) = reduce(op, ins)?;
     Ok(Type::new(DType::Bool, shape))
 }
 
+/// As [`sum`], in the dtype of the operand; no axis that is folded may be empty.
 pub(crate) fn extremum(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (t, shape, axes) = reduce(op, ins)?;
     nonempty(op, &t, axes)?;
@@ -86,6 +93,7 @@ fn nonempty(op: &Op, t: &Type, axes: AxisSet) -> Result<()> {
     }
 }
 
+/// One axis folded; gives `i64`.
 pub(crate) fn argmax(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Op::Argmax(r) | Op::Argmin(r)) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -95,6 +103,7 @@ pub(crate) fn argmax(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(DType::I64, shape))
 }
 
+/// The type of the operand, which must be a float and have the axis.
 pub(crate) fn softmax(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Op::Softmax(axis) | Op::LogSoftmax(axis)) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
@@ -106,6 +115,8 @@ pub(crate) fn softmax(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(t)
 }
 
+/// `x, weight, bias, eps` to the type of x: weight and bias have the sizes of the last axes, and
+/// all three one float dtype.
 pub(crate) fn layer_norm(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::LayerNorm(n) = op else { return Err(misplaced(op)) };
     let (x, w, b) = (tensor(op, ins, 0)?, tensor(op, ins, 1)?, tensor(op, ins, 2)?);

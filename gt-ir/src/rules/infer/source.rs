@@ -9,6 +9,7 @@ use crate::{
     shape::Type,
 };
 
+/// The type that the attribute of a source op asks for.
 fn source(op: &Op) -> Result<Type> {
     let (Op::Iota(t) | Op::Rand(t) | Op::Randn(t) | Op::Randint(t) | Op::Full(t) | Op::Arange(t)) =
         op
@@ -18,6 +19,7 @@ fn source(op: &Op) -> Result<Type> {
     Ok(*t)
 }
 
+/// The type, if the op makes elements of its dtype.
 fn of_category(op: &Op, t: Type, fits: bool, wants: &str) -> Result<Type> {
     if fits {
         Ok(t)
@@ -26,21 +28,25 @@ fn of_category(op: &Op, t: Type, fits: bool, wants: &str) -> Result<Type> {
     }
 }
 
+/// An integer type, of any shape.
 pub(crate) fn iota(op: &Op, _: &[OperandType]) -> Result<Type> {
     let t = source(op)?;
     of_category(op, t, t.dtype.is_int(), "integers")
 }
 
+/// The type asked for; all operands are literals or zero-dimensional tensors.
 pub(crate) fn literals(op: &Op, ins: &[OperandType]) -> Result<Type> {
     (0..ins.len()).try_for_each(|i| literal(op, ins, i))?;
     source(op)
 }
 
+/// A float type; the operand is the seed.
 pub(crate) fn random(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let t = literals(op, ins)?;
     of_category(op, t, t.dtype.is_float(), "floats")
 }
 
+/// Any type but `bool`; of literal bounds the lower is below the upper.
 pub(crate) fn randint(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let t = literals(op, ins)?;
     if let (OperandType::Scalar(low), OperandType::Scalar(high)) = (ins[0], ins[1])
@@ -51,6 +57,7 @@ pub(crate) fn randint(op: &Op, ins: &[OperandType]) -> Result<Type> {
     of_category(op, t, t.dtype != DType::Bool, "numbers")
 }
 
+/// One dimension of numbers; the operands are start and step.
 pub(crate) fn arange(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let t = literals(op, ins)?;
     of_category(op, t, t.dtype != DType::Bool && t.shape.rank() == 1, "one dimension of numbers")

@@ -91,11 +91,13 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
+    /// A leaf without a gradient. Later leaves have larger numbers.
     pub(crate) fn new() -> Arc<Leaf> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Arc::new(Leaf { order: NEXT.fetch_add(1, Ordering::Relaxed), grad: Mutex::new(None) })
     }
 
+    /// The gradient gathered so far.
     pub(crate) fn grad(&self) -> Option<DynTensor> {
         self.lock().clone()
     }
@@ -106,6 +108,7 @@ impl Leaf {
         drop(old);
     }
 
+    /// The state behind the lock. Nothing panics while it is held.
     fn lock(&self) -> MutexGuard<'_, Option<DynTensor>> {
         self.grad.lock().unwrap_or_else(PoisonError::into_inner)
     }

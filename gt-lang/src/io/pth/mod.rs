@@ -67,6 +67,7 @@ pub fn from_bytes(bytes: &Bytes, path: impl AsRef<Path>) -> Result<StateDict> {
     file.state().in_file(path)
 }
 
+/// An archive being read.
 struct File {
     archive: zip::ZipArchive<Cursor<Bytes>>,
     /// The folder all entries are in.
@@ -76,6 +77,7 @@ struct File {
 }
 
 impl File {
+    /// All tensors and numbers, by their dotted names.
     fn state(&mut self) -> Result<StateDict, Refusal> {
         let names = self.archive.file_names().filter_map(std::result::Result::ok);
         let names: Vec<String> = names.map(|name| name.into_owned()).collect();
@@ -113,6 +115,7 @@ impl File {
         Ok(state)
     }
 
+    /// The bytes of an entry; an archive without it is no state.
     fn unpack(&mut self, name: &str) -> Result<Bytes, Refusal> {
         let full = format!("{}{name}", self.prefix);
         let at = self.archive.index_for_name(&full);
@@ -139,6 +142,8 @@ impl File {
         })
     }
 
+    /// The elements that a tensor's offset, sizes and strides pick from its storage, in row-major
+    /// order.
     fn tensor(&mut self, t: &TensorRef) -> Result<HostTensor, Refusal> {
         let storage = self.storage(t)?;
         let width = t.dtype.size();
@@ -235,6 +240,7 @@ struct Flat<'a> {
 }
 
 impl Flat<'_> {
+    /// Collects the leaves below a value, depth first.
     fn walk(&mut self, value: Value, name: String, depth: usize) -> Result<(), Refusal> {
         self.visits += 1;
         if depth > MAX_DEPTH || self.visits > MAX_VALUES || name.len() > MAX_NAME {

@@ -58,18 +58,21 @@ pub(super) struct Machine {
     tensors: Vec<TensorRef>,
 }
 
+/// A result of the machine.
 type Out<T = ()> = Result<T, Refusal>;
 
 /// The bytes not yet read.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
+    /// The next `n` bytes.
     fn bytes(&mut self, n: usize) -> Out<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(n).ok_or("the pickle is cut off")?;
         self.0 = rest;
         Ok(head)
     }
 
+    /// The next bytes, as many as the array has.
     fn array<const N: usize>(&mut self) -> Out<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>().ok_or("the pickle is cut off")?;
         self.0 = rest;
@@ -84,6 +87,7 @@ impl<'a> Input<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
+    /// The text up to the next line feed.
     fn line(&mut self) -> Out<&'a str> {
         let end = self.0.iter().position(|byte| *byte == b'\n').ok_or("the pickle is cut off")?;
         let line = self.bytes(end)?;
@@ -91,6 +95,7 @@ impl<'a> Input<'a> {
         Ok(std::str::from_utf8(line)?)
     }
 
+    /// The next `n` bytes as a text.
     fn text(&mut self, n: usize) -> Out<String> {
         Ok(std::str::from_utf8(self.bytes(n)?)?.to_owned())
     }
@@ -144,6 +149,10 @@ impl Machine {
         self.tensors.get(at)
     }
 
+    /// Executes one instruction.
+    ///
+    /// The instructions are those that Python's pickler emits for dictionaries, lists, tuples,
+    /// texts, numbers and calls in protocols 2 to 4; any other is refused.
     fn step(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
         match opcode {
             // PROTO, FRAME: no meaning here.
@@ -171,6 +180,7 @@ impl Machine {
         }
     }
 
+    /// Pushes the constant that an instruction holds.
     fn literal(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
         let value = match opcode {
             b'N' => Value::None,
@@ -198,21 +208,25 @@ impl Machine {
         self.push(value)
     }
 
+    /// Pushes a value.
     fn push(&mut self, value: Value) -> Out {
         self.stack.push(value);
         Ok(())
     }
 
+    /// The value on top of the stack.
     fn top(&self) -> Out<Value> {
         self.stack.last().copied().ok_or("the pickle takes what is not there".into())
     }
 
+    /// Takes the value on top of the stack.
     fn pop(&mut self) -> Out<Value> {
         let top = self.top()?;
         self.stack.pop();
         Ok(top)
     }
 
+    /// Takes the values above the topmost mark, and the mark.
     fn above_mark(&mut self) -> Out<Vec<Value>> {
         let mark = self.stack.iter().rposition(|value| *value == Value::Mark);
         let items = self.stack.split_off(mark.ok_or("the pickle lacks a mark")? + 1);
@@ -220,27 +234,32 @@ impl Machine {
         Ok(items)
     }
 
+    /// A text, put into the list of texts.
     fn new_text(&mut self, text: String) -> Value {
         self.texts.push(text);
         Value::Text(self.texts.len() - 1)
     }
 
+    /// Pushes an empty dictionary.
     fn new_dict(&mut self) -> Out {
         self.dicts.push(Vec::new());
         self.push(Value::Dict(self.dicts.len() - 1))
     }
 
+    /// Pushes a list or tuple of these items.
     fn new_sequence(&mut self, items: Vec<Value>, kind: fn(usize) -> Value) -> Out {
         self.sequences.push(items);
         self.push(kind(self.sequences.len() - 1))
     }
 
+    /// Makes a tuple of the `n` values on top.
     fn small_tuple(&mut self, n: usize) -> Out {
         let from = self.stack.len().checked_sub(n).ok_or("the pickle takes what is not there")?;
         let items = self.stack.split_off(from);
         self.new_sequence(items, Value::Tuple)
     }
 
+    /// Appends to the list below: one value, or those above the mark.
     fn append(&mut self, opcode: u8) -> Out {
         let items = if opcode == b'e' { self.above_mark()? } else { vec![self.pop()?] };
         match self.top()? {
@@ -252,6 +271,7 @@ impl Machine {
         }
     }
 
+    /// Sets items of the dictionary below: one pair, or those above the mark.
     fn set_items(&mut self, opcode: u8) -> Out {
         let items = match opcode {
             b'u' => self.above_mark()?,
@@ -269,6 +289,7 @@ impl Machine {
         }
     }
 
+    /// Remembers the value on top under a number.
     fn put(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
         let at = match opcode {
             b'q' => input.byte()?.into(),
@@ -280,11 +301,13 @@ impl Machine {
         Ok(())
     }
 
+    /// Pushes the value remembered under a number.
     fn get(&mut self, at: u32) -> Out {
         let value = self.memo.get(&at).copied();
         self.push(value.ok_or("the pickle takes what it has not put away")?)
     }
 
+    /// Pushes a class or function that states mention, by module and name.
     fn global(&mut self, opcode: u8, input: &mut Input<'_>) -> Out {
         let (module, name) = if opcode == b'c' {
             (input.line()?.to_owned(), input.line()?.to_owned())
@@ -328,6 +351,7 @@ impl Machine {
         }
     }
 
+    /// Recognizes a call of a function by its arguments; nothing is called.
     fn reduce(&mut self) -> Out {
         let (arguments, function) = (self.pop()?, self.pop()?);
         match (function, self.items(arguments)) {
@@ -352,6 +376,7 @@ impl Machine {
         }
     }
 
+    /// A tensor over a storage, with sizes and strides that fit each other.
     fn described(&self, at: usize, offset: i64, sizes: Value, strides: Value) -> Out<TensorRef> {
         let (dtype, key, stored) =
             self.storages.get(at).cloned().ok_or("a storage that is not there")?;

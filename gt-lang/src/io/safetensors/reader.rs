@@ -119,6 +119,7 @@ impl Reader {
         self.checksum.as_deref()
     }
 
+    /// The tensor of an entry.
     #[track_caller]
     fn value(&self, name: &str, entry: &Entry) -> Result<HostTensor> {
         let Some(dtype) = entry.dtype() else {
@@ -130,6 +131,7 @@ impl Reader {
             .in_file(&self.path)
     }
 
+    /// The error of a dtype that has no counterpart here.
     #[track_caller]
     fn foreign(&self, which: String) -> crate::error::Error {
         let ours: Vec<&str> = DTYPES.iter().map(|(name, _)| *name).collect();
@@ -167,6 +169,7 @@ impl Entry {
     }
 }
 
+/// Entries by name, the checksum, and the contents.
 type Parts = (BTreeMap<String, Entry>, Option<String>, Bytes);
 
 /// The entries, the checksum and the contents of a file.

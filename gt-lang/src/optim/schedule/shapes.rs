@@ -197,6 +197,7 @@ impl Schedule for OneCycleLr {
 }
 
 impl Anneal {
+    /// The value at a fraction of the way from start to end.
     fn between(self, start: f64, end: f64, done: f64) -> f64 {
         match self {
             Anneal::Cos => end + (start - end) / 2.0 * (1.0 + (PI * done).cos()),
