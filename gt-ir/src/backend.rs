@@ -30,7 +30,7 @@ pub trait Backend: Send + Sync {
     /// The value could not be computed, or was lost, or the system cannot be reached.
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError>;
 
-    /// What has run so far.
+    /// Counts of what has run so far.
     ///
     /// # Errors
     /// The system cannot be reached.
@@ -73,7 +73,7 @@ pub fn possible_workers(n_workers: usize) -> Result<(), RunError> {
 /// `__gt_embedded_backend`.
 pub type OpenBackend = fn(Target<'_>) -> Result<Arc<dyn Backend>, RunError>;
 
-/// Whose fault a failure is, and of what kind.
+/// The kind of a failure, which says whose fault it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// An instruction cannot be carried out on its operands: the program's fault.
@@ -95,7 +95,7 @@ pub struct RunError {
     pub kind: ErrorKind,
     /// What happened and where, in lower case without a final stop.
     pub message: String,
-    /// What would mend it, when that is known.
+    /// The cure, when one is known.
     pub hint: Option<String>,
     /// The value whose computation failed first.
     pub value: Option<ValueId>,
@@ -134,7 +134,7 @@ impl fmt::Display for RunError {
     }
 }
 
-/// What one worker has done for a session.
+/// The work of one worker for a session, in counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerStats {
     /// The worker's name.
@@ -186,7 +186,7 @@ pub struct MemoryStats {
     pub limit: u64,
 }
 
-/// What came of replaying plans as graphs, on devices that have graphs.
+/// Counts of plans that were replayed as graphs, on devices that have graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphStats {
     /// Graphs captured.
@@ -210,7 +210,7 @@ pub struct Holding {
     pub bytes: u64,
 }
 
-/// What became of the segments a client recorded.
+/// Counts of the segments a client recorded, by how they were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentStats {
     /// Segments sent in full, since nothing like them was known.
@@ -228,7 +228,7 @@ pub struct SegmentStats {
     pub evictions: u64,
 }
 
-/// What a session has run.
+/// Counts of the work of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// By worker.

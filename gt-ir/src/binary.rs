@@ -64,7 +64,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// What would mend it, when that is known.
+    /// The cure, when one is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             DecodeError::Version { .. } | DecodeError::Table { .. } => {

@@ -12,10 +12,10 @@
 //! scopes, and the order of all these. [`expand`] gives back the segment, and nothing decoded from
 //! bytes makes any function here panic.
 //!
-//! Does not: cover the types of values from outside (whoever binds them compares those), source
-//! places or the names of inputs and outputs (a template keeps those of the segment it was made
-//! from). The key is no defense against someone who searches for collisions: who shares templates
-//! between parties compares them.
+//! Does not: cover the types of values from outside (they are compared where values are bound),
+//! source places or the names of inputs and outputs (a template keeps those of the segment it was
+//! made from). The key is no defense against someone who searches for collisions: who shares
+//! templates between parties compares them.
 
 mod build;
 mod canonicalizer;
@@ -90,7 +90,7 @@ impl Defined {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -29,7 +29,7 @@ pub type Span = Range<usize>;
 /// One thing wrong, or worth knowing, at one place of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong: lower case, no final stop.
+    /// The mistake, in lower case and without a final stop.
     pub message: String,
     /// Where it is; none when the whole text is meant.
     pub span: Option<Span>,
@@ -39,7 +39,7 @@ pub struct Diagnostic {
     pub related: Vec<(Span, String)>,
     /// Facts that help to understand it, such as the user's source line.
     pub notes: Vec<String>,
-    /// What to do about it, when that is known.
+    /// The cure, when one is known.
     pub hint: Option<String>,
 }
 

@@ -18,7 +18,7 @@ pub trait Emit {
     /// Adds `op` applied to `inputs` and names its result.
     ///
     /// # Errors
-    /// Those of the op's type rule.
+    /// The op's type rule refuses the operands.
     fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError>;
 
     /// The type of a value given to or returned by [`Emit::emit`].
@@ -113,7 +113,7 @@ pub(crate) trait Build: Emit {
         let mut order: Vec<usize> = (0..rank).filter(|a| *a != from).collect();
         order.insert(to.min(order.len()), from);
         let perm = Perm::new(&order);
-        self.permute(x, perm.ok_or_else(|| OpError::new("movedim: there is no such axis"))?)
+        self.permute(x, perm.ok_or_else(|| OpError::new("movedim: the axis is out of range"))?)
     }
 
     /// The last two axes exchanged; `x` has at least two.

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Why an op does not apply to its operands; the message names the op and every shape involved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub struct OpError {
-    /// What is wrong, in lower case without a final stop.
+    /// The mistake, in lower case and without a final stop.
     pub message: String,
-    /// What would mend it, when that is known.
+    /// The cure, when one is known.
     pub hint: Option<String>,
 }
 

@@ -52,7 +52,7 @@ pub enum NodeKind {
 /// A node's contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it computes.
+    /// The input, scalar, constant or op.
     pub kind: NodeKind,
     /// The type of its result.
     pub ty: Type,

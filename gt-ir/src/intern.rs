@@ -39,7 +39,7 @@ pub struct Loc(u32);
 
 /// What a [`Loc`] stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
+struct Position {
     file: &'static str,
     line: u32,
     col: u32,
@@ -73,12 +73,12 @@ impl<T: Copy + Eq + std::hash::Hash> Interner<T> {
 
 static NAMES: LazyLock<RwLock<Interner<&'static str>>> =
     LazyLock::new(|| RwLock::new(Interner::new(&["", "?"])));
-static PLACES: LazyLock<RwLock<Interner<Place>>> =
-    LazyLock::new(|| RwLock::new(Interner::new(&[Place { file: "", line: 0, col: 0 }])));
+static POSITIONS: LazyLock<RwLock<Interner<Position>>> =
+    LazyLock::new(|| RwLock::new(Interner::new(&[Position { file: "", line: 0, col: 0 }])));
 static FILES: LazyLock<RwLock<Interner<&'static str>>> =
     LazyLock::new(|| RwLock::new(Interner::new(&[""])));
 
-/// What the names hash to, by number; whoever asks for a name writes it before having the number.
+/// The hashes of the names, by number. A hash is written before its name's number is handed out.
 static NAME_HASHES: [AtomicU64; MAX_DIM_NAMES] = [const { AtomicU64::new(0) }; MAX_DIM_NAMES];
 
 /// A writer that panicked cannot leave these tables half written, so a poisoned lock is still good.
@@ -160,18 +160,18 @@ impl Loc {
         let Some((_, file)) = intern_str(&FILES, &file[cut..], MAX_LOCS / 16) else {
             return Loc::NONE;
         };
-        Loc::intern(Place { file, line, col })
+        Loc::intern(Position { file, line, col })
     }
 
-    fn intern(place: Place) -> Loc {
-        if let Some(&id) = read(&PLACES).ids.get(&place) {
+    fn intern(place: Position) -> Loc {
+        if let Some(&id) = read(&POSITIONS).ids.get(&place) {
             return Loc(id);
         }
-        write(&PLACES).add(place, MAX_LOCS).map_or(Loc::NONE, Loc)
+        write(&POSITIONS).add(place, MAX_LOCS).map_or(Loc::NONE, Loc)
     }
 
-    fn place(self) -> Place {
-        read(&PLACES).items[self.0 as usize]
+    fn place(self) -> Position {
+        read(&POSITIONS).items[self.0 as usize]
     }
 
     /// The file as the compiler named it; empty for [`Loc::NONE`].
@@ -192,7 +192,7 @@ impl Loc {
 
 impl From<&'static std::panic::Location<'static>> for Loc {
     fn from(l: &'static std::panic::Location<'static>) -> Loc {
-        Loc::intern(Place { file: l.file(), line: l.line(), col: l.column() })
+        Loc::intern(Position { file: l.file(), line: l.line(), col: l.column() })
     }
 }
 
@@ -220,7 +220,7 @@ impl fmt::Debug for DimName {
 
 impl fmt::Display for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { file, line, col } = self.place();
+        let Position { file, line, col } = self.place();
         if *self == Loc::NONE {
             f.write_str("unknown location")
         } else {
@@ -255,7 +255,7 @@ impl<'de> Deserialize<'de> for DimName {
 
 impl Serialize for Loc {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let Place { file, line, col } = self.place();
+        let Position { file, line, col } = self.place();
         (file, line, col).serialize(s)
     }
 }

@@ -10,7 +10,7 @@ use crate::{scalar::Scalar, shape::Type};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValueId(pub u64);
 
-/// What an instruction computes from: another value, or a literal.
+/// An operand of an instruction: another value, or a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Operand {
     /// A value defined earlier.
@@ -19,7 +19,7 @@ pub enum Operand {
     Scalar(Scalar),
 }
 
-/// What a type rule sees of an operand.
+/// The type of an operand, as type rules take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandType {
     /// A tensor of this type.

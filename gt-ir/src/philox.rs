@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use crate::dtype::DType;
 
-/// What the numbers are distributed as.
+/// The distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// Uniform in [0, 1).

@@ -54,7 +54,7 @@ pub struct ShardConfig {
     pub priority: u32,
 }
 
-/// What is said about one signal.
+/// The configuration of one signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignalConfig {
@@ -72,7 +72,7 @@ pub struct SignalConfig {
 #[error("{0}")]
 pub struct SignalError(String);
 
-/// What is said about all signals of a session, by their names.
+/// The configurations of all signals of a session, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signals(BTreeMap<String, SignalConfig>);
 
@@ -161,7 +161,7 @@ impl Signals {
     /// Says something about a signal, in place of what was said before, which is given back.
     ///
     /// # Errors
-    /// What is said contradicts itself or is above a limit; everything stays as it was.
+    /// The configuration contradicts itself or is above a limit; everything stays as it was.
     pub fn set(
         &mut self,
         name: &str,
@@ -180,7 +180,7 @@ impl Signals {
         Ok(self.0.insert(name.to_owned(), config))
     }
 
-    /// What is said about a signal.
+    /// The configuration of a signal.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SignalConfig> {
         self.0.get(name)

@@ -1,4 +1,4 @@
-//! Where the entries of a tape are in a text: what turns a fault of an entry into carets under a
+//! The places of a tape's entries in a text, which turn a fault of an entry into carets under a
 //! line.
 
 use smallvec::SmallVec;

@@ -30,9 +30,9 @@ pub type Operands = SmallVec<[Operand; 3]>;
 pub struct Instr {
     /// The value it defines.
     pub out: ValueId,
-    /// What it computes.
+    /// The op that is applied.
     pub op: Op,
-    /// What it computes from.
+    /// The operands, in order.
     pub inputs: Operands,
     /// Where the user wrote it.
     pub loc: Loc,

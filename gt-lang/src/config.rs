@@ -1,5 +1,5 @@
-//! Configuration of signals: how the work of a [scope](crate::signal) is to be spread, said by the
-//! program or by a YAML file.
+//! Configuration of signals: how the work of a [scope](crate::signal) is to be spread, as the
+//! program or a YAML file says.
 //!
 //! ```yaml
 //! layer1:                  # a signal, by its name

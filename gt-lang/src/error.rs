@@ -54,7 +54,7 @@ pub enum ErrorKind {
     Session,
     /// A signal scope was ended that is not the innermost.
     Signal,
-    /// A gradient was asked for where there is none.
+    /// A gradient was asked for of a tensor that has none.
     Gradient,
     /// Data was given or read with the wrong size or dtype.
     Data,

@@ -143,7 +143,8 @@ impl Session {
     /// for that one.
     ///
     /// # Errors
-    /// The address is none, nobody answers there within two seconds, or the server refuses.
+    /// The address is not `HOST:PORT`, no server answers there within two seconds, or the server
+    /// refuses.
     #[track_caller]
     pub fn connect(address: &str) -> Result<Session> {
         Session::with(Target::Server(address), Location::caller())

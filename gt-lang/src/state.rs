@@ -87,7 +87,7 @@ impl StateDict {
     /// The number of this name.
     ///
     /// # Errors
-    /// There is none, or it is no single number of this type.
+    /// No value has this name, or the value is not a single number of this type.
     #[track_caller]
     pub fn number<T: Element>(&self, name: &str) -> Result<T> {
         let found = self.get(name).filter(|value| value.ty().shape.numel() == 1);
@@ -138,7 +138,7 @@ impl StateDict {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether the dictionary is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -120,7 +120,7 @@ impl Canonicalizer {
         self.scalars.clear();
     }
 
-    /// Where a value is, for whoever rewrites entries while they are taken.
+    /// Where a value is, for code that rewrites entries while they are taken.
     pub(super) fn place(&mut self, value: ValueId) -> Place {
         self.numbers.place(value)
     }

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: as those of a [tape](crate::binary): decoding what was encoded gives an equal thing,
 //! anything else is refused without a panic, with memory in proportion to what was read. Whether
-//! bindings fit a template is [checked](Bindings::fits) by whoever brings them together.
+//! bindings fit a template is [checked](Bindings::fits) where they are brought together.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ pub struct LowerError {
 /// literals scalar slots, each in order.
 ///
 /// # Errors
-/// Those of the op's type rule.
+/// The op's type rule refuses the operands.
 pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
     let mut b = Builder::default();
     let operands: Vec<Operand> = ins

@@ -1,4 +1,4 @@
-//! What a graph guarantees, as a check: used by tests and by whoever transforms graphs.
+//! The check of the guarantees a graph makes, for tests and for passes.
 
 use smallvec::SmallVec;
 
@@ -18,8 +18,8 @@ impl Graph {
         self.ids().try_for_each(|id| self.check_node(id).map_err(|e| format!("{id}: {e}")))
     }
 
-    /// Checks that the graph holds primitives, with casts and broadcasts spelled out, and the derived
-    /// ops that its expansion kept as calls.
+    /// Checks that the graph holds primitives, with casts and broadcasts spelled out, and the
+    /// derived ops that its expansion kept as calls.
     ///
     /// # Errors
     /// As [`Graph::validate`].

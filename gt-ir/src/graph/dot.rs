@@ -78,7 +78,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// Whether a node is drawn inside others, or is an input nobody uses.
+    /// Whether a node is drawn inside others, or is an input without uses.
     fn is_hidden(&self, id: NodeId) -> bool {
         let is_input = matches!(self.graph.node(id).kind, NodeKind::Input(_));
         let unused = self.graph.users(id).is_empty() && !self.graph.outputs().contains(&id);

@@ -66,7 +66,7 @@ impl Rebuild {
     /// A primitive, of the type its rule gives.
     ///
     /// # Errors
-    /// Those of the rule.
+    /// The op's type rule refuses the operands.
     pub fn op(&mut self, op: Op, operands: &[NodeId]) -> Result<NodeId, OpError> {
         let types: SmallVec<[OperandType; 3]> =
             operands.iter().map(|o| OperandType::Tensor(self.ty(*o))).collect();

@@ -46,7 +46,7 @@ impl Segment {
 /// The graph of a segment. `ty` knows the types of the values that come from outside.
 ///
 /// # Errors
-/// The first entry that is not valid. Of a verified segment there is none.
+/// The first entry that is not valid; a verified segment has none.
 pub fn segment(tape: &Tape, ty: impl Fn(ValueId) -> Option<Type>) -> Result<Segment, LowerError> {
     let mut form = Form::default();
     form.outside(tape, &ty)?;

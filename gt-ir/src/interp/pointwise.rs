@@ -189,7 +189,7 @@ pub(super) fn int_pow(base: i64, exponent: i64) -> i64 {
     result
 }
 
-/// What division towards 0 leaves; a divisor of 0 leaves `x`.
+/// The remainder of the division that rounds towards 0; a divisor of 0 leaves `x`.
 pub(super) fn int_fmod(x: i64, y: i64) -> i64 {
     if y == 0 { x } else { x.wrapping_rem(y) }
 }

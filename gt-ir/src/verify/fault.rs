@@ -1,8 +1,8 @@
-//! What is wrong with a tape, and how it is told.
+//! The faults of a tape, and their diagnostics.
 
 use crate::{diagnostic::Diagnostic, intern::Loc, source_map::SourceMap, tape::ValueId};
 
-/// What kind of rule an entry breaks.
+/// The rule that an entry breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
     /// A value that is not alive here; [`verify`](super::verify()) tells the next four apart.
@@ -40,9 +40,9 @@ pub struct Fault {
     pub entry: usize,
     /// Which rule it breaks.
     pub kind: FaultKind,
-    /// What is wrong, in lower case without a final stop.
+    /// The mistake, in lower case and without a final stop.
     pub message: String,
-    /// What would mend it, when that is known.
+    /// The cure, when one is known.
     pub hint: Option<String>,
     /// The operand meant, when it is one of several.
     pub operand: Option<usize>,

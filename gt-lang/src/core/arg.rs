@@ -175,7 +175,7 @@ impl Sizes {
         })
     }
 
-    /// The shape meant where there is none: of its rank, with 0 for what is no size.
+    /// The shape that bad sizes pretend to: of their rank, with 0 for each that is not a size.
     pub(crate) fn nearly(&self) -> Shape {
         let size = |size: &Size| match *size {
             Size::Dim(dim) => dim,

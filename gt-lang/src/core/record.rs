@@ -223,7 +223,7 @@ pub(crate) fn record_in(
     }
 }
 
-/// The session of all operands; the current one when there is none.
+/// The session of all operands; the current session where no operand is a tensor.
 fn one_session(op: &Op, held: &[Option<Held<'_>>], at: Place) -> Result<Session, Error> {
     let mut sessions =
         held.iter().flatten().filter_map(|v| v.place().ok().map(|(session, _)| session));

@@ -91,7 +91,7 @@ impl Value {
         Arc::new(Value { ty, made, state: State::Failed(error) })
     }
 
-    /// The session and the name of a recorded value, or why there is none.
+    /// The session and the name of a recorded value, or the error that kept it from being recorded.
     pub(crate) fn place(&self) -> Result<(&Session, ValueId), &Error> {
         match &self.state {
             State::Live { session, id } => Ok((session, *id)),

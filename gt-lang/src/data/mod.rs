@@ -61,7 +61,7 @@ pub trait Dataset: Send + Sync + 'static {
     /// It cannot be read; the loader hands the error on.
     fn get(&self, index: usize) -> Result<Vec<HostTensor>>;
 
-    /// Whether there are none.
+    /// Whether the dataset has no example.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

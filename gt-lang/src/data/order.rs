@@ -28,7 +28,7 @@ impl Order {
         self.0.iter().map(|i| *i as usize)
     }
 
-    /// Those from `start` on, at most `n`.
+    /// The numbers from `start` on, at most `n`.
     pub(super) fn part(&self, start: usize, n: usize) -> Vec<usize> {
         self.0.iter().skip(start).take(n).map(|i| *i as usize).collect()
     }

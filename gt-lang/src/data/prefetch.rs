@@ -1,7 +1,7 @@
 //! Making things ahead on a thread, through a bounded queue.
 //!
 //! Guarantees: things come in order; the thread is never more than the queue's length ahead; it
-//! ends when the last thing is made, after an error, or when nobody takes any more, and dropping
+//! ends when the last thing is made, after an error, or when the queue is dropped, and dropping
 //! waits for that. A panic of the maker becomes an error.
 
 use std::ops::Range;
@@ -14,7 +14,7 @@ use gt_ir::HostTensor;
 use super::unplaced;
 use crate::error::Result;
 
-/// One batch, or why there is none.
+/// One batch, or the error of making it.
 type Made = Result<Vec<HostTensor>>;
 /// Makes the batch of a number.
 type Maker = Box<dyn FnMut(usize) -> Made + Send>;

@@ -155,7 +155,7 @@ fn twice(axes: &[char]) -> Option<(usize, usize)> {
     (0..axes.len()).find_map(|j| axes[..j].iter().position(|c| *c == axes[j]).map(|i| (i, j)))
 }
 
-/// Without the axes that nobody needs.
+/// A term summed over the axes that occur nowhere else.
 #[track_caller]
 fn summed(term: Term, needed: &dyn Fn(&char) -> bool) -> Term {
     let gone: Vec<usize> = (0..term.axes.len()).filter(|&i| !needed(&term.axes[i])).collect();
@@ -166,7 +166,8 @@ fn summed(term: Term, needed: &dyn Fn(&char) -> bool) -> Term {
     Term { x, axes: term.axes.into_iter().filter(|c| needed(c)).collect() }
 }
 
-/// The product of two terms by one matrix product over what both have and nobody needs later.
+/// The product of two terms: one matrix product over the letters that both have and no later term
+/// needs.
 #[track_caller]
 fn product(left: Term, right: Term, later: &dyn Fn(&char) -> bool) -> Term {
     let (l, r) = (left.axes.clone(), right.axes.clone());

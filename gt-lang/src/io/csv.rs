@@ -31,8 +31,8 @@ pub struct Table {
 /// Reads a table of numbers; an empty field is NaN.
 ///
 /// # Errors
-/// The file cannot be read, a field is no number (line and column are named), or a line has another
-/// number of fields.
+/// The file cannot be read, a field is not a number (line and column are named), or a line has
+/// another number of fields.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>, header: Header) -> Result<Table> {
     let path = path.as_ref();
@@ -67,7 +67,7 @@ fn read(source: impl Read, header: Header, path: &Path) -> Result<Table> {
             let place = record.position().map_or(0, ::csv::Position::line);
             let number = number.map_err(|_| {
                 let column = columns.get(column).cloned().unwrap_or((column + 1).to_string());
-                format!("line {place}, column {column}: `{field}` is no number")
+                format!("line {place}, column {column}: `{field}` is not a number")
             });
             values.push(number.in_file(path)?);
         }

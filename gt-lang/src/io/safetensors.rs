@@ -26,7 +26,7 @@ const CHECKSUM: &str = "gt.crc32";
 /// Reads a file into memory.
 ///
 /// # Errors
-/// The file cannot be read, is damaged, or holds a dtype there is none for here.
+/// The file cannot be read, is damaged, or holds a dtype that has no counterpart here.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
@@ -171,8 +171,9 @@ fn places(index: &Path) -> Result<BTreeMap<String, String>> {
             let mut parts = Path::new(file).components();
             matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
         });
-        let bad =
-            || format!("`{name}` is in {file}, which is no file's name in the index's folder");
+        let bad = || {
+            format!("`{name}` is in {file}, which does not name a file in the folder of the index")
+        };
         places.insert(name.clone(), plain.ok_or_else(bad).in_file(index)?.to_owned());
     }
     Ok(places)

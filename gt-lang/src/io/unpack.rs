@@ -89,9 +89,9 @@ impl Unpacking {
 /// A limit as the variable says it.
 ///
 /// # Errors
-/// It is no number of bytes.
+/// The text is not a number of bytes.
 pub fn parse_limit(text: &str) -> Result<u64, String> {
-    let bad = || format!("{MAX_UNPACKED}={text} is no number of bytes");
+    let bad = || format!("{MAX_UNPACKED}={text} is not a number of bytes");
     text.trim().parse().map_err(|_| bad())
 }
 

@@ -13,7 +13,7 @@ use crate::io::{InFile, atomic};
 
 const SIZE: (u32, u32) = (960, 540);
 
-/// Writes the picture; without a point there is none.
+/// Writes the picture, unless there is no point to draw.
 #[track_caller]
 pub(super) fn save(path: &Path, curves: &[String], rows: &[Row]) -> Result<()> {
     let Some(bounds) = bounds(rows) else { return Ok(()) };

@@ -50,7 +50,7 @@ fn forwards(weight: &DynTensor, groups: usize) -> [usize; 2] {
     [weight.size(1) * groups, weight.size(0)]
 }
 
-/// Likewise, of a transposed convolution.
+/// In and out channels of the kernels of a transposed convolution.
 fn backwards(weight: &DynTensor, groups: usize) -> [usize; 2] {
     [weight.size(0), weight.size(1) * groups]
 }

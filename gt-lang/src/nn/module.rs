@@ -291,7 +291,7 @@ impl Summary {
         &mut self.rows[last]
     }
 
-    /// Those that are shown.
+    /// The lines that are shown.
     fn rows(&self) -> Vec<&Row> {
         let beside_parts = |part: usize| part == 0 || self.rows[part].has_parts;
         self.rows.iter().filter(|row| row.bare_in.is_none_or(beside_parts)).collect()

@@ -227,7 +227,7 @@ impl<R: Rule> Stateful for Grouped<R> {
     }
 }
 
-/// The error of a setting that is none of these.
+/// The error of a setting that has none of these names.
 #[track_caller]
 fn no_setting(op: &str, name: &str, names: &[&str]) -> Error {
     let message = format!("{op}: there is no setting `{name}`; there are {}", names.join(", "));

@@ -115,7 +115,7 @@ impl GradScaler {
     /// where they are not finite.
     ///
     /// # Errors
-    /// Those of [`GradScaler::unscale`] and of the step.
+    /// As [`GradScaler::unscale`] and as the step of the optimizer.
     #[track_caller]
     pub fn step(&mut self, optimizer: &mut (impl Optimizer + ?Sized)) -> Result<bool> {
         let finite = self.unscale(optimizer)?;

@@ -60,12 +60,12 @@ pub(super) struct Periods {
     credit: usize,
     /// Where the program last made a boundary.
     marked: u64,
-    state: State,
+    state: Repetition,
 }
 
 /// Whether the stream is known to repeat.
 #[derive(Clone, Copy)]
-enum State {
+enum Repetition {
     Nothing,
     /// So many of the last entries are what they were one period earlier.
     Maybe {
@@ -90,7 +90,7 @@ impl Periods {
             from: 0,
             credit: 0,
             marked: 0,
-            state: State::Nothing,
+            state: Repetition::Nothing,
         }
     }
 
@@ -98,8 +98,8 @@ impl Periods {
     #[cfg(test)]
     pub(super) fn known(&self) -> Option<usize> {
         match self.state {
-            State::Known { period, .. } => Some(period),
-            State::Nothing | State::Maybe { .. } => None,
+            Repetition::Known { period, .. } => Some(period),
+            Repetition::Nothing | Repetition::Maybe { .. } => None,
         }
     }
 
@@ -107,18 +107,18 @@ impl Periods {
     /// not yet submitted should end here, where a round ends. Short rounds share a segment.
     pub(super) fn is_due(&mut self, held: usize) -> Option<bool> {
         match &mut self.state {
-            State::Known { period, next } if self.seen >= *next => {
+            Repetition::Known { period, next } if self.seen >= *next => {
                 *next += *period as u64;
                 Some(held + *period > SEGMENT_ENTRIES)
             }
-            State::Known { .. } => Some(false),
+            Repetition::Known { .. } => Some(false),
             // A boundary of the program is in sight if the stream goes on like this.
-            State::Maybe { period, run }
+            Repetition::Maybe { period, run }
                 if *run >= MIN_RUN && self.seen - self.marked < *period as u64 =>
             {
                 Some(false)
             }
-            State::Maybe { .. } | State::Nothing => None,
+            Repetition::Maybe { .. } | Repetition::Nothing => None,
         }
     }
 
@@ -169,14 +169,15 @@ impl Periods {
         self.kept[at as usize % KEPT] = word;
         self.seen += 1;
         self.credit = (self.credit + EARNED).min(4 * KEPT);
-        let (State::Maybe { period, .. } | State::Known { period, .. }) = self.state else {
+        let (Repetition::Maybe { period, .. } | Repetition::Known { period, .. }) = self.state
+        else {
             return self.look(at);
         };
         if self.at(at - period as u64) != word {
-            self.state = State::Nothing;
+            self.state = Repetition::Nothing;
             return self.look(at);
         }
-        if let State::Maybe { run, .. } = &mut self.state {
+        if let Repetition::Maybe { run, .. } = &mut self.state {
             *run += 1;
             if *run >= period.max(MIN_RUN) {
                 self.settle(period);
@@ -206,7 +207,7 @@ impl Periods {
         if run >= period.max(MIN_RUN) {
             self.settle(period);
         } else if run >= GRAM {
-            self.state = State::Maybe { period, run };
+            self.state = Repetition::Maybe { period, run };
         }
     }
 
@@ -264,7 +265,7 @@ impl Periods {
                 (least, best) = (live, Some(position + 1 + period as u64));
             }
         }
-        self.state = State::Known { period, next: best.unwrap_or(u64::MAX) };
+        self.state = Repetition::Known { period, next: best.unwrap_or(u64::MAX) };
     }
 }
 

@@ -20,7 +20,7 @@ struct Process {
     workers: Option<usize>,
     /// The server it asked for.
     server: Option<String>,
-    /// The session, or why there is none.
+    /// The session, or the error that kept it from being opened.
     opened: Option<Result<Session>>,
 }
 
@@ -85,8 +85,8 @@ pub(super) fn another(at: &'static Location<'static>) -> Result<Session> {
 /// session is given back for questions about it; nothing need be done with it.
 ///
 /// # Errors
-/// The program has a session already, by an operation or an earlier `connect`; the address is none;
-/// nobody answers there within two seconds; or the server refuses.
+/// The program has a session already, by an operation or an earlier `connect`; the address is not
+/// `HOST:PORT`; no server answers there within two seconds; or the server refuses.
 #[track_caller]
 pub fn connect(address: &str) -> Result<Session> {
     let at = Location::caller();

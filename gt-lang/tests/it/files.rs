@@ -198,7 +198,10 @@ fn a_model_in_several_files() {
     assert_eq!(safetensors::map_sharded(&index).unwrap(), state());
     std::fs::write(&index, r#"{"weight_map":{"a":"../a.safetensors"}}"#).unwrap();
     let error = safetensors::map_sharded(&index).unwrap_err();
-    assert!(error.message().contains("which is no file's name in the index's folder"), "{error}");
+    assert!(
+        error.message().contains("which does not name a file in the folder of the index"),
+        "{error}"
+    );
     std::fs::write(&index, "{}").unwrap();
     assert!(safetensors::map_sharded(&index).unwrap_err().message().contains("no `weight_map`"));
 }
@@ -218,7 +221,7 @@ fn tables() {
     assert!(got.values.to_f64()[3].is_nan());
     std::fs::write(&at, "a,b\n1,2\n3,four\n").unwrap();
     let error = csv::load(&at, csv::Header::Yes).unwrap_err();
-    assert!(error.message().ends_with("line 3, column b: `four` is no number"), "{error}");
+    assert!(error.message().ends_with("line 3, column b: `four` is not a number"), "{error}");
     std::fs::write(&at, "1,2\n3\n").unwrap();
     assert!(csv::load(&at, csv::Header::No).is_err());
 }

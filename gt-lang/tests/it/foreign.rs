@@ -164,7 +164,7 @@ fn tensors_beside_those_of_other_dtypes_are_read() {
             safetensors::load(&at).unwrap_err(),
             safetensors::map(&at).unwrap_err(),
         ] {
-            assert!(error.message().contains(&format!("`t1` is {foreign}, which is no dtype")));
+            assert!(error.message().contains(&format!("`t1` is {foreign}, a dtype without")));
             assert!(error.cure().unwrap().contains("readable()"), "{error}");
             assert!(error.loc().file().ends_with("it/foreign.rs"), "{error}");
         }

@@ -88,7 +88,7 @@ fn pow_by_exponent(cx: &mut Vjp<'_>, y: ValueId) -> Emitted {
 }
 
 /// `maximum` and `minimum`: none to the side that is beaten, half to each where both are equal;
-/// beside NaN nobody is beaten.
+/// beside NaN neither is the larger.
 pub(crate) fn extremum(cx: &mut Vjp<'_>) -> Out {
     fn side(cx: &mut Vjp<'_>, mine: usize) -> Emitted {
         let (x, y) = (cx.inputs[mine], cx.inputs[1 - mine]);

@@ -1,4 +1,5 @@
-//! What to do about a word that is none: what it may have meant, and how it is spelled.
+//! Hints for words that the text form does not know: the word that was probably meant, and its
+//! spelling.
 
 use crate::{
     diagnostic::{Diagnostic, Span, nearest},

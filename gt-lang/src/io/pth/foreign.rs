@@ -31,7 +31,7 @@ const KINDS: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["CharStorage", "ShortStorage"],
-        "a tensor of small integers (int8, int16), a dtype there is none for here",
+        "a tensor of small integers (int8, int16), dtypes without a counterpart here",
         "save `tensor.int()`",
     ),
     (
@@ -41,7 +41,7 @@ const KINDS: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["_rebuild_tensor_v3", "UntypedStorage"],
-        "a tensor of a dtype there is none for here",
+        "a tensor of a dtype without a counterpart here",
         "save `tensor.float()`, or `tensor.long()`",
     ),
 ];

@@ -267,7 +267,7 @@ impl Machine {
                 self.sequences[at].extend(items);
                 Ok(())
             }
-            _ => Err("the pickle appends to what is no list".into()),
+            _ => Err("the pickle appends to a value that is not a list".into()),
         }
     }
 
@@ -285,7 +285,7 @@ impl Machine {
                 self.dicts[at].extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
                 Ok(())
             }
-            _ => Err("the pickle sets items of what is no dictionary".into()),
+            _ => Err("the pickle sets items of a value that is not a dictionary".into()),
         }
     }
 
@@ -347,7 +347,7 @@ impl Machine {
                 self.storages.push((dtype, self.text(key)?.to_owned(), stored));
                 self.push(Value::Storage(self.storages.len() - 1))
             }
-            _ => Err("the pickle refers to something that is no storage".into()),
+            _ => Err("the pickle refers to a value that is not a storage".into()),
         }
     }
 
@@ -437,7 +437,7 @@ impl Machine {
         self.pop()?;
         match self.top()? {
             Value::Dict(_) => Ok(()),
-            _ => Err("the pickle sets attributes of what is no dictionary".into()),
+            _ => Err("the pickle sets attributes of a value that is not a dictionary".into()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: each tensor's bytes lie in the file, one behind the other without holes, and are as
 //! many as its dtype and shape say. Dtypes are names until a tensor is asked for: a file of dtypes
-//! that nobody has heard of can be read in part.
+//! that are not known here can be read in part.
 //!
 //! Does not: verify checksums, which would read all of the file; `load` does.
 
@@ -70,7 +70,7 @@ impl Reader {
     /// The tensor of this name.
     ///
     /// # Errors
-    /// There is none, or its dtype has no counterpart here.
+    /// No tensor has this name, or its dtype has no counterpart here.
     #[track_caller]
     pub fn get(&self, name: &str) -> Result<HostTensor> {
         match self.entries.get(name) {
@@ -104,7 +104,7 @@ impl Reader {
     /// The tensors of those dtypes that there are here; the others are left out.
     ///
     /// # Errors
-    /// The contents of one are none of its dtype.
+    /// The contents of a tensor are not of its dtype.
     #[track_caller]
     pub fn readable(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
@@ -136,10 +136,11 @@ impl Reader {
     fn foreign(&self, which: String) -> crate::error::Error {
         let ours: Vec<&str> = DTYPES.iter().map(|(name, _)| *name).collect();
         let ours = ours.join(", ");
-        file_error(&self.path, format!("{which}, which is no dtype here (those are {ours})")).hint(
-            "save such tensors as one of these, with `tensor.to(..)` in PyTorch, or read the \
+        file_error(&self.path, format!("{which}, a dtype without a counterpart here ({ours})"))
+            .hint(
+                "save such tensors as one of these, with `tensor.to(..)` in PyTorch, or read the \
              others: `safetensors::open(path)?.readable()?`",
-        )
+            )
     }
 }
 
