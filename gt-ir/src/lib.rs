@@ -20,6 +20,7 @@ pub mod grad;
 pub mod graph;
 pub mod intern;
 pub mod interp;
+pub mod lru;
 pub mod op;
 pub mod operand;
 pub mod philox;

@@ -8,7 +8,7 @@
 //! source places alone are different ones, so that errors name the user's line; workers share their
 //! plan.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use gt_ir::Tape;
@@ -16,6 +16,7 @@ use gt_ir::backend::SegmentStats;
 use gt_ir::canonical::{
     Bindings, Canonicalizer, Difference, Key, Matcher, Template, canonical, explain,
 };
+use gt_ir::lru::Lru;
 use smallvec::SmallVec;
 
 use crate::tier::TemplateConfig;
@@ -41,17 +42,13 @@ pub(crate) enum Miss {
 /// The templates of a session, from its client's side.
 pub(crate) struct Templates {
     config: TemplateConfig,
-    held: Vec<Option<Held>>,
+    held: Lru<Held>,
     n_entries: usize,
     /// Templates by key: several when they differ in source places.
     numbers: HashMap<Key, SmallVec<[u32; 2]>>,
-    /// Keys of segments seen once, the oldest first.
-    seen: VecDeque<Key>,
-    is_seen: HashMap<Key, ()>,
+    seen: Seen,
     /// The template of the last segment, if it had one.
     last: Option<u32>,
-    /// Counts segments, to find the least recently used.
-    clock: u64,
     matcher: Matcher,
     canonicalizer: Canonicalizer,
     stats: SegmentStats,
@@ -61,24 +58,50 @@ pub(crate) struct Templates {
 
 struct Held {
     template: Template,
-    /// What followed it last.
+    /// The template of the segment that followed it last.
     next: Option<u32>,
-    used: u64,
+}
+
+/// Keys of segments seen once, the most recent of them.
+#[derive(Default)]
+struct Seen {
+    keys: Lru<Key>,
+    slots: HashMap<Key, usize>,
+}
+
+impl Seen {
+    /// Remembers a key; the one remembered longest goes when there are too many.
+    fn insert(&mut self, key: Key) {
+        match self.slots.get(&key) {
+            Some(&slot) => self.keys.touch(slot),
+            None => {
+                self.slots.insert(key, self.keys.insert(key));
+            }
+        }
+        if self.keys.len() > MAX_SEEN
+            && let Some(oldest) = self.keys.oldest().and_then(|slot| self.keys.remove(slot))
+        {
+            self.slots.remove(&oldest);
+        }
+    }
+
+    /// Forgets a key; says whether it was remembered.
+    fn remove(&mut self, key: Key) -> bool {
+        let slot = self.slots.remove(&key);
+        slot.and_then(|slot| self.keys.remove(slot)).is_some()
+    }
 }
 
 impl Templates {
     /// No templates yet. `verbose` keeps the reasons of misses.
     pub(crate) fn new(config: TemplateConfig, verbose: bool) -> Templates {
-        let most = config.most.min(MAX_TEMPLATES);
         Templates {
-            config,
-            held: (0..most).map(|_| None).collect(),
+            config: TemplateConfig { most: config.most.min(MAX_TEMPLATES), ..config },
+            held: Lru::new(),
             n_entries: 0,
             numbers: HashMap::new(),
-            seen: VecDeque::new(),
-            is_seen: HashMap::new(),
+            seen: Seen::default(),
             last: None,
-            clock: 0,
             matcher: Matcher::with_places(),
             canonicalizer: Canonicalizer::new(),
             stats: SegmentStats::default(),
@@ -114,11 +137,10 @@ impl Templates {
     }
 
     fn piece(&mut self, segment: Tape, out: &mut Messages) {
-        self.clock += 1;
-        if self.held.is_empty() || segment.entries.len() < self.config.least {
+        if self.config.most == 0 || segment.entries.len() < self.config.least {
             return self.tape(segment, out);
         }
-        let expected = self.last.and_then(|last| self.held[last as usize].as_ref()?.next);
+        let expected = self.last.and_then(|last| self.held.get(last as usize)?.next);
         let mut bindings = self.room(expected);
         if let Some(number) = expected {
             if self.fits(number, &segment, &mut bindings) {
@@ -133,9 +155,9 @@ impl Templates {
         if let Some(number) = place {
             return self.launch(number, bindings, out);
         }
-        if known.is_empty() && self.is_seen.remove(&key).is_none() {
+        if known.is_empty() && !self.seen.remove(key) {
             self.explain(expected, &segment);
-            self.remember(key);
+            self.seen.insert(key);
             self.last = None;
             return self.tape(segment, out);
         }
@@ -154,7 +176,7 @@ impl Templates {
     /// Bindings with room for those of a template: what is put into them is swapped for it, not
     /// copied.
     fn room(&self, number: Option<u32>) -> Bindings {
-        let held = number.and_then(|number| self.held.get(number as usize)?.as_ref());
+        let held = number.and_then(|number| self.held.get(number as usize));
         held.map_or_else(Bindings::default, |held| Bindings {
             inputs: Vec::with_capacity(held.template.n_inputs),
             scalars: Vec::with_capacity(held.template.slots.len()),
@@ -165,19 +187,15 @@ impl Templates {
     /// Whether a segment is one of a template, source places included; then its bindings are in
     /// `bindings`.
     fn fits(&mut self, number: u32, segment: &Tape, bindings: &mut Bindings) -> bool {
-        let Some(held) = self.held.get(number as usize).and_then(Option::as_ref) else {
-            return false;
-        };
+        let Some(held) = self.held.get(number as usize) else { return false };
         self.matcher.matches(&held.template, segment, bindings).is_ok()
     }
 
     fn launch(&mut self, number: u32, bindings: Bindings, out: &mut Messages) {
         self.stats.launches += 1;
-        if let Some(held) = &mut self.held[number as usize] {
-            held.used = self.clock;
-        }
+        self.held.touch(number as usize);
         let last = self.last.replace(number);
-        if let Some(last) = last.and_then(|last| self.held[last as usize].as_mut()) {
+        if let Some(last) = last.and_then(|last| self.held.get_mut(last as usize)) {
             last.next = Some(number);
         }
         out.push(Order::Launch { template: number, bindings: Arc::new(bindings) });
@@ -189,23 +207,22 @@ impl Templates {
         if size > self.config.entries {
             return None;
         }
-        while self.n_entries + size > self.config.entries || self.held.iter().all(Option::is_some) {
-            let used = |at: &usize| self.held[*at].as_ref().map(|held| held.used);
-            let all = (0..self.held.len()).filter(|at| self.held[*at].is_some());
-            let oldest = all.min_by_key(used)?;
+        let most = self.config.most as usize;
+        while self.n_entries + size > self.config.entries || self.held.len() >= most {
+            let oldest = self.held.oldest()?;
             self.evict(oldest as u32, out);
         }
-        let number = self.held.iter().position(Option::is_none)? as u32;
         self.stats.templates += 1;
         self.n_entries += size;
-        self.numbers.entry(template.key).or_default().push(number);
-        out.push(Order::Define { template: number, tape: Arc::clone(&template.tape) });
-        self.held[number as usize] = Some(Held { template, next: None, used: self.clock });
+        let (key, tape) = (template.key, Arc::clone(&template.tape));
+        let number = self.held.insert(Held { template, next: None }) as u32;
+        self.numbers.entry(key).or_default().push(number);
+        out.push(Order::Define { template: number, tape });
         Some(number)
     }
 
     fn evict(&mut self, number: u32, out: &mut Messages) {
-        let Some(held) = self.held[number as usize].take() else { return };
+        let Some(held) = self.held.remove(number as usize) else { return };
         let key = held.template.key;
         self.stats.evictions += 1;
         self.n_entries -= held.template.tape.entries.len();
@@ -219,26 +236,15 @@ impl Templates {
             self.last = None;
         }
         // It was seen, so its next time makes it a template again.
-        self.remember(key);
+        self.seen.insert(key);
         self.misses.as_mut().into_iter().for_each(|misses| misses.push(Miss::Evicted(key)));
         out.push(Order::Forget { template: number });
-    }
-
-    fn remember(&mut self, key: Key) {
-        if self.is_seen.insert(key, ()).is_none() {
-            self.seen.push_back(key);
-        }
-        if self.seen.len() > MAX_SEEN
-            && let Some(oldest) = self.seen.pop_front()
-        {
-            self.is_seen.remove(&oldest);
-        }
     }
 
     /// Why a segment is new, when another was expected and somebody listens.
     fn explain(&mut self, expected: Option<u32>, segment: &Tape) {
         let Some(misses) = &mut self.misses else { return };
-        let expected = expected.and_then(|number| self.held[number as usize].as_ref());
+        let expected = expected.and_then(|number| self.held.get(number as usize));
         if let Some(expected) = expected {
             let (found, _) = canonical(segment);
             let key = expected.template.key;
@@ -320,6 +326,21 @@ mod tests {
             let stats = templates.stats();
             assert_eq!(stats.tapes + stats.launches, n_sent);
         }
+    }
+
+    #[test]
+    fn a_key_that_comes_again_is_remembered_as_long_as_a_new_one() {
+        let mut seen = Seen::default();
+        let key = |n: usize| Key(n as u128);
+        seen.insert(key(0));
+        assert!(seen.remove(key(0)) && !seen.remove(key(0)));
+        // As many others as there may be, but for one; then the first again.
+        (1..MAX_SEEN).for_each(|n| seen.insert(key(n)));
+        seen.insert(key(0));
+        seen.insert(key(MAX_SEEN));
+        assert!(!seen.remove(key(1)), "the oldest goes");
+        assert!(seen.remove(key(0)) && seen.remove(key(2)) && seen.remove(key(MAX_SEEN)));
+        assert_eq!(seen.keys.len(), seen.slots.len());
     }
 
     #[test]
