@@ -21,11 +21,13 @@ pub struct Definition {
     pub(super) plan: PlanHint,
 }
 
-/// Where the plan a template ran last is: no more than a hint.
+/// Where to find the plan that a template ran last, and what its session knows of plans.
 #[derive(Debug, Default)]
 pub(super) struct PlanHint {
-    /// Its place among the plans.
-    pub(super) at: AtomicUsize,
+    /// Its slot among the plans.
+    pub(super) slot: AtomicUsize,
+    /// Its number, which no other plan has: the plan was compared with the template. 0 is none's.
+    pub(super) number: AtomicU64,
     /// The plans of which the session was told, a bit for each; some share one.
     pub(super) told: AtomicU64,
     /// The types of the values from outside in the plan the session was told of last.

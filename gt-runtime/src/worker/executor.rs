@@ -24,7 +24,7 @@ use super::device::Device;
 use super::faults::{describe, error, kind};
 use super::job::{Inputs, Job, Task};
 use super::memory;
-use super::plans::{Plans, Ready};
+use super::plans::{Plan, Plans, Ready};
 use super::reads::{Owner, Question, Reads, Tell};
 use super::table::{Slot, Table};
 use crate::clock::{self, Time};
@@ -195,10 +195,10 @@ impl Executor {
             return false;
         }
         let plan = plans.get(defined, given.iter().map(|value| &value.ty));
-        if let Some(planned) = plan.news_for(&defined.plan) {
+        if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
-        let ran = match plan.made() {
+        let ran = match plan.and_then(Plan::made) {
             Some(Ok(ready)) => run_plan(device, ready, table, defined, bindings, inputs, given),
             Some(Err(_)) | None => false,
         };

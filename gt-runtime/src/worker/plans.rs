@@ -16,6 +16,7 @@ use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::{Segment, segment};
+use gt_ir::lru::Lru;
 use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
 
 use super::definition::{Definition, PlanHint};
@@ -142,26 +143,20 @@ impl Plan {
 pub(super) struct Plans {
     config: PlanConfig,
     compiler: Arc<dyn Compile>,
-    held: Vec<Held>,
-    /// Counts launches, to find the least recently used.
-    clock: u64,
+    held: Lru<Arc<Plan>>,
+    /// How many there were so far: the number of the last one.
     n_made: u64,
     orders: Option<SyncSender<Arc<Plan>>>,
     matcher: Matcher,
 }
 
-struct Held {
-    plan: Arc<Plan>,
-    used: u64,
-}
-
 impl Plans {
     pub(super) fn new(config: PlanConfig, compiler: Arc<dyn Compile>) -> Plans {
-        let held = Vec::new();
-        Plans { config, compiler, held, clock: 0, n_made: 0, orders: None, matcher: Matcher::new() }
+        let (held, matcher) = (Lru::new(), Matcher::new());
+        Plans { config, compiler, held, n_made: 0, orders: None, matcher }
     }
 
-    /// Whether there are any plans here, ever.
+    /// Whether no plan is ever made here.
     pub(super) fn is_off(&self) -> bool {
         self.config.when == When::Never
     }
@@ -175,7 +170,7 @@ impl Plans {
 
     /// Number of plans ready to run.
     pub(super) fn n_ready(&self) -> u64 {
-        self.held.iter().filter(|held| matches!(held.plan.made(), Some(Ok(_)))).count() as u64
+        self.held.iter().filter(|(_, plan)| matches!(plan.made(), Some(Ok(_)))).count() as u64
     }
 
     /// The plan of a template for inputs of these types, ordered if there was none.
@@ -183,56 +178,67 @@ impl Plans {
         &mut self,
         defined: &Definition,
         types: impl Iterator<Item = &'t Type> + Clone,
-    ) -> &Plan {
-        self.clock += 1;
-        let fits = |held: &Held| {
-            let plan = &held.plan;
-            plan.template.key == defined.template.key && plan.types.iter().eq(types.clone())
+    ) -> Option<&Plan> {
+        let slot = match self.hinted(&defined.plan, types.clone()) {
+            Some(slot) => slot,
+            None => {
+                let known = self.find(&defined.template, types.clone());
+                known.unwrap_or_else(|| self.add(&defined.template, types.copied().collect()))
+            }
         };
-        let hint = defined.plan.at.load(Ordering::Relaxed);
-        let at = if self.held.get(hint).is_some_and(fits) {
-            hint
-        } else {
-            let at = self.held.iter().position(fits).filter(|&at| self.same(at, defined));
-            at.unwrap_or_else(|| self.add(defined, types.copied().collect()))
-        };
-        defined.plan.at.store(at, Ordering::Relaxed);
-        self.held[at].used = self.clock;
-        self.order(at);
-        &self.held[at].plan
+        self.held.touch(slot);
+        let plan = self.held.get(slot)?;
+        defined.plan.slot.store(slot, Ordering::Relaxed);
+        defined.plan.number.store(plan.number, Ordering::Relaxed);
+        if !plan.ordered.load(Ordering::Relaxed) {
+            let plan = plan.clone();
+            self.order(&plan);
+        }
+        self.held.get(slot).map(|plan| &**plan)
     }
 
-    /// Whether a plan with this template's key is this template's: keys are no defense against
-    /// someone who looks for equal ones.
-    fn same(&mut self, at: usize, defined: &Definition) -> bool {
-        let (plan, mut bindings) = (&self.held[at].plan, Bindings::default());
-        self.matcher.matches(&plan.template, &defined.template.tape, &mut bindings).is_ok()
+    /// The slot of the plan that the template ran last, if it is still there and of these types.
+    fn hinted<'t>(&self, hint: &PlanHint, types: impl Iterator<Item = &'t Type>) -> Option<usize> {
+        let slot = hint.slot.load(Ordering::Relaxed);
+        let plan = self.held.get(slot)?;
+        // By its number it is the plan that was compared with the template then.
+        let same = plan.number == hint.number.load(Ordering::Relaxed);
+        (same && plan.types.iter().eq(types)).then_some(slot)
     }
 
-    fn add(&mut self, defined: &Definition, types: Vec<Type>) -> usize {
+    /// The slot of the plan that is this template's. An equal key is not enough: keys are no
+    /// defense against someone who looks for equal ones.
+    fn find<'t>(
+        &mut self,
+        template: &Template,
+        types: impl Iterator<Item = &'t Type> + Clone,
+    ) -> Option<usize> {
+        let mut bindings = Bindings::default();
+        let found = self.held.iter().find(|(_, plan)| {
+            plan.template.key == template.key
+                && plan.types.iter().eq(types.clone())
+                && self.matcher.matches(&plan.template, &template.tape, &mut bindings).is_ok()
+        });
+        found.map(|(slot, _)| slot)
+    }
+
+    fn add(&mut self, template: &Template, types: Vec<Type>) -> usize {
+        if self.held.len() >= self.config.most.max(1)
+            && let Some(oldest) = self.held.oldest()
+        {
+            self.held.remove(oldest);
+        }
         self.n_made += 1;
-        let plan = Arc::new(Plan {
+        self.held.insert(Arc::new(Plan {
             number: self.n_made,
-            template: defined.template.clone(),
+            template: template.clone(),
             types,
             ordered: AtomicBool::new(false),
             made: OnceLock::new(),
-        });
-        let held = Held { plan, used: self.clock };
-        if self.held.len() < self.config.most.max(1) {
-            self.held.push(held);
-            return self.held.len() - 1;
-        }
-        let oldest = (0..self.held.len()).min_by_key(|&at| self.held[at].used).unwrap_or(0);
-        self.held[oldest] = held;
-        oldest
+        }))
     }
 
-    fn order(&mut self, at: usize) {
-        let plan = &self.held[at].plan;
-        if plan.ordered.load(Ordering::Relaxed) {
-            return;
-        }
+    fn order(&mut self, plan: &Arc<Plan>) {
         if self.config.when == When::Blocking {
             plan.ordered.store(true, Ordering::Relaxed);
             return plan.make(&*self.compiler, &self.config.options);
@@ -276,6 +282,7 @@ fn give_way() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gt_compiler::Engine as _;
 
     #[test]
     fn an_input_of_another_type_is_named_with_its_use_and_both_types() {
@@ -290,5 +297,26 @@ mod tests {
         let said = retyped(&tape, &a, &[ty("f64[2,3]"), ty("f32[5]")]).unwrap();
         assert!(said.starts_with("input 0, an operand of neg,"), "{said}");
         assert!(said.ends_with("f64[2,3], before f32[2,3], and so have 1 more"), "{said}");
+    }
+
+    /// A key says little of a template that somebody made to have it.
+    #[test]
+    fn templates_of_one_key_have_plans_of_their_own() {
+        let engine = gt_compiler::Native::new(gt_compiler::NativeConfig::host()).unwrap();
+        let config = PlanConfig { when: When::Blocking, most: 8, ..PlanConfig::default() };
+        let mut plans = Plans::new(config, engine.compiler());
+        let defined = |op: &str| {
+            let text = format!("gt tape 1\n%0 = input : f32[2]\n%1 = {op} %0\nfree %0\n");
+            let mut tape = gt_ir::text::load(&text).unwrap().tape;
+            tape.entries.remove(0);
+            let mut defined = Definition::new(Arc::new(tape)).unwrap();
+            defined.template.key = gt_ir::canonical::Key(1);
+            defined
+        };
+        let (neg, exp, ty) = (defined("neg"), defined("exp"), ["f32[2]".parse().unwrap()]);
+        let mut number = |of| plans.get(of, ty.iter()).unwrap().number;
+        assert_eq!([number(&neg), number(&exp), number(&neg), number(&exp)], [1, 2, 1, 2]);
+        // Another session's definition has no hint yet.
+        assert_eq!([number(&defined("exp")), number(&defined("neg"))], [2, 1]);
     }
 }
