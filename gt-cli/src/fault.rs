@@ -81,7 +81,8 @@ pub(crate) fn run_error(error: RunError) -> anyhow::Error {
         if error.loc == Loc::NONE { String::new() } else { format!("\n  at {}", error.loc) };
     let unsaid = error.worker.filter(|name| !error.message.contains(name));
     let worker = unsaid.map(|name| format!(" (on worker {name})")).unwrap_or_default();
-    anyhow::anyhow!("{}{worker}{place}", error.message)
+    let hint = error.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    anyhow::anyhow!("{}{worker}{place}{hint}", error.message)
 }
 
 /// Tells the user what went wrong and returns the exit status. A reader that closed its end of the

@@ -6,31 +6,14 @@
 use std::fmt;
 
 use gt_ir::OpError;
-
-/// What mends an error. Prints as the line `hint: ..` that follows the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hint(pub &'static str);
-
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\nhint: {}", self.0)
-    }
-}
-
-const FREE_MEMORY: Hint =
-    Hint("free values earlier, use smaller batches or raise the memory limit");
-const START_AGAIN: Hint = Hint("start the worker again");
-const COMPILE: Hint = Hint("compile it again");
-const COMPILE_HERE: Hint = Hint("compile it again on this machine");
+use gt_ir::error::Hinted;
 
 /// Why an engine could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The instruction does not type-check: the user's fault.
-    #[error(transparent)]
     Op(#[from] OpError),
     /// An index in the data points outside the axis: the user's fault.
-    #[error("{op}: index {index} is out of range for axis {axis} of size {size}")]
     Index {
         /// The op, as the text form spells it.
         op: String,
@@ -42,9 +25,6 @@ pub enum EngineError {
         size: usize,
     },
     /// The memory limit of the engine, or of the machine, is reached: the environment's.
-    #[error(
-        "out of memory: {asked} bytes asked, {live} bytes live, limit {limit} bytes{FREE_MEMORY}"
-    )]
     OutOfMemory {
         /// Bytes asked for.
         asked: usize,
@@ -54,36 +34,49 @@ pub enum EngineError {
         limit: usize,
     },
     /// The call does not fit the program or the data: the caller's fault.
-    #[error("{0}")]
     Call(String),
     /// The device failed, and what it holds is lost: the environment's.
-    #[error("the device failed: {0}{START_AGAIN}")]
     Device(String),
     /// A library, a device or a text is not there: the environment's fault.
-    #[error("{what}{hint}")]
     Missing {
         /// What is missing, and where it was looked for.
         what: String,
         /// How to get it.
-        hint: Hint,
+        hint: &'static str,
     },
     /// The code generator refused: GT's fault.
-    #[error("internal error in the code generator: {0}")]
     Codegen(String),
     /// libtorch refused or failed: GT's fault, or the environment's.
-    #[error("libtorch: {0}")]
     Torch(String),
 }
 
-impl EngineError {
-    /// What mends it, where that is known.
-    pub fn hint(&self) -> Option<Hint> {
+impl Hinted for EngineError {
+    fn message(&self) -> String {
         match self {
-            EngineError::OutOfMemory { .. } => Some(FREE_MEMORY),
-            EngineError::Device(_) => Some(START_AGAIN),
-            EngineError::Missing { hint, .. } => Some(*hint),
-            EngineError::Op(_)
-            | EngineError::Index { .. }
+            EngineError::Op(error) => error.message.clone(),
+            EngineError::Index { op, index, axis, size } => {
+                format!("{op}: index {index} is out of range for axis {axis} of size {size}")
+            }
+            EngineError::OutOfMemory { asked, live, limit } => format!(
+                "out of memory: {asked} bytes asked, {live} bytes live, limit {limit} bytes"
+            ),
+            EngineError::Call(why) => why.clone(),
+            EngineError::Device(why) => format!("the device failed: {why}"),
+            EngineError::Missing { what, .. } => what.clone(),
+            EngineError::Codegen(why) => format!("internal error in the code generator: {why}"),
+            EngineError::Torch(why) => format!("libtorch: {why}"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Op(error) => error.hint.clone(),
+            EngineError::OutOfMemory { .. } => {
+                Some("free values earlier, use smaller batches or raise the memory limit".into())
+            }
+            EngineError::Device(_) => Some("start the worker again".into()),
+            EngineError::Missing { hint, .. } => Some((*hint).into()),
+            EngineError::Index { .. }
             | EngineError::Call(_)
             | EngineError::Codegen(_)
             | EngineError::Torch(_) => None,
@@ -91,17 +84,20 @@ impl EngineError {
     }
 }
 
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
+}
+
 /// Why bytes are no program for this place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArtifactError {
     /// The bytes do not begin as those of an artifact do.
-    #[error("this is no compiled program of GT, or one of another format")]
     Format,
     /// The checksum or the contents are wrong.
-    #[error("the compiled program is damaged{COMPILE}")]
     Damaged,
     /// It was made by another build of GT.
-    #[error("the compiled program was made by build {theirs} of GT, this is {ours}{COMPILE}")]
     Build {
         /// The build that made it.
         theirs: String,
@@ -109,7 +105,6 @@ pub enum ArtifactError {
         ours: String,
     },
     /// It was made for another processor or number of threads.
-    #[error("the compiled program is for {theirs}, this is {ours}{COMPILE_HERE}")]
     Processor {
         /// What it was made for.
         theirs: String,
@@ -117,6 +112,37 @@ pub enum ArtifactError {
         ours: String,
     },
     /// Memory for its code could not be had.
-    #[error("{0}")]
     Load(String),
+}
+
+impl Hinted for ArtifactError {
+    fn message(&self) -> String {
+        match self {
+            ArtifactError::Format => {
+                "this is no compiled program of GT, or one of another format".into()
+            }
+            ArtifactError::Damaged => "the compiled program is damaged".into(),
+            ArtifactError::Build { theirs, ours } => {
+                format!("the compiled program was made by build {theirs} of GT, this is {ours}")
+            }
+            ArtifactError::Processor { theirs, ours } => {
+                format!("the compiled program is for {theirs}, this is {ours}")
+            }
+            ArtifactError::Load(why) => why.clone(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            ArtifactError::Damaged | ArtifactError::Build { .. } => Some("compile it again".into()),
+            ArtifactError::Processor { .. } => Some("compile it again on this machine".into()),
+            ArtifactError::Format | ArtifactError::Load(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ArtifactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }

@@ -41,7 +41,7 @@ pub mod torch;
 pub use cost::Machine;
 pub use download::{Download, Transfer};
 pub use engine::{Arg, Compile, Compiled, Engine, EngineInfo, EngineStats, Value};
-pub use error::{ArtifactError, EngineError, Hint};
+pub use error::{ArtifactError, EngineError};
 pub use native::{Native, NativeConfig, checksum};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};

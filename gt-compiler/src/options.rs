@@ -2,9 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use gt_ir::error::Hinted;
 use serde::{Deserialize, Serialize};
-
-use crate::error::Hint;
 
 /// The environment variable that chooses [`Numerics`] where the caller does not.
 pub const NUMERICS_VARIABLE: &str = "GT_NUMERICS";
@@ -51,11 +50,26 @@ impl Default for Precision {
 
 /// The error of a variable that is neither 0 nor 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}={value} is neither 0 nor 1{hint}")]
 pub struct UnknownSwitch {
     variable: &'static str,
     value: String,
-    hint: Hint,
+    hint: &'static str,
+}
+
+impl Hinted for UnknownSwitch {
+    fn message(&self) -> String {
+        format!("{}={} is neither 0 nor 1", self.variable, self.value)
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(self.hint.into())
+    }
+}
+
+impl fmt::Display for UnknownSwitch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }
 
 impl Precision {
@@ -67,9 +81,8 @@ impl Precision {
     pub fn from_env() -> Result<Precision, UnknownSwitch> {
         let text = |name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
         let usual = Precision::default();
-        let tf32 =
-            Hint("1 lets products of f32 on a GPU round their operands to 10 bits of mantissa");
-        let bits = Hint("0 allows faster calls whose bits change from run to run");
+        let tf32 = "1 lets products of f32 on a GPU round their operands to 10 bits of mantissa";
+        let bits = "0 allows faster calls whose bits change from run to run";
         Ok(Precision {
             tf32: switch(TF32_VARIABLE, text(TF32_VARIABLE), usual.tf32, tf32)?,
             deterministic: switch(
@@ -86,7 +99,7 @@ fn switch(
     variable: &'static str,
     text: Option<String>,
     usual: bool,
-    hint: Hint,
+    hint: &'static str,
 ) -> Result<bool, UnknownSwitch> {
     let value = text.unwrap_or_default();
     match value.trim() {
@@ -104,12 +117,25 @@ pub struct Options {
     pub numerics: Numerics,
 }
 
-const POLICIES: Hint = Hint("the policies are exact, reassociate and approximate");
-
 /// The error of a text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown numerics policy `{0}`{POLICIES}")]
 pub struct UnknownNumerics(String);
+
+impl Hinted for UnknownNumerics {
+    fn message(&self) -> String {
+        format!("unknown numerics policy `{}`", self.0)
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("the policies are exact, reassociate and approximate".into())
+    }
+}
+
+impl fmt::Display for UnknownNumerics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
+}
 
 impl Numerics {
     /// Every policy, strictest first.
@@ -171,7 +197,7 @@ mod tests {
     #[test]
     fn a_switch_is_0_or_1() {
         let read = |text: Option<&str>, usual| {
-            switch(TF32_VARIABLE, text.map(str::to_owned), usual, Hint("what it does"))
+            switch(TF32_VARIABLE, text.map(str::to_owned), usual, "what it does")
         };
         for usual in [false, true] {
             assert_eq!((read(None, usual), read(Some(" "), usual)), (Ok(usual), Ok(usual)));

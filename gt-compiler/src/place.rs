@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::error::Hint;
+use gt_ir::error::Hinted;
 
 /// Where an engine computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,12 +28,25 @@ impl fmt::Display for Device {
     }
 }
 
-const DEVICES: Hint = Hint("cpu, cuda (the first), cuda:N or simulated");
-
 /// A text that names no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no device{DEVICES}")]
 pub struct UnknownDevice(String);
+
+impl Hinted for UnknownDevice {
+    fn message(&self) -> String {
+        format!("`{}` is no device", self.0)
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("cpu, cuda (the first), cuda:N or simulated".into())
+    }
+}
+
+impl fmt::Display for UnknownDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
+}
 
 impl FromStr for Device {
     type Err = UnknownDevice;

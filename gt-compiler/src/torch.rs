@@ -101,7 +101,7 @@ fn cuda(n: usize, config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> 
 fn cuda(n: usize, _: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
     Err(EngineError::Missing {
         what: format!("cuda:{n}: this build has no CUDA"),
-        hint: crate::Hint("`cargo xtask libtorch --cuda`, then build with `--features cuda`"),
+        hint: "`cargo xtask libtorch --cuda`, then build with `--features cuda`",
     })
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     data::HostTensor,
+    error::Hinted,
     intern::Loc,
     signal::Signals,
     tape::{Tape, ValueId},
@@ -119,6 +120,11 @@ impl RunError {
         RunError { kind, message, hint: None, value: None, loc: Loc::NONE, worker: None }
     }
 
+    /// An error of this kind with the message and the hint of another.
+    pub fn of(kind: ErrorKind, error: &impl Hinted) -> RunError {
+        RunError { hint: error.hint(), ..RunError::new(kind, error.message()) }
+    }
+
     /// The same error with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> RunError {
@@ -127,10 +133,19 @@ impl RunError {
     }
 }
 
+impl Hinted for RunError {
+    fn message(&self) -> String {
+        self.message.clone()
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        self.print(f)
     }
 }
 

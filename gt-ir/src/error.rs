@@ -30,7 +30,35 @@ impl OpError {
 
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        self.print(f)
+    }
+}
+
+/// An error of several kinds that may know its cure. It prints as an [`OpError`] does: the message,
+/// then a line with the hint.
+pub trait Hinted {
+    /// What is wrong, in lower case without a final stop.
+    fn message(&self) -> String;
+
+    /// What would mend it, when that is known.
+    fn hint(&self) -> Option<String>;
+
+    /// Prints message and hint, for [`fmt::Display`].
+    ///
+    /// # Errors
+    /// The formatter fails.
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message())?;
+        self.hint().iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+impl Hinted for OpError {
+    fn message(&self) -> String {
+        self.message.clone()
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
     }
 }

@@ -91,10 +91,6 @@ impl Error {
     pub fn from_run(error: RunError, at: impl Into<Loc>) -> Error {
         let RunError { message, hint, loc, worker, .. } = error;
         let loc = if loc == Loc::NONE { at.into() } else { loc };
-        let (message, hint) = match message.split_once("\nhint: ") {
-            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
-            None => (message, hint),
-        };
         Error(Arc::new(Cause { kind: ErrorKind::Run, message, loc, hint, worker }))
     }
 

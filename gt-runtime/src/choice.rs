@@ -19,44 +19,74 @@ use gt_compiler::engine::{Engine, EngineError};
 use gt_compiler::options::UnknownSwitch;
 use gt_compiler::{Device, Native, NativeConfig, Precision};
 use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::error::Hinted;
 
 /// Why a wish cannot be granted here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
-    /// A variable of the environment says something unknown.
-    #[error("{0}: {1}")]
-    Variable(&'static str, String),
+    /// A variable names an engine that does not exist.
+    Engine(UnknownEngine),
+    /// A variable names a device that does not exist.
+    Devices(UnknownDevices),
     /// A variable that is to say yes or no says neither.
-    #[error(transparent)]
     Switch(#[from] UnknownSwitch),
     /// The build has no libtorch.
-    #[error(
-        "the engine torch: this program was built without libtorch\nhint: `cargo xtask libtorch`, \
-         then `cargo build --features torch`"
-    )]
     NoTorch,
     /// The build has no CUDA.
-    #[error(
-        "{0}: this program was built without CUDA\nhint: `cargo xtask libtorch --cuda`, then \
-         `cargo build --features cuda`"
-    )]
     NoCuda(String),
     /// The machine has no CUDA device.
-    #[error("{0}: {1}\nhint: `gt-cli doctor` says what was found")]
     NoDevice(String, String),
     /// The machine has other CUDA devices.
-    #[error("there is no {0} here\nhint: there is {1}")]
     OtherDevices(Device, String),
     /// The native engine knows no GPU.
-    #[error(
-        "the engine native computes on the cpu, not on {0}\nhint: the engine torch computes on {0}"
-    )]
     Native(String),
+}
+
+impl Hinted for ChoiceError {
+    fn message(&self) -> String {
+        match self {
+            ChoiceError::Engine(why) => format!("{ENGINE}: {}", why.message()),
+            ChoiceError::Devices(why) => format!("{DEVICE}: {}", why.message()),
+            ChoiceError::Switch(why) => why.message(),
+            ChoiceError::NoTorch => {
+                "the engine torch: this program was built without libtorch".into()
+            }
+            ChoiceError::NoCuda(asked) => format!("{asked}: this program was built without CUDA"),
+            ChoiceError::NoDevice(asked, why) => format!("{asked}: {why}"),
+            ChoiceError::OtherDevices(device, _) => format!("there is no {device} here"),
+            ChoiceError::Native(asked) => {
+                format!("the engine native computes on the cpu, not on {asked}")
+            }
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            ChoiceError::Engine(why) => return why.hint(),
+            ChoiceError::Devices(why) => return why.hint(),
+            ChoiceError::Switch(why) => return why.hint(),
+            ChoiceError::NoTorch => {
+                "`cargo xtask libtorch`, then `cargo build --features torch`".into()
+            }
+            ChoiceError::NoCuda(_) => {
+                "`cargo xtask libtorch --cuda`, then `cargo build --features cuda`".into()
+            }
+            ChoiceError::NoDevice(..) => "`gt-cli doctor` says what was found".into(),
+            ChoiceError::OtherDevices(_, there) => format!("there is {there}"),
+            ChoiceError::Native(asked) => format!("the engine torch computes on {asked}"),
+        })
+    }
+}
+
+impl fmt::Display for ChoiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }
 
 impl From<ChoiceError> for RunError {
     fn from(error: ChoiceError) -> RunError {
-        RunError::new(ErrorKind::Resource, error.to_string())
+        RunError::of(ErrorKind::Resource, &error)
     }
 }
 

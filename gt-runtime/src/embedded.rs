@@ -18,6 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
 use gt_ir::backend::{Backend, ErrorKind, RunError, possible_workers};
+use gt_ir::error::Hinted as _;
 
 pub use process::{CONNECT, WORKERS, open};
 
@@ -95,7 +96,7 @@ impl System {
     ) -> Result<System, RunError> {
         possible_workers(workers)?;
         let host = share_of_host(workers);
-        let cannot = |why: EngineError| RunError::new(ErrorKind::Resource, why.to_string());
+        let cannot = |why: EngineError| RunError::of(ErrorKind::Resource, &why);
         let Begun { engine, choice, news } = choice.begin(host.clone()).map_err(cannot)?;
         news.iter().for_each(|news| announce(news));
         let first = Mutex::new(Some(engine));
@@ -229,7 +230,8 @@ impl Shared {
         let cannot = |why: String| {
             RunError::new(ErrorKind::Resource, format!("cannot start a worker: {why}"))
         };
-        let engine = (self.engine)(n).map_err(|e| cannot(e.to_string()))?;
+        let engine =
+            (self.engine)(n).map_err(|e| RunError { hint: e.hint(), ..cannot(e.message()) })?;
         let (peer, executor, queue) = self.join(engine);
         let shared = self.clone();
         let work = move || {

@@ -28,13 +28,10 @@ impl Tiers {
     /// # Errors
     /// It says what is not known here.
     pub fn from_environment() -> Result<Tiers, RunError> {
-        let read = || {
-            Ok(Tiers {
-                templates: TemplateConfig::from_environment()?,
-                plans: PlanConfig::from_environment()?,
-            })
-        };
-        read().map_err(|why: String| RunError::new(ErrorKind::Resource, why))
+        Ok(Tiers {
+            templates: TemplateConfig::from_environment()?,
+            plans: PlanConfig::from_environment()?,
+        })
     }
 
     /// Templates whose plans are compiled at that time; without plans there are no templates
@@ -70,7 +67,7 @@ impl TemplateConfig {
     ///
     /// # Errors
     /// The variable has an unknown value.
-    pub fn from_environment() -> Result<TemplateConfig, String> {
+    pub fn from_environment() -> Result<TemplateConfig, RunError> {
         let wanted = plans_wanted()?;
         Ok(TemplateConfig { most: if wanted { MAX_TEMPLATES } else { 0 }, ..Self::default() })
     }
@@ -104,9 +101,9 @@ impl PlanConfig {
     ///
     /// # Errors
     /// A variable has an unknown value.
-    pub fn from_environment() -> Result<PlanConfig, String> {
+    pub fn from_environment() -> Result<PlanConfig, RunError> {
         let when = if plans_wanted()? { When::Background } else { When::Never };
-        let options = Options::from_env().map_err(|e| e.to_string())?;
+        let options = Options::from_env().map_err(|e| RunError::of(ErrorKind::Resource, &e))?;
         Ok(PlanConfig { when, options, ..PlanConfig::default() })
     }
 }
@@ -126,14 +123,14 @@ pub const VERBOSE: &str = "GT_VERBOSE";
 ///
 /// # Errors
 /// The variable names no tier.
-pub fn plans_wanted() -> Result<bool, String> {
+pub fn plans_wanted() -> Result<bool, RunError> {
     match std::env::var(TIER).as_deref().map(str::trim) {
         Err(_) | Ok("" | "1") => Ok(true),
         Ok("0") => Ok(false),
-        Ok(other) => Err(format!(
-            "{TIER}={other} is no tier\nhint: 0 runs instruction by instruction, 1 makes plans of \
-             what repeats"
-        )),
+        Ok(other) => {
+            let error = RunError::new(ErrorKind::Resource, format!("{TIER}={other} is no tier"));
+            Err(error.hint("0 runs instruction by instruction, 1 makes plans of what repeats"))
+        }
     }
 }
 

@@ -17,11 +17,13 @@ pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
 pub use uplink::{Uplink, UplinkError};
 pub use wake::{Waker, Wakeups, wake_pair};
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ::zmq::{Context, DONTWAIT, Message, SNDMORE, Socket as Raw, SocketType};
 use bytes::Bytes;
+use gt_ir::error::Hinted;
 
 /// The largest frame any peer may send: a connection that announces more is cut before anything is
 /// allocated.
@@ -44,24 +46,51 @@ pub fn library() -> (String, bool) {
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The address itself was at fault.
-    #[error(transparent)]
     Address(#[from] AddressError),
     /// Somebody listens there already, or the address is not this machine's.
-    #[error("cannot listen at {0}: {1}")]
-    Bind(Address, String),
+    Bind(Address, ::zmq::Error),
     /// Anybody who can reach the port could use the server.
-    #[error(
-        "refusing to listen at {0}: there is no authentication in this build, so every machine \
-         that can reach the port could run work\nhint: listen on localhost and tunnel, or pass \
-         --insecure on a network you trust"
-    )]
     Exposed(Address),
     /// libzmq refused.
-    #[error("libzmq: {0}")]
     Zmq(#[from] ::zmq::Error),
     /// The operating system refused.
-    #[error("{0}")]
     Io(#[from] std::io::Error),
+}
+
+impl Hinted for SocketError {
+    fn message(&self) -> String {
+        match self {
+            SocketError::Address(why) => why.message(),
+            SocketError::Bind(address, why) => {
+                format!("cannot listen at {address}: {}", bind_reason(*why))
+            }
+            SocketError::Exposed(address) => format!(
+                "refusing to listen at {address}: there is no authentication in this build, so \
+                 every machine that can reach the port could run work"
+            ),
+            SocketError::Zmq(why) => format!("libzmq: {why}"),
+            SocketError::Io(why) => why.to_string(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            SocketError::Address(why) => why.hint(),
+            SocketError::Bind(_, ::zmq::Error::EADDRINUSE) => {
+                Some("another server may be running there; choose another port with -p".into())
+            }
+            SocketError::Exposed(_) => Some(
+                "listen on localhost and tunnel, or pass --insecure on a network you trust".into(),
+            ),
+            SocketError::Bind(..) | SocketError::Zmq(_) | SocketError::Io(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }
 
 /// Whether a server may listen where other machines reach it.
@@ -129,7 +158,7 @@ impl Socket {
         common_options(&raw)?;
         raw.set_router_mandatory(true)?;
         raw.set_router_handover(true)?;
-        let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), bind_reason(e));
+        let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), e);
         // tcp first: libzmq would silently take the socket file away from a server that is still
         // running.
         raw.bind(&address.tcp_endpoint()).map_err(refuse)?;
@@ -275,9 +304,7 @@ fn common_options(raw: &Raw) -> Result<(), SocketError> {
 
 fn bind_reason(error: ::zmq::Error) -> String {
     match error {
-        ::zmq::Error::EADDRINUSE => "the port is in use\nhint: another server may be running \
-                                     there; choose another port with -p"
-            .into(),
+        ::zmq::Error::EADDRINUSE => "the port is in use".into(),
         ::zmq::Error::EADDRNOTAVAIL | ::zmq::Error::ENODEV => {
             "that address is not this machine's".into()
         }

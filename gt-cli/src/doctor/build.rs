@@ -43,7 +43,7 @@ fn chosen(section: &mut Section) {
             section.line("chosen", text, value, None);
         }
         Err(error) => {
-            section.line("chosen", "none", json!(null), Some(Finding::of("asked for", error)));
+            section.line("chosen", "none", json!(null), Some(Finding::of("asked for", &error)));
         }
     }
 }
@@ -62,7 +62,7 @@ fn started(section: &mut Section, name: &str, engine: Result<Box<dyn Engine>, En
         }
         Err(error) => {
             let value = json!({ "works": false, "error": error.to_string() });
-            section.line(name, "does not start", value, Some(Finding::of(name, error)));
+            section.line(name, "does not start", value, Some(Finding::of(name, &error)));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What was found, as text for a terminal and as an object for a machine. It looks at nothing
 //! itself.
 
+use gt_ir::error::Hinted;
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 
@@ -47,10 +48,9 @@ impl Finding {
         Finding { weight: Weight::Advice, what: what.into(), fix: fix.into() }
     }
 
-    /// A trouble from an error that says its own cure on a line of hints.
-    pub(super) fn of(about: &str, error: impl ToString) -> Finding {
-        let said = error.to_string();
-        let (what, fix) = said.split_once("\nhint: ").unwrap_or((&said, ""));
+    /// A trouble from an error that may know its cure.
+    pub(super) fn of(about: &str, error: &impl Hinted) -> Finding {
+        let (what, fix) = (error.message(), error.hint().unwrap_or_default());
         Finding::trouble(format!("{about}: {what}"), fix)
     }
 }
@@ -180,8 +180,8 @@ mod tests {
         let mut section = Section::new("network");
         let fix = "gt-cli server -p 0";
         section.line("port", "taken", false.into(), Some(Finding::advice("it is taken", fix)));
-        let error = "no device\nhint: cpu or cuda";
-        section.line("a b", "x", 1.into(), Some(Finding::of("GT_DEVICE", error)));
+        let error = gt_ir::OpError::new("no device").hint("cpu or cuda");
+        section.line("a b", "x", 1.into(), Some(Finding::of("GT_DEVICE", &error)));
         Report { sections: vec![section] }
     }
 

@@ -79,11 +79,11 @@ fn config(_: &str) -> Option<Finding> {
 }
 
 fn tier(_: &str) -> Option<Finding> {
-    gt_runtime::tier::plans_wanted().err().map(|error| Finding::of("GT_TIER", error))
+    gt_runtime::tier::plans_wanted().err().map(|error| Finding::of("GT_TIER", &error))
 }
 
 fn numerics(_: &str) -> Option<Finding> {
-    Options::from_env().err().map(|error| Finding::of("GT_NUMERICS", error))
+    Options::from_env().err().map(|error| Finding::of("GT_NUMERICS", &error))
 }
 
 fn unpacked(value: &str) -> Option<Finding> {

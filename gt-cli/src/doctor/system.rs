@@ -37,7 +37,7 @@ pub(super) fn network(port: u16) -> Section {
 pub(super) fn reach(address: &str) -> Option<Finding> {
     let parsed: Address = match address.parse() {
         Ok(parsed) => parsed,
-        Err(error) => return Some(Finding::of("GT_CONNECT", error)),
+        Err(error) => return Some(Finding::of("GT_CONNECT", &error)),
     };
     let fix = format!("gt-cli server -p {}, on that machine; or unset GT_CONNECT", parsed.port);
     let trouble =

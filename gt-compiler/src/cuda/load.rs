@@ -15,7 +15,7 @@ use std::{
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::error::{EngineError, Hint};
+use crate::error::EngineError;
 
 /// The shim, as `build.rs` linked it.
 const SHIM: &[u8] = include_bytes!(env!("GT_CUDA_LIBRARY"));
@@ -34,10 +34,8 @@ pub(super) fn library() -> Result<Library, EngineError> {
         if !path.exists() {
             return Err(EngineError::Missing {
                 what: format!("libtorch in {} is for the CPU only", folder.display()),
-                hint: Hint(
-                    "`cargo xtask libtorch --cuda --run`, and set LIBTORCH and the library path \
+                hint: "`cargo xtask libtorch --cuda --run`, and set LIBTORCH and the library path \
                      to it",
-                ),
             });
         }
         // It stays: the shim needs it, and libtorch cannot be unloaded.
@@ -59,7 +57,7 @@ fn open(path: &Path, flags: i32) -> Result<Library, EngineError> {
     let library = unsafe { Library::open(Some(path), flags) };
     library.map_err(|e| EngineError::Missing {
         what: format!("CUDA's libraries cannot be loaded: {e}"),
-        hint: Hint("`cargo xtask libtorch --cuda --run` fetches all of them"),
+        hint: "`cargo xtask libtorch --cuda --run` fetches all of them",
     })
 }
 

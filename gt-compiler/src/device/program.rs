@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     device::Way,
-    error::{EngineError, Hint},
+    error::EngineError,
     program::{Dump, Executable},
     schedule::{Attention, BufferId},
 };
@@ -72,7 +72,7 @@ impl<G: Gpu> Executable for DeviceProgram<G> {
             Dump::Kernels => Ok(works(&self.0.plan)),
             Dump::Clif | Dump::Asm => Err(EngineError::Missing {
                 what: "kernels of a device have no such text".into(),
-                hint: Hint("ask for the plan or the kernels"),
+                hint: "ask for the plan or the kernels",
             }),
         }
     }

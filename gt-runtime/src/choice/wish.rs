@@ -4,6 +4,7 @@
 use std::{fmt, str::FromStr};
 
 use gt_compiler::Device;
+use gt_ir::error::Hinted;
 
 use super::{ChoiceError, listed};
 
@@ -43,8 +44,23 @@ impl fmt::Display for EngineKind {
 
 /// Why a text names no engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown engine `{0}`\nhint: the engines are native and torch")]
 pub struct UnknownEngine(String);
+
+impl Hinted for UnknownEngine {
+    fn message(&self) -> String {
+        format!("unknown engine `{}`", self.0)
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("the engines are native and torch".into())
+    }
+}
+
+impl fmt::Display for UnknownEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
+}
 
 impl FromStr for EngineKind {
     type Err = UnknownEngine;
@@ -66,11 +82,25 @@ pub enum Devices {
 
 /// Why a text names no devices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown device `{0}`\nhint: the devices are cpu, cuda (the first), cuda:N, simulated, \
-     several of them with commas, or all (every CUDA device)"
-)]
 pub struct UnknownDevices(String);
+
+impl Hinted for UnknownDevices {
+    fn message(&self) -> String {
+        format!("unknown device `{}`", self.0)
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = "the devices are cpu, cuda (the first), cuda:N, simulated, several of them with \
+                    commas, or all (every CUDA device)";
+        Some(hint.into())
+    }
+}
+
+impl fmt::Display for UnknownDevices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
+}
 
 impl FromStr for Devices {
     type Err = UnknownDevices;
@@ -108,7 +138,8 @@ impl Wish {
     /// # Errors
     /// A variable names nothing known.
     pub fn from_environment() -> Result<Wish, ChoiceError> {
-        Ok(Wish { engine: variable(ENGINE)?, devices: variable(DEVICE)? })
+        let engine = variable(ENGINE, ChoiceError::Engine)?;
+        Ok(Wish { engine, devices: variable(DEVICE, ChoiceError::Devices)? })
     }
 
     /// This wish, and where it leaves something open the other, unless the two do not go together.
@@ -130,13 +161,11 @@ impl Wish {
     }
 }
 
-fn variable<T: FromStr<Err: fmt::Display>>(name: &'static str) -> Result<Option<T>, ChoiceError> {
+fn variable<T: FromStr>(
+    name: &'static str,
+    unknown: fn(T::Err) -> ChoiceError,
+) -> Result<Option<T>, ChoiceError> {
     let text = std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
-    match text.filter(|text| !text.trim().is_empty()) {
-        None => Ok(None),
-        Some(text) => text
-            .parse()
-            .map(Some)
-            .map_err(|why: T::Err| ChoiceError::Variable(name, why.to_string())),
-    }
+    let text = text.filter(|text| !text.trim().is_empty());
+    text.map(|text| text.parse().map_err(unknown)).transpose()
 }

@@ -39,9 +39,9 @@ const BATCH: usize = 64;
 /// # Errors
 /// The address is none, nobody answers there within two seconds, or the server refuses.
 pub fn connect(address: &str) -> Result<Arc<dyn Backend>, RunError> {
-    let address: Address = address.parse().map_err(|e: crate::zmq::AddressError| {
-        RunError::new(ErrorKind::Connection, e.to_string())
-    })?;
+    let address: Address = address
+        .parse()
+        .map_err(|e: crate::zmq::AddressError| RunError::of(ErrorKind::Connection, &e))?;
     connect_to(&address, ConnectionConfig::remote())
 }
 
@@ -66,7 +66,7 @@ pub fn connect_with(
     templates: TemplateConfig,
 ) -> Result<Arc<dyn Backend>, RunError> {
     let began = clock::now();
-    let session_error = |e: SocketError| RunError::new(ErrorKind::Connection, e.to_string());
+    let session_error = |e: SocketError| RunError::of(ErrorKind::Connection, &e);
     let ctx = context();
     let uplink = Uplink::open(&ctx, address, PATIENCE).map_err(session_error)?;
     let (waker, wakeups) = wake_pair().map_err(|e| session_error(e.into()))?;

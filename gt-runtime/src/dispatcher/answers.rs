@@ -70,11 +70,10 @@ impl Dispatcher {
     fn no_worker(&self) -> RunError {
         let address = self.config.address.as_deref().unwrap_or("HOST:PORT");
         let waited = self.config.wait_worker.as_secs();
-        let message = format!(
-            "no worker is connected to the server, and none came within {waited} s\nhint: start \
-             one with `gt-cli worker --connect {address}`"
-        );
-        error(ErrorKind::Connection, message)
+        let message =
+            format!("no worker is connected to the server, and none came within {waited} s");
+        let hint = format!("start one with `gt-cli worker --connect {address}`");
+        error(ErrorKind::Connection, message).hint(hint)
     }
 
     fn no_progress(&self, home: WorkerId) -> RunError {

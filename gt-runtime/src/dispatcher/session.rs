@@ -196,12 +196,5 @@ impl Session {
 
 /// An error of the dispatcher's own.
 pub(super) fn error(kind: ErrorKind, message: String) -> RunError {
-    RunError {
-        kind,
-        message: crate::wire::codec::cut(message),
-        hint: None,
-        value: None,
-        loc: gt_ir::Loc::NONE,
-        worker: None,
-    }
+    RunError::new(kind, crate::wire::codec::cut(message))
 }

@@ -10,6 +10,7 @@ use super::session::{Launched, Request, Work, error};
 use super::{Action, Report};
 use crate::identity::Identity;
 use crate::ids::{RequestId, SessionId};
+use crate::wire::codec::cut;
 use crate::wire::{Chunk, FromClient, Message, Order, Stream, Weight as _};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::Bindings;
@@ -87,8 +88,8 @@ impl Dispatcher {
             Ok(()) => self.ordered(id, Order::Define { template, tape }, owed),
             Err(why) => {
                 self.pay(Stream::Control, owed);
-                let why = format!("the server refused a template: {why}");
-                self.fail_session(id, error(ErrorKind::Internal, why));
+                let message = cut(format!("the server refused a template: {}", why.message));
+                self.fail_session(id, RunError { message, ..why });
             }
         }
     }
@@ -110,9 +111,10 @@ impl Dispatcher {
             }
             Ok(Launched::Stripped(_)) if self.crowded(id) => {
                 self.pay(Stream::Control, owed);
-                let message = "the session launches more than its worker takes, on values that \
-                               were lost\nhint: free what was lost with a worker";
-                self.fail_session(id, error(ErrorKind::Resource, message.into()));
+                let message =
+                    "the session launches more than its worker takes, on values that were lost";
+                let error = error(ErrorKind::Resource, message.into());
+                self.fail_session(id, error.hint("free what was lost with a worker"));
             }
             Ok(Launched::Stripped(tape)) => self.segment(id, Order::Run(tape), owed, None),
             Err(error) => {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Template};
 use gt_ir::shape::Type;
 use gt_ir::tape::{Tape, ValueId};
@@ -48,26 +49,24 @@ pub(super) struct Variant {
 
 impl Templates {
     /// Takes a template; what had its number before is gone.
-    pub(super) fn define(&mut self, number: u32, tape: Arc<Tape>) -> Result<(), String> {
+    pub(super) fn define(&mut self, number: u32, tape: Arc<Tape>) -> Result<(), RunError> {
         if number >= MAX_TEMPLATES {
-            return Err(format!(
-                "template {number} is above the limit of {MAX_TEMPLATES}\nhint: give a number \
-                 again after forgetting it"
-            ));
+            let message = format!("template {number} is above the limit of {MAX_TEMPLATES}");
+            return Err(RunError::new(ErrorKind::Internal, message)
+                .hint("give a number again after forgetting it"));
         }
         self.forget(number);
         let n_entries = self.n_entries + tape.entries.len();
         if n_entries > MAX_TEMPLATE_ENTRIES {
-            return Err(format!(
-                "templates of {n_entries} entries are above the limit of \
-                 {MAX_TEMPLATE_ENTRIES}\nhint: forget templates before defining others"
-            ));
+            let message = format!(
+                "templates of {n_entries} entries are above the limit of {MAX_TEMPLATE_ENTRIES}"
+            );
+            return Err(RunError::new(ErrorKind::Internal, message)
+                .hint("forget templates before defining others"));
         }
         let template = Template::new(tape).map_err(|why| {
-            format!(
-                "template {number}: {why}\nhint: send it as a tape, or renumber its values by \
-                 first use"
-            )
+            RunError::new(ErrorKind::Internal, format!("template {number}: {why}"))
+                .hint("send it as a tape, or renumber its values by first use")
         })?;
         self.n_entries = n_entries;
         let footprint = Footprint::of(&template);

@@ -37,12 +37,11 @@ fn own(workers: Option<usize>) -> Result<System, RunError> {
         let (n_workers, in_use) = (handle.0.n_workers, handle.0.in_use());
         match workers {
             Some(wanted) if wanted != n_workers && in_use => {
-                let hint = "hint: choose their number before the first operation";
                 let message = format!(
-                    "the process runs {n_workers} worker(s) already, but {wanted} were asked \
-                     for\n{hint}"
+                    "the process runs {n_workers} worker(s) already, but {wanted} were asked for"
                 );
-                return Err(RunError::new(ErrorKind::Resource, message));
+                let error = RunError::new(ErrorKind::Resource, message);
+                return Err(error.hint("choose their number before the first operation"));
             }
             Some(wanted) if wanted != n_workers => (),
             Some(_) | None => return Ok(System(handle)),

@@ -9,8 +9,11 @@
 mod tests;
 
 use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
+use crate::wire::handshake::SAME_VERSION;
 use crate::wire::{FromClient, FromWorker, Message, Order, ToClient, ToWorker};
 use bytes::Bytes;
+use gt_ir::error::Hinted;
+use std::fmt;
 
 const MAGIC: [u8; 2] = *b"GT";
 const HEADER: usize = 4;
@@ -31,16 +34,8 @@ pub struct Frames {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
     /// Not GT at all.
-    #[error(
-        "these bytes are no gt packet: they begin with {0:02x?}\nhint: is something else talking \
-         to this port?"
-    )]
     Magic(Vec<u8>),
     /// Another version of GT.
-    #[error(
-        "protocol version {theirs} does not match version {ours} of this program\nhint: run the \
-         same version of gt on both sides"
-    )]
     Version {
         /// This build's.
         ours: u32,
@@ -48,7 +43,6 @@ pub enum WireError {
         theirs: u32,
     },
     /// Too large.
-    #[error("{what} of {size} is above the limit of {limit}")]
     Limit {
         /// What of the packet.
         what: &'static str,
@@ -58,8 +52,38 @@ pub enum WireError {
         limit: usize,
     },
     /// Cut off, or random.
-    #[error("the packet is damaged: {0}")]
     Damaged(String),
+}
+
+impl Hinted for WireError {
+    fn message(&self) -> String {
+        match self {
+            WireError::Magic(bytes) => {
+                format!("these bytes are no gt packet: they begin with {bytes:02x?}")
+            }
+            WireError::Version { ours, theirs } => {
+                format!("protocol version {theirs} does not match version {ours} of this program")
+            }
+            WireError::Limit { what, size, limit } => {
+                format!("{what} of {size} is above the limit of {limit}")
+            }
+            WireError::Damaged(why) => format!("the packet is damaged: {why}"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            WireError::Magic(_) => Some("is something else talking to this port?".into()),
+            WireError::Version { .. } => Some(SAME_VERSION.into()),
+            WireError::Limit { .. } | WireError::Damaged(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }
 
 /// The frames of a packet.

@@ -3,7 +3,12 @@
 
 use super::PROTOCOL;
 use crate::identity::Identity;
+use gt_ir::error::Hinted;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What mends a difference of protocol versions.
+pub(super) const SAME_VERSION: &str = "run the same version of gt on both sides";
 
 /// The first words of a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -62,10 +67,6 @@ pub struct Welcome {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// Builds do not match.
-    #[error(
-        "protocol version {theirs} was refused by a server of version {ours}\nhint: run the same \
-         version of gt on both sides"
-    )]
     Protocol {
         /// The dispatcher's.
         ours: u32,
@@ -73,25 +74,47 @@ pub enum Refusal {
         theirs: u32,
     },
     /// Op tables do not match.
-    #[error(
-        "the server's op table differs from this program's\nhint: run the same build of gt on \
-         both sides"
-    )]
     Ops,
     /// The dispatcher does not know the connection: it was restarted, or gave the connection up
     /// after a long silence.
-    #[error(
-        "the server does not know this connection: it was restarted, or heard nothing from here \
-         for too long"
-    )]
     Unknown,
     /// There is no room.
-    #[error("the server is full: {limit} connections are its limit")]
     Full {
         /// The limit.
         limit: usize,
     },
     /// The peer broke the protocol, or used up what it may hold.
-    #[error("{0}")]
     Fault(String),
+}
+
+impl Hinted for Refusal {
+    fn message(&self) -> String {
+        match self {
+            Refusal::Protocol { ours, theirs } => {
+                format!("protocol version {theirs} was refused by a server of version {ours}")
+            }
+            Refusal::Ops => "the server's op table differs from this program's".into(),
+            Refusal::Unknown => "the server does not know this connection: it was restarted, or \
+                                 heard nothing from here for too long"
+                .into(),
+            Refusal::Full { limit } => {
+                format!("the server is full: {limit} connections are its limit")
+            }
+            Refusal::Fault(why) => why.clone(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Refusal::Protocol { .. } => Some(SAME_VERSION.into()),
+            Refusal::Ops => Some("run the same build of gt on both sides".into()),
+            Refusal::Unknown | Refusal::Full { .. } | Refusal::Fault(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }

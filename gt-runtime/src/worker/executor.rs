@@ -15,6 +15,7 @@ use gt_compiler::Download;
 use gt_compiler::engine::{Arg, Engine, EngineError, Value};
 use gt_ir::backend::{ErrorKind, GraphStats, RunError, Stats, WorkerStats};
 use gt_ir::canonical::{Bindings, expand};
+use gt_ir::error::Hinted as _;
 use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
 use smallvec::SmallVec;
 
@@ -289,7 +290,7 @@ impl Executor {
         let added = self.device.reads.add(question, download);
         let cannot = |why| format!("no thread can be started that waits for the read: {why}");
         let why = added.err().map(cannot)?;
-        failed(error(ErrorKind::Resource, why, value, Loc::NONE, &worker))
+        failed(error(ErrorKind::Resource, why, value, Loc::NONE, &worker).into())
     }
 
     /// Begins to bring a value to the host.
@@ -303,7 +304,9 @@ impl Executor {
                 let message = format!(
                     "{value} is not here: it was never computed, or freed before it was read"
                 );
-                return Err(error(ErrorKind::Internal, message, value, Loc::NONE, &self.name));
+                return Err(
+                    error(ErrorKind::Internal, message, value, Loc::NONE, &self.name).into()
+                );
             }
         };
         let ty = held.ty;
@@ -424,13 +427,9 @@ impl Table {
                     Some(Slot::Failed(first)) => return Slot::Failed(first.clone()),
                     None => {
                         let message = format!("{}: its operand {value} is not here", instr.op);
-                        return Slot::Failed(error(
-                            ErrorKind::Internal,
-                            message,
-                            instr.out,
-                            instr.loc,
-                            worker,
-                        ));
+                        let kind = ErrorKind::Internal;
+                        let error = error(kind, message, instr.out, instr.loc, worker);
+                        return Slot::Failed(error.into());
                     }
                 },
             }
@@ -440,7 +439,8 @@ impl Table {
             Err(e) => {
                 trouble.note(&e);
                 let message = describe(&e, instr, &args);
-                Slot::Failed(error(kind(&e), message, instr.out, instr.loc, worker))
+                let error = error(kind(&e), message, instr.out, instr.loc, worker);
+                Slot::Failed(RunError { hint: e.hint(), ..error }.into())
             }
         }
     }
@@ -453,17 +453,19 @@ impl Table {
         worker: &str,
         trouble: &mut Trouble,
     ) -> Slot {
-        let uploaded = given.map_err(|why| (ErrorKind::Internal, why)).and_then(|data| {
+        let uploaded = given.map_err(|why| (ErrorKind::Internal, why, None)).and_then(|data| {
             self.bytes_in += data.bytes().len() as u64;
             device.retried(|engine| engine.upload(&data)).map_err(|e| {
                 trouble.note(&e);
-                (kind(&e), e.to_string())
+                (kind(&e), e.message(), e.hint())
             })
         });
         match uploaded {
             Ok(value) => Slot::Ready(value),
-            Err((kind, why)) => {
-                Slot::Failed(error(kind, format!("upload of {out}: {why}"), out, Loc::NONE, worker))
+            Err((kind, why, hint)) => {
+                let message = format!("upload of {out}: {why}");
+                let error = error(kind, message, out, Loc::NONE, worker);
+                Slot::Failed(RunError { hint, ..error }.into())
             }
         }
     }

@@ -1,9 +1,8 @@
 //! What a worker says of work that failed: whose fault it is, and where.
 
-use std::sync::Arc;
-
 use gt_compiler::engine::{Arg, EngineError};
 use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::error::Hinted as _;
 use gt_ir::{Instr, Loc, ValueId};
 
 use crate::wire::codec::cut;
@@ -19,10 +18,10 @@ pub(super) fn kind(error: &EngineError) -> ErrorKind {
     }
 }
 
-/// The engine's words, after the op and the operands' shapes.
+/// The engine's message, after the op and the operands' types.
 pub(super) fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> String {
     if let EngineError::Op(error) = error {
-        return error.to_string();
+        return error.message.clone();
     }
     let operands: Vec<String> = args
         .iter()
@@ -31,7 +30,7 @@ pub(super) fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> 
             Arg::Scalar(scalar) => scalar.to_string(),
         })
         .collect();
-    let (error, op) = (error.to_string(), instr.op.to_string());
+    let (error, op) = (error.message(), instr.op.to_string());
     let why = error.strip_prefix(&op).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&error);
     format!("{op} of {}: {why}", operands.join(", "))
 }
@@ -43,15 +42,9 @@ pub(super) fn error(
     value: ValueId,
     loc: Loc,
     worker: &str,
-) -> Arc<RunError> {
-    Arc::new(RunError {
-        kind,
-        message: cut(message),
-        hint: None,
-        value: Some(value),
-        loc,
-        worker: Some(worker.to_owned()),
-    })
+) -> RunError {
+    let (value, worker) = (Some(value), Some(worker.to_owned()));
+    RunError { value, loc, worker, ..RunError::new(kind, cut(message)) }
 }
 
 /// What a panic said.

@@ -50,19 +50,15 @@ fn everybody_else(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<
     all
 }
 
-/// An error that memory was short, with who holds what before its hint.
+/// An error that memory was short, with who holds what.
 pub(super) fn with_holders(
     error: &RunError,
     sessions: &BTreeMap<SessionId, Table>,
     own: SessionId,
     engine: &dyn Engine,
 ) -> Arc<RunError> {
-    let (what, hint) = match error.message.split_once("\nhint: ") {
-        Some((what, hint)) => (what, format!("\nhint: {hint}")),
-        None => (&*error.message, String::new()),
-    };
-    let holders = holders(sessions, own, engine);
-    Arc::new(RunError { message: cut(format!("{what}{holders}{hint}")), ..error.clone() })
+    let message = error.message.clone() + &holders(sessions, own, engine);
+    Arc::new(RunError { message: cut(message), ..error.clone() })
 }
 
 fn holders(sessions: &BTreeMap<SessionId, Table>, own: SessionId, engine: &dyn Engine) -> String {

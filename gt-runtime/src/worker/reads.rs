@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use gt_compiler::Download;
 use gt_compiler::engine::EngineError;
 use gt_ir::backend::RunError;
+use gt_ir::error::Hinted as _;
 use gt_ir::{HostTensor, Loc, ValueId};
 
 use super::faults::{self, kind, panic_text};
@@ -50,7 +51,9 @@ impl Question {
     }
 
     pub(super) fn failed(&self, error: &EngineError) -> Arc<RunError> {
-        faults::error(kind(error), error.to_string(), self.value, Loc::NONE, &self.worker)
+        let (kind, message, hint) = (kind(error), error.message(), error.hint());
+        let error = faults::error(kind, message, self.value, Loc::NONE, &self.worker);
+        Arc::new(RunError { hint, ..error })
     }
 }
 

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use gt_ir::error::Hinted;
+
 /// The longest path a Unix socket may have (`sun_path` less the final zero).
 const MAX_IPC_PATH: usize = 107;
 
@@ -19,29 +21,53 @@ const MAX_IPC_PATH: usize = 107;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// No `:PORT`.
-    #[error("`{0}` has no port\nhint: write HOST:PORT, such as localhost:12345")]
     NoPort(String),
     /// The part after the last colon is no port number.
-    #[error("`{1}` in `{0}` is not a port\nhint: a port is a number from 0 to 65535")]
     BadPort(String, String),
     /// Nothing, or something that can be no host name, before the colon.
-    #[error(
-        "`{1}` in `{0}` is not a host\nhint: a host is a name, an IPv4 address, or an IPv6 \
-         address in brackets"
-    )]
     BadHost(String, String),
     /// The host name has no address.
-    #[error("cannot find the host `{0}`: {1}")]
     Unknown(String, String),
     /// The folder for socket files cannot be trusted.
-    #[error(
-        "{0} cannot hold the socket files: {1}\nhint: remove it, or set TMPDIR to a folder of \
-         your own"
-    )]
     Folder(PathBuf, String),
     /// Nobody accepts connections there.
-    #[error("no server at {0}: {1}\nhint: start one with `gt-cli server -p {port}`", port = .0.port)]
     NoServer(Address, String),
+}
+
+impl Hinted for AddressError {
+    fn message(&self) -> String {
+        match self {
+            AddressError::NoPort(text) => format!("`{text}` has no port"),
+            AddressError::BadPort(text, port) => format!("`{port}` in `{text}` is not a port"),
+            AddressError::BadHost(text, host) => format!("`{host}` in `{text}` is not a host"),
+            AddressError::Unknown(host, why) => format!("cannot find the host `{host}`: {why}"),
+            AddressError::Folder(path, why) => {
+                format!("{} cannot hold the socket files: {why}", path.display())
+            }
+            AddressError::NoServer(address, why) => format!("no server at {address}: {why}"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            AddressError::NoPort(_) => "write HOST:PORT, such as localhost:12345".into(),
+            AddressError::BadPort(..) => "a port is a number from 0 to 65535".into(),
+            AddressError::BadHost(..) => {
+                "a host is a name, an IPv4 address, or an IPv6 address in brackets".into()
+            }
+            AddressError::Unknown(..) => return None,
+            AddressError::Folder(..) => "remove it, or set TMPDIR to a folder of your own".into(),
+            AddressError::NoServer(address, _) => {
+                format!("start one with `gt-cli server -p {}`", address.port)
+            }
+        })
+    }
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
 }
 
 /// `HOST:PORT`.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ffi::{self, Nvrtc};
-use crate::error::{EngineError, Hint};
+use crate::error::EngineError;
 
 /// The libraries of the CUDA versions there are kernels for, newest first.
 const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
@@ -37,9 +37,7 @@ pub(super) fn load() -> Result<Nvrtc, EngineError> {
             "NVRTC, the compiler of CUDA kernels, cannot be loaded: {}",
             tried.join("; ")
         ),
-        hint: Hint(
-            "`cargo xtask libtorch --cuda` fetches it; set LIBTORCH or the library path to it",
-        ),
+        hint: "`cargo xtask libtorch --cuda` fetches it; set LIBTORCH or the library path to it",
     })
 }
 

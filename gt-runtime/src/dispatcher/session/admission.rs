@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// What to do about a session that held too many values.
 const HOLD_FEWER: &str =
-    "\nhint: this session is over; in a new one, drop tensors as soon as they are not needed";
+    "this session is over; in a new one, drop tensors as soon as they are not needed";
 
 /// What a worker is to run of a launch.
 pub(in crate::dispatcher) enum Launched {
@@ -68,19 +68,17 @@ impl Session {
             error(ErrorKind::Internal, message)
         };
         let Some(held) = self.templates.get(number) else {
-            return Err(refuse(
-                "it is not defined\nhint: define a template before its first launch, and again \
-                 after it was forgotten"
-                    .into(),
-            ));
+            let hint =
+                "define a template before its first launch, and again after it was forgotten";
+            return Err(refuse("it is not defined".into()).hint(hint));
         };
         let template = Arc::clone(&held.template.tape);
         let uploads = held.footprint.uploads.clone();
         if !self.replay(number, bindings, config) {
             let held = self.templates.get(number).ok_or_else(|| refuse("it is gone".into()))?;
-            let hint = "hint: bind what the tape that defined the template names, in its order";
-            let tape =
-                expand(&held.template, bindings).map_err(|why| refuse(format!("{why}\n{hint}")))?;
+            let hint = "bind what the tape that defined the template names, in its order";
+            let tape = expand(&held.template, bindings)
+                .map_err(|why| refuse(why.to_string()).hint(hint))?;
             let inputs = bindings.inputs.iter().map(|&value| self.verifier.ty(value)).collect();
             self.verify(&tape)?;
             self.n_verified += 1;
@@ -132,7 +130,7 @@ impl Session {
             return Ok(());
         }
         let message = format!("the session holds {held} values, more than its limit of {most}");
-        Err(error(ErrorKind::Resource, message + HOLD_FEWER))
+        Err(error(ErrorKind::Resource, message).hint(HOLD_FEWER))
     }
 
     fn enter(&mut self, entry: &Entry) -> Result<(), Fault> {
@@ -152,16 +150,18 @@ impl Session {
     }
 
     fn refusal(&self, fault: &Fault, first: usize) -> RunError {
-        let mut message = format!(
+        let message = format!(
             "the server refused entry {} of segment {}: {}",
             fault.entry - first,
             self.n_segments,
             fault.message
         );
-        if let Some(hint) = &fault.hint {
-            message = format!("{message}\nhint: {hint}");
+        RunError {
+            hint: fault.hint.clone(),
+            value: fault.value,
+            loc: fault.loc,
+            ..error(ErrorKind::Internal, message)
         }
-        RunError { value: fault.value, loc: fault.loc, ..error(ErrorKind::Internal, message) }
     }
 
     /// The error of an operand that is lost.

@@ -89,11 +89,12 @@ fn refusal(entry: &Entry, ty: Type, before: u128, config: &Config) -> RunError {
     };
     let size = |bytes: u128| units::bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
     let message = format!(
-        "{what}{ty} takes {}, but the session holds {} of the {} it may hold\nhint: drop tensors \
-         as soon as they are not needed, or compute this one in parts",
+        "{what}{ty} takes {}, but the session holds {} of the {} it may hold",
         size(ty.bytes() as u128),
         size(before),
         size(config.quota.into())
     );
-    RunError { value: entry.defines(), loc, ..error(ErrorKind::Resource, message) }
+    let hint = "drop tensors as soon as they are not needed, or compute this one in parts";
+    let error = error(ErrorKind::Resource, message).hint(hint);
+    RunError { value: entry.defines(), loc, ..error }
 }
