@@ -2,10 +2,9 @@
 //! rest is a whole program file, its contents, or the contents of the program in it; contents get
 //! the checksum, which a fuzzer does not guess. No program is run: it is machine code.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use gt_compiler::{Compile, Engine, Native, NativeConfig, Options, ProgramFile, checksum};
-use std::sync::Arc;
 
 /// The beginning of a file and of a program, without the checksum and what follows it.
 struct Heads {
