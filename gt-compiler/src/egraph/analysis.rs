@@ -58,6 +58,7 @@ impl Analysis<Node> for Facts {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "an op that is not named may be negative")]
 fn is_nonnegative(graph: &Graph, sig: &Sig, children: &[Id]) -> bool {
     let child = |i: usize| graph[children[i]].data.nonnegative;
     let op = match sig.what {

@@ -138,7 +138,9 @@ impl Cut {
                     let ty = graph.node(graph_id(graph, node)).ty.unnamed();
                     sigs.intern(Sig { what: What::External(0), ty })
                 }
-                _ => self.terms[node as usize].sig,
+                Role::Member { .. } | Role::Halo { .. } | Role::Number(_) => {
+                    self.terms[node as usize].sig
+                }
             };
             block.key.extend([code(role), sig.number()]);
             block.key.extend_from_slice(&children);

@@ -21,7 +21,7 @@ impl Pass for Canonicalize {
         let is_odd = |id| {
             let (node, operands) = (graph.node(id), graph.operands(id));
             does_nothing(graph, node, &operands)
-                || commutes(graph, node, &operands, numerics) && !operands.is_sorted()
+                || commutes(node, numerics) && !operands.is_sorted()
         };
         if !graph.ids().any(is_odd) {
             return Ok(None);
@@ -31,7 +31,7 @@ impl Pass for Canonicalize {
                 return Ok(operands[0]);
             }
             let mut operands = operands.clone();
-            if commutes(new.made(), node, &operands, numerics) {
+            if commutes(node, numerics) {
                 operands.sort_unstable();
             }
             new.copy(node, &operands)
@@ -40,6 +40,7 @@ impl Pass for Canonicalize {
 }
 
 /// Whether the result is the first operand, to the bit.
+#[expect(clippy::wildcard_enum_match_arm, reason = "an op that is not named does something")]
 fn does_nothing(graph: &Graph, node: &Node, operands: &[NodeId]) -> bool {
     let Some(op) = op_of(node) else { return false };
     let same_sizes = || graph.node(operands[0]).ty.shape.same_sizes(&node.ty.shape);
@@ -56,13 +57,8 @@ fn does_nothing(graph: &Graph, node: &Node, operands: &[NodeId]) -> bool {
     }
 }
 
-fn commutes(graph: &Graph, node: &Node, operands: &[NodeId], numerics: Numerics) -> bool {
-    let Some(op) = op_of(node) else { return false };
-    match op {
-        Op::LogicalAnd | Op::LogicalOr | Op::LogicalXor | Op::Eq => true,
-        Op::Add | Op::Mul | Op::Maximum | Op::Minimum => {
-            !graph.node(operands[0]).ty.dtype.is_float() || numerics >= Numerics::Reassociate
-        }
-        _ => false,
-    }
+fn commutes(node: &Node, numerics: Numerics) -> bool {
+    // A comparison of floats has no NaN to keep.
+    let keeps_bits = !node.ty.dtype.is_float() || numerics >= Numerics::Reassociate;
+    keeps_bits && op_of(node).is_some_and(|op| op.spec().marks.commutes)
 }

@@ -23,7 +23,7 @@ impl Pass for Cse {
         rebuild(graph, |new, node, operands| {
             let kind = match node.kind {
                 NodeKind::Op(op) => NodeKind::Op(op.unnamed()),
-                leaf => leaf,
+                leaf @ (NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_)) => leaf,
             };
             // The shape follows from the op and the operands; of a number only the dtype tells.
             let key = (kind, node.ty.dtype, operands.clone());

@@ -89,10 +89,12 @@ pub(crate) fn evaluate(op: &Op, operands: &[(Scalar, DType)]) -> Option<Scalar> 
         return Some(Scalar::I64(i64::from_ne_bytes(result.bytes().as_ref().try_into().ok()?)));
     }
     let value = *result.to_f64().first()?;
-    match dtype {
-        DType::Bool => Some(Scalar::Bool(value != 0.0)),
-        _ if dtype.is_float() => (!value.is_nan()).then_some(Scalar::F64(value)),
-        _ => Some(Scalar::I64(value as i64)),
+    if dtype == DType::Bool {
+        Some(Scalar::Bool(value != 0.0))
+    } else if dtype.is_float() {
+        (!value.is_nan()).then_some(Scalar::F64(value))
+    } else {
+        Some(Scalar::I64(value as i64))
     }
 }
 

@@ -49,7 +49,9 @@ fn moved(new: &mut Rebuild, node: &Node, mut op: Op, mut from: NodeId) -> Result
     }
     match node.kind {
         NodeKind::Op(same) if same == op => new.copy(node, &[from]),
-        _ => new.op(op, &[from]),
+        NodeKind::Op(_) | NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_) => {
+            new.op(op, &[from])
+        }
     }
 }
 

@@ -146,7 +146,7 @@ impl MatMul {
 impl Routine {
     /// Whether it may find its data unfit: such a step comes before anything is overwritten.
     pub(crate) fn can_fail(&self) -> bool {
-        matches!(self.op, Op::Gather(_) | Op::IndexSelect(_) | Op::ScatterAdd(_) | Op::IndexAdd(_))
+        self.op.spec().can_fail()
     }
 }
 

@@ -50,7 +50,16 @@ pub(super) fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Cos if float => function("cos"),
         Unary::Tanh if float => function("tanh"),
         Unary::Erf if float => function("erf"),
-        _ => return unsupported(&format!("{op:?}"), dtype),
+        Unary::Neg
+        | Unary::Abs
+        | Unary::Exp
+        | Unary::Log
+        | Unary::Sqrt
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tanh
+        | Unary::Erf
+        | Unary::LogicalNot => return unsupported(&format!("{op:?}"), dtype),
     };
     normalized(dtype, value)
 }

@@ -283,9 +283,11 @@ impl Cx<'_> {
 
 /// A number as the constant of a dtype.
 fn number(value: f64, dtype: DType) -> Scalar {
-    match dtype {
-        DType::Bool => Scalar::Bool(value != 0.0),
-        _ if dtype.is_float() => Scalar::F64(value),
-        _ => Scalar::I64(value as i64),
+    if dtype == DType::Bool {
+        Scalar::Bool(value != 0.0)
+    } else if dtype.is_float() {
+        Scalar::F64(value)
+    } else {
+        Scalar::I64(value as i64)
     }
 }

@@ -38,7 +38,11 @@ pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
         Op::IndexSelect(axis) => vec![gather::index_select(name, routine, usize::from(axis.0))],
         Op::ScatterAdd(axis) => scatter::scatter_add(name, routine, usize::from(axis.0)),
         Op::IndexAdd(axis) => scatter::index_add(name, routine, usize::from(axis.0)),
-        _ => vec![random::write(name, routine)],
+        Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => vec![random::write(name, routine)],
+        // As for operations of expressions: the text does not compile.
+        _ => vec![frame(name, routine, &[], 1).source(|text| {
+            text.line(format!("no_routine_{}();", routine.op.name()));
+        })],
     }
 }
 

@@ -40,7 +40,14 @@ impl Function {
             Unary::Erf if float => self.erf(a),
             Unary::Sin if float => self.trig(Trig::Sin, a),
             Unary::Cos if float => self.trig(Trig::Cos, a),
-            _ => return Err(Unsupported("a function of integers")),
+            Unary::Exp
+            | Unary::Log
+            | Unary::Sqrt
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tanh
+            | Unary::Erf
+            | Unary::LogicalNot => return Err(Unsupported("a function of integers")),
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))
     }
