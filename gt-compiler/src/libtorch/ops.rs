@@ -26,7 +26,8 @@ use gt_ir::{
 use smallvec::SmallVec;
 use tch::{Device, Kind, Tensor};
 
-pub use host::{download, dtype_of, kind_of, literal, type_of, upload};
+pub use cast::literal;
+pub use host::{download, dtype_of, kind_of, type_of, upload};
 pub use tape::run as run_tape;
 
 use crate::error::EngineError;

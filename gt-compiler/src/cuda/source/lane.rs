@@ -9,7 +9,7 @@
 use super::{
     body::Steps,
     expression,
-    reduce::{Mapping, Reduce, WIDTH},
+    reduce::{Mapping, Reduce, WIDTH, inner},
     space::Space,
     text::{Text, register_type},
 };
@@ -209,16 +209,6 @@ impl Reduce<'_> {
         let extent = self.space.literal(group.extent as i128);
         text.line(format!("if ({name} >= {extent}) continue;"));
     }
-}
-
-/// The loop neighboring elements of a result go along, where they go along one.
-pub(super) fn inner(space: &Space) -> Option<usize> {
-    let group = space.groups.last()?;
-    let &last = group.loops.last()?;
-    let alone = space.groups.len() == 1 && group.loops.len() == 1;
-    let (of_loop, of_piece) = (space.spec.loops[last].extent, group.len);
-    let whole = of_piece.is_multiple_of(WIDTH) && (alone || of_loop.is_multiple_of(WIDTH));
-    (whole || alone && space.cut.is_none()).then_some(last)
 }
 
 /// An operation on expressions that are operations themselves.

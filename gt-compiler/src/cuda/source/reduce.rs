@@ -18,7 +18,6 @@ use super::{
     Source,
     body::{Body, Level},
     expression,
-    lane::inner,
     space::Space,
     text::{Frame, Text, register_type},
 };
@@ -117,6 +116,16 @@ fn body(space: &Space) -> Body<'_> {
         body.live = Some("limit - step".into());
     }
     body
+}
+
+/// The loop neighboring elements of a result go along, where they go along one.
+pub(super) fn inner(space: &Space) -> Option<usize> {
+    let group = space.groups.last()?;
+    let &last = group.loops.last()?;
+    let alone = space.groups.len() == 1 && group.loops.len() == 1;
+    let (of_loop, of_piece) = (space.spec.loops[last].extent, group.len);
+    let whole = of_piece.is_multiple_of(WIDTH) && (alone || of_loop.is_multiple_of(WIDTH));
+    (whole || alone && space.cut.is_none()).then_some(last)
 }
 
 fn mapping(space: &Space, lanes: usize, n_rows: usize) -> Mapping {

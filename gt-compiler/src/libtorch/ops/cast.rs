@@ -1,12 +1,12 @@
 //! Conversions between dtypes. libtorch leaves open what a float beyond an integer's range becomes;
 //! GT saturates, and NaN gives 0.
 
-use gt_ir::DType;
-use tch::{Kind, Tensor};
+use gt_ir::{DType, HostTensor, Scalar};
+use tch::{Device, Kind, Tensor};
 
 use super::{
     Made,
-    host::{dtype_of, kind_of},
+    host::{dtype_of, kind_of, upload},
 };
 
 /// The largest double below 2^63.
@@ -54,4 +54,18 @@ fn saturated(x: &Tensor) -> Made {
     let inside = within(x, -ABOVE_I64, BELOW_I64)?.f_to_kind(Kind::Int64)?;
     let above = x.f_to_kind(Kind::Double)?.f_ge(ABOVE_I64)?;
     Ok(inside.f_masked_fill(&above, i64::MAX)?)
+}
+
+/// A literal as a tensor without dimensions, converted as a cast converts.
+///
+/// # Errors
+/// Those of libtorch.
+pub fn literal(scalar: Scalar, dtype: DType, device: Device) -> Made {
+    let wide = match scalar {
+        Scalar::F64(v) => HostTensor::scalar(v),
+        Scalar::I64(v) => HostTensor::scalar(v),
+        Scalar::Bool(v) => HostTensor::scalar(v),
+    };
+    let host = cast(&upload(&wide, Device::Cpu)?, dtype)?;
+    Ok(if device == Device::Cpu { host } else { host.f_to_device(device)? })
 }

@@ -1,9 +1,9 @@
-//! Between host tensors and libtorch's: dtypes, contents, literals, errors.
+//! Between host tensors and libtorch's: dtypes, contents, errors.
 //!
 //! Guarantees: every dtype, to the bit, and back. Contents are copied; a view is made contiguous on
 //! its way to the host.
 
-use gt_ir::{DType, HostTensor, Scalar, Shape, Type};
+use gt_ir::{DType, HostTensor, Shape, Type};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::{Made, Sizes, sizes};
@@ -61,20 +61,6 @@ pub fn download(x: &Tensor) -> Result<HostTensor, EngineError> {
     let mut bytes = vec![0; ty.bytes()];
     host.f_copy_data_u8(&mut bytes, ty.shape.numel())?;
     Ok(HostTensor::new(ty, bytes.into())?)
-}
-
-/// A literal as a tensor without dimensions, converted as a cast converts.
-///
-/// # Errors
-/// Those of libtorch.
-pub fn literal(scalar: Scalar, dtype: DType, device: Device) -> Made {
-    let wide = match scalar {
-        Scalar::F64(v) => HostTensor::scalar(v),
-        Scalar::I64(v) => HostTensor::scalar(v),
-        Scalar::Bool(v) => HostTensor::scalar(v),
-    };
-    let host = super::cast::cast(&upload(&wide, Device::Cpu)?, dtype)?;
-    Ok(if device == Device::Cpu { host } else { host.f_to_device(device)? })
 }
 
 impl From<crate::Device> for Device {
