@@ -145,9 +145,9 @@ impl Compiler {
     /// The code of a nest; it depends on the nest and the processor alone.
     pub(crate) fn generate(&mut self, nest: &Nest) -> Result<Code, EngineError> {
         if self.wide
-            && let Ok(bytes) = wide::generate(nest)
+            && let Ok(generated) = wide::generate(nest)
         {
-            return Ok(Code { bytes });
+            return Ok(Code { bytes: generated.bytes() });
         }
         self.build(nest)?;
         let compiled = self
@@ -188,8 +188,8 @@ impl Compiler {
     pub(crate) fn dump(&mut self, nest: &Nest, what: Dump) -> Result<String, EngineError> {
         let mut why = String::new();
         if self.wide {
-            match wide::listing(nest) {
-                Ok(text) => return Ok(text),
+            match wide::generate(nest) {
+                Ok(generated) => return Ok(generated.listing()),
                 Err(wide::Unsupported(what)) => why = format!("; 128-bit: {what}\n"),
             }
         }

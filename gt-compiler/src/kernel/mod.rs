@@ -18,7 +18,8 @@ mod wide;
 pub(crate) use jit::{Code, Compiler, Dump, Kernel, Range};
 pub(crate) use nest::{Cut, Nest, cut};
 pub(crate) use spec::{
-    Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, reduction,
+    Access, Binary, Expr, ExprId, FoldOrder, KernelSpec, Loop, Node, Store, Unary, accumulated,
+    reduction,
 };
 
 #[cfg(test)]

@@ -68,6 +68,14 @@ impl Loop {
     }
 }
 
+/// The dtype in which elements of a dtype are folded: halves add up in `f32`.
+pub(crate) fn accumulated(dtype: DType) -> DType {
+    match dtype {
+        DType::Bf16 | DType::F16 => DType::F32,
+        DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => dtype,
+    }
+}
+
 /// How a shape is reduced: the order of its dims in the loops, the loops, and the order of folding.
 pub(crate) fn reduction(
     sizes: &[usize],

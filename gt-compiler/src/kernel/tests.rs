@@ -470,6 +470,36 @@ fn nearly_every_kernel_has_wide_code() {
     assert!(refused.len() * 8 < seeds(0).count(), "{refused:?}");
 }
 
+/// Every byte of the code belongs to an instruction, jumps lead to instructions, and constants lie
+/// behind the code.
+#[test]
+fn wide_code_is_instructions_throughout() {
+    use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+    let dtypes = DType::ALL;
+    for seed in seeds(0) {
+        let Ok(generated) = wide::generate(&nest(seed, &dtypes)) else { continue };
+        let bytes = generated.bytes();
+        let mut all: Vec<Instruction> = Vec::new();
+        for instruction in &mut Decoder::new(64, &bytes, DecoderOptions::NONE) {
+            assert!(!instruction.is_invalid(), "seed {seed}: {:#x}", instruction.ip());
+            all.push(instruction);
+            if instruction.mnemonic() == Mnemonic::Ret {
+                break;
+            }
+        }
+        let end = all.last().map_or(0, Instruction::next_ip);
+        for instruction in &all {
+            let jumps = instruction.op0_kind() == OpKind::NearBranch64;
+            let target = instruction.near_branch_target();
+            let reached = || all.binary_search_by_key(&target, Instruction::ip).is_ok();
+            assert!(!jumps || reached(), "seed {seed}: {instruction:?}");
+            let (constant, len) = (instruction.ip_rel_memory_address(), bytes.len() as u64);
+            let behind = (end.next_multiple_of(64)..len).contains(&constant);
+            assert!(!instruction.is_ip_rel_memory_operand() || behind, "seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn code_depends_on_the_nest_alone() {
     let mut compilers = compilers();

@@ -13,13 +13,13 @@ use smallvec::SmallVec;
 use super::{
     index::{self, Map},
     materialize::{Materialized, Reach, Time},
-    piece::{BufferId, Fold, KernelPiece, Piece, ScalarArg, accumulated, scalar_bits},
+    piece::{BufferId, Fold, KernelPiece, Piece, ScalarArg, scalar_bits},
     work::Kernel,
 };
 use crate::{
     action::Action,
     error::EngineError,
-    kernel::{Binary, Cut, Expr, ExprId, KernelSpec, Node, Store, Unary},
+    kernel::{Binary, Cut, Expr, ExprId, KernelSpec, Node, Store, Unary, accumulated},
 };
 
 /// The pieces of a kernel: the kernel, and of a long reduction the fold of its partial results.

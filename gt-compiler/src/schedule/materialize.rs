@@ -14,14 +14,14 @@ use smallvec::SmallVec;
 
 use super::{
     index::{self, Map},
-    piece::{BufferId, accumulated},
+    piece::BufferId,
     work::{self, Kernel, Loops, Work, work},
 };
 use crate::{
     action::{Action, action},
     cost::{self, Dag},
     error::EngineError,
-    kernel::{Cut, Loop},
+    kernel::{Cut, Loop, accumulated},
 };
 use attention::Attentions;
 pub(super) use attention::Call;
@@ -32,7 +32,7 @@ pub(super) type Strides = SmallVec<[i64; 8]>;
 /// Something to be computed.
 pub(super) enum Task {
     Kernel {
-        kernel: Kernel,
+        kernel: Box<Kernel>,
         out: BufferId,
         /// Of a long reduction, where its partial results go.
         partials: Option<(Cut, BufferId)>,
@@ -49,6 +49,7 @@ pub(super) type Time = usize;
 const NOW: Time = usize::MAX;
 
 /// How a kernel reaches a value.
+#[expect(clippy::large_enum_variant, reason = "taken apart where it is returned")]
 pub(super) enum Reach {
     /// In memory.
     Load,
@@ -224,7 +225,7 @@ impl<'g> Materialized<'g> {
         }
         let bytes = |cut: &Cut| cut.n_chunks * kernel.len() * accumulated(kernel.dtype).size();
         let partials = kernel.cut().map(|cut| (cut, self.buffer(bytes(&cut))));
-        self.tasks.push(Task::Kernel { kernel, out, partials });
+        self.tasks.push(Task::Kernel { kernel: Box::new(kernel), out, partials });
         Ok(())
     }
 

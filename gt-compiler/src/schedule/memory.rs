@@ -115,8 +115,8 @@ impl Layout {
     /// Gives every buffer its place.
     pub(crate) fn new<S: Uses>(steps: &[S], buffers: &Buffers<'_>) -> Layout {
         let lives = lives(buffers.sizes.len(), steps);
-        let mut layout = Layout::default();
-        layout.places = vec![Place::Nowhere; buffers.sizes.len()];
+        let places = vec![Place::Nowhere; buffers.sizes.len()];
+        let mut layout = Layout { places, ..Layout::default() };
         for i in 0..buffers.n_inputs {
             layout.places[i] = Place::Input(i as u32);
         }

@@ -313,11 +313,3 @@ fn integer_u8(s: Scalar) -> u8 {
         Scalar::I64(_) | Scalar::Bool(_) => s.as_i64() as u8,
     }
 }
-
-/// The dtype of the partial results of a reduction.
-pub(super) fn accumulated(dtype: DType) -> DType {
-    match dtype {
-        DType::Bf16 | DType::F16 => DType::F32,
-        other => other,
-    }
-}

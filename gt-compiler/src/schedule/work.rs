@@ -20,7 +20,7 @@ type Along = SmallVec<[usize; 8]>;
 /// How a node is computed.
 pub(super) enum Work {
     /// Kernels that run one after the other, each of which stores a part of the result.
-    Kernels(SmallVec<[Kernel; 1]>),
+    Kernels(Vec<Kernel>),
     /// A matrix product of these two.
     Product(NodeId, NodeId),
     Routine(Op),
@@ -99,7 +99,7 @@ fn stored(graph: &Graph, id: NodeId, to: Access) -> Option<Kernel> {
 
 fn reduced(graph: &Graph, op: Binary, reduce: &attr::Reduce, x: NodeId, out: &Type) -> Work {
     if out.shape.numel() == 0 {
-        return Work::Kernels(SmallVec::new());
+        return Work::Kernels(Vec::new());
     }
     let shape = graph.node(x).ty.shape;
     let (order, loops, fold_order) = reduction(shape.sizes(), |d| reduce.axes.contains(d));
@@ -116,7 +116,7 @@ fn reduced(graph: &Graph, op: Binary, reduce: &attr::Reduce, x: NodeId, out: &Ty
     let fold = (order.len() > n_kept).then_some((op, fold_order));
     let values = smallvec![(x, loop_of)];
     let (dtype, to) = (out.dtype, access(0, strides));
-    Work::Kernels(smallvec![Kernel { loops, values, dtype, to, fold }])
+    Work::Kernels(vec![Kernel { loops, values, dtype, to, fold }])
 }
 
 fn cat(graph: &Graph, axis: usize, operands: &[NodeId], ty: &Type) -> Work {
@@ -133,7 +133,7 @@ fn cat(graph: &Graph, axis: usize, operands: &[NodeId], ty: &Type) -> Work {
 /// The padding everywhere, then the operand over it.
 fn padded(graph: &Graph, pad: &attr::Pad, x: NodeId, value: NodeId, ty: &Type) -> Work {
     if ty.shape.numel() == 0 {
-        return Work::Kernels(SmallVec::new());
+        return Work::Kernels(Vec::new());
     }
     let axis = usize::from(pad.axis);
     let filler = Kernel {
@@ -154,7 +154,7 @@ fn product(graph: &Graph, a: NodeId, b: NodeId, ty: &Type) -> Work {
     let sizes = ty.shape.sizes();
     let is_vector = sizes[rank - 2] == 1 || sizes[rank - 1] == 1;
     if is_vector && matches!(ty.dtype, DType::F32 | DType::F64) && ty.shape.numel() > 0 {
-        return Work::Kernels(smallvec![vector(graph, a, b, ty)]);
+        return Work::Kernels(vec![vector(graph, a, b, ty)]);
     }
     Work::Product(a, b)
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::{Emitter, Mode, Unsupported};
 use crate::kernel::{
     lanes::{Lanes, scalar_type},
-    spec::{Binary, FoldOrder, Store},
+    spec::{Binary, FoldOrder, Store, accumulated},
 };
 
 /// The accumulators of one store.
@@ -25,14 +25,6 @@ pub(super) enum Sum {
     Stack(Value),
 }
 
-/// The dtype accumulators have: 16-bit floats add up in `f32`.
-fn sum_dtype(dtype: DType) -> DType {
-    match dtype {
-        DType::Bf16 | DType::F16 => DType::F32,
-        DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => dtype,
-    }
-}
-
 impl Emitter<'_, '_> {
     pub(super) fn start_sums(&mut self, mode: Mode) {
         let nest = self.nest;
@@ -42,7 +34,7 @@ impl Emitter<'_, '_> {
                 self.sums.push(Sum::None);
                 continue;
             };
-            let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+            let dtype = accumulated(nest.spec.node(store.value).dtype);
             let initial = self.identity(op, dtype);
             let sum = match nest.spec.fold_order {
                 FoldOrder::Rows => self.start_stack(dtype, initial, mode),
@@ -66,7 +58,7 @@ impl Emitter<'_, '_> {
         u: usize,
         mode: Mode,
     ) -> Result<(), Unsupported> {
-        let dtype = sum_dtype(self.nest.spec.node(store.value).dtype);
+        let dtype = accumulated(self.nest.spec.node(store.value).dtype);
         match self.sums[i] {
             Sum::None => (),
             Sum::Registers(ref variables) => {
@@ -163,7 +155,7 @@ impl Emitter<'_, '_> {
         for (i, store) in nest.spec.stores.iter().enumerate() {
             let Some(op) = store.fold else { continue };
             let from = nest.spec.node(store.value).dtype;
-            let dtype = sum_dtype(from);
+            let dtype = accumulated(from);
             let to = nest.spec.buffers[usize::from(store.buffer)];
             for u in 0..self.unroll(mode) {
                 let value = match self.sums[i] {

@@ -5,43 +5,19 @@ use gt_ir::DType;
 
 use super::{
     Unsupported,
-    emit::{Emitter, Part},
+    emit::{Emitter, Part, bytes},
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
     lanes::Value,
-    sums::{identity, sum_dtype},
+    sums::identity,
 };
-use crate::kernel::{
-    nest::Nest,
-    spec::{Binary, Store},
-};
-
-/// Bytes of the accumulators of a block: half of the first cache, so that what is summed passes
-/// through the other half.
-const BLOCK: usize = 16 << 10;
-
-/// Vectors of a block, of as many as a row has: neighbors share lines and pages of what is walked
-/// down.
-pub(super) fn unroll(nest: &Nest, vectors: usize) -> usize {
-    let of = |store: &Store| {
-        let dtype = sum_dtype(nest.spec.node(store.value).dtype);
-        nest.accumulators(dtype) * bytes(dtype) as usize
-    };
-    let folds = nest.spec.stores.iter().filter(|s| s.fold.is_some());
-    let fit = BLOCK / folds.map(of).sum::<usize>().max(1);
-    [4, 2].into_iter().find(|&u| u <= fit && u <= vectors).unwrap_or(1)
-}
-
-/// Bytes of one accumulator of sixteen lanes.
-fn bytes(dtype: DType) -> i32 {
-    if dtype.size() == 8 { 128 } else { 64 }
-}
+use crate::kernel::spec::{Binary, Store, accumulated};
 
 impl Emitter<'_> {
     /// Room for the accumulators of every store, if they are to lie in the frame.
     pub(super) fn reserve_rows(&mut self) {
         let nest = self.nest;
         for store in &nest.spec.stores {
-            let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+            let dtype = accumulated(nest.spec.node(store.value).dtype);
             let n = if store.fold.is_some() { nest.accumulators(dtype) as i32 } else { 0 };
             let at = self.f.reserve(n * bytes(dtype) * self.unroll as i32);
             self.rows_at.push(at);
@@ -85,7 +61,7 @@ impl Emitter<'_> {
         let nest = self.nest;
         for (i, store) in nest.spec.stores.iter().enumerate() {
             let Some(op) = store.fold else { continue };
-            let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+            let dtype = accumulated(nest.spec.node(store.value).dtype);
             let first = identity(op, dtype);
             let first =
                 if dtype.size() == 8 { Value::Pair([first; 2]) } else { Value::Lanes(first) };
@@ -106,7 +82,7 @@ impl Emitter<'_> {
         value: Value,
         u: usize,
     ) -> Result<(), Unsupported> {
-        let dtype = sum_dtype(self.nest.spec.node(store.value).dtype);
+        let dtype = accumulated(self.nest.spec.node(store.value).dtype);
         let value = self.summand(value);
         let mask = self.nest.accumulators(dtype) as i32 - 1;
         let index = self.along_row.map(|row| {
@@ -127,7 +103,7 @@ impl Emitter<'_> {
         dtype: DType,
         u: usize,
     ) -> Result<Value, Unsupported> {
-        let dtype = sum_dtype(dtype);
+        let dtype = accumulated(dtype);
         let mut half = self.nest.accumulators(dtype) / 2;
         while half > 0 {
             for j in 0..half {

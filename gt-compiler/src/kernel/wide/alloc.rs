@@ -179,11 +179,10 @@ pub(super) fn listing(f: &Function, allocation: &Allocation) -> String {
 
 fn line(out: &mut String, inst: &Inst, name: &impl Fn(Reg) -> String) {
     let what = match inst.op {
-        Op::Binary(name, ..)
-        | Op::Unary(name, _)
-        | Op::Shift(name, ..)
-        | Op::Compare(name, ..)
-        | Op::MaskBinary(name, _) => name.to_owned(),
+        Op::Binary(op, _) | Op::Unary(op) | Op::Shift(op, _) | Op::Compare(op, _) => {
+            op.name.to_owned()
+        }
+        Op::MaskBinary(op) => op.name.to_owned(),
         other => format!("{other:?}").to_lowercase(),
     };
     let mut operands: Vec<String> = Vec::new();
@@ -196,6 +195,12 @@ fn line(out: &mut String, inst: &Inst, name: &impl Fn(Reg) -> String) {
         Source::Const(bits) => format!("{bits:#010x}"),
         Source::Wide(bits) => format!("{bits:#018x}"),
     }));
+    let immediate = match inst.op {
+        Op::Binary(_, number) | Op::Compare(_, number) => number,
+        Op::Shift(_, count) => Some(count),
+        _ => None,
+    };
+    operands.extend(immediate.map(|number| number.to_string()));
     if let Some(mem) = inst.mem {
         let base = match mem.base {
             Base::Reg(r) => name(r),

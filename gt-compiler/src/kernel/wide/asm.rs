@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use super::isa::{self, Evex, General, Vex};
+
 /// The last operand of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operand {
@@ -31,26 +33,6 @@ impl Address {
     pub(super) fn frame(disp: i32) -> Address {
         Address { base: RSP, index: None, disp }
     }
-}
-
-/// An EVEX instruction without its operands.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Evex {
-    /// 1: `0F`, 2: `0F38`, 3: `0F3A`.
-    pub(super) map: u8,
-    /// 0: none, 1: `66`, 2: `F3`, 3: `F2`.
-    pub(super) prefix: u8,
-    pub(super) opcode: u8,
-    /// Whether lanes have eight bytes.
-    pub(super) wide: bool,
-}
-
-pub(super) const fn evex(map: u8, prefix: u8, opcode: u8) -> Evex {
-    Evex { map, prefix, opcode, wide: false }
-}
-
-pub(super) const fn evex_wide(map: u8, prefix: u8, opcode: u8) -> Evex {
-    Evex { map, prefix, opcode, wide: true }
 }
 
 /// How an EVEX instruction is masked, and whether its memory operand is one element for all lanes.
@@ -182,58 +164,52 @@ impl Asm {
         }
     }
 
-    /// A VEX instruction of map `0F` on masks (and general registers below 8), or of another map on
-    /// general registers.
-    pub(super) fn vex(
-        &mut self,
-        (map, prefix, opcode): (u8, u8, u8),
-        long: bool,
-        reg: u8,
-        second: u8,
-        operand: Operand,
-    ) {
-        let (b, x) = match operand {
-            Operand::Register(r) => (r >> 3, 0),
-            Operand::Memory(a) => (a.base >> 3, a.index.map_or(0, |(i, _)| i >> 3)),
-            Operand::Pool(_) => (0, 0),
-        };
+    /// A VEX instruction on masks and general registers.
+    pub(super) fn vex(&mut self, op: Vex, reg: u8, second: u8, operand: Operand) {
+        self.vex_with(op, reg, second, operand, &[]);
+    }
+
+    /// The same with a number behind it.
+    pub(super) fn vex_with(&mut self, op: Vex, reg: u8, second: u8, operand: Operand, imm: &[u8]) {
+        let (b, x) = high_bits(operand);
         let inverted = reg >> 3 << 7 | x << 6 | b << 5;
         self.code.extend([
             0xc4,
-            inverted ^ 0xe0 | map,
-            (!second & 15) << 3 | u8::from(long) << 2 | prefix,
-            opcode,
+            inverted ^ 0xe0 | op.map,
+            u8::from(op.wide) << 7 | (!second & 15) << 3 | u8::from(op.long) << 2 | op.prefix,
+            op.opcode,
         ]);
-        self.operand(reg, operand, 0);
+        self.operand(reg, operand, imm.len());
+        self.code.extend(imm);
     }
 
-    /// An instruction on 64-bit general registers.
-    pub(super) fn general(&mut self, opcode: &[u8], reg: u8, operand: Operand, imm: &[u8]) {
-        let (b, x) = match operand {
-            Operand::Register(r) => (r >> 3, 0),
-            Operand::Memory(a) => (a.base >> 3, a.index.map_or(0, |(i, _)| i >> 3)),
-            Operand::Pool(_) => (0, 0),
-        };
+    /// An instruction on 64-bit general registers; `reg` counts where the opcode is not shared.
+    pub(super) fn general(&mut self, op: General, reg: u8, operand: Operand, imm: &[u8]) {
+        let (b, x) = high_bits(operand);
+        let reg = op.digit.unwrap_or(reg);
+        self.code.extend(op.prefix);
         self.code.push(0x48 | (reg >> 3) << 2 | x << 1 | b);
-        self.code.extend(opcode);
+        self.code.extend(op.opcode);
         self.operand(reg, operand, imm.len());
         self.code.extend(imm);
     }
 
     pub(super) fn load_address(&mut self, to: u8, address: Address) {
-        self.general(&[0x8d], to, Operand::Memory(address), &[]);
+        self.general(isa::LEA, to, Operand::Memory(address), &[]);
     }
 
     pub(super) fn move_general(&mut self, to: u8, from: u8) {
         if to != from {
-            self.general(&[0x8b], to, Operand::Register(from), &[]);
+            self.general(isa::MOV_LOAD, to, Operand::Register(from), &[]);
         }
     }
 
     /// A constant; the upper half of the register becomes its sign.
     pub(super) fn constant(&mut self, to: u8, value: i64) {
         match i32::try_from(value) {
-            Ok(short) => self.general(&[0xc7], 0, Operand::Register(to), &short.to_le_bytes()),
+            Ok(short) => {
+                self.general(isa::MOV_CONST, 0, Operand::Register(to), &short.to_le_bytes())
+            }
             Err(_) => {
                 self.code.extend([0x48 | to >> 3, 0xb8 | to & 7]);
                 self.code.extend(value.to_le_bytes());
@@ -249,8 +225,13 @@ impl Asm {
         self.code.extend([0x40 | register >> 3, 0x58 | register & 7]);
     }
 
-    pub(super) fn raw(&mut self, bytes: &[u8]) {
-        self.code.extend(bytes);
+    /// Clears what lies above 128 bits, as code without wide vectors wants it.
+    pub(super) fn zero_upper(&mut self) {
+        self.code.extend([0xc5, 0xf8, 0x77]);
+    }
+
+    pub(super) fn ret(&mut self) {
+        self.code.push(0xc3);
     }
 
     pub(super) fn label(&mut self, label: u32) {
@@ -288,62 +269,14 @@ impl Asm {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn one(write: impl FnOnce(&mut Asm)) -> Vec<u8> {
-        let mut asm = Asm::default();
-        write(&mut asm);
-        asm.code
-    }
-
-    /// Encodings as LLVM's assembler gives them.
-    #[test]
-    fn instructions_are_encoded_as_by_others() {
-        let plain = Modifiers::default();
-        let imm = |imm: u8| Modifiers { imm: Some(imm), ..plain };
-        let register = Operand::Register;
-        let r12 = Address { base: 12, index: None, disp: 0 };
-        let cases: Vec<(Vec<u8>, &[u8])> = vec![
-            (
-                one(|a| a.evex(evex(2, 1, 0xa8), 1, 30, register(3), plain)), // vfmadd213ps zmm1, zmm30, zmm3
-                &[0x62, 0xf2, 0x0d, 0x40, 0xa8, 0xcb],
-            ),
-            (
-                one(|a| {
-                    let with = Modifiers { mask: 2, zeroing: true, ..plain };
-                    a.evex(evex(1, 0, 0x10), 1, 0, Operand::Memory(r12), with); // vmovups zmm1 {k2} {z}, [r12]
-                }),
-                &[0x62, 0xd1, 0x7c, 0xca, 0x10, 0x0c, 0x24],
-            ),
-            (
-                one(|a| {
-                    let at = Address { index: Some((20, 1)), ..r12 };
-                    let with = Modifiers { mask: 3, ..plain };
-                    a.evex(evex(2, 1, 0x92), 9, 0, Operand::Memory(at), with); // vgatherdps zmm9 {k3}, [r12 + zmm20]
-                }),
-                &[0x62, 0x52, 0x7d, 0x43, 0x92, 0x0c, 0x24],
-            ),
-            (
-                one(|a| a.evex(evex(1, 1, 0x72), 6, 18, register(3), imm(23))), // vpslld zmm18, zmm3, 23
-                &[0x62, 0xf1, 0x6d, 0x40, 0x72, 0xf3, 0x17],
-            ),
-            (
-                one(|a| a.evex(evex(1, 0, 0xc2), 5, 1, register(2), imm(0x11))), // vcmpltps k5, zmm1, zmm2
-                &[0x62, 0xf1, 0x74, 0x48, 0xc2, 0xea, 0x11],
-            ),
-            (
-                one(|a| a.evex(evex_wide(3, 1, 0x50), 1, 2, register(3), imm(5))), // vrangepd zmm1, zmm2, zmm3, 5
-                &[0x62, 0xf3, 0xed, 0x48, 0x50, 0xcb, 0x05],
-            ),
-            (
-                one(|a| a.vex((2, 0, 0xf5), false, 0, 9, register(0))), // bzhi eax, eax, r9d
-                &[0xc4, 0xe2, 0x30, 0xf5, 0xc0],
-            ),
-        ];
-        for (i, (got, want)) in cases.iter().enumerate() {
-            assert_eq!(got.as_slice(), *want, "case {i}");
-        }
+/// The fourth bits of the base or register of an operand, and of its index.
+fn high_bits(operand: Operand) -> (u8, u8) {
+    match operand {
+        Operand::Register(r) => (r >> 3, 0),
+        Operand::Memory(a) => (a.base >> 3, a.index.map_or(0, |(i, _)| i >> 3)),
+        Operand::Pool(_) => (0, 0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,9 @@
 use super::{
     alloc::{GENERALS, MASKS, VECTORS},
     asm::{Address, Modifiers, Operand, RSP},
-    encode::{Encoder, LOAD, MASK, RAX, STORE},
+    encode::{Encoder, MASK, RAX},
     ir::Inst,
+    isa,
 };
 use crate::kernel::host;
 
@@ -26,8 +27,8 @@ impl Encoder<'_> {
     /// What is kept: operands, a result, vectors; in further lines masks and general registers.
     fn keep(&mut self, restore: bool) {
         let (vector, mask, general) = match restore {
-            true => (LOAD, 0x90, 0x8b),
-            false => (STORE, 0x91, 0x89),
+            true => (isa::LOAD_PS, isa::KMOVW_LOAD, isa::MOV_LOAD),
+            false => (isa::STORE_PS, isa::KMOVW_STORE, isa::MOV_STORE),
         };
         for (i, &n) in VECTORS.iter().enumerate() {
             let at = self.frame(3 + i);
@@ -36,11 +37,11 @@ impl Encoder<'_> {
         let line = self.allocation.calls + 64 * (3 + VECTORS.len() as i32);
         for (i, &n) in MASKS.iter().enumerate() {
             let at = Operand::Memory(Address::frame(line + 8 * i as i32));
-            self.asm.vex((1, 0, mask), false, n, 0, at);
+            self.asm.vex(mask, n, 0, at);
         }
         for (i, &n) in GENERALS.iter().enumerate() {
             let at = Operand::Memory(Address::frame(line + 64 + 8 * i as i32));
-            self.asm.general(&[general], n, at, &[]);
+            self.asm.general(general, n, at, &[]);
         }
     }
 
@@ -48,32 +49,36 @@ impl Encoder<'_> {
         let operands: Vec<u8> = (0..inst.sources.len()).map(|i| self.vector(inst, i)).collect();
         for (i, &n) in operands.iter().enumerate() {
             let at = self.frame(i);
-            self.asm.evex(STORE, n, 0, at, Modifiers::default());
+            self.asm.evex(isa::STORE_PS, n, 0, at, Modifiers::default());
         }
         let mask = inst.mask.map(|k| self.mask_reg(k, MASK[0]));
         self.to(inst, |e, d| {
             let done = e.labels.next().unwrap_or(0);
             if let Some(k) = mask {
-                e.asm.vex((1, 0, 0x98), false, k, 0, Operand::Register(k)); // kortestw
+                e.asm.vex(isa::KORTESTW, k, 0, Operand::Register(k));
                 e.asm.jump(Some(EQUAL), done);
             }
             let result = e.frame(2);
-            e.asm.evex(STORE, d, 0, result, Modifiers::default());
+            e.asm.evex(isa::STORE_PS, d, 0, result, Modifiers::default());
             e.keep(false);
             match mask {
-                Some(k) => e.asm.vex((1, 0, 0x93), false, R12, 0, Operand::Register(k)),
+                Some(k) => e.asm.vex(isa::KMOVW_TO, R12, 0, Operand::Register(k)),
                 None => e.asm.constant(R12, 0xffff),
             }
             e.lanes(operands.len(), function, wide);
             e.keep(true);
-            e.asm.evex(LOAD, d, 0, result, Modifiers::default());
+            e.asm.evex(isa::LOAD_PS, d, 0, result, Modifiers::default());
             e.asm.label(done);
         });
     }
 
     fn lanes(&mut self, n_operands: usize, function: host::Function, wide: bool) {
         let (body, next) = (self.labels.next().unwrap_or(0), self.labels.next().unwrap_or(0));
-        let (size, prefix, lanes) = if wide { (8, 0xf2, 8) } else { (4, 0xf3, 16) };
+        let (size, lanes) = if wide { (8, 8) } else { (4, 16) };
+        let (load, store) = match wide {
+            true => (isa::MOVSD, isa::MOVSD_STORE),
+            false => (isa::MOVSS, isa::MOVSS_STORE),
+        };
         let calls = self.allocation.calls;
         let lane = |line: i32| {
             Operand::Memory(Address {
@@ -82,23 +87,21 @@ impl Encoder<'_> {
                 disp: calls + 64 * line,
             })
         };
-        self.asm.raw(&[0xc5, 0xf8, 0x77]); // vzeroupper
+        self.asm.zero_upper();
         self.asm.constant(RBX, 0);
         self.asm.label(body);
-        self.asm.general(&[0x0f, 0xa3], RBX, Operand::Register(R12), &[]); // bt
+        self.asm.general(isa::BT, RBX, Operand::Register(R12), &[]);
         self.asm.jump(Some(NO_CARRY), next);
         for i in 0..n_operands {
-            self.asm.raw(&[prefix]);
-            self.asm.general(&[0x0f, 0x10], i as u8, lane(i as i32), &[]);
+            self.asm.general(load, i as u8, lane(i as i32), &[]);
         }
-        self.asm.general(&[0x8b], RAX, Operand::Memory(Address::frame(HOST)), &[]);
+        self.asm.general(isa::MOV_LOAD, RAX, Operand::Memory(Address::frame(HOST)), &[]);
         let entry = Address { base: RAX, index: None, disp: function.offset() };
-        self.asm.general(&[0xff], 2, Operand::Memory(entry), &[]);
-        self.asm.raw(&[prefix]);
-        self.asm.general(&[0x0f, 0x11], 0, lane(2), &[]);
+        self.asm.general(isa::CALL, 0, Operand::Memory(entry), &[]);
+        self.asm.general(store, 0, lane(2), &[]);
         self.asm.label(next);
         self.asm.load_address(RBX, Address { base: RBX, index: None, disp: 1 });
-        self.asm.general(&[0x83], 7, Operand::Register(RBX), &[lanes]); // cmp
+        self.asm.general(isa::CMP_BYTE, 0, Operand::Register(RBX), &[lanes]);
         self.asm.jump(Some(LESS), body);
     }
 }

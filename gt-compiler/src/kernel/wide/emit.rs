@@ -9,17 +9,19 @@ use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Unsupported, across,
+    Unsupported,
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     lanes::Value,
-    sums::Sum,
 };
 use crate::kernel::{
     nest::Nest,
-    spec::{Access, Expr, ExprId, FoldOrder},
+    spec::{Access, Expr, ExprId, FoldOrder, Store, accumulated},
 };
 
 pub(super) const LANES: usize = 16;
+
+/// An accumulator of sixteen lanes; elements of four bytes need the first register only.
+pub(super) type Sum = [Reg; 2];
 
 /// A value in each vector handled together, or once for all.
 type Values = SmallVec<[Value; 4]>;
@@ -122,7 +124,7 @@ fn unroll(nest: &Nest) -> usize {
         return 1; // more lanes far apart would not fit the first cache
     }
     if nest.gathers_rows() {
-        return across::unroll(nest, vectors);
+        return unroll_across(nest, vectors);
     }
     const LONGEST_POLYNOMIAL: u32 = 16;
     let instructions = || nest.spec.nodes.iter().map(|n| n.expr.instructions());
@@ -139,6 +141,27 @@ fn unroll(nest: &Nest) -> usize {
         4..8 => most.min(2),
         _ => most,
     }
+}
+
+/// Bytes of the accumulators of a block: half of the first cache, so that what is summed passes
+/// through the other half.
+const ROWS_BLOCK: usize = 16 << 10;
+
+/// Vectors of a block, of as many as a row has: neighbors share lines and pages of what is walked
+/// down.
+fn unroll_across(nest: &Nest, vectors: usize) -> usize {
+    let of = |store: &Store| {
+        let dtype = accumulated(nest.spec.node(store.value).dtype);
+        nest.accumulators(dtype) * bytes(dtype) as usize
+    };
+    let folds = nest.spec.stores.iter().filter(|s| s.fold.is_some());
+    let fit = ROWS_BLOCK / folds.map(of).sum::<usize>().max(1);
+    [4, 2].into_iter().find(|&u| u <= fit && u <= vectors).unwrap_or(1)
+}
+
+/// Bytes of one accumulator of sixteen lanes.
+pub(super) fn bytes(dtype: DType) -> i32 {
+    if dtype.size() == 8 { 128 } else { 64 }
 }
 
 impl Emitter<'_> {

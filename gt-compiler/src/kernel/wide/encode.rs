@@ -6,8 +6,9 @@
 
 use super::{
     alloc::{Allocation, Place},
-    asm::{Address, Asm, Evex, Modifiers, Operand, RBP, RSP, evex, evex_wide},
-    ir::{Base, Function, Inst, Mem, Op, Reg, Source, Width},
+    asm::{Address, Asm, Modifiers, Operand, RBP, RSP},
+    ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source, Width},
+    isa::{self, Evex},
 };
 
 /// Free for the encoder.
@@ -16,14 +17,6 @@ pub(super) const MASK: [u8; 2] = [6, 7];
 pub(super) const RAX: u8 = 0;
 pub(super) const R11: u8 = 11;
 const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
-
-const MOVE: Evex = evex(1, 0, 0x28);
-pub(super) const LOAD: Evex = evex(1, 0, 0x10);
-pub(super) const STORE: Evex = evex(1, 0, 0x11);
-const SPLAT: Evex = evex(2, 1, 0x18);
-const SPLAT_WIDE: Evex = evex_wide(2, 1, 0x19);
-const SPLAT_GENERAL: Evex = evex(2, 1, 0x7c);
-const XOR: Evex = evex(1, 1, 0xef);
 
 pub(super) struct Encoder<'f> {
     f: &'f Function,
@@ -48,10 +41,10 @@ impl Encoder<'_> {
         a.push(RBP);
         a.move_general(RBP, RSP);
         SAVED.iter().for_each(|&r| a.push(r));
-        a.general(&[0x81], 5, Operand::Register(RSP), &self.allocation.frame.to_le_bytes()); // sub
-        a.general(&[0x83], 4, Operand::Register(RSP), &[0xc0]); // and -64
+        a.general(isa::SUB_CONST, 0, Operand::Register(RSP), &self.allocation.frame.to_le_bytes());
+        a.general(isa::AND_BYTE, 0, Operand::Register(RSP), &[0xc0]); // the last 64th
         for (i, argument) in [7, 6, 2, 1, 8, 9].into_iter().enumerate() {
-            a.general(&[0x89], argument, Operand::Memory(Address::frame(8 * i as i32)), &[]);
+            a.general(isa::MOV_STORE, argument, Operand::Memory(Address::frame(8 * i as i32)), &[]);
         }
     }
 
@@ -60,7 +53,8 @@ impl Encoder<'_> {
         a.load_address(RSP, Address { base: RBP, index: None, disp: -8 * SAVED.len() as i32 });
         SAVED.iter().rev().for_each(|&r| a.pop(r));
         a.pop(RBP);
-        a.raw(&[0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper, ret
+        a.zero_upper();
+        a.ret();
     }
 
     fn place(&self, r: Reg) -> Place {
@@ -70,11 +64,11 @@ impl Encoder<'_> {
     /// A constant of the pool, and the instruction that puts it in a register.
     fn pooled(&mut self, inst: usize) -> (Operand, Evex) {
         match (self.f.insts[inst].op, self.f.insts[inst].sources.first()) {
-            (Op::Ramp(step), _) => (self.asm.ramp(step), LOAD),
-            (Op::WideRamp(step), _) => (self.asm.wide_ramp(step), LOAD),
-            (_, Some(&Source::Wide(bits))) => (self.asm.double(bits), SPLAT_WIDE),
-            (_, Some(&Source::Const(bits))) => (self.asm.word(bits), SPLAT),
-            _ => (self.asm.word(0), SPLAT),
+            (Op::Ramp(step), _) => (self.asm.ramp(step), isa::LOAD_PS),
+            (Op::WideRamp(step), _) => (self.asm.wide_ramp(step), isa::LOAD_PS),
+            (_, Some(&Source::Wide(bits))) => (self.asm.double(bits), isa::VBROADCASTSD),
+            (_, Some(&Source::Const(bits))) => (self.asm.word(bits), isa::VBROADCASTSS),
+            _ => (self.asm.word(0), isa::VBROADCASTSS),
         }
     }
 
@@ -89,12 +83,12 @@ impl Encoder<'_> {
             Source::Reg(r) => self.vector_reg(r, VECTOR[i]),
             Source::Const(bits) => {
                 let word = self.asm.word(bits);
-                self.asm.evex(SPLAT, VECTOR[i], 0, word, Modifiers::default());
+                self.asm.evex(isa::VBROADCASTSS, VECTOR[i], 0, word, Modifiers::default());
                 VECTOR[i]
             }
             Source::Wide(bits) => {
                 let double = self.asm.double(bits);
-                self.asm.evex(SPLAT_WIDE, VECTOR[i], 0, double, Modifiers::default());
+                self.asm.evex(isa::VBROADCASTSD, VECTOR[i], 0, double, Modifiers::default());
                 VECTOR[i]
             }
         }
@@ -105,7 +99,7 @@ impl Encoder<'_> {
             Place::Register(n) => return n,
             Place::Frame(at) => {
                 let from = Operand::Memory(Address::frame(at));
-                self.asm.evex(LOAD, scratch, 0, from, Modifiers::default());
+                self.asm.evex(isa::LOAD_PS, scratch, 0, from, Modifiers::default());
             }
             Place::Constant(inst) => self.load_constant(scratch, inst),
         }
@@ -122,7 +116,7 @@ impl Encoder<'_> {
                 Place::Frame(at) => (Operand::Memory(Address::frame(at)), false),
                 Place::Constant(inst) => {
                     let (operand, op) = self.pooled(inst);
-                    (operand, op.opcode != LOAD.opcode)
+                    (operand, op != isa::LOAD_PS)
                 }
             },
         }
@@ -132,7 +126,7 @@ impl Encoder<'_> {
         match self.place(r) {
             Place::Register(n) => n,
             Place::Frame(at) => {
-                self.asm.vex((1, 0, 0x90), false, scratch, 0, Operand::Memory(Address::frame(at)));
+                self.asm.vex(isa::KMOVW_LOAD, scratch, 0, Operand::Memory(Address::frame(at)));
                 scratch
             }
             Place::Constant(_) => scratch,
@@ -150,7 +144,7 @@ impl Encoder<'_> {
         match self.place(r) {
             Place::Register(n) => n,
             Place::Frame(at) => {
-                self.asm.general(&[0x8b], scratch, Operand::Memory(Address::frame(at)), &[]);
+                self.asm.general(isa::MOV_LOAD, scratch, Operand::Memory(Address::frame(at)), &[]);
                 scratch
             }
             Place::Constant(_) => scratch,
@@ -171,9 +165,9 @@ impl Encoder<'_> {
         let place = self.place(dst);
         let class = self.f.classes[dst.0 as usize];
         let scratch = match class {
-            super::ir::Class::Vector => VECTOR[2],
-            super::ir::Class::Mask => MASK[1],
-            super::ir::Class::General => RAX,
+            Class::Vector => VECTOR[2],
+            Class::Mask => MASK[1],
+            Class::General => RAX,
         };
         let register = match place {
             Place::Register(n) => n,
@@ -185,9 +179,9 @@ impl Encoder<'_> {
         let Place::Frame(at) = place else { return };
         let at = Operand::Memory(Address::frame(at));
         match class {
-            super::ir::Class::Vector => self.asm.evex(STORE, register, 0, at, Modifiers::default()),
-            super::ir::Class::Mask => self.asm.vex((1, 0, 0x91), false, register, 0, at),
-            super::ir::Class::General => self.asm.general(&[0x89], register, at, &[]),
+            Class::Vector => self.asm.evex(isa::STORE_PS, register, 0, at, Modifiers::default()),
+            Class::Mask => self.asm.vex(isa::KMOVW_STORE, register, 0, at),
+            Class::General => self.asm.general(isa::MOV_STORE, register, at, &[]),
         }
     }
 
@@ -198,7 +192,7 @@ impl Encoder<'_> {
             Base::Reg(r) => self.general_reg(r, RAX),
         };
         let index = mem.index.map(|(r, scale)| match self.f.classes[r.0 as usize] {
-            super::ir::Class::Vector => (self.vector_reg(r, VECTOR[1]), scale),
+            Class::Vector => (self.vector_reg(r, VECTOR[1]), scale),
             _ => (self.general_reg(r, R11), scale),
         });
         Address { base, index, disp: mem.disp }
@@ -215,36 +209,40 @@ impl Encoder<'_> {
 
     fn inst(&mut self, inst: &Inst) {
         match inst.op {
-            Op::Binary(_, op, imm) | Op::Compare(_, op, imm) => {
+            Op::Binary(op, imm) | Op::Compare(op, imm) => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
                 self.to(inst, |e, d| {
                     e.asm.evex(op, d, a, b, Modifiers { broadcast, imm, ..Modifiers::default() })
                 });
             }
-            Op::Unary(_, op) => {
+            Op::Unary(op) => {
                 let (a, broadcast) = self.last(inst, 0);
                 self.to(inst, |e, d| {
                     e.asm.evex(op, d, 0, a, Modifiers { broadcast, ..Modifiers::default() })
                 });
             }
             Op::MulAdd => self.mul_add(inst),
-            Op::Shift(_, variant, count) => {
+            Op::Shift(op, count) => {
                 let a = Operand::Register(self.vector(inst, 0));
                 let with = Modifiers { imm: Some(count), ..Modifiers::default() };
-                self.to(inst, |e, d| e.asm.evex(evex(1, 1, 0x72), variant, d, a, with));
+                self.to(inst, |e, d| e.asm.evex(op, op.digit, d, a, with));
             }
             Op::Lookup(table) => self.lookup(inst, table),
             Op::Blend { wide } => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
                 let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
                 let with = Modifiers { mask, broadcast, ..Modifiers::default() };
-                self.to(inst, |e, d| e.asm.evex(Evex { wide, ..evex(2, 1, 0x64) }, d, a, b, with));
+                let op = if wide { isa::VPBLENDMQ } else { isa::VPBLENDMD };
+                self.to(inst, |e, d| e.asm.evex(op, d, a, b, with));
             }
             Op::MaskedConst => {
                 let (word, _) = self.last(inst, 0);
                 let with = self.modifiers(inst);
-                let op =
-                    if matches!(inst.sources[0], Source::Wide(_)) { SPLAT_WIDE } else { SPLAT };
+                let op = if matches!(inst.sources[0], Source::Wide(_)) {
+                    isa::VBROADCASTSD
+                } else {
+                    isa::VBROADCASTSS
+                };
                 self.to(inst, |e, d| e.asm.evex(op, d, 0, word, with));
             }
             Op::Move { wide } => {
@@ -252,7 +250,7 @@ impl Encoder<'_> {
                 let with = self.modifiers(inst);
                 self.to(inst, |e, d| {
                     if d != a || with.mask != 0 {
-                        let op = if wide { evex_wide(1, 1, 0x28) } else { MOVE };
+                        let op = if wide { isa::VMOVAPD } else { isa::VMOVAPS };
                         e.asm.evex(op, d, 0, Operand::Register(a), with);
                     }
                 });
@@ -296,32 +294,29 @@ impl Encoder<'_> {
                 let a = self.vector(inst, 0);
                 let with = Modifiers { imm: Some(0), ..Modifiers::default() };
                 let half = Operand::Register(VECTOR[2]);
-                self.asm.evex(evex(3, 1, 0x1d), a, 0, half, with);
-                self.to(inst, |e, d| {
-                    e.asm.evex(evex(2, 1, 0x13), d, 0, half, Modifiers::default())
-                });
+                self.asm.evex(isa::VCVTPS2PH, a, 0, half, with);
+                self.to(inst, |e, d| e.asm.evex(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
             }
             Op::Narrow(op) => {
                 let (a, lower) = (self.vector(inst, 0), VECTOR[2]);
                 self.asm.evex(op, a, 0, Operand::Register(lower), Modifiers::default());
                 self.to(inst, |e, d| {
-                    e.asm.evex(MOVE, d, 0, Operand::Register(lower), Modifiers::default());
+                    e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(lower), Modifiers::default());
                 });
             }
             Op::Extend => {
                 let a = Operand::Register(self.vector(inst, 0));
-                self.to(inst, |e, d| e.asm.evex(evex(2, 1, 0x25), d, 0, a, Modifiers::default()));
+                self.to(inst, |e, d| e.asm.evex(isa::VPMOVSXDQ, d, 0, a, Modifiers::default()));
             }
             Op::Join => {
                 let (a, b) = (self.vector(inst, 0), Operand::Register(self.vector(inst, 1)));
                 let with = Modifiers { imm: Some(1), ..Modifiers::default() };
-                self.to(inst, |e, d| e.asm.evex(evex_wide(3, 1, 0x1a), d, a, b, with));
+                self.to(inst, |e, d| e.asm.evex(isa::VINSERTF64X4, d, a, b, with));
             }
             Op::Exchange { groups, order } => {
                 let a = self.vector(inst, 0);
                 let with = Modifiers { imm: Some(order), ..Modifiers::default() };
-                let (op, second) =
-                    if groups { (evex(3, 1, 0x23), a) } else { (evex(1, 1, 0x70), 0) };
+                let (op, second) = if groups { (isa::VSHUFF32X4, a) } else { (isa::VPSHUFD, 0) };
                 self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
             }
             _ => (),
@@ -332,7 +327,7 @@ impl Encoder<'_> {
     fn memory_inst(&mut self, inst: &Inst) {
         match inst.op {
             Op::Splat { wide } => {
-                let op = if wide { SPLAT_WIDE } else { SPLAT };
+                let op = if wide { isa::VBROADCASTSD } else { isa::VBROADCASTSS };
                 let from = match inst.mem {
                     Some(_) => Operand::Memory(self.address(inst.mem)),
                     None => self.last(inst, 0).0,
@@ -342,41 +337,47 @@ impl Encoder<'_> {
             Op::SplatGeneral => {
                 let from = Operand::Register(self.general_source(inst, 0, RAX));
                 self.to(inst, |e, d| {
-                    e.asm.evex(evex_wide(2, 1, 0x7c), d, 0, from, Modifiers::default());
+                    e.asm.evex(isa::VPBROADCASTQ, d, 0, from, Modifiers::default());
                 });
             }
             Op::Ramp(step) => {
                 let ramp = self.asm.ramp(step);
-                self.to(inst, |e, d| e.asm.evex(LOAD, d, 0, ramp, Modifiers::default()));
+                self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
             }
             Op::WideRamp(step) => {
                 let ramp = self.asm.wide_ramp(step);
-                self.to(inst, |e, d| e.asm.evex(LOAD, d, 0, ramp, Modifiers::default()));
+                self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
             }
             Op::SplatNarrow(width) => {
                 let at = Operand::Memory(self.address(inst.mem));
-                let opcode = if width == Width::Byte { 0xb6 } else { 0xb7 };
-                self.asm.general(&[0x0f, opcode], RAX, at, &[]);
+                let op = if width == Width::Byte { isa::MOVZX8 } else { isa::MOVZX16 };
+                self.asm.general(op, RAX, at, &[]);
                 self.to(inst, |e, d| {
-                    e.asm.evex(SPLAT_GENERAL, d, 0, Operand::Register(RAX), Modifiers::default())
+                    e.asm.evex(
+                        isa::VPBROADCASTD,
+                        d,
+                        0,
+                        Operand::Register(RAX),
+                        Modifiers::default(),
+                    )
                 });
             }
             Op::Load(width) => {
                 let op = match width {
-                    Width::Double => evex_wide(1, 1, 0x10),
-                    Width::Word => LOAD,
-                    Width::Byte => evex(2, 1, 0x31),
-                    Width::Half => evex(2, 1, 0x33),
+                    Width::Double => isa::LOAD_PD,
+                    Width::Word => isa::LOAD_PS,
+                    Width::Byte => isa::VPMOVZXBD,
+                    Width::Half => isa::VPMOVZXWD,
                 };
                 let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
                 self.to(inst, |e, d| e.asm.evex(op, d, 0, at, with));
             }
             Op::Store(width) => {
                 let op = match width {
-                    Width::Double => evex_wide(1, 1, 0x11),
-                    Width::Word => STORE,
-                    Width::Byte => evex(2, 2, 0x31),
-                    Width::Half => evex(2, 2, 0x33),
+                    Width::Double => isa::STORE_PD,
+                    Width::Word => isa::STORE_PS,
+                    Width::Byte => isa::VPMOVDB,
+                    Width::Half => isa::VPMOVDW,
                 };
                 let value = self.vector(inst, 0);
                 let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
@@ -387,14 +388,16 @@ impl Encoder<'_> {
                     (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
                 with.zeroing = false; // lanes left out keep the zeros written first
                 self.to(inst, |e, d| {
-                    e.asm.evex(XOR, d, d, Operand::Register(d), Modifiers::default());
-                    e.asm.evex(Evex { wide, ..evex(2, 1, 0x92) }, d, 0, at, with);
+                    e.asm.evex(isa::VPXORD, d, d, Operand::Register(d), Modifiers::default());
+                    let op = if wide { isa::VGATHERDPD } else { isa::VGATHERDPS };
+                    e.asm.evex(op, d, 0, at, with);
                 });
             }
             Op::Scatter { wide } => {
                 let value = self.vector(inst, 0);
                 let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-                self.asm.evex(Evex { wide, ..evex(2, 1, 0xa2) }, value, 0, at, with);
+                let op = if wide { isa::VSCATTERDPD } else { isa::VSCATTERDPS };
+                self.asm.evex(op, value, 0, at, with);
             }
             _ => (),
         }
@@ -404,26 +407,25 @@ impl Encoder<'_> {
     fn mul_add(&mut self, inst: &Inst) {
         let (a, (c, broadcast)) = (self.vector(inst, 0), self.last(inst, 2));
         let b = self.vector(inst, 1);
-        let form = |opcode: u8| evex(2, 1, opcode);
         self.to(inst, |e, d| {
             let with = Modifiers { broadcast, ..Modifiers::default() };
             let plain = Modifiers::default();
             match c {
                 Operand::Register(c) if c == d && a != d && b != d => {
-                    e.asm.evex(form(0xb8), d, a, Operand::Register(b), plain);
+                    e.asm.evex(isa::VFMADD231PS, d, a, Operand::Register(b), plain);
                 }
                 Operand::Register(c) if c == d => {
                     // The result is the summand and a factor.
-                    e.asm.evex(MOVE, VECTOR[0], 0, Operand::Register(a), plain);
-                    e.asm.evex(form(0xa8), VECTOR[0], b, Operand::Register(c), plain);
-                    e.asm.evex(MOVE, d, 0, Operand::Register(VECTOR[0]), plain);
+                    e.asm.evex(isa::VMOVAPS, VECTOR[0], 0, Operand::Register(a), plain);
+                    e.asm.evex(isa::VFMADD213PS, VECTOR[0], b, Operand::Register(c), plain);
+                    e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(VECTOR[0]), plain);
                 }
-                c if b == d => e.asm.evex(form(0xa8), d, a, c, with),
+                c if b == d => e.asm.evex(isa::VFMADD213PS, d, a, c, with),
                 c => {
                     if a != d {
-                        e.asm.evex(MOVE, d, 0, Operand::Register(a), plain);
+                        e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(a), plain);
                     }
-                    e.asm.evex(form(0xa8), d, b, c, with);
+                    e.asm.evex(isa::VFMADD213PS, d, b, c, with);
                 }
             }
         });
@@ -437,11 +439,11 @@ impl Encoder<'_> {
             let plain = Modifiers::default();
             let work = if d == a { d } else { VECTOR[0] };
             if work != a {
-                e.asm.evex(MOVE, work, 0, Operand::Register(a), plain);
+                e.asm.evex(isa::VMOVAPS, work, 0, Operand::Register(a), plain);
             }
-            e.asm.evex(evex(3, 1, 0x25), work, b, c, with);
+            e.asm.evex(isa::VPTERNLOGD, work, b, c, with);
             if work != d {
-                e.asm.evex(MOVE, d, 0, Operand::Register(work), plain);
+                e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(work), plain);
             }
         });
     }

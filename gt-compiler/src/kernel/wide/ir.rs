@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::asm::Evex;
+use super::isa::{Evex, Vex};
 use crate::kernel::host;
 
 /// Bytes at the beginning of the frame that hold the kernel's arguments.
@@ -63,19 +63,19 @@ pub(super) enum Width {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     /// `dst = a op b`; the last number is an immediate operand.
-    Binary(&'static str, Evex, Option<u8>),
+    Binary(Evex, Option<u8>),
     /// `dst = op a`.
-    Unary(&'static str, Evex),
+    Unary(Evex),
     /// `dst = a * b + c`.
     MulAdd,
-    /// `dst = a shifted`, by the variant of the instruction and a count.
-    Shift(&'static str, u8, u8),
+    /// `dst = a` shifted by a count.
+    Shift(Evex, u8),
     /// Each bit looked up in a table by those of the three sources.
     Lookup(u8),
     /// To half precision and back.
     RoundHalf,
     /// A mask: `a op b`.
-    Compare(&'static str, Evex, Option<u8>),
+    Compare(Evex, Option<u8>),
     /// `b` where the mask holds, else `a`; of lanes of 64 bits or of 32.
     Blend {
         wide: bool,
@@ -123,7 +123,7 @@ pub(super) enum Op {
         function: host::Function,
         wide: bool,
     },
-    MaskBinary(&'static str, u8),
+    MaskBinary(Vex),
     MaskNot,
     MaskMove,
     MaskOnes,

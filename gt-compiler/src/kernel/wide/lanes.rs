@@ -9,14 +9,16 @@ mod ops;
 
 use super::{
     Unsupported,
-    asm::evex,
     ir::{Class, Function, Inst, Op, Reg, Source},
-    pairs::Pair,
+    isa,
 };
 use crate::kernel::{
     formulas::{Compare, Formulas},
     host,
 };
+
+/// The lower eight lanes, then the upper.
+pub(super) type Pair = [Source; 2];
 
 /// A value of the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -27,33 +29,33 @@ pub(super) enum Value {
 }
 
 /// Instructions on two vectors.
-const ADD: Op = Op::Binary("vaddps", evex(1, 0, 0x58), None);
-const SUB: Op = Op::Binary("vsubps", evex(1, 0, 0x5c), None);
-const MUL: Op = Op::Binary("vmulps", evex(1, 0, 0x59), None);
-const DIV: Op = Op::Binary("vdivps", evex(1, 0, 0x5e), None);
-const MIN: Op = Op::Binary("vminps", evex(1, 0, 0x5d), None);
-const MAX: Op = Op::Binary("vmaxps", evex(1, 0, 0x5f), None);
-const SCALE: Op = Op::Binary("vscalefps", evex(2, 1, 0x2c), None);
-const RANGE_MIN: Op = Op::Binary("vrangeps.min", evex(3, 1, 0x50), Some(0b0100));
-const RANGE_MAX: Op = Op::Binary("vrangeps.max", evex(3, 1, 0x50), Some(0b0101));
-const IADD: Op = Op::Binary("vpaddd", evex(1, 1, 0xfe), None);
-const ISUB: Op = Op::Binary("vpsubd", evex(1, 1, 0xfa), None);
-const IMUL: Op = Op::Binary("vpmulld", evex(2, 1, 0x40), None);
-const IMAX: Op = Op::Binary("vpmaxsd", evex(2, 1, 0x3d), None);
-const IMIN: Op = Op::Binary("vpminsd", evex(2, 1, 0x39), None);
-const AND: Op = Op::Binary("vpandd", evex(1, 1, 0xdb), None);
-const OR: Op = Op::Binary("vpord", evex(1, 1, 0xeb), None);
-const XOR: Op = Op::Binary("vpxord", evex(1, 1, 0xef), None);
-const SQRT: Op = Op::Unary("vsqrtps", evex(1, 0, 0x51));
-const IABS: Op = Op::Unary("vpabsd", evex(2, 1, 0x1e));
-const TO_FLOAT: Op = Op::Unary("vcvtdq2ps", evex(1, 0, 0x5b));
-const TO_INT: Op = Op::Unary("vcvttps2dq", evex(1, 2, 0x5b));
-const TEST: Op = Op::Compare("vptestmd", evex(2, 1, 0x27), None);
-const K_AND: Op = Op::MaskBinary("kandw", 0x41);
-const K_AND_NOT: Op = Op::MaskBinary("kandnw", 0x42);
-const K_OR: Op = Op::MaskBinary("korw", 0x45);
-const K_XNOR: Op = Op::MaskBinary("kxnorw", 0x46);
-const K_XOR: Op = Op::MaskBinary("kxorw", 0x47);
+const ADD: Op = Op::Binary(isa::VADDPS, None);
+const SUB: Op = Op::Binary(isa::VSUBPS, None);
+const MUL: Op = Op::Binary(isa::VMULPS, None);
+const DIV: Op = Op::Binary(isa::VDIVPS, None);
+const MIN: Op = Op::Binary(isa::VMINPS, None);
+const MAX: Op = Op::Binary(isa::VMAXPS, None);
+const SCALE: Op = Op::Binary(isa::VSCALEFPS, None);
+const RANGE_MIN: Op = Op::Binary(isa::VRANGEPS, Some(0b0100));
+const RANGE_MAX: Op = Op::Binary(isa::VRANGEPS, Some(0b0101));
+const IADD: Op = Op::Binary(isa::VPADDD, None);
+const ISUB: Op = Op::Binary(isa::VPSUBD, None);
+const IMUL: Op = Op::Binary(isa::VPMULLD, None);
+const IMAX: Op = Op::Binary(isa::VPMAXSD, None);
+const IMIN: Op = Op::Binary(isa::VPMINSD, None);
+const AND: Op = Op::Binary(isa::VPANDD, None);
+const OR: Op = Op::Binary(isa::VPORD, None);
+const XOR: Op = Op::Binary(isa::VPXORD, None);
+const SQRT: Op = Op::Unary(isa::VSQRTPS);
+const IABS: Op = Op::Unary(isa::VPABSD);
+const TO_FLOAT: Op = Op::Unary(isa::VCVTDQ2PS);
+const TO_INT: Op = Op::Unary(isa::VCVTTPS2DQ);
+const TEST: Op = Op::Compare(isa::VPTESTMD, None);
+const K_AND: Op = Op::MaskBinary(isa::KANDW);
+const K_AND_NOT: Op = Op::MaskBinary(isa::KANDNW);
+const K_OR: Op = Op::MaskBinary(isa::KORW);
+const K_XNOR: Op = Op::MaskBinary(isa::KXNORW);
+const K_XOR: Op = Op::MaskBinary(isa::KXORW);
 
 pub(super) const fn call(function: host::Function, wide: bool) -> Op {
     Op::Call { function, wide }
@@ -61,11 +63,11 @@ pub(super) const fn call(function: host::Function, wide: bool) -> Op {
 
 /// A float comparison by its predicate.
 const fn compare(predicate: u8) -> Op {
-    Op::Compare("vcmpps", evex(1, 0, 0xc2), Some(predicate))
+    Op::Compare(isa::VCMPPS, Some(predicate))
 }
 
 const fn icompare(predicate: u8) -> Op {
-    Op::Compare("vpcmpd", evex(3, 1, 0x1f), Some(predicate))
+    Op::Compare(isa::VPCMPD, Some(predicate))
 }
 
 /// Bits of the first source where the second has ones, of the third elsewhere.
@@ -194,15 +196,15 @@ impl Formulas for Function {
     }
     fn shl(&mut self, v: Source, n: u8) -> Source {
         let v = self.held(v);
-        self.make(Op::Shift("vpslld", 6, n), &[v])
+        self.make(Op::Shift(isa::VPSLLD, n), &[v])
     }
     fn shr(&mut self, v: Source, n: u8) -> Source {
         let v = self.held(v);
-        self.make(Op::Shift("vpsrld", 2, n), &[v])
+        self.make(Op::Shift(isa::VPSRLD, n), &[v])
     }
     fn sar(&mut self, v: Source, n: u8) -> Source {
         let v = self.held(v);
-        self.make(Op::Shift("vpsrad", 4, n), &[v])
+        self.make(Op::Shift(isa::VPSRAD, n), &[v])
     }
     fn fcmp(&mut self, how: Compare, a: Source, b: Source) -> Reg {
         let predicate = match how {

@@ -3,7 +3,7 @@
 //!
 //! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
 //! folds in `sums`, the arithmetic in `lanes` and (for elements of eight bytes) `pairs`; `alloc`
-//! gives them real ones; `asm` encodes instructions. Every element gets the bits the Cranelift path
+//! gives them real ones; `encode` chooses instructions of `isa`, and `asm` writes their bytes. Every element gets the bits the Cranelift path
 //! gives it. Whatever it has no code for it refuses, and the nest goes there.
 
 mod across;
@@ -13,6 +13,7 @@ mod call;
 mod emit;
 mod encode;
 mod ir;
+mod isa;
 mod lanes;
 mod memory;
 mod pairs;
@@ -25,16 +26,29 @@ use super::nest::Nest;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsupported(pub(super) &'static str);
 
-/// The code of a nest: position independent, for the System V calling convention.
-pub(super) fn generate(nest: &Nest) -> Result<Vec<u8>, Unsupported> {
-    let function = emit::emit(nest)?;
-    Ok(encode::encode(&function, &alloc::allocate(&function)))
+/// The code of a nest, its registers chosen.
+pub(super) struct Generated {
+    function: ir::Function,
+    allocation: alloc::Allocation,
 }
 
-/// The code of a nest as text, one instruction a line.
-pub(super) fn listing(nest: &Nest) -> Result<String, Unsupported> {
+/// The code of a nest, if there is any.
+pub(super) fn generate(nest: &Nest) -> Result<Generated, Unsupported> {
     let function = emit::emit(nest)?;
-    Ok(alloc::listing(&function, &alloc::allocate(&function)))
+    let allocation = alloc::allocate(&function);
+    Ok(Generated { function, allocation })
+}
+
+impl Generated {
+    /// Position independent, for the System V calling convention.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        encode::encode(&self.function, &self.allocation)
+    }
+
+    /// As text, one instruction a line.
+    pub(super) fn listing(&self) -> String {
+        alloc::listing(&self.function, &self.allocation)
+    }
 }
 
 /// Whether this processor has the instructions.

@@ -4,9 +4,9 @@ use gt_ir::DType;
 
 use super::{
     Unsupported,
-    asm::{evex, evex_wide},
     ir::{Class, Function, Inst, Op, Reg, Source},
-    lanes::{Value, call},
+    isa,
+    lanes::{Pair, Value, call},
 };
 use crate::kernel::{
     formulas::Formulas,
@@ -15,40 +15,37 @@ use crate::kernel::{
     spec::{Binary, Unary},
 };
 
-/// The lower eight lanes, then the upper.
-pub(super) type Pair = [Source; 2];
-
-const ADD: Op = Op::Binary("vaddpd", evex_wide(1, 1, 0x58), None);
-const SUB: Op = Op::Binary("vsubpd", evex_wide(1, 1, 0x5c), None);
-const MUL: Op = Op::Binary("vmulpd", evex_wide(1, 1, 0x59), None);
-const DIV: Op = Op::Binary("vdivpd", evex_wide(1, 1, 0x5e), None);
-const RANGE_MIN: Op = Op::Binary("vrangepd.min", evex_wide(3, 1, 0x50), Some(0b0100));
-const RANGE_MAX: Op = Op::Binary("vrangepd.max", evex_wide(3, 1, 0x50), Some(0b0101));
-const IADD: Op = Op::Binary("vpaddq", evex_wide(1, 1, 0xd4), None);
-const ISUB: Op = Op::Binary("vpsubq", evex_wide(1, 1, 0xfb), None);
-const IMUL: Op = Op::Binary("vpmullq", evex_wide(2, 1, 0x40), None);
-const IMAX: Op = Op::Binary("vpmaxsq", evex_wide(2, 1, 0x3d), None);
-const IMIN: Op = Op::Binary("vpminsq", evex_wide(2, 1, 0x39), None);
-const AND: Op = Op::Binary("vpandq", evex_wide(1, 1, 0xdb), None);
-const XOR: Op = Op::Binary("vpxorq", evex_wide(1, 1, 0xef), None);
-const SQRT: Op = Op::Unary("vsqrtpd", evex_wide(1, 1, 0x51));
-const IABS: Op = Op::Unary("vpabsq", evex_wide(2, 1, 0x1f));
-const TEST: Op = Op::Compare("vptestmq", evex_wide(2, 1, 0x27), None);
-const FLOAT_TO_DOUBLE: Op = Op::Unary("vcvtps2pd", evex(1, 0, 0x5a));
-const DOUBLE_TO_FLOAT: Op = Op::Unary("vcvtpd2ps", evex_wide(1, 1, 0x5a));
-const INT_TO_DOUBLE: Op = Op::Unary("vcvtdq2pd", evex(1, 2, 0xe6));
-const DOUBLE_TO_INT: Op = Op::Unary("vcvttpd2dq", evex_wide(1, 1, 0xe6));
-const LONG_TO_DOUBLE: Op = Op::Unary("vcvtqq2pd", evex_wide(1, 2, 0xe6));
-const DOUBLE_TO_LONG: Op = Op::Unary("vcvttpd2qq", evex_wide(1, 1, 0x7a));
-const LONG_TO_FLOAT: Op = Op::Unary("vcvtqq2ps", evex_wide(1, 0, 0x5b));
-const LONG_TO_INT: Op = Op::Narrow(evex(2, 2, 0x35));
+const ADD: Op = Op::Binary(isa::VADDPD, None);
+const SUB: Op = Op::Binary(isa::VSUBPD, None);
+const MUL: Op = Op::Binary(isa::VMULPD, None);
+const DIV: Op = Op::Binary(isa::VDIVPD, None);
+const RANGE_MIN: Op = Op::Binary(isa::VRANGEPD, Some(0b0100));
+const RANGE_MAX: Op = Op::Binary(isa::VRANGEPD, Some(0b0101));
+const IADD: Op = Op::Binary(isa::VPADDQ, None);
+const ISUB: Op = Op::Binary(isa::VPSUBQ, None);
+const IMUL: Op = Op::Binary(isa::VPMULLQ, None);
+const IMAX: Op = Op::Binary(isa::VPMAXSQ, None);
+const IMIN: Op = Op::Binary(isa::VPMINSQ, None);
+const AND: Op = Op::Binary(isa::VPANDQ, None);
+const XOR: Op = Op::Binary(isa::VPXORQ, None);
+const SQRT: Op = Op::Unary(isa::VSQRTPD);
+const IABS: Op = Op::Unary(isa::VPABSQ);
+const TEST: Op = Op::Compare(isa::VPTESTMQ, None);
+const FLOAT_TO_DOUBLE: Op = Op::Unary(isa::VCVTPS2PD);
+const DOUBLE_TO_FLOAT: Op = Op::Unary(isa::VCVTPD2PS);
+const INT_TO_DOUBLE: Op = Op::Unary(isa::VCVTDQ2PD);
+const DOUBLE_TO_INT: Op = Op::Unary(isa::VCVTTPD2DQ);
+const LONG_TO_DOUBLE: Op = Op::Unary(isa::VCVTQQ2PD);
+const DOUBLE_TO_LONG: Op = Op::Unary(isa::VCVTTPD2QQ);
+const LONG_TO_FLOAT: Op = Op::Unary(isa::VCVTQQ2PS);
+const LONG_TO_INT: Op = Op::Narrow(isa::VPMOVQD);
 
 const fn compare(predicate: u8) -> Op {
-    Op::Compare("vcmppd", evex_wide(1, 1, 0xc2), Some(predicate))
+    Op::Compare(isa::VCMPPD, Some(predicate))
 }
 
 const fn icompare(predicate: u8) -> Op {
-    Op::Compare("vpcmpq", evex_wide(3, 1, 0x1f), Some(predicate))
+    Op::Compare(isa::VPCMPQ, Some(predicate))
 }
 
 const EQUAL: u8 = 0x00;

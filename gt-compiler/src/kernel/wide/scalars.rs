@@ -4,30 +4,32 @@ use super::{
     asm::Operand,
     encode::{Encoder, R11, RAX},
     ir::{Inst, Op},
+    isa,
 };
 
 impl Encoder<'_> {
     pub(super) fn mask_inst(&mut self, inst: &Inst) {
         match inst.op {
-            Op::MaskBinary(_, opcode) => {
+            Op::MaskBinary(op) => {
                 let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
-                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), true, d, a, Operand::Register(b)));
+                self.to(inst, |e, d| e.asm.vex(op, d, a, Operand::Register(b)));
             }
             Op::MaskNot | Op::MaskMove => {
-                let opcode = if matches!(inst.op, Op::MaskNot) { 0x44 } else { 0x90 };
+                let not = matches!(inst.op, Op::MaskNot);
+                let op = if not { isa::KNOTW } else { isa::KMOVW_LOAD };
                 let a = Operand::Register(self.mask_source(inst, 0));
-                self.to(inst, |e, d| e.asm.vex((1, 0, opcode), false, d, 0, a));
+                self.to(inst, |e, d| e.asm.vex(op, d, 0, a));
             }
             Op::MaskUpper => {
-                let a = self.mask_source(inst, 0);
-                self.to(inst, |e, d| e.asm.raw(&[0xc4, 0xe3, 0xf9, 0x30, 0xc0 | d << 3 | a, 8])); // kshiftrw
+                let a = Operand::Register(self.mask_source(inst, 0));
+                self.to(inst, |e, d| e.asm.vex_with(isa::KSHIFTRW, d, 0, a, &[8]));
             }
             Op::MaskJoin => {
                 let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
-                self.to(inst, |e, d| e.asm.vex((1, 1, 0x4b), true, d, b, Operand::Register(a)));
+                self.to(inst, |e, d| e.asm.vex(isa::KUNPCKBW, d, b, Operand::Register(a)));
             }
             Op::MaskOnes => {
-                self.to(inst, |e, d| e.asm.vex((1, 0, 0x46), true, d, d, Operand::Register(d)))
+                self.to(inst, |e, d| e.asm.vex(isa::KXNORW, d, d, Operand::Register(d)))
             }
             _ => {
                 if matches!(inst.op, Op::MaskFirst) {
@@ -35,9 +37,9 @@ impl Encoder<'_> {
                 } else {
                     let count = self.general_source(inst, 0, R11);
                     self.asm.constant(RAX, 0xffff);
-                    self.asm.vex((2, 0, 0xf5), false, RAX, count, Operand::Register(RAX)); // keeps the low bits
+                    self.asm.vex(isa::BZHI, RAX, count, Operand::Register(RAX)); // keeps the low bits
                 }
-                self.to(inst, |e, d| e.asm.vex((1, 0, 0x92), false, d, 0, Operand::Register(RAX)));
+                self.to(inst, |e, d| e.asm.vex(isa::KMOVW_FROM, d, 0, Operand::Register(RAX)));
             }
         }
     }
@@ -47,7 +49,7 @@ impl Encoder<'_> {
             Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
             Op::LoadPointer => {
                 let at = Operand::Memory(self.address(inst.mem));
-                self.to(inst, |e, d| e.asm.general(&[0x8b], d, at, &[]));
+                self.to(inst, |e, d| e.asm.general(isa::MOV_LOAD, d, at, &[]));
             }
             Op::Address => {
                 let at = self.address(inst.mem);
@@ -55,23 +57,23 @@ impl Encoder<'_> {
             }
             Op::Multiply(by) => {
                 let a = Operand::Register(self.general_source(inst, 0, RAX));
-                self.to(inst, |e, d| e.asm.general(&[0x69], d, a, &by.to_le_bytes()));
+                self.to(inst, |e, d| e.asm.general(isa::IMUL, d, a, &by.to_le_bytes()));
             }
             Op::And(mask) => {
                 let a = self.general_source(inst, 0, RAX);
                 self.asm.move_general(RAX, a);
-                self.asm.general(&[0x81], 4, Operand::Register(RAX), &mask.to_le_bytes());
+                self.asm.general(isa::AND_CONST, 0, Operand::Register(RAX), &mask.to_le_bytes());
                 self.to(inst, |e, d| e.asm.move_general(d, RAX));
             }
             Op::Subtract => {
                 let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
                 self.asm.move_general(RAX, a);
-                self.asm.general(&[0x2b], RAX, Operand::Register(b), &[]);
+                self.asm.general(isa::SUB, RAX, Operand::Register(b), &[]);
                 self.to(inst, |e, d| e.asm.move_general(d, RAX));
             }
             Op::JumpIfLess { holds, label } => {
                 let (a, b) = (self.general_source(inst, 0, RAX), self.general_source(inst, 1, R11));
-                self.asm.general(&[0x3b], a, Operand::Register(b), &[]);
+                self.asm.general(isa::CMP, a, Operand::Register(b), &[]);
                 self.asm.jump(Some(if holds { 0xc } else { 0xd }), label);
             }
             Op::Label(label) => self.asm.label(label),

@@ -6,22 +6,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     Unsupported,
-    emit::{Emitter, LANES, Part},
-    ir::{Class, Inst, Op, Reg, Source},
+    emit::{Emitter, LANES, Part, Sum},
+    ir::{Class, Inst, Op, Source},
     lanes::Value,
 };
-use crate::kernel::spec::{Binary, Store};
-
-/// An accumulator of sixteen lanes; elements of four bytes need the first register only.
-pub(super) type Sum = [Reg; 2];
-
-/// The dtype accumulators have: 16-bit floats add up in `f32`.
-pub(super) fn sum_dtype(dtype: DType) -> DType {
-    match dtype {
-        DType::Bf16 | DType::F16 => DType::F32,
-        _ => dtype,
-    }
-}
+use crate::kernel::spec::{Binary, Store, accumulated};
 
 impl Emitter<'_> {
     /// Whether vectors walk along what is reduced.
@@ -78,7 +67,7 @@ impl Emitter<'_> {
         a: Value,
         b: Value,
     ) -> Result<Value, Unsupported> {
-        let (op, dtype) = match (op, sum_dtype(dtype)) {
+        let (op, dtype) = match (op, accumulated(dtype)) {
             (Binary::Add, DType::Bool) => (Binary::Maximum, DType::I32),
             (op, DType::Bool) => (op, DType::I32),
             (op, dtype) => (op, dtype),
@@ -95,7 +84,7 @@ impl Emitter<'_> {
         for store in &nest.spec.stores {
             let mut sums = SmallVec::new();
             if let Some(op) = store.fold {
-                let dtype = sum_dtype(nest.spec.node(store.value).dtype);
+                let dtype = accumulated(nest.spec.node(store.value).dtype);
                 let (identity, wide) = (identity(op, dtype), dtype.size() == 8);
                 let across = part == Part::Outside && self.reduces_vectors();
                 let n = match across {
@@ -137,7 +126,7 @@ impl Emitter<'_> {
                     (DType::Bool, Value::Lanes(v)) => Value::Mask(self.f.nonzero(v)),
                     _ => sum,
                 };
-                let value = self.f.cast(sum_dtype(dtype), to, value)?;
+                let value = self.f.cast(accumulated(dtype), to, value)?;
                 self.store(i, store, value, u, part)?;
             }
         }
@@ -155,7 +144,7 @@ impl Emitter<'_> {
         for &other in &sums[1..] {
             total = self.combine(op, dtype, total, other)?;
         }
-        let n = self.nest.accumulators(sum_dtype(dtype));
+        let n = self.nest.accumulators(accumulated(dtype));
         if let Value::Pair([low, high]) = total {
             total = Value::Pair([low; 2]);
             if n == LANES {
