@@ -337,7 +337,8 @@ fn class_of(len: usize) -> Option<(u16, usize)> {
         return None;
     }
     let len = len.max(64);
-    let power = (usize::BITS - 1 - (len - 1).max(32).leading_zeros()) as usize; // 2^power < len <= 2^(power+1)
+    // 2^power < len <= 2^(power+1).
+    let power = (usize::BITS - 1 - (len - 1).max(32).leading_zeros()) as usize;
     let quarter = ((len - 1) >> (power - 2)) & 3;
     let class = (power - 5) * 4 + quarter;
     Some((class as u16, class_size(class as u16)))

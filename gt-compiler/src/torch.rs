@@ -2,10 +2,10 @@
 //!
 //! On the CPU it is the native engine, with the same plans and the same kernels on the same memory;
 //! larger matrix products of the dtypes that libtorch multiplies faster on the processor at hand
-//! are libtorch's (`libtorch::products` has the rule). What it computes agrees with the native engine
-//! except in the rounding of those products, which libtorch decides by the layout of operands too:
-//! so here a replayed segment equals its instructions to the rounding of its products, where the
-//! native engine gives equal bits.
+//! are libtorch's, by the rule in `libtorch::products`. Results agree with those of the native
+//! engine except in the rounding of these products, which libtorch decides by the layout of
+//! operands too: a replayed segment equals its instructions to the rounding of its products, where
+//! the native engine gives equal bits.
 
 use std::sync::Arc;
 

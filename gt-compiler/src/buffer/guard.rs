@@ -36,7 +36,8 @@ pub(crate) unsafe fn release(start: NonNull<u8>, len: usize) {
     let (len, pages) = layout(len);
     let base = start.as_ptr().wrapping_add(len).wrapping_sub(pages);
     // SAFETY: `allocate` mapped these pages as one, and the caller has no use for them any more.
-    let _ = unsafe { rustix::mm::munmap(base.cast(), pages + PAGE) }; // what stays mapped is only lost
+    // Where the system refuses, the block stays mapped, and no more than that.
+    let _ = unsafe { rustix::mm::munmap(base.cast(), pages + PAGE) };
 }
 
 fn map(bytes: usize) -> Option<*mut u8> {

@@ -129,7 +129,10 @@ macro_rules! functions {
             fn find(library: &Library) -> std::result::Result<Functions, String> {
                 Ok(Functions {
                     message: symbol(library, concat!("gt_cuda_message", "\0"))?,
-                    $($(#[$when])? $name: symbol(library, concat!("gt_cuda_", stringify!($name), "\0"))?,)*
+                    $(
+                        $(#[$when])?
+                        $name: symbol(library, concat!("gt_cuda_", stringify!($name), "\0"))?,
+                    )*
                 })
             }
         }

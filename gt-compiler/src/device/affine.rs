@@ -142,7 +142,10 @@ fn affine(
     let expr = |id: ExprId| &spec.node(id).expr;
     let (sum, activation) = formulas.divide(kernel, *value);
     let Expr::Binary(Binary::Add, a, b) = expr(sum) else { return None };
-    let is_product = |of: &Expr| matches!(of, Expr::Load { buffer, access } if kernel.buffer(*buffer) == work.out && is_dense(&spec.loops, access));
+    let is_product = |of: &Expr| {
+        let Expr::Load { buffer, access } = of else { return false };
+        kernel.buffer(*buffer) == work.out && is_dense(&spec.loops, access)
+    };
     let bias = match (expr(*a), expr(*b)) {
         (a, b) if is_product(a) => b,
         (a, b) if is_product(b) => a,

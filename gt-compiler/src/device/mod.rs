@@ -2,12 +2,12 @@
 //! and replayed as graphs.
 //!
 //! `gpu` is the interface of such a device; everything else here is written over it and knows no
-//! driver. `calls` names the ops that stay whole, `launch` joins scheduled pieces into launches
-//! (`affine` and `formula` those that a library's product can do on the way), `plan` makes a list of
-//! steps of them; `builder` compiles, `run` runs a plan step
-//! by step, `graphs` decides which runs are replays and `replay` does them, `tiers` takes the one
-//! way or the other. `memory` keeps the account, `download` brings values to the host beside all
-//! that, `timing` measures, `engine` is the engine.
+//! driver. `calls` names the ops that stay whole. `launch` joins scheduled pieces into launches;
+//! `affine` and `formula` find what a library's product can do on the way. `plan` makes a list of
+//! steps of the launches, and `builder` compiles it. `run` runs a plan step by step, `graphs`
+//! decides which runs are replays, `replay` does them, and `tiers` takes the one way or the other.
+//! `memory` keeps the account, `download` brings values to the host beside all that, `timing`
+//! measures, and `engine` is the engine.
 
 mod affine;
 mod builder;

@@ -304,7 +304,8 @@ pub(super) trait Formulas {
         let s = self.fmul(r, r);
         let sin = self.poly(s, &[2.865_679_6e-6, -1.985_599_2e-4, 8.333_386e-3, -0.166_666_67]);
         let nothing = self.f32(0.0);
-        let cube = self.fma(r, s, nothing); // +0 for both zeros, so that the sign of r survives below
+        // +0 for both zeros, so that the sign of r survives below.
+        let cube = self.fma(r, s, nothing);
         let sin = self.fma(sin, cube, r);
         let cos = self.poly(s, &[2.446_770_7e-5, -1.388_773e-3, 4.166_665_7e-2, -0.5, 1.0]);
         let odd = self.and(quadrant, one);

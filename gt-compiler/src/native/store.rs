@@ -102,7 +102,8 @@ impl Store {
     /// Keeps a program, some time soon.
     pub(super) fn keep(&self, artifact: &Artifact) {
         if let Some(bytes) = artifact.to_bytes() {
-            let _ = self.writer.send((self.path(&artifact.key), bytes)); // without its thread nothing is kept
+            // Where the thread of the writer is gone, nothing is kept.
+            let _ = self.writer.send((self.path(&artifact.key), bytes));
         }
     }
 

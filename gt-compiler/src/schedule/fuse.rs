@@ -227,7 +227,8 @@ impl<'m, 'g> Fuse<'m, 'g> {
         id
     }
 
-    /// Ends the kernel: `value`, combined if the kernel folds, goes to `to` as elements of `stored`.
+    /// Ends the kernel: `value`, combined if the kernel folds, goes to `to`, whose elements are of
+    /// dtype `stored`.
     fn finish(
         mut self,
         kernel: &Kernel,

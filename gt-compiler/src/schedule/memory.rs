@@ -313,3 +313,74 @@ fn arena(
     }
     (places, end)
 }
+
+#[cfg(test)]
+mod tests {
+    use gt_ir::{DType, Shape};
+
+    use super::*;
+
+    /// Reads inputs and writes results; each result is as far from each input as is said.
+    struct Step {
+        reads: Vec<u32>,
+        writes: Vec<u32>,
+        fails: bool,
+        near: fn(u32, u32) -> Option<usize>,
+    }
+
+    impl Uses for Step {
+        fn reads(&self) -> SmallVec<[BufferId; 4]> {
+            self.reads.iter().map(|&b| BufferId(b)).collect()
+        }
+
+        fn writes(&self) -> SmallVec<[BufferId; 2]> {
+            self.writes.iter().map(|&b| BufferId(b)).collect()
+        }
+
+        fn can_fail(&self) -> bool {
+            self.fails
+        }
+
+        fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
+            (self.near)(input.0, out.0)
+        }
+    }
+
+    /// Two donated inputs, 0 and 1, and the donors of the results 2 and 3; 3 is given twice.
+    fn donors(steps: &[Step]) -> Vec<Option<usize>> {
+        let ty = Type::new(DType::F32, Shape::new(&[4]).unwrap());
+        let layout = Layout::new(
+            steps,
+            &Buffers {
+                sizes: &[16; 4],
+                n_inputs: 2,
+                outputs: &[2, 3, 3].map(|b| (BufferId(b), ty)),
+                donated: &[true; 2],
+                align: 64,
+            },
+        );
+        assert_eq!(layout.found, [Found::Made(0), Found::Made(1), Found::Again(1)]);
+        layout.made.iter().map(|made| made.donor).collect()
+    }
+
+    fn step(reads: &[u32], writes: &[u32], near: fn(u32, u32) -> Option<usize>) -> Step {
+        Step { reads: reads.to_vec(), writes: writes.to_vec(), fails: false, near }
+    }
+
+    #[test]
+    fn results_take_the_nearest_donors() {
+        let crossed = |input, out| Some(if input + out == 3 { 1 } else { 2 });
+        assert_eq!(donors(&[step(&[0, 1], &[2, 3], crossed)]), [Some(1), Some(0)]);
+        let only = |input, out| (input == 0 && out == 3).then_some(5);
+        assert_eq!(donors(&[step(&[0, 1], &[2, 3], only)]), [None, Some(0)]);
+    }
+
+    #[test]
+    fn nothing_is_overwritten_before_it_is_read_or_while_a_step_may_fail() {
+        let all = |_, _| Some(0);
+        let later = [step(&[0], &[2], all), step(&[0], &[3], all)];
+        assert_eq!(donors(&later), [Some(1), Some(0)]);
+        let failing = Step { fails: true, ..step(&[], &[3], all) };
+        assert_eq!(donors(&[step(&[0, 1], &[2], all), failing]), [None, None]);
+    }
+}

@@ -1,13 +1,13 @@
 //! From a graph of primitives to pieces of work, for every engine that runs plans.
 //!
 //! A node is either materialized (it has a buffer) or computed inside the kernels that use it.
-//! `materialize` decides which, and in which order: inputs, outputs, results of reductions, products
-//! and routines and the operands of the latter two, values used by several kernels when computing
-//! them again would cost more than reading them, and what a kernel cannot reach through its views.
-//! Then `build` makes the pieces of each task (`work` says what a node takes), kernels by `fuse`.
-//! `group` says which pieces can run together row by row, and `draft` what they are then; `memory`
-//! gives buffers their places. Everything here depends on the graph alone: not on threads, caches
-//! or the device.
+//! `materialize` decides which nodes are, and in which order: inputs, outputs, results of
+//! reductions, products and routines and the operands of the latter two, values used by several
+//! kernels when computing them again would cost more than reading them, and the operands of views
+//! that a kernel cannot follow. Then `build` makes the pieces of each task, kernels by `fuse`;
+//! `work` says what computing a node takes. `group` finds the pieces that can run together row by
+//! row, and `draft` makes their stages; `memory` gives buffers their places. Everything here
+//! depends on the graph alone: not on threads, caches or the device.
 
 mod build;
 mod draft;

@@ -66,7 +66,8 @@ impl Lanes<'_, '_> {
         let magnitude = self.b.ins().band(h, magnitude_mask);
         let magnitude = self.shl(magnitude, 13);
         let small = self.as_f32(magnitude);
-        let scale = self.f32(f32::from_bits(0x7780_0000)); // 2^112, the distance of the exponent biases
+        // 2^112, the distance of the exponent biases.
+        let scale = self.f32(f32::from_bits(0x7780_0000));
         let scaled = self.b.ins().fmul(small, scale);
         let scaled = self.as_int(scaled);
         let infinity = self.i32(0x7f80_0000);

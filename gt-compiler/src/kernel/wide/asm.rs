@@ -117,7 +117,8 @@ impl Asm {
             Operand::Register(r) => (r >> 3 & 1, r >> 4 & 1),
             Operand::Memory(a) => {
                 let index = a.index.map_or(0, |(i, _)| i);
-                second |= index & 16; // of a gather's vector, the highest bit lies with the second operand's
+                // The highest bit of a gather's vector lies with that of the second operand.
+                second |= index & 16;
                 (a.base >> 3 & 1, index >> 3 & 1)
             }
             Operand::Pool(_) => (0, 0),

@@ -2,9 +2,10 @@
 //! constants from memory.
 //!
 //! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
-//! folds in `sums`, the arithmetic in `lanes` and (for elements of eight bytes) `pairs`; `alloc`
-//! gives them real ones; `encode` chooses instructions of `isa`, and `asm` writes their bytes. Every element gets the bits the Cranelift path
-//! gives it. Whatever it has no code for it refuses, and the nest goes there.
+//! folds in `sums` and `across`, the arithmetic in `lanes` and (for elements of eight bytes)
+//! `pairs`. `alloc` gives it real registers, `encode` chooses the instructions of `isa`, and `asm`
+//! writes their bytes. Every element gets the bits that the Cranelift path gives it. A nest that
+//! this generator has no code for is refused, and goes there.
 
 mod across;
 mod alloc;

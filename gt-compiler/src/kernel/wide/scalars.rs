@@ -37,7 +37,8 @@ impl Encoder<'_> {
                 } else {
                     let count = self.general_source(inst, 0, R11);
                     self.asm.constant(RAX, 0xffff);
-                    self.asm.vex(isa::BZHI, RAX, count, Operand::Register(RAX)); // keeps the low bits
+                    // As many low bits as lanes are left.
+                    self.asm.vex(isa::BZHI, RAX, count, Operand::Register(RAX));
                 }
                 self.to(inst, |e, d| e.asm.vex(isa::KMOVW_FROM, d, 0, Operand::Register(RAX)));
             }

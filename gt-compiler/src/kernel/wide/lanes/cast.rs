@@ -46,7 +46,8 @@ impl Function {
         let sign = self.shl(sign, 16);
         let magnitude = self.and(h, Source::Const(0x7fff));
         let magnitude = self.shl(magnitude, 13);
-        let scaled = self.fmul(magnitude, Source::Const(0x7780_0000)); // 2^112, the distance of the exponent biases
+        // 2^112, the distance of the exponent biases.
+        let scaled = self.fmul(magnitude, Source::Const(0x7780_0000));
         let special = self.or(magnitude, Source::Const(0x7f80_0000));
         let is_special = self.compared(icompare(5), magnitude, Source::Const(0x0f80_0000));
         let out = self.select(is_special, special, scaled);

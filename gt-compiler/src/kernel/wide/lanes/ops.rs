@@ -57,7 +57,8 @@ impl Function {
     fn trig(&mut self, which: Trig, x: Source) -> Source {
         let (x, fast) = (self.held(x), self.trig_reduced(which, x));
         let magnitude = self.fabs(x);
-        let unusual = self.compared(compare(0x16), magnitude, Source::Const(TRIG_LIMIT.to_bits())); // not at most
+        // Not at most the limit: true of NaN, too.
+        let unusual = self.compared(compare(0x16), magnitude, Source::Const(TRIG_LIMIT.to_bits()));
         let function = match which {
             Trig::Sin => host::Function::SinF32,
             Trig::Cos => host::Function::CosF32,
@@ -118,7 +119,8 @@ impl Function {
         let (x, y) = (self.held(x), self.held(y));
         let (quotient, fast) = self.fmod_reduced(x, y);
         let magnitude = self.fabs(quotient);
-        let unusual = self.compared(compare(0x16), magnitude, Source::Const(FMOD_LIMIT.to_bits())); // not at most
+        // Not at most the limit: true of NaN, too.
+        let unusual = self.compared(compare(0x16), magnitude, Source::Const(FMOD_LIMIT.to_bits()));
         let out = self.make_in(Class::Vector, Op::Move { wide: false }, &[fast]);
         let inst = Inst::new(call(host::Function::FmodF32, false), Some(out), &[x, y]);
         self.push(Inst { mask: Some(unusual), merge: true, ..inst });
