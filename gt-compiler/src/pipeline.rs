@@ -20,7 +20,7 @@ use crate::{
     options::{Numerics, Options},
     passes::{
         CancelCasts, Canonicalize, Context, Cse, Dce, Fold, JoinPads, Movement, OneHots, Pass,
-        SinkPermutes, TurnProducts,
+        Reciprocals, SinkPermutes, TurnProducts,
     },
     report::{PassReport, Report},
 };
@@ -48,6 +48,8 @@ const PASSES: &[&dyn Pass] = &[
     &JoinPads,
     // The search sees the graph without noise.
     &Rewrite,
+    // After the search, whose patterns hold divisions.
+    &Reciprocals,
     // Blocks are rewritten one by one and may have come to the same thing.
     &Movement,
     &Cse,

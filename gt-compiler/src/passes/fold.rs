@@ -45,7 +45,7 @@ fn folded(graph: &Graph, node: &Node, operands: &Operands) -> Option<Scalar> {
 }
 
 /// The value a node has everywhere, if it is a constant.
-fn constant(graph: &Graph, id: NodeId) -> Option<Scalar> {
+pub(super) fn constant(graph: &Graph, id: NodeId) -> Option<Scalar> {
     match graph.node(id).kind {
         NodeKind::Const(value) => Some(value),
         NodeKind::Op(Op::Expand(_)) => match graph.node(*graph.operands(id).first()?).kind {

@@ -14,6 +14,7 @@ mod fold;
 mod join_pads;
 pub(crate) mod movement;
 mod one_hot;
+mod reciprocal;
 mod sink;
 mod turn;
 
@@ -33,6 +34,7 @@ pub(crate) use fold::Fold;
 pub(crate) use join_pads::JoinPads;
 pub(crate) use movement::Movement;
 pub(crate) use one_hot::OneHots;
+pub(crate) use reciprocal::Reciprocals;
 pub(crate) use sink::SinkPermutes;
 pub(crate) use turn::TurnProducts;
 

@@ -24,21 +24,10 @@ pub(super) const RULES: &[Rule] = &[
     rw("sub-zero",           "(sub ?x 0)",                          "?x",                          Exact,       Any),
     rw("add-minus-zero",     "(add ?x -0)",                         "?x",                          Exact,       Float),
     by("cast-cast",          "(cast@b (cast@a ?x))",                cast_cast,                     Exact,       Any),
-    by("div-power-of-two",   "(div ?x #c)",                         div_power_of_two,              Exact,       Float),
 
-    rw("max-max-int",        "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Exact,       NoFloat),
-    rw("min-min-int",        "(minimum (minimum ?x ?y) ?y)",        "(minimum ?x ?y)",             Exact,       NoFloat),
     rw("add-zero-int",       "(add ?x 0)",                          "?x",                          Exact,       NoFloat),
-    rw("mul-zero-int",       "(mul ?x 0)",                          "0",                           Exact,       NoFloat),
-    rw("sub-self-int",       "(sub ?x ?x)",                         "0",                           Exact,       NoFloat),
     rw("add-neg-int",        "(add ?x (neg ?y))",                   "(sub ?x ?y)",                 Exact,       NoFloat),
     rw("sub-neg-int",        "(sub ?x (neg ?y))",                   "(add ?x ?y)",                 Exact,       NoFloat),
-    rw("neg-sub-int",        "(neg (sub ?x ?y))",                   "(sub ?y ?x)",                 Exact,       NoFloat),
-    rw("mul-minus-one-int",  "(mul ?x -1)",                         "(neg ?x)",                    Exact,       NoFloat),
-    rw("max-self-int",       "(maximum ?x ?x)",                     "?x",                          Exact,       NoFloat),
-    rw("min-self-int",       "(minimum ?x ?x)",                     "?x",                          Exact,       NoFloat),
-    rw("pow-one-int",        "(pow ?x 1)",                          "?x",                          Exact,       NoFloat),
-    rw("pow-two-int",        "(pow ?x 2)",                          "(mul ?x ?x)",                 Exact,       NoFloat),
     rw("factor-int",         "(add (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (add ?y ?z))",        Exact,       NoFloat),
 
     rw("max-max",            "(maximum (maximum ?x ?y) ?y)",        "(maximum ?x ?y)",             Reassociate, Float),
@@ -49,8 +38,6 @@ pub(super) const RULES: &[Rule] = &[
     rw("neg-sub",            "(neg (sub ?x ?y))",                   "(sub ?y ?x)",                 Reassociate, Float),
     rw("mul-neg-neg",        "(mul (neg ?x) (neg ?y))",             "(mul ?x ?y)",                 Reassociate, Float),
     rw("mul-minus-one",      "(mul ?x -1)",                         "(neg ?x)",                    Reassociate, Float),
-    rw("max-self",           "(maximum ?x ?x)",                     "?x",                          Reassociate, Float),
-    rw("min-self",           "(minimum ?x ?x)",                     "?x",                          Reassociate, Float),
     rw("factor",             "(add (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (add ?y ?z))",        Reassociate, Float),
     rw("factor-sub",         "(sub (mul ?x ?y) (mul ?x ?z))",       "(mul ?x (sub ?y ?z))",        Reassociate, Float),
     rw("mul-reciprocal",     "(mul ?x (div 1 ?y))",                 "(div ?x ?y)",                 Reassociate, Float),
@@ -58,12 +45,6 @@ pub(super) const RULES: &[Rule] = &[
     by("scale-scale",        "(mul (mul ?x #a) #b)",                |cx| join(cx, Op::Mul),        Reassociate, Float),
     by("shift-shift",        "(add (add ?x #a) #b)",                |cx| join(cx, Op::Add),        Reassociate, Float),
 
-    rw("pow-one",            "(pow ?x 1)",                          "?x",                          Approximate, Float),
-    rw("pow-two",            "(pow ?x 2)",                          "(mul ?x ?x)",                 Approximate, Float),
-    rw("pow-three",          "(pow ?x 3)",                          "(mul (mul ?x ?x) ?x)",        Approximate, Float),
-    rw("pow-half",           "(pow ?x 0.5)",                        "(sqrt ?x)",                   Approximate, Float),
-    rw("pow-minus-half",     "(pow ?x -0.5)",                       "(div 1 (sqrt ?x))",           Approximate, Float),
-    rw("pow-minus-one",      "(pow ?x -1)",                         "(div 1 ?x)",                  Approximate, Float),
     rw("exp-log",            "(exp (log ?x))",                      "?x",                          Approximate, Float),
     rw("log-exp",            "(log (exp ?x))",                      "?x",                          Approximate, Float),
     rw("exp-exp",            "(mul (exp ?x) (exp ?y))",             "(exp (add ?x ?y))",           Approximate, Float),
@@ -88,18 +69,6 @@ fn cast_cast(cx: &mut Cx<'_>) -> Option<Id> {
         return None;
     }
     if from == to { Some(x) } else { cx.op(Op::Cast(to), &[x]) }
-}
-
-/// Where the reciprocal of the divisor is a number of the dtype, multiplying by it rounds the same
-/// real number.
-fn div_power_of_two(cx: &mut Cx<'_>) -> Option<Id> {
-    let (x, c) = (cx.var(0), cx.var(1));
-    let value = cx.constant(c)?.as_f64();
-    let ty = cx.ty(x);
-    let largest = if ty.dtype == DType::F16 { 1 << 14 } else { 1_u64 << 60 } as f64;
-    let is_power =
-        value.to_bits() << 12 == 0 && value.abs() <= largest && value.abs() >= 1.0 / largest;
-    is_power.then(|| times(cx, x, 1.0 / value)).flatten()
 }
 
 fn div_constant(cx: &mut Cx<'_>) -> Option<Id> {

@@ -5,7 +5,7 @@ use gt_ir::{DType, Op};
 
 use super::{
     Cx,
-    Dtypes::{Any, Bool, NoFloat},
+    Dtypes::{Any, Bool},
     Rule, by, rw,
 };
 use crate::options::Numerics::Exact;
@@ -24,21 +24,16 @@ pub(super) const RULES: &[Rule] = &[
     rw("not-not",        "(logical_not (logical_not ?x))",                    "?x",                               Exact, Bool),
     rw("and-self",       "(logical_and ?x ?x)",                               "?x",                               Exact, Bool),
     rw("or-self",        "(logical_or ?x ?x)",                                "?x",                               Exact, Bool),
-    rw("xor-self",       "(logical_xor ?x ?x)",                               "0",                                Exact, Bool),
     rw("and-true",       "(logical_and ?x 1)",                                "?x",                               Exact, Bool),
     rw("and-false",      "(logical_and ?x 0)",                                "0",                                Exact, Bool),
     rw("or-true",        "(logical_or ?x 1)",                                 "1",                                Exact, Bool),
     rw("or-false",       "(logical_or ?x 0)",                                 "?x",                               Exact, Bool),
-    rw("xor-false",      "(logical_xor ?x 0)",                                "?x",                               Exact, Bool),
-    rw("xor-true",       "(logical_xor ?x 1)",                                "(logical_not ?x)",                 Exact, Bool),
     rw("and-or",         "(logical_and ?x (logical_or ?x ?y))",               "?x",                               Exact, Bool),
     rw("or-and",         "(logical_or ?x (logical_and ?x ?y))",               "?x",                               Exact, Bool),
     rw("and-not",        "(logical_and ?x (logical_not ?x))",                 "0",                                Exact, Bool),
     rw("or-not",         "(logical_or ?x (logical_not ?x))",                  "1",                                Exact, Bool),
     rw("not-and",        "(logical_and (logical_not ?x) (logical_not ?y))",   "(logical_not (logical_or ?x ?y))", Exact, Bool),
     rw("not-or",         "(logical_or (logical_not ?x) (logical_not ?y))",    "(logical_not (logical_and ?x ?y))", Exact, Bool),
-    rw("lt-self",        "(lt ?x ?x)",                                        "0",                                Exact, Any),
-    rw("eq-self",        "(eq ?x ?x)",                                        "1",                                Exact, NoFloat),
     rw("eq-true",        "(eq ?x 1)",                                         "?x",                               Exact, Bool),
     rw("eq-false",       "(eq ?x 0)",                                         "(logical_not ?x)",                 Exact, Bool),
     by("cast-is-zero",   "(eq (cast@c ?x) 0)",                                is_zero,                            Exact, Bool),
