@@ -271,6 +271,7 @@ Examples:
   gt-cli bench mlp_small gpt --seconds 5
   gt-cli bench gpt --tier 0                each instruction by itself
   gt-cli bench step.gt --json              a tape of your own, one object a line
+  gt-cli bench --rules gpt                 the rewrites of its step, by numerics policy
   cargo xtask bench --vs torch,jax         beside other frameworks, in one run";
 
 /// What `compile` prints.
