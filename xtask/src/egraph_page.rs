@@ -17,8 +17,10 @@ const HEAD: &str = "\
 
 <!-- written by `cargo xtask egraph` -->
 
-The e-graph searches for a cheaper equal program in the step of each work of `gt-cli bench`, under each numerics policy. *Estimate* is what the cost model says of
-the step before and after the search; a search that finds nothing cheaper leaves the graph as it is. *Search* and *planning* are milliseconds, of all passes the latter.
+The e-graph searches for a cheaper equal program in the step of each work of `gt-cli bench`, under each numerics policy.
+*Estimate* is the cost of the step before and after the search, by the cost model. A search that finds nothing cheaper
+leaves the graph as it is. *Search* is the milliseconds of the search, *planning* those of all passes. A rule that fires in
+no work is kept where a filetest or a program of that kind gains by it.
 ";
 
 /// A line of `gt-cli bench --rules`.
