@@ -46,7 +46,7 @@ fn out_of_memory_names_who_holds_it_and_by_how_much() {
     let error = read(&*one, 5).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Resource, "{error}");
     let lines: Vec<&str> = error.message.lines().collect();
-    let [what, own, first, second, engine, hint] = lines[..] else { panic!("{error}") };
+    let [what, own, first, second, engine] = lines[..] else { panic!("{error}") };
     assert!(
         what.starts_with("add of f32[25000], 5.0: out of memory: 100000 bytes asked"),
         "{what}"
@@ -55,7 +55,7 @@ fn out_of_memory_names_who_holds_it_and_by_how_much() {
     assert!(first.starts_with("  s3 ") && first.ends_with(") holds 488.3 KB"), "{first}");
     assert!(second.starts_with("  s2 ") && second.ends_with(") holds 293.0 KB"), "{second}");
     assert!(engine.starts_with("  the engine uses 976.6 KB of 976.6 KB and keeps "), "{engine}");
-    assert!(hint.starts_with("hint: "), "{hint}");
+    assert!(error.hint.is_some(), "{error}");
 
     // Whoever frees makes room for the other.
     three.submit(tape(vec![free(1), free(2)]));
