@@ -3,8 +3,9 @@
 //! The file holds machine code: trust it as you would any executable.
 
 use crate::boundary::{self, Wanted};
+use crate::fault::advised;
 use crate::files;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use gt_compiler::{ArtifactError, Engine, Native, NativeConfig, ProgramFile, Value};
 use gt_ir::graph::Segment;
 use gt_ir::{HostTensor, Tape};
@@ -19,10 +20,10 @@ pub(crate) fn file(tape: &Tape, segment: &Segment, program: Vec<u8>) -> Result<P
     let inputs = boundary::inputs(tape).into_iter();
     Ok(ProgramFile {
         inputs: inputs.map(|Wanted { name, ty, .. }| (name, ty)).collect(),
-        outputs: outputs.collect::<Option<_>>().context(
-            "an output of the tape is not computed\nhint: this is a defect of GT; the tape shows \
-             it",
-        )?,
+        outputs: outputs.collect::<Option<_>>().ok_or_else(|| {
+            let message = "an output of the tape is not computed";
+            advised(message, "this is a defect of GT; the tape shows it")
+        })?,
         scalars: segment.graph.slots().to_vec(),
         program,
     })
@@ -36,7 +37,8 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<ProgramFile> {
             ArtifactError::Format => "is a compiled program of another format, or damaged",
             _ => "is damaged",
         };
-        anyhow!("{file} {what}\nhint: compile it again, with `gt-cli compile TAPE -o {file}`")
+        let hint = format!("compile it again, with `gt-cli compile TAPE -o {file}`");
+        advised(format!("{file} {what}"), hint)
     })
 }
 

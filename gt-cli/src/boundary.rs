@@ -1,5 +1,6 @@
 //! Inputs and outputs of a tape, by the names its user gives them.
 
+use crate::fault::advised;
 use anyhow::{Result, bail, ensure};
 use gt_ir::{Entry, HostTensor, Tape, Type, ValueId};
 use gt_lang::state::StateDict;
@@ -42,17 +43,18 @@ pub(crate) fn bind(wanted: &[Wanted], given: &StateDict) -> Result<Vec<HostTenso
             } else {
                 format!("given are: {names}")
             };
-            bail!(
-                "no tensor for input `{name}` ({ty}); {there}\nhint: `--inputs FILE.safetensors` \
-                 names a file with it"
-            );
+            bail!(advised(
+                format!("no tensor for input `{name}` ({ty}); {there}"),
+                "`--inputs FILE.safetensors` names a file with it"
+            ));
         };
         let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
         ensure!(
             fits,
-            "input `{name}` is {ty} on the tape, but {} in the file\nhint: dtype and sizes must \
-             be the same",
-            tensor.ty()
+            advised(
+                format!("input `{name}` is {ty} on the tape, but {} in the file", tensor.ty()),
+                "dtype and sizes must be the same"
+            )
         );
         bound.push(HostTensor::new(*ty, tensor.clone().into_bytes())?);
     }
@@ -68,15 +70,19 @@ pub(crate) fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
         let name = name_of(*value, name.as_ref());
         ensure!(
             taken.insert(name.clone()),
-            "two outputs are called `{name}`\nhint: write `output %N \"NAME\"` with a name of its \
-             own for each"
+            advised(
+                format!("two outputs are called `{name}`"),
+                "write `output %N \"NAME\"` with a name of its own for each"
+            )
         );
         wanted.push((*value, name));
     }
     ensure!(
         !wanted.is_empty(),
-        "the tape has no output, so there is nothing to run for\nhint: add `output %N` for what \
-         is to be computed"
+        advised(
+            "the tape has no output, so there is nothing to run for",
+            "add `output %N` for what is to be computed"
+        )
     );
     Ok(wanted)
 }

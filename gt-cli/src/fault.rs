@@ -4,6 +4,7 @@
 use gt_ir::Loc;
 use gt_ir::backend::RunError;
 use gt_ir::diagnostic::{Color, Diagnostic, render};
+use gt_ir::error::Hinted;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal};
@@ -64,6 +65,36 @@ fn place(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
+/// An error whose cure is known.
+#[derive(Debug)]
+struct Advised {
+    message: String,
+    hint: String,
+}
+
+/// An error with a message and a hint.
+pub(crate) fn advised(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    Advised { message: message.into(), hint: hint.into() }.into()
+}
+
+impl Hinted for Advised {
+    fn message(&self) -> String {
+        self.message.clone()
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(self.hint.clone())
+    }
+}
+
+impl std::error::Error for Advised {}
+
+impl fmt::Display for Advised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
+    }
+}
+
 /// The user asked for the end; what that meant.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -81,8 +112,11 @@ pub(crate) fn run_error(error: RunError) -> anyhow::Error {
         if error.loc == Loc::NONE { String::new() } else { format!("\n  at {}", error.loc) };
     let unsaid = error.worker.filter(|name| !error.message.contains(name));
     let worker = unsaid.map(|name| format!(" (on worker {name})")).unwrap_or_default();
-    let hint = error.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    anyhow::anyhow!("{}{worker}{place}{hint}", error.message)
+    let message = format!("{}{worker}{place}", error.message);
+    match error.hint {
+        Some(hint) => advised(message, hint),
+        None => anyhow::Error::msg(message),
+    }
 }
 
 /// Tells the user what went wrong and returns the exit status. A reader that closed its end of the

@@ -1,6 +1,6 @@
 //! Reading tapes and writing results. `-` is standard input or output.
 
-use crate::fault::Diagnosed;
+use crate::fault::{Diagnosed, advised};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use gt_compiler::ProgramFile;
@@ -64,8 +64,10 @@ pub(crate) fn tape(path: &Path) -> Result<Checked> {
 pub(crate) fn tape_of(path: &Path, bytes: Bytes) -> Result<Checked> {
     ensure!(
         !ProgramFile::is(&bytes),
-        "{} is a compiled program, not a tape\nhint: `gt-cli run` runs it",
-        shown(path)
+        advised(
+            format!("{} is a compiled program, not a tape", shown(path)),
+            "`gt-cli run` runs it"
+        )
     );
     if binary::is_binary(&bytes) {
         return binary_tape(path, &bytes);

@@ -3,6 +3,7 @@
 
 use crate::args::RunArgs;
 use crate::boundary::{bind, inputs, outputs};
+use crate::fault::advised;
 use crate::{artifact, fault, files, signals, system, tensors};
 use anyhow::{Context, Result, ensure};
 use gt_compiler::ProgramFile;
@@ -23,13 +24,17 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
     let results = if ProgramFile::is(&bytes) {
         ensure!(
             args.connect.is_none(),
-            "a compiled program runs in this process, not on a server\nhint: leave out \
-             `--connect`, or give the tape it was compiled from"
+            advised(
+                "a compiled program runs in this process, not on a server",
+                "leave out `--connect`, or give the tape it was compiled from"
+            )
         );
         ensure!(
             !args.compute.is_given(),
-            "a compiled program runs on the engine it was compiled for\nhint: leave out \
-             `--engine` and `--device`, or give the tape it was compiled from"
+            advised(
+                "a compiled program runs on the engine it was compiled for",
+                "leave out `--engine` and `--device`, or give the tape it was compiled from"
+            )
         );
         let program = artifact::parse(&args.file, &bytes)?;
         let inputs = bind(&artifact::inputs(&program), &given(args)?)?;

@@ -9,16 +9,19 @@ use gt_runtime::embedded::System;
 use std::sync::Arc;
 
 /// Why a server and an engine do not go together.
-pub(crate) const CHOSEN_THERE: &str = "a server's workers chose what computes when they were \
-                                       started\nhint: leave out --engine and --device, or \
-                                       --connect and GT_CONNECT";
+pub(crate) fn chosen_there() -> anyhow::Error {
+    fault::advised(
+        "a server's workers chose what computes when they were started",
+        "leave out --engine and --device, or --connect and GT_CONNECT",
+    )
+}
 
 /// A session with the server at `address`, or else with a system in this process, on what the flags
 /// ask for.
 pub(crate) fn open(address: Option<&str>, compute: &ComputeArgs) -> Result<Arc<dyn Backend>> {
     match address {
         Some(address) => {
-            ensure!(!compute.is_given(), CHOSEN_THERE);
+            ensure!(!compute.is_given(), chosen_there());
             client::connect(address)
         }
         None => System::own(&compute.wish(), None).map(|system| system.session()),

@@ -1,5 +1,6 @@
 //! Tensors in files, and as text.
 
+use crate::fault::advised;
 use crate::files;
 use anyhow::{Result, anyhow};
 use gt_ir::{DType, Element, HostTensor};
@@ -38,8 +39,10 @@ pub(crate) fn values(tensor: &HostTensor, limit: usize) -> Vec<String> {
 
 /// An error of the language, without the place in this program that asked.
 fn told(error: &gt_lang::Error) -> anyhow::Error {
-    let hint = error.cure().map(|cure| format!("\nhint: {cure}")).unwrap_or_default();
-    anyhow!("{}{hint}", error.message())
+    match error.cure() {
+        Some(cure) => advised(error.message(), cure),
+        None => anyhow!("{}", error.message()),
+    }
 }
 
 #[cfg(test)]

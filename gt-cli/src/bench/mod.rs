@@ -18,6 +18,7 @@ mod works;
 
 use crate::args::BenchArgs;
 use crate::fault::Silent;
+use crate::fault::advised;
 use crate::{files, signals, system};
 use anyhow::{Context, Result, bail, ensure};
 use gt_compiler::{Compile, Engine, Native, NativeConfig, Report};
@@ -78,10 +79,10 @@ impl Subject<'_> {
     fn work(&self) -> Result<&'static Work> {
         match self {
             Subject::Work(work) => Ok(work),
-            Subject::Tape(path) => bail!(
-                "{} is no work\nhint: `gt-cli compile --emit egraph` names the rules of a tape",
-                path.display()
-            ),
+            Subject::Tape(path) => {
+                let message = format!("{} is no work", path.display());
+                bail!(advised(message, "`gt-cli compile --emit egraph` names the rules of a tape"))
+            }
         }
     }
 }
@@ -96,7 +97,8 @@ fn subject(word: &str) -> Result<Subject<'_>> {
         return Ok(Subject::Tape(path));
     }
     let names = WORKS.iter().map(|work| work.name).collect::<Vec<_>>().join(", ");
-    bail!("there is no work `{word}`, nor a file\nhint: the works are {names}")
+    let message = format!("there is no work `{word}`, nor a file");
+    bail!(advised(message, format!("the works are {names}")))
 }
 
 fn list(json: bool) -> Result<()> {
@@ -162,7 +164,7 @@ fn measured_elsewhere(
     }
     if let Some(address) = &args.connect {
         command.args(["--connect", address]);
-        ensure!(!args.compute.is_given(), system::CHOSEN_THERE);
+        ensure!(!args.compute.is_given(), system::chosen_there());
     }
     if let Some(Choice { engine, devices, .. }) = choice {
         let devices = Devices::List(devices.clone()).to_string();
