@@ -1,5 +1,5 @@
-//! The reader of the configuration of signals never panics on any text. A configuration that is read
-//! is written and read back as it was.
+//! The reader of the configuration of signals never panics on any text. A configuration that is
+//! read is written and read back as it was.
 
 use gt_lang::config::parse_config;
 

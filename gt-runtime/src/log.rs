@@ -2,8 +2,8 @@
 //! `GT_INSTRUCTION_LOG=file` asks for it.
 //!
 //! ```text
-//! elapsed  | sequence | event        | source                      | command         | size       | details
-//!   0.003s | #0007    | WORKER_SEND  | WORKER w0                   | Run             |     1.2 KB | %5 = add %3, 2.0 (train.rs:12:9)
+//! elapsed  | sequence | event        | source     | command | size   | details
+//!   0.003s | #0007    | WORKER_SEND  | WORKER w0  | Run     | 1.2 KB | %5 = add %3, 2 (a.rs:1:9)
 //! ```
 //!
 //! Each entry reaches the file in one write before the call returns, so what a crash leaves behind

@@ -17,10 +17,11 @@ const HEAD: &str = "\
 
 <!-- written by `cargo xtask egraph` -->
 
-The e-graph searches for a cheaper equal program in the step of each work of `gt-cli bench`, under each numerics policy.
-*Estimate* is the cost of the step before and after the search, by the cost model. A search that finds nothing cheaper
-leaves the graph as it is. *Search* is the milliseconds of the search, *planning* those of all passes. A rule that fires in
-no work is kept where a filetest or a program of that kind gains by it.
+The e-graph searches for a cheaper equal program in the step of each work of `gt-cli bench`,
+under each numerics policy. *Estimate* is the cost of the step before and after the search, by the
+cost model. A search that finds nothing cheaper leaves the graph as it is. *Search* is the time of
+the search in milliseconds, *planning* the time of all passes. A rule that fires in no work is kept
+if a filetest or another realistic program gains by it.
 ";
 
 /// A line of `gt-cli bench --rules`.
@@ -64,8 +65,8 @@ fn page(lines: &str) -> Result<String> {
 }
 
 fn searches(works: &[Work]) -> Result<String> {
-    let mut text = "\n| work | policy | estimate, µs | saved | blocks (distinct) | ended by | search | planning |\n\
-                    |---|---|---:|---:|---:|---|---:|---:|\n"
+    let mut text = "\n| work | policy | estimate, µs | saved | blocks (distinct) | ended by \
+                    | search | planning |\n|---|---|---:|---:|---:|---|---:|---:|\n"
         .to_owned();
     for work in works {
         let [before, after] = work.seconds.map(|seconds| seconds * 1e6);
@@ -77,7 +78,8 @@ fn searches(works: &[Work]) -> Result<String> {
         let [search, planning] = [work.search_ns, work.planning_ns].map(|ns| ns as f64 / 1e6);
         writeln!(
             text,
-            "| `{}` | {} | {before:.1} → {after:.1} | {saved} | {} ({}) | {} | {search:.2} | {planning:.2} |",
+            "| `{}` | {} | {before:.1} → {after:.1} | {saved} | {} ({}) | {} \
+             | {search:.2} | {planning:.2} |",
             work.work, work.numerics, work.blocks[0], work.blocks[1], work.stop
         )?;
     }

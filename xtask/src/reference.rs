@@ -87,8 +87,8 @@ fn sentence(class: Class) -> &'static str {
              position, after broadcasting."
         }
         Class::Reduce => {
-            "Each element of the result depends on whole axes of the operand. These axes disappear, \
-             remain with size 1 (`keep`), or are normalized. `[]` names no axis."
+            "Each element of the result depends on whole axes of the operand. These axes \
+             disappear, remain with size 1 (`keep`), or are normalized. `[]` names no axis."
         }
         Class::Contract => "Products that are summed over a shared axis.",
         Class::Move => "Elements are moved or copied, not computed.",

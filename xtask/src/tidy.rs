@@ -17,6 +17,7 @@ type Rule = fn(&Tree) -> Result<Vec<String>>;
 const RULES: &[(&str, Rule)] = &[
     ("every source file begins with a `//!` header", headers),
     ("no file is too long", sizes),
+    ("no line is too long", columns),
     ("no marks of unfinished work", leftovers),
     ("no test is ignored or expects a panic", ignored_tests),
     ("file names describe their contents", names),
@@ -67,7 +68,18 @@ const UNSAFE_FILES: &[&str] = &[
 /// Tables may be long, because readers look up single rows.
 const TABLES: &[&str] = &["gt-ir/src/op.rs"];
 
+/// Files and folders whose rows are read by their columns, so lines may be long.
+const WIDE_TABLES: &[&str] = &[
+    "gt-cli/src/bench/works.rs",
+    "gt-compiler/src/egraph/rules/",
+    "gt-ir/src/op.rs",
+    "gt-lang/tests/it/relations.rs",
+    "xtask/opinfo/src/table/",
+    "xtask/src/libtorch/wheels.rs",
+];
+
 const MAX_LINES: usize = 1_000;
+const MAX_COLUMNS: usize = 100;
 
 /// The workspace crates that each crate may depend on, outside its tests.
 const EDGES: &[(&str, &[&str])] = &[
@@ -164,6 +176,14 @@ fn sizes(tree: &Tree) -> Result<Vec<String>> {
             .then(|| format!("{path}: {n_lines} lines before its tests, more than {MAX_LINES}"))
     });
     Ok(long.collect())
+}
+
+fn columns(tree: &Tree) -> Result<Vec<String>> {
+    let texts = tree.rust().filter(|(path, _)| !WIDE_TABLES.iter().any(|t| path.starts_with(t)));
+    by_line(texts, |_, line| {
+        let n_columns = line.chars().count();
+        (n_columns > MAX_COLUMNS).then(|| format!("{n_columns} columns, more than {MAX_COLUMNS}"))
+    })
 }
 
 fn leftovers(tree: &Tree) -> Result<Vec<String>> {
@@ -332,10 +352,12 @@ mod tests {
     #[test]
     fn each_rule_finds_what_it_is_for() {
         let long = format!("//! a\n{}", "x\n".repeat(MAX_LINES));
+        let broad = format!("//! {}\n", "é".repeat(MAX_COLUMNS));
         let mark = format!("//! a\n// {}: later\n", ["TO", "DO"].concat());
         let cases: &[(Rule, &str, &str)] = &[
             (headers, "a/src/lib.rs", "fn main() {}\n"),
             (sizes, "a/src/lib.rs", &long),
+            (columns, "a/src/lib.rs", &broad),
             (leftovers, "a/src/lib.rs", &mark),
             (ignored_tests, "a/src/lib.rs", "//! a\n    #[ignore]\n"),
             (names, "a/src/utils.rs", "//! a\n"),
@@ -357,9 +379,18 @@ mod tests {
             "gt-ir/src/lib.rs",
             "//! What it is.\n\n/// One.\npub const ONE: u32 = 1; // no unsafe { here }\n",
         )]);
-        for rule in
-            [headers, sizes, leftovers, ignored_tests, names, unsafe_code, purity, primitive, links]
-        {
+        for rule in [
+            headers,
+            sizes,
+            columns,
+            leftovers,
+            ignored_tests,
+            names,
+            unsafe_code,
+            purity,
+            primitive,
+            links,
+        ] {
             assert_eq!(rule(&plain).unwrap(), Vec::<String>::new());
         }
     }

@@ -94,5 +94,10 @@ fn summary(Checked { tape, types }: &Checked, graph: &Graph) -> Value {
         }
     }
     let n_instructions = tape.instrs().count();
-    json!({ "inputs": inputs, "outputs": outputs, "instructions": n_instructions, "nodes": graph.len() })
+    json!({
+        "inputs": inputs,
+        "outputs": outputs,
+        "instructions": n_instructions,
+        "nodes": graph.len(),
+    })
 }

@@ -57,7 +57,12 @@ fn started(section: &mut Section, name: &str, engine: Result<Box<dyn Engine>, En
         Ok(engine) => {
             let info = engine.info();
             let text = format!("{} threads, {}", info.threads, info.simd);
-            let value = json!({ "works": true, "device": info.device, "threads": info.threads, "simd": info.simd });
+            let value = json!({
+                "works": true,
+                "device": info.device,
+                "threads": info.threads,
+                "simd": info.simd,
+            });
             section.line(name, text, value, None);
         }
         Err(error) => {

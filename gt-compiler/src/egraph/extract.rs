@@ -50,9 +50,9 @@ pub(super) fn cheaper(problem: &Problem<'_>) -> Option<Vec<Chosen>> {
         return None;
     }
     let original = space.original(problem);
-    // Where a value was found equal to one it is computed from, as in `x && (x || y) = x`, the block
-    // as it came runs in a circle of classes and has no cost. Any choice is tried then: whole graphs
-    // are compared before one is taken.
+    // A rule may find a value equal to one of its operands, as in `x && (x || y) = x`. The original
+    // program then needs its own result, and has no cost in the e-graph. Every solution is tried in
+    // this case: the caller compares whole graphs before it takes one.
     let before = space.objective(problem, &original).unwrap_or(f64::INFINITY);
     let mut best = original;
     let mut cost = before;

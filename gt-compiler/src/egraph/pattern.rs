@@ -292,7 +292,8 @@ impl State<'_> {
             Step::Number { at: a, value } => {
                 let uniform = self.graph[self.registers[a]].data.uniform;
                 // Bits, so that -0 is not 0.
-                let same = matches!(uniform, Some(Uniform::Const(c)) if c.as_f64().to_bits() == value.to_bits());
+                let is_value = |c: gt_ir::Scalar| c.as_f64().to_bits() == value.to_bits();
+                let same = matches!(uniform, Some(Uniform::Const(c)) if is_value(c));
                 !same || self.step(at + 1)
             }
             Step::Uniform { at: a } => {

@@ -107,20 +107,21 @@ fn weights(op: &Op, args: &[Arg<'_>]) -> Option<Tensor> {
     ty.dtype.is_float().then(|| there.to_kind(kind_of(ty.dtype)))
 }
 
-/// Where GT means to differ from libtorch, and why.
+/// The rows whose gradient differs from libtorch's on purpose.
 ///
 /// | row | where | GT | libtorch | why |
 /// |---|---|---|---|---|
-/// | `maximum`, `minimum` | an operand is NaN | 0 to both | all to both | the gradient goes to the operand the result equals, and NaN equals none; so has it JAX |
-/// | `relu` | NaN | 0 | all | it is where the result is above 0; so has it JAX |
+/// | `maximum`, `minimum` | a NaN operand | 0 to both | all to both | NaN is not equal to itself |
+/// | `relu` | NaN | 0 | all | NaN is not above 0 |
 /// | `clamp` | x at a bound | shared | all to x | as `maximum` and `minimum` share |
-/// | `prod`, `cumprod` | an infinity or NaN | the product of the others | NaN | libtorch divides the product by the element |
-/// | `pow` | 0 to a negative power | 0 to the exponent | -inf | a base of 0 has no logarithm, so the exponent gets nothing |
-/// | `max_pool2d` | an infinity or NaN | to all that equal the largest | to the first of them | padding is -inf too, and NaN equals none |
-/// | `remainder`, `fmod` | next to a jump | either side | either side | the rounding of the quotient decides |
+/// | `prod`, `cumprod` | infinity, NaN | product of others | NaN | libtorch divides by it |
+/// | `pow` | 0 to a negative power | 0 to the exponent | -inf | the base has no logarithm |
+/// | `max_pool2d` | infinity, NaN | all equal to the largest | the first | padding is -inf, too |
+/// | `remainder`, `fmod` | next to a jump | either side | either side | rounding of the quotient |
 ///
-/// NaN is replaced there, so that the rest of the operands is judged; the last five rows are not
-/// judged there.
+/// The gradient of `maximum`, `minimum` and `relu` flows to the operand that equals the result, as
+/// in JAX. This function replaces NaN in their operands, so that the other elements are compared.
+/// The last five rows are not compared at the listed values.
 fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
     let differs = matches!(op, Op::Maximum | Op::Minimum | Op::Relu);
     let replaced = |arg: &Arg<'_>| match arg {

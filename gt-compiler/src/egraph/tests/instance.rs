@@ -395,7 +395,9 @@ impl Maker<'_, '_> {
             }
             OpKind::Gather => {
                 let axis = self.axis(rank)?;
-                let from = resized(shape, axis, 17); // Indices are drawn from -16 to 16; most miss, and both sides must.
+                // Indices are drawn from -16 to 16: most are out of range, and both sides must
+                // fail.
+                let from = resized(shape, axis, 17);
                 (
                     Op::Gather(Axis(axis as u8)),
                     vec![Type::new(dtype, from), ty.with_dtype(DType::I64)],
