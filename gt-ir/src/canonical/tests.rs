@@ -210,7 +210,7 @@ fn keys_are_equal_exactly_when_segments_do_the_same() {
         })
         .collect();
     let mut parts: BTreeMap<Part, usize> = BTreeMap::new();
-    for _ in 0..800 {
+    for _ in 0..3000 {
         for before in segments(&mut source, 10) {
             let (template, _) = canonical(&before);
             for _ in 0..4 {
