@@ -477,6 +477,8 @@ impl Drop for Pinned {
 
 #[cfg(test)]
 mod tests {
+    use gt_ir::error::Hinted;
+
     use super::*;
 
     /// Where CUDA's libraries are, but no device, every call is an error with a reason; where they

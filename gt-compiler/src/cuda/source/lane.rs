@@ -10,7 +10,6 @@ use super::{
     body::Steps,
     expression,
     reduce::{Mapping, Reduce, WIDTH, inner},
-    space::Space,
     text::{Text, register_type},
 };
 use crate::kernel::Binary;
