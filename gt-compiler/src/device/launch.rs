@@ -91,12 +91,14 @@ pub(crate) enum Slot {
     Local(u16),
 }
 
-/// The launches of a schedule, in an order that respects what they read.
+/// The launches of a schedule, in an order that respects what they read; none for pieces without
+/// elements.
 pub(crate) fn launches(
     schedule: &mut Schedule,
     n_inputs: usize,
     numerics: Numerics,
 ) -> Vec<Launch> {
+    schedule.pieces.retain(|piece| !is_empty(piece));
     let affine = affine::take(schedule, n_inputs, numerics);
     for piece in &mut schedule.pieces {
         if let Piece::MatMul(work) = piece {
@@ -113,6 +115,17 @@ pub(crate) fn launches(
         other => other,
     };
     beside(groups.iter().flat_map(|group| joiner.divide(group)).map(with_rows).collect())
+}
+
+/// Whether a piece has no elements to compute.
+fn is_empty(piece: &Piece) -> bool {
+    match piece {
+        Piece::MatMul(m) => m.m * m.n * m.batch.iter().product::<usize>() == 0,
+        Piece::Routine(r) => r.out_ty.shape.numel() == 0,
+        Piece::Kernel(k) => k.spec.parallel_len() == 0,
+        Piece::Fold(f) => f.len == 0,
+        Piece::Attention(_) => false,
+    }
 }
 
 impl Uses for Launch {

@@ -99,7 +99,6 @@ impl Plan {
         donated: &[bool],
         numerics: Numerics,
     ) -> Result<Plan, EngineError> {
-        schedule.pieces.retain(|piece| !is_empty(piece));
         let launches = launches(&mut schedule, graph.inputs().len(), numerics);
         let Schedule { sizes, outputs, .. } = schedule;
         let mut plan = Plan {
@@ -249,17 +248,6 @@ fn arguments_of_routine(routine: &Routine) -> Routine {
     numbered.scalars.iter_mut().for_each(|s| *s = ScalarArg::Bits(0));
     numbered.out = BufferId(numbered.inputs.len() as u32);
     numbered
-}
-
-/// Pieces without elements ask for nothing.
-fn is_empty(piece: &Piece) -> bool {
-    match piece {
-        Piece::MatMul(m) => m.m * m.n * m.batch.iter().product::<usize>() == 0,
-        Piece::Routine(r) => r.out_ty.shape.numel() == 0,
-        Piece::Kernel(k) => k.spec.parallel_len() == 0,
-        Piece::Fold(f) => f.len == 0,
-        Piece::Attention(_) => false,
-    }
 }
 
 fn check(routine: &Routine, step: usize, n_inputs: usize) -> Option<Check> {
