@@ -100,11 +100,15 @@ pub(crate) fn after(first: &Perm, then: &Perm) -> Option<Perm> {
 }
 
 /// The slice that takes the second of what the first takes.
+///
+/// A slice of at most one element may have any step, so only the steps of longer slices are
+/// multiplied: their product is less than the size of the axis.
 pub(crate) fn sliced(first: &Slice, then: &Slice) -> Slice {
-    let at = |i: u64| first.start + i * first.step;
+    let at = |i: u64| first.start.saturating_add(i.saturating_mul(first.step));
     let stop = match then.len() {
         0 => at(then.start).min(first.stop),
         n => at(then.start + (n - 1) * then.step) + 1,
     };
-    Slice { axis: first.axis, start: at(then.start).min(stop), stop, step: first.step * then.step }
+    let step = if then.len() > 1 { first.step * then.step } else { 1 };
+    Slice { axis: first.axis, start: at(then.start).min(stop), stop, step }
 }

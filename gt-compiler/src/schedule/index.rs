@@ -72,8 +72,10 @@ pub(super) fn through(
     if let Op::Slice(slice) = op {
         let mut out: Map = map.iter().cloned().collect();
         let axis = &mut out[usize::from(slice.axis)];
-        axis.offset = axis.offset * slice.step as i64 + slice.start as i64;
-        axis.strides.iter_mut().for_each(|s| *s *= slice.step as i64);
+        // Of one element the distance may be any number.
+        let step = if slice.len() > 1 { slice.step as i64 } else { 0 };
+        axis.offset = axis.offset * step + slice.start as i64;
+        axis.strides.iter_mut().for_each(|s| *s *= step);
         return Some(out);
     }
     if let Op::Unfold(window) = op {
