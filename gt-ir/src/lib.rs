@@ -29,6 +29,7 @@ pub mod scalar;
 pub mod shape;
 pub mod signal;
 pub mod source_map;
+pub mod splitmix;
 pub mod tape;
 #[doc(hidden)]
 pub mod testing;

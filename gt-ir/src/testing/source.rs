@@ -1,5 +1,7 @@
 //! Where a generator's choices come from: a seed, or the bytes a fuzzer hands over.
 
+use crate::splitmix::{GAMMA, mix};
+
 /// A stream of choices. From a seed it never ends; from bytes it ends in zeros, so that what is
 /// built from it ends too.
 #[derive(Clone, Debug)]
@@ -53,13 +55,9 @@ impl<'a> Source<'a> {
         items.get(self.below(items.len()))
     }
 
-    /// Steele, Lea and Flood's SplitMix64 (2014).
     fn split_mix(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.state = self.state.wrapping_add(GAMMA);
+        mix(self.state)
     }
 }
 

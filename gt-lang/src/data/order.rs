@@ -1,5 +1,7 @@
 //! The order in which an epoch goes through a dataset: a function of seed and epoch alone.
 
+use gt_ir::splitmix::{GAMMA, mix};
+
 /// A permutation of `0..n` that depends on the seed and the epoch only, on any machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order(Vec<u32>);
@@ -14,9 +16,9 @@ impl Order {
     /// numbers by SplitMix64).
     pub fn shuffled(n: usize, seed: u64, epoch: u64) -> Order {
         let mut order = Order::plain(n).0;
-        let mut state = mix(seed) ^ mix(epoch.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let mut state = mix(seed) ^ mix(epoch.wrapping_add(GAMMA));
         for i in (1..order.len()).rev() {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            state = state.wrapping_add(GAMMA);
             let below = (u128::from(mix(state)) * (i as u128 + 1)) >> 64;
             order.swap(i, below as usize);
         }
@@ -37,11 +39,4 @@ impl Order {
 /// Examples beyond 2^32 are not numbered: an epoch of them would not end.
 fn limit(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// The finalizer of SplitMix64: unrelated numbers of neighboring ones.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use gt_ir::splitmix::{GAMMA, mix};
 use gt_ir::tape::Operands;
 use gt_ir::verify::MAX_SCOPES;
 use gt_ir::{Entry, Instr, Loc, Op, Tape, Type, ValueId};
@@ -286,16 +287,7 @@ impl Recorder {
     /// (SplitMix64), so that neighbouring seeds and neighbouring tensors are unrelated.
     pub(super) fn next_seed(&mut self) -> i64 {
         self.seeds_drawn = self.seeds_drawn.wrapping_add(1);
-        let mut z =
-            mix(self.seed).wrapping_add(self.seeds_drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = mix(z);
-        z.cast_signed()
+        let state = mix(self.seed).wrapping_add(self.seeds_drawn.wrapping_mul(GAMMA));
+        mix(state).cast_signed()
     }
-}
-
-/// The finalizer of SplitMix64: unrelated numbers of neighboring ones.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
