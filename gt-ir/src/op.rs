@@ -313,46 +313,46 @@ use Meaning::Derived;
 #[rustfmt::skip]
 ops! {
 unary {
-    /// Minus x.
+    /// The negative of x.
     "neg"         = Neg,         ty::arithmetic, Rule(g::neg);
-    /// Absolute value; its gradient at 0 is 0.
+    /// The absolute value of x. Its gradient at 0 is 0.
     "abs"         = Abs,         ty::arithmetic, Rule(g::abs);
-    /// e to the x.
+    /// e to the power x.
     "exp"         = Exp,         ty::float,      Rule(g::exp) => Weight(16), Full;
-    /// Natural logarithm.
+    /// The natural logarithm of x.
     "log"         = Log,         ty::float,      Rule(g::log) => Weight(16), Full;
-    /// Square root.
+    /// The square root of x.
     "sqrt"        = Sqrt,        ty::float,      Rule(g::sqrt) => Weight(3);
-    /// Sine, in radians.
+    /// The sine of x, an angle in radians.
     "sin"         = Sin,         ty::float,      Rule(g::sin) => Weight(20);
-    /// Cosine, in radians.
+    /// The cosine of x, an angle in radians.
     "cos"         = Cos,         ty::float,      Rule(g::cos) => Weight(20);
-    /// Hyperbolic tangent.
+    /// The hyperbolic tangent of x.
     "tanh"        = Tanh,        ty::float,      Rule(g::tanh) => Weight(16);
-    /// Gauss's error function.
+    /// Gauss's error function of x.
     "erf"         = Erf,         ty::float,      Rule(g::erf) => Weight(16);
     /// Whether x is zero.
     "logical_not" = LogicalNot,  ty::compare,    Zero;
 }
 
 binary {
-    /// x + y; on `bool`, or.
+    /// x + y. On `bool` it is logical or.
     "add"         = Add,         ty::arithmetic_or_bool, Rule(g::add) => Commutes;
     /// x - y.
     "sub"         = Sub,         ty::arithmetic, Rule(g::sub);
-    /// x * y; on `bool`, and.
+    /// x * y. On `bool` it is logical and.
     "mul"         = Mul,         ty::arithmetic_or_bool, Rule(g::mul) => Commutes;
-    /// x / y, true division: integers divide to the default float.
+    /// x / y, true division: integers give a result of the default float dtype.
     "div"         = Div,         ty::float,      Rule(g::div) => Weight(3);
-    /// x to the power y; for integers a negative y gives 0, except for x = 1 and x = -1.
+    /// x to the power y. For integers a negative y gives 0, except where x is 1 or -1.
     "pow"         = Pow,         ty::arithmetic, Rule(g::pow) => Weight(30), Full;
-    /// `x - trunc(x / y) * y`, exactly: the remainder has the sign of x and is smaller than y. A
-    /// divisor of 0 makes a float NaN and leaves an integer as it is.
+    /// The remainder `x - trunc(x / y) * y`, computed exactly. It has the sign of x, and is smaller
+    /// than y in absolute value. Where y is 0, a float result is NaN, and an integer result is x.
     "fmod"        = Fmod,        ty::arithmetic, Rule(elementary::remainder_grad) => Weight(20);
-    /// The larger of x and y, NaN if either is; where they are equal each gets half of the
+    /// The larger of x and y, or NaN if either is NaN. Where they are equal, each gets half of the
     /// gradient.
     "maximum"     = Maximum,     ty::arithmetic_or_bool, Rule(g::extremum) => Commutes;
-    /// The smaller of x and y, NaN if either is; where they are equal each gets half of the
+    /// The smaller of x and y, or NaN if either is NaN. Where they are equal, each gets half of the
     /// gradient.
     "minimum"     = Minimum,     ty::arithmetic_or_bool, Rule(g::extremum) => Commutes;
     /// Whether x equals y.
@@ -368,70 +368,75 @@ binary {
 }
 
 primitive {
-    /// Elements of x where the condition holds, of y elsewhere: `where c, x, y`.
+    /// x where a condition holds, and y elsewhere: `where c, x, y`.
     "where"       = Where,       Pointwise, Exactly(3), ty::select,     Rule(g::select);
-    /// The same values in another dtype: to an integer floats truncate, saturate, and NaN gives 0;
-    /// to `bool`, whether nonzero.
+    /// The same values in another dtype. A float becomes an integer by truncation and saturation,
+    /// and NaN becomes 0. A cast to `bool` gives whether the value is nonzero.
     "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast);
 
-    /// Sum over axes; integers and `bool` sum to `i64`.
+    /// The sum over axes. Integers and `bool` are summed in `i64`.
     "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum) => Full;
-    /// Largest element over axes, NaN if there is one; ties share the gradient equally.
+    /// The largest element over axes, or NaN if an element is NaN. Equal largest elements share the
+    /// gradient equally.
     "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
-    /// Smallest element over axes, NaN if there is one; ties share the gradient equally.
+    /// The smallest element over axes, or NaN if an element is NaN. Equal smallest elements share
+    /// the gradient equally.
     "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
-    /// Index of the first largest element along an axis (the first NaN if there is one), as `i64`.
+    /// The index of the largest element along an axis, as `i64`. Of equal elements it is the first,
+    /// and a NaN counts as the largest.
     "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
-    /// The positions along an axis in the order of the elements there, as `i64`; equal ones stay in
-    /// order, NaN counts as the largest.
+    /// The positions along an axis in the sorted order of their elements, as `i64`. Equal elements
+    /// keep their order, and NaN counts as the largest.
     "argsort"     = ArgSort(Order), Reduce, Exactly(1), ty::argsort,    Zero;
-    /// Sums of the elements up to each position of an axis; integers and `bool` sum to `i64`.
+    /// The sum of the elements up to each position of an axis, which is included. Integers and
+    /// `bool` are summed in `i64`.
     "cumsum"      = CumSum(Axis), Reduce,   Exactly(1), scan::infer,    Rule(scan::cumsum_grad) => Full;
 
-    /// Matrix product over the last two axes; leading axes broadcast, 1-D operands count as row or
-    /// column, different dtypes promote.
+    /// The matrix product over the last two axes. Leading axes broadcast. A 1-D first operand
+    /// counts as a row, a 1-D second operand as a column. Different dtypes promote.
     "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
 
-    /// The same elements, in row-major order, under another shape of equal size.
+    /// The same elements, in row-major order, in another shape of the same size.
     "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape);
-    /// Axes in another order: result axis i is operand axis `perm[i]`.
+    /// The operand with its axes in another order: axis i of the result is axis `perm[i]` of the
+    /// operand.
     "permute"     = Permute(Perm), Move,    Exactly(1), ty::permute,    Rule(g::permute);
-    /// Axes of size 1 repeated to the given shape; new axes may be added in front.
+    /// The operand with axes of size 1 repeated to the given shape. New axes may be added in front.
     "expand"      = Expand(Shape), Move,    Exactly(1), ty::expand,     Rule(g::expand);
-    /// Every `step`-th element of one axis, from `start` to before `stop`.
+    /// Every `step`-th element of an axis, from `start` up to `stop`, which is not included.
     "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice);
-    /// Operands one after the other along an axis.
+    /// The operands, one after the other along an axis.
     "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat);
-    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. The axis
-    /// counts windows, a new last axis the elements of each.
+    /// Windows along an axis: element k of window i is element `i * step + k * dilation`. In the
+    /// result the axis counts windows, and a new last axis has the elements of each window.
     "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Rule(fold::unfold_grad);
-    /// A literal put before, after and between the elements of one axis: `pad[axis,lo,hi,interior]
-    /// x, value`.
+    /// The operand with a literal put before, after and between the elements of an axis:
+    /// `pad[axis,lo,hi,interior] x, value`.
     "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad);
 
-    /// `out[..i..] = x[..index[..i..]..]` along an axis; the result has the index's shape.
+    /// `out[..i..] = x[..index[..i..]..]` along an axis. The result has the shape of the index.
     "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather);
-    /// A base with `src[..i..]` added at `index[..i..]` along an axis: `scatter_add base, index,
-    /// src`.
+    /// A base with `src[..i..]` added at position `index[..i..]` of an axis: `scatter_add base,
+    /// index, src`.
     "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add);
-    /// Whole slices of x along an axis, one for each element of an index of any shape.
+    /// Whole slices of x along an axis, one slice for each element of an index of any shape.
     "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select);
     /// A base with whole slices of src added at the positions of an index: `index_add base, index,
     /// src`.
     "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add);
 
-    /// 0, 1, 2, .. in row-major order, in an integer dtype.
+    /// The numbers 0, 1, 2, .. in row-major order, in an integer dtype.
     "iota"        = Iota(Type),  Source,    Exactly(0), ty::iota,       Zero;
-    /// Uniform numbers in [0, 1) from a seed.
+    /// Random numbers, uniform in [0, 1), from a seed.
     "rand"        = Rand(Type),  Source,    Exactly(1), ty::random,     Zero => Weight(20);
-    /// Standard normal numbers from a seed.
+    /// Random numbers of the standard normal distribution, from a seed.
     "randn"       = Randn(Type), Source,    Exactly(1), ty::random,     Zero => Weight(40);
-    /// Uniform integers in [low, high) from a seed: `randint low, high, seed`.
+    /// Random integers, uniform in [low, high), from a seed: `randint low, high, seed`.
     "randint"     = Randint(Type), Source,  Exactly(3), ty::randint,    Zero => Weight(20);
 }
 
 derived {
-    /// One literal everywhere.
+    /// The same literal in every element.
     "full"        = Full(Type),  Source,    Exactly(1), ty::literals,   Zero,             Derived(derive::full);
     /// `start + i * step` for i = 0, 1, ..: `arange start, step`.
     "arange"      = Arange(Type), Source,   Exactly(2), ty::arange,     Zero,             Derived(derive::arange);
@@ -447,135 +452,140 @@ derived {
     "rsqrt"       = Rsqrt,       Pointwise, Exactly(1), ty::float,      Rule(g::rsqrt),   Derived(derive::rsqrt) => Full;
     /// 1 / (1 + exp(-x)).
     "sigmoid"     = Sigmoid,     Pointwise, Exactly(1), ty::float,      Rule(g::sigmoid), Derived(derive::sigmoid);
-    /// max(x, 0); its gradient at 0 is 0.
+    /// max(x, 0). Its gradient at 0 is 0.
     "relu"        = Relu,        Pointwise, Exactly(1), ty::arithmetic, Rule(g::relu),    Derived(derive::relu);
-    /// x * Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016).
+    /// x * Phi(x), where Phi is the distribution function of the standard normal distribution
+    /// (Hendrycks and Gimpel 2016).
     "gelu"        = Gelu,        Pointwise, Exactly(1), ty::float,      Rule(g::gelu),    Derived(derive::gelu);
-    /// The tanh approximation of gelu.
+    /// The approximation of `gelu` by a hyperbolic tangent.
     "gelu_tanh"   = GeluTanh,    Pointwise, Exactly(1), ty::float,      Rule(g::gelu_tanh), Derived(derive::gelu_tanh);
-    /// Mean over axes, of floats.
+    /// The mean of floats over axes.
     "mean"        = Mean(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(g::mean),    Derived(derive::mean);
-    /// exp(x) normalized to sum to 1 along an axis.
+    /// exp(x), divided by its sum along an axis.
     "softmax"     = Softmax(Axis), Reduce,  Exactly(1), ty::softmax,    Rule(g::softmax), Derived(derive::softmax) => Full;
-    /// Logarithm of softmax, computed without overflow.
+    /// The logarithm of `softmax`, computed without overflow.
     "log_softmax" = LogSoftmax(Axis), Reduce, Exactly(1), ty::softmax,  Rule(g::log_softmax), Derived(derive::log_softmax) => Full;
-    /// Normalization to mean 0 and variance 1 over the last dims, then scale and shift: `layer_norm
-    /// x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
+    /// x normalized to mean 0 and variance 1 over the last dimensions, then scaled and shifted:
+    /// `layer_norm x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
     "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm) => Full;
-    /// Two axes exchanged.
+    /// The operand with two axes exchanged.
     "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose);
-    /// A new last axis that is 1 at the index and 0 elsewhere, as `i64`; an index outside the
-    /// classes gives zeros.
+    /// A new last axis, as `i64`, with 1 at the index and 0 elsewhere. An index outside the classes
+    /// gives zeros only.
     "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot);
 
-    /// -1, 0 or 1 by the sign of x; 0 for NaN.
+    /// -1, 0 or 1, by the sign of x. NaN gives 0.
     "sign"        = Sign,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(activation::sign);
-    /// The largest integer not above x; infinities and NaN stay.
+    /// The largest integer that is not above x. Infinities and NaN stay as they are.
     "floor"       = Floor,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::floor);
-    /// The smallest integer not below x; infinities and NaN stay.
+    /// The smallest integer that is not below x. Infinities and NaN stay as they are.
     "ceil"        = Ceil,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::ceil);
-    /// x without its fraction; infinities and NaN stay.
+    /// x without its fraction. Infinities and NaN stay as they are.
     "trunc"       = Trunc,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::trunc);
-    /// The nearest integer, of two the even one; infinities and NaN stay.
+    /// The integer nearest to x, and the even one of two. Infinities and NaN stay as they are.
     "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
-    /// `x - floor(x / y) * y`: the remainder has the sign of y and is at most as large. Divisors of
-    /// 0 as in fmod.
+    /// The remainder `x - floor(x / y) * y`. It has the sign of y, and is at most as large as y in
+    /// absolute value. Where y is 0, the result is that of `fmod`.
     "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);
-    /// log(1 + x), precise for small x too.
+    /// log(1 + x), precise also for small x.
     "log1p"       = Log1p,       Pointwise, Exactly(1), ty::float,      Rule(elementary::log1p_grad), Derived(elementary::log1p) => Full;
-    /// exp(x) - 1, precise for small x too.
+    /// exp(x) - 1, precise also for small x.
     "expm1"       = Expm1,       Pointwise, Exactly(1), ty::float,      Rule(elementary::expm1_grad), Derived(elementary::expm1) => Full;
-    /// Arc tangent, in radians.
+    /// The arc tangent of x, in radians.
     "atan"        = Atan,        Pointwise, Exactly(1), ty::float,      Rule(elementary::atan_grad), Derived(elementary::atan);
-    /// Angle of the point (x, y), in radians from -pi to pi: `atan2 y, x`.
+    /// The angle of the point (x, y), in radians from -pi to pi: `atan2 y, x`.
     "atan2"       = Atan2,       Pointwise, Exactly(2), ty::float,      Rule(elementary::atan2_grad), Derived(elementary::atan2);
-    /// Logarithm to base 2.
+    /// The logarithm of x to base 2.
     "log2"        = Log2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log2) => Full;
-    /// Logarithm to base 10.
+    /// The logarithm of x to base 10.
     "log10"       = Log10,       Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log10) => Full;
-    /// 2 to the x.
+    /// 2 to the power x.
     "exp2"        = Exp2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::exp2) => Full;
     /// x * sigmoid(x) (Elfwing, Uchibe and Doya 2018).
     "silu"        = Silu,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::silu);
-    /// log(1 + exp(x)), without overflow.
+    /// log(1 + exp(x)), computed without overflow.
     "softplus"    = Softplus,    Pointwise, Exactly(1), ty::float,      Rule(activation::softplus_grad), Derived(activation::softplus) => Full;
-    /// x where it is positive, x times a slope elsewhere: `leaky_relu x, slope` (Maas, Hannun and
-    /// Ng 2013).
+    /// x where it is positive, and x times a slope elsewhere: `leaky_relu x, slope` (Maas, Hannun
+    /// and Ng 2013).
     "leaky_relu"  = LeakyRelu,   Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::leaky_relu);
-    /// x where it is positive, `alpha * (exp(x) - 1)` elsewhere: `elu x, alpha` (Clevert,
+    /// x where it is positive, and `alpha * (exp(x) - 1)` elsewhere: `elu x, alpha` (Clevert,
     /// Unterthiner and Hochreiter 2016).
     "elu"         = Elu,         Pointwise, Exactly(2), activation::infer, Through,       Derived(activation::elu);
-    /// x, no smaller than a lower bound and then no larger than an upper one: `clamp x, low, high`;
-    /// NaN if any of them is. On a bound x keeps its gradient.
+    /// x, raised to a lower bound where it is below, then lowered to an upper bound where it is
+    /// above: `clamp x, low, high`. The result is NaN if any operand is NaN. Where x equals a
+    /// bound, it keeps its gradient.
     "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Rule(activation::clamp_grad), Derived(activation::clamp);
-    /// x with elements zeroed at random and the others divided by 1 - p: `dropout x, p, seed`
-    /// (Srivastava et al. 2014).
+    /// x with each element set to 0 with probability p, and the others divided by 1 - p: `dropout
+    /// x, p, seed` (Srivastava et al. 2014).
     "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout);
-    /// The last two axes' elements on and below a diagonal (0 the main one, positive ones above
-    /// it), 0 elsewhere.
+    /// The elements of the last two axes on and below a diagonal, and 0 elsewhere. Diagonal 0 is
+    /// the main one, and positive ones are above it.
     "tril"        = Tril(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
-    /// The last two axes' elements on and above a diagonal (0 the main one, positive ones above
-    /// it), 0 elsewhere.
+    /// The elements of the last two axes on and above a diagonal, and 0 elsewhere. Diagonal 0 is
+    /// the main one, and positive ones are above it.
     "triu"        = Triu(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
 
-    /// Index of the first smallest element along an axis (the first NaN if there is one), as `i64`.
+    /// The index of the smallest element along an axis, as `i64`. Of equal elements it is the
+    /// first, and a NaN counts as the smallest.
     "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
-    /// Product over axes; integers and `bool` multiply to `i64`. Multiplied in pairs, then pairs of
-    /// these.
+    /// The product over axes. Integers and `bool` are multiplied in `i64`. Elements are multiplied
+    /// in pairs, then their products in pairs, and so on.
     "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod) => Full;
-    /// Products of the elements up to each position of an axis; integers and `bool` multiply to
-    /// `i64`.
+    /// The product of the elements up to each position of an axis, which is included. Integers and
+    /// `bool` are multiplied in `i64`.
     "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod) => Full;
-    /// Whether any element over axes is nonzero.
+    /// Whether at least one element over axes is nonzero.
     "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
     /// Whether all elements over axes are nonzero.
     "all"         = All(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::all);
-    /// Logarithm of the sum of exp(x) over axes, without overflow.
+    /// The logarithm of the sum of exp(x) over axes, computed without overflow.
     "logsumexp"   = LogSumExp(Reduce), Reduce, Exactly(1), ty::float_over, Rule(statistic::logsumexp_grad), Derived(statistic::logsumexp) => Full;
-    /// Variance over axes, the sum of squares divided by the count less a correction: `var x,
-    /// correction`.
+    /// The variance over axes: the sum of the squared differences from the mean, divided by the
+    /// count less a correction: `var x, correction`.
     "var"         = Var(Reduce), Reduce,    Exactly(2), ty::var,        Rule(statistic::var_grad), Derived(statistic::var) => Full;
-    /// Euclidean norm over axes; its gradient at 0 is 0.
+    /// The Euclidean norm over axes. Its gradient at 0 is 0.
     "norm"        = Norm(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(statistic::norm_grad), Derived(statistic::norm) => Full;
-    /// Division by the root mean square over the last dims, then scale: `rms_norm x, weight, eps`
-    /// (Zhang and Sennrich 2019).
+    /// x divided by its root mean square over the last dimensions, then scaled: `rms_norm x,
+    /// weight, eps` (Zhang and Sennrich 2019).
     "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm) => Full;
-    /// Normalization of each of the groups the channels (axis 1) are cut into, then scale and shift
-    /// by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
+    /// x normalized to mean 0 and variance 1 in each group of channels (axis 1), then scaled and
+    /// shifted by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
     "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm) => Full;
-    /// Normalization of channels (axis 1) by given statistics, then scale and shift: `batch_norm x,
-    /// mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
+    /// x normalized by given statistics of each channel (axis 1), then scaled and shifted:
+    /// `batch_norm x, mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
     "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm) => Full;
 
-    /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]`, of which key
-    /// and value may have fewer heads: `.. query, key, value, scale` or `.., scale, mask`. A mask
-    /// is `bool`, true where attention is paid, or added; rows that pay none give 0. `causal`: none
-    /// to later positions (Vaswani et al. 2017).
+    /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]` (Vaswani et al.
+    /// 2017). The operands are `query, key, value, scale` or `query, key, value, scale, mask`. Key
+    /// and value may have fewer heads than the query. A mask is `bool`, true where attention is
+    /// paid, or a float that is added. A row without any attention gives 0. With `causal` no
+    /// attention is paid to later positions.
     "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Rule(attention::grad), Derived(attention::expand);
-    /// The gradient of `scaled_dot_product_attention` for one of its operands: that of its result,
-    /// then its operands.
+    /// The gradient of `scaled_dot_product_attention` for one of its operands. The first operand is
+    /// the gradient of its result. Its operands follow.
     "scaled_dot_product_attention_grad" = ScaledDotProductAttentionGrad(AttentionGrad), Contract, Between(5, 6), attention::infer_grad, Through, Derived(attention::expand_grad);
 
-    /// Convolution of `[batch, channels, height, width]` with kernels `[out channels, channels /
-    /// groups, height, width]`: `conv2d x, weight`, as a matrix product over unfolded windows
+    /// The convolution of `[batch, channels, height, width]` with kernels `[out channels, channels
+    /// / groups, height, width]`: `conv2d x, weight`. It is a matrix product over unfolded windows
     /// (Chellapilla, Puri and Simard 2006).
     "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d);
 
-    /// The adjoint of `unfold`: elements of windows added up where they came from, an axis of `len`
-    /// elements.
+    /// The adjoint of `unfold`: each element of a window is added at the position that it came
+    /// from, in an axis of `len` elements.
     "fold"        = Fold(Fold),  Reduce,    Exactly(1), fold::infer,        Rule(fold::grad), Derived(fold::fold);
-    /// The largest element of each window over the last two axes, NaN if there is one, behind
-    /// channels: `[.., channels, height, width]`. All of a gradient goes to the first of equals.
+    /// The largest element of each window over the last two axes of `[.., channels, height,
+    /// width]`, or NaN if an element is NaN. Of equal largest elements the first gets all of the
+    /// gradient.
     "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max);
-    /// The elements of some axes in reverse order.
+    /// The operand with the elements of some axes in reverse order.
     "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip);
-    /// x with a strided range of one axis replaced: `slice_assign x, value`.
+    /// x with a strided range of an axis replaced: `slice_assign x, value`.
     "slice_assign" = SliceAssign(Slice), Move, Exactly(2), part::infer_assign, Rule(part::assign_grad), Derived(part::assign);
     /// A base with whole slices replaced at the positions of an index: `index_copy base, index,
-    /// src`; what goes to one position twice is added up.
+    /// src`. Slices for the same position are added up.
     "index_copy"  = IndexCopy(Axis), Gather, Exactly(3), ty::index_add, Through,          Derived(part::index_copy);
-    /// A base with `src[..i..]` put at `index[..i..]` along an axis: `scatter base, index, src`;
-    /// what goes to one position twice is added up.
+    /// A base with `src[..i..]` put at position `index[..i..]` of an axis: `scatter base, index,
+    /// src`. Elements for the same position are added up.
     "scatter"     = Scatter(Axis), Gather,  Exactly(3), ty::scatter_add, Through,         Derived(part::scatter);
 }
 }
