@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct};
 
 use crate::{
+    error::Hinted,
     intern::{Loc, MAX_FILE_LEN},
     op::{FINGERPRINT, Op},
     shape::Type,
@@ -63,48 +64,51 @@ pub enum DecodeError {
     Damaged(String),
 }
 
-impl DecodeError {
-    /// The cure, when one is known.
-    pub fn hint(&self) -> Option<&'static str> {
+impl std::error::Error for DecodeError {}
+
+impl Hinted for DecodeError {
+    fn message(&self) -> String {
         match self {
+            DecodeError::NotATape => {
+                format!("not a binary tape: it does not begin with {MAGIC:?}")
+            }
+            DecodeError::Version { found } => {
+                format!("binary tape format {found}, but this program reads format {VERSION}")
+            }
+            DecodeError::Table { found } => {
+                format!("written with another op table ({found:016x}, here {FINGERPRINT:016x})")
+            }
+            DecodeError::Truncated { len } => {
+                format!("the binary tape ends in the middle of an entry, after {len} bytes")
+            }
+            DecodeError::Trailing { extra } => {
+                format!("{extra} bytes follow the end of the binary tape")
+            }
+            DecodeError::TooLarge { len } => {
+                format!("a binary tape of {len} bytes is above the limit of {MAX_BYTES}")
+            }
+            DecodeError::Damaged(why) => format!("the binary tape is damaged: {why}"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             DecodeError::Version { .. } | DecodeError::Table { .. } => {
-                Some("convert it to text with the program that wrote it")
+                "convert it to text with the program that wrote it"
             }
             DecodeError::NotATape
             | DecodeError::Truncated { .. }
             | DecodeError::Trailing { .. }
             | DecodeError::TooLarge { .. }
-            | DecodeError::Damaged(_) => None,
-        }
+            | DecodeError::Damaged(_) => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
-impl std::error::Error for DecodeError {}
-
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DecodeError::NotATape => {
-                write!(f, "not a binary tape: it does not begin with {MAGIC:?}")?;
-            }
-            DecodeError::Version { found } => {
-                write!(f, "binary tape format {found}, but this program reads format {VERSION}")?;
-            }
-            DecodeError::Table { found } => {
-                write!(f, "written with another op table ({found:016x}, here {FINGERPRINT:016x})")?;
-            }
-            DecodeError::Truncated { len } => {
-                write!(f, "the binary tape ends in the middle of an entry, after {len} bytes")?;
-            }
-            DecodeError::Trailing { extra } => {
-                write!(f, "{extra} bytes follow the end of the binary tape")?;
-            }
-            DecodeError::TooLarge { len } => {
-                write!(f, "a binary tape of {len} bytes is above the limit of {MAX_BYTES}")?;
-            }
-            DecodeError::Damaged(why) => write!(f, "the binary tape is damaged: {why}")?,
-        }
-        self.hint().iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        self.print(f)
     }
 }
 

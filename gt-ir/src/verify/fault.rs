@@ -1,6 +1,10 @@
 //! The faults of a tape, and their diagnostics.
 
-use crate::{diagnostic::Diagnostic, intern::Loc, source_map::SourceMap, tape::ValueId};
+use std::fmt;
+
+use crate::{
+    diagnostic::Diagnostic, error::Hinted, intern::Loc, source_map::SourceMap, tape::ValueId,
+};
 
 /// The rule that an entry breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,9 +104,18 @@ impl Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "entry {}: {}", self.entry, self.message)?;
-        self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+impl Hinted for Fault {
+    fn message(&self) -> String {
+        format!("entry {}: {}", self.entry, self.message)
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f)
     }
 }
