@@ -17,12 +17,13 @@ use crate::{
     dtype::DType,
     emit::Emit,
     error::OpError,
+    factors::Factors,
     grad::{Grads, Vjp},
     intern::fnv,
     operand::ValueId,
     rules::{
         activation, attention, derive, elementary, fold, grad as g, infer as ty, normal, part,
-        pool, scan, statistic, window,
+        pool, scan, shard as sh, statistic, window,
     },
     shape::{Shape, Type},
 };
@@ -102,6 +103,8 @@ enum Mark {
     Commutes,
     /// Computed in `f32` under mixed precision.
     Full,
+    /// How it is computed by parts.
+    Shard(Sharding),
 }
 
 /// The properties that [`Mark`]s give, with the defaults of the class.
@@ -115,6 +118,8 @@ pub struct Marks {
     pub commutes: bool,
     /// The dtype of its computation under mixed precision.
     pub precision: Precision,
+    /// The factors of its dimensions: how it is computed by parts.
+    pub shard: Sharding,
 }
 
 impl Marks {
@@ -123,12 +128,18 @@ impl Marks {
             Class::Contract => Precision::Narrow,
             _ => Precision::AsGiven,
         };
-        let (mut all, mut i) = (Marks { weight: 1, commutes: false, precision }, 0);
+        let shard = match class {
+            Class::Pointwise => sh::aligned,
+            Class::Reduce => sh::reduced,
+            Class::Contract | Class::Move | Class::Gather | Class::Source => sh::none,
+        };
+        let (mut all, mut i) = (Marks { weight: 1, commutes: false, precision, shard }, 0);
         while i < marks.len() {
             match marks[i] {
                 Mark::Weight(weight) => all.weight = weight,
                 Mark::Commutes => all.commutes = true,
                 Mark::Full => all.precision = Precision::Full,
+                Mark::Shard(rule) => all.shard = rule,
             }
             i += 1;
         }
@@ -139,6 +150,10 @@ impl Marks {
 /// A type rule: the result's type from the operands', or why there is none. The arity has been
 /// checked.
 pub type Infer = fn(&Op, &[OperandType]) -> Result<Type, OpError>;
+
+/// A sharding rule: the factors of an op on operands of these types, whose result has this type.
+/// None where the op cannot be computed by parts: a derived op is then expanded.
+pub type Sharding = fn(&Op, &[OperandType], &Type) -> Option<Factors>;
 
 /// Everything the rest of GT may ask about an op.
 pub struct OpSpec {
@@ -307,14 +322,14 @@ macro_rules! ops {
 
 use Arity::{Between, Exactly, Variadic};
 use Grad::{Expansion as Through, Rule, Zero};
-use Mark::{Commutes, Full, Weight};
+use Mark::{Commutes, Full, Shard, Weight};
 use Meaning::Derived;
 
 #[rustfmt::skip]
 ops! {
 unary {
     /// The negative of x.
-    "neg"         = Neg,         ty::arithmetic, Rule(g::neg);
+    "neg"         = Neg,         ty::arithmetic, Rule(g::neg) => Shard(sh::quotient);
     /// The absolute value of x. Its gradient at 0 is 0.
     "abs"         = Abs,         ty::arithmetic, Rule(g::abs);
     /// e to the power x.
@@ -337,13 +352,13 @@ unary {
 
 binary {
     /// x + y. On `bool` it is logical or.
-    "add"         = Add,         ty::arithmetic_or_bool, Rule(g::add) => Commutes;
+    "add"         = Add,         ty::arithmetic_or_bool, Rule(g::add) => Commutes, Shard(sh::additive);
     /// x - y.
-    "sub"         = Sub,         ty::arithmetic, Rule(g::sub);
+    "sub"         = Sub,         ty::arithmetic, Rule(g::sub) => Shard(sh::additive);
     /// x * y. On `bool` it is logical and.
-    "mul"         = Mul,         ty::arithmetic_or_bool, Rule(g::mul) => Commutes;
+    "mul"         = Mul,         ty::arithmetic_or_bool, Rule(g::mul) => Commutes, Shard(sh::product);
     /// x / y, true division: integers give a result of the default float dtype.
-    "div"         = Div,         ty::float,      Rule(g::div) => Weight(3);
+    "div"         = Div,         ty::float,      Rule(g::div) => Weight(3), Shard(sh::quotient);
     /// x to the power y. For integers a negative y gives 0, except where x is 1 or -1.
     "pow"         = Pow,         ty::arithmetic, Rule(g::pow) => Weight(30), Full;
     /// The remainder `x - trunc(x / y) * y`, computed exactly. It has the sign of x, and is smaller
@@ -375,13 +390,13 @@ primitive {
     "cast"        = Cast(DType), Pointwise, Exactly(1), ty::cast,       Rule(g::cast);
 
     /// The sum over axes. Integers and `bool` are summed in `i64`.
-    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum) => Full;
+    "sum"         = Sum(Reduce), Reduce,    Exactly(1), ty::sum,        Rule(g::sum) => Full, Shard(sh::sum);
     /// The largest element over axes, or NaN if an element is NaN. Equal largest elements share the
     /// gradient equally.
-    "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
+    "max"         = Max(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over) => Shard(sh::max);
     /// The smallest element over axes, or NaN if an element is NaN. Equal smallest elements share
     /// the gradient equally.
-    "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over);
+    "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over) => Shard(sh::min);
     /// The index of the largest element along an axis, as `i64`. Of equal elements it is the first,
     /// and a NaN counts as the largest.
     "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
@@ -394,36 +409,36 @@ primitive {
 
     /// The matrix product over the last two axes. Leading axes broadcast. A 1-D first operand
     /// counts as a row, a 1-D second operand as a column. Different dtypes promote.
-    "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul);
+    "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul) => Shard(sh::matmul);
 
     /// The same elements, in row-major order, in another shape of the same size.
-    "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape);
+    "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape) => Shard(sh::reshape);
     /// The operand with its axes in another order: axis i of the result is axis `perm[i]` of the
     /// operand.
-    "permute"     = Permute(Perm), Move,    Exactly(1), ty::permute,    Rule(g::permute);
+    "permute"     = Permute(Perm), Move,    Exactly(1), ty::permute,    Rule(g::permute) => Shard(sh::permute);
     /// The operand with axes of size 1 repeated to the given shape. New axes may be added in front.
-    "expand"      = Expand(Shape), Move,    Exactly(1), ty::expand,     Rule(g::expand);
+    "expand"      = Expand(Shape), Move,    Exactly(1), ty::expand,     Rule(g::expand) => Shard(sh::expand);
     /// Every `step`-th element of an axis, from `start` up to `stop`, which is not included.
-    "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice);
+    "slice"       = Slice(Slice), Move,     Exactly(1), ty::slice,      Rule(g::slice) => Shard(sh::beside);
     /// The operands, one after the other along an axis.
-    "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat);
+    "cat"         = Cat(Axis),   Move,      Variadic,   ty::cat,        Rule(g::cat) => Shard(sh::cat);
     /// Windows along an axis: element k of window i is element `i * step + k * dilation`. In the
     /// result the axis counts windows, and a new last axis has the elements of each window.
-    "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Rule(fold::unfold_grad);
+    "unfold"      = Unfold(Window), Move,   Exactly(1), window::infer_unfold, Rule(fold::unfold_grad) => Shard(sh::beside);
     /// The operand with a literal put before, after and between the elements of an axis:
     /// `pad[axis,lo,hi,interior] x, value`.
-    "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad);
+    "pad"         = Pad(Pad),    Move,      Exactly(2), ty::pad,        Rule(g::pad) => Shard(sh::beside);
 
     /// `out[..i..] = x[..index[..i..]..]` along an axis. The result has the shape of the index.
-    "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather);
+    "gather"      = Gather(Axis), Gather,   Exactly(2), ty::gather,     Rule(g::gather) => Shard(sh::gather);
     /// A base with `src[..i..]` added at position `index[..i..]` of an axis: `scatter_add base,
     /// index, src`.
-    "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add);
+    "scatter_add" = ScatterAdd(Axis), Gather, Exactly(3), ty::scatter_add, Rule(g::scatter_add) => Shard(sh::scatter_add);
     /// Whole slices of x along an axis, one slice for each element of an index of any shape.
-    "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select);
+    "index_select" = IndexSelect(Axis), Gather, Exactly(2), ty::index_select, Rule(g::index_select) => Shard(sh::index_select);
     /// A base with whole slices of src added at the positions of an index: `index_add base, index,
     /// src`.
-    "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add);
+    "index_add"   = IndexAdd(Axis), Gather, Exactly(3), ty::index_add,  Rule(g::index_add) => Shard(sh::index_add);
 
     /// The numbers 0, 1, 2, .. in row-major order, in an integer dtype.
     "iota"        = Iota(Type),  Source,    Exactly(0), ty::iota,       Zero;
@@ -467,12 +482,12 @@ derived {
     "log_softmax" = LogSoftmax(Axis), Reduce, Exactly(1), ty::softmax,  Rule(g::log_softmax), Derived(derive::log_softmax) => Full;
     /// x normalized to mean 0 and variance 1 over the last dimensions, then scaled and shifted:
     /// `layer_norm x, weight, bias, eps` (Ba, Kiros and Hinton 2016).
-    "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm) => Full;
+    "layer_norm"  = LayerNorm(Trailing), Reduce, Exactly(4), ty::layer_norm, Rule(g::layer_norm), Derived(derive::layer_norm) => Full, Shard(sh::trailing);
     /// The operand with two axes exchanged.
-    "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose);
+    "transpose"   = Transpose(Swap), Move,  Exactly(1), ty::transpose,  Rule(g::transpose), Derived(derive::transpose) => Shard(sh::permute);
     /// A new last axis, as `i64`, with 1 at the index and 0 elsewhere. An index outside the classes
     /// gives zeros only.
-    "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot);
+    "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot) => Shard(sh::one_hot);
 
     /// -1, 0 or 1, by the sign of x. NaN gives 0.
     "sign"        = Sign,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(activation::sign);
@@ -517,13 +532,13 @@ derived {
     "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Rule(activation::clamp_grad), Derived(activation::clamp);
     /// x with each element set to 0 with probability p, and the others divided by 1 - p: `dropout
     /// x, p, seed` (Srivastava et al. 2014).
-    "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout);
+    "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout) => Shard(sh::none);
     /// The elements of the last two axes on and below a diagonal, and 0 elsewhere. Diagonal 0 is
     /// the main one, and positive ones are above it.
-    "tril"        = Tril(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
+    "tril"        = Tril(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle) => Shard(sh::matrices);
     /// The elements of the last two axes on and above a diagonal, and 0 elsewhere. Diagonal 0 is
     /// the main one, and positive ones are above it.
-    "triu"        = Triu(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle);
+    "triu"        = Triu(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle) => Shard(sh::matrices);
 
     /// The index of the smallest element along an axis, as `i64`. Of equal elements it is the
     /// first, and a NaN counts as the smallest.
@@ -547,40 +562,40 @@ derived {
     "norm"        = Norm(Reduce), Reduce,   Exactly(1), ty::mean,       Rule(statistic::norm_grad), Derived(statistic::norm) => Full;
     /// x divided by its root mean square over the last dimensions, then scaled: `rms_norm x,
     /// weight, eps` (Zhang and Sennrich 2019).
-    "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm) => Full;
+    "rms_norm"    = RmsNorm(Trailing), Reduce, Exactly(3), normal::infer_rms, Through,    Derived(normal::rms_norm) => Full, Shard(sh::trailing);
     /// x normalized to mean 0 and variance 1 in each group of channels (axis 1), then scaled and
     /// shifted by channel: `group_norm x, weight, bias, eps` (Wu and He 2018).
-    "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm) => Full;
+    "group_norm"  = GroupNorm(Groups), Reduce, Exactly(4), normal::infer_group, Through,  Derived(normal::group_norm) => Full, Shard(sh::batch);
     /// x normalized by given statistics of each channel (axis 1), then scaled and shifted:
     /// `batch_norm x, mean, var, weight, bias, eps` (Ioffe and Szegedy 2015).
-    "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm) => Full;
+    "batch_norm"  = BatchNorm,   Reduce,    Exactly(6), normal::infer_batch, Through,     Derived(normal::batch_norm) => Full, Shard(sh::channels);
 
     /// softmax(query key^T * scale + mask) value over `[.., heads, length, width]` (Vaswani et al.
     /// 2017). The operands are `query, key, value, scale` or `query, key, value, scale, mask`. Key
     /// and value may have fewer heads than the query. A mask is `bool`, true where attention is
     /// paid, or a float that is added. A row without any attention gives 0. With `causal` no
     /// attention is paid to later positions.
-    "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Rule(attention::grad), Derived(attention::expand);
+    "scaled_dot_product_attention" = ScaledDotProductAttention(Attention), Contract, Between(4, 5), attention::infer, Rule(attention::grad), Derived(attention::expand) => Shard(sh::attention);
     /// The gradient of `scaled_dot_product_attention` for one of its operands. The first operand is
     /// the gradient of its result. Its operands follow.
-    "scaled_dot_product_attention_grad" = ScaledDotProductAttentionGrad(AttentionGrad), Contract, Between(5, 6), attention::infer_grad, Through, Derived(attention::expand_grad);
+    "scaled_dot_product_attention_grad" = ScaledDotProductAttentionGrad(AttentionGrad), Contract, Between(5, 6), attention::infer_grad, Through, Derived(attention::expand_grad) => Shard(sh::attention);
 
     /// The convolution of `[batch, channels, height, width]` with kernels `[out channels, channels
     /// / groups, height, width]`: `conv2d x, weight`. It is a matrix product over unfolded windows
     /// (Chellapilla, Puri and Simard 2006).
-    "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d);
+    "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d) => Shard(sh::conv);
 
     /// The adjoint of `unfold`: each element of a window is added at the position that it came
     /// from, in an axis of `len` elements.
-    "fold"        = Fold(Fold),  Reduce,    Exactly(1), fold::infer,        Rule(fold::grad), Derived(fold::fold);
+    "fold"        = Fold(Fold),  Reduce,    Exactly(1), fold::infer,        Rule(fold::grad), Derived(fold::fold) => Shard(sh::beside);
     /// The largest element of each window over the last two axes of `[.., channels, height,
     /// width]`, or NaN if an element is NaN. Of equal largest elements the first gets all of the
     /// gradient.
-    "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max);
+    "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max) => Shard(sh::matrices);
     /// The operand with the elements of some axes in reverse order.
-    "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip);
+    "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip) => Shard(sh::beside);
     /// x with a strided range of an axis replaced: `slice_assign x, value`.
-    "slice_assign" = SliceAssign(Slice), Move, Exactly(2), part::infer_assign, Rule(part::assign_grad), Derived(part::assign);
+    "slice_assign" = SliceAssign(Slice), Move, Exactly(2), part::infer_assign, Rule(part::assign_grad), Derived(part::assign) => Shard(sh::beside);
     /// A base with whole slices replaced at the positions of an index: `index_copy base, index,
     /// src`. Slices for the same position are added up.
     "index_copy"  = IndexCopy(Axis), Gather, Exactly(3), ty::index_add, Through,          Derived(part::index_copy);
@@ -657,6 +672,12 @@ pub fn infer(op: &Op, ins: &[OperandType]) -> Result<Type, OpError> {
         return Err(OpError::new(format!("{}: takes {wants}, but got {}", spec.name, ins.len())));
     }
     (spec.infer)(op, ins)
+}
+
+/// The factors of `op` on operands of these types, whose result has type `out`: how it may be
+/// computed by parts. None where it cannot be.
+pub fn factors(op: &Op, ins: &[OperandType], out: &Type) -> Option<Factors> {
+    (op.spec().marks.shard)(op, ins, out)
 }
 
 /// `sum[0,1]` into `sum` and `0,1`; the brackets must close at the end.

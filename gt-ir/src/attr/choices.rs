@@ -86,6 +86,9 @@ impl Attr for Axes {
         }
         Some(Axes(axes))
     }
+    fn axes(&self) -> AxisSet {
+        self.0
+    }
 }
 
 impl Attr for Groups {
@@ -154,5 +157,8 @@ impl Attr for Order {
         };
         let [a] = exactly(list)?;
         Some(Order { axis: axis(a)?, descending })
+    }
+    fn axes(&self) -> AxisSet {
+        AxisSet::from_iter([usize::from(self.axis)])
     }
 }

@@ -133,6 +133,9 @@ impl Attr for Slice {
         let [a, start, stop, step] = exactly(s)?;
         Some(Slice { axis: axis(a)?, start, stop, step })
     }
+    fn axes(&self) -> AxisSet {
+        AxisSet::from_iter([usize::from(self.axis)])
+    }
 }
 
 impl Attr for Pad {
@@ -143,6 +146,9 @@ impl Attr for Pad {
     fn parse(s: &str) -> Option<Self> {
         let [a, lo, hi, interior] = exactly(s)?;
         Some(Pad { axis: axis(a)?, lo, hi, interior })
+    }
+    fn axes(&self) -> AxisSet {
+        AxisSet::from_iter([usize::from(self.axis)])
     }
 }
 

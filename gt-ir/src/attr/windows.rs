@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Attr;
 use super::text::{axis, exactly};
+use super::{Attr, AxisSet};
 
 /// Windows along one axis: `axis,size,step,dilation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,6 +77,9 @@ impl Attr for Window {
         let [a, size, step, dilation] = exactly(s)?;
         Some(Window { axis: axis(a)?, size, step, dilation })
     }
+    fn axes(&self) -> AxisSet {
+        AxisSet::from_iter([usize::from(self.axis)])
+    }
 }
 
 impl Attr for Fold {
@@ -88,6 +91,9 @@ impl Attr for Fold {
     fn parse(s: &str) -> Option<Self> {
         let [a, size, step, dilation, len] = exactly(s)?;
         Some(Fold { window: Window { axis: axis(a)?, size, step, dilation }, len })
+    }
+    fn axes(&self) -> AxisSet {
+        self.window.axes()
     }
 }
 

@@ -16,5 +16,6 @@ pub(crate) mod part;
 pub(crate) mod pool;
 pub(crate) mod promote;
 pub(crate) mod scan;
+pub(crate) mod shard;
 pub(crate) mod statistic;
 pub(crate) mod window;

@@ -1,0 +1,275 @@
+//! Layouts: which part of a tensor each member of a group of workers holds.
+//!
+//! A [`Mesh`] arranges members in a grid. A [`Layout`] says for each axis of the grid whether the
+//! members along it hold the same elements, consecutive parts of one dimension, or addends
+//! (DTensor's replicate, shard and partial; GSPMD's tilings). Parts may be uneven: every part but
+//! the last ones has `chunk` elements, and the last ones may be shorter or empty.
+//!
+//! Plain data: nothing here says how a value gets from one layout to another.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::shape::{Dim, MAX_RANK, Shape, Type};
+
+/// The most axes of a mesh.
+pub const MAX_MESH_AXES: usize = 4;
+
+/// A grid of members, each named by its number in the group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Mesh {
+    members: Vec<u32>,
+    sizes: SmallVec<[usize; 2]>,
+}
+
+/// How partial results combine to the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Combine {
+    /// They are added, in the order of the members.
+    Sum,
+    /// The largest, or NaN if there is one.
+    Max,
+    /// The smallest, or NaN if there is one.
+    Min,
+}
+
+/// What the members along one axis of a mesh hold of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Spread {
+    /// The same elements.
+    Whole,
+    /// Consecutive parts of a dimension: member `i` the elements from `i * chunk` on.
+    Split {
+        /// The dimension.
+        dim: u8,
+        /// Elements of a part; the last parts may be shorter or empty.
+        chunk: usize,
+    },
+    /// A tensor each, of which the whole is the combination.
+    Partial(Combine),
+}
+
+/// Which part of a tensor each member of a mesh holds.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// The members that hold anything of it.
+    pub mesh: Arc<Mesh>,
+    /// One entry for each axis of the mesh. No two of them split the same dimension.
+    pub spreads: SmallVec<[Spread; 2]>,
+}
+
+/// A box of a tensor's elements: the first and the end along each dimension.
+pub type Region = SmallVec<[(usize, usize); MAX_RANK]>;
+
+impl Mesh {
+    /// A grid of members in row-major order; `None` unless its sizes are positive, at most
+    /// [`MAX_MESH_AXES`] and have the members' number as product, and no member stands in it twice.
+    #[must_use]
+    pub fn new(members: Vec<u32>, sizes: &[usize]) -> Option<Mesh> {
+        let n = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size));
+        let mut sorted = members.clone();
+        sorted.sort_unstable();
+        let distinct = sorted.windows(2).all(|pair| pair[0] != pair[1]);
+        let fits = (1..=MAX_MESH_AXES).contains(&sizes.len()) && !members.is_empty();
+        (fits && distinct && n == Some(members.len()))
+            .then(|| Mesh { members, sizes: sizes.into() })
+    }
+
+    /// A mesh of one member.
+    #[must_use]
+    pub fn single(member: u32) -> Mesh {
+        Mesh { members: vec![member], sizes: SmallVec::from_slice(&[1]) }
+    }
+
+    /// The members, in row-major order: a member's place in it is its rank.
+    #[must_use]
+    pub fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is no member, which [`Mesh::new`] does not allow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The size of each axis.
+    #[must_use]
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// The rank of a member.
+    #[must_use]
+    pub fn rank_of(&self, member: u32) -> Option<usize> {
+        self.members.iter().position(|&m| m == member)
+    }
+
+    /// Where a rank stands along an axis.
+    #[must_use]
+    pub fn coordinate(&self, rank: usize, axis: usize) -> usize {
+        rank / self.stride(axis) % self.sizes[axis]
+    }
+
+    /// The rank at another place along an axis.
+    #[must_use]
+    pub fn moved(&self, rank: usize, axis: usize, to: usize) -> usize {
+        rank + to * self.stride(axis) - self.coordinate(rank, axis) * self.stride(axis)
+    }
+
+    fn stride(&self, axis: usize) -> usize {
+        self.sizes[axis + 1..].iter().product()
+    }
+}
+
+impl Layout {
+    /// All of the tensor on each member.
+    #[must_use]
+    pub fn whole(mesh: Arc<Mesh>) -> Layout {
+        let spreads = SmallVec::from_elem(Spread::Whole, mesh.sizes().len());
+        Layout { mesh, spreads }
+    }
+
+    /// The same with another entry for one axis of the mesh.
+    #[must_use]
+    pub fn with(&self, axis: usize, spread: Spread) -> Layout {
+        let mut layout = self.clone();
+        layout.spreads[axis] = spread;
+        layout
+    }
+
+    /// Whether each member has all elements.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.spreads.iter().all(|spread| *spread == Spread::Whole)
+    }
+
+    /// Whether members hold partial results.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.spreads.iter().any(|spread| matches!(spread, Spread::Partial(_)))
+    }
+
+    /// The elements that a rank holds of a tensor, or of whose combination it holds a part.
+    #[must_use]
+    pub fn region(&self, rank: usize, shape: &Shape) -> Region {
+        let mut region: Region = shape.sizes().iter().map(|&size| (0, size)).collect();
+        for (axis, spread) in self.spreads.iter().enumerate() {
+            if let Spread::Split { dim, chunk } = *spread {
+                let (at, size) = (self.mesh.coordinate(rank, axis), shape.sizes()[dim as usize]);
+                let bound = |i: usize| i.saturating_mul(chunk).min(size);
+                region[dim as usize] = (bound(at), bound(at + 1));
+            }
+        }
+        region
+    }
+
+    /// The type of what a rank holds of a tensor, without names of dimensions.
+    #[must_use]
+    pub fn local(&self, rank: usize, ty: &Type) -> Type {
+        boxed(ty, &self.region(rank, &ty.shape))
+    }
+}
+
+/// The type of a box of a tensor, without names of dimensions.
+#[must_use]
+pub fn boxed(ty: &Type, region: &[(usize, usize)]) -> Type {
+    let dims = region.iter().map(|(first, end)| Dim::new(end - first));
+    // No dimension is larger than the tensor's, so the shape is within the limits.
+    Type::new(ty.dtype, Shape::collect(dims).unwrap_or(ty.shape))
+}
+
+impl fmt::Display for Combine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Combine::Sum => "sum",
+            Combine::Max => "max",
+            Combine::Min => "min",
+        })
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spread::Whole => f.write_str("whole"),
+            Spread::Split { dim, chunk } => write!(f, "split {dim} by {chunk}"),
+            Spread::Partial(combine) => write!(f, "partial {combine}"),
+        }
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.sizes.last().copied().unwrap_or(1);
+        for (i, row) in self.members.chunks(width).enumerate() {
+            let members: Vec<String> = row.iter().map(u32::to_string).collect();
+            write!(f, "{}{}", if i == 0 { "" } else { " | " }, members.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// `split 0 by 32 on 0,1,2,3`.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, spread) in self.spreads.iter().enumerate() {
+            write!(f, "{}{spread}", if i == 0 { "" } else { " x " })?;
+        }
+        write!(f, " on {}", self.mesh)
+    }
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh(sizes: &[usize]) -> Arc<Mesh> {
+        let n: usize = sizes.iter().product();
+        Arc::new(Mesh::new((0..n as u32).collect(), sizes).unwrap())
+    }
+
+    #[test]
+    fn meshes_are_grids_of_distinct_members() {
+        assert!(Mesh::new(vec![0, 1, 1, 2], &[2, 2]).is_none());
+        assert!(Mesh::new(vec![0, 1, 2], &[2, 2]).is_none());
+        assert!(Mesh::new(vec![], &[0]).is_none());
+        let mesh = mesh(&[2, 3]);
+        for rank in 0..6 {
+            assert_eq!((mesh.coordinate(rank, 0), mesh.coordinate(rank, 1)), (rank / 3, rank % 3));
+            assert_eq!(mesh.moved(rank, 0, 1), 3 + rank % 3);
+            assert_eq!(mesh.moved(rank, 1, 2), rank / 3 * 3 + 2);
+        }
+    }
+
+    /// Regions of a layout without partial results cover a tensor, each element as often as the
+    /// layout repeats it.
+    #[test]
+    fn regions_cover_the_tensor() {
+        for (size, chunk) in [(10, 3), (3, 1), (0, 1), (8, 2), (7, 7)] {
+            let layout = Layout::whole(mesh(&[2, 4])).with(1, Spread::Split { dim: 1, chunk });
+            let shape = Shape::new(&[5, size]).unwrap();
+            let mut times = vec![0; size];
+            for rank in 0..8 {
+                let region = layout.region(rank, &shape);
+                assert_eq!(region[0], (0, 5));
+                times[region[1].0..region[1].1].iter_mut().for_each(|n| *n += 1);
+            }
+            assert!(times.iter().all(|&n| n == 2), "{size} by {chunk}");
+        }
+    }
+}
