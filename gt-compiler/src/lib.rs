@@ -33,6 +33,7 @@ mod program;
 mod program_file;
 pub mod report;
 mod schedule;
+pub mod shard;
 #[cfg(feature = "torch")]
 pub mod simulated;
 pub mod threads;

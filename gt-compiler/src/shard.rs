@@ -1,0 +1,145 @@
+//! One segment as the work of many members: signals place what is brought in and created, the
+//! factors of ops carry the layouts on, and members exchange what the layouts make them lack.
+//!
+//! [`partition`] takes a segment in canonical form, where the values from outside are, and what the
+//! signals say. It gives each member's work as ordinary tapes, with the values that members send
+//! each other between them. A tape of a member needs no other engine, verifier or plan than any
+//! tape: a value that a member receives is an input, and an all-reduce is a few inputs, additions
+//! and values to send.
+//!
+//! Guarantees: pure and deterministic. All members together compute what the segment computes:
+//! integers, pointwise ops and movement to the bit, sums of floats within rounding, and the same
+//! bits each time. A value that the segment leaves is whole or split, never partial.
+//!
+//! Does not: search. A layout is chosen op by op, by the least cost there (`choose`).
+
+mod choose;
+mod cost;
+mod future;
+mod lanes;
+mod phases;
+mod report;
+mod reshard;
+mod scopes;
+mod sharder;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use gt_ir::canonical::Template;
+use gt_ir::layout::{Layout, Mesh};
+use gt_ir::signal::Signals;
+use gt_ir::{OpError, Scalar, Type};
+
+pub use cost::Rates;
+pub use report::Report;
+
+/// What is to be partitioned.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The segment.
+    pub template: &'a Template,
+    /// The types of the values from outside and where they are, in the order of their numbers.
+    pub inputs: &'a [(Type, Layout)],
+    /// What the program says about its signals; workers are numbered as members are.
+    pub signals: &'a Signals,
+    /// How many members there are. Uploads come to member 0.
+    pub n_members: u32,
+    /// What exchanges and computation cost.
+    pub rates: Rates,
+}
+
+/// A segment as the work of many members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// Each member's work.
+    pub parts: Vec<Part>,
+    /// Where values are at the end, if they were not there before: what the segment defines and
+    /// leaves, and what has moved.
+    pub kept: Vec<Kept>,
+    /// What it costs, and what signals asked for and did not get.
+    pub report: Report,
+}
+
+/// One member's work, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// What it does.
+    pub steps: Vec<Step>,
+    /// How many values it defines, received ones included.
+    pub n_made: u32,
+}
+
+/// One thing that a member does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Runs a tape, once what it receives is there.
+    Run(Arc<Phase>),
+    /// Sends a value to another member, under a number of that member's own.
+    Send {
+        /// The value here.
+        value: Local,
+        /// The member that receives it.
+        to: u32,
+        /// The number there, as in [`Local::Made`].
+        made: u32,
+    },
+}
+
+/// A tape of a member, in canonical form, and what its values and literals are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// The tape; its inputs are received from other members.
+    pub template: Template,
+    /// The values from outside the tape.
+    pub inputs: Vec<Local>,
+    /// The number of the first value that the tape defines; the others follow.
+    pub first: u32,
+    /// The literals.
+    pub literals: Vec<Literal>,
+}
+
+/// A value on a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Local {
+    /// The member's part of a value of the segment, by its number there: one from outside, or an
+    /// upload.
+    Given(u32),
+    /// A value that the member has made or received, numbered from 0 on.
+    Made(u32),
+}
+
+/// A literal of a member's tape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Literal {
+    /// A literal of the segment, by its number there.
+    Slot(u32),
+    /// A number.
+    Number(Scalar),
+}
+
+/// Where a value is at the end of a segment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// Its number in the segment.
+    pub value: u32,
+    /// Which part of it each member has.
+    pub layout: Layout,
+    /// What it is on each member of the layout's mesh.
+    pub names: Vec<Local>,
+}
+
+/// The layout of a value that a single member holds.
+#[must_use]
+pub fn at(member: u32) -> Layout {
+    Layout::whole(Arc::new(Mesh::single(member)))
+}
+
+/// Partitions a segment.
+///
+/// # Errors
+/// The segment is not well formed on inputs of these types. One that was verified is.
+pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
+    sharder::Sharder::new(request)?.run()
+}

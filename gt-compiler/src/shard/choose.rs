@@ -1,0 +1,237 @@
+//! Which layouts an op takes its operands in: among the ways its factors allow, the one that costs
+//! least here and now (DTensor's strategy). Signals place what is brought in and created; this
+//! carries their choice on.
+//!
+//! A factor is a candidate where an operand is split along it already, or where a signal asks for a
+//! contraction of whole operands to be shared out. No search: a choice is not taken back.
+
+use gt_ir::factors::{Factors, Linear};
+use gt_ir::layout::{Combine, Layout, Spread};
+use gt_ir::{Class, Op, OperandType, Type};
+use smallvec::SmallVec;
+
+use super::cost::Rates;
+use super::reshard::Version;
+
+/// How an op is computed on a mesh: the layouts of its operands (none of a literal) and its result.
+#[derive(Clone, Debug)]
+pub(super) struct Strategy {
+    pub(super) operands: SmallVec<[Option<Layout>; 3]>,
+    pub(super) result: Layout,
+}
+
+/// An operand that a strategy is chosen for.
+#[derive(Clone, Copy)]
+pub(super) enum Operand<'a> {
+    /// A value in the layouts it is there in.
+    Versions(&'a [Version], &'a Type),
+    /// A value that each member can make by itself in any layout, and the layout that a signal asks
+    /// for.
+    Anywhere(Option<&'a Layout>),
+    /// A literal.
+    Literal,
+}
+
+/// What an op is to be done about.
+pub(super) struct Question<'a> {
+    pub(super) op: &'a Op,
+    pub(super) types: &'a [OperandType],
+    pub(super) operands: &'a [Operand<'a>],
+    pub(super) out: &'a Type,
+    pub(super) factors: &'a Factors,
+    /// The layout that a signal asks for, on the mesh of the op.
+    pub(super) wish: Option<&'a Layout>,
+    pub(super) rates: &'a Rates,
+}
+
+/// What happens along one axis of the mesh.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Along {
+    /// Every member computes the same.
+    Same,
+    /// A factor is split, with so many of its elements a part.
+    Factor(u8, usize),
+    /// Partial sums pass through.
+    Pass(Combine),
+}
+
+impl<'a> Operand<'a> {
+    /// The layouts that it is there in, or is to have.
+    fn layouts(self) -> impl Iterator<Item = &'a Layout> {
+        let (versions, wish) = match self {
+            Operand::Versions(versions, _) => (versions, None),
+            Operand::Anywhere(wish) => (&[][..], wish),
+            Operand::Literal => (&[][..], None),
+        };
+        versions.iter().map(|version| &version.layout).chain(wish)
+    }
+}
+
+impl Question<'_> {
+    /// The best strategy on the mesh of a layout, whose axes are decided one after the other.
+    pub(super) fn best(&self, whole: &Layout) -> Strategy {
+        let mut chosen: SmallVec<[Along; 2]> = SmallVec::new();
+        for axis in 0..whole.spreads.len() {
+            let mut best: Option<(f64, Along)> = None;
+            for candidate in self.candidates(whole, axis, &chosen) {
+                let mut tried = chosen.clone();
+                tried.push(candidate);
+                let Some(strategy) = self.strategy(whole, &tried) else { continue };
+                let cost = self.cost(&strategy);
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, candidate));
+                }
+            }
+            chosen.push(best.map_or(Along::Same, |(_, candidate)| candidate));
+        }
+        self.strategy(whole, &chosen).unwrap_or_else(|| self.all_whole(whole))
+    }
+
+    /// The ways along an axis, those that need no exchange first.
+    pub(super) fn candidates(&self, whole: &Layout, axis: usize, chosen: &[Along]) -> Vec<Along> {
+        let mut found = Vec::new();
+        for (operand, links) in self.operands.iter().zip(&self.factors.operands) {
+            for layout in operand.layouts().filter(|layout| layout.mesh == whole.mesh) {
+                match layout.spreads[axis] {
+                    Spread::Split { dim, chunk } => {
+                        if let Some(Some(link)) = links.get(usize::from(dim)) {
+                            found.push(Along::Factor(link.factor, chunk * link.unit));
+                        }
+                    }
+                    Spread::Partial(combine) => found.push(Along::Pass(combine)),
+                    Spread::Whole => {}
+                }
+            }
+        }
+        if let Some(Spread::Split { dim, chunk }) = self.wish.map(|wish| wish.spreads[axis])
+            && self.op.spec().class == Class::Contract
+            && found.is_empty()
+            && let Some(Some(link)) = self.factors.result.get(usize::from(dim))
+        {
+            found.push(Along::Factor(link.factor, chunk * link.unit));
+        }
+        let taken = |along: &Along| {
+            matches!(along, Along::Factor(factor, _) if chosen
+            .iter()
+            .any(|other| matches!(other, Along::Factor(f, _) if f == factor)))
+        };
+        found.retain(|along| !taken(along));
+        found.push(Along::Same);
+        found.dedup();
+        found
+    }
+
+    /// The layouts that a choice for each axis means; none where it is not possible. Axes without a
+    /// choice are whole.
+    pub(super) fn strategy(&self, whole: &Layout, chosen: &[Along]) -> Option<Strategy> {
+        let mut strategy = self.all_whole(whole);
+        for (axis, along) in chosen.iter().enumerate() {
+            match *along {
+                Along::Same => {}
+                Along::Factor(factor, chunk) => self.split(&mut strategy, axis, factor, chunk)?,
+                Along::Pass(combine) => self.pass(&mut strategy, axis, combine)?,
+            }
+        }
+        Some(strategy)
+    }
+
+    fn all_whole(&self, whole: &Layout) -> Strategy {
+        let layout = |operand: &Operand<'_>| match operand {
+            Operand::Literal => None,
+            Operand::Versions(..) | Operand::Anywhere(..) => Some(whole.clone()),
+        };
+        Strategy { operands: self.operands.iter().map(layout).collect(), result: whole.clone() }
+    }
+
+    fn split(&self, strategy: &mut Strategy, axis: usize, factor: u8, chunk: usize) -> Option<()> {
+        let Factors { operands, result, combine, addend, .. } = self.factors;
+        let size = |ty: &Type, dim: usize, unit: usize| ty.shape.sizes()[dim] * unit;
+        let contracted = Factors::find(result, factor).is_none();
+        for (i, (layout, links)) in strategy.operands.iter_mut().zip(operands).enumerate() {
+            let Some(layout) = layout else { continue };
+            if let Some((dim, unit)) = Factors::find(links, factor) {
+                let OperandType::Tensor(ty) = &self.types[i] else { continue };
+                let parts = layout.mesh.sizes()[axis];
+                let empty = (parts - 1) * chunk >= size(ty, dim, unit);
+                // The largest of no elements does not exist.
+                if contracted && *combine != Some(Combine::Sum) && empty {
+                    return None;
+                }
+                layout.spreads[axis] = part(dim, unit, chunk)?;
+            } else if contracted && *addend == Some(i) {
+                layout.spreads[axis] = Spread::Partial(Combine::Sum);
+            }
+        }
+        strategy.result.spreads[axis] = match Factors::find(result, factor) {
+            Some((dim, unit)) => part(dim, unit, chunk)?,
+            None => Spread::Partial((*combine)?),
+        };
+        Some(())
+    }
+
+    /// Partial results pass through what is linear in them, or only moves them.
+    fn pass(&self, strategy: &mut Strategy, axis: usize, combine: Combine) -> Option<()> {
+        let partial = |i: usize| match self.operands[i] {
+            Operand::Versions(versions, _) => versions
+                .iter()
+                .any(|v| v.layout.spreads.get(axis) == Some(&Spread::Partial(combine))),
+            // The first member makes it, the others zeros.
+            Operand::Anywhere(_) => combine == Combine::Sum,
+            Operand::Literal => false,
+        };
+        let tensors = || (0..self.operands.len()).filter(|&i| strategy.operands[i].is_some());
+        let moves = self.op.spec().class == Class::Move;
+        if combine != Combine::Sum && !moves {
+            return None;
+        }
+        let through: SmallVec<[usize; 3]> = match self.factors.linear {
+            Linear::No => return None,
+            Linear::First => partial(0).then(|| SmallVec::from_slice(&[0]))?,
+            Linear::Together => tensors().all(partial).then(|| tensors().collect())?,
+            Linear::Each => SmallVec::from_slice(&[tensors().find(|&i| partial(i))?]),
+        };
+        for i in through {
+            strategy.operands[i].as_mut()?.spreads[axis] = Spread::Partial(combine);
+        }
+        strategy.result.spreads[axis] = Spread::Partial(combine);
+        Some(())
+    }
+
+    /// Seconds of a strategy: what its operands and a partial result have to travel, and its
+    /// computation.
+    pub(super) fn cost(&self, strategy: &Strategy) -> f64 {
+        let mut seconds = 0.0;
+        for (operand, layout) in self.operands.iter().zip(&strategy.operands) {
+            if let (Operand::Versions(versions, ty), Some(layout)) = (operand, layout) {
+                let nearest = self.rates.nearest(versions, layout, ty);
+                seconds += nearest.map_or(f64::INFINITY, |(seconds, _)| seconds);
+            }
+        }
+        let mut settled = strategy.result.clone();
+        settled.spreads.iter_mut().for_each(|spread| {
+            if matches!(spread, Spread::Partial(_)) {
+                *spread = Spread::Whole;
+            }
+        });
+        seconds += self.rates.reshard(&strategy.result, &settled, self.out);
+        seconds + self.rates.compute(self.op, self.types, self.out, self.share(strategy))
+    }
+
+    /// The part of the work that one member does.
+    fn share(&self, strategy: &Strategy) -> f64 {
+        let mut share = 1.0;
+        for axis in 0..strategy.result.spreads.len() {
+            let split = |layout: &Layout| matches!(layout.spreads[axis], Spread::Split { .. });
+            let layouts = strategy.operands.iter().flatten().chain([&strategy.result]);
+            if layouts.into_iter().any(split) {
+                share /= strategy.result.mesh.sizes()[axis] as f64;
+            }
+        }
+        share
+    }
+}
+
+/// A dimension split along a factor.
+fn part(dim: usize, unit: usize, chunk: usize) -> Option<Spread> {
+    (chunk.is_multiple_of(unit)).then(|| Spread::Split { dim: dim as u8, chunk: chunk / unit })
+}

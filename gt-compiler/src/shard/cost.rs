@@ -1,0 +1,89 @@
+//! What a layout costs: elements that have to travel, and work that is not shared out.
+//!
+//! Times are estimates in seconds that rank alternatives; nothing is measured here.
+
+use gt_ir::layout::{Layout, Spread};
+use gt_ir::{Class, Op, OperandType, Type};
+
+use super::lanes::{shared, volume};
+use super::reshard::Version;
+
+/// What exchanges and computation cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Seconds that an exchange takes, however small.
+    pub latency: f64,
+    /// Bytes a second that a member receives.
+    pub exchange: f64,
+    /// Floating-point operations a second of a member.
+    pub flops: f64,
+    /// Bytes a second that a member reads and writes.
+    pub memory: f64,
+}
+
+impl Default for Rates {
+    /// A processor's thread as a member, its siblings in the same machine.
+    fn default() -> Rates {
+        Rates { latency: 20e-6, exchange: 4e9, flops: 40e9, memory: 8e9 }
+    }
+}
+
+impl Rates {
+    /// Seconds until a value is in another layout.
+    pub(super) fn reshard(&self, from: &Layout, to: &Layout, ty: &Type) -> f64 {
+        let bytes = |elements: usize| (elements * ty.dtype.size()) as f64;
+        let mut seconds = 0.0;
+        let mut settled = from.clone();
+        for (axis, spread) in from.spreads.iter().enumerate() {
+            let kept = from.mesh == to.mesh && to.spreads[axis] == *spread;
+            if matches!(spread, Spread::Partial(_)) && !kept {
+                let n = from.mesh.sizes()[axis] as f64;
+                let local = volume(&from.region(0, &ty.shape));
+                seconds += 2.0 * (self.latency + bytes(local) * (n - 1.0) / n / self.exchange);
+                settled = settled.with(axis, Spread::Whole);
+            }
+        }
+        let lacking = (0..to.mesh.len()).map(|rank| {
+            let region = to.region(rank, &ty.shape);
+            let own = settled.mesh.rank_of(to.mesh.members()[rank]);
+            let own = own.map_or(0, |own| shared(&settled.region(own, &ty.shape), &region));
+            volume(&region) - own
+        });
+        let most = lacking.max().unwrap_or(0);
+        if most > 0 { seconds + self.latency + bytes(most) / self.exchange } else { seconds }
+    }
+
+    /// Seconds until a value is in another layout, from the version that is nearest to it.
+    pub(super) fn nearest<'a>(
+        &self,
+        versions: &'a [Version],
+        to: &Layout,
+        ty: &Type,
+    ) -> Option<(f64, &'a Version)> {
+        let costs = versions.iter().map(|v| (self.reshard(&v.layout, to, ty), v));
+        costs.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Seconds that one member computes a part of an op: `share` is its part of the whole.
+    pub(super) fn compute(&self, op: &Op, ins: &[OperandType], out: &Type, share: f64) -> f64 {
+        let tensors = ins.iter().filter_map(|operand| match operand {
+            OperandType::Tensor(ty) => Some(ty),
+            OperandType::Scalar(_) => None,
+        });
+        let bytes: usize = tensors.clone().map(Type::bytes).sum::<usize>() + out.bytes();
+        let weight = op.spec().marks.weight.max(1) as f64;
+        let flops = match op.spec().class {
+            Class::Contract => {
+                // Of a product of `m k` and `k n` elements to `m n` this is `k`.
+                let numels: f64 =
+                    tensors.take(2).map(|ty| ty.shape.numel().max(1) as f64).product();
+                let numel = out.shape.numel().max(1) as f64;
+                2.0 * numel * (numels / numel).sqrt()
+            }
+            Class::Pointwise | Class::Reduce | Class::Move | Class::Gather | Class::Source => {
+                out.shape.numel() as f64 * weight
+            }
+        };
+        share * (flops / self.flops).max(bytes as f64 / self.memory)
+    }
+}

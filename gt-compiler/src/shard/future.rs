@@ -1,0 +1,65 @@
+//! What becomes of the values of a segment, known before the walk: how often each is used, whether
+//! its only use may take partial sums, and whether it is alive at the end.
+
+use gt_ir::factors::Linear;
+use gt_ir::op::{factors, infer};
+use gt_ir::{Entry, Instr, OpError, Operand, OperandType, Type};
+use smallvec::SmallVec;
+
+use super::Request;
+
+/// What becomes of a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Future {
+    pub(super) n_uses: u32,
+    /// Whether its last use may take partial sums.
+    pub(super) carried: bool,
+    /// Whether it is alive at the end.
+    pub(super) kept: bool,
+    /// Whether it is there before the segment's instructions: from outside, or an upload.
+    pub(super) given: bool,
+}
+
+/// The futures of the values from outside and of those the segment defines, by their numbers.
+pub(super) fn foresee(request: &Request<'_>) -> Result<Vec<Future>, OpError> {
+    let mut types: Vec<Type> = request.inputs.iter().map(|(ty, _)| *ty).collect();
+    let given = Future { kept: true, given: true, ..Future::default() };
+    let mut futures = vec![given; types.len()];
+    for entry in &request.template.tape.entries {
+        match entry {
+            Entry::Input { ty, .. } => {
+                types.push(*ty);
+                futures.push(given);
+            }
+            Entry::Instr(instr) => {
+                types.push(instruction(instr, &types, &mut futures)?);
+                futures.push(Future { kept: true, ..Future::default() });
+            }
+            Entry::Free(value) => futures[value.0 as usize].kept = false,
+            Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
+        }
+    }
+    Ok(futures)
+}
+
+/// The type of an instruction's result; its operands are used.
+fn instruction(instr: &Instr, types: &[Type], futures: &mut [Future]) -> Result<Type, OpError> {
+    let operand = |operand: &Operand| match operand {
+        Operand::Value(value) => OperandType::Tensor(types[value.0 as usize]),
+        Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
+    };
+    let operands: SmallVec<[OperandType; 3]> = instr.inputs.iter().map(operand).collect();
+    let ty = infer(&instr.op, &operands)?;
+    let linear = factors(&instr.op, &operands, &ty).map_or(Linear::No, |factors| factors.linear);
+    for (i, operand) in instr.inputs.iter().enumerate() {
+        let Operand::Value(value) = operand else { continue };
+        let future = &mut futures[value.0 as usize];
+        future.n_uses += 1;
+        future.carried = match linear {
+            Linear::No => false,
+            Linear::First => i == 0,
+            Linear::Together | Linear::Each => true,
+        };
+    }
+    Ok(ty)
+}

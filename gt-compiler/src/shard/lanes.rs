@@ -1,0 +1,237 @@
+//! What each member does, in the making: instructions on its local values, and the values that
+//! members send each other.
+//!
+//! Every local value has a *level*: how many exchanges must have happened before it exists. A value
+//! that is received has one level more than the value that was sent. Levels cut a lane into phases
+//! (`phases`); all that is sent at one level travels together.
+
+use std::collections::BTreeMap;
+
+use gt_ir::dtype::Category;
+use gt_ir::layout::{Region, boxed};
+use gt_ir::op::infer;
+use gt_ir::{Op, OpError, OperandType, Scalar, Type};
+use smallvec::SmallVec;
+
+use super::Literal;
+
+/// A local value, by its number on its lane.
+pub(super) type Name = u32;
+
+/// An operand of a local instruction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Arg {
+    Value(Name),
+    Literal(Literal, Scalar),
+}
+
+/// One thing a member does.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    Instr { op: Op, args: SmallVec<[Arg; 3]>, out: Name },
+    Send { value: Name, to: u32, received: Name },
+    Receive { out: Name },
+}
+
+/// A local value.
+#[derive(Clone, Debug)]
+pub(super) struct Local {
+    pub(super) ty: Type,
+    pub(super) level: u32,
+    /// Its number in the segment, where it was there before.
+    pub(super) given: Option<u32>,
+}
+
+/// One member's work.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    pub(super) locals: Vec<Local>,
+    pub(super) items: Vec<Item>,
+    slices: BTreeMap<(Name, Vec<(usize, usize)>), Name>,
+    sent: BTreeMap<(Name, u32), Name>,
+}
+
+/// The work of all members.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes(pub(super) Vec<Lane>);
+
+/// Who holds a box of a tensor, and under which name.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) member: u32,
+    pub(super) name: Name,
+    pub(super) region: Region,
+}
+
+impl Lane {
+    fn define(&mut self, ty: Type, level: u32, given: Option<u32>) -> Name {
+        self.locals.push(Local { ty, level, given });
+        self.locals.len() as Name - 1
+    }
+
+    pub(super) fn local(&self, name: Name) -> &Local {
+        &self.locals[name as usize]
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(n_members: u32) -> Lanes {
+        Lanes(vec![Lane::default(); n_members as usize])
+    }
+
+    fn lane(&mut self, member: u32) -> &mut Lane {
+        &mut self.0[member as usize]
+    }
+
+    /// A value that a member has before the segment begins.
+    pub(super) fn given(&mut self, member: u32, number: u32, ty: Type) -> Name {
+        self.lane(member).define(ty.unnamed(), 0, Some(number))
+    }
+
+    /// An instruction of a member.
+    pub(super) fn instr(&mut self, member: u32, op: Op, args: &[Arg]) -> Result<Name, OpError> {
+        let lane = self.lane(member);
+        let mut level = 0;
+        let types: SmallVec<[OperandType; 3]> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Literal(_, scalar) => OperandType::Scalar(*scalar),
+                Arg::Value(name) => {
+                    let local = lane.local(*name);
+                    level = level.max(local.level);
+                    OperandType::Tensor(local.ty)
+                }
+            })
+            .collect();
+        let ty = infer(&op, &types)?.unnamed();
+        let out = lane.define(ty, level, None);
+        lane.items.push(Item::Instr { op, args: args.into(), out });
+        Ok(out)
+    }
+
+    /// Zeros at a member.
+    pub(super) fn zeros(&mut self, member: u32, ty: Type) -> Result<Name, OpError> {
+        let zero = match ty.dtype.category() {
+            Category::Bool => Scalar::Bool(false),
+            Category::Int => Scalar::I64(0),
+            Category::Float => Scalar::F64(0.0),
+        };
+        self.instr(member, Op::Full(ty), &[Arg::Literal(Literal::Number(zero), zero)])
+    }
+
+    /// A value of one member at another.
+    pub(super) fn send(&mut self, from: u32, value: Name, to: u32) -> Name {
+        if from == to {
+            return value;
+        }
+        if let Some(received) = self.0[from as usize].sent.get(&(value, to)) {
+            return *received;
+        }
+        let Local { ty, level, .. } = *self.0[from as usize].local(value);
+        let lane = self.lane(to);
+        let received = lane.define(ty, level + 1, None);
+        lane.items.push(Item::Receive { out: received });
+        let lane = self.lane(from);
+        lane.items.push(Item::Send { value, to, received });
+        lane.sent.insert((value, to), received);
+        received
+    }
+
+    /// A box of a local value, whose own elements are those of another box.
+    pub(super) fn slice(
+        &mut self,
+        piece: &Piece,
+        region: &[(usize, usize)],
+    ) -> Result<Name, OpError> {
+        let key = (piece.name, region.to_vec());
+        if let Some(name) = self.0[piece.member as usize].slices.get(&key) {
+            return Ok(*name);
+        }
+        let mut name = piece.name;
+        for (axis, (&(first, end), &(own, own_end))) in region.iter().zip(&piece.region).enumerate()
+        {
+            if (first, end) == (own, own_end) {
+                continue;
+            }
+            let slice = gt_ir::attr::Slice {
+                axis: axis as u8,
+                start: (first - own) as u64,
+                stop: (end - own) as u64,
+                step: 1,
+            };
+            name = self.instr(piece.member, Op::Slice(slice), &[Arg::Value(name)])?;
+        }
+        self.lane(piece.member).slices.insert(key, name);
+        Ok(name)
+    }
+
+    /// A box of a tensor at a member, from those who hold pieces of it. A piece of its own comes
+    /// first; of others, each member begins at another one, so that none is asked by all.
+    pub(super) fn assemble(
+        &mut self,
+        member: u32,
+        region: &Region,
+        pieces: &[Piece],
+    ) -> Result<Name, OpError> {
+        if volume(region) == 0
+            && let Some(piece) = pieces.first()
+        {
+            let ty = boxed(&self.0[piece.member as usize].local(piece.name).ty, region);
+            return self.zeros(member, ty);
+        }
+        let own = pieces.iter().find(|p| p.member == member && covers(&p.region, region));
+        let n = pieces.len().max(1);
+        let others = (0..pieces.len()).map(|i| &pieces[(i + member as usize) % n]);
+        let whole = own.or_else(|| others.into_iter().find(|p| covers(&p.region, region)));
+        if let Some(piece) = whole.cloned() {
+            let part = self.slice(&piece, region)?;
+            return Ok(self.send(piece.member, part, member));
+        }
+        let (axis, cuts) = cut(region, pieces)
+            .ok_or_else(|| OpError::new("internal: nobody holds a part of a sharded value"))?;
+        let mut parts: SmallVec<[Arg; 3]> = SmallVec::new();
+        for pair in cuts.windows(2) {
+            let mut part = region.clone();
+            part[axis] = (pair[0], pair[1]);
+            parts.push(Arg::Value(self.assemble(member, &part, pieces)?));
+        }
+        self.instr(member, Op::Cat(gt_ir::attr::Axis(axis as u8)), &parts)
+    }
+}
+
+/// Whether a box contains another.
+fn covers(outer: &[(usize, usize)], inner: &[(usize, usize)]) -> bool {
+    outer.iter().zip(inner).all(|(o, i)| o.0 <= i.0 && i.1 <= o.1)
+}
+
+/// An axis along which the pieces cut a box, and the cuts, both ends included.
+fn cut(region: &Region, pieces: &[Piece]) -> Option<(usize, Vec<usize>)> {
+    for (axis, &(first, end)) in region.iter().enumerate() {
+        let bounds = pieces.iter().flat_map(|p| [p.region[axis].0, p.region[axis].1]);
+        let mut cuts: Vec<usize> = bounds.filter(|at| (first..end).contains(at)).collect();
+        cuts.extend([first, end]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        if cuts.len() > 2 {
+            return Some((axis, cuts));
+        }
+    }
+    None
+}
+
+/// The box of a whole tensor.
+pub(super) fn everything(ty: &Type) -> Region {
+    ty.shape.sizes().iter().map(|&size| (0, size)).collect()
+}
+
+/// How many elements a box has.
+pub(super) fn volume(region: &[(usize, usize)]) -> usize {
+    region.iter().map(|(first, end)| end - first).product()
+}
+
+/// How many elements two boxes share.
+pub(super) fn shared(a: &[(usize, usize)], b: &[(usize, usize)]) -> usize {
+    let along =
+        |(a, b): (&(usize, usize), &(usize, usize))| a.1.min(b.1).saturating_sub(a.0.max(b.0));
+    a.iter().zip(b).map(along).product()
+}

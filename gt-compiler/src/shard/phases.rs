@@ -1,0 +1,297 @@
+//! Lanes cut into phases: a member runs all that needs no further exchange, sends what others wait
+//! for, and goes on when what it waits for is there.
+//!
+//! What nobody uses is left out, and every value is freed after its last use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gt_ir::canonical::canonical;
+use gt_ir::{Entry, Instr, Loc, Operand, Tape, ValueId};
+
+use super::lanes::{Arg, Item, Lane, Lanes, Name};
+use super::reshard::Version;
+use super::{Kept, Local, Part, Phase, Step};
+
+/// The members' work in phases, and where values are at its end.
+pub(super) fn cut(
+    lanes: &Lanes,
+    needed: &Needed,
+    freed: &[u32],
+    kept: &[(u32, Version)],
+) -> (Vec<Part>, Vec<Kept>) {
+    let mut cutters: Vec<Cutter<'_>> = Vec::new();
+    for (member, lane) in lanes.0.iter().enumerate() {
+        let lasting = |(_, version): &(u32, Version)| {
+            let rank = version.layout.mesh.rank_of(member as u32)?;
+            Some(version.names[rank])
+        };
+        let mut cutter = Cutter::new(lane, &needed.0[member]);
+        kept.iter().filter_map(lasting).for_each(|name| cutter.keep(name));
+        let moved: Vec<u32> = kept.iter().map(|(number, _)| *number).collect();
+        cutter.free_given(freed, &moved);
+        cutter.number();
+        cutters.push(cutter);
+    }
+    let names = |(value, version): &(u32, Version)| Kept {
+        value: *value,
+        layout: version.layout.clone(),
+        names: (0..version.names.len())
+            .map(|rank| cutters[version.member(rank) as usize].local(version.names[rank]))
+            .collect(),
+    };
+    let kept = kept.iter().map(names).collect();
+    let parts = (0..cutters.len()).map(|member| cutters[member].part(&cutters)).collect();
+    (parts, kept)
+}
+
+/// The local values that somebody needs, by member.
+pub(super) struct Needed(Vec<Vec<bool>>);
+
+impl Needed {
+    /// What is needed for the values that are kept.
+    pub(super) fn new(lanes: &Lanes, kept: &[(u32, Version)]) -> Needed {
+        let none = |lane: &Lane| vec![false; lane.locals.len()];
+        let mut needed = Needed(lanes.0.iter().map(none).collect());
+        for (_, version) in kept {
+            for (rank, &name) in version.names.iter().enumerate() {
+                needed.0[version.member(rank) as usize][name as usize] = true;
+            }
+        }
+        needed.find(lanes);
+        needed
+    }
+
+    /// Whether somebody needs a value of a member.
+    pub(super) fn contains(&self, member: usize, name: Name) -> bool {
+        self.0[member][name as usize]
+    }
+
+    /// What is needed for what is needed. Values are sent to later levels only, so levels are gone
+    /// through from the last to the first.
+    fn find(&mut self, lanes: &Lanes) {
+        let levels = lanes.0.iter().flat_map(|lane| lane.locals.iter().map(|local| local.level));
+        for level in (0..=levels.max().unwrap_or(0)).rev() {
+            for (member, lane) in lanes.0.iter().enumerate() {
+                for item in lane.items.iter().rev() {
+                    match item {
+                        Item::Send { value, to, received }
+                            if lane.local(*value).level == level
+                                && self.0[*to as usize][*received as usize] =>
+                        {
+                            self.0[member][*value as usize] = true;
+                        }
+                        Item::Instr { args, out, .. }
+                            if lane.local(*out).level == level && self.0[member][*out as usize] =>
+                        {
+                            for arg in args {
+                                if let Arg::Value(name) = arg {
+                                    self.0[member][*name as usize] = true;
+                                }
+                            }
+                        }
+                        Item::Send { .. } | Item::Instr { .. } | Item::Receive { .. } => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One lane on its way to phases.
+struct Cutter<'a> {
+    lane: &'a Lane,
+    needed: &'a [bool],
+    kept: Vec<bool>,
+    /// The items of each level, in order.
+    levels: BTreeMap<u32, Vec<&'a Item>>,
+    /// What each value is outside the lane.
+    locals: Vec<Local>,
+    n_made: u32,
+    /// Given values that are freed.
+    freed: Vec<Name>,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(lane: &'a Lane, needed: &'a [bool]) -> Cutter<'a> {
+        let given = |local: &super::lanes::Local| Local::Given(local.given.unwrap_or(u32::MAX));
+        let mut cutter = Cutter {
+            lane,
+            needed,
+            kept: vec![false; lane.locals.len()],
+            levels: BTreeMap::new(),
+            locals: lane.locals.iter().map(given).collect(),
+            n_made: 0,
+            freed: Vec::new(),
+        };
+        for item in &lane.items {
+            if let Some(level) = cutter.level(item) {
+                cutter.levels.entry(level).or_default().push(item);
+            }
+        }
+        cutter
+    }
+
+    /// The level of an item that somebody needs.
+    fn level(&self, item: &Item) -> Option<u32> {
+        let name = match item {
+            Item::Instr { out, .. } | Item::Receive { out } => *out,
+            Item::Send { value, .. } => *value,
+        };
+        self.needed[name as usize].then(|| self.lane.local(name).level)
+    }
+
+    fn keep(&mut self, name: Name) {
+        self.kept[name as usize] = true;
+    }
+
+    /// Notes which of the values that were there before are freed: those the segment frees, and
+    /// those that have moved elsewhere.
+    fn free_given(&mut self, freed: &[u32], moved: &[u32]) {
+        let is_freed = |number: u32| freed.contains(&number) || moved.contains(&number);
+        for (name, local) in self.lane.locals.iter().enumerate() {
+            let gone = local.given.is_some_and(is_freed);
+            if gone && !self.kept[name] {
+                self.freed.push(name as Name);
+            } else if local.given.is_some() {
+                self.kept[name] = true;
+            }
+        }
+    }
+
+    /// Numbers what the lane makes, in the order in which its phases define it.
+    fn number(&mut self) {
+        for items in self.levels.values() {
+            let receives = items.iter().filter(|item| matches!(item, Item::Receive { .. }));
+            let others = items.iter().filter(|item| matches!(item, Item::Instr { .. }));
+            for item in receives.chain(others) {
+                if let Item::Instr { out, .. } | Item::Receive { out } = item {
+                    self.locals[*out as usize] = Local::Made(self.n_made);
+                    self.n_made += 1;
+                }
+            }
+        }
+    }
+
+    fn local(&self, name: Name) -> Local {
+        self.locals[name as usize]
+    }
+
+    /// The steps of the lane.
+    fn part(&self, all: &[Cutter<'_>]) -> Part {
+        let mut part = Part { steps: Vec::new(), n_made: self.n_made };
+        let last = self.last_uses();
+        // Values that are freed before the next phase: what was sent, and what nobody used.
+        let unused = |name: &&Name| last[**name as usize].is_none();
+        let mut stale: Vec<Name> = self.freed.iter().filter(unused).copied().collect();
+        let mut first = 0;
+        for (level, items) in &self.levels {
+            let (phase, n) = self.phase(*level, items, first, &last, &stale);
+            if !phase.template.tape.entries.is_empty() {
+                part.steps.push(Step::Run(Arc::new(phase)));
+                stale.clear();
+            }
+            first += n;
+            for item in items {
+                if let Item::Send { value, to, received } = item
+                    && let Local::Made(made) = all[*to as usize].local(*received)
+                {
+                    part.steps.push(Step::Send { value: self.local(*value), to: *to, made });
+                    if last[*value as usize] == Some(Use::Sent(*level))
+                        && !self.kept[*value as usize]
+                        && !stale.contains(value)
+                    {
+                        stale.push(*value);
+                    }
+                }
+            }
+        }
+        if !stale.is_empty() {
+            let (phase, _) = self.phase(u32::MAX, &[], first, &last, &stale);
+            part.steps.push(Step::Run(Arc::new(phase)));
+        }
+        part
+    }
+
+    /// The last use of each value.
+    fn last_uses(&self) -> Vec<Option<Use>> {
+        let mut last = vec![None; self.locals.len()];
+        for (level, items) in &self.levels {
+            for (at, item) in items.iter().enumerate() {
+                if let Item::Instr { args, .. } = item {
+                    for arg in args {
+                        if let Arg::Value(name) = arg {
+                            last[*name as usize] = Some(Use::Instr(*level, at));
+                        }
+                    }
+                }
+            }
+            for item in items {
+                if let Item::Send { value, .. } = item {
+                    last[*value as usize] = Some(Use::Sent(*level));
+                }
+            }
+        }
+        last
+    }
+
+    /// The tape of one level, and how many values it defines.
+    fn phase(
+        &self,
+        level: u32,
+        items: &[&Item],
+        first: u32,
+        last: &[Option<Use>],
+        stale: &[Name],
+    ) -> (Phase, u32) {
+        let id = |name: Name| ValueId(u64::from(name));
+        let mut tape = Tape::default();
+        let mut literals = Vec::new();
+        tape.entries.extend(stale.iter().map(|name| Entry::Free(id(*name))));
+        let mut n = 0;
+        for item in items {
+            if let Item::Receive { out } = item {
+                let ty = self.lane.local(*out).ty;
+                tape.entries.push(Entry::Input { out: id(*out), ty, name: None });
+                n += 1;
+            }
+        }
+        for (at, item) in items.iter().enumerate() {
+            let Item::Instr { op, args, out } = item else { continue };
+            let operand = |arg: &Arg| match *arg {
+                Arg::Value(name) => Operand::Value(id(name)),
+                Arg::Literal(literal, scalar) => {
+                    literals.push(literal);
+                    Operand::Scalar(scalar)
+                }
+            };
+            let inputs = args.iter().map(operand).collect();
+            tape.entries.push(Entry::Instr(Instr {
+                out: id(*out),
+                op: *op,
+                inputs,
+                loc: Loc::NONE,
+            }));
+            n += 1;
+            let mut over: Vec<Name> = args
+                .iter()
+                .filter_map(|arg| if let Arg::Value(name) = arg { Some(*name) } else { None })
+                .filter(|&name| last[name as usize] == Some(Use::Instr(level, at)))
+                .filter(|&name| !self.kept[name as usize])
+                .collect();
+            over.sort_unstable();
+            over.dedup();
+            tape.entries.extend(over.into_iter().map(|name| Entry::Free(id(name))));
+        }
+        let (template, bindings) = canonical(&tape);
+        let inputs = bindings.inputs.iter().map(|name| self.local(name.0 as Name)).collect();
+        (Phase { template, inputs, first, literals }, n)
+    }
+}
+
+/// Where a value is used: by which item of which level, or by being sent after a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Instr(u32, usize),
+    Sent(u32),
+}

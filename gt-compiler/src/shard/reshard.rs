@@ -1,0 +1,174 @@
+//! Changes of layout. A value moves box by box: each member receives the elements that it lacks
+//! from a member that has them. Partial results are first reduced: each member combines one part of
+//! all addends, in the order of the members, and the parts are then gathered (reduce-scatter and
+//! all-gather, which send `2 (n - 1) / n` times the value).
+
+use gt_ir::layout::{Combine, Layout, Region, Spread};
+use gt_ir::{Op, OpError, Type};
+use smallvec::SmallVec;
+
+use super::lanes::{Arg, Lanes, Name, Piece};
+
+/// A value in one layout: the name of each rank's part.
+#[derive(Clone, Debug)]
+pub(super) struct Version {
+    pub(super) layout: Layout,
+    pub(super) names: SmallVec<[Name; 4]>,
+}
+
+/// Elements below which each member combines all addends by itself: one exchange of small messages
+/// instead of two.
+const SMALL: usize = 1024;
+
+impl Version {
+    pub(super) fn member(&self, rank: usize) -> u32 {
+        self.layout.mesh.members()[rank]
+    }
+
+    fn pieces(&self, ty: &Type) -> Vec<Piece> {
+        let piece = |(rank, &name): (usize, &Name)| Piece {
+            member: self.member(rank),
+            name,
+            region: self.layout.region(rank, &ty.shape),
+        };
+        self.names.iter().enumerate().map(piece).collect()
+    }
+}
+
+impl Lanes {
+    /// A value in another layout.
+    pub(super) fn reshard(
+        &mut self,
+        from: &Version,
+        to: &Layout,
+        ty: &Type,
+    ) -> Result<Version, OpError> {
+        let mut version = from.clone();
+        for axis in 0..from.layout.spreads.len() {
+            let same = from.layout.mesh == to.mesh
+                && from.layout.spreads[axis]
+                    == to.spreads.get(axis).copied().unwrap_or(Spread::Whole);
+            if let (Spread::Partial(combine), false) = (version.layout.spreads[axis], same) {
+                version = self.reduce(&version, axis, combine, ty)?;
+            }
+        }
+        if version.layout == *to {
+            return Ok(version);
+        }
+        let pieces = version.pieces(ty);
+        let mut names = SmallVec::new();
+        for (rank, &member) in to.mesh.members().iter().enumerate() {
+            names.push(match addend(&version.layout, to, rank) {
+                Addend::Other => self.zeros(member, to.local(rank, ty))?,
+                Addend::First => {
+                    let near = |(_, from): &(&Piece, usize)| {
+                        same_addend(&version.layout, to, (*from, rank))
+                    };
+                    let near = pieces.iter().zip(0..).filter(near).map(|(piece, _)| piece.clone());
+                    let near: Vec<Piece> = near.collect();
+                    self.assemble(member, &to.region(rank, &ty.shape), &near)?
+                }
+            });
+        }
+        Ok(Version { layout: to.clone(), names })
+    }
+
+    /// Partial results along one axis of the mesh, combined.
+    fn reduce(
+        &mut self,
+        from: &Version,
+        axis: usize,
+        combine: Combine,
+        ty: &Type,
+    ) -> Result<Version, OpError> {
+        let mesh = &from.layout.mesh;
+        let n = mesh.sizes()[axis];
+        let split = |dim: usize| {
+            from.layout.spreads.iter().any(|spread| match *spread {
+                Spread::Split { dim: other, .. } => usize::from(other) == dim,
+                Spread::Whole | Spread::Partial(_) => false,
+            })
+        };
+        let sizes = ty.shape.sizes();
+        let dim = (0..sizes.len())
+            .filter(|&dim| !split(dim) && sizes[dim] >= n)
+            .max_by_key(|&d| sizes[d]);
+        let layout = match dim {
+            Some(dim) if ty.shape.numel() >= SMALL => {
+                let chunk = sizes[dim].div_ceil(n);
+                from.layout.with(axis, Spread::Split { dim: dim as u8, chunk })
+            }
+            _ => from.layout.with(axis, Spread::Whole),
+        };
+        let mut names = SmallVec::new();
+        for rank in 0..mesh.len() {
+            let region = layout.region(rank, &ty.shape);
+            names.push(self.combined(from, (rank, axis), &region, combine, ty)?);
+        }
+        Ok(Version { layout, names })
+    }
+
+    /// One box of all addends along an axis, combined at a rank.
+    fn combined(
+        &mut self,
+        from: &Version,
+        (rank, axis): (usize, usize),
+        region: &Region,
+        combine: Combine,
+        ty: &Type,
+    ) -> Result<Name, OpError> {
+        let mesh = &from.layout.mesh;
+        let mut sum = None;
+        for at in 0..mesh.sizes()[axis] {
+            let other = mesh.moved(rank, axis, at);
+            let piece = Piece {
+                member: from.member(other),
+                name: from.names[other],
+                region: from.layout.region(other, &ty.shape),
+            };
+            let part = self.slice(&piece, region)?;
+            let part = self.send(piece.member, part, from.member(rank));
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => {
+                    let op = match combine {
+                        Combine::Sum => Op::Add,
+                        Combine::Max => Op::Maximum,
+                        Combine::Min => Op::Minimum,
+                    };
+                    self.instr(from.member(rank), op, &[Arg::Value(sum), Arg::Value(part)])?
+                }
+            });
+        }
+        sum.ok_or_else(|| OpError::new("internal: a mesh without members"))
+    }
+}
+
+/// What a rank holds of a value that becomes a sum.
+enum Addend {
+    /// All of it, as far as the layout gives it to the rank.
+    First,
+    /// Zeros.
+    Other,
+}
+
+/// What a rank holds where values become partial along axes: the first along each holds the value.
+fn addend(from: &Layout, to: &Layout, rank: usize) -> Addend {
+    let other = (0..to.spreads.len()).any(|axis| {
+        let before = if from.mesh == to.mesh { from.spreads[axis] } else { Spread::Whole };
+        let partial = matches!(to.spreads[axis], Spread::Partial(_));
+        partial && before != to.spreads[axis] && to.mesh.coordinate(rank, axis) != 0
+    });
+    if other { Addend::Other } else { Addend::First }
+}
+
+/// Whether two ranks stand at the same place along all axes that are partial before and after, so
+/// that they hold parts of the same addend.
+fn same_addend(from: &Layout, to: &Layout, (source, rank): (usize, usize)) -> bool {
+    from.mesh != to.mesh
+        || (0..to.spreads.len()).all(|axis| {
+            let partial = matches!(from.spreads[axis], Spread::Partial(_));
+            let mesh = &to.mesh;
+            !partial || mesh.coordinate(source, axis) == mesh.coordinate(rank, axis)
+        })
+}

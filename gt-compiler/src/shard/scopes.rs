@@ -1,0 +1,112 @@
+//! Signals as the partitioner takes them: the open scopes of a segment, the mesh that the innermost
+//! configured one names, and the layout that it asks for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gt_ir::Type;
+use gt_ir::layout::{Layout, Mesh, Spread};
+use gt_ir::signal::{ShardAxis, ShardConfig, Signals};
+
+/// A signal's sharding on the members that there are.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    pub(super) name: Arc<str>,
+    pub(super) mesh: Arc<Mesh>,
+    pub(super) config: ShardConfig,
+}
+
+/// The scopes that are open.
+#[derive(Debug)]
+pub(super) struct Scopes<'a> {
+    signals: &'a Signals,
+    n_members: u32,
+    open: Vec<Option<Arc<Scope>>>,
+    known: BTreeMap<Arc<str>, Option<Arc<Scope>>>,
+    /// What was asked for and not granted, each once.
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Scopes<'a> {
+    pub(super) fn new(signals: &'a Signals, n_members: u32) -> Scopes<'a> {
+        let (open, known, warnings) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Scopes { signals, n_members, open, known, warnings }
+    }
+
+    pub(super) fn enter(&mut self, name: &Arc<str>) {
+        let scope = match self.known.get(name) {
+            Some(scope) => scope.clone(),
+            None => {
+                let scope = self.resolve(name);
+                self.known.insert(Arc::clone(name), scope.clone());
+                scope
+            }
+        };
+        self.open.push(scope);
+    }
+
+    pub(super) fn exit(&mut self) {
+        self.open.pop();
+    }
+
+    /// The innermost open scope that is configured.
+    pub(super) fn current(&self) -> Option<Arc<Scope>> {
+        self.open.iter().rev().find_map(Clone::clone)
+    }
+
+    /// A signal on the members that there are.
+    fn resolve(&mut self, name: &Arc<str>) -> Option<Arc<Scope>> {
+        let config = self.signals.get(name)?.shard.clone()?;
+        let all = || (0..self.n_members).collect();
+        let wished: Vec<u32> = config.workers.clone().unwrap_or_else(all);
+        let mut members: Vec<u32> =
+            wished.iter().copied().filter(|&worker| worker < self.n_members).collect();
+        if members.len() < wished.len() {
+            let (n, there) = (wished.len(), self.n_members);
+            self.warn(format!("signal {name:?} names {n} workers, but {there} are connected"));
+        }
+        if members.is_empty() {
+            members.push(0);
+        }
+        let n = members.len();
+        let mesh = Arc::new(Mesh::new(members, &[n])?);
+        Some(Arc::new(Scope { name: Arc::clone(name), mesh, config }))
+    }
+
+    /// The layout that a scope asks for a value of this type.
+    pub(super) fn wish(&mut self, scope: &Scope, ty: &Type) -> Layout {
+        let whole = Layout::whole(Arc::clone(&scope.mesh));
+        if scope.config.replicated || scope.mesh.len() == 1 {
+            return whole;
+        }
+        match axis_of(&scope.config.axis, ty) {
+            Some(dim) => {
+                let chunk = ty.shape.sizes()[dim].div_ceil(scope.mesh.len());
+                whole.with(0, Spread::Split { dim: dim as u8, chunk })
+            }
+            None => {
+                let axis = match &scope.config.axis {
+                    ShardAxis::Number(axis) => axis.to_string(),
+                    ShardAxis::Named(name) => name.clone(),
+                };
+                let name = &scope.name;
+                self.warn(format!("signal {name:?}: {ty} has no axis {axis}, and stays whole"));
+                whole
+            }
+        }
+    }
+
+    pub(super) fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// The dimension of a type that an axis names.
+pub(super) fn axis_of(axis: &ShardAxis, ty: &Type) -> Option<usize> {
+    match axis {
+        ShardAxis::Number(axis) => ty.shape.axis("shard", *axis).ok(),
+        ShardAxis::Named(name) => ty.shape.dims().position(|dim| dim.name.as_str() == name),
+    }
+}
