@@ -1,13 +1,15 @@
 //! The dispatcher: a pure state machine between clients and workers. It does no I/O, reads no clock
 //! and draws no random number.
 //!
-//! [`Dispatcher::handle`] takes an [`Event`] and the time and hands back [`Action`]s; a shell
-//! delivers packets and calls again at [`Dispatcher::next_deadline`]. Equal events give equal
-//! actions, so a log of events replays exactly. Files: `core` holds the state and passes messages
-//! on, `party` says who is connected, `peers` ties connections to parties, `sessions` and `workers`
-//! carry out messages, `homes` sends work where [`placement`] says, `answers` holds questions to
-//! their time, `check` states the invariants. It computes no tensor, puts no tensor together, and
+//! [`Dispatcher::handle`] takes an [`Event`] and the time and returns [`Action`]s. A shell delivers
+//! the packets and calls again at [`Dispatcher::next_deadline`]. Equal events give equal actions,
+//! so a log of events replays exactly. The dispatcher computes no tensor, assembles no tensor, and
 //! knows nothing of sockets, threads or engines.
+//!
+//! Files: `core` holds the state and routes messages. `party` has the types of connected peers, and
+//! `peers` ties connections to them. `sessions` and `workers` carry out messages. `homes` sends
+//! orders to the worker that [`placement`] chooses. `answers` gives the answers that no worker
+//! gives. `check` states the invariants.
 
 pub mod action;
 mod answers;
@@ -33,40 +35,40 @@ pub use party::Party;
 use crate::connection::ConnectionConfig;
 use std::time::Duration;
 
-/// What a dispatcher allows, and how long it waits.
+/// The limits of a dispatcher, and its timeouts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Connections to clients.
+    /// The configuration of connections to clients.
     pub client: ConnectionConfig,
-    /// Connections to workers.
+    /// The configuration of connections to workers.
     pub worker: ConnectionConfig,
-    /// Clients and workers at once.
+    /// The most clients and workers connected at the same time.
     pub max_peers: usize,
-    /// Bytes of live values, and of uploads under way, of one session.
+    /// The most bytes of live values and unfinished uploads of one session.
     pub quota: u64,
-    /// Live values of one session.
+    /// The most live values of one session.
     pub max_values: usize,
-    /// Reads and other questions of one session not yet answered.
+    /// The most unanswered requests (reads and statistics) of one session.
     pub max_requests: usize,
-    /// How long a read waits for a worker when there is none.
+    /// How long a read waits for a worker to connect.
     pub wait_worker: Duration,
-    /// How long a read waits for a worker that reports nothing of the session.
+    /// How long a read waits for a worker that sends no report about the session.
     pub stall: Duration,
-    /// Bytes of fetched data kept for a slow client before its worker is held back.
+    /// The bytes of fetched data queued for a slow client before its worker must wait.
     pub relay: u64,
-    /// Whether to emit an [`Action::Note`] for each message.
+    /// Whether each message causes an [`Action::Note`].
     pub notes: bool,
-    /// Where workers connect, for the hints that say how to start one.
+    /// The address for workers, for hints that say how to start one.
     pub address: Option<String>,
 }
 
 impl Config {
-    /// Between processes.
+    /// The configuration for processes that connect over sockets.
     #[must_use]
     pub fn remote() -> Config {
         let worker = ConnectionConfig::remote();
-        // A client may be stopped in a debugger or on a sleeping laptop; one that is dead is
-        // noticed when it cannot be reached.
+        // A long lease, because a client may be stopped in a debugger or on a sleeping laptop. A
+        // dead client is noticed when it cannot be reached.
         let lease = Duration::from_secs(30);
         Config {
             client: ConnectionConfig { lease, patience: Some(lease), ..worker },
@@ -83,7 +85,7 @@ impl Config {
         }
     }
 
-    /// Within one process: no leases, and no wait for a worker that never comes.
+    /// The configuration within one process, which has no leases.
     #[must_use]
     pub fn embedded() -> Config {
         let connection = ConnectionConfig::embedded();

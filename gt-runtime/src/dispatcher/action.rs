@@ -1,51 +1,50 @@
-//! What the dispatcher wants done. The order of actions is part of the contract.
+//! The actions that the dispatcher asks its shell for. Their order is part of the contract.
 
 use super::Party;
 use crate::identity::Identity;
 use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::wire::{Capacity, Message, Packet};
 
-/// Something to do.
+/// An action for the shell.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Send a packet. It may be lost: the links send again.
+    /// Send a packet. It may get lost, because the links send it again.
     Send(PeerId, Packet),
-    /// Nothing more will be sent to this peer unless it says hello again; its route may be
-    /// forgotten.
+    /// Nothing more is sent to this peer unless it says hello again, so its route may be forgotten.
     Forget(PeerId),
-    /// Tell the people who watch the server.
+    /// Tell the operators of the server.
     Report(Report),
-    /// A line for the instruction log; only when the [`Config`](super::Config) asks for them.
+    /// Write a line to the instruction log. Only with [`Config::notes`](super::Config::notes).
     Note(Note),
 }
 
-/// News for the people who watch the server.
+/// News for the operators of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// A session began.
     SessionOpened(SessionId, Identity),
-    /// A session ended and everything it held was freed; why.
+    /// A session ended for this reason, and its values were freed.
     SessionClosed(SessionId, Identity, String),
     /// A worker joined.
     WorkerJoined(WorkerId, Identity, Capacity),
-    /// A worker is gone; why.
+    /// A worker was lost for this reason.
     WorkerLost(WorkerId, Identity, String),
-    /// A peer was turned away; why.
+    /// A peer was refused for this reason.
     Refused(PeerId, String),
 }
 
-/// A message the dispatcher took or gave, for the instruction log.
+/// A message that the dispatcher received or queued, for the instruction log.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Note {
-    /// The other side.
+    /// The other side of the message.
     pub party: Party,
-    /// Which way.
+    /// The direction.
     pub way: Way,
     /// The message.
     pub message: Message,
 }
 
-/// Which way a message went.
+/// The direction of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// To the dispatcher.

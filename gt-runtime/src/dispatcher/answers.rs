@@ -1,7 +1,8 @@
-//! Answers to questions that no worker gives: what was lost, what waits too long.
+//! Answers to requests that no worker gives: for lost values, and for requests that wait too long.
 //!
-//! Guarantees: every question is answered once, or its session ends; one that no worker takes, or
-//! whose worker reports nothing of the session, is answered with an error when its time is over.
+//! Guarantees: every request is answered once, unless its session ends first. A request without a
+//! worker, or whose worker sends no report about the session, is answered with an error after a
+//! timeout.
 
 use super::core::Dispatcher;
 use super::party::Owed;
@@ -32,7 +33,7 @@ impl Dispatcher {
         }
     }
 
-    /// When the first read of a session has waited long enough.
+    /// When the timeout of a session's oldest request ends.
     pub(super) fn read_deadline(&self, session: &Session) -> Option<Time> {
         let first = session.requests.values().map(|asked| asked.since).min()?;
         Some(match session.home {
@@ -41,7 +42,7 @@ impl Dispatcher {
         })
     }
 
-    /// Answers the reads that have waited long enough.
+    /// Answers the requests whose timeout has ended with an error.
     pub(super) fn expire_reads(&mut self) {
         let late = |(&id, session): (&SessionId, &Session)| {
             let deadline = self.read_deadline(session)?;
@@ -79,7 +80,8 @@ impl Dispatcher {
     fn no_progress(&self, home: WorkerId) -> RunError {
         let name = self.worker_name(home);
         let waited = self.config.stall.as_secs();
-        let message = format!("worker {name} has reported nothing of this session for {waited} s");
+        let message =
+            format!("worker {name} has reported nothing about this session for {waited} s");
         RunError { worker: Some(name), ..error(ErrorKind::WorkerLost, message) }
     }
 }

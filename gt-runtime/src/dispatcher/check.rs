@@ -1,18 +1,18 @@
-//! What always holds between events, numbered. Checked after every event in debug builds.
+//! The invariants between events, by number. Debug builds check them after every event.
 //!
-//! 1. Each peer is one session or one worker, and that one's peer is it; there are no sessions or
+//! 1. Each peer is one session or one worker, which names this peer. There are no sessions or
 //!    workers without a peer.
-//! 2. A session's home is a registered worker that counts it among its sessions; a worker counts no
-//!    others.
-//! 3. Work waits only in a session without a home, and only while there is no registered worker.
-//! 4. A session's waiting questions are open ones.
-//! 5. For every queued message it is known whom its credit goes back to.
-//! 6. A client's credit that is out is that of its waiting work and of its messages queued for
-//!    workers; and so is a worker's, of the data queued for clients: none is lost, and none comes
-//!    back twice.
-//! 7. A home knows templates only while it is one, and no more than there may be.
-//! 8. What is lost was live or uploaded; a broken session holds nothing; live bytes are those of
-//!    the live values.
+//! 2. A session's home is a registered worker that lists the session. A worker lists no other
+//!    sessions.
+//! 3. Orders wait only in a session without a home, and only while there is no registered worker.
+//! 4. Requests among a session's waiting orders are open.
+//! 5. For every queued message the owner of its credit is known.
+//! 6. A client's outstanding credit is the weight of its waiting orders and of its messages queued
+//!    for workers. A worker's outstanding credit is the weight of its data queued for clients. No
+//!    credit is lost or comes back twice.
+//! 7. Only a session with a home has templates at home, and no more than the limit.
+//! 8. A lost value is live or being uploaded. A broken session holds nothing. The count of live
+//!    bytes is the sum over the live values.
 
 use super::Config;
 use super::core::Dispatcher;
@@ -21,11 +21,11 @@ use super::session::Session;
 use crate::ids::SessionId;
 use crate::wire::{MAX_TEMPLATES, Stream};
 
-/// Sessions with more live values are not counted through after every event.
+/// The values of sessions with more live values are not counted after every event.
 const COUNTED: usize = 256;
 
 impl Dispatcher {
-    /// Panics when an invariant does not hold: a bug in this module.
+    /// Panics if an invariant does not hold, which is a bug in this module.
     pub fn check(&self) {
         for (id, peer) in &self.peers {
             let back = match peer.party {
@@ -110,7 +110,7 @@ impl Dispatcher {
         }
     }
 
-    /// The weight of a party's messages that are still on their way to whom they are for.
+    /// The weight of a party's messages that have not reached their receivers.
     fn out_of(&self, party: Party, stream: Stream) -> u64 {
         let sum = |owed: &mut dyn Iterator<Item = &Owed>| -> u64 {
             owed.filter(|owed| owed.to == Some(party)).map(|owed| owed.weight).sum()

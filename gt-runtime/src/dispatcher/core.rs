@@ -1,10 +1,10 @@
-//! The core: its state, its one entry point, and the traffic of connections that are open. Who
-//! connects and who goes is in `peers`.
+//! The core: its state, its one entry point, and the messages of open connections. Connecting and
+//! disconnecting are in `peers`.
 //!
-//! Guarantees: every event is legal in every state; a peer is one session or one worker; what a
-//! connection delivers reaches its party in order; credit goes back to a sender once, when the
-//! message it paid for has been taken by whom it was for. A handler only queues messages; they
-//! leave at the end of the event, so that one packet's consequences travel together.
+//! Guarantees: every event is legal in every state. A peer is one session or one worker. Messages
+//! of a connection are handled in order. The credit of a message goes back to its sender once, when
+//! the receiver of the message has taken it. A handler only queues messages. They are sent at the
+//! end of the event, so the messages caused by one packet travel together.
 
 use super::party::{Owed, Party, Peer, Worker};
 use super::session::Session;
@@ -26,15 +26,17 @@ pub struct Dispatcher {
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) n_sessions: u64,
     pub(super) n_workers: u64,
-    /// Peers whose connection has something to send.
+    /// Peers whose connections may have something to send.
     pub(super) dirty: BTreeSet<PeerId>,
-    /// The lives that ended last, so that a late hello does not begin one again.
+    /// The incarnations and process ids of the peers that left last. A late hello of such a peer
+    /// does not begin a new session.
     pub(super) ended: VecDeque<(Incarnation, u32)>,
+    /// Whether it has shut down: it handles no further event.
     over: bool,
 }
 
 impl Dispatcher {
-    /// A dispatcher nobody has connected to.
+    /// A dispatcher without peers.
     #[must_use]
     pub fn new(config: Config) -> Dispatcher {
         Dispatcher {
@@ -52,8 +54,8 @@ impl Dispatcher {
         }
     }
 
-    /// The only entry point: every event is legal in every state. Actions are added to `out`, to be
-    /// done in order.
+    /// The only entry point. Every event is legal in every state. Actions are added to `out`; the
+    /// caller performs them in order.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         if self.over {
             return;
@@ -77,7 +79,7 @@ impl Dispatcher {
         self.check();
     }
 
-    /// When [`Event::Tick`] is due, if nothing else happens before.
+    /// When [`Event::Tick`] is due, unless another event happens before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let peers = self.peers.values().filter_map(|peer| peer.connection.next_deadline());
@@ -85,13 +87,13 @@ impl Dispatcher {
         peers.chain(reads).min()
     }
 
-    /// How many sessions are open.
+    /// The number of open sessions.
     #[must_use]
     pub fn n_sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// How many workers are ready to work.
+    /// The number of registered workers.
     #[must_use]
     pub fn n_workers(&self) -> usize {
         self.workers.values().filter(|worker| worker.capacity.is_some()).count()
@@ -119,7 +121,7 @@ impl Dispatcher {
         let incarnation = packet.incarnation;
         match packet.body {
             Body::Hello(hello) => self.hello(peer, incarnation, hello),
-            // What only a dispatcher says.
+            // Only a dispatcher sends these.
             Body::Welcome(_) | Body::Refused(_) => (),
             Body::Data { .. } | Body::Ack { .. } | Body::Ping | Body::Bye { .. } => {
                 self.traffic(peer, packet)
@@ -139,7 +141,7 @@ impl Dispatcher {
         known.connection.receive(self.now, packet, &mut |incoming| arrived.push(incoming));
         self.dirty.insert(peer);
         for incoming in arrived {
-            // A message may end its own sender.
+            // The previous message may have ended its own sender.
             if self.peers.get(&peer).is_none_or(|known| known.party != party) {
                 return;
             }
@@ -170,12 +172,12 @@ impl Dispatcher {
                 | Message::FromWorker(_)
                 | Message::ToWorker(_),
             ) => {
-                self.expel(peer, "it sent a message that is not its to send");
+                self.expel(peer, "it sent a message that its role may not send");
             }
         }
     }
 
-    /// Gives back the credit of a message that has been dealt with.
+    /// Gives back the credit of a message that has been handled.
     pub(super) fn pay(&mut self, stream: Stream, owed: Owed) {
         let peer = match owed.to {
             None => return,
@@ -233,13 +235,13 @@ impl Dispatcher {
         self.dirty.insert(peer);
     }
 
-    /// Weight of what waits to be sent on a peer's stream.
+    /// The weight of the messages queued on a peer's stream.
     pub(super) fn queued(&self, peer: PeerId, stream: Stream) -> u64 {
         self.peers.get(&peer).map_or(0, |peer| peer.connection.link(stream).queued())
     }
 
-    /// Sends what the event has queued, and pays back what was taken; paying may give others
-    /// something to send.
+    /// Sends the messages that the event has queued, and gives back the credit of acknowledged
+    /// messages. Credit may allow other peers to send, so this repeats until no peer is dirty.
     fn flush(&mut self) {
         while let Some(peer) = self.dirty.pop_first() {
             let Some(known) = self.peers.get_mut(&peer) else { continue };

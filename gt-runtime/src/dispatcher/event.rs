@@ -1,23 +1,25 @@
-//! What can happen to the dispatcher. Everything it knows comes through these.
+//! The events of the dispatcher. It learns everything from them.
 
 use crate::ids::PeerId;
 use crate::wire::Packet;
 
-/// Something that happened. Each is legal at any time: stale and repeated ones are ordinary.
+/// An input of the dispatcher. Each event is legal at any time, and stale or repeated events are
+/// ordinary.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A packet came from a peer: one the shell has seen before, or a new one.
+    /// A packet came from a peer, known or new.
     Packet(PeerId, Packet),
-    /// The transport knows that the peer is gone for good (its process or thread ended). A broken
-    /// connection that may come back is no such thing: leases take care of those.
+    /// The transport knows that the peer is gone for good, because its process or thread ended. A
+    /// broken connection that may come back is not such an event: the lease decides there.
     PeerLost(PeerId),
-    /// A packet to the peer could not be delivered just now. It has a grace to be heard of again.
+    /// A packet to the peer could not be delivered. The peer is lost unless it is heard from within
+    /// the connection's grace.
     Unreachable(PeerId),
-    /// Time has passed: due by [`next_deadline`](super::Dispatcher::next_deadline) at the latest.
+    /// Time has passed. Due at [`next_deadline`](super::Dispatcher::next_deadline) at the latest.
     Tick,
-    /// The server is to end: everybody is told, and nothing happens after this.
+    /// The server ends. All peers are told, and later events do nothing.
     Shutdown {
-        /// Why, for the people at the other ends.
+        /// The reason that peers show to their users.
         reason: String,
     },
 }

@@ -1,8 +1,9 @@
-//! Where a session's work goes: its home as long as there is one, else the least loaded worker,
-//! else it waits.
+//! Homes of sessions. A session's orders go to its home. A session without a home gets the least
+//! loaded worker as its home. Without any worker its orders wait.
 //!
-//! Guarantees: a home is told whose a session is before anything of it, and each template before
-//! its first launch there; work that waited is sent in its order.
+//! Guarantees: a home learns of a session's client before it gets an order of the session. It gets
+//! each template before the first launch of the template. Orders that waited are sent in their
+//! order.
 
 use super::core::Dispatcher;
 use super::party::{Owed, Worker};
@@ -14,7 +15,7 @@ use gt_ir::tape::Tape;
 use std::sync::Arc;
 
 impl Dispatcher {
-    /// Sends work to the session's home, or keeps it until there is one.
+    /// Sends an order to the session's home, or keeps it until there is a home.
     pub(super) fn work(&mut self, id: SessionId, work: Work) {
         if self.find_home(id).is_none() {
             if let Some(session) = self.sessions.get_mut(&id) {
@@ -25,7 +26,7 @@ impl Dispatcher {
         self.send_work(id, work);
     }
 
-    /// The worker a session lives on; the least loaded one from now on, when it has none.
+    /// The home of a session. A session without a home moves to the least loaded worker.
     pub(super) fn find_home(&mut self, id: SessionId) -> Option<WorkerId> {
         if let Some(home) = self.sessions.get(&id)?.home {
             return Some(home);
@@ -44,7 +45,8 @@ impl Dispatcher {
         Some(home)
     }
 
-    /// Tells a worker whose a session is, so that it can name those who fill it.
+    /// Tells a worker which client a session belongs to, so an out-of-memory error can name the
+    /// clients.
     fn introduce(&mut self, id: SessionId, home: WorkerId) {
         let peer = self.sessions.get(&id).and_then(|session| self.peers.get(&session.peer));
         let client = peer.map_or_else(|| id.to_string(), |peer| peer.identity.known_as(id));
@@ -64,7 +66,7 @@ impl Dispatcher {
                 let known = session.at_home.get(template);
                 let lost = |tape: &Arc<Tape>| !known.is_some_and(|known| Arc::ptr_eq(known, tape));
                 if let Some(tape) = launched.filter(lost) {
-                    // The home was lost since the template was defined.
+                    // The previous home was lost after the template was defined.
                     session.at_home.insert(*template, Arc::clone(&tape));
                     let order = Order::Define { template: *template, tape };
                     let message = ToWorker::Order { session: id, attempt, seq, order };
@@ -82,7 +84,7 @@ impl Dispatcher {
         self.give_worker(home, stream, ToWorker::Order { session: id, attempt, seq, order }, owed);
     }
 
-    /// Tells the home that nothing more comes, as the last word on each stream.
+    /// Tells the home, as the last message on each stream, that the session has ended.
     pub(super) fn leave_home(&mut self, id: SessionId) {
         let Some(home) = self.sessions.get_mut(&id).and_then(|session| session.home.take()) else {
             return;
@@ -95,7 +97,7 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets work that no worker took; its credit goes back.
+    /// Drops the orders that no worker took, and gives their credit back.
     pub(super) fn drop_waiting(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for work in std::mem::take(&mut session.waiting) {

@@ -1,5 +1,4 @@
-//! Who is connected, as the core holds them: peers, the sessions and workers they are, and the
-//! credit owed to them. Plain data.
+//! The core's data about connected peers: connections, workers, and the credit owed to senders.
 
 use crate::connection::Connection;
 use crate::identity::Identity;
@@ -16,7 +15,7 @@ pub enum Party {
     Worker(WorkerId),
 }
 
-/// Somebody connected.
+/// A connected peer: a client or a worker.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) connection: Connection,
@@ -24,7 +23,8 @@ pub(super) struct Peer {
     pub(super) identity: Identity,
     /// The move number of the hello that brought the peer to its address.
     pub(super) move_number: u32,
-    /// For each queued message of the two streams, the credit it gives back when it is taken.
+    /// For each queued message of the two streams, the credit that it gives back when it is
+    /// acknowledged.
     pub(super) owed: [VecDeque<Owed>; 2],
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Peer {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) peer: PeerId,
-    /// What it offers; unknown until it registers, and no work for it until then.
+    /// Its engine and memory. None until it registers, and it gets no work before.
     pub(super) capacity: Option<Capacity>,
     /// The sessions whose home it is.
     pub(super) sessions: BTreeSet<SessionId>,
@@ -44,15 +44,16 @@ impl Worker {
     }
 }
 
-/// The credit of a message that was passed on: the party that sent it gets it back when it has been
-/// taken.
+/// The credit of a message that was passed on. Its sender gets the credit back when the receiver
+/// has taken the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owed {
+    /// The sender, unless the dispatcher itself sent it.
     pub(super) to: Option<Party>,
     pub(super) weight: u64,
 }
 
 impl Owed {
-    /// Nobody paid: the dispatcher's own message.
+    /// The credit of the dispatcher's own messages.
     pub(super) const NOTHING: Owed = Owed { to: None, weight: 0 };
 }

@@ -1,8 +1,9 @@
-//! Who is connected: hellos, refusals, moves to another address, and ends.
+//! Connecting and disconnecting: hellos, refusals, moves to another address, and ends.
 //!
-//! Guarantees: a life is welcomed once and has one peer at a time; what comes late, of an earlier
-//! life or from an earlier address, moves nothing back. A peer's end is its party's end, and pays
-//! back what it had passed on.
+//! An incarnation is one life of a client or a worker. Guarantees: an incarnation joins once and
+//! has one peer at a time. Late packets of an earlier incarnation or from an earlier address do not
+//! undo a move. A peer's end is the end of its session or worker, and gives back the credit of the
+//! messages still queued for it.
 
 use super::core::Dispatcher;
 use super::party::{Party, Peer, Worker};
@@ -12,7 +13,7 @@ use crate::connection::{Connection, Ending};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};
 
-/// Lives remembered after their end.
+/// The number of ended incarnations that are remembered.
 const MAX_ENDED: usize = 1024;
 
 impl Dispatcher {
@@ -20,7 +21,7 @@ impl Dispatcher {
         if let Some(known) = self.peers.get(&peer) {
             let current = known.connection.incarnation();
             if incarnation < current {
-                return; // Of an earlier life, late.
+                return; // A late hello of an earlier incarnation.
             }
             if incarnation == current {
                 self.peers.entry(peer).and_modify(|known| {
@@ -44,10 +45,11 @@ impl Dispatcher {
             Some((old, number)) if hello.move_number > number => {
                 return self.attach(old, peer, hello.move_number);
             }
-            Some((_, 1..)) => return, // Of where it was before, late: it moves nothing back.
+            Some((_, 1..)) => return, // A late hello from an earlier address.
             Some(_) | None => (),
         }
-        // What this life held is gone; it must not take an empty session for it.
+        // The session of this incarnation is gone. An empty session must not take its place
+        // unnoticed.
         if hello.resumes || self.ended.contains(&(incarnation, hello.identity.pid)) {
             return self.refuse(peer, incarnation, Refusal::Unknown);
         }
@@ -103,7 +105,7 @@ impl Dispatcher {
         self.dirty.insert(peer);
     }
 
-    /// The peer that is this newcomer, come back by another route.
+    /// The known peer that this hello comes from, by another route.
     fn same_life(&self, incarnation: Incarnation, hello: &Hello) -> Option<PeerId> {
         let same = |peer: &Peer| {
             let role = match peer.party {
@@ -117,7 +119,7 @@ impl Dispatcher {
         self.peers.iter().find(|(_, peer)| same(peer)).map(|(&id, _)| id)
     }
 
-    /// The same life comes from another address: everything it holds moves there.
+    /// Moves a peer to another address, with everything it holds.
     fn attach(&mut self, old: PeerId, new: PeerId, move_number: u32) {
         let Some(mut peer) = self.peers.remove(&old) else { return };
         peer.move_number = move_number;
@@ -147,8 +149,8 @@ impl Dispatcher {
         self.out.push(Action::Forget(peer));
     }
 
-    /// Traffic of a connection there is none of. The last packets of one that just ended are no
-    /// news to anybody here.
+    /// Refuses a packet of an unknown connection. The last packets of an ended connection are
+    /// refused without a report.
     pub(super) fn stray(&mut self, peer: PeerId, incarnation: Incarnation) {
         if self.ended.iter().any(|(life, _)| *life == incarnation) {
             self.turn_away(peer, incarnation, Refusal::Unknown);
@@ -168,7 +170,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tells a peer that it is given up, and forgets it.
+    /// Tells a peer that the server closes its connection, and forgets the peer.
     pub(super) fn expel(&mut self, peer: PeerId, reason: &str) {
         if let Some(known) = self.peers.get(&peer) {
             let incarnation = known.connection.incarnation();
@@ -181,7 +183,7 @@ impl Dispatcher {
         self.lose(peer, reason);
     }
 
-    /// A peer is gone, and its party with it.
+    /// Removes a peer, and ends its session or worker.
     pub(super) fn lose(&mut self, peer: PeerId, reason: &str) {
         let Some(gone) = self.peers.remove(&peer) else { return };
         self.dirty.remove(&peer);

@@ -1,17 +1,17 @@
-//! Where a session lives: a pure function of how loaded the workers are.
+//! The choice of a session's home: a pure function of the loads of the workers.
 
 use crate::ids::WorkerId;
 
-/// How loaded a worker is, the heaviest measure first.
+/// The load of a worker, the most important measure first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Load {
-    /// Sessions whose home it is.
+    /// The number of sessions whose home the worker is.
     pub n_sessions: usize,
-    /// Weight of what waits to be sent to it.
+    /// The weight of the messages queued for it.
     pub queued: u64,
 }
 
-/// The least loaded worker, the oldest of equals.
+/// The least loaded worker. Among equals, the worker that joined first.
 pub fn home(workers: impl Iterator<Item = (WorkerId, Load)>) -> Option<WorkerId> {
     workers.min_by_key(|(worker, load)| (*load, *worker)).map(|(worker, _)| worker)
 }

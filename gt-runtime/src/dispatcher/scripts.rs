@@ -1,8 +1,8 @@
-//! Dialogues with the dispatcher: each line is what happens, below it what the dispatcher does.
+//! Dialogues with the dispatcher: each line is an event, and the lines with `>` below it are the
+//! dispatcher's actions.
 //!
-//! `2s p1 ...` is a message (or a hello) from a peer at that time, over a transport that loses
-//! nothing, so that links add no lines of their own. Peers below `p5` are clients, the others
-//! workers.
+//! `2s p1 ...` is a message (or a hello) from peer `p1` at 2 seconds. The transport loses nothing,
+//! so the links add no lines of their own. Peers below `p5` are clients, the others are workers.
 
 mod driver;
 mod templates;
@@ -126,7 +126,7 @@ fn without_a_worker_a_read_fails_and_says_why() {
          > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; output %0
          > p5 fetch s1 r2 %0
          700s tick
-         > p1 failed r2: worker w1 (pi, pid 5) has reported nothing of this session for 600 s",
+         > p1 failed r2: worker w1 (pi, pid 5) has reported nothing about this session for 600 s",
     );
 }
 
@@ -181,8 +181,8 @@ fn only_the_home_is_listened_to() {
          0s p5 done s1 #0 a7
          0s p5 done s1 #9 a0
          0s p5 chunk s1 r1 %0 u8[2] 1 1
-         > p1 failed r1: worker w1 (pi, pid 5) answered the read of %0 with other data than was \
-         asked for
+         > p1 failed r1: worker w1 (pi, pid 5) answered the read of %0 with data that was not \
+         requested
          0s p5 lost
          > forget p5
          0s p1 stats r2
@@ -274,7 +274,7 @@ fn an_older_life_replaces_no_newer_one() {
 
 #[test]
 fn a_tape_may_pass_through_more_bytes_than_can_be_counted() {
-    // Each is 2^51 bytes; 2^13 of them are 2^64.
+    // Each value has 2^51 bytes, and 2^13 of them have 2^64.
     let n = (1 << 13) + 1;
     let made = (0..n).map(|i| format!("%{i} = full[i64[281474976710656]] 3"));
     let freed = (0..n).map(|i| format!("free %{i}"));
@@ -291,7 +291,7 @@ fn small() -> Config {
     Config { quota: 100, ..Config::embedded() }
 }
 
-/// What is said of a value of 80 bytes beside these.
+/// The error of a second value of 80 bytes.
 const NO_ROOM: &str = "i64[10] takes 80 B, but the session holds 80 B of the 100 B it may hold; \
                        hint: drop tensors as soon as they are not needed, or compute this one in \
                        parts";

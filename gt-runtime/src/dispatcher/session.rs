@@ -1,11 +1,11 @@
-//! What a session holds: the types of its live values, what was lost with a worker, its uploads and
-//! its unanswered questions.
+//! The state of a session: the types of its live values, its lost values, its uploads and its open
+//! requests.
 //!
-//! A tape is admitted entry by entry (`admission`); one that is not well formed breaks the session
-//! and nobody else. A value there is no room for fails alone (`quota`). After a worker's loss the
-//! values it held are lost, each with the cause, and so is what is computed from them: such entries
-//! are taken out of the tape, so that a worker sees only values it has. Data on its way is kept in
-//! mind until it is whole (`uploads`). It sends nothing and knows no peers.
+//! A tape is admitted entry by entry (`admission`). A tape that is not well formed breaks its
+//! session and no other. A value above the quota fails alone (`quota`). After the loss of a worker
+//! its values are lost, each with the cause, and so are values computed from them. Their entries
+//! are removed from tapes, so a worker sees only values that it has. Unfinished uploads are tracked
+//! (`uploads`). This module sends nothing and knows no peers.
 
 mod admission;
 mod quota;
@@ -32,38 +32,38 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: PeerId,
-    /// Where its values live; none before the first work, and between a worker's loss and the next
-    /// work.
+    /// The worker that holds its values. None before the first order, and from the loss of a worker
+    /// until the next order.
     pub(super) home: Option<WorkerId>,
-    /// How many workers it has lost.
+    /// The number of workers that it has lost.
     pub(super) attempt: u32,
-    /// Work for a worker, while there is none.
+    /// Orders that wait for a worker.
     pub(super) waiting: VecDeque<Work>,
-    /// Segments taken from the client, and those of them that ran.
+    /// The number of segments taken from the client, and how many of them ran.
     pub(super) n_segments: u64,
     pub(super) n_done: u64,
     pub(super) requests: BTreeMap<RequestId, Request>,
-    /// When its worker last reported anything of it.
+    /// When its worker last sent a report about it.
     pub(super) progress: Time,
-    /// What ran on its home, as far as reported, and on the workers it has lost.
+    /// Statistics of its home, from the worker's reports, and of the workers that it has lost.
     pub(super) ran: WorkerStats,
     pub(super) ran_elsewhere: Vec<WorkerStats>,
-    /// Why nothing more of it runs.
+    /// Why the session is broken, if it is.
     pub(super) broken: Option<Arc<RunError>>,
     verifier: Verifier,
     /// One above the highest number of a value it has defined.
     above: u64,
     pub(super) templates: Templates,
-    /// What the client says about its signals; no other session's concern.
+    /// The client's configuration of its signals.
     pub(super) signals: Arc<Signals>,
-    /// The templates its home knows.
+    /// The templates that its home knows.
     pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
-    /// Launches verified in full.
+    /// The number of launches verified in full.
     pub(super) n_verified: u64,
-    /// Bytes of live values. Within one tape they may exceed what 64 bits can count before its end
-    /// is checked.
+    /// Bytes of live values. 128 bits, because the quota is checked at the end of a tape, and the
+    /// sum may exceed 64 bits within it.
     pub(super) live_bytes: u128,
-    /// Live values that a worker's loss took or there was no room for, and those computed from
+    /// Live values that were lost with a worker or exceeded the quota, and values computed from
     /// them.
     pub(super) lost: BTreeMap<ValueId, Arc<RunError>>,
     pub(super) uploads: BTreeMap<ValueId, Upload>,
@@ -75,21 +75,21 @@ pub(super) struct Session {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Work {
     pub(super) order: Order,
-    /// How many segments of the session were ordered before.
+    /// The number of the session's segments before the order.
     pub(super) seq: u64,
-    /// The credit the client gets back when the worker has the order.
+    /// The credit that the client gets back when the worker has the order.
     pub(super) owed: Owed,
-    /// The template of a launch, as it was when it was launched.
+    /// The template of a launch, as defined at the time of the launch.
     pub(super) template: Option<Arc<Tape>>,
 }
 
-/// A question not answered yet.
+/// An open request.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Request {
     pub(super) since: Time,
-    /// What was asked for, with its type; none for the statistics.
+    /// The value to read, with its type. None for a request for statistics.
     pub(super) value: Option<(ValueId, Type)>,
-    /// How many bytes of the answer went to the client.
+    /// The bytes of the answer that were sent to the client.
     pub(super) sent: u64,
 }
 
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// The type of a value that can be read, or why it cannot.
+    /// The type of a readable value, or the reason why the value cannot be read.
     pub(super) fn readable(&self, value: ValueId, config: &Config) -> Result<Type, Arc<RunError>> {
         if let Some(why) = self.unanswerable(config) {
             return Err(why);
@@ -134,17 +134,16 @@ impl Session {
         })
     }
 
-    /// Why no question of the session can be answered now.
+    /// Why the session can take no further request now.
     pub(super) fn unanswerable(&self, config: &Config) -> Option<Arc<RunError>> {
         let full = self.requests.len() >= config.max_requests;
-        let message = || format!("the session waits for {} answers already", self.requests.len());
+        let message = || format!("the session already waits for {} answers", self.requests.len());
         self.broken
             .clone()
             .or_else(|| full.then(|| Arc::new(error(ErrorKind::Resource, message()))))
     }
 
-    /// The worker that held everything is gone: nothing that was live comes back. Gives the
-    /// questions nobody will answer.
+    /// Marks all live values as lost with the session's home. Returns the open requests.
     pub(super) fn lose_home(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
         self.home = None;
         self.attempt += 1;
@@ -162,7 +161,7 @@ impl Session {
         std::mem::take(&mut self.requests)
     }
 
-    /// Nothing more of the session runs. Gives the questions nobody will answer.
+    /// Breaks the session. Returns the open requests.
     pub(super) fn fail(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
         self.broken = Some(Arc::clone(cause));
         self.home = None;
@@ -175,7 +174,7 @@ impl Session {
         std::mem::take(&mut self.requests)
     }
 
-    /// What the books must say, for `check`.
+    /// The bytes of the live values by counting, for `check`.
     pub(super) fn count_live(&self) -> u128 {
         self.verifier
             .live()

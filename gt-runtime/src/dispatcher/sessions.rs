@@ -1,8 +1,8 @@
-//! What the messages of clients do.
+//! The handlers of clients' messages.
 //!
-//! Work goes to the session's home as it comes (`homes`). The credit of a tape or a chunk goes back
-//! to the client when a worker has taken it. A tape that is refused breaks its session: what is
-//! read of it from then on is that error.
+//! Orders are sent to the session's home in the order in which they came (`homes`). The credit of a
+//! tape or a chunk goes back to the client when a worker has taken it. A refused tape breaks its
+//! session: from then on every read of the session returns the error.
 
 use super::core::Dispatcher;
 use super::party::{Owed, Party};
@@ -17,7 +17,7 @@ use gt_ir::canonical::Bindings;
 use gt_ir::tape::{Tape, ValueId};
 use std::sync::Arc;
 
-/// Weight that may wait for a worker when a launch is expanded.
+/// The most weight queued for a worker when a launch is expanded.
 const MAX_EXPANDED: u64 = 256 << 20;
 
 impl Dispatcher {
@@ -97,7 +97,7 @@ impl Dispatcher {
     fn forget(&mut self, id: SessionId, template: u32) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.templates.forget(template);
-        // Without a home there is nobody to tell, but for those whose definition waits.
+        // Without a home, the template is known nowhere, except to the orders that wait.
         if session.home.is_some() || !session.waiting.is_empty() {
             self.ordered(id, Order::Forget { template }, Owed::NOTHING);
         }
@@ -111,10 +111,9 @@ impl Dispatcher {
             }
             Ok(Launched::Stripped(_)) if self.crowded(id) => {
                 self.pay(Stream::Control, owed);
-                let message =
-                    "the session launches more than its worker takes, on values that were lost";
+                let message = "the session launches on lost values faster than its worker takes";
                 let error = error(ErrorKind::Resource, message.into());
-                self.fail_session(id, error.hint("free what was lost with a worker"));
+                self.fail_session(id, error.hint("free the values that were lost with a worker"));
             }
             Ok(Launched::Stripped(tape)) => self.segment(id, Order::Run(tape), owed, None),
             Err(error) => {
@@ -124,7 +123,7 @@ impl Dispatcher {
         }
     }
 
-    /// Orders the next segment of a session.
+    /// Sends the next segment of a session.
     fn segment(&mut self, id: SessionId, order: Order, owed: Owed, template: Option<Arc<Tape>>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let seq = session.n_segments;
@@ -132,14 +131,14 @@ impl Dispatcher {
         self.work(id, Work { order, seq, owed, template });
     }
 
-    /// Orders anything but a segment.
+    /// Sends an order that is not a segment.
     fn ordered(&mut self, id: SessionId, order: Order, owed: Owed) {
         let Some(session) = self.sessions.get(&id) else { return };
         self.work(id, Work { order, seq: session.n_segments, owed, template: None });
     }
 
-    /// Whether so much waits for a session's home that nothing larger than its message is to be
-    /// added. What a launch expands to was not paid for.
+    /// Whether so much waits for a session's home that no expanded launch may be added. The
+    /// client's credit covers only the launch, not the larger tape that it expands to.
     fn crowded(&self, id: SessionId) -> bool {
         let Some(session) = self.sessions.get(&id) else { return false };
         match session.home.and_then(|home| self.workers.get(&home)) {
@@ -179,13 +178,13 @@ impl Dispatcher {
         }
         session.requests.insert(request, Request { since: self.now, value: None, sent: 0 });
         if session.home.is_none() && session.waiting.is_empty() {
-            // Nothing runs and nothing waits: what ran is all on workers that are gone.
+            // Nothing runs and nothing waits, so all statistics are of lost workers.
             return self.answer_stats(id, request, None);
         }
         self.ordered(id, Order::Stats { request }, Owed::NOTHING);
     }
 
-    /// Breaks a session: what it held is freed, what is read of it fails with the cause.
+    /// Breaks a session: its values are freed, and its reads fail with the cause.
     fn fail_session(&mut self, id: SessionId, cause: RunError) {
         let cause = Arc::new(cause);
         self.leave_home(id);
@@ -195,7 +194,7 @@ impl Dispatcher {
         self.answer_errors(id, unanswered, &cause);
     }
 
-    /// The client is gone: everything is freed.
+    /// Ends the session of a lost client, and frees its values.
     pub(super) fn end_session(&mut self, id: SessionId, identity: Identity, reason: &str) {
         self.leave_home(id);
         self.drop_waiting(id);

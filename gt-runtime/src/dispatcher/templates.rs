@@ -1,9 +1,9 @@
-//! The templates of a session, and the quick way to admit a launch of one.
+//! The templates of a session, and the quick way to admit a launch.
 //!
-//! The first launch of a template, and every one whose inputs have types not met before, is
-//! expanded into a tape and verified entry by entry; what came of it is kept as a [`Variant`]. A
-//! launch that fits a variant has the same effect on the session, whatever its values: then only
-//! what crosses the segment's boundary is looked at. It sends nothing and knows no peers.
+//! A launch whose inputs have types that the template has not met before is expanded into a tape
+//! and verified entry by entry. Its effect on the session is kept as a [`Variant`]. A later launch
+//! that fits the variant has the same effect, whatever its values, so only the boundary of the
+//! segment is checked. This module sends nothing and knows no peers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,23 +17,24 @@ use gt_ir::verify::{MAX_LIVE, MAX_SCOPES, Verifier};
 use crate::footprint::{Distinct, Footprint, first_defined};
 use crate::wire::{MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
 
-/// Types of inputs remembered for one template.
+/// The most variants remembered for one template.
 const MAX_VARIANTS: usize = 8;
 
 /// The templates of a session.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, Definition>,
     n_entries: usize,
     distinct: Distinct,
 }
 
-/// A template.
+/// A template, from its definition until it is forgotten.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Definition {
     pub(super) template: Template,
     pub(super) footprint: Footprint,
-    /// The last one met first.
+    /// The most recently used first. A list rather than an `Lru`, which is searched by slot: the
+    /// first variant nearly always fits.
     variants: Vec<Variant>,
 }
 
@@ -41,25 +42,26 @@ pub(super) struct Held {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variant {
     inputs: Vec<Type>,
-    /// What stays alive of what it defines, and the type of each.
+    /// The definitions that outlive the segment, with their types.
     pub(super) kept: Vec<(u32, Type)>,
-    /// Bytes it adds to those of live values, and bytes it takes from them.
+    /// The bytes that it adds to the live values, and the bytes that it frees.
     pub(super) bytes: (u128, u128),
 }
 
 impl Templates {
-    /// Takes a template; what had its number before is gone.
+    /// Defines a template, in place of an earlier template of its number.
     pub(super) fn define(&mut self, number: u32, tape: Arc<Tape>) -> Result<(), RunError> {
         if number >= MAX_TEMPLATES {
-            let message = format!("template {number} is above the limit of {MAX_TEMPLATES}");
+            let message =
+                format!("template number {number} is not below the limit of {MAX_TEMPLATES}");
             return Err(RunError::new(ErrorKind::Internal, message)
-                .hint("give a number again after forgetting it"));
+                .hint("reuse the number of a forgotten template"));
         }
         self.forget(number);
         let n_entries = self.n_entries + tape.entries.len();
         if n_entries > MAX_TEMPLATE_ENTRIES {
             let message = format!(
-                "templates of {n_entries} entries are above the limit of {MAX_TEMPLATE_ENTRIES}"
+                "the session's templates have {n_entries} entries, more than {MAX_TEMPLATE_ENTRIES}"
             );
             return Err(RunError::new(ErrorKind::Internal, message)
                 .hint("forget templates before defining others"));
@@ -70,7 +72,7 @@ impl Templates {
         })?;
         self.n_entries = n_entries;
         let footprint = Footprint::of(&template);
-        self.held.insert(number, Held { template, footprint, variants: Vec::new() });
+        self.held.insert(number, Definition { template, footprint, variants: Vec::new() });
         Ok(())
     }
 
@@ -84,20 +86,20 @@ impl Templates {
         *self = Templates::default();
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&Held> {
+    pub(super) fn get(&self, number: u32) -> Option<&Definition> {
         self.held.get(&number)
     }
 
     /// The variant that a launch fits, if its effect is certain without looking at its
-    /// instructions: the inputs are alive, distinct and of types met before, and every new value
-    /// has a number above all that were ever given (`above` and up are).
+    /// instructions: the inputs are alive and distinct and have the types of the variant, and every
+    /// defined value has a new number (`above` or higher).
     pub(super) fn fitting(
         &mut self,
         number: u32,
         bindings: &Bindings,
         verifier: &Verifier,
         above: u64,
-    ) -> Option<(&Held, &Variant)> {
+    ) -> Option<(&Definition, &Variant)> {
         let Templates { held, distinct, .. } = self;
         let held = held.get_mut(&number)?;
         let template = &held.template;
@@ -123,11 +125,11 @@ impl Templates {
             let mut pairs = bindings.inputs.iter().zip(&variant.inputs);
             pairs.all(|(&value, ty)| verifier.ty_of(value) == Some(ty))
         })?;
-        held.variants.swap(0, at);
+        held.variants[..=at].rotate_right(1);
         Some((held, held.variants.first()?))
     }
 
-    /// Remembers what came of a launch that was verified in full.
+    /// Remembers the effect of a launch that was verified in full.
     pub(super) fn learn(
         &mut self,
         number: u32,

@@ -1,4 +1,4 @@
-//! What the messages of workers do, and what their loss does to the sessions that lived on them.
+//! The handlers of workers' messages, and of the loss of a worker.
 
 use super::core::Dispatcher;
 use super::party::{Owed, Party};
@@ -57,8 +57,8 @@ impl Dispatcher {
         }
     }
 
-    /// Passes on what is for people, unless the session lives elsewhere: of too many news, those
-    /// who take none are spared.
+    /// Passes news for the user on to a client, if the worker is the session's home. A client that
+    /// does not read its news gets no more of them after a limit.
     fn tell_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
         let listens = |held: &Session| {
             held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
@@ -79,7 +79,7 @@ impl Dispatcher {
         }
     }
 
-    /// Gives homes to the sessions that wait for one.
+    /// Gives homes to the sessions whose orders wait for one.
     fn take_up_waiting(&mut self) {
         let waiting = self.sessions.iter().filter(|(_, session)| !session.waiting.is_empty());
         let waiting: Vec<SessionId> = waiting.map(|(&id, _)| id).collect();
@@ -102,7 +102,7 @@ impl Dispatcher {
         counts: Counts,
     ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        // A report of an attempt given up, or one repeated.
+        // The report is of an earlier attempt, or repeated.
         if session.home != Some(worker)
             || session.attempt != attempt
             || seq < session.n_done
@@ -116,8 +116,8 @@ impl Dispatcher {
         session.ran.instructions += counts.instructions;
     }
 
-    /// Passes a piece of a fetched value on. The worker gets its credit back at once, unless the
-    /// client is slow.
+    /// Passes a piece of a fetched value on. The worker gets its credit back at once, or, if the
+    /// client is slow, when the client has taken the piece.
     fn relay(
         &mut self,
         worker: WorkerId,
@@ -129,7 +129,7 @@ impl Dispatcher {
         let Some(session) =
             self.sessions.get_mut(&id).filter(|session| session.home == Some(worker))
         else {
-            return self.pay(Stream::Bulk, owed); // Of a session that ended or moved meanwhile.
+            return self.pay(Stream::Bulk, owed); // The session has ended or moved.
         };
         session.progress = self.now;
         let Some(asked) = session.requests.get_mut(&request) else {
@@ -149,7 +149,7 @@ impl Dispatcher {
             self.pay(Stream::Bulk, owed);
             let name = self.worker_name(worker);
             let message = format!(
-                "worker {name} answered the read of {} with other data than was asked for",
+                "worker {name} answered the read of {} with data that was not requested",
                 chunk.value
             );
             let error = RunError {
@@ -172,7 +172,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a question was still open, and this worker's to answer.
+    /// Closes a request; says whether it was open and this worker is the session's home.
     fn take_request(&mut self, worker: WorkerId, id: SessionId, request: RequestId) -> bool {
         let Some(session) =
             self.sessions.get_mut(&id).filter(|session| session.home == Some(worker))
@@ -183,7 +183,7 @@ impl Dispatcher {
         session.requests.remove(&request).is_some()
     }
 
-    /// Answers with what ran: on the session's home, and on the workers it has lost.
+    /// Answers with the statistics of the session's home and of the workers that it has lost.
     pub(super) fn answer_stats(&mut self, id: SessionId, request: RequestId, home: Option<Stats>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.requests.remove(&request);
@@ -202,7 +202,7 @@ impl Dispatcher {
         self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
     }
 
-    /// A worker is gone, and every value on it.
+    /// Handles the loss of a worker with all its values.
     pub(super) fn lose_worker(&mut self, id: WorkerId, identity: Identity, reason: &str) {
         let Some(worker) = self.workers.remove(&id) else { return };
         let name = identity.known_as(id);
@@ -224,8 +224,8 @@ impl Dispatcher {
         }
     }
 
-    /// A worker as people see it: `w1 (pi, pid 123)`, or `w1 alpha (pi, pid 123)` when it was given
-    /// a name.
+    /// The name of a worker for users: `w1 (pi, pid 123)`, or `w1 alpha (pi, pid 123)` if it has a
+    /// name of its own.
     pub(super) fn worker_name(&self, id: WorkerId) -> String {
         let identity = self
             .workers
@@ -236,7 +236,7 @@ impl Dispatcher {
     }
 }
 
-/// Most lost workers a session's statistics name.
+/// The most lost workers in a session's statistics.
 const MAX_LOST_STATS: usize = 64;
-/// Weight of what may wait for a client when news are added.
+/// The most weight queued for a client when news is added.
 const MAX_NEWS: u64 = 1 << 20;

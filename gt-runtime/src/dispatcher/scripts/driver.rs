@@ -1,4 +1,4 @@
-//! What plays a dialogue: words become events, actions become words.
+//! The driver of a dialogue: words become events, and actions become words.
 
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::identity::Identity;
@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a dialogue and compares it with itself: lines that begin with `>` are what the dispatcher
-/// is to do.
+/// Runs a dialogue and compares the dispatcher's actions with the lines that begin with `>`.
 pub(super) fn script(config: Config, text: &str) {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let (mut got, mut want) = (Vec::new(), Vec::new());
@@ -33,7 +32,7 @@ pub(super) fn script(config: Config, text: &str) {
     assert_eq!(got, want, "\n{}", got.join("\n"));
 }
 
-/// A dispatcher, and what its peers have said so far.
+/// A dispatcher, with the incarnations and sequence numbers of its peers.
 pub(super) struct Driver {
     pub(super) dispatcher: Dispatcher,
     lives: BTreeMap<PeerId, u64>,
@@ -181,7 +180,7 @@ fn chunk(value: ValueId, ty: &str, offset: &str, len: &str) -> Chunk {
     Chunk { value, ty, offset: offset.parse().unwrap(), total: ty.bytes() as u64, bytes }
 }
 
-/// `%3 %4 to %5+2 with 7`: inputs, the first of the defined and their number, literals.
+/// `%3 %4 to %5+2 with 7`: inputs, the first defined value and the number of them, literals.
 fn bindings(words: &[&str]) -> Bindings {
     let mut bindings = Bindings::default();
     let mut words = words.iter();

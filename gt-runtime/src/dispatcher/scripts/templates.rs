@@ -2,7 +2,7 @@
 
 use super::{Config, script};
 
-/// `-(x + literal)`, and nothing of it is left but the result.
+/// `-(x + literal)`; everything but the result is freed.
 const LOOP: &str = "%1 = add %0, 0; %2 = neg %1; free %0; free %1";
 
 #[test]
@@ -63,7 +63,7 @@ fn a_launch_that_does_not_fit_breaks_its_session_and_says_why() {
             ),
         );
     };
-    let bind = "hint: bind what the tape that defined the template names, in its order";
+    let bind = "hint: bind values and literals in the order of the tape that defined the template";
     let launch = "a launch of template 0";
     why(
         "0s p1 launch t0 %0 %1 to %2+2 with 7",
@@ -83,7 +83,7 @@ fn a_launch_that_does_not_fit_breaks_its_session_and_says_why() {
     );
     let first = "0s p1 launch t0 %0 to %2+2 with 7
         > p5 launch s1 #1 a0 t0: [%0] to [%2, %3] with [I64(7)]";
-    // Past the quick way: freed since, and defined before.
+    // Launches that do not fit the variant: of a freed input, and with a value defined before.
     why(
         &format!("{first}\n0s p1 launch t0 %0 to %4+2 with 7"),
         "entry 0 of segment 2: add: %0 is not alive; hint: it was freed, or never defined",
@@ -110,7 +110,8 @@ fn a_template_of_no_canonical_form_or_number_is_refused() {
     };
     why(
         "t64 free %0",
-        "template 64 is above the limit of 64; hint: give a number again after forgetting it",
+        "template number 64 is not below the limit of 64; hint: reuse the number of a forgotten \
+         template",
     );
     why(
         "t0 %5 = neg %0; free %0",

@@ -1,10 +1,10 @@
-//! Segments into a session's books: what of one a worker is to run, or why the session ends with
-//! it.
+//! Admission of segments to a session: the part of a segment that a worker runs, or the error that
+//! breaks the session.
 //!
 //! A tape is verified entry by entry against the session's live values. A launch whose effect is
-//! certain is taken in one step; any other is expanded and verified as the tape it stands for.
-//! Entries that need a lost value are taken out, and what they define is lost, too; so is what the
-//! session has no room for (`quota`).
+//! certain is admitted in one step. Any other launch is expanded and verified as a tape. Entries
+//! that need a lost value are removed, and the values that they define are lost. Values above the
+//! session's quota are lost as well (`quota`).
 
 use super::{Session, error};
 use crate::dispatcher::Config;
@@ -16,20 +16,20 @@ use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::verify::Fault;
 use std::sync::Arc;
 
-/// What to do about a session that held too many values.
+/// The hint for a session that held too many values.
 const HOLD_FEWER: &str =
     "this session is over; in a new one, drop tensors as soon as they are not needed";
 
-/// What a worker is to run of a launch.
+/// The part of a launch that a worker runs.
 pub(in crate::dispatcher) enum Launched {
-    /// The template, with the bindings it came with.
+    /// All of it: the template, with the bindings of the launch.
     Whole(Arc<Tape>),
-    /// What is left of its tape without what needs a lost value.
+    /// The expanded tape without the entries that need a lost value.
     Stripped(Arc<Tape>),
 }
 
 impl Session {
-    /// Takes the next segment into the books and gives what a worker is to run of it.
+    /// Admits the next segment. Returns the part of it that a worker runs.
     pub(in crate::dispatcher) fn admit(
         &mut self,
         tape: Arc<Tape>,
@@ -40,8 +40,8 @@ impl Session {
         Ok(self.without_lost(&tape, config).map_or(tape, Arc::new))
     }
 
-    /// What is left of a verified tape without what needs a lost value and what there is no room
-    /// for; none where that is all of it.
+    /// A verified tape without the entries that need a lost value or exceed the quota. None if no
+    /// entry does.
     fn without_lost(&mut self, tape: &Tape, config: &Config) -> Option<Tape> {
         let left = (!self.lost.is_empty()).then(|| self.strip(tape));
         let tape = left.as_ref().unwrap_or(tape);
@@ -56,7 +56,7 @@ impl Session {
         Ok(())
     }
 
-    /// As [`admit`](Session::admit), for the next segment as a template and its bindings.
+    /// As [`admit`](Session::admit), for a segment given as a template and its bindings.
     pub(in crate::dispatcher) fn launch(
         &mut self,
         number: u32,
@@ -76,7 +76,8 @@ impl Session {
         let uploads = held.footprint.uploads.clone();
         if !self.replay(number, bindings, config) {
             let held = self.templates.get(number).ok_or_else(|| refuse("it is gone".into()))?;
-            let hint = "bind what the tape that defined the template names, in its order";
+            let hint =
+                "bind values and literals in the order of the tape that defined the template";
             let tape = expand(&held.template, bindings)
                 .map_err(|why| refuse(why.to_string()).hint(hint))?;
             let inputs = bindings.inputs.iter().map(|&value| self.verifier.ty(value)).collect();
@@ -99,8 +100,8 @@ impl Session {
         Ok(Launched::Whole(template))
     }
 
-    /// Takes the effect of a launch into the books when it is certain and there is room for it;
-    /// says whether it was so.
+    /// Admits a launch in one step if its effect is certain and within the quota. Says whether it
+    /// did.
     fn replay(&mut self, number: u32, bindings: &Bindings, config: &Config) -> bool {
         if !self.lost.is_empty() {
             return false;
@@ -164,7 +165,7 @@ impl Session {
         }
     }
 
-    /// The error of an operand that is lost.
+    /// The error of the first lost operand.
     pub(super) fn lost_operand(&self, instr: &Instr) -> Option<Arc<RunError>> {
         instr.inputs.iter().find_map(|operand| match operand {
             Operand::Value(value) => self.lost.get(value).cloned(),
@@ -172,7 +173,7 @@ impl Session {
         })
     }
 
-    /// The tape without what is lost or needs a lost value.
+    /// The tape without entries of lost values and entries that need one.
     fn strip(&mut self, tape: &Tape) -> Tape {
         let mut kept = Tape::default();
         for entry in &tape.entries {

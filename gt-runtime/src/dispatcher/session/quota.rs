@@ -1,9 +1,9 @@
-//! What a session may hold: a value there is no room for is lost, and so is what is computed from
-//! it; everything else goes on.
+//! The quota of a session. A value above the quota is lost, and so are values computed from it. All
+//! other values are unaffected.
 //!
-//! Guarantees: after every segment and every first piece of an upload, what the session holds
-//! somewhere is within its quota. What is lost counts for nothing, since no worker has it. Does
-//! not: limit what a segment passes through; that is the worker's memory.
+//! Guarantees: after every segment and every first piece of an upload, the session's values are
+//! within its quota. Lost values do not count, because no worker has them. The quota does not limit
+//! values that live only within a segment; the worker's memory does.
 
 use super::{Session, error};
 use crate::dispatcher::Config;
@@ -15,8 +15,8 @@ use gt_ir::units;
 use std::sync::Arc;
 
 impl Session {
-    /// Loses those of the values a tape leaves that there is no room for, in the tape's order; says
-    /// whether there is such a value.
+    /// Loses the values of a tape that exceed the quota, in the tape's order. Says whether the
+    /// quota was exceeded.
     pub(super) fn refuse_excess(&mut self, tape: &Tape, config: &Config) -> bool {
         if !self.is_over(config) {
             return false;
@@ -40,7 +40,7 @@ impl Session {
         true
     }
 
-    /// Loses an upload that has just begun, if there is no room for it.
+    /// Loses an upload that has just begun, if it exceeds the quota.
     pub(super) fn refuse_upload(&mut self, value: ValueId, ty: Type, config: &Config) {
         if self.is_over(config) {
             let before = self.held().saturating_sub(ty.bytes() as u128);
@@ -51,7 +51,7 @@ impl Session {
 
     fn is_over(&self, config: &Config) -> bool {
         let most = u128::from(config.quota);
-        // The first is quick, and nearly always enough.
+        // The first comparison is quick and nearly always decides.
         self.live_bytes + u128::from(self.early_bytes) > most && self.held() > most
     }
 
@@ -65,7 +65,8 @@ impl Session {
         self.live_bytes + u128::from(self.early_bytes) - lost
     }
 
-    /// The value an entry defines, if it is alive at the tape's end and no worker has any of it.
+    /// The value that an entry defines, if it is alive at the tape's end and no worker has data of
+    /// it.
     fn new_value(&self, entry: &Entry) -> Option<(ValueId, Type)> {
         let value = entry.defines().filter(|value| !self.lost.contains_key(value))?;
         let ty = self.verifier.ty(value)?;
@@ -81,7 +82,7 @@ impl Session {
     }
 }
 
-/// The error of a value there is no room for.
+/// The error of a value above the quota.
 fn refusal(entry: &Entry, ty: Type, before: u128, config: &Config) -> RunError {
     let (what, loc) = match entry {
         Entry::Instr(instr) => (format!("{}: ", instr.op.name()), instr.loc),

@@ -1,5 +1,5 @@
-//! Data of inputs on its way: pieces come in order, before or after the segment that declares the
-//! input, and count against the quota.
+//! Unfinished uploads of inputs. Their pieces come in order, before or after the segment that
+//! declares the input. They count against the quota.
 
 use super::{Session, error};
 use crate::dispatcher::Config;
@@ -8,17 +8,17 @@ use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::shape::Type;
 use gt_ir::tape::ValueId;
 
-/// Most uploads of one session whose input is not declared yet.
+/// The most uploads of one session whose input is not declared yet.
 const MAX_EARLY_UPLOADS: usize = 1 << 12;
 
-/// Data of an input on its way.
+/// An unfinished upload of an input's data.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::dispatcher) struct Upload {
     pub(super) ty: Type,
     pub(super) received: u64,
     whole: bool,
     pub(super) declared: bool,
-    /// Its worker was lost, or there is no room for it: the rest is dropped.
+    /// Whether its worker was lost or it exceeds the quota: the rest is dropped.
     pub(super) lost: bool,
 }
 
@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// Takes a piece of an upload into the books; says whether a worker needs it.
+    /// Notes a piece of an upload. Says whether a worker needs the piece.
     pub(in crate::dispatcher) fn upload(
         &mut self,
         chunk: &Chunk,
@@ -59,7 +59,7 @@ impl Session {
         };
         if chunk.offset == 0 && !self.uploads.contains_key(&chunk.value) {
             if self.verifier.is_live(chunk.value) {
-                return refuse("it has its data already".into());
+                return refuse("the value already has its data".into());
             }
             self.early_bytes = self.early_bytes.saturating_add(chunk.ty.bytes() as u64);
             self.uploads.insert(
@@ -72,7 +72,10 @@ impl Session {
             self.refuse_upload(chunk.value, chunk.ty, config);
         }
         let Some(upload) = self.uploads.get_mut(&chunk.value) else {
-            return refuse(format!("its first piece begins at byte {}", chunk.offset));
+            return refuse(format!(
+                "its first piece begins at byte {}, not at byte 0",
+                chunk.offset
+            ));
         };
         let end = chunk.offset.checked_add(chunk.bytes.len() as u64);
         let fits = chunk.offset == upload.received
