@@ -11,7 +11,7 @@ use gt_runtime::choice::{Begun, Choice, Devices};
 use gt_runtime::embedded::share_of_host;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
-use gt_runtime::worker::serve::{End, Worker, WorkerConfig};
+use gt_runtime::worker::serve::{Stopped, Worker, WorkerConfig};
 use gt_runtime::zmq::{Address, Exposure};
 use serde_json::json;
 use std::path::Path;
@@ -73,8 +73,8 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     }
     let _interrupt = Interrupt::watch(move || shutdown.shut_down(STOPPED))?;
     match worker.serve(engine, |line| tell(json, line))? {
-        End::ShutDown(_) => bail!(Interrupted("the worker was stopped; the server was told")),
-        End::Server(reason) => {
+        Stopped::ShutDown(_) => bail!(Interrupted("the worker was stopped; the server was told")),
+        Stopped::Server(reason) => {
             tell(json, &format!("the server at {address} ended: {reason}"));
             Ok(())
         }

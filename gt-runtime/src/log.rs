@@ -181,9 +181,9 @@ impl Log {
     /// when the log is off.
     #[inline]
     #[must_use]
-    pub fn entry(&self) -> Option<Entry<'_>> {
+    pub fn entry(&self) -> Option<LogEntry<'_>> {
         let open = self.0.as_deref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Entry { open })
+        Some(LogEntry { open })
     }
 
     /// One line.
@@ -209,13 +209,13 @@ elapsed  | sequence | event | source | command | size | details
 ================================================================================
 ";
 
-/// Lines that belong together.
+/// Lines of the log that stay together. They are written when the entry is dropped.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     open: std::sync::MutexGuard<'a, Open>,
 }
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     /// Adds a line. `size` is in bytes; 0 is left out. Line ends within `details` become ` / `.
     pub fn line(
         &mut self,
@@ -242,9 +242,7 @@ impl Entry<'_> {
         }
         open.text.push('\n');
     }
-}
 
-impl Entry<'_> {
     /// Adds a line for an instruction, in the words of the tape, with the user's line. `more`
     /// follows.
     pub fn instruction(
@@ -268,7 +266,7 @@ impl Entry<'_> {
     }
 }
 
-impl Drop for Entry<'_> {
+impl Drop for LogEntry<'_> {
     #[expect(
         clippy::print_stderr,
         reason = "a full disk must not fail the program, nor pass in silence"

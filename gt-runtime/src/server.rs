@@ -13,7 +13,7 @@ use crate::clock::{self, Time};
 use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
-use crate::shutdown::{Ended, Shutdown};
+use crate::shutdown::{Manner, Shutdown};
 use crate::wire::codec::{Frames, WireError, encode};
 use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
 use crate::zmq::uplink::{self, Key};
@@ -123,8 +123,8 @@ impl Server {
         loop {
             let more = self.receive(&mut watch)?;
             match self.shutdown.asked() {
-                Some(Ended::Silently) => return Ok(()),
-                Some(Ended::Politely(reason)) => {
+                Some(Manner::Silently) => return Ok(()),
+                Some(Manner::Politely(reason)) => {
                     self.handle(Event::Shutdown { reason }, &mut watch)?;
                     return self.farewell();
                 }

@@ -1,31 +1,31 @@
-//! Ending a server or a worker from another thread: a signal handler, a test.
+//! Handles that end a server or a worker from another thread, such as a signal handler or a test.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::zmq::{Waker, Wakeups, wake_pair};
 
-/// Ends what it belongs to. Cheap to clone; may be kept after the end.
+/// A handle that ends its server or worker. Cheap to clone, and without effect after the end.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
-    end: Arc<Mutex<Option<Ended>>>,
+    end: Arc<Mutex<Option<Manner>>>,
     waker: Waker,
 }
 
-/// How it is to end.
+/// How the server or worker ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// With a good-bye and its reason.
+pub(crate) enum Manner {
+    /// It tells its peers this reason.
     Politely(String),
-    /// Without a word, as if killed.
+    /// It tells its peers nothing, as after a crash.
     Silently,
 }
 
-impl Ended {
-    /// Why, for people.
+impl Manner {
+    /// The reason, for users.
     pub(crate) fn reason(self) -> String {
         match self {
-            Ended::Politely(reason) => reason,
-            Ended::Silently => "it was told to vanish".into(),
+            Manner::Politely(reason) => reason,
+            Manner::Silently => "it was told to vanish".into(),
         }
     }
 }
@@ -36,23 +36,23 @@ impl Shutdown {
         Ok((Shutdown { end: Arc::default(), waker }, wakeups))
     }
 
-    /// Ends it soon; the others are told why. The first call counts.
+    /// Ends it soon, and tells its peers the reason. Only the first call counts.
     pub fn shut_down(&self, reason: &str) {
-        self.end(Ended::Politely(reason.to_owned()));
+        self.end(Manner::Politely(reason.to_owned()));
     }
 
-    /// Ends it soon without a word to anybody, as a crash would: for tests of those who stay
-    /// behind.
+    /// Ends it soon and tells its peers nothing, as a crash does. For tests of the peers.
     pub fn vanish(&self) {
-        self.end(Ended::Silently);
+        self.end(Manner::Silently);
     }
 
-    fn end(&self, how: Ended) {
+    fn end(&self, how: Manner) {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
         self.waker.wake();
     }
 
-    pub(crate) fn asked(&self) -> Option<Ended> {
+    /// The end that was asked for, if any.
+    pub(crate) fn asked(&self) -> Option<Manner> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

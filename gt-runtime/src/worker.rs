@@ -1,5 +1,5 @@
-//! Workers: a pure core that orders work, an executor that computes, and the shell that serves a
-//! dispatcher over sockets.
+//! Workers: a pure core that decides the order of jobs, an executor that runs them, and the shell
+//! that connects both to a dispatcher over sockets.
 
 mod at_once;
 pub mod core;
@@ -21,4 +21,4 @@ pub use self::core::Core;
 pub(crate) use end::WorkerEnd;
 pub use executor::Executor;
 pub use job::{Job, Task};
-pub use serve::{End, Worker, WorkerConfig, WorkerError};
+pub use serve::{Stopped, Worker, WorkerConfig, WorkerError};

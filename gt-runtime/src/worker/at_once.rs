@@ -1,9 +1,10 @@
-//! Segments worth compiling the first time they are seen: a few instructions on large values.
+//! Compilation of a segment at its first run, for a few instructions on large values.
 //!
-//! Instruction by instruction each of them would move its values through memory, which takes longer
-//! than generating code for all of them together. Only where the estimate says so by a wide margin:
-//! a program never waits for a compiler that does not pay. When anything at all goes wrong nothing
-//! has changed, and the segment runs instruction by instruction, which says what is the matter.
+//! Instruction by instruction, each instruction moves its values through memory, which can take
+//! longer than generating code for all of them together. A segment is compiled only if the estimate
+//! says so by a wide margin, so a program does not wait for a compilation that does not pay. If any
+//! step fails, nothing has changed, and the segment runs instruction by instruction, which reports
+//! the error.
 
 use gt_compiler::engine::{Engine, Value};
 use gt_ir::graph::{Segment, segment};
@@ -12,20 +13,20 @@ use gt_ir::{Entry, NodeKind, Operand, Tape, ValueId};
 use super::device::Device;
 use super::job::Inputs;
 use super::plans::Plans;
-use super::table::{Slot, Table};
+use super::table::{Outcome, Table};
 
-/// Entries of a segment looked at: longer ones are likely to come again, and are compiled in the
-/// background then.
+/// The most entries of such a segment. A longer segment is likely to come again, and is then
+/// compiled in the background.
 const MAX_ENTRIES: usize = 64;
-/// Bytes of a value that make a segment worth a look.
+/// The bytes of a large value. Segments without one are not considered.
 const LARGE: usize = 16 << 20;
-/// Bytes a second that single instructions move; pages that have never been used make it slow.
+/// The bytes per second that single instructions move. Low, because they write to new pages.
 const BANDWIDTH: f64 = 4e9;
-/// Seconds of compiling an instruction, and how many times its cost has to be saved.
+/// The seconds to compile an instruction, and how many times this cost must be saved.
 const COMPILE: f64 = 5e-4;
 const MARGIN: f64 = 2.0;
 
-/// Runs a segment as one program made for it; gives the number of instructions if it did.
+/// Runs a segment as one program, if this pays. Returns the number of instructions if it ran.
 pub(super) fn run(
     device: &mut Device,
     plans: &Plans,
@@ -37,8 +38,8 @@ pub(super) fn run(
         return None;
     }
     let ty = |value: ValueId| match table.get(value) {
-        Some(Slot::Ready(held)) => Some(held.ty),
-        Some(Slot::Failed(_)) | None => None,
+        Some(Outcome::Ready(held)) => Some(held.ty),
+        Some(Outcome::Failed(_)) | None => None,
     };
     let segment = segment(tape, ty).ok()?;
     if !pays(&segment) {
@@ -57,8 +58,8 @@ pub(super) fn run(
 
 fn touches_large(table: &Table, tape: &Tape, inputs: &Inputs) -> bool {
     let held = |value: &ValueId| match table.get(*value) {
-        Some(Slot::Ready(held)) => held.bytes() >= LARGE,
-        Some(Slot::Failed(_)) | None => false,
+        Some(Outcome::Ready(held)) => held.bytes() >= LARGE,
+        Some(Outcome::Failed(_)) | None => false,
     };
     let operands = tape.instrs().flat_map(|i| &i.inputs);
     let mut values =
@@ -67,7 +68,7 @@ fn touches_large(table: &Table, tape: &Tape, inputs: &Inputs) -> bool {
     uploads || values.any(held)
 }
 
-/// Whether what the instructions would move costs more than compiling them.
+/// Whether the instructions' traffic of memory costs more than compiling them.
 fn pays(segment: &Segment) -> bool {
     let graph = &segment.graph;
     let results = graph.ids().filter(|id| matches!(graph.node(*id).kind, NodeKind::Op(_)));
@@ -76,8 +77,8 @@ fn pays(segment: &Segment) -> bool {
     n > 1 && bytes as f64 / BANDWIDTH > MARGIN * COMPILE * f64::from(n)
 }
 
-/// Compiles and runs it; the results, and the uploads that live on, are in the table afterwards.
-/// Gives the bytes uploaded.
+/// Compiles and runs a segment. Puts its results and its lasting uploads into the table. Returns
+/// the bytes uploaded.
 fn compiled(
     device: &mut Device,
     plans: &Plans,
@@ -90,7 +91,7 @@ fn compiled(
     let mut given: Vec<Value> = Vec::with_capacity(segment.inputs.len());
     for value in &segment.inputs {
         given.push(match (table.get(*value), inputs.get(value)) {
-            (Some(Slot::Ready(held)), _) => held.clone(),
+            (Some(Outcome::Ready(held)), _) => held.clone(),
             (_, Some(Ok(data))) => {
                 bytes_in += data.bytes().len() as u64;
                 device.engine.upload(data).ok()?
@@ -101,8 +102,8 @@ fn compiled(
     let run = |engine: &mut dyn Engine| engine.run(&program, &mut given, segment.graph.slots());
     let results = device.retried(run).ok()?;
     for ((value, ty), result) in segment.typed_outputs().zip(results) {
-        // A program keeps sizes; the names of dimensions are what the rules infer.
-        table.insert(value, Slot::Ready(result.retyped(ty).unwrap_or(result)));
+        // A program knows only sizes. The names of dimensions come from the type rules.
+        table.insert(value, Outcome::Ready(result.retyped(ty).unwrap_or(result)));
     }
     Some(bytes_in)
 }

@@ -1,9 +1,9 @@
 //! The worker as a state machine: messages of the dispatcher in, jobs for the executor out.
 //!
-//! It puts uploads together, holds a segment back until the data of its inputs is there, keeps each
-//! session's work in order, and drops what it has seen before. Total: every message is legal at any
-//! time. It computes nothing, holds no value of an engine, does no I/O and reads no clock. Sessions
-//! do not wait for each other: one that misses data holds up itself only.
+//! It assembles uploads, holds a segment back until the data of its inputs has arrived, keeps the
+//! jobs of each session in order, and drops repeated segments. Every message is legal at any time.
+//! A session that waits for data does not delay other sessions. The core computes nothing, holds no
+//! value of an engine, does no I/O and reads no clock.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +19,9 @@ use crate::assembly::Assembly;
 use crate::ids::SessionId;
 use crate::wire::{Chunk, Order, Stream, ToWorker};
 
-/// Weight of the segments of one session that may wait for data. Beyond it they run without: what
-/// needs the data fails, and what was owed to nobody else stays bounded.
+/// The most weight of one session's segments that wait for data. Above it they run without the
+/// data, and the instructions that need the data fail. Their credit has already gone back, so
+/// nothing else limits them.
 const MAX_WAITING: u64 = 64 << 20;
 
 /// The state machine.
@@ -31,38 +32,39 @@ pub struct Core {
 
 #[derive(Debug, Default)]
 struct Session {
-    /// What came and has not become a job: the first is a segment that misses data.
+    /// The tasks that have not become jobs. The first is a segment that waits for data.
     queue: VecDeque<Waiting>,
-    /// Weight of the segments in it.
+    /// The weight of the segments in the queue.
     waiting: u64,
     uploads: BTreeMap<ValueId, Assembly>,
     templates: BTreeMap<u32, Arc<Definition>>,
     /// The last segment taken, as (attempt, seq).
     last: Option<(u32, u64)>,
+    /// Which of the two streams have ended.
     ended: [bool; 2],
 }
 
-/// A task that has not had its turn.
+/// A task that has not become a job.
 #[derive(Debug)]
 struct Waiting {
     task: Task,
     /// The inputs whose data a segment needs.
     needs: Vec<ValueId>,
-    /// The weight of a segment.
+    /// The weight of a segment, or 0.
     weight: u64,
 }
 
 impl Core {
-    /// A worker that has heard nothing yet.
+    /// A worker without sessions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The only entry point: a message that came on a stream, and what it weighs. Gives the credit
-    /// its sender gets back at once: all of it, but for a segment that runs now, which owes it
-    /// until it has run. Waiting for data is the session's own affair and must not use up what
-    /// others share.
+    /// The only entry point: handles a message of this weight from a stream. Returns the credit
+    /// that goes back to the sender at once. That is the whole weight, except for a segment that
+    /// becomes a job now: its credit goes back when the job is done. A segment that waits for data
+    /// gives its credit back at once, so that other sessions can use the credit.
     pub fn handle(
         &mut self,
         stream: Stream,
@@ -93,7 +95,7 @@ impl Core {
         weight
     }
 
-    /// Forgets every session: the dispatcher that knew them is gone.
+    /// Ends every session, because the dispatcher that opened them is gone.
     pub fn end_all(&mut self, out: &mut Vec<Job>) {
         out.extend(
             std::mem::take(&mut self.sessions).into_keys().map(|session| Job::End { session }),
@@ -102,7 +104,7 @@ impl Core {
 }
 
 impl Session {
-    /// Takes an order; gives the credit that goes back at once.
+    /// Takes an order. Returns the credit that goes back at once.
     fn order(&mut self, mut task: Task, weight: u64, out: &mut Vec<Job>) -> u64 {
         match task.order {
             Order::Run(ref tape) => {
@@ -110,7 +112,7 @@ impl Session {
                 return self.segment(Waiting { task, needs, weight }, out);
             }
             Order::Launch { template, ref bindings } => {
-                // Whoever launches has defined: without the template there is nothing that could
+                // A dispatcher defines a template before its first launch. Without it nothing can
                 // run.
                 let Some(defined) = self.templates.get(&template).cloned() else { return weight };
                 let needs = defined.uploads(bindings);
@@ -149,17 +151,17 @@ impl Session {
         }
     }
 
-    /// Takes a segment unless it was seen before; gives the credit that goes back at once.
+    /// Takes a segment, unless it is repeated. Returns the credit that goes back at once.
     fn segment(&mut self, segment: Waiting, out: &mut Vec<Job>) -> u64 {
         let (number, weight) = ((segment.task.attempt, segment.task.seq), segment.weight);
         if self.last.is_some_and(|last| number <= last) {
-            return weight; // Seen before.
+            return weight; // Repeated.
         }
         self.last = Some(number);
         self.queue.push_back(segment);
         self.waiting += weight;
         self.release(out);
-        // This segment came last: it is released when nothing is left.
+        // This segment is the last in the queue, so it became a job if the queue is empty.
         match out.last_mut() {
             Some(Job::Task(task)) if self.queue.is_empty() => {
                 task.owed = weight;
@@ -169,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Turns into jobs what can run, from the front on.
+    /// Turns tasks that can run into jobs, from the front of the queue.
     fn release(&mut self, out: &mut Vec<Job>) {
         while let Some(first) = self.queue.pop_front() {
             if self.waiting <= MAX_WAITING && !self.has(&first.needs) {
@@ -193,7 +195,7 @@ fn finish(assembly: Assembly) -> Result<HostTensor, String> {
         Assembly::Whole(tensor) => Ok(tensor),
         Assembly::Broken(why) => Err(why),
         Assembly::Partial { ty, bytes } => {
-            Err(format!("only {} bytes of a {ty} came", bytes.len()))
+            Err(format!("only {} bytes of a {ty} arrived", bytes.len()))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A template as a worker holds it: one [`Definition`] from its `Define` until it is forgotten,
-//! shared by the core, the executor and the launches under way.
+//! A template on a worker: one [`Definition`] from its `Define` until it is forgotten. The core,
+//! the executor and waiting launches share it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,35 +9,37 @@ use gt_ir::{Tape, Type, ValueId};
 
 use crate::footprint::Footprint;
 
-/// What a plan may take and still be called quick, in nanoseconds.
+/// The nanoseconds below which a plan is called quick.
 const QUICK: u64 = 500_000;
 
-/// A template as a worker holds it.
+/// A template on a worker.
 #[derive(Debug)]
 pub struct Definition {
     pub(super) template: Template,
     pub(super) footprint: Footprint,
-    /// For the executor: the plan it ran last.
+    /// For the executor: the plan that it ran last.
     pub(super) plan: PlanHint,
 }
 
-/// Where to find the plan that a template ran last, and what its session knows of plans.
+/// A hint where to find the plan that a template ran last, and a record of the plans that its
+/// session was told about.
 #[derive(Debug, Default)]
 pub(super) struct PlanHint {
-    /// Its slot among the plans.
+    /// The plan's slot in the table of plans.
     pub(super) slot: AtomicUsize,
-    /// Its number, which no other plan has: the plan was compared with the template. 0 is none's.
+    /// The plan's number, which no other plan has. A plan with this number was compared with the
+    /// template. No plan has the number 0.
     pub(super) number: AtomicU64,
-    /// The plans of which the session was told, a bit for each; some share one.
+    /// A bit for each plan that the session was told about. Several plans may share a bit.
     pub(super) told: AtomicU64,
-    /// The types of the values from outside in the plan the session was told of last.
+    /// The input types of the plan that the session was told about last.
     pub(super) types: Mutex<Vec<Type>>,
-    /// How long it took last.
+    /// The nanoseconds of the last run.
     nanos: AtomicU64,
 }
 
 impl Definition {
-    /// A template; none when the tape is not canonical.
+    /// A template. None if the tape is not canonical.
     #[must_use]
     pub fn new(tape: Arc<Tape>) -> Option<Definition> {
         let template = Template::new(tape).ok()?;
@@ -64,7 +66,7 @@ impl PlanHint {
         self.nanos.store(nanos.max(1), Ordering::Relaxed);
     }
 
-    /// Whether the last run was one as a plan, and quick.
+    /// Whether the last run was a plan, and quick.
     pub(super) fn was_quick(&self) -> bool {
         (1..QUICK).contains(&self.nanos.load(Ordering::Relaxed))
     }

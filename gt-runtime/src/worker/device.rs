@@ -1,21 +1,20 @@
-//! The engine of a worker and the reads under way from it, which hold some of its memory.
+//! The engine of a worker, and its unfinished reads, which hold some of its memory.
 //!
-//! Before anything fails for want of memory, the reads are waited for, the engine gives up what it
-//! only keeps for reuse, and the work is tried once more.
+//! If memory is short, the worker waits for the reads, the engine frees the memory that it keeps
+//! for reuse, and the operation is tried once more before it fails.
 
 use gt_compiler::engine::{Engine, EngineError};
 
 use super::reads::Reads;
 
-/// An engine and the reads from it, which end first.
+/// An engine and its unfinished reads, which are dropped first.
 pub(super) struct Device {
     pub(super) reads: Reads,
     pub(super) engine: Box<dyn Engine>,
 }
 
 impl Device {
-    /// Does something with the engine, and once more if memory was short and some could be given
-    /// up.
+    /// Runs `work` on the engine, and once more if memory was short and some could be freed.
     pub(super) fn retried<T>(
         &mut self,
         mut work: impl FnMut(&mut dyn Engine) -> Result<T, EngineError>,

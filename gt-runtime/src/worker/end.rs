@@ -1,9 +1,9 @@
-//! The worker's end of its connection: packets of the dispatcher in, jobs for the executor and
-//! packets of its reports out.
+//! The worker's end of its connection. It takes packets of the dispatcher and reports of the
+//! executor, and gives jobs for the executor and packets for the dispatcher.
 //!
-//! It dials, registers the worker, weighs what arrives, feeds the [`Core`] and gives credit back,
-//! at once or when a job is done. Pure: it owns no socket and no thread and reads no clock. The
-//! embedded system, the worker in a process of its own and the simulation run the same one.
+//! It dials, registers the worker, passes messages to the [`Core`], and gives credit back, at once
+//! or when a job is done. It is pure: it owns no socket and no thread and reads no clock. The
+//! embedded system, the worker in a process of its own and the simulation share it.
 
 use smallvec::SmallVec;
 
@@ -18,23 +18,23 @@ use crate::wire::{
     Capacity, FromWorker, Hello, Message, Packet, Role, Stream, Weight as _, Welcome,
 };
 
-/// One registration of a worker, from its first word to its last.
+/// One registration of a worker, from the first packet to the last.
 pub(crate) struct WorkerEnd {
     connection: Connection,
     core: Core,
     travel: Travel,
 }
 
-/// What a shell is to know of its connection.
+/// News of the connection for the shell.
 pub(crate) enum News {
     /// The dispatcher has answered.
     Opened(Welcome),
-    /// The connection is over: last, and once.
+    /// The connection is over. The last news.
     Ended(Ending),
 }
 
 impl WorkerEnd {
-    /// A worker that says who it is and what it offers.
+    /// Connects as a worker of this identity and capacity.
     pub(crate) fn dial(
         now: Time,
         incarnation: Incarnation,
@@ -50,7 +50,7 @@ impl WorkerEnd {
         end
     }
 
-    /// Takes a packet of the dispatcher: jobs are added to `jobs`, news are handed to `tell`.
+    /// Takes a packet of the dispatcher. Adds jobs to `jobs`, and passes news to `tell`.
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -78,7 +78,7 @@ impl WorkerEnd {
         self.connection.release(stream, free);
     }
 
-    /// Hands out what is to be sent now; gives the reason when the connection is over.
+    /// Passes the packets to send now to `out`. Returns the reason if the connection is over.
     pub(crate) fn transmit(&mut self, now: Time, out: &mut impl FnMut(Packet)) -> Option<Ending> {
         let mut over = None;
         self.connection.transmit(now, out, &mut |incoming| {
@@ -89,12 +89,12 @@ impl WorkerEnd {
         over
     }
 
-    /// A job is done: the sender of its message gets this credit back.
+    /// Gives back the credit of a job that is done.
     pub(crate) fn release(&mut self, owed: u64) {
         self.connection.release(Stream::Control, owed);
     }
 
-    /// Queues a report; a tensor in pieces where the transport wants them.
+    /// Queues a report. A tensor is split into pieces if the transport needs pieces.
     pub(crate) fn report(&mut self, now: Time, report: FromWorker) {
         if let FromWorker::Chunk { session, request, chunk } = report {
             for chunk in self.travel.pieces(chunk) {
@@ -106,22 +106,23 @@ impl WorkerEnd {
         }
     }
 
-    /// The transport could not reach the dispatcher: it has the grace to be heard of again.
+    /// Notes that the transport could not reach the dispatcher. The connection ends unless the
+    /// dispatcher is heard from within the grace.
     pub(crate) fn unreachable(&mut self, now: Time) {
         self.connection.unreachable(now);
     }
 
-    /// When [`transmit`](WorkerEnd::transmit) has something to do, if nothing arrives before.
+    /// When to call [`transmit`](WorkerEnd::transmit), unless a packet arrives before.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.connection.next_deadline()
     }
 
-    /// Ends the connection from this side; the packet tells the dispatcher why.
+    /// Closes the connection. The returned packet tells the dispatcher the reason.
     pub(crate) fn close(&mut self, reason: String) -> Packet {
         self.connection.close(reason)
     }
 
-    /// Ends every session: the dispatcher that knew them is gone.
+    /// Ends every session, because the dispatcher that opened them is gone.
     pub(crate) fn end_all(&mut self, jobs: &mut Vec<Job>) {
         self.core.end_all(jobs);
     }

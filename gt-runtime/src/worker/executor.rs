@@ -1,11 +1,10 @@
-//! The executor: owns a worker's engine and the values of its sessions, and does the jobs it is
-//! given, in order.
+//! The executor: owns a worker's engine and the values of its sessions, and does jobs in order.
 //!
-//! A failed instruction poisons its result with the first cause (op, shapes, the user's line, the
-//! worker's name) and the segment goes on: what does not depend on the failure runs, and a read of
-//! anything that does reports the cause. Sessions see their own values only; the end of a session
-//! frees all it held. A read that has to wait for the device is answered later, and holds up
-//! nothing (`reads`). It does no I/O and knows no transport.
+//! An error takes the place of a failed instruction's result (with op, shapes, the user's line and
+//! the worker's name), and the segment goes on. Instructions that depend on the result get the same
+//! error, and a read of their results returns it. A session sees only its own values, and its end
+//! frees them. A read that has to wait for the device is answered later and delays no job
+//! (`reads`). The executor does no I/O and knows no transport.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,15 +26,15 @@ use super::job::{Inputs, Job, Task};
 use super::memory;
 use super::plans::{Plan, Plans, Ready};
 use super::reads::{Owner, Question, Reads, Tell};
-use super::table::{Slot, Table};
+use super::table::{Outcome, Table};
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
-use crate::log::{Entry as LogEntry, Log, Source, What};
+use crate::log::{Log, LogEntry, Source, What};
 use crate::tier::PlanConfig;
 use crate::wire::codec::cut;
 use crate::wire::{Counts, FromWorker, Order};
 
-/// An engine at work for several sessions.
+/// An engine that works for several sessions.
 pub struct Executor {
     device: Device,
     name: Arc<str>,
@@ -43,16 +42,16 @@ pub struct Executor {
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
     trouble: Trouble,
-    /// Kept for its room.
+    /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
 }
 
-/// What the engine failed at beyond one value.
+/// Failures of the engine that concern more than one value.
 #[derive(Default)]
 struct Trouble {
-    /// Whether memory was short, since this was looked at last.
+    /// Whether memory was short since the last call of `was_short`.
     short: bool,
-    /// Why the device is of no use any more.
+    /// Why the device is lost, if it is.
     device: Option<String>,
 }
 
@@ -76,8 +75,8 @@ impl Trouble {
 }
 
 impl Executor {
-    /// An executor that reports under `name`, and answers by `tell` what has to wait for the
-    /// device.
+    /// An executor that reports under `name`. Reads that wait for the device are answered by
+    /// `tell`.
     #[must_use]
     pub fn new(
         engine: Box<dyn Engine>,
@@ -92,25 +91,25 @@ impl Executor {
         Executor { device, name: name.into(), log, sessions, plans, trouble, inputs: Vec::new() }
     }
 
-    /// The name it reports under.
+    /// The name that it reports under.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Renames it: the dispatcher chooses the name.
+    /// Renames it, because the dispatcher chooses the name.
     pub fn set_name(&mut self, name: &str) {
         self.name = name.into();
     }
 
-    /// Why its device is of no use any more, and everything on it lost: then its worker is to end.
+    /// Why its device is lost with all values, if it is. The worker then ends.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.trouble.device.as_deref().or_else(|| self.device.reads.failure())
     }
 
-    /// Does one job of a registration of its worker. What is to be told to the dispatcher is added
-    /// to `out`; a tensor is one chunk, however large.
+    /// Does one job of a registration of its worker. Adds the reports for the dispatcher to `out`.
+    /// A tensor is one chunk of any size.
     pub fn run(&mut self, registration: u64, job: Job, out: &mut Vec<FromWorker>) {
         match job {
             Job::Open { session, client } => {
@@ -150,15 +149,15 @@ impl Executor {
                 let stats = Box::new(self.stats(session));
                 out.push(FromWorker::Stats { session, request, stats });
             }
-            // The core's own, and a launch always comes with its template.
+            // The core handles the first three, and a launch always comes with its template.
             (Order::Define { .. } | Order::Forget { .. } | Order::Chunk(_), _)
             | (Order::Launch { .. }, None) => {}
         }
     }
 
-    /// A segment as a plan when there is one; else, or when that fails, instruction by instruction,
-    /// so that errors are the same. Gives the number of instructions, and whether they ran as a
-    /// plan.
+    /// Runs a launch as a plan if one is ready. Without a plan, or if the plan fails, runs it
+    /// instruction by instruction, so errors are the same. Returns the number of instructions, and
+    /// whether they ran as a plan.
     fn launch(
         &mut self,
         session: SessionId,
@@ -172,13 +171,13 @@ impl Executor {
         }
         match expand(&defined.template, bindings) {
             Ok(tape) => (self.segment(session, &tape, inputs), false),
-            // The dispatcher verified it, so nothing honest comes here; reads will say that nothing
-            // was computed.
+            // A dispatcher verifies launches, so only a faulty dispatcher gets here. Reads report
+            // that the values were never computed.
             Err(_) => (0, false),
         }
     }
 
-    /// Runs a launch as a plan; says whether it did. If not, nothing has changed.
+    /// Runs a launch as a plan. Says whether it did; if not, nothing has changed.
     fn replay(
         &mut self,
         session: SessionId,
@@ -215,7 +214,7 @@ impl Executor {
         ran
     }
 
-    /// A segment seen for the first time as one program, where that pays; gives the number of
+    /// Runs a segment as one program at its first run, if this pays. Returns the number of
     /// instructions if it ran.
     fn at_once(&mut self, session: SessionId, tape: &Tape, inputs: &Inputs) -> Option<u64> {
         if self.plans.is_off() || self.log.is_on() {
@@ -234,22 +233,22 @@ impl Executor {
             match entry {
                 Entry::Instr(instr) => {
                     instructions += 1;
-                    let mut slot = table.execute(device, instr, name, trouble);
+                    let mut outcome = table.execute(device, instr, name, trouble);
                     if trouble.was_short() {
-                        slot = told(slot, sessions, session, device.engine.as_ref());
+                        outcome = told(outcome, sessions, session, device.engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
                     if let Some(log) = &mut log {
-                        log_instruction(log, name, instr, &slot);
+                        log_instruction(log, name, instr, &outcome);
                     }
-                    table.insert(instr.out, slot);
+                    table.insert(instr.out, outcome);
                 }
                 Entry::Free(value) => {
                     table.remove(*value);
                 }
                 Entry::Input { out, ty, .. } => {
                     let given =
-                        inputs.remove(out).unwrap_or_else(|| Err("its data never came".into()));
+                        inputs.remove(out).unwrap_or_else(|| Err("its data never arrived".into()));
                     if let Some(log) = &mut log {
                         log.line(
                             What::Execute,
@@ -259,12 +258,12 @@ impl Executor {
                             format_args!("{out}: {ty}"),
                         );
                     }
-                    let mut slot = table.upload(device, *out, given, name, trouble);
+                    let mut outcome = table.upload(device, *out, given, name, trouble);
                     if trouble.was_short() {
-                        slot = told(slot, sessions, session, device.engine.as_ref());
+                        outcome = told(outcome, sessions, session, device.engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
-                    table.insert(*out, slot);
+                    table.insert(*out, outcome);
                 }
                 Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
             }
@@ -275,7 +274,7 @@ impl Executor {
         instructions
     }
 
-    /// The answer to a read, or nothing when it comes later.
+    /// Returns the answer to a read, or None if the answer comes later.
     fn fetch(&mut self, question: Question) -> Option<FromWorker> {
         let (session, request) = (question.owner.1, question.request);
         let failed = |error| Some(FromWorker::Failed { session, request, error });
@@ -288,18 +287,18 @@ impl Executor {
         };
         let (value, worker) = (question.value, question.worker.clone());
         let added = self.device.reads.add(question, download);
-        let cannot = |why| format!("no thread can be started that waits for the read: {why}");
+        let cannot = |why| format!("cannot start the thread that waits for reads: {why}");
         let why = added.err().map(cannot)?;
         failed(error(ErrorKind::Resource, why, value, Loc::NONE, &worker).into())
     }
 
-    /// Begins to bring a value to the host.
+    /// Begins to copy a value to the host.
     fn download(&mut self, question: &Question) -> Result<Download, Arc<RunError>> {
         let (value, session) = (question.value, question.owner.1);
         let table = self.sessions.entry(session).or_default();
         let held = match table.get(value) {
-            Some(Slot::Ready(held)) => held,
-            Some(Slot::Failed(error)) => return Err(error.clone()),
+            Some(Outcome::Ready(held)) => held,
+            Some(Outcome::Failed(error)) => return Err(error.clone()),
             None => {
                 let message = format!(
                     "{value} is not here: it was never computed, or freed before it was read"
@@ -360,8 +359,7 @@ impl Executor {
     }
 }
 
-/// Runs a plan on values and data, the values of the boundary being lent already; says whether it
-/// ran.
+/// Runs a plan. `given` holds clones of the values at its boundary. Says whether it ran.
 fn run_plan(
     device: &mut Device,
     ready: &Ready,
@@ -390,7 +388,7 @@ fn run_plan(
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
                 let Some((at, ty)) = *kept else { continue };
                 if let Some(out) = bindings.defined.get(at as usize) {
-                    table.insert(out, Slot::Ready(result.retyped(ty).unwrap_or(result)));
+                    table.insert(out, Outcome::Ready(result.retyped(ty).unwrap_or(result)));
                 }
             }
             table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);
@@ -398,7 +396,7 @@ fn run_plan(
         }
         Err(_) => {
             for (&value, held) in bindings.inputs.iter().zip(given.drain(..)) {
-                table.insert(value, Slot::Ready(held));
+                table.insert(value, Outcome::Ready(held));
             }
             false
         }
@@ -417,30 +415,30 @@ impl Table {
         instr: &Instr,
         worker: &str,
         trouble: &mut Trouble,
-    ) -> Slot {
+    ) -> Outcome {
         let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
         for input in &instr.inputs {
             match input {
                 Operand::Scalar(scalar) => args.push(Arg::Scalar(*scalar)),
                 Operand::Value(value) => match self.get(*value) {
-                    Some(Slot::Ready(held)) => args.push(Arg::Value(held)),
-                    Some(Slot::Failed(first)) => return Slot::Failed(first.clone()),
+                    Some(Outcome::Ready(held)) => args.push(Arg::Value(held)),
+                    Some(Outcome::Failed(first)) => return Outcome::Failed(first.clone()),
                     None => {
                         let message = format!("{}: its operand {value} is not here", instr.op);
                         let kind = ErrorKind::Internal;
                         let error = error(kind, message, instr.out, instr.loc, worker);
-                        return Slot::Failed(error.into());
+                        return Outcome::Failed(error.into());
                     }
                 },
             }
         }
         match device.retried(|engine| engine.execute(&instr.op, &args)) {
-            Ok(value) => Slot::Ready(value),
+            Ok(value) => Outcome::Ready(value),
             Err(e) => {
                 trouble.note(&e);
                 let message = describe(&e, instr, &args);
                 let error = error(kind(&e), message, instr.out, instr.loc, worker);
-                Slot::Failed(RunError { hint: e.hint(), ..error }.into())
+                Outcome::Failed(RunError { hint: e.hint(), ..error }.into())
             }
         }
     }
@@ -452,7 +450,7 @@ impl Table {
         given: Result<HostTensor, String>,
         worker: &str,
         trouble: &mut Trouble,
-    ) -> Slot {
+    ) -> Outcome {
         let uploaded = given.map_err(|why| (ErrorKind::Internal, why, None)).and_then(|data| {
             self.bytes_in += data.bytes().len() as u64;
             device.retried(|engine| engine.upload(&data)).map_err(|e| {
@@ -461,28 +459,28 @@ impl Table {
             })
         });
         match uploaded {
-            Ok(value) => Slot::Ready(value),
+            Ok(value) => Outcome::Ready(value),
             Err((kind, why, hint)) => {
                 let message = format!("upload of {out}: {why}");
                 let error = error(kind, message, out, Loc::NONE, worker);
-                Slot::Failed(RunError { hint, ..error }.into())
+                Outcome::Failed(RunError { hint, ..error }.into())
             }
         }
     }
 }
 
-/// What failed for want of memory, with who holds it.
+/// Adds the memory that each client holds to an out-of-memory error.
 fn told(
-    slot: Slot,
+    outcome: Outcome,
     sessions: &BTreeMap<SessionId, Table>,
     session: SessionId,
     engine: &dyn Engine,
-) -> Slot {
-    match slot {
-        Slot::Failed(error) => {
-            Slot::Failed(memory::with_holders(&error, sessions, session, engine))
+) -> Outcome {
+    match outcome {
+        Outcome::Failed(error) => {
+            Outcome::Failed(memory::with_holders(&error, sessions, session, engine))
         }
-        ready @ Slot::Ready(_) => ready,
+        ready @ Outcome::Ready(_) => ready,
     }
 }
 
@@ -490,17 +488,17 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn log_instruction(log: &mut LogEntry<'_>, worker: &str, instr: &Instr, slot: &Slot) {
+fn log_instruction(log: &mut LogEntry<'_>, worker: &str, instr: &Instr, outcome: &Outcome) {
     let source = Source::Worker(&worker);
-    match slot {
-        Slot::Ready(value) => log.instruction(
+    match outcome {
+        Outcome::Ready(value) => log.instruction(
             What::Execute,
             source,
             instr,
             value.bytes() as u64,
             &format!(" : {}", value.ty),
         ),
-        Slot::Failed(error) => {
+        Outcome::Failed(error) => {
             log.instruction(What::Error, source, instr, 0, &format!(": {}", error.message))
         }
     }

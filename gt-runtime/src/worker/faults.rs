@@ -1,4 +1,4 @@
-//! What a worker says of work that failed: whose fault it is, and where.
+//! The errors of failed work on a worker: their kinds and messages.
 
 use gt_compiler::engine::{Arg, EngineError};
 use gt_ir::backend::{ErrorKind, RunError};
@@ -35,7 +35,7 @@ pub(super) fn describe(error: &EngineError, instr: &Instr, args: &[Arg<'_>]) -> 
     format!("{op} of {}: {why}", operands.join(", "))
 }
 
-/// An error of a value, on the worker of this name.
+/// The error of a value on the worker of this name.
 pub(super) fn error(
     kind: ErrorKind,
     message: String,
@@ -47,7 +47,7 @@ pub(super) fn error(
     RunError { value, loc, worker, ..RunError::new(kind, cut(message)) }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

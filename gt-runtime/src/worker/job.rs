@@ -1,4 +1,4 @@
-//! What the core of a worker gives its executor to do.
+//! The jobs that the core of a worker gives to its executor.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use super::definition::Definition;
 use crate::ids::SessionId;
 use crate::wire::Order;
 
-/// Data of a segment's inputs, or why there is none.
+/// The data of a segment's inputs, or for each input why it has none.
 pub type Inputs = BTreeMap<ValueId, Result<HostTensor, String>>;
 
-/// Work for the executor, to be done in the order given.
+/// A job for the executor. The executor does jobs in their order.
 #[derive(Debug)]
 pub enum Job {
-    /// Remember whose a session is.
+    /// Remember the client of a session.
     Open {
         /// The session.
         session: SessionId,
-        /// Its client, as others are told.
+        /// The client's name, which other clients may see.
         client: Arc<str>,
     },
     /// Carry out an order.
     Task(Task),
-    /// Free everything a session holds.
+    /// Free the values of a session.
     End {
         /// The session.
         session: SessionId,
     },
 }
 
-/// An order whose turn has come, with all it needs. Templates and tensor data are the core's own
-/// affair: their orders never come here.
+/// An order that can run, with its template and data. The core itself handles the orders that
+/// define templates and bring data.
 #[derive(Debug)]
 pub struct Task {
     /// The session.
     pub session: SessionId,
-    /// The attempt to report.
+    /// The attempt that the report names.
     pub attempt: u32,
     /// The number of a segment in its session.
     pub seq: u64,
@@ -45,21 +45,21 @@ pub struct Task {
     pub order: Order,
     /// The template of a launch.
     pub template: Option<Arc<Definition>>,
-    /// Data of a segment's inputs, or why there is none.
+    /// The data of a segment's inputs, or for each input why it has none.
     pub inputs: Inputs,
-    /// The credit its sender gets back when it is done.
+    /// The credit that goes back to the sender when the task is done.
     pub owed: u64,
 }
 
 impl Job {
-    /// The credit its sender gets back when it is done.
+    /// The credit that goes back to the sender when the job is done.
     #[must_use]
     pub fn owed(&self) -> u64 {
         if let Job::Task(task) = self { task.owed } else { 0 }
     }
 
-    /// Whether it is sure to take no longer than waking a thread for it would be worth: nothing is
-    /// computed, or a plan that was quick.
+    /// Whether the job takes less time than waking a thread for it: it computes nothing, or it runs
+    /// a plan that was quick.
     #[must_use]
     pub fn is_quick(&self) -> bool {
         let Job::Task(task) = self else { return true };

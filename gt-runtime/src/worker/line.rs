@@ -1,22 +1,24 @@
-//! The order in which reads under way are waited for: sessions take turns, the reads of one session
-//! follow each other.
+//! The order in which a worker waits for unfinished reads. Sessions take turns, and the reads of
+//! one session follow each other.
 //!
-//! A plain data structure. One read at a time is away, to be waited for a little; it comes back or
-//! is over. It knows nothing of threads and engines.
+//! A plain data structure that knows nothing of threads and engines. One read at a time is taken
+//! out, and is then put back or finished.
 
 use std::collections::VecDeque;
 
-/// Reads (`T`) of sessions (`K`).
+/// The unfinished reads (`T`) of sessions (`K`).
 #[derive(Debug)]
 pub struct Line<K, T> {
     turns: VecDeque<(K, VecDeque<T>)>,
     away: Option<Away<K, T>>,
 }
 
+/// The read that is taken out.
 #[derive(Debug)]
 struct Away<K, T> {
-    /// Whose read it is; nobody's when its session was forgotten.
+    /// The session of the read. None if the session was forgotten.
     session: Option<K>,
+    /// The session's other reads.
     behind: VecDeque<T>,
 }
 
@@ -27,7 +29,7 @@ impl<K, T> Default for Line<K, T> {
 }
 
 impl<K: PartialEq + Copy, T> Line<K, T> {
-    /// Adds a session's read behind its others.
+    /// Adds a read behind the other reads of its session.
     pub fn add(&mut self, session: K, read: T) {
         let away = self.away.iter_mut().find(|away| away.session == Some(session));
         let reads = self.turns.iter_mut().find(|(of, _)| *of == session).map(|(_, reads)| reads);
@@ -37,8 +39,7 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         }
     }
 
-    /// The read whose turn it is, which is away from now on. None while another is, and when there
-    /// is none.
+    /// Takes out the next read. None while another read is out, and without reads.
     pub fn take(&mut self) -> Option<(K, T)> {
         if self.away.is_some() {
             return None;
@@ -49,13 +50,13 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         Some((session, read))
     }
 
-    /// Whether anybody waits for the read that is away.
+    /// Whether the session of the read that is out still waits for it.
     pub fn is_wanted(&self) -> bool {
         self.away.as_ref().is_some_and(|away| away.session.is_some())
     }
 
-    /// The read that is away comes back: it is the next of its session, when the others have had
-    /// their turn. One that nobody waits for is given back.
+    /// Puts the read back as the first of its session, and its session behind the others. Returns
+    /// the read if its session was forgotten.
     pub fn put_back(&mut self, read: T) -> Option<T> {
         match self.away.take() {
             Some(Away { session: Some(session), mut behind }) => {
@@ -67,7 +68,7 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         }
     }
 
-    /// The read that is away is over.
+    /// Removes the read that is out: it is answered.
     pub fn finish(&mut self) {
         if let Some(Away { session: Some(session), behind }) = self.away.take()
             && !behind.is_empty()
@@ -76,7 +77,7 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         }
     }
 
-    /// Nobody waits for a session's reads any more. One that is away stays so until it comes back.
+    /// Forgets a session's reads. A read that is out stays out until it is put back or finished.
     pub fn forget(&mut self, session: K) {
         self.turns.retain(|(of, _)| *of != session);
         if let Some(away) = self.away.as_mut().filter(|away| away.session == Some(session)) {
@@ -84,21 +85,21 @@ impl<K: PartialEq + Copy, T> Line<K, T> {
         }
     }
 
-    /// Whether a session has reads under way.
+    /// Whether a session has unfinished reads.
     #[must_use]
     pub fn has(&self, session: K) -> bool {
         self.turns.iter().any(|(of, _)| *of == session)
             || self.away.as_ref().is_some_and(|away| away.session == Some(session))
     }
 
-    /// Reads under way.
+    /// The number of unfinished reads.
     #[must_use]
     pub fn len(&self) -> usize {
         let waiting: usize = self.turns.iter().map(|(_, reads)| reads.len()).sum();
         waiting + self.away.as_ref().map_or(0, |away| 1 + away.behind.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no unfinished reads.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty() && self.away.is_none()
@@ -111,12 +112,12 @@ mod tests {
     use crate::sim::Random;
     use std::collections::BTreeMap;
 
-    /// A read: of a session, its number there, and how often it has still to be waited for.
+    /// A read: its session, its number, and how many more turns it needs.
     type Read = (u64, u64, u64);
 
-    /// Random sessions add, are served and forgotten. Those of a session end in the order in which
-    /// they were added, each once, unless it was forgotten; and between two turns of a session that
-    /// has reads waiting, every other has one turn at most.
+    /// Random sessions add reads, take turns and are forgotten. The reads of a session end once
+    /// each and in their order, unless the session is forgotten. Between two turns of a session
+    /// with waiting reads, every other session has at most one turn.
     #[test]
     fn sessions_take_turns_and_lose_nothing() {
         for seed in 0..200 {

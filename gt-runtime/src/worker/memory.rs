@@ -1,8 +1,7 @@
-//! Whose memory it is: what the sessions of a worker hold, and what a client is told when there is
-//! no more.
+//! The memory that the sessions of a worker hold, for statistics and out-of-memory errors.
 //!
-//! A client sees of the others their names and how many bytes each holds, nothing else. It decides
-//! nobody's share.
+//! A client sees the names of other clients and how many bytes each holds, and nothing else. This
+//! module gives no session a share of the memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,11 +16,11 @@ use crate::ids::SessionId;
 use crate::log::size_text;
 use crate::wire::codec::cut;
 
-/// Other clients named in an error, and in statistics.
+/// The most other clients named in an error, and in statistics.
 const MOST_IN_ERROR: usize = 8;
 const MOST_IN_STATS: usize = 64;
 
-/// The memory of an engine.
+/// An engine's use of memory.
 pub(super) fn of_engine(engine: &dyn Engine) -> MemoryStats {
     let stats = engine.stats();
     MemoryStats {
@@ -32,7 +31,7 @@ pub(super) fn of_engine(engine: &dyn Engine) -> MemoryStats {
     }
 }
 
-/// What the other sessions hold, the largest first.
+/// The memory that other sessions hold, the largest first.
 pub(super) fn others(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<Holding> {
     let mut all = everybody_else(sessions, own);
     all.truncate(MOST_IN_STATS);
@@ -50,7 +49,7 @@ fn everybody_else(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<
     all
 }
 
-/// An error that memory was short, with who holds what.
+/// An out-of-memory error, with the memory that each client holds.
 pub(super) fn with_holders(
     error: &RunError,
     sessions: &BTreeMap<SessionId, Table>,

@@ -1,11 +1,11 @@
-//! The plans of a worker: templates compiled for inputs of certain types, shared by all its
-//! sessions.
+//! The plans of a worker: templates compiled for inputs of certain types. All its sessions share
+//! them.
 //!
-//! A plan is ordered by the first launch that could use it and made by one thread in the
-//! background, of low priority where the system knows such; until it is ready, and for good when it
-//! fails, launches run instruction by instruction. So compiling delays nobody, and a compiler that
-//! panics costs its plan only. Plans are found by what they do, not by who asked; the least
-//! recently used goes when there are too many. It runs nothing itself.
+//! The first launch that can use a plan orders it. One background thread compiles it, with low
+//! priority if the system supports this. Until the plan is ready, and if its compilation fails,
+//! launches run instruction by instruction. Compilation therefore delays no launch, and a panic of
+//! the compiler loses only its plan. Equal templates of different sessions share a plan. The least
+//! recently used plan is removed if there are too many. This module runs no plans.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,10 +26,11 @@ use crate::tier::{PlanConfig, When};
 use crate::wire::Planned;
 use crate::wire::codec::cut;
 
-/// Plans that may wait to be compiled; what comes on top is ordered again by its next launch.
+/// The most plans that wait for the compiler. The next launch of any other plan orders it again.
 const MAX_ORDERS: usize = 64;
 
-/// Which value from outside is of another type than before, where it is used first, and both types.
+/// A text about the first input whose type has changed: the instruction that uses it first, and
+/// both types.
 fn retyped(tape: &Tape, before: &[Type], now: &[Type]) -> Option<String> {
     let mut changed = (0..).zip(before.iter().zip(now)).filter(|(_, (before, now))| before != now);
     let (at, (was, is)) = changed.next()?;
@@ -47,12 +48,12 @@ fn retyped(tape: &Tape, before: &[Type], now: &[Type]) -> Option<String> {
     Some(format!("input {at}{user} has another type: {is}, before {was}{others}"))
 }
 
-/// A template compiled for inputs of certain types, or on its way to be.
+/// A template for inputs of certain types, compiled or waiting for the compiler.
 #[derive(Debug)]
 pub(super) struct Plan {
     number: u64,
     template: Template,
-    /// Types of the values from outside.
+    /// The types of the inputs.
     types: Vec<Type>,
     ordered: AtomicBool,
     made: OnceLock<Result<Ready, String>>,
@@ -62,19 +63,20 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) program: Program,
-    /// For each result, which of the values the template defines it is, if that is alive in the
-    /// end, and its type: names of dimensions are no concern of a compiler's.
+    /// For each result that stays alive, the number of the template's definition and its type,
+    /// because the compiler does not keep the names of dimensions.
     pub(super) outputs: Vec<Option<(u32, Type)>>,
     news: Planned,
 }
 
 impl Plan {
-    /// What came of it, if it is over.
+    /// The compiled plan or the reason why there is none, once compilation has ended.
     pub(super) fn made(&self) -> Option<&Result<Ready, String>> {
         self.made.get()
     }
 
-    /// News of the plan for a session, by the hint of its template, that it was not told yet.
+    /// News of the plan for a session, unless the hint of its template says that the session has
+    /// it.
     pub(super) fn news_for(&self, hint: &PlanHint) -> Option<Planned> {
         let (told, bit) = (hint.told.load(Ordering::Relaxed), 1 << (self.number % 64));
         if told & bit != 0 {
@@ -88,7 +90,7 @@ impl Plan {
         Some(Planned { retyped: retyped.map(cut), ..news })
     }
 
-    /// What came of it, for people.
+    /// The outcome of the compilation, for users.
     fn news(&self) -> Option<Planned> {
         Some(match self.made.get()? {
             Ok(ready) => ready.news.clone(),
@@ -109,7 +111,7 @@ impl Plan {
         let compile = || self.compile(compiler, options);
         let made = catch_unwind(AssertUnwindSafe(compile))
             .unwrap_or_else(|panic| Err(format!("the compiler panicked: {}", panic_text(&*panic))));
-        // Ordered once, so nothing was there.
+        // A plan is ordered once, so the cell is empty.
         let _ = self.made.set(made);
     }
 
@@ -144,7 +146,7 @@ pub(super) struct Plans {
     config: PlanConfig,
     compiler: Arc<dyn Compile>,
     held: Lru<Arc<Plan>>,
-    /// How many there were so far: the number of the last one.
+    /// The number of plans added so far, which is the number of the last one.
     n_made: u64,
     orders: Option<SyncSender<Arc<Plan>>>,
     matcher: Matcher,
@@ -156,24 +158,24 @@ impl Plans {
         Plans { config, compiler, held, n_made: 0, orders: None, matcher }
     }
 
-    /// Whether no plan is ever made here.
+    /// Whether this worker makes no plans.
     pub(super) fn is_off(&self) -> bool {
         self.config.when == When::Never
     }
 
-    /// A segment's program, made now, on this thread.
+    /// Compiles a segment now, on this thread.
     pub(super) fn compiled_now(&self, segment: &Segment) -> Option<Program> {
         let (compiler, options) = (&*self.compiler, &self.config.options);
         let compile = || compiler.compile(&segment.graph, &segment.donated, options);
         catch_unwind(AssertUnwindSafe(compile)).ok()?.ok().map(|compiled| compiled.program)
     }
 
-    /// Number of plans ready to run.
+    /// The number of plans that can run.
     pub(super) fn n_ready(&self) -> u64 {
         self.held.iter().filter(|(_, plan)| matches!(plan.made(), Some(Ok(_)))).count() as u64
     }
 
-    /// The plan of a template for inputs of these types, ordered if there was none.
+    /// The plan of a template for inputs of these types. Orders it if necessary.
     pub(super) fn get<'t>(
         &mut self,
         defined: &Definition,
@@ -197,17 +199,18 @@ impl Plans {
         self.held.get(slot).map(|plan| &**plan)
     }
 
-    /// The slot of the plan that the template ran last, if it is still there and of these types.
+    /// The slot of the plan that the template ran last, if the plan still exists and has these
+    /// types.
     fn hinted<'t>(&self, hint: &PlanHint, types: impl Iterator<Item = &'t Type>) -> Option<usize> {
         let slot = hint.slot.load(Ordering::Relaxed);
         let plan = self.held.get(slot)?;
-        // By its number it is the plan that was compared with the template then.
+        // An equal number means that this plan was compared with the template.
         let same = plan.number == hint.number.load(Ordering::Relaxed);
         (same && plan.types.iter().eq(types)).then_some(slot)
     }
 
-    /// The slot of the plan that is this template's. An equal key is not enough: keys are no
-    /// defense against someone who looks for equal ones.
+    /// The slot of a plan of an equal template. Equal keys are not enough, because an attacker can
+    /// construct different templates with equal keys.
     fn find<'t>(
         &mut self,
         template: &Template,
@@ -256,7 +259,7 @@ impl Plans {
     }
 }
 
-/// The thread that compiles; it ends with whoever gives the orders.
+/// Starts the thread that compiles. It ends when the sender is dropped.
 fn background(compiler: Arc<dyn Compile>, options: Options) -> SyncSender<Arc<Plan>> {
     let (orders, ordered) = sync_channel::<Arc<Plan>>(MAX_ORDERS);
     let work = move || {
@@ -270,11 +273,11 @@ fn background(compiler: Arc<dyn Compile>, options: Options) -> SyncSender<Arc<Pl
     orders
 }
 
-/// Lets every other thread of the machine go first, where a thread can.
+/// Lowers the priority of this thread, if the system supports this.
 fn give_way() {
     #[cfg(target_os = "linux")]
     {
-        // Refused, it competes as any other: slower for the program, and still right.
+        // If the system refuses, the thread keeps its priority, which may slow the program down.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     }
 }
@@ -299,7 +302,7 @@ mod tests {
         assert!(said.ends_with("f64[2,3], before f32[2,3], and so have 1 more"), "{said}");
     }
 
-    /// A key says little of a template that somebody made to have it.
+    /// Templates with equal keys must be compared.
     #[test]
     fn templates_of_one_key_have_plans_of_their_own() {
         let engine = gt_compiler::Native::new(gt_compiler::NativeConfig::host()).unwrap();

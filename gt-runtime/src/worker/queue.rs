@@ -1,8 +1,8 @@
 //! A queue between threads whose reader spins for a moment before it sleeps.
 //!
-//! Waking a sleeper costs a system call and tens of microseconds until it runs; a reader that has
-//! just been busy is likely to be needed again at once. The queue itself has no bound: what fills
-//! it is bounded by the credits of the links.
+//! Waking a sleeping thread costs a system call and tens of microseconds, and a reader that was
+//! just busy is likely to be needed again at once. The queue has no limit of its own, because the
+//! credits of the links limit its items.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::slot::spin_until;
 
-/// The queue.
+/// A queue between threads.
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
-    /// Whether there may be something to take; read without the lock.
+    /// Whether there may be an item to take. Read without the lock.
     busy: AtomicBool,
     filled: Condvar,
 }
@@ -34,27 +34,27 @@ impl<T> Queue<T> {
         Queue { state: Mutex::new(state), busy: AtomicBool::new(false), filled: Condvar::new() }
     }
 
-    /// Adds at the end.
+    /// Adds an item at the end.
     pub fn push(&self, item: T) {
         let mut state = self.lock();
         state.items.push_back(item);
         self.rouse(state);
     }
 
-    /// Nothing more will come: the reader gets what is there, then None.
+    /// Closes the queue. The reader gets the remaining items, then None.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.rouse(state);
     }
 
-    /// Whether nothing more will come.
+    /// Whether the queue is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Takes from the front, waiting for it. None when the queue is closed and empty.
+    /// Takes the first item, and waits for it if necessary. None if the queue is closed and empty.
     #[must_use]
     pub fn pop(&self) -> Option<T> {
         spin_until(|| self.busy.load(Ordering::Acquire));
@@ -73,7 +73,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes from the front without waiting.
+    /// Takes the first item without waiting.
     #[must_use]
     pub fn try_pop(&self) -> Option<T> {
         if !self.busy.load(Ordering::Acquire) {
@@ -95,7 +95,7 @@ impl<T> Queue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing between lock and unlock can panic half-way.
+        // Code under the lock cannot panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

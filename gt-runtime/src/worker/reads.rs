@@ -1,11 +1,11 @@
-//! Reads under way: what a worker has begun to bring to the host, waited for by a thread of its own
-//! while the worker goes on.
+//! Unfinished reads: values that a worker copies to the host. A thread waits for the copies while
+//! the worker goes on.
 //!
-//! Guarantees: every read that is added is answered, unless its session ends, the worker does, or
-//! that thread is lost, of which it tells; the answers of one session come in the order of its
-//! reads; a long read holds up those of other sessions for a slice at a time. There are so many at
-//! most: whoever adds another waits. An engine whose values are there at once never comes here, and
-//! has no such thread.
+//! Guarantees: every added read is answered, unless its session ends, the worker ends, or the
+//! thread is lost, which is reported. The answers of one session come in the order of its reads. A
+//! long read delays reads of other sessions by one slice at a time. The number of reads is limited:
+//! adding another one waits. An engine whose values are available at once adds no reads and has no
+//! such thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,20 +24,20 @@ use crate::assembly::whole;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::FromWorker;
 
-/// Reads under way, at most. Each holds its value's memory.
+/// The most unfinished reads. Each holds its value's memory.
 const MOST: usize = 1024;
 
-/// Whose a read is: the registration of the worker, since the sessions of another have the same
-/// names, and the session.
+/// The owner of a read: the session, and the registration of the worker, because sessions of
+/// different registrations may have the same name.
 pub(super) type Owner = (u64, SessionId);
 
-/// A question for a value.
+/// A request for a value.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) owner: Owner,
     pub(super) request: RequestId,
     pub(super) value: ValueId,
-    /// The name that the worker goes by.
+    /// The name of the worker.
     pub(super) worker: Arc<str>,
 }
 
@@ -57,16 +57,16 @@ impl Question {
     }
 }
 
-/// What a worker tells later than in a report on a job.
+/// News of a worker that come later than the report on their job.
 #[derive(Debug)]
 pub enum Late {
     /// The answer to a read of this registration.
     Answer(u64, FromWorker),
-    /// Why its device is of no use any more.
+    /// The device is lost, for this reason.
     Lost(String),
 }
 
-/// How it tells, from a thread of its own.
+/// The function that receives the news, called from the thread of the reads.
 pub type Tell = Box<dyn Fn(Late) + Send + Sync>;
 
 /// The reads of a worker.
@@ -77,9 +77,9 @@ pub(super) struct Reads {
 
 struct Shared {
     line: Mutex<Line<Owner, (Question, Download)>>,
-    /// Rung for each turn there is.
+    /// One item for each turn that a read needs.
     bell: Queue<()>,
-    /// One is over.
+    /// Notified when a read is over.
     over: Condvar,
     tell: Tell,
     failure: OnceLock<String>,
@@ -92,10 +92,10 @@ impl Reads {
         Reads { shared: Arc::new(Shared { line, bell, over, tell, failure }), thread: None }
     }
 
-    /// Adds one, waiting while there are too many.
+    /// Adds a read. Waits while there are too many.
     ///
     /// # Errors
-    /// There can be no thread that waits for it.
+    /// The thread cannot be started.
     pub(super) fn add(&mut self, question: Question, download: Download) -> std::io::Result<()> {
         if self.thread.is_none() {
             let shared = self.shared.clone();
@@ -112,19 +112,19 @@ impl Reads {
         Ok(())
     }
 
-    /// Whether a session has reads under way, so that another's answer has to come behind theirs.
+    /// Whether a session has unfinished reads. The answer to its next read must come after them.
     pub(super) fn has(&self, owner: Owner) -> bool {
         self.thread.is_some() && self.shared.lock().has(owner)
     }
 
-    /// A session has ended: what it asked for is called off.
+    /// Forgets the reads of a session that has ended.
     pub(super) fn forget(&self, owner: Owner) {
         if self.thread.is_some() {
             self.shared.lock().forget(owner);
         }
     }
 
-    /// Waits until none is under way, so that none holds memory; says whether any was.
+    /// Waits until all reads are finished and hold no memory. Says whether there were any.
     pub(super) fn settle(&self) -> bool {
         let line = self.shared.lock();
         if self.thread.is_none() || line.is_empty() {
@@ -135,19 +135,19 @@ impl Reads {
         true
     }
 
-    /// Why the device, or the thread, is of no use any more.
+    /// Why the device or the thread is lost, if one is.
     pub(super) fn failure(&self) -> Option<&str> {
         self.shared.failure.get().map(String::as_str)
     }
 }
 
 impl Drop for Reads {
-    /// Nobody is there any more to hear what has not arrived.
+    /// Drops the unfinished reads, because nobody receives their answers any more.
     fn drop(&mut self) {
         *self.shared.lock() = Line::default();
         self.shared.bell.close();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told.
+            // A panic of the thread has been reported.
             let _ = thread.join();
         }
     }
@@ -155,11 +155,11 @@ impl Drop for Reads {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Line<Owner, (Question, Download)>> {
-        // Nothing between lock and unlock can panic half-way.
+        // Code under the lock cannot panic half-way.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody takes turns any more. A device that failed still has its reads answered.
+    /// Whether the thread is lost. A failed device does not stop the thread, so reads are answered.
     fn is_lost(&self) -> bool {
         self.bell.is_closed()
     }
@@ -172,14 +172,18 @@ impl Shared {
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(turns)) {
             self.bell.close();
-            // Whoever looks at the line now has not seen that yet, or waits already.
+            // A thread that holds the lock may not have seen that the bell is closed. Once it has
+            // released the lock, it waits and is notified.
             drop(self.lock());
             self.over.notify_all();
-            self.fail(&format!("the thread that waits for it panicked: {}", panic_text(&*panic)));
+            self.fail(&format!(
+                "the thread that waits for reads panicked: {}",
+                panic_text(&*panic)
+            ));
         }
     }
 
-    /// Waits for the next read in turn, a slice of it.
+    /// Waits for a slice of the next read.
     fn turn(&self) {
         let taken = self.lock().take();
         let Some((_, (question, download))) = taken else { return };
@@ -191,7 +195,7 @@ impl Shared {
     }
 
     fn again(&self, question: Question, download: Download) {
-        // Dropped without the lock, as it may wait.
+        // The read is dropped after the lock, because dropping it may wait.
         let unwanted = self.lock().put_back((question, download));
         if unwanted.is_some() {
             self.over.notify_all();
@@ -229,7 +233,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Arrives when it is let, and panics when nobody is left to let it.
+    /// A transfer that ends with a permit, and panics if no permit can come.
     struct Let(Arc<Mutex<Receiver<()>>>);
 
     impl Transfer for Let {
@@ -268,7 +272,7 @@ mod tests {
                 while added.load(SeqCst) < (answered + MOST).min(n) {
                     std::thread::yield_now();
                 }
-                // Another one that there is no room for has had its chance.
+                // If a read above the limit could be added, the other thread can do it now.
                 std::thread::yield_now();
                 assert!(added.load(SeqCst) <= answered + MOST);
                 permit.send(()).unwrap();
@@ -290,7 +294,7 @@ mod tests {
         drop(permit);
         reads.add(question(0), download()).unwrap();
         let Late::Lost(why) = told.recv().unwrap() else { panic!("an answer from nowhere") };
-        assert!(why.starts_with("the thread that waits for it panicked: "), "{why}");
+        assert!(why.starts_with("the thread that waits for reads panicked: "), "{why}");
         assert_eq!(reads.failure(), Some(&*why));
         for n in 0..2 * MOST {
             reads.add(question(n), download()).unwrap();

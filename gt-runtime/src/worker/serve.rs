@@ -1,9 +1,8 @@
-//! A worker in a process of its own: registers with a server and does its work until told to end.
+//! A worker in a process of its own: registers with a server and works until it is told to end.
 //!
-//! The calling thread owns the sockets, the connection and the core, and does what is sure to be
-//! quick; one more thread runs the rest, and one waits for reads of devices. A server that is lost
-//! is looked for again, with a new registration and nothing left of the old one's sessions, until
-//! patience ends.
+//! The calling thread owns the sockets, the connection and the core, and does quick jobs. A second
+//! thread does all other jobs, and a third waits for reads of devices. If the server is lost, the
+//! worker tries to register again for a time, without the sessions of the old registration.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,32 +24,32 @@ use crate::connection::{ConnectionConfig, Ending};
 use crate::identity::Identity;
 use crate::ids::Incarnation;
 use crate::log::Log;
-use crate::shutdown::{Ended, Shutdown};
+use crate::shutdown::{Manner, Shutdown};
 use crate::tier::PlanConfig;
 use crate::wire::{Capacity, FromWorker, Refusal};
 use crate::zmq::{Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
 
-/// How the line begins that tells a watcher that the worker is at work.
+/// The beginning of the line for watchers that reports a registration.
 pub const REGISTERED: &str = "registered with the server at";
-/// Packets and reports taken before what is queued is sent.
+/// The most packets or reports taken before queued packets are sent.
 const BATCH: usize = 256;
-/// How long one attempt to reach a server may take.
+/// The timeout of one attempt to reach a server.
 const PATIENCE: Duration = Duration::from_millis(1_900);
 
-/// How a worker works.
+/// The configuration of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// The server.
+    /// The server's address.
     pub address: Address,
-    /// What people call the worker: shown beside the number the server gives it. It may be empty.
+    /// A name for the worker, shown beside the number that the server gives it. It may be empty.
     pub name: String,
-    /// How patient its connection is.
+    /// The timeouts and windows of its connection.
     pub connection: ConnectionConfig,
-    /// How long it looks for a server it has lost.
+    /// How long it tries to reach a server that it has lost.
     pub reconnect: Duration,
-    /// How it makes plans of what repeats.
+    /// The configuration of plans.
     pub plans: PlanConfig,
-    /// Where its events are written.
+    /// The log of its events.
     pub log: Log,
 }
 
@@ -72,81 +71,85 @@ impl WorkerConfig {
 
 /// Why a worker ended in good order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// It was told to, here; the reason given.
+pub enum Stopped {
+    /// This process was told to end, for this reason.
     ShutDown(String),
-    /// The server ended; the reason it gave.
+    /// The server ended, for this reason.
     Server(String),
 }
 
 /// Why a worker could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The server cannot be reached.
+    /// A socket failed, or the server cannot be reached.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// What came was no packet of this protocol.
+    /// The first message was no packet of this protocol.
     #[error("the server at {0} does not speak this program's protocol: {1}")]
     Protocol(Address, crate::wire::codec::WireError),
-    /// The server does not want it.
+    /// The server refused the worker.
     #[error("the server at {0} refused: {1}")]
     Refused(Address, Refusal),
-    /// The server was lost, and did not come back.
+    /// The server was lost and did not come back.
     #[error("the server at {0} is lost: {1}")]
     Lost(Address, String),
-    /// The device failed, and what it held is lost.
+    /// The device failed, and its values are lost.
     #[error("the device failed: {0}")]
     Device(String),
-    /// The engine failed in a way it must not.
+    /// The engine panicked, which is a bug.
     #[error("the engine panicked: {0}")]
     Panic(String),
 }
 
-/// A worker, not yet at work.
+/// A worker that does not serve yet.
 pub struct Worker {
     config: WorkerConfig,
     shutdown: Shutdown,
     wakeups: Wakeups,
 }
 
-/// What that thread is told: a job of this life of the worker.
-struct Order(u64, Job);
+/// A job for the executor's thread, with the number of its registration.
+struct Assigned(u64, Job);
 
-/// What it tells.
+/// News of the executor's thread, and of the thread of the reads.
 enum Told {
+    /// The reports on a job of this registration, and the credit that goes back.
     Report(u64, Vec<FromWorker>, u64),
-    /// To a read, later than the report on it.
+    /// The answer to a read of this registration.
     Answer(u64, FromWorker),
+    /// The engine panicked.
     Panic(String),
-    /// The device is of no use any more.
+    /// The device is lost.
     Failure(String),
 }
 
 impl Worker {
-    /// A worker of this configuration.
+    /// Makes a worker of this configuration.
     ///
     /// # Errors
-    /// The operating system has no more sockets.
+    /// The operating system cannot open another socket.
     pub fn new(config: WorkerConfig) -> Result<Worker, SocketError> {
         let (shutdown, wakeups) = Shutdown::new()?;
         Ok(Worker { config, shutdown, wakeups })
     }
 
-    /// What ends it.
+    /// A handle that ends it.
     #[must_use]
     pub fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
     }
 
-    /// Serves until told to end, here or by the server. `watch` is given lines for people.
+    /// Serves until it is told to end, by its shutdown handle or the server. `watch` receives lines
+    /// for users.
     ///
     /// # Errors
-    /// There is no server, it refuses, it is lost for too long, or the engine panicked.
+    /// The server cannot be reached, refuses, or is lost for too long; or the device or the engine
+    /// failed.
     pub fn serve(
         self,
         engine: Box<dyn Engine>,
         mut watch: impl FnMut(&str),
-    ) -> Result<End, WorkerError> {
+    ) -> Result<Stopped, WorkerError> {
         let info = engine.info();
         let (plans, log) = (self.config.plans, self.config.log.clone());
         let (orders, told) = (Arc::new(Queue::new()), Arc::new(Queue::new()));
@@ -166,13 +169,13 @@ impl Worker {
         };
         let end = life.until_the_end(&mut watch);
         orders.close();
-        // A job under way ends first; a panic there has been told.
+        // The thread finishes its current job. A panic of the thread has been reported.
         let _ = thread.join();
         end
     }
 }
 
-/// What a worker with this engine offers.
+/// The capacity of a worker with this engine.
 pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
     Capacity {
         engine: info.name.clone(),
@@ -182,7 +185,7 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
     }
 }
 
-/// How reads are answered that have to wait for the device.
+/// The function that answers reads that had to wait for the device.
 fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
     Box::new(move |late| {
         told.push(match late {
@@ -193,16 +196,16 @@ fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
     })
 }
 
-/// The thread that runs what takes long.
+/// Starts the thread that does long jobs.
 fn spawn(
     executor: Arc<Mutex<Executor>>,
-    orders: Arc<Queue<Order>>,
+    orders: Arc<Queue<Assigned>>,
     told: Arc<Queue<Told>>,
     waker: Waker,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("gt-worker".into()).spawn(move || {
         let work = || {
-            while let Some(Order(life, job)) = orders.pop() {
+            while let Some(Assigned(life, job)) = orders.pop() {
                 let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
                 let mut executor = locked(&executor);
                 executor.run(life, job, &mut reports);
@@ -221,37 +224,37 @@ fn spawn(
     })
 }
 
-/// The executor. One whose engine panicked is not used again: its worker ends.
+/// The executor. If its engine panicked, it is not used again, because the worker ends.
 fn locked(executor: &Mutex<Executor>) -> MutexGuard<'_, Executor> {
     executor.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How one connection ended.
+/// How one registration ended.
 enum Broken {
-    Over(End),
+    Over(Stopped),
     Lost(String),
 }
 
 struct Life<'a> {
     worker: &'a Worker,
     executor: &'a Mutex<Executor>,
-    /// Orders not yet reported on. While there are none the executor is idle.
+    /// The number of jobs without a report. While it is 0, the executor is idle.
     n_ordered: usize,
-    orders: &'a Queue<Order>,
+    orders: &'a Queue<Assigned>,
     told: &'a Queue<Told>,
     capacity: Capacity,
-    /// Which life this is: reports of an earlier one are dropped.
+    /// The number of the current registration. Reports of an earlier one are dropped.
     n: u64,
 }
 
 impl Life<'_> {
-    fn until_the_end(&mut self, watch: &mut impl FnMut(&str)) -> Result<End, WorkerError> {
+    fn until_the_end(&mut self, watch: &mut impl FnMut(&str)) -> Result<Stopped, WorkerError> {
         let address = &self.worker.config.address;
         let ctx = context();
         let mut lost: Option<(String, Time)> = None;
         loop {
             if let Some(asked) = self.worker.shutdown.asked() {
-                return Ok(End::ShutDown(asked.reason()));
+                return Ok(Stopped::ShutDown(asked.reason()));
             }
             match self.once(&ctx, watch) {
                 Ok(Broken::Over(end)) => return Ok(end),
@@ -259,7 +262,8 @@ impl Life<'_> {
                     watch(&format!("the server at {address} is lost: {why}; looking for it"));
                     lost = Some((why, clock::now()));
                 }
-                // A server that was there may come back; one that never was is told at once.
+                // A server that is lost may come back. A server that was never reached is an error
+                // at once.
                 Err(error @ (WorkerError::Socket(_) | WorkerError::Lost(..))) => match &lost {
                     None => return Err(error),
                     Some((why, since)) if clock::now() > *since + self.worker.config.reconnect => {
@@ -272,7 +276,7 @@ impl Life<'_> {
         }
     }
 
-    /// One registration, from the first word to the last.
+    /// Serves one registration, from its first packet to its last.
     fn once(&mut self, ctx: &Context, watch: &mut impl FnMut(&str)) -> Result<Broken, WorkerError> {
         let config = &self.worker.config;
         let uplink = Uplink::open(ctx, &config.address, PATIENCE)?;
@@ -288,7 +292,7 @@ impl Life<'_> {
         let mut registration =
             Registration { life: self, end, jobs: Vec::new(), opened: false, ending: None };
         let broken = registration.exchange(&uplink, watch);
-        // Values of the sessions of this registration are of no use to anybody.
+        // The sessions of this registration are over.
         registration.end.end_all(&mut registration.jobs);
         registration.hand_over();
         uplink.set_linger(Duration::from_millis(200))?;
@@ -314,17 +318,17 @@ impl Registration<'_, '_> {
             let more = self.receive(uplink, watch)? | self.report(uplink)?;
             let now = clock::now();
             if let Some(asked) = self.life.worker.shutdown.asked() {
-                if let Ended::Politely(reason) = &asked {
+                if let Manner::Politely(reason) = &asked {
                     send(uplink, &self.end.close(reason.clone()))?;
                 }
-                return Ok(Broken::Over(End::ShutDown(asked.reason())));
+                return Ok(Broken::Over(Stopped::ShutDown(asked.reason())));
             }
             let mut packets = Vec::new();
             let ending = self.end.transmit(now, &mut |packet| packets.push(packet));
             for packet in &packets {
                 if send(uplink, packet)? != Sent::Queued {
-                    // No connection, or a server that takes nothing: either way it has a grace to
-                    // be heard of.
+                    // There is no connection, or the server takes no packets. It is lost unless it
+                    // is heard from within the grace.
                     self.end.unreachable(now);
                 }
             }
@@ -338,7 +342,7 @@ impl Registration<'_, '_> {
         }
     }
 
-    /// Takes what came from the server, a batch at most; says whether more may be there.
+    /// Takes packets of the server, a batch at most. Says whether there may be more.
     fn receive(
         &mut self,
         uplink: &Uplink,
@@ -381,14 +385,14 @@ impl Registration<'_, '_> {
         locked(self.life.executor).set_name(&name);
     }
 
-    /// Hands jobs to the thread that runs them; what is sure to be quick is done here, when that
-    /// thread has nothing to do, since waking it and being woken by it would take longer.
+    /// Hands jobs to the executor's thread. A quick job is done here if that thread is idle,
+    /// because waking it and being woken by it would take longer.
     fn hand_over(&mut self) {
         let life = self.life.n;
         for job in self.jobs.drain(..) {
             if self.life.n_ordered > 0 || !job.is_quick() {
                 self.life.n_ordered += 1;
-                self.life.orders.push(Order(life, job));
+                self.life.orders.push(Assigned(life, job));
                 continue;
             }
             let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
@@ -409,7 +413,7 @@ impl Registration<'_, '_> {
         }
     }
 
-    /// Passes on what the executor tells, a batch at most; says whether more may be there.
+    /// Passes the executor's reports on, a batch at most. Says whether there may be more.
     fn report(&mut self, uplink: &Uplink) -> Result<bool, WorkerError> {
         for _ in 0..BATCH {
             let told = self.life.told.try_pop();
@@ -433,7 +437,7 @@ impl Registration<'_, '_> {
                 Some(Told::Answer(life, answer)) if life == self.life.n => {
                     self.end.report(clock::now(), answer);
                 }
-                Some(Told::Report(..) | Told::Answer(..)) => {} // Of a registration that is over.
+                Some(Told::Report(..) | Told::Answer(..)) => {} // Of an earlier registration.
             }
         }
         Ok(true)
@@ -442,7 +446,7 @@ impl Registration<'_, '_> {
     fn ended(&self, ending: Ending) -> Result<Broken, WorkerError> {
         let address = || self.life.worker.config.address.clone();
         match ending {
-            Ending::Bye(reason) => Ok(Broken::Over(End::Server(reason))),
+            Ending::Bye(reason) => Ok(Broken::Over(Stopped::Server(reason))),
             Ending::Refused(
                 refusal @ (Refusal::Protocol { .. } | Refusal::Ops | Refusal::Full { .. }),
             ) => Err(WorkerError::Refused(address(), refusal)),
@@ -454,10 +458,10 @@ impl Registration<'_, '_> {
 
 fn send(uplink: &Uplink, packet: &crate::wire::Packet) -> Result<Sent, WorkerError> {
     match uplink.send(packet) {
-        Ok(sent) => Ok(sent), // What does not go now is sent again by its link.
+        Ok(sent) => Ok(sent), // If it was not queued, its link sends it again.
         Err(UplinkError::Socket(error)) => Err(error.into()),
         Err(UplinkError::Wire(error)) => {
-            Err(WorkerError::Panic(format!("a report is no packet: {error}")))
+            Err(WorkerError::Panic(format!("a report cannot be encoded: {error}")))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The values one session holds on a worker.
+//! The values of one session on a worker.
 //!
-//! Looked up for every value that crosses the boundary of a launch, so by a hash of the number
-//! alone. The order of the table decides nothing: it is summed and dropped, no more.
+//! Every value at the boundary of a launch is looked up here, so the table hashes the value's
+//! number only. The order of the table influences nothing: the table is only summed and dropped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use gt_ir::ValueId;
 use gt_ir::backend::{RunError, WorkerStats};
 use gt_ir::verify::IdHash;
 
-/// A value, or why there is none.
-pub(super) enum Slot {
+/// A value, or the error in its place.
+pub(super) enum Outcome {
     Ready(Value),
     Failed(Arc<RunError>),
 }
 
-/// What one session holds, and what it has run.
+/// The values of one session, and counts of the work it has run.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Whose it is, as others are told.
+    /// The client's name, which other clients may see.
     pub(super) client: Option<Arc<str>>,
-    values: HashMap<u64, Slot, IdHash>,
+    values: HashMap<u64, Outcome, IdHash>,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,
     pub(super) segments: u64,
@@ -32,25 +32,24 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn get(&self, value: ValueId) -> Option<&Slot> {
+    pub(super) fn get(&self, value: ValueId) -> Option<&Outcome> {
         self.values.get(&value.0)
     }
 
-    pub(super) fn insert(&mut self, value: ValueId, slot: Slot) {
-        self.values.insert(value.0, slot);
+    pub(super) fn insert(&mut self, value: ValueId, outcome: Outcome) {
+        self.values.insert(value.0, outcome);
     }
 
-    pub(super) fn remove(&mut self, value: ValueId) -> Option<Slot> {
+    pub(super) fn remove(&mut self, value: ValueId) -> Option<Outcome> {
         self.values.remove(&value.0)
     }
 
-    /// Puts the values of a launch's boundary into `given`, in order; false when one is missing or
-    /// failed.
+    /// Puts clones of the values into `given`, in order. False if a value is missing or failed.
     pub(super) fn lend(&self, values: &[ValueId], given: &mut Vec<Value>) -> bool {
         given.clear();
         given.extend(values.iter().map_while(|&value| match self.get(value) {
-            Some(Slot::Ready(held)) => Some(held.clone()),
-            Some(Slot::Failed(_)) | None => None,
+            Some(Outcome::Ready(held)) => Some(held.clone()),
+            Some(Outcome::Failed(_)) | None => None,
         }));
         given.len() == values.len()
     }
@@ -61,7 +60,7 @@ impl Table {
         self.launches += 1;
     }
 
-    /// Counts a segment that ran as a program made for it.
+    /// Counts a segment that ran as a program compiled at its first run.
     pub(super) fn ran_at_once(&mut self, instructions: u64, bytes_in: u64) {
         self.instructions += instructions;
         self.segments += 1;
@@ -72,12 +71,12 @@ impl Table {
         self.values.len()
     }
 
-    /// Bytes of the values alive, and their number; memory that several share counts once.
+    /// The bytes of the live values, and their number. Shared memory counts once.
     pub(super) fn live(&self) -> (u64, u64) {
         let mut seen = HashSet::with_capacity(self.values.len());
-        let ready = self.values.values().filter_map(|slot| match slot {
-            Slot::Ready(value) => Some(value),
-            Slot::Failed(_) => None,
+        let ready = self.values.values().filter_map(|outcome| match outcome {
+            Outcome::Ready(value) => Some(value),
+            Outcome::Failed(_) => None,
         });
         ready.fold((0, 0), |(bytes, n), value| {
             let first = value.bytes() > 0 && seen.insert(value.address());

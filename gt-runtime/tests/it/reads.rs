@@ -16,7 +16,7 @@ use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::testing::{Program, first_difference};
 use gt_runtime::tier::{Tiers, When};
-use gt_runtime::worker::{End, Worker, WorkerConfig};
+use gt_runtime::worker::{Stopped, Worker, WorkerConfig};
 
 use crate::programs::{add_scalar, free, give, id, read, tape, tensor};
 
@@ -233,7 +233,7 @@ fn the_end_of_a_worker_is_told_to_those_who_read() {
         assert!(error.message.contains("enough"), "{error}");
     });
     simulation.let_reads(None);
-    assert_eq!(working.join().unwrap().unwrap(), End::ShutDown("enough".into()));
+    assert_eq!(working.join().unwrap().unwrap(), Stopped::ShutDown("enough".into()));
     assert!(one.fetch(id(0)).is_err());
     end.shut_down("the test is over");
     serving.join().unwrap();

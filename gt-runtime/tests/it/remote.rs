@@ -14,7 +14,7 @@ use gt_ir::backend::{Backend, ErrorKind};
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
-use gt_runtime::worker::{End, Worker, WorkerConfig, WorkerError};
+use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
 use gt_runtime::zmq::ipc_path;
 
 use crate::programs::{
@@ -95,7 +95,7 @@ fn the_end_of_a_server_is_told_to_everybody() {
     assert_eq!(error.kind, ErrorKind::Connection);
     let expected = format!("the server at {address} ended the session: the test is over");
     assert_eq!(error.message, expected);
-    assert_eq!(worker.join().unwrap().unwrap(), End::Server("the test is over".into()));
+    assert_eq!(worker.join().unwrap().unwrap(), Stopped::Server("the test is over".into()));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_end_of_a_worker_is_told_to_its_sessions() {
     let session = server.client();
     runs_a_chain(&*session, 0.0);
     shutdown.shut_down("the test ends it");
-    assert_eq!(worker.join().unwrap().unwrap(), End::ShutDown("the test ends it".into()));
+    assert_eq!(worker.join().unwrap().unwrap(), Stopped::ShutDown("the test ends it".into()));
     assert!(server.says("w1").contains("the test ends it"));
     let error = read(&*session, 100).unwrap_err();
     assert_eq!(error.kind, ErrorKind::WorkerLost);

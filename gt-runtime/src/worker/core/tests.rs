@@ -1,4 +1,4 @@
-//! What the core asks the executor to do, message by message.
+//! The jobs that the core makes, message by message.
 
 use super::*;
 use crate::ids::RequestId;
@@ -25,7 +25,7 @@ fn run(session: u64, seq: u64, attempt: u32, inputs: &[u64]) -> ToWorker {
     order(session, seq, attempt, Order::Run(tape))
 }
 
-/// What became of a job, in a word.
+/// A job as a line of text.
 fn name(job: &Job) -> String {
     let Task { session, seq, order, inputs, owed, .. } = match job {
         Job::Open { session, client } => return format!("open {session} of {client}"),

@@ -13,7 +13,7 @@ use gt_runtime::Shutdown;
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
-use gt_runtime::worker::{End, Worker, WorkerConfig, WorkerError};
+use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
 use gt_runtime::zmq::Address;
 
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ impl Running {
         panic!("the server never said `{what}`, only {said:#?}");
     }
 
-    pub(super) fn worker(&self) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
+    pub(super) fn worker(&self) -> (Shutdown, JoinHandle<Result<Stopped, WorkerError>>) {
         let started = worker(&self.address, Log::off(), channel().0);
         self.says("joined");
         started
@@ -68,7 +68,7 @@ pub(super) fn worker(
     address: &Address,
     log: Log,
     say: Sender<String>,
-) -> (Shutdown, JoinHandle<Result<End, WorkerError>>) {
+) -> (Shutdown, JoinHandle<Result<Stopped, WorkerError>>) {
     let worker = Worker::new(WorkerConfig { log, ..WorkerConfig::new(address.clone()) }).unwrap();
     let shutdown = worker.shutdown();
     let engine = || Box::new(Native::new(NativeConfig::host()).unwrap());
