@@ -1,6 +1,6 @@
-//! What a session costs: start, a read, a chain of 2,000 dependent instructions, and a small
-//! training-like step, embedded and over sockets with server and worker in processes of their own.
-//! Medians.
+//! The cost of a session: its start, a read, a chain of 2,000 dependent instructions, and a small
+//! step like that of training. Embedded, and over sockets with server and worker in processes of
+//! their own. Prints medians.
 //!
 //! `cargo run --release -p gt-runtime --example session_cost`
 #![expect(

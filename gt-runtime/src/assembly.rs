@@ -1,28 +1,28 @@
-//! Tensors in pieces: cutting one into chunks for the wire, and putting chunks together again.
+//! Tensors in pieces: splitting them into chunks for the wire, and assembling chunks.
 //!
-//! A tensor that comes in one piece is taken as it is; one that comes in several is written into
-//! one buffer of its final size, so each byte is copied once. Pieces come in order (the links see
-//! to that); one that was seen before is dropped, and one that fits nowhere ends the assembly with
-//! a reason. Nothing is reserved beyond what the first piece's type and total agree on.
+//! A tensor in one piece is not copied. Several pieces are written into one buffer of the final
+//! size, so each byte is copied once. The links deliver pieces in order. A repeated piece is
+//! dropped, and a piece that does not fit ends the assembly with a reason. Memory is reserved only
+//! if the type and the total of the first piece agree.
 
 use bytes::Bytes;
 use gt_ir::{HostTensor, Type};
 
 use crate::wire::{Chunk, MAX_CHUNK};
 
-/// A tensor on its way.
+/// A tensor that is assembled from pieces.
 #[derive(Debug)]
 pub enum Assembly {
-    /// Some pieces are there.
+    /// Some pieces have arrived.
     Partial {
         /// The type of the whole.
         ty: Type,
         /// The bytes so far.
         bytes: Vec<u8>,
     },
-    /// Every byte is there.
+    /// All pieces have arrived.
     Whole(HostTensor),
-    /// It can never be whole; why.
+    /// It cannot be assembled, for this reason.
     Broken(String),
 }
 
@@ -57,7 +57,7 @@ impl Assembly {
         let Assembly::Partial { ty, bytes } = self else { return };
         let have = bytes.len() as u64;
         if chunk.offset < have {
-            return; // Seen before.
+            return; // Repeated.
         }
         let end = chunk.offset + chunk.bytes.len() as u64;
         if chunk.offset > have || !chunk.ty.same_layout(ty) || end > ty.bytes() as u64 {
@@ -77,24 +77,24 @@ impl Assembly {
         HostTensor::new(ty, bytes).map_or_else(|e| Assembly::Broken(e.to_string()), Assembly::Whole)
     }
 
-    /// Whether nothing more will change it.
+    /// Whether it is whole or broken.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !matches!(self, Assembly::Partial { .. })
     }
 }
 
-/// How tensors travel.
+/// How a transport carries tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Travel {
-    /// As they are, within one process.
+    /// As one chunk, within one process.
     Whole,
-    /// In pieces the wire takes.
+    /// In pieces of at most [`MAX_CHUNK`] bytes.
     Pieces,
 }
 
 impl Travel {
-    /// A tensor as the chunks it travels in.
+    /// The chunks in which a tensor travels.
     pub fn pieces(self, whole: Chunk) -> impl Iterator<Item = Chunk> {
         pieces(whole, if self == Travel::Whole { usize::MAX } else { MAX_CHUNK })
     }

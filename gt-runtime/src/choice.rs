@@ -1,11 +1,10 @@
-//! What computes, and on what: decided in one place for the embedded system, workers and
+//! The choice of engine and devices, in one place for the embedded system, workers and
 //! measurements.
 //!
-//! Flags come first, then `GT_ENGINE` and `GT_DEVICE`, then what this build and this machine have:
-//! a CUDA device where there is one and the build can use it, else the native engine. A name that
-//! is known but not usable here gives an error that says what is missing and how to get it. What
-//! can be asked for, and how it is spelled, is in `wish`. [`decide`] is pure; only [`Here::now`]
-//! looks at the machine.
+//! Flags come first, then `GT_ENGINE` and `GT_DEVICE`. If both leave the choice open, it is a CUDA
+//! device if the machine has one and the build can use it, else the native engine. A name that is
+//! known but not usable here is an error that says what is missing and how to get it. The names are
+//! in `wish`. [`decide`] is pure; only [`Here::now`] looks at the machine.
 
 #[cfg(test)]
 mod tests;
@@ -21,14 +20,14 @@ use gt_compiler::{Device, Native, NativeConfig, Precision};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::error::Hinted;
 
-/// Why a wish cannot be granted here.
+/// Why a choice is not possible in this build or on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
     /// A variable names an engine that does not exist.
     Engine(UnknownEngine),
     /// A variable names a device that does not exist.
     Devices(UnknownDevices),
-    /// A variable that is to say yes or no says neither.
+    /// A variable that switches something on or off has another value.
     Switch(#[from] UnknownSwitch),
     /// The build has no libtorch.
     NoTorch,
@@ -38,7 +37,7 @@ pub enum ChoiceError {
     NoDevice(String, String),
     /// The machine has other CUDA devices.
     OtherDevices(Device, String),
-    /// The native engine knows no GPU.
+    /// The native engine does not compute on GPUs.
     Native(String),
 }
 
@@ -71,7 +70,7 @@ impl Hinted for ChoiceError {
             ChoiceError::NoCuda(_) => {
                 "`cargo xtask libtorch --cuda`, then `cargo build --features cuda`".into()
             }
-            ChoiceError::NoDevice(..) => "`gt-cli doctor` says what was found".into(),
+            ChoiceError::NoDevice(..) => "`gt-cli doctor` shows which devices were found".into(),
             ChoiceError::OtherDevices(_, there) => format!("there is {there}"),
             ChoiceError::Native(asked) => format!("the engine torch computes on {asked}"),
         })
@@ -90,16 +89,16 @@ impl From<ChoiceError> for RunError {
     }
 }
 
-/// What there is to choose from.
+/// The engines and devices of this build and this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Here {
     /// Whether this build has libtorch.
     pub torch: bool,
     /// Whether this build has CUDA.
     pub cuda: bool,
-    /// The CUDA devices of this machine, as people know them; none when the build cannot use them.
+    /// The names of the machine's CUDA devices. Empty if the build cannot use them.
     pub gpus: Vec<String>,
-    /// Why there are none.
+    /// Why there are no CUDA devices.
     pub why: String,
 }
 
@@ -126,28 +125,29 @@ fn gpus() -> Result<Vec<String>, String> {
     Ok(Vec::new())
 }
 
-/// What computes.
+/// A choice of engine and devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The engine.
     pub engine: EngineKind,
     /// The devices, at least one.
     pub devices: Vec<Device>,
-    /// What a GPU that nobody asked for is: worth saying once.
+    /// The name of a GPU that was chosen without a wish. Users are told about it once.
     pub found: Option<String>,
-    /// What may be done for speed.
+    /// The precision of fast modes, such as TF32.
     pub precision: Precision,
 }
 
 impl Choice {
-    /// The wish and the environment's, granted on this machine.
+    /// Chooses for the wish, completed by the environment, on this machine.
     ///
     /// # Errors
-    /// They name what is not known, not in this build or not on this machine.
+    /// They name an engine or a device that is unknown, or not available in this build or on this
+    /// machine.
     pub fn make(wish: &Wish) -> Result<Choice, ChoiceError> {
         let wish = wish.clone().or(Wish::from_environment()?);
         let precision = Precision::from_env()?;
-        // What the machine has is asked only where it matters: it takes loading a driver.
+        // The machine's devices are looked up only if they matter, because this loads a driver.
         let here =
             if wish.engine == Some(EngineKind::Native) { Here::default() } else { Here::now() };
         Ok(Choice { precision, ..decide(&wish, &here)? })
@@ -159,7 +159,7 @@ impl Choice {
         self.devices.get(n % self.devices.len().max(1)).copied().unwrap_or_default()
     }
 
-    /// An engine on a device, with these threads and this memory of the host.
+    /// Makes an engine on a device, with this configuration of the host's threads and memory.
     ///
     /// # Errors
     /// The device cannot be used, or the code generator does not know this processor.
@@ -174,11 +174,11 @@ impl Choice {
         }
     }
 
-    /// The engine of the first device, with what to say about it. A GPU that nobody asked for and
-    /// that cannot be used is done without.
+    /// Makes the engine of the first device. If a GPU that was chosen without a wish fails, the
+    /// native engine takes its place.
     ///
     /// # Errors
-    /// As of [`Choice::engine`], for what was asked for.
+    /// As [`Choice::engine`], except for a GPU chosen without a wish.
     pub fn begin(&self, host: NativeConfig) -> Result<Begun, EngineError> {
         let device = self.device(0);
         let made = self.engine(device, host.clone());
@@ -209,13 +209,13 @@ impl Choice {
     }
 }
 
-/// A first engine.
+/// The first engine of a choice.
 pub struct Begun {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// What is chosen for the others.
+    /// The choice for further engines.
     pub choice: Choice,
-    /// What a user should be told once.
+    /// A line that users see once.
     pub news: Option<String>,
 }
 
@@ -240,10 +240,10 @@ fn torch(_: Device, _: NativeConfig, _: Precision) -> Result<Box<dyn Engine>, En
     Err(EngineError::Call(ChoiceError::NoTorch.to_string()))
 }
 
-/// Grants a wish from what there is.
+/// Chooses for a wish among the engines and devices of `here`.
 ///
 /// # Errors
-/// It names what is not here.
+/// The wish names an engine or a device that is not available.
 pub fn decide(wish: &Wish, here: &Here) -> Result<Choice, ChoiceError> {
     let plain = |engine, devices| Choice { engine, devices, ..Choice::native() };
     let cpu = || vec![Device::Cpu];

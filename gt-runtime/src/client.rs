@@ -1,9 +1,9 @@
-//! Clients: the session as a program's side of it sees it, the same embedded and remote.
+//! Clients: the program's side of a session. The embedded and the remote system share it.
 //!
-//! [`Session`] turns calls into messages of a connection and its deliveries into answers. It is
-//! passive: whoever holds it (the embedded system, or the thread that owns the sockets) feeds it
-//! what arrived and transmits what it queued. Each question gets exactly one answer; when the
-//! connection ends, every open question is answered with the reason, and so is every later one.
+//! `Session` turns calls into messages, and delivered messages into answers. It is passive: its
+//! owner (the embedded system, or the thread that owns the sockets) gives it the packets that
+//! arrive and transmits the messages that it queues. Each request gets exactly one answer. When the
+//! connection ends, every open and every later request is answered with the reason.
 
 mod remote;
 mod submit;
@@ -35,22 +35,21 @@ use templates::Messages;
 
 /// The answer to a read.
 pub(crate) type Fetched = Slot<Result<HostTensor, RunError>>;
-/// The answer to a question what ran.
+/// The answer to a request for statistics.
 pub(crate) type Answered = Slot<Result<Stats, RunError>>;
 
-/// Weight a client may have queued before [`Session::is_full`]: what a submit or an upload waits
-/// for.
+/// The queued weight above which a session is full, so that submits and uploads wait.
 const MAX_QUEUED: u64 = 64 << 20;
 
-/// News kept for who asks.
+/// The most news kept for the statistics.
 const MAX_KEPT: usize = 16;
 
 /// One session, from the client's side.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
-    /// What the system is called in errors: `the server at localhost:12345`.
+    /// The name of the system in errors: `the server at localhost:12345`.
     system: String,
-    /// What the dispatcher calls this session.
+    /// The name that the dispatcher gave this session.
     name: String,
     log: Log,
     travel: Travel,
@@ -58,7 +57,7 @@ pub(crate) struct Session {
     next: u64,
     over: Option<RunError>,
     closed: bool,
-    /// What became of segments lately.
+    /// The latest news about segments.
     news: VecDeque<String>,
 }
 
@@ -84,7 +83,7 @@ impl Session {
         }
     }
 
-    /// Whether a submit or an upload is to wait until some of what is queued has gone.
+    /// Whether so much is queued that submits and uploads must wait.
     pub(crate) fn is_full(&self) -> bool {
         !self.is_over()
             && [Stream::Control, Stream::Bulk]
@@ -92,17 +91,17 @@ impl Session {
                 .any(|&s| self.connection.link(s).queued() > MAX_QUEUED)
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether the session is over, so that it answers nothing more.
     pub(crate) fn is_over(&self) -> bool {
         self.over.is_some()
     }
 
-    /// Whether everything queued has been taken by the other side.
+    /// Whether the other side has acknowledged all messages.
     pub(crate) fn has_sent_all(&self) -> bool {
         [Stream::Control, Stream::Bulk].iter().all(|&s| self.connection.link(s).queued() == 0)
     }
 
-    /// Sends what a segment became.
+    /// Sends the messages of a segment.
     pub(crate) fn submit(&mut self, now: Time, messages: Messages) {
         messages.into_iter().for_each(|message| self.send(now, message));
     }
@@ -153,8 +152,7 @@ impl Session {
         slot
     }
 
-    /// Ends the session from this side: what it holds is freed, and every open question is
-    /// answered.
+    /// Ends the session from this side. Its values are freed, and every open request is answered.
     pub(crate) fn close(&mut self, now: Time) {
         if !std::mem::replace(&mut self.closed, true) {
             self.log_line(What::ClientSend, "Close", 0, format_args!(""));
@@ -174,7 +172,7 @@ impl Session {
         arrived.into_iter().for_each(|incoming| self.take(incoming));
     }
 
-    /// Hands out what is to be sent now.
+    /// Passes the packets to send now to `out`.
     pub(crate) fn transmit(&mut self, now: Time, out: &mut impl FnMut(Packet)) {
         let mut ended = None;
         self.connection.transmit(now, out, &mut |incoming| ended = Some(incoming));
@@ -183,8 +181,8 @@ impl Session {
         }
     }
 
-    /// Something came that is no packet of this build. Before the connection is open it explains
-    /// why it never will be.
+    /// Notes that bytes came that are no packet of this version. Before the connection is open this
+    /// ends the session, because the server speaks another protocol.
     pub(crate) fn misunderstood(&mut self, error: &WireError) {
         self.log_line(What::Error, "Damaged", 0, format_args!("{error}"));
         if !self.connection.is_open()
@@ -197,7 +195,7 @@ impl Session {
         }
     }
 
-    /// Takes what the connection delivered.
+    /// Takes a delivery of the connection.
     fn take(&mut self, incoming: Incoming) {
         match incoming {
             Incoming::Opened(welcome) => {
@@ -214,7 +212,8 @@ impl Session {
         }
     }
 
-    /// The connection is over: everybody who waits is told.
+    /// Ends the session, because its connection is over. Every open request is answered with the
+    /// reason.
     pub(crate) fn end(&mut self, ending: &Ending) {
         self.log_line(What::Disconnect, "Ended", 0, format_args!("{ending}"));
         let message = match ending {
@@ -227,7 +226,8 @@ impl Session {
         self.fail(ErrorKind::Connection, message);
     }
 
-    /// Answers every question, open or yet to come, with an error; the first reason stays.
+    /// Answers every open and every later request with an error. Only the first call sets the
+    /// reason.
     pub(crate) fn fail(&mut self, kind: ErrorKind, message: String) {
         let why = self.over.get_or_insert(RunError::new(kind, message)).clone();
         for question in std::mem::take(&mut self.open).into_values() {
@@ -235,7 +235,7 @@ impl Session {
         }
     }
 
-    /// Why nothing more will come of it.
+    /// Why the session is over, if it is.
     pub(crate) fn over(&self) -> Option<&RunError> {
         self.over.as_ref()
     }
@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    /// Keeps news for who asks, and says them to who listens.
+    /// Keeps news for the statistics, and prints it if the user wants it.
     fn tell(&mut self, news: String) {
         if crate::tier::is_verbose() {
             verbose::say(&news);
@@ -338,7 +338,7 @@ impl Session {
     }
 }
 
-/// Adds to what is kept for people; the oldest go.
+/// Adds news to the kept news, and drops the oldest above the limit.
 fn keep(kept: &mut VecDeque<String>, news: String) {
     kept.truncate(MAX_KEPT - 1);
     kept.push_front(news);
@@ -359,7 +359,7 @@ impl Question {
         slot.put(match assembly {
             Assembly::Whole(data) => Ok(data),
             Assembly::Broken(why) => Err(internal(value, why)),
-            Assembly::Partial { .. } => Err(internal(value, "it came in part only".into())),
+            Assembly::Partial { .. } => Err(internal(value, "only a part of it arrived".into())),
         });
     }
 }

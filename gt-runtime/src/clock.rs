@@ -1,18 +1,18 @@
-//! The only reader of time.
+//! The only reader of the clock.
 //!
-//! Everything else takes the time as an argument: a [`Time`] is the span since the process's clock
-//! was first read, so the pure halves can be driven by a virtual clock and a log of events replays
-//! exactly. It never goes backwards and knows no date.
+//! All other code takes the time as an argument. Pure code can therefore run on a virtual clock,
+//! and a log of events replays exactly. A [`Time`] is the time since the process first read the
+//! clock. It never goes backwards and has no date.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Time since this process first looked at its clock.
+/// The time since this process first read the clock.
 pub type Time = Duration;
 
 static START: OnceLock<Instant> = OnceLock::new();
 
-/// The time now.
+/// The current time.
 #[expect(clippy::disallowed_methods, reason = "this file is the one place that reads the clock")]
 #[must_use]
 pub fn now() -> Time {
@@ -20,8 +20,8 @@ pub fn now() -> Time {
     now.saturating_duration_since(*START.get_or_init(|| now))
 }
 
-/// Nanoseconds since 1970 by the machine's clock: to tell a later life of a peer from an earlier
-/// one, never to measure.
+/// Nanoseconds since 1970 by the machine's clock. For the numbers of incarnations, never to
+/// measure.
 #[must_use]
 pub fn wall_nanos() -> u64 {
     let since =

@@ -1,11 +1,11 @@
 //! One connection between a client or a worker and the dispatcher: the handshake, two [`Link`]s,
 //! and the lease.
 //!
-//! Both ends use it: the connecting side [`Connection::dial`]s, the dispatcher
-//! [`Connection::accept`]s. Feed it packets and call [`Connection::transmit`] afterwards, after
-//! sending or releasing, and at [`Connection::next_deadline`]. When the other side refuses, says
-//! good-bye or is silent for a lease, it ends once, with an [`Ending`], and is inert from then on.
-//! It holds no clock and no socket, and does not decide what the end means.
+//! Both ends use it: the connecting side calls [`Connection::dial`], the dispatcher
+//! [`Connection::accept`]. Call [`Connection::transmit`] after receiving, sending or releasing
+//! messages, and at [`Connection::next_deadline`]. A connection ends once, with an [`Ending`], if
+//! the other side refuses, says good-bye or is silent for a lease. From then on it does nothing. It
+//! owns no clock and no socket.
 
 use crate::clock::Time;
 use crate::ids::Incarnation;
@@ -13,27 +13,28 @@ use crate::link::{Link, LinkConfig, Timing, Transport};
 use crate::wire::{Body, Hello, Message, Packet, Refusal, Stream, Weight, Welcome};
 use std::time::Duration;
 
-/// How a connection works.
+/// The configuration of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionConfig {
     /// The link of tapes, requests and reports.
     pub control: LinkConfig,
     /// The link of tensor data.
     pub bulk: LinkConfig,
-    /// Silence of our own after which the other side is given a sign of life.
+    /// The longest time without a packet to the other side.
     pub heartbeat: Duration,
-    /// Silence of the other side after which it is given up. Over a reliable transport nobody is.
+    /// The silence of the other side after which the connection ends. Over a reliable transport it
+    /// does not end.
     pub lease: Duration,
-    /// The same, once the transport has reported that the other side cannot be reached.
+    /// The same, after the transport has reported that the other side cannot be reached.
     pub grace: Duration,
-    /// How long the other side may leave what is queued for it standing still, if there is a limit.
+    /// How long the other side may accept none of the messages queued for it, if there is a limit.
     pub patience: Option<Duration>,
     /// How long a dialing side waits for an answer, if there is a limit.
     pub answer: Option<Duration>,
 }
 
 impl ConnectionConfig {
-    /// Between processes.
+    /// The configuration for processes that connect over sockets.
     #[must_use]
     pub fn remote() -> ConnectionConfig {
         let link = |window| LinkConfig { transport: Transport::Lossy(Timing::default()), window };
@@ -48,7 +49,7 @@ impl ConnectionConfig {
         }
     }
 
-    /// Within one process: no timers, and credits that bound memory only.
+    /// The configuration within one process: no timers, and credits only to limit memory.
     #[must_use]
     pub fn embedded() -> ConnectionConfig {
         let link = |window| LinkConfig { transport: Transport::Reliable, window };
@@ -65,15 +66,16 @@ impl ConnectionConfig {
     }
 }
 
-/// What a connection delivers.
+/// A message or news that a connection delivers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Incoming<M = Message> {
-    /// The dispatcher answered: messages flow. Dialing side only, once for each
+    /// The dispatcher has answered, so messages flow. On the dialing side only, once for each
     /// [`Connection::dial`] and [`Connection::redial`].
     Opened(Welcome),
-    /// A message, in order on its stream. [`Connection::release`] its weight when it is dealt with.
+    /// A message, in order on its stream. [`Connection::release`] its weight when it has been
+    /// handled.
     Message(Stream, M),
-    /// The connection is over. Last, and once.
+    /// The connection is over. The last delivery.
     Ended(Ending),
 }
 
@@ -86,13 +88,13 @@ pub enum Ending {
     /// The dispatcher refused.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// Nothing was heard for a lease.
+    /// No packet came for a lease.
     #[error("nothing was heard from it for {} s", .0.as_secs())]
     Silent(Duration),
-    /// It took nothing that was sent to it.
-    #[error("it took none of the data waiting for it for {} s", .0.as_secs())]
+    /// It accepted none of the messages for it.
+    #[error("it accepted none of the data waiting for it for {} s", .0.as_secs())]
     Stuck(Duration),
-    /// No answer to the hello.
+    /// No answer to the hello came.
     #[error("no answer within {:.1} s", .0.as_secs_f64())]
     NoAnswer(Duration),
 }
@@ -103,15 +105,16 @@ pub struct Connection<M = Message> {
     incarnation: Incarnation,
     config: ConnectionConfig,
     phase: Phase,
-    /// What the dispatcher called us: another name later means that it began anew.
+    /// The name that the dispatcher gave this side. A different name later means that the
+    /// dispatcher was restarted.
     name: Option<String>,
     n_moves: u32,
     control: Link<M>,
     bulk: Link<M>,
-    /// When something was last heard from, and last said to, the other side.
+    /// When the last packet came from the other side, and when the last packet was sent.
     heard: Time,
     spoke: Time,
-    /// Since when the other side is said to be out of reach.
+    /// Since when the other side cannot be reached, according to the transport.
     unreachable: Option<Time>,
 }
 
@@ -125,8 +128,7 @@ enum Phase {
 const REDIAL: Duration = Duration::from_millis(200);
 
 impl<M: Clone + Weight> Connection<M> {
-    /// The side that connects. Its life is named by `incarnation`: later than any before from the
-    /// same peer.
+    /// The side that connects. Its `incarnation` is greater than all earlier ones of the same peer.
     #[must_use]
     pub fn dial(
         now: Time,
@@ -138,8 +140,7 @@ impl<M: Clone + Weight> Connection<M> {
         Connection { phase, ..Connection::accept(now, incarnation, config) }
     }
 
-    /// The dispatcher's side, when a hello has been taken; the caller answers it with a
-    /// [`Body::Welcome`].
+    /// The dispatcher's side, after a hello. The caller answers the hello with a [`Body::Welcome`].
     #[must_use]
     pub fn accept(now: Time, incarnation: Incarnation, config: ConnectionConfig) -> Connection<M> {
         Connection {
@@ -156,8 +157,8 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
-    /// Says hello again, from another address, as the same life: what is under way goes on once the
-    /// dispatcher has answered.
+    /// Says hello again with the same incarnation, from another address. Messages flow again when
+    /// the dispatcher has answered.
     pub fn redial(&mut self, now: Time, hello: Hello) {
         if !self.is_ended() {
             self.n_moves += 1;
@@ -166,7 +167,7 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
-    /// The life of the connecting side.
+    /// The incarnation of the connecting side.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
@@ -184,7 +185,7 @@ impl<M: Clone + Weight> Connection<M> {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// One of the links, to look at.
+    /// The link of a stream, to look at.
     #[must_use]
     pub fn link(&self, stream: Stream) -> &Link<M> {
         match stream {
@@ -207,17 +208,18 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
-    /// A delivered message of this weight is dealt with: the other side may send as much more.
+    /// Releases a delivered message of this weight, so that the other side may send as much more.
     pub fn release(&mut self, stream: Stream, weight: u64) {
         self.link_mut(stream).release(weight);
     }
 
-    /// How many messages of a stream, oldest first, the other side has since last asked.
+    /// The number of a stream's messages, oldest first, that the other side has acknowledged since
+    /// the last call.
     pub fn take_acked(&mut self, stream: Stream) -> usize {
         self.link_mut(stream).take_acked()
     }
 
-    /// Takes a packet. Those of another life, and those that make no sense, are dropped.
+    /// Takes a packet. Packets of another incarnation and invalid packets are dropped.
     pub fn receive(&mut self, now: Time, packet: Packet<M>, out: &mut impl FnMut(Incoming<M>)) {
         if packet.incarnation != self.incarnation || self.is_ended() {
             return;
@@ -225,7 +227,7 @@ impl<M: Clone + Weight> Connection<M> {
         self.greeted(now);
         let stream = packet.stream;
         match packet.body {
-            Body::Hello(_) => (), // A repeated one: the owner answers it.
+            Body::Hello(_) => (), // Repeated: the owner answers it.
             Body::Welcome(welcome) => self.welcomed(welcome, out),
             Body::Refused(refusal) => self.end(Ending::Refused(refusal), out),
             Body::Bye { reason } => self.end(Ending::Bye(reason), out),
@@ -237,14 +239,14 @@ impl<M: Clone + Weight> Connection<M> {
                     out(Incoming::Message(stream, message))
                 });
             }
-            Body::Data { .. } => (), // Overtook the welcome: it comes again.
+            Body::Data { .. } => (), // It came before the welcome, and is sent again.
             Body::Ack { upto, seen, credit } => {
                 self.link_mut(stream).credited(now, upto, seen, credit)
             }
         }
     }
 
-    /// The life on the other side has said hello again: a sign of life as any packet of it is.
+    /// Notes a sign of life of the other side, such as a repeated hello.
     pub fn greeted(&mut self, now: Time) {
         self.heard = now;
         self.unreachable = None;
@@ -260,12 +262,13 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
-    /// The transport could not reach the other side: it has the grace to be heard of again.
+    /// Notes that the transport could not reach the other side. The connection ends unless a packet
+    /// comes within the grace.
     pub fn unreachable(&mut self, now: Time) {
         self.unreachable.get_or_insert(now);
     }
 
-    /// Hands out what is to be sent now, or finds that the connection is over.
+    /// Passes the packets to send now to `out`, or the end of the connection to `ended`.
     pub fn transmit(
         &mut self,
         now: Time,
@@ -308,7 +311,7 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
-    /// When the other side is given up, and how that is called.
+    /// When the connection ends without a further packet, and with which ending.
     fn lease(&self) -> (Option<Time>, Ending) {
         if self.config.is_reliable() {
             return (None, Ending::Silent(Duration::ZERO));
@@ -330,15 +333,15 @@ impl<M: Clone + Weight> Connection<M> {
         out(Incoming::Ended(ending));
     }
 
-    /// Ends the connection from this side. The packet tells the other one, if it arrives; nobody
-    /// waits for that.
+    /// Ends the connection from this side. The returned packet tells the other side, if it arrives.
+    /// Nothing waits for it to arrive.
     pub fn close(&mut self, reason: String) -> Packet<M> {
         self.phase = Phase::Ended;
         let body = Body::Bye { reason: crate::wire::codec::cut(reason) };
         Packet { stream: Stream::Control, incarnation: self.incarnation, body }
     }
 
-    /// When [`Connection::transmit`] has something to do, if nothing arrives before.
+    /// When to call [`Connection::transmit`], unless a packet arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         match &self.phase {
@@ -361,8 +364,7 @@ impl<M: Clone + Weight> Connection<M> {
 mod tests {
     use super::*;
 
-    /// The credit of one stream says nothing of the other's: a sender that asks on bulk is helped
-    /// by no answer on control.
+    /// The streams have separate credit, so a sender that asks on bulk needs an answer on bulk.
     #[test]
     fn a_question_is_answered_on_its_own_stream_and_at_once() {
         let (life, config) = (Incarnation(1), ConnectionConfig::remote());
@@ -383,7 +385,7 @@ mod tests {
             );
             assert_eq!(answered, asked);
         };
-        // The first words tell the windows.
+        // The first packets carry the windows.
         check(&mut connection, &[Stream::Control, Stream::Bulk]);
         check(&mut connection, &[Stream::Bulk]);
         check(&mut connection, &[Stream::Control]);

@@ -1,12 +1,13 @@
 //! The whole system inside one process: no sockets, no ports, no thread for the dispatcher.
 //!
-//! Dispatcher, connections and worker cores are passive state in one lock (`state`); whoever brings
-//! an event (a thread that submits or reads, in `session`, or an executor that reports, here)
-//! carries its consequences through to the last packet. Only the executors, one a worker, are
-//! threads, and beside one with a device another that waits for reads of it. Packets travel as they
-//! are; tensors are never copied on the way. A worker whose engine panics is lost like any other,
-//! with an error for those who read from it, and is replaced. Which system a program gets that
-//! names none is in `process`.
+//! Dispatcher, connections and worker cores are passive state behind one lock (`state`). A thread
+//! that brings an event handles it with all packets that follow from it: a thread that submits or
+//! reads (`session`), or an executor that reports (this file). Each worker has one thread for its
+//! executor, and one that waits for reads if it has a device. Packets are not encoded, and tensors
+//! are not copied on their way.
+//!
+//! A worker whose engine panics is lost, as a worker process is: reads of its values fail, and a
+//! new worker takes its place. `process` chooses the system of programs that name none.
 
 mod process;
 mod session;
@@ -41,22 +42,22 @@ use crate::worker::{Executor, Job, WorkerEnd};
 use session::Embedded;
 use state::{State, Worker};
 
-/// The registration of a worker here: it has one.
+/// The registration of every worker, because workers register once here.
 const ONLY: u64 = 0;
 
-/// Makes the engine of the n-th worker.
+/// A function that makes the engine of the n-th worker.
 pub type MakeEngine = Box<dyn Fn(usize) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
 
-/// A running system. It ends with its last handle and the last of its sessions.
+/// A running system. It ends when its last handle and its last session are dropped.
 #[derive(Clone)]
 pub struct System(Arc<Handle>);
 
-/// What the sessions hold, but the executors do not: when it drops, they end.
+/// Held by systems and sessions, not by executors. The executors end when it is dropped.
 struct Handle(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Signalled when a session may have room again.
+    /// Notified when a session may have room again.
     moved: Condvar,
     engine: MakeEngine,
     n_workers: usize,
@@ -65,17 +66,17 @@ struct Shared {
 }
 
 impl System {
-    /// A system with the engines that the environment asks for, or else this build and this machine
-    /// have (see [`crate::choice`]); they share the machine's cores.
+    /// A system with the engines of the environment, or else of this build and this machine (see
+    /// [`crate::choice`]). The engines share the machine's cores.
     ///
     /// # Errors
-    /// What is asked for is not here, there can be no such number of workers, or no thread can be
+    /// The engines are not available, the number of workers is not possible, or a thread cannot be
     /// started.
     pub fn start(workers: usize, log: Log) -> Result<System, RunError> {
         System::start_with(workers, Tiers::from_environment()?, log)
     }
 
-    /// As [`System::start`], with plans as chosen and not as the environment says.
+    /// As [`System::start`], with this configuration of plans in place of the environment's.
     ///
     /// # Errors
     /// As [`System::start`].
@@ -83,10 +84,10 @@ impl System {
         System::chosen(workers, Choice::make(&Wish::default())?, tiers, log)
     }
 
-    /// As [`System::start_with`], with engines as chosen.
+    /// As [`System::start_with`], with this choice of engines.
     ///
     /// # Errors
-    /// There can be no such number of workers, an engine cannot be made, or no thread can be
+    /// The number of workers is not possible, an engine cannot be made, or a thread cannot be
     /// started.
     pub fn chosen(
         workers: usize,
@@ -107,18 +108,19 @@ impl System {
         System::configured(workers, Box::new(engine), tiers, log)
     }
 
-    /// The system of a program that leaves open what its environment says: how many workers, unless
-    /// the program says so, on which devices, with which plans.
+    /// The system of a program with this wish. The environment fills in open choices: the number of
+    /// workers, the devices and the configuration of plans.
     ///
     /// # Errors
-    /// The wish or the environment asks for what is not here, or the system cannot be started.
+    /// The wish or the environment names an engine or a device that is not available, or the system
+    /// cannot be started.
     pub fn own(wish: &Wish, workers: Option<usize>) -> Result<System, RunError> {
         let choice = Choice::make(wish)?;
         let workers = workers.map_or_else(|| process::usual_workers(choice.devices.len()), Ok)?;
         System::chosen(workers, choice, Tiers::from_environment()?, Log::from_environment())
     }
 
-    /// A system with engines of the caller's.
+    /// A system with the caller's engines.
     ///
     /// # Errors
     /// There can be no such number of workers, or no thread can be started.
@@ -126,7 +128,7 @@ impl System {
         System::configured(workers, engine, Tiers::from_environment()?, log)
     }
 
-    /// A system with engines of the caller's, and plans as chosen.
+    /// A system with the caller's engines and this configuration of plans.
     ///
     /// # Errors
     /// There can be no such number of workers, or no thread can be started.
@@ -146,7 +148,7 @@ impl System {
         Ok(System(Arc::new(handle)))
     }
 
-    /// A new session.
+    /// Opens a new session.
     #[must_use]
     pub fn session(&self) -> Arc<dyn Backend> {
         let shared = &self.0.0;
@@ -172,14 +174,14 @@ impl Drop for Handle {
     }
 }
 
-/// Says once where the process computes, when nobody asked for it.
+/// Prints once which GPU the process uses, if the GPU was chosen without a wish.
 #[expect(clippy::print_stderr, reason = "a user is to know that a GPU is used, and how not to")]
 fn announce(news: &str) {
     static SAID: Once = Once::new();
     SAID.call_once(|| eprintln!("gt: {news}"));
 }
 
-/// What each of so many engines takes of this host.
+/// The share of this host's threads and memory for each of `workers` engines.
 #[must_use]
 pub fn share_of_host(workers: usize) -> NativeConfig {
     let host = NativeConfig::host();
@@ -190,15 +192,15 @@ pub fn share_of_host(workers: usize) -> NativeConfig {
     }
 }
 
-/// A new life of a client or a worker.
+/// The incarnation of a new client or worker.
 fn life() -> Incarnation {
     Incarnation(clock::wall_nanos())
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic inside is a bug of the state machines; what they still can do for the other
-        // sessions is done.
+        // A panic under the lock is a bug of the state machines. Other sessions go on with the
+        // state as it is.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,7 +209,7 @@ impl Shared {
         self.lock().sessions.values().any(|session| !session.is_closed())
     }
 
-    /// Does something with a session's side and carries it through.
+    /// Calls `act` on a session, and handles the packets that follow from it.
     fn with<T>(&self, peer: PeerId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
         let mut state = self.lock();
         let result = act(state.sessions.get_mut(&peer)?);
@@ -215,7 +217,7 @@ impl Shared {
         Some(result)
     }
 
-    /// As [`with`](Shared::with), when the session has room.
+    /// As [`with`](Shared::with), after waiting until the session has room.
     fn when_roomy(&self, peer: PeerId, act: impl FnOnce(&mut Session)) {
         let full = |state: &mut State| state.sessions.get(&peer).is_some_and(Session::is_full);
         let mut state =
@@ -241,7 +243,7 @@ impl Shared {
             });
             if let Some(why) = ended {
                 shared.lose(peer, &why);
-                // Without a new one the sessions find no worker and say so.
+                // Without a new worker, reads fail with an error that says so.
                 let _ = shared.start_worker(n);
             }
         };
@@ -269,7 +271,7 @@ impl Shared {
         (peer, executor, queue)
     }
 
-    /// An executor's thread. Gives the reason when its worker is lost.
+    /// The work of an executor's thread. Returns the reason if its worker is lost.
     fn work(&self, peer: PeerId, mut executor: Executor, queue: &Queue<Job>) -> Option<String> {
         let mut reports = Vec::new();
         while let Some(job) = queue.pop() {
@@ -286,7 +288,7 @@ impl Shared {
         executor.failure().map(|why| format!("its device failed: {why}"))
     }
 
-    /// Sends what a worker has to report, and gives back the credit for what it has done.
+    /// Sends a worker's reports, and gives back the credit of its job.
     fn report(&self, peer: PeerId, owed: u64, reports: impl Iterator<Item = FromWorker>) {
         let mut state = self.lock();
         if let Some(worker) = state.workers.get_mut(&peer) {
@@ -298,8 +300,8 @@ impl Shared {
         self.moved.notify_all();
     }
 
-    /// How reads are answered that have to wait for the device. Where that is lost the worker's
-    /// thread sees it once its queue ends.
+    /// The function that answers reads that had to wait for the device. If the device is lost, it
+    /// closes the queue, and the worker's thread then finds the reason.
     fn later(self: &Arc<Self>, peer: PeerId, queue: Arc<Queue<Job>>) -> Tell {
         let shared = self.clone();
         Box::new(move |late| match late {
@@ -308,7 +310,7 @@ impl Shared {
         })
     }
 
-    /// A worker is gone; the dispatcher hears why.
+    /// Removes a worker, and tells the dispatcher the reason.
     fn lose(&self, peer: PeerId, why: &str) {
         let mut state = self.lock();
         if let Some(mut worker) = state.workers.remove(&peer) {

@@ -1,7 +1,8 @@
-//! What running a template does to a session's values, seen from its canonical tape alone.
+//! The effect of a template on a session's values, as far as its canonical tape shows it.
 //!
-//! Found once, when a template is defined; a launch then costs work for each value that crosses the
-//! segment's boundary and none for its instructions. It knows no types: those depend on the inputs.
+//! It is computed once, when a template is defined. The checks of a launch then cost time for each
+//! value at the segment's boundary, and none for its instructions. A footprint has no types of
+//! computed values, because they depend on the inputs.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
@@ -12,18 +13,18 @@ use gt_ir::{Entry, Op, Operand, OperandType, Scalar, Type, ValueId, infer};
 /// The effect of a template.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Footprint {
-    /// Its instructions.
+    /// The number of its instructions.
     pub(crate) n_instrs: usize,
-    /// Which of its inputs it frees.
+    /// The inputs that it frees.
     pub(crate) freed: Vec<u32>,
-    /// What of the defined is alive at its end.
+    /// The definitions that are alive at its end.
     pub(crate) kept: Vec<u32>,
-    /// What of the defined is given from outside, and its type.
+    /// The definitions that are uploads, with their types.
     pub(crate) uploads: Vec<(u32, Type)>,
-    /// How deep its signal scopes nest; none when it does not close what it opens.
+    /// How deep its signal scopes nest. None if it leaves a scope open or closes one too many.
     pub(crate) depth: Option<usize>,
-    /// The instructions of nothing but literals, with their first slot: alone among all, their
-    /// rules may look at a literal's value.
+    /// The instructions whose operands are all literals, with their first slot and the number of
+    /// slots. Only their type rules may look at a literal's value.
     sources: Vec<(Op, usize, usize)>,
 }
 
@@ -68,7 +69,7 @@ impl Footprint {
         it
     }
 
-    /// Whether the rules of the instructions that look at literals accept these.
+    /// Whether the type rules that look at literals accept these literals.
     pub(crate) fn accepts(&self, scalars: &[Scalar]) -> bool {
         self.sources.iter().all(|(op, first, n)| {
             let given: smallvec::SmallVec<[OperandType; 3]> =
@@ -78,22 +79,22 @@ impl Footprint {
     }
 }
 
-/// The first of the values a segment defines, when they are counted up from it.
+/// The first value that a segment defines, if its values are numbered consecutively.
 pub(crate) fn first_defined(bindings: &Bindings) -> Option<ValueId> {
     if let Defined::Run(first, _) = bindings.defined { Some(first) } else { None }
 }
 
-/// Tells whether values are distinct, without allocating once it has grown.
+/// Tells whether values are distinct, without allocating after it has grown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
-    /// Values by their hash, each with the round it was seen in.
+    /// Values by their hash, each with the round in which it was seen.
     seen: Vec<(u32, ValueId)>,
     round: u32,
     hash: IdHash,
 }
 
 impl Distinct {
-    /// Begins anew, for at most `n` values.
+    /// Begins a new round, for at most `n` values.
     pub(crate) fn begin(&mut self, n: usize) {
         let size = (2 * n).next_power_of_two().max(16);
         self.round = self.round.wrapping_add(1);

@@ -1,24 +1,24 @@
-//! Who a peer is, for the errors and logs of others.
+//! The identity of a peer, which names it in errors and logs.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Who a peer is, for the errors and logs that name it: `s1 digits (pi, pid 123)`.
+/// The identity of a peer, as errors and logs show it: `s1 digits (pi, pid 123)`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Identity {
-    /// A name for people: the program's, or the one a worker was given. It may be empty.
+    /// The name of the program, or the name that a worker was given. It may be empty.
     pub name: String,
-    /// Where it runs.
+    /// The host on which it runs.
     pub host: String,
-    /// Its process there.
+    /// Its process id on this host.
     pub pid: u32,
 }
 
-/// Most characters of a name that are shown.
+/// The most characters of a name that are shown.
 const MAX_SHOWN: usize = 64;
 
 impl Identity {
-    /// This process, under a name.
+    /// The identity of this process, with a name.
     pub(crate) fn here(name: String) -> Identity {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
             .map(|host| host.trim().to_owned())
@@ -26,8 +26,7 @@ impl Identity {
         Identity { name, host, pid: std::process::id() }
     }
 
-    /// As others are told of it: the id it was given, its name if it has one, where it runs.
-    /// Whatever the name, that is one short line.
+    /// The identity as one short line: its id, its name if it has one, its host and process id.
     #[must_use]
     pub fn known_as(&self, id: impl fmt::Display) -> String {
         let plain = |c: char| if c.is_control() { '?' } else { c };

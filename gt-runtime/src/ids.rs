@@ -1,9 +1,9 @@
-//! Numbers of parties and questions, as they print in errors and logs: `p3` is a peer, `s1` a
-//! session, `w1` a worker, `r0` a question, `i1` an incarnation.
+//! Numbers of parties and requests, as they print in errors and logs: `p3` is a peer, `s1` a
+//! session, `w1` a worker, `r0` a request, `i1` an incarnation.
 //!
-//! The shell numbers peers: whatever it can send to. The dispatcher numbers sessions and workers,
-//! from 1. A client numbers its questions, from 0. None of these numbers is given twice. An
-//! [`Incarnation`] tells one life of a peer from the next, and its peer chooses it.
+//! The shell numbers peers. The dispatcher numbers sessions and workers, from 1. A client numbers
+//! its requests, from 0. None of these numbers is given twice. An [`Incarnation`] distinguishes the
+//! lives of one peer, and the peer chooses it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,18 +27,18 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Something the shell can send packets to. Both sockets of one process (control and bulk) are
-    /// one peer.
+    /// A receiver of packets, for the shell. Both sockets of one process (control and bulk) are one
+    /// peer.
     PeerId(u64) "p";
-    /// All that one client holds: its values, its tapes under way, its reads. It survives a broken
+    /// The session of one client: its values, its waiting tapes and its reads. It survives a broken
     /// connection.
     SessionId(u64) "s";
-    /// A worker process (or thread, embedded) from its registration to its loss.
+    /// A worker (a process, or a thread in the embedded system) from its connection to its loss.
     WorkerId(u64) "w";
-    /// A read or another question: counted by the asker, unique in its session.
+    /// A request for a value or for statistics, unique in its session.
     RequestId(u64) "r";
-    /// One life of the connecting side of a link. Packets of both directions carry it, so those of
-    /// an earlier life are told apart and dropped. Of two from one peer the greater is the later:
-    /// take it from the wall clock (nanoseconds).
+    /// One life of the connecting side of a connection. Packets of both directions carry it, so
+    /// packets of an earlier life are dropped. A later life of the same peer has a greater number,
+    /// so the wall clock in nanoseconds serves as the number.
     Incarnation(u64) "i";
 }

@@ -1,9 +1,8 @@
-//! GT's runtime: the wire protocol, the dispatcher, workers and clients, embedded in one process or
-//! spread over many.
+//! GT's runtime: the wire protocol, the dispatcher, workers and clients, in one process or in many.
 //!
 //! Pure state machines ([`link`], [`connection`], [`dispatcher`]) take the time and packets as
-//! arguments and hand back packets; thin shells around them own sockets, threads and the clock. The
-//! same machines run embedded and remote.
+//! arguments and return packets. Thin shells around them own sockets, threads and the clock. The
+//! embedded and the remote system share the state machines.
 
 pub mod assembly;
 pub mod choice;

@@ -1,12 +1,13 @@
-//! A reliable, ordered link over a transport that loses, repeats and reorders: one direction's
-//! sender and the other's receiver.
+//! One end of a reliable, ordered link over a transport that may lose, repeat and reorder packets:
+//! the sender of one direction and the receiver of the other.
 //!
-//! Guarantees: every message is delivered once and in order, or not at all when the connection
-//! ends; the weight sent but not yet released by the receiving side stays within its window and one
-//! message; what arrives early is held within the same bound. Messages are numbered from 0;
-//! acknowledgements are cumulative; a gap the receiver reports, or silence, makes the sender go
-//! back. Over a [`Transport::Reliable`] nothing is kept or timed, only the credit remains. It knows
-//! no peers and no clock.
+//! Guarantees: every message is delivered once and in order, or not at all if the connection ends.
+//! The weight that is sent and not released by the receiver stays within the receiver's window and
+//! one message. Messages that arrive early are kept within the same bound.
+//!
+//! Messages are numbered from 0, and acknowledgements are cumulative. The sender sends messages
+//! again if the receiver reports a gap, or after a silence. Over a [`Transport::Reliable`] a link
+//! keeps no messages and has no timers, only the credit. It knows no peers and no clock.
 
 #[cfg(test)]
 mod tests;
@@ -16,33 +17,33 @@ use crate::wire::{Body, Weight};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// What a sender may send before it has heard of the receiver's window.
+/// The weight that a sender may send before it knows the receiver's window.
 pub const FIRST_CREDIT: u64 = 4 << 10;
-/// Messages sent again at once after a silence; the acknowledgement of these tells whether the rest
-/// is missing too.
+/// The most messages sent again at once after a silence. Their acknowledgement tells whether the
+/// others are missing too.
 const BURST: usize = 32;
-/// Messages that may come without an acknowledgement going back.
+/// The number of messages after which an acknowledgement is sent at once.
 const ACK_EVERY: u32 = 16;
-/// Early messages kept, whatever their weight.
+/// The most early messages kept, regardless of weight.
 const MAX_EARLY: u64 = 1 << 14;
 
-/// What carries the packets.
+/// The transport that carries the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// Packets may be lost, repeated and reordered.
     Lossy(Timing),
-    /// Packets arrive once and in order, or the peer is gone: memory of one process.
+    /// Packets arrive once and in order, or the peer is gone. For queues within a process.
     Reliable,
 }
 
-/// How patient a link is.
+/// The timers of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Silence after which a message is sent again; doubled each time.
+    /// The silence after which a message is sent again. It doubles each time.
     pub resend: Duration,
     /// The longest such silence.
     pub resend_max: Duration,
-    /// How long an acknowledgement may wait for data to travel with.
+    /// How long an acknowledgement may wait for data that carries it.
     pub ack: Duration,
 }
 
@@ -53,13 +54,12 @@ impl Default for Timing {
     }
 }
 
-/// How one link works.
+/// The configuration of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkConfig {
-    /// What carries it.
+    /// The transport of the link.
     pub transport: Transport,
-    /// The weight the other side may send ahead of what is released here; at least
-    /// [`FIRST_CREDIT`].
+    /// The weight of unreleased messages that the other side may send. At least [`FIRST_CREDIT`].
     pub window: u64,
 }
 
@@ -67,23 +67,24 @@ pub struct LinkConfig {
 #[derive(Debug)]
 pub struct Link<M> {
     config: LinkConfig,
-    /// Messages from number `base` on: those sent and not acknowledged, then those not yet sent.
+    /// Messages from number `base` on: first the unacknowledged ones, then the unsent ones.
     queue: VecDeque<Outgoing<M>>,
     base: u64,
-    /// How many of `queue` were sent at least once.
+    /// The number of messages in `queue` that were sent at least once.
     n_sent: usize,
-    /// Weight of everything in `queue`.
+    /// The weight of all messages in `queue`.
     queued: u64,
-    /// Weight of everything ever sent first.
+    /// The weight of all messages sent so far, each counted once.
     sent: u64,
-    /// What `sent` must stay below before another message goes.
+    /// The limit: a message may be sent while `sent` is below it.
     credit: u64,
     resend: Duration,
-    /// When the other side last let us move on, while something is queued.
+    /// When the other side last acknowledged a message or raised the credit. None while nothing is
+    /// queued.
     waiting: Option<Time>,
-    /// When a sender stopped by its credit next asks for more.
+    /// When a sender without credit next asks for more.
     probe: Option<Time>,
-    /// Messages acknowledged and not yet asked for by [`Link::take_acked`].
+    /// The number of acknowledged messages not yet taken by [`Link::take_acked`].
     acked: usize,
 
     /// The next number to deliver.
@@ -92,16 +93,16 @@ pub struct Link<M> {
     seen: u64,
     early: BTreeMap<u64, M>,
     early_weight: u64,
-    /// Weight of everything delivered.
+    /// The weight of all delivered messages.
     delivered: u64,
-    /// Weight of everything released.
+    /// The weight of all released messages.
     released: u64,
-    /// The credit the other side was told last.
+    /// The credit that the other side was last told.
     advertised: u64,
     n_unacknowledged: u32,
     ack_due: Option<Time>,
-    /// The other side asks for our word: an acknowledgement that travels with data has no credit in
-    /// it, and is none.
+    /// Whether the other side asks for an answer. An acknowledgement that travels with data has no
+    /// credit, and does not answer it.
     asked: bool,
 }
 
@@ -109,14 +110,14 @@ pub struct Link<M> {
 struct Outgoing<M> {
     message: M,
     weight: u64,
-    /// When it was last sent; meaningless before that.
+    /// When it was last sent, if it was sent.
     at: Time,
-    /// To be sent again at the next opportunity.
+    /// Whether it is sent again at the next opportunity.
     again: bool,
 }
 
 impl<M: Clone + Weight> Link<M> {
-    /// A link with nothing sent or received.
+    /// A link before its first message.
     #[must_use]
     pub fn new(config: LinkConfig) -> Link<M> {
         let config = LinkConfig { window: config.window.max(FIRST_CREDIT), ..config };
@@ -149,8 +150,8 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// Queues a message; [`Link::transmit`] sends it when the credit allows. Never refuses: look at
-    /// [`Link::queued`] first.
+    /// Queues a message. [`Link::transmit`] sends it when the credit allows. The queue has no
+    /// limit, so look at [`Link::queued`] first.
     pub fn send(&mut self, now: Time, message: M) {
         let weight = message.weight();
         self.queued += weight;
@@ -158,51 +159,49 @@ impl<M: Clone + Weight> Link<M> {
         self.queue.push_back(Outgoing { message, weight, at: Time::ZERO, again: false });
     }
 
-    /// Weight of what was queued and is not acknowledged (over a reliable transport: not sent).
+    /// The weight of the queued messages: unacknowledged, or over a reliable transport unsent.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// How many messages that is.
+    /// The number of the queued messages.
     #[must_use]
     pub fn n_queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Weight of what was delivered here and not released yet.
+    /// The weight of the messages delivered here and not released yet.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.delivered - self.released
     }
 
-    /// Since when something is queued without the other side acknowledging or allowing anything
-    /// more.
+    /// Since when messages are queued and the other side has acknowledged none and given no credit.
     #[must_use]
     pub fn waiting(&self) -> Option<Time> {
         self.waiting
     }
 
-    /// How many messages, oldest first, were acknowledged since last asked (over a reliable
-    /// transport: sent).
+    /// The number of messages, oldest first, that were acknowledged since the last call. Over a
+    /// reliable transport, the number of messages sent.
     pub fn take_acked(&mut self) -> usize {
         std::mem::take(&mut self.acked)
     }
 
-    /// How many messages were delivered here, in order.
+    /// The number of messages delivered here.
     #[must_use]
     pub fn n_received(&self) -> u64 {
         self.next
     }
 
-    /// Lets the other side send that much more: the delivered messages of this weight are dealt
-    /// with.
+    /// Releases delivered messages of this weight, so that the other side may send as much more.
     pub fn release(&mut self, weight: u64) {
         self.released = (self.released + weight).min(self.delivered);
     }
 
-    /// Takes a message that arrived and delivers it, and those it was holding up, unless it came
-    /// before.
+    /// Takes a message that arrived. Delivers it and the early messages that follow it. Drops a
+    /// repeated message.
     pub fn receive(&mut self, now: Time, seq: u64, message: M, deliver: &mut impl FnMut(M)) {
         if let Transport::Lossy(timing) = self.config.transport {
             self.n_unacknowledged += 1;
@@ -248,7 +247,7 @@ impl<M: Clone + Weight> Link<M> {
     /// Takes an acknowledgement that came with data.
     pub fn acknowledged(&mut self, now: Time, upto: u64) {
         if upto <= self.base || upto > self.base + self.n_sent as u64 {
-            return; // Stale, or of messages never sent: nobody honest says that.
+            return; // Stale, or of messages never sent, which only a faulty peer acknowledges.
         }
         for _ in self.base..upto {
             let Some(done) = self.queue.pop_front() else { break };
@@ -260,7 +259,7 @@ impl<M: Clone + Weight> Link<M> {
         self.progress(now);
     }
 
-    /// Takes an acknowledgement of its own.
+    /// Takes an acknowledgement that came in a packet of its own, with credit.
     pub fn credited(&mut self, now: Time, upto: u64, seen: u64, credit: u64) {
         self.acknowledged(now, upto);
         if credit > self.credit {
@@ -286,12 +285,12 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// The other side asks for a sign of life.
+    /// Notes that the other side asks for a sign of life.
     pub fn pinged(&mut self, now: Time) {
         (self.ack_due, self.asked) = (Some(now), true);
     }
 
-    /// Hands out what is to be sent now.
+    /// Passes the packets to send now to `out`.
     pub fn transmit(&mut self, now: Time, out: &mut impl FnMut(Body<M>)) {
         match self.config.transport {
             Transport::Reliable => self.transmit_once(out),
@@ -365,7 +364,8 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// With nothing under way, a lost credit would stop the link for good.
+    /// Asks for credit while no message is unacknowledged. Otherwise one lost packet with credit
+    /// would stop the link for good.
     fn ask_for_credit(&mut self, now: Time, timing: Timing, out: &mut impl FnMut(Body<M>)) {
         if self.n_sent > 0 || self.queue.is_empty() {
             self.probe = None;
@@ -376,8 +376,8 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// An acknowledgement goes with what is sent now; a gap needs one of its own, and so does a
-    /// question.
+    /// Notes that data carries the acknowledgement. A gap and a question of the other side still
+    /// need a packet of their own.
     fn acknowledgement_sent(&mut self) {
         self.n_unacknowledged = 0;
         if self.early.is_empty() && !self.asked {
@@ -385,7 +385,7 @@ impl<M: Clone + Weight> Link<M> {
         }
     }
 
-    /// When [`Link::transmit`] has something to do, if nothing arrives before.
+    /// When to call [`Link::transmit`], unless a packet arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let again =

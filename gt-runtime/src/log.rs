@@ -1,14 +1,15 @@
-//! The instruction log: every event of client, dispatcher and worker, one line each, when
-//! `GT_INSTRUCTION_LOG=file` asks for it.
+//! The instruction log: one line for each event of client, dispatcher and worker.
+//! `GT_INSTRUCTION_LOG=file` turns it on.
 //!
 //! ```text
 //! elapsed  | sequence | event        | source     | command | size   | details
 //!   0.003s | #0007    | WORKER_SEND  | WORKER w0  | Run     | 1.2 KB | %5 = add %3, 2 (a.rs:1:9)
 //! ```
 //!
-//! Each entry reaches the file in one write before the call returns, so what a crash leaves behind
-//! is complete, and nothing is buffered without bound. Off, it costs one look at an `Option`. A log
-//! that cannot be written says so once and goes quiet: logging never fails a program.
+//! Each entry is written to the file in one write before the call returns, so the log of a crashed
+//! program is complete, and no buffer grows without bound. A log that is off costs one look at an
+//! `Option`. If the log cannot be written, it says so once and stops. Logging never fails a
+//! program.
 
 mod words;
 
@@ -26,28 +27,28 @@ use crate::dispatcher::{Note, Party, Way};
 /// The variable that names the file.
 pub const VARIABLE: &str = "GT_INSTRUCTION_LOG";
 
-/// What happened, as the log's third column names it.
+/// The kind of an event: the third column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// The dispatcher received something from a client.
+    /// The dispatcher received a message of a client.
     Recv,
-    /// The dispatcher sent something to a client.
+    /// The dispatcher sent a message to a client.
     Send,
-    /// The dispatcher sent something to a worker.
+    /// The dispatcher sent a message to a worker.
     WorkerSend,
-    /// The dispatcher received something from a worker.
+    /// The dispatcher received a message of a worker.
     WorkerRecv,
-    /// A client handed something to the system.
+    /// A client sent a message.
     ClientSend,
-    /// A client received something.
+    /// A client received a message.
     ClientRecv,
-    /// A worker executed an instruction, or did another piece of work.
+    /// A worker executed an instruction or an order.
     Execute,
-    /// A peer appeared.
+    /// A peer connected.
     Connect,
-    /// A peer went.
+    /// A peer disconnected.
     Disconnect,
-    /// Something failed.
+    /// An operation failed.
     Error,
 }
 
@@ -68,7 +69,7 @@ impl What {
     }
 }
 
-/// Whose event it is: the fourth column.
+/// The party of an event: the fourth column.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
     /// A client, by the name of its session.
@@ -101,13 +102,13 @@ struct Open {
 }
 
 impl Log {
-    /// The log that keeps nothing.
+    /// A log that is off.
     #[must_use]
     pub fn off() -> Self {
         Log(None)
     }
 
-    /// A log into a new file.
+    /// A log that writes to a new file.
     pub fn to_file(path: &Path) -> std::io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(HEADER.as_bytes())?;
@@ -118,7 +119,7 @@ impl Log {
         })))))
     }
 
-    /// The log that `GT_INSTRUCTION_LOG` asks for, one for the whole process.
+    /// The log of `GT_INSTRUCTION_LOG`, one for the whole process.
     #[expect(
         clippy::print_stderr,
         reason = "a log that cannot be opened must not fail the program, nor pass in silence"
@@ -135,13 +136,13 @@ impl Log {
         .clone()
     }
 
-    /// Whether anything is kept.
+    /// Whether the log is on.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// A message the dispatcher took or gave.
+    /// Writes a message that the dispatcher received or queued.
     pub fn note(&self, note: &Note) {
         let Some(mut entry) = self.entry() else { return };
         let (command, size, details) = words::describe(&note.message);
@@ -177,8 +178,8 @@ impl Log {
         }
     }
 
-    /// Starts an entry of several lines, which reach the file together when it is dropped. None
-    /// when the log is off.
+    /// Starts an entry of several lines. They are written together when the entry is dropped. None
+    /// if the log is off.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<LogEntry<'_>> {
@@ -186,7 +187,7 @@ impl Log {
         Some(LogEntry { open })
     }
 
-    /// One line.
+    /// Writes one line.
     #[inline]
     pub fn line(
         &self,
@@ -216,7 +217,7 @@ pub struct LogEntry<'a> {
 }
 
 impl LogEntry<'_> {
-    /// Adds a line. `size` is in bytes; 0 is left out. Line ends within `details` become ` / `.
+    /// Adds a line. `size` is in bytes, and 0 is left out. Line ends within `details` become ` / `.
     pub fn line(
         &mut self,
         what: What,
@@ -243,8 +244,8 @@ impl LogEntry<'_> {
         open.text.push('\n');
     }
 
-    /// Adds a line for an instruction, in the words of the tape, with the user's line. `more`
-    /// follows.
+    /// Adds a line for an instruction, as the tape prints it, with the user's line, and `more`
+    /// after it.
     pub fn instruction(
         &mut self,
         what: What,
@@ -284,7 +285,7 @@ impl Drop for LogEntry<'_> {
     }
 }
 
-/// A size for people; nothing for nothing.
+/// A size for users. Empty for 0 bytes.
 pub(crate) fn size_text(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a size shown with one decimal")]
     let scaled = |unit: u64| bytes as f64 / unit as f64;

@@ -1,8 +1,9 @@
-//! The dispatcher behind sockets: decodes, calls `handle`, encodes. It decides nothing.
+//! The dispatcher behind sockets: decodes packets, calls `handle` and encodes packets. It decides
+//! nothing.
 //!
-//! One thread owns the ROUTER and the dispatcher. Bytes that are no packet are counted, told to
-//! whoever watches (once a second at most) and dropped; a packet of another version is answered, so
-//! that its sender can say what is wrong.
+//! One thread owns the ROUTER socket and the dispatcher. Bytes that are no packet are dropped,
+//! counted and reported to `watch`, at most once a second. A packet of another version is answered,
+//! so that its sender can report the versions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,28 +20,28 @@ use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
 use crate::zmq::uplink::{self, Key};
 use crate::zmq::{Address, Exposure, Incoming, Sent, Socket, SocketError, Wakeups, context, wait};
 
-/// Messages taken before time and deadlines are looked at again.
+/// The most messages taken before deadlines are checked.
 const BATCH: usize = 256;
-/// How long an orderly end waits for the good-byes to leave.
+/// The timeout of an orderly end, in which good-byes are sent.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How often bytes that are no packet are told of.
+/// The shortest time between two reports of bytes that are no packet.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// Where and how a server listens.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Where; port 0 takes a free one.
+    /// The address to listen at. Port 0 takes a free port.
     pub address: Address,
     /// Whether other machines may reach it.
     pub exposure: Exposure,
-    /// How its dispatcher works.
+    /// The configuration of its dispatcher.
     pub dispatcher: Config,
-    /// Where its events are written.
+    /// The log of its events.
     pub log: Log,
 }
 
 impl ServerConfig {
-    /// A server for this machine alone, at `port`.
+    /// A server for this machine only, at `port`.
     #[must_use]
     pub fn local(port: u16) -> Self {
         ServerConfig {
@@ -54,7 +55,7 @@ impl ServerConfig {
 
 /// A dispatcher that listens.
 pub struct Server {
-    // Dropped before the context, which waits for it.
+    // Before the context, because dropping the context waits for its sockets.
     socket: Socket,
     _ctx: Context,
     address: Address,
@@ -65,17 +66,17 @@ pub struct Server {
     log: Log,
     complaints: Complaints,
     actions: Vec<Action>,
-    /// Peers found gone while sending.
+    /// Peers that could not be reached while sending.
     gone: Vec<PeerId>,
-    /// Who was welcomed last.
+    /// The peer that was welcomed last.
     welcomed: Option<PeerId>,
 }
 
 impl Server {
-    /// Listens. Nothing is answered before [`run`](Server::run).
+    /// Listens at the address. Answers nothing before [`run`](Server::run).
     ///
     /// # Errors
-    /// The address cannot be listened at, or must not be.
+    /// The socket cannot listen at the address, or is not allowed to.
     pub fn bind(config: ServerConfig) -> Result<Server, SocketError> {
         let ctx = context();
         let (socket, address) = Socket::listen(&ctx, &config.address, config.exposure)?;
@@ -103,19 +104,19 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// What ends it.
+    /// A handle that ends it.
     #[must_use]
     pub fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
     }
 
-    /// Serves until told to end. `watch` is given lines for people.
+    /// Serves until it is told to end. `watch` receives lines for users.
     ///
     /// # Errors
     /// The sockets failed.
@@ -139,9 +140,8 @@ impl Server {
         }
     }
 
-    /// Lets the good-byes leave. What still comes meanwhile is read and dropped: a connection
-    /// closed with something unread in it is reset, and what its other end has not read by then is
-    /// lost, the good-bye included.
+    /// Gives the good-byes time to leave. Messages that still arrive are read and dropped: closing
+    /// a connection with unread messages resets it, and its other end may then lose the good-bye.
     fn farewell(&mut self) -> Result<(), SocketError> {
         self.socket.set_linger(FAREWELL)?;
         let end = clock::now() + FAREWELL / 2;
@@ -156,7 +156,7 @@ impl Server {
         }
     }
 
-    /// Takes what came, a batch at most; says whether more may be there.
+    /// Takes messages, a batch at most. Says whether there may be more.
     fn receive(&mut self, watch: &mut impl FnMut(&str)) -> Result<bool, SocketError> {
         for _ in 0..BATCH {
             let Some(incoming) = self.socket.receive()? else { return Ok(false) };
@@ -168,8 +168,8 @@ impl Server {
         Ok(true)
     }
 
-    /// Hands a packet over. A newcomer whom it brings no welcome is not remembered: anybody can
-    /// send packets.
+    /// Passes a packet to the dispatcher. A new peer that is not welcomed is forgotten, because
+    /// anyone can send packets.
     fn packet(
         &mut self,
         key: Key,
@@ -196,12 +196,13 @@ impl Server {
         Ok((key, packet))
     }
 
-    /// Its sender cannot read this either, but finds the version in its first bytes.
+    /// Refuses a packet of another version. Its sender cannot decode the refusal, but finds the
+    /// version in the first bytes.
     fn refuse_version(&self, to: &[u8], theirs: u32) {
         let body = Body::Refused(Refusal::Protocol { ours: PROTOCOL, theirs });
         let packet = Packet { stream: Stream::Control, incarnation: Incarnation(0), body };
         if let Ok(Frames { head, .. }) = encode(&packet) {
-            // Nothing is owed to it.
+            // A refusal that cannot be sent is dropped.
             let _ = self.socket.send(to, head, None);
         }
     }
@@ -240,7 +241,7 @@ impl Server {
                 head,
                 payload.as_deref(),
             )? {
-                // What a full queue drops is sent again by the link.
+                // The link sends packets again that a full queue drops.
                 Sent::Queued | Sent::Full => {}
                 Sent::NoPeer => self.gone.push(peer),
             },
@@ -250,7 +251,7 @@ impl Server {
     }
 }
 
-/// A report as a line for people.
+/// A report as a line for users.
 #[must_use]
 pub fn describe(report: &Report) -> String {
     match report {
@@ -272,7 +273,7 @@ pub fn describe(report: &Report) -> String {
     }
 }
 
-/// Which peer a connection belongs to.
+/// The peers of connections.
 #[derive(Default)]
 struct Peers {
     ids: BTreeMap<Key, PeerId>,
@@ -281,7 +282,7 @@ struct Peers {
 }
 
 impl Peers {
-    /// The peer of this key, and whether it is a new one.
+    /// The peer of this key, and whether it is new.
     fn id(&mut self, key: Key) -> (PeerId, bool) {
         if let Some(&id) = self.ids.get(&key) {
             return (id, false);
@@ -304,7 +305,7 @@ impl Peers {
     }
 }
 
-/// Tells of damaged packets without letting them fill a screen.
+/// Reports damaged packets at a limited rate.
 #[derive(Default)]
 struct Complaints {
     n_held: u64,

@@ -1,18 +1,18 @@
-//! A simulation of the whole system in one thread and virtual time: real clients' and workers'
-//! connections, the real dispatcher and the real worker core, over a network that loses, repeats,
-//! delays and reorders, with crashes, restarts and partitions.
+//! A simulation of the whole system in one thread and virtual time. It runs the real connections of
+//! clients and workers, the real dispatcher and the real worker core. The network loses, repeats,
+//! delays and reorders packets. Nodes crash, restart and are cut off.
 //!
-//! The seed alone decides a run and is printed when one fails; `GT_SIM_SEED=n` runs just that one,
-//! `GT_SIM_SEEDS=n` so many. What is checked:
-//! 1. No segment runs twice, and those of a session run in order; without losses of workers, every
-//!    accepted one runs.
-//! 2. What is read is bitwise what the reference interpreter computes from the client's own tape,
-//!    also where it arrives long after the session has gone on and freed it; reads of a session are
-//!    answered in order. A worker is never sent a value it does not have.
-//! 3. A client sees an error only where the faults of the run can be to blame; other clients' ends
-//!    and nonsense never are.
-//! 4. When the faults stop every read is answered in bounded time, and fresh work succeeds.
-//! 5. When the clients are gone, nothing of them is left in the dispatcher or on a worker.
+//! The seed alone decides a run, and is printed if the run fails. `GT_SIM_SEED=n` runs only this
+//! seed, and `GT_SIM_SEEDS=n` runs n seeds. The checks:
+//! 1. No segment runs twice, and the segments of a session run in order. If no worker is lost,
+//!    every accepted segment runs.
+//! 2. A value that is read has the bits that the reference interpreter computes from the client's
+//!    tape, also if it arrives long after the session has freed the value. Reads of a session are
+//!    answered in order. A worker gets no order that uses a value that it does not have.
+//! 3. A client sees an error only if a fault of the run can cause it. Ends and invalid messages of
+//!    other clients never cause one.
+//! 4. After the faults every read is answered in bounded time, and new work succeeds.
+//! 5. After the clients have ended, nothing of them is left in the dispatcher or on a worker.
 
 mod client;
 mod network;
@@ -25,7 +25,7 @@ use gt_ir::testing::Source;
 use profile::Profile;
 use world::World;
 
-/// A small generator: equal seeds give equal runs.
+/// A small random generator. Equal seeds give equal runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(Source<'static>);
 
@@ -39,13 +39,13 @@ impl Random {
         self.0.bits() % n.max(1)
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability, in percent.
     pub(crate) fn percent(&mut self, n: u64) -> bool {
         self.below(100) < n
     }
 }
 
-/// Names the seed when its run panics.
+/// Prints the seed if its run panics.
 struct Named(u64);
 
 impl Drop for Named {
@@ -69,32 +69,32 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
         (launches, evictions) = (launches + sent.launches, evictions + sent.evictions);
         drop(named);
     }
-    // What is not exercised is not tested.
+    // Every fault must occur, or it is not tested.
     assert!(
         !many || (launches > 100 && evictions > 10),
         "{launches} launches, {evictions} evictions"
     );
 }
 
-/// Packets get lost, repeated and reordered; nobody crashes, so nobody may see an error.
+/// Packets are lost, repeated and reordered. No node crashes, so no client may see an error.
 #[test]
 fn a_bad_network_is_invisible() {
     run_seeds(60, Profile::network);
 }
 
-/// Clients come and go and talk nonsense; the others never notice.
+/// Clients come and go and send invalid messages, and the others see no error.
 #[test]
 fn clients_do_not_harm_each_other() {
     run_seeds(60, Profile::clients);
 }
 
-/// Everything goes wrong.
+/// All faults occur.
 #[test]
 fn everything_recovers() {
     run_seeds(100, Profile::everything);
 }
 
-/// The same within one process: a transport that is reliable, and peers that vanish.
+/// The same within one process: the transport is reliable, and peers vanish.
 #[test]
 fn embedded_peers_come_and_go() {
     run_seeds(40, Profile::embedded);

@@ -1,8 +1,8 @@
-//! A place for one answer: somebody waits, somebody else puts it there.
+//! A slot for one answer, which one thread waits for and another thread puts there.
 //!
-//! The waiter spins for a moment before it sleeps, since waking a sleeper costs more than most
-//! answers take. The answer is put at most once; later ones are dropped. Waiting cannot be
-//! forgotten: whoever holds the other end is to put an error there when it gives up.
+//! The waiting thread spins for a moment before it sleeps, because waking it takes longer than most
+//! answers. Only the first answer counts. The thread that owes the answer must put an error into
+//! the slot when it gives up, or the other thread waits forever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// How long a waiter spins before it sleeps: about what waking it would cost twice over.
+/// How long a waiting thread spins before it sleeps: about twice the time of waking it.
 pub const SPIN: Duration = Duration::from_micros(60);
 
-/// The place. Clones are the same place.
+/// The slot. Clones share it.
 #[derive(Debug)]
 pub struct Slot<T>(Arc<Inner<T>>);
 
@@ -31,7 +31,7 @@ struct Held<T> {
 }
 
 impl<T> Slot<T> {
-    /// An empty place.
+    /// An empty slot.
     #[must_use]
     pub fn new() -> Self {
         Slot(Arc::new(Inner {
@@ -41,7 +41,7 @@ impl<T> Slot<T> {
         }))
     }
 
-    /// Puts the answer there, unless there was one before.
+    /// Puts the answer into the slot, unless it has had one.
     pub fn put(&self, value: T) {
         let mut held = self.lock();
         if !self.0.there.load(Ordering::Relaxed) {
@@ -55,7 +55,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Waits for the answer and takes it; None when it was taken before.
+    /// Waits for the answer and takes it. None if it was taken before.
     #[must_use]
     pub fn wait(&self) -> Option<T> {
         spin_until(|| self.0.there.load(Ordering::Acquire));
@@ -67,7 +67,7 @@ impl<T> Slot<T> {
         held.value.take()
     }
 
-    /// As [`wait`](Slot::wait), for `patience` at most.
+    /// As [`wait`](Slot::wait), but at most for `patience`.
     #[must_use]
     pub fn wait_for(&self, patience: Duration) -> Option<T> {
         let mut held = self.lock();
@@ -78,7 +78,7 @@ impl<T> Slot<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held<T>> {
-        // Nothing between lock and unlock can panic half-way.
+        // Code under the lock cannot panic half-way.
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,8 +95,8 @@ impl<T> Default for Slot<T> {
     }
 }
 
-/// Spins until something is so, or [`SPIN`] has passed. Says whether it became so. In between it
-/// lets others run: on a busy machine the one waited for may be queued behind this very thread.
+/// Spins until `so` is true or [`SPIN`] has passed. Says whether it became true. It yields to other
+/// threads, because on a busy machine the thread that owes the answer may wait for this processor.
 pub fn spin_until(so: impl Fn() -> bool) -> bool {
     let mut end = None;
     loop {

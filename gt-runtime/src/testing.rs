@@ -1,9 +1,9 @@
-//! Random programs of loops, for tests and fuzzers: what repeats must give the same bits however it
-//! is run.
+//! Random programs of loops, for tests and fuzzers. A repeated segment must give the same bits in
+//! every way of running it.
 //!
-//! A program is a few random segments run over and over, in an order that repeats too, or does not:
-//! results of one round are inputs of the next, literals change from round to round, frees fall
-//! anywhere. Equal choices give equal programs. It is no part of the public API.
+//! A program repeats a few random segments, in an order that may repeat too. Results of one round
+//! are inputs of the next, literals change from round to round, and values are freed at random
+//! places. Equal choices give equal programs. This module is not part of the public API.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ use gt_ir::{DType, Entry, HostTensor, Op, Operand, Scalar, Tape, Type, ValueId, 
 #[derive(Clone, Debug)]
 pub struct Program {
     bodies: Vec<Body>,
-    /// Which body each round runs.
+    /// The body of each round.
     pub rounds: Vec<usize>,
 }
 
@@ -25,17 +25,17 @@ pub struct Program {
 struct Body {
     tape: Tape,
     data: BTreeMap<ValueId, HostTensor>,
-    /// Uploads stand in a segment of their own.
+    /// Whether uploads have a segment of their own.
     apart: bool,
-    /// Results of the round before are inputs where they fit.
+    /// Whether results of the previous round become inputs if their types fit.
     carries: bool,
 }
 
-/// What a round read.
+/// The values that a round read.
 pub type Round = Vec<(ValueId, Result<HostTensor, RunError>)>;
 
 impl Program {
-    /// A program of at most so many rounds.
+    /// A program of at most `most` rounds.
     pub fn new(source: &mut Source<'_>, config: &Config, most: usize) -> Program {
         let n = 1 + source.below(3);
         let mut bodies: Vec<Body> = (0..n).map(|_| Body::new(source, config)).collect();
@@ -58,8 +58,8 @@ impl Program {
         Program { bodies, rounds }
     }
 
-    /// Runs the program; gives what each round read. `check` compares every round with the
-    /// reference interpreter and panics where rounding does not explain the difference.
+    /// Runs the program, and returns the values that each round read. `check` compares every round
+    /// with the reference interpreter, and panics on a difference that rounding does not explain.
     pub fn run(&self, session: &dyn Backend, check: bool) -> Vec<Round> {
         let mut running = Running { session, next: 0, alive: Vec::new(), results: Vec::new() };
         let rounds = self.rounds.iter().enumerate();
@@ -75,7 +75,8 @@ impl Body {
         Body { tape, data, apart: source.chance(1, 2), carries: source.chance(2, 3) }
     }
 
-    /// The same ops on other operands, where two of one instruction can be exchanged.
+    /// The body with the two operands of one instruction exchanged. None if the result is not
+    /// valid.
     fn rewired(&self, source: &mut Source<'_>) -> Option<Body> {
         let mut other = self.clone();
         let n = other.tape.entries.len();
@@ -95,9 +96,9 @@ impl Body {
 struct Running<'a> {
     session: &'a dyn Backend,
     next: u64,
-    /// Everything alive.
+    /// The live values.
     alive: Vec<ValueId>,
-    /// What the last round read: its type, and what it was.
+    /// The values that the last round read, with types and data.
     results: Vec<(ValueId, Type, HostTensor)>,
 }
 
@@ -146,7 +147,7 @@ impl Running<'_> {
         read
     }
 
-    /// An entry of a body as the session is to run it; none for an upload that is carried instead.
+    /// An entry of a body for the session. None for an upload that a carried value replaces.
     fn entry(
         &mut self,
         body: &Body,
@@ -200,7 +201,7 @@ impl Running<'_> {
     }
 }
 
-/// A body with the literals of its n-th round.
+/// A body with the literals of the n-th round.
 fn varied(tape: &Tape, n: usize) -> Tape {
     Tape { entries: tape.entries.iter().map(|entry| varied_entry(entry, n)).collect() }
 }
@@ -227,8 +228,7 @@ fn reference(
     names: &HashMap<ValueId, ValueId>,
     read: &Round,
 ) {
-    // What the interpreter refuses for other reasons than the engine (an overflow in an index) is
-    // not compared.
+    // Programs that only the interpreter refuses (an overflow in an index) are not compared.
     let Ok(wanted) = interp::run(tape, data) else { return };
     if ill_conditioned(tape) {
         return;
@@ -236,8 +236,7 @@ fn reference(
     for (old, wanted) in &wanted {
         let found = read.iter().find(|(value, _)| *value == names[old]);
         let Some((value, Ok(found))) = found else { continue };
-        // What was computed in a narrow type may come in a wide one, with the rounding of the
-        // narrow one.
+        // A result in a wide type may have the rounding of a narrow type.
         let tolerance = match wanted.ty().dtype {
             DType::F64 => 1e12,
             DType::F32 => 3e4,

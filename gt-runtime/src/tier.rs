@@ -1,32 +1,31 @@
-//! How far programs are compiled: the configuration of templates and plans, and the environment
-//! variables that set it.
+//! The configuration of templates and plans, and the environment variables that set it.
 //!
-//! `GT_TIER=0` runs everything instruction by instruction; `GT_TIER=1`, the default, makes plans of
-//! segments that repeat. `GT_VERBOSE=1` has a client report on standard error which segments became
-//! plans, and why others did not.
+//! With `GT_TIER=0` everything runs instruction by instruction. With `GT_TIER=1`, the default,
+//! repeated segments become plans. With `GT_VERBOSE=1` a client reports on standard error which
+//! segments became plans, and why others did not.
 
 use gt_compiler::Options;
 use gt_ir::backend::{ErrorKind, RunError};
 
 use crate::wire::{MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
 
-/// Segments of fewer entries are not worth a template.
+/// Segments with fewer entries do not become templates.
 const SMALL: usize = 4;
 
-/// How far programs are compiled, on both sides of a session.
+/// The configuration of templates and plans, for both sides of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tiers {
-    /// What clients make of segments that repeat.
+    /// The configuration of clients' templates.
     pub templates: TemplateConfig,
-    /// What workers make of templates.
+    /// The configuration of workers' plans.
     pub plans: PlanConfig,
 }
 
 impl Tiers {
-    /// As the environment says.
+    /// The configuration of the environment.
     ///
     /// # Errors
-    /// It says what is not known here.
+    /// A variable has an unknown value.
     pub fn from_environment() -> Result<Tiers, RunError> {
         Ok(Tiers {
             templates: TemplateConfig::from_environment()?,
@@ -34,8 +33,7 @@ impl Tiers {
         })
     }
 
-    /// Templates whose plans are compiled at that time; without plans there are no templates
-    /// either.
+    /// Templates whose plans are compiled at this time. Without plans there are no templates.
     #[must_use]
     pub fn compiled(when: When) -> Tiers {
         let tiers =
@@ -45,14 +43,14 @@ impl Tiers {
     }
 }
 
-/// How a client makes templates of segments that repeat.
+/// How a client makes templates of repeated segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateConfig {
-    /// The most it holds, up to [`MAX_TEMPLATES`]; with 0 every segment goes as a tape.
+    /// The most templates, up to [`MAX_TEMPLATES`]. With 0 every segment is sent as a tape.
     pub most: u32,
-    /// The most entries of all of them together, up to [`MAX_TEMPLATE_ENTRIES`].
+    /// The most entries of all templates together, up to [`MAX_TEMPLATE_ENTRIES`].
     pub entries: usize,
-    /// Segments of fewer entries go as tapes.
+    /// Segments with fewer entries are sent as tapes.
     pub least: usize,
 }
 
@@ -63,7 +61,7 @@ impl Default for TemplateConfig {
 }
 
 impl TemplateConfig {
-    /// The default, or none where `GT_TIER=0`.
+    /// The default, or no templates with `GT_TIER=0`.
     ///
     /// # Errors
     /// The variable has an unknown value.
@@ -76,12 +74,12 @@ impl TemplateConfig {
 /// When plans are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum When {
-    /// Never: everything runs instruction by instruction, as `GT_TIER=0` asks.
+    /// Never: everything runs instruction by instruction, as with `GT_TIER=0`.
     Never,
-    /// By a thread of their own, while instructions run one by one.
+    /// On a background thread, while launches run instruction by instruction.
     #[default]
     Background,
-    /// Before the first launch that could use them: for tests and measurements.
+    /// Before the first launch that can use them. For tests and measurements.
     Blocking,
 }
 
@@ -92,12 +90,13 @@ pub struct PlanConfig {
     pub when: When,
     /// How they are compiled.
     pub options: Options,
-    /// How many are kept.
+    /// The most plans kept.
     pub most: usize,
 }
 
 impl PlanConfig {
-    /// In the background, unless `GT_TIER=0` says never, and as `GT_NUMERICS` says.
+    /// Plans compiled in the background, or never with `GT_TIER=0`, under the policy of
+    /// `GT_NUMERICS`.
     ///
     /// # Errors
     /// A variable has an unknown value.
@@ -114,27 +113,27 @@ impl Default for PlanConfig {
     }
 }
 
-/// The variable that says how far programs are compiled.
+/// The variable that turns plans on or off.
 pub const TIER: &str = "GT_TIER";
-/// The variable that asks for words about it.
+/// The variable that turns reports about plans on.
 pub const VERBOSE: &str = "GT_VERBOSE";
 
-/// Whether what repeats is to become a plan.
+/// Whether repeated segments become plans.
 ///
 /// # Errors
-/// The variable names no tier.
+/// The variable has an unknown value.
 pub fn plans_wanted() -> Result<bool, RunError> {
     match std::env::var(TIER).as_deref().map(str::trim) {
         Err(_) | Ok("" | "1") => Ok(true),
         Ok("0") => Ok(false),
         Ok(other) => {
-            let error = RunError::new(ErrorKind::Resource, format!("{TIER}={other} is no tier"));
-            Err(error.hint("0 runs instruction by instruction, 1 makes plans of what repeats"))
+            let error = RunError::new(ErrorKind::Resource, format!("{TIER}={other} is not a tier"));
+            Err(error.hint("0 runs instruction by instruction, 1 makes plans of repeated segments"))
         }
     }
 }
 
-/// Whether clients are to say what becomes of their segments.
+/// Whether clients report which of their segments become plans.
 #[must_use]
 pub fn is_verbose() -> bool {
     std::env::var(VERBOSE).is_ok_and(|text| !matches!(text.trim(), "" | "0"))

@@ -1,12 +1,12 @@
-//! The wire protocol: what travels between clients, the dispatcher and workers. The only types here
-//! that are serialized.
+//! The wire protocol: the messages between clients, the dispatcher and workers. Only types of this
+//! module are serialized.
 //!
-//! A [`Packet`] is one message of the transport. It carries a part of a link (data with a sequence
-//! number, acknowledgements, heartbeats) or of the handshake that opens it ([`Hello`], [`Welcome`],
-//! [`Refusal`]); [`Message`] is what the link delivers, one enum a direction: [`FromClient`] and
-//! [`ToClient`], [`ToWorker`] and [`FromWorker`]. An [`Order`] goes from client to worker as one
-//! declaration. Packets are plain data and never executable;
-//! inside one process they travel as they are, and only [`codec`] knows their bytes.
+//! A [`Packet`] is one message of the transport. It carries traffic of a link (data with a sequence
+//! number, acknowledgements, heartbeats), or a part of the handshake that opens a connection
+//! ([`Hello`], [`Welcome`], [`Refusal`]). A link delivers a [`Message`], one enum for each
+//! direction: [`FromClient`] and [`ToClient`], [`ToWorker`] and [`FromWorker`]. An [`Order`]
+//! travels from the client to the worker in one form. Packets are plain data and never executable.
+//! Within one process they are not encoded, and only [`codec`] knows their bytes.
 
 mod client;
 pub mod codec;
@@ -24,25 +24,25 @@ pub use worker::{Capacity, Counts, FromWorker, ToWorker};
 use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
-/// Version of everything in this module. Peers of another version are refused.
+/// The version of this module. Peers of another version are refused.
 pub const PROTOCOL: u32 = 6;
-/// Most bytes of tensor data in one packet.
+/// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
-/// Most bytes of a packet, its chunk not counted.
+/// The most bytes of a packet without its chunk.
 pub const MAX_HEAD: usize = 8 << 20;
-/// Most entries of one tape.
+/// The most entries of one tape.
 pub const MAX_ENTRIES: usize = 1 << 16;
-/// Most templates a session may hold, and one above the highest number of one.
+/// The most templates of a session. Their numbers are below it.
 pub const MAX_TEMPLATES: u32 = 64;
-/// Most entries of all templates of a session together.
+/// The most entries of all templates of a session together.
 pub const MAX_TEMPLATE_ENTRIES: usize = 1 << 18;
-/// Most bytes of a name, a host or an error message; longer ones are cut by the sender.
+/// The most bytes of a name, a host or an error message. The sender cuts longer texts.
 pub const MAX_TEXT: usize = 16 << 10;
 
-/// Which of a peer's two links a packet belongs to, and which of its two sockets it travels on.
+/// One of a peer's two links. Each has a socket of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Stream {
-    /// Tapes, requests, reports: small, and never behind tensor data.
+    /// Tapes, requests and reports, which never wait behind tensor data.
     Control,
     /// Tensor data.
     Bulk,
@@ -51,46 +51,46 @@ pub enum Stream {
 /// One message of the transport.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Packet<M = Message> {
-    /// The link it belongs to. Handshake and heartbeats travel on [`Stream::Control`].
+    /// The packet's link. The handshake travels on [`Stream::Control`].
     pub stream: Stream,
-    /// The life of the connecting side (client or worker) it belongs to, whoever sends it.
+    /// The incarnation of the connecting side (client or worker), in both directions.
     pub incarnation: Incarnation,
-    /// What it says.
+    /// The content.
     pub body: Body<M>,
 }
 
-/// What a packet says.
+/// The content of a packet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Body<M = Message> {
-    /// Opens a connection; repeated until answered.
+    /// Opens a connection. It is repeated until it is answered.
     Hello(Hello),
-    /// The connection is open; repeated when the hello is.
+    /// The connection is open. It is repeated if the hello is repeated.
     Welcome(Welcome),
-    /// There is no such connection, and why.
+    /// There is no such connection, for this reason.
     Refused(Refusal),
-    /// A message of the link, numbered from 0, with the acknowledgement of what came the other way.
+    /// A message of the link, with an acknowledgement for the other direction.
     Data {
-        /// Its number.
+        /// The number of the message, from 0.
         seq: u64,
-        /// Everything below this number arrived.
+        /// All messages below this number have arrived.
         ack: u64,
         /// The payload.
         message: M,
     },
-    /// An acknowledgement of its own.
+    /// An acknowledgement without data.
     Ack {
-        /// Everything below this number arrived, in order.
+        /// All messages below this number have arrived.
         upto: u64,
-        /// One above the highest number that arrived: beyond `upto`, there is a gap to fill.
+        /// One above the highest number that has arrived. Above `upto`, messages are missing.
         seen: u64,
-        /// The sender may send while the total weight it has sent is below this.
+        /// The sender may send while the total weight that it has sent is below this.
         credit: u64,
     },
-    /// Asks for an acknowledgement, since one that gave credit may have got lost.
+    /// Asks for an acknowledgement, because an earlier one with credit may be lost.
     Ping,
-    /// The sender is gone when this arrives; the reason is for people.
+    /// The sender has closed the connection.
     Bye {
-        /// Why.
+        /// The reason, for users.
         reason: String,
     },
 }

@@ -1,13 +1,12 @@
-//! The one place that knows sockets: a thin safe layer over libzmq.
+//! Sockets, in this module only: a thin safe layer over libzmq.
 //!
-//! A server binds one ROUTER; each peer connects a DEALER for control and another for bulk data, so
-//! that a large tensor never stands in front of a control message: each connection is a stream of
-//! its own. Sends never block: a peer that cannot take more is reported, and the reliable links
-//! above send again. Sockets belong to the thread that polls them; other threads reach it through a
-//! [`Waker`].
+//! A server binds one ROUTER. Each peer connects one DEALER for control and one for bulk data. Each
+//! connection is a stream of its own, so a large tensor never delays a control message. Sends never
+//! block: a full queue is reported, and the reliable links above send again. Sockets belong to the
+//! thread that polls them, and other threads wake it by a [`Waker`].
 //!
-//! It promises nothing about delivery (libzmq loses what is in flight when a connection breaks) and
-//! decodes nothing.
+//! It does not promise delivery, because libzmq loses messages when a connection breaks. It decodes
+//! nothing.
 
 mod address;
 pub mod uplink;
@@ -25,12 +24,13 @@ use ::zmq::{Context, DONTWAIT, Message, SNDMORE, Socket as Raw, SocketType};
 use bytes::Bytes;
 use gt_ir::error::Hinted;
 
-/// The largest frame any peer may send: a connection that announces more is cut before anything is
-/// allocated.
+/// The most bytes of a frame. libzmq closes a connection that announces a larger frame before it
+/// allocates memory.
 pub const MAX_FRAME: i64 = 64 << 20;
-/// Frames a message may have, the sender's name not counted.
+/// The most frames of a message, without the sender's name.
 pub const MAX_FRAMES: usize = 8;
-/// Messages libzmq may queue for one peer, a backstop only: the links' byte credits bind first.
+/// The most messages that libzmq queues for one peer. The byte credits of the links limit them
+/// before.
 const HIGH_WATER: i32 = 10_000;
 const HEARTBEAT_MS: i32 = 1_000;
 const HEARTBEAT_TIMEOUT_MS: i32 = 5_000;
@@ -42,14 +42,14 @@ pub fn library() -> (String, bool) {
     (format!("{major}.{minor}.{patch}"), ::zmq::has("curve") == Some(true))
 }
 
-/// Why a socket could not be had.
+/// The error of a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The address itself was at fault.
+    /// The address is wrong.
     Address(#[from] AddressError),
-    /// Somebody listens there already, or the address is not this machine's.
+    /// Another program listens at the address, or the address is not of this machine.
     Bind(Address, ::zmq::Error),
-    /// Anybody who can reach the port could use the server.
+    /// Everyone who can reach the port could use the server.
     Exposed(Address),
     /// libzmq refused.
     Zmq(#[from] ::zmq::Error),
@@ -93,38 +93,37 @@ impl fmt::Display for SocketError {
     }
 }
 
-/// Whether a server may listen where other machines reach it.
+/// Whether a server may listen at addresses that other machines can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exposure {
-    /// On this machine only.
+    /// Only at loopback addresses.
     #[default]
     Loopback,
-    /// Anywhere, with no authentication.
+    /// At every address, without authentication.
     Insecure,
 }
 
-/// What became of a message handed to a socket.
+/// The outcome of sending a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Queued for the peer, which does not mean it will arrive.
+    /// The message is queued for the peer. It may still be lost.
     Queued,
     /// The peer's queue is full.
     Full,
-    /// Nobody of that name is connected.
+    /// No peer of this name is connected.
     NoPeer,
 }
 
-/// A message as it came.
+/// A received message.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The connection it came from (the sender's routing id; empty on a DEALER, which has one
-    /// peer).
+    /// The routing id of its connection. Empty on a DEALER, which has one peer.
     pub from: Bytes,
-    /// Its frames. Large ones are libzmq's own buffers, not copies.
+    /// Its frames. Large frames are libzmq's buffers, not copies.
     pub frames: Vec<Bytes>,
 }
 
-/// A ROUTER or DEALER with the options every socket here has.
+/// A ROUTER or DEALER with GT's options.
 pub struct Socket {
     raw: Raw,
     role: Role,
@@ -137,15 +136,15 @@ enum Role {
     Dealer,
 }
 
-/// A new libzmq context: one I/O thread.
+/// A new libzmq context with one I/O thread.
 #[must_use]
 pub fn context() -> Context {
     Context::new()
 }
 
 impl Socket {
-    /// A ROUTER listening at `address` over tcp, and over a socket file too when the address is
-    /// this machine's own. Port 0 takes a free port. Returns the address with the port it has.
+    /// A ROUTER that listens at `address` over tcp, and, at a loopback address, over a socket file
+    /// too. Port 0 takes a free port. Returns the address with its port.
     pub fn listen(
         ctx: &Context,
         address: &Address,
@@ -159,8 +158,8 @@ impl Socket {
         raw.set_router_mandatory(true)?;
         raw.set_router_handover(true)?;
         let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), e);
-        // tcp first: libzmq would silently take the socket file away from a server that is still
-        // running.
+        // tcp comes first, because libzmq would silently replace the socket file of a running
+        // server.
         raw.bind(&address.tcp_endpoint()).map_err(refuse)?;
         let bound = bound_port(&raw)
             .map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
@@ -171,8 +170,7 @@ impl Socket {
         Ok((Socket { raw, role: Role::Router, held }, bound))
     }
 
-    /// A DEALER on its way to `endpoint`, known there as `name`. Nothing is queued before it is
-    /// connected.
+    /// A DEALER that connects to `endpoint` under `name`. It queues nothing before it is connected.
     pub fn connect(ctx: &Context, endpoint: &str, name: &[u8]) -> Result<Socket, SocketError> {
         let raw = ctx.socket(SocketType::DEALER)?;
         common_options(&raw)?;
@@ -185,15 +183,14 @@ impl Socket {
         Ok(Socket { raw, role: Role::Dealer, held: None })
     }
 
-    /// Sends a message of one frame, or two, without ever waiting. `to` is ignored by a DEALER.
+    /// Sends a message of one or two frames without waiting. A DEALER ignores `to`.
     pub fn send(
         &self,
         to: &[u8],
         head: Vec<u8>,
         payload: Option<&[u8]>,
     ) -> Result<Sent, SocketError> {
-        // libzmq looks for room before the first frame of a message; the others follow it whatever
-        // the room.
+        // libzmq checks for room only before the first frame of a message.
         let more = DONTWAIT | SNDMORE;
         let named = if self.role == Role::Router { self.raw.send(to, more) } else { Ok(()) };
         let sent = named.and_then(|()| match payload {
@@ -210,8 +207,7 @@ impl Socket {
         }
     }
 
-    /// Takes the next message, or None when there is none. One with too many frames is dropped
-    /// whole.
+    /// Takes the next message. None if there is none. A message with too many frames is dropped.
     pub fn receive(&self) -> Result<Option<Incoming>, SocketError> {
         loop {
             let Some(mut frame) = self.receive_frame()? else { return Ok(None) };
@@ -228,7 +224,7 @@ impl Socket {
                 if !more {
                     break;
                 }
-                // The parts of a message arrive together, so the next one is there.
+                // The frames of a message arrive together, so the next frame is there.
                 match self.receive_frame()? {
                     Some(next) => frame = next,
                     None => break,
@@ -251,7 +247,7 @@ impl Socket {
         }
     }
 
-    /// How long an orderly end waits for queued messages to leave.
+    /// Sets how long dropping the socket waits for queued messages to be sent.
     pub fn set_linger(&self, linger: Duration) -> Result<(), SocketError> {
         Ok(self.raw.set_linger(i32::try_from(linger.as_millis()).unwrap_or(i32::MAX))?)
     }
@@ -260,13 +256,13 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(path) = &self.held {
-            // Gone already, or somebody else's by now: either way nothing is left to do.
+            // If the file is gone or belongs to another server, nothing is left to do.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Waits until a socket has something to read, a wake-up came, or `timeout` passed.
+/// Waits until a socket has a message, a wake-up has come, or `timeout` has passed.
 pub fn wait(
     sockets: &[&Socket],
     wakeups: &Wakeups,
@@ -276,7 +272,7 @@ pub fn wait(
     let mut items: smallvec::SmallVec<[::zmq::PollItem<'_>; 4]> =
         sockets.iter().map(|s| s.raw.as_poll_item(::zmq::POLLIN)).collect();
     items.push(::zmq::PollItem::from_fd(wakeups.as_raw_fd(), ::zmq::POLLIN));
-    // Rounded up, so that a deadline has passed when its wait ends.
+    // Rounded up, so that the deadline has passed when the wait ends.
     let timeout =
         timeout.map_or(-1, |t| i64::try_from(t.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
     match ::zmq::poll(&mut items, timeout) {
@@ -306,7 +302,7 @@ fn bind_reason(error: ::zmq::Error) -> String {
     match error {
         ::zmq::Error::EADDRINUSE => "the port is in use".into(),
         ::zmq::Error::EADDRNOTAVAIL | ::zmq::Error::ENODEV => {
-            "that address is not this machine's".into()
+            "the address does not belong to this machine".into()
         }
         other => other.to_string().to_lowercase(),
     }
@@ -317,8 +313,8 @@ fn bound_port(raw: &Raw) -> Option<u16> {
     endpoint.trim_end_matches('\0').rsplit_once(':')?.1.parse().ok()
 }
 
-/// A frame as `Bytes`: small ones copied (they are slices of libzmq's shared read buffer, which
-/// keeping one would pin), large ones taken over as they are.
+/// A frame as `Bytes`. A small frame is a slice of libzmq's shared read buffer, so it is copied;
+/// otherwise it would keep the buffer alive. A large frame is taken over without a copy.
 fn own(frame: Message) -> Bytes {
     struct Owner(Message);
     impl AsRef<[u8]> for Owner {
@@ -348,7 +344,7 @@ mod tests {
         panic!("nothing came");
     }
 
-    /// DEALERs refuse to send before they are connected.
+    /// A DEALER refuses to send before it is connected.
     fn send(socket: &Socket, head: &[u8], payload: Option<&[u8]>) {
         let (_waker, wakeups) = wake_pair().unwrap();
         for _ in 0..500 {

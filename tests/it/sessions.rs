@@ -78,7 +78,7 @@ fn embedded() {
     // The other session still has a system of two workers, and the number cannot change.
     gt::workers(3).unwrap();
     let said = message(twelve());
-    assert!(said.starts_with("the process runs 2 worker(s) already, but 3"), "{said}");
+    assert!(said.starts_with("the process already runs 2 worker(s), but 3"), "{said}");
     drop((elsewhere, other));
     gt::workers(1).unwrap();
     assert_eq!(twelve().unwrap(), 12.0);

@@ -1,4 +1,4 @@
-//! Wishes granted and refused, case by case; names round-trip.
+//! Choices and errors for wishes, case by case, and the names of engines and devices.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn here(torch: bool, cuda: bool, n_gpus: usize) -> Here {
     Here { torch, cuda, gpus: vec!["H200".into(); n_gpus], why: "no driver".into() }
 }
 
-/// The decision in a word, or the first line of why there is none.
+/// The choice in words, or the first line of the error.
 fn said(engine: &str, devices: &str, here: &Here) -> String {
     match decide(&wish(engine, devices), here) {
         Ok(choice) => {
@@ -67,7 +67,7 @@ fn a_gpu_that_was_found_and_cannot_be_used_is_done_without() {
     let begun = found.begin(config.clone()).unwrap();
     let news = "computing on cpu (H200); GT_ENGINE=native keeps to the processor";
     assert_eq!(begun.news.as_deref(), Some(news));
-    // There are not so many.
+    // No machine has so many devices.
     let devices = vec![Device::Cuda(9_999)];
     let found = Choice { engine: EngineKind::Torch, devices, ..found };
     let begun = found.begin(config.clone()).unwrap();
@@ -83,7 +83,7 @@ fn flags_come_before_the_environment() {
     assert_eq!(or(("", ""), ("torch", "cuda")), wish("torch", "cuda"));
     assert_eq!(or(("native", ""), ("torch", "cpu")), wish("native", "cpu"));
     assert_eq!(or(("", "cpu"), ("torch", "cuda")), wish("torch", "cpu"));
-    // What the environment says of the other half does not go with the flag.
+    // The environment's choice of the other half contradicts the flag.
     assert_eq!(or(("native", ""), ("", "cuda:1")), wish("native", ""));
     assert_eq!(or(("", "all"), ("native", "")), wish("", "all"));
 }

@@ -1,5 +1,4 @@
-//! What can be asked for: engines and devices by the names people give them, and how flags and the
-//! environment go together.
+//! Wishes for engines and devices: their names, and how flags and the environment combine.
 
 use std::{fmt, str::FromStr};
 
@@ -10,15 +9,15 @@ use super::{ChoiceError, listed};
 
 /// The variable that names an engine.
 pub const ENGINE: &str = "GT_ENGINE";
-/// The variable that names a device, or several.
+/// The variable that names one or several devices.
 pub const DEVICE: &str = "GT_DEVICE";
 
-/// The engines there are, in some build or other.
+/// The engines. A build may lack some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
-    /// Kernels of our own on the processor.
+    /// GT's own kernels on the processor.
     Native,
-    /// libtorch's matrix products on the processor, and everything on CUDA.
+    /// libtorch: for matrix products on the processor, and for devices.
     Torch,
 }
 
@@ -42,7 +41,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// Why a text names no engine.
+/// A text that names no engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UnknownEngine(String);
 
@@ -71,16 +70,16 @@ impl FromStr for EngineKind {
     }
 }
 
-/// Devices as a user names them.
+/// Devices by their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Devices {
     /// Every CUDA device of the machine.
     All,
-    /// These, at least one.
+    /// These devices, at least one.
     List(Vec<Device>),
 }
 
-/// Why a text names no devices.
+/// A text that names no devices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UnknownDevices(String);
 
@@ -123,7 +122,7 @@ impl fmt::Display for Devices {
     }
 }
 
-/// What somebody asks for; nothing where they leave it open.
+/// A wish for an engine and devices. None leaves the choice open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// The engine.
@@ -133,16 +132,17 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// What the environment asks for.
+    /// The wish of the environment.
     ///
     /// # Errors
-    /// A variable names nothing known.
+    /// A variable has an unknown value.
     pub fn from_environment() -> Result<Wish, ChoiceError> {
         let engine = variable(ENGINE, ChoiceError::Engine)?;
         Ok(Wish { engine, devices: variable(DEVICE, ChoiceError::Devices)? })
     }
 
-    /// This wish, and where it leaves something open the other, unless the two do not go together.
+    /// This wish, with its open choices filled in from the other wish, unless the two contradict
+    /// each other.
     #[must_use]
     pub fn or(self, other: Wish) -> Wish {
         let both = Wish {

@@ -1,9 +1,8 @@
 //! A session with a server in another process.
 //!
-//! One thread owns the sockets. Threads that record, submit and read lock the [`Session`], queue
-//! what they have to say and wake that thread; answers come through slots. A server that cannot be
-//! reached gives an error within two seconds; one that is lost later answers every read with the
-//! reason.
+//! One thread owns the sockets. Threads that submit and read lock the [`Session`], queue their
+//! messages and wake that thread. Answers come through slots. If the server cannot be reached,
+//! connecting fails within two seconds. If it is lost later, every read fails with the reason.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -27,17 +26,17 @@ use crate::zmq::{
     Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context, wake_pair,
 };
 
-/// How long a server may take to answer the first time, connection and handshake together.
+/// The timeout of connection and handshake together.
 const PATIENCE: Duration = Duration::from_millis(1_900);
-/// How long an orderly end may take.
+/// The timeout of an orderly end.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Packets taken from the sockets before what is queued is sent.
+/// The most packets taken from the sockets before queued packets are sent.
 const BATCH: usize = 64;
 
-/// Connects to the server at `HOST:PORT`, with a new session.
+/// Opens a new session with the server at `HOST:PORT`.
 ///
 /// # Errors
-/// The address is none, nobody answers there within two seconds, or the server refuses.
+/// The address is invalid, no server answers within two seconds, or the server refuses.
 pub fn connect(address: &str) -> Result<Arc<dyn Backend>, RunError> {
     let address: Address = address
         .parse()
@@ -45,7 +44,7 @@ pub fn connect(address: &str) -> Result<Arc<dyn Backend>, RunError> {
     connect_to(&address, ConnectionConfig::remote())
 }
 
-/// As [`connect`], with a configuration.
+/// As [`connect`], with a configuration of the connection.
 ///
 /// # Errors
 /// As [`connect`].
@@ -56,7 +55,7 @@ pub fn connect_to(
     connect_with(address, config, Tiers::from_environment()?.templates)
 }
 
-/// As [`connect_to`], with templates as chosen.
+/// As [`connect_to`], with a configuration of templates.
 ///
 /// # Errors
 /// As [`connect`].
@@ -115,7 +114,7 @@ struct Remote {
 struct Shared {
     session: Mutex<Session>,
     log: Log,
-    /// Signalled when the session has room again, or is over.
+    /// Notified when the session has room again, or is over.
     moved: Condvar,
     waker: Waker,
     opened: Slot<Result<(), RunError>>,
@@ -125,12 +124,12 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Session> {
-        // A panic between two of its steps leaves a session consistent enough to fail the questions
-        // of others.
+        // After a panic the session is still consistent enough to fail the requests of other
+        // threads.
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the session has room, does something with it, and wakes the thread that owns the
+    /// Waits until the session has room, calls `act` on it, and wakes the thread that owns the
     /// sockets.
     fn when_roomy(&self, act: impl FnOnce(&mut Session)) {
         let mut session = self
@@ -148,7 +147,7 @@ impl Shared {
         if let Err(error) = self.exchange(uplink, wakeups) {
             self.lock().fail(ErrorKind::Internal, format!("the sockets failed: {error}"));
         }
-        // Lets a last good-bye leave; the sockets close when the caller's uplink drops.
+        // Gives the good-bye time to leave. The sockets close when the uplink is dropped.
         let _ = uplink.set_linger(Duration::from_millis(200));
     }
 
@@ -182,8 +181,8 @@ impl Shared {
                 stuck |= uplink.send(packet)? != Sent::Queued;
             }
             if stuck {
-                // No connection, or a server that takes nothing: either way it has a grace to be
-                // heard of.
+                // There is no connection, or the server takes no packets. It is lost unless it is
+                // heard from within the grace.
                 self.lock().connection.unreachable(now);
             }
             if over {
@@ -196,13 +195,13 @@ impl Shared {
         }
     }
 
-    /// Takes what came, a batch at most; says whether more may be there.
+    /// Takes packets of the server, a batch at most. Says whether there may be more.
     fn receive(&self, uplink: &Uplink) -> Result<bool, UplinkError> {
         for _ in 0..BATCH {
             match uplink.receive() {
                 Ok(None) => return Ok(false),
                 Ok(Some(packet)) => self.lock().receive(clock::now(), packet),
-                // Not from a server of this build: said once, when it is the first thing that came.
+                // No packet of this version. The session ends if it is the first message.
                 Err(UplinkError::Wire(error)) => self.lock().misunderstood(&error),
                 Err(error) => return Err(error),
             }
@@ -211,7 +210,7 @@ impl Shared {
     }
 }
 
-/// Whatever ends the thread, nobody waits for it in vain.
+/// Answers everyone who waits when the thread ends, also by a panic.
 struct Leaving<'a>(&'a Shared);
 
 impl Drop for Leaving<'_> {
@@ -270,8 +269,8 @@ impl Backend for Remote {
         if let Some(thread) = thread
             && self.shared.gone.wait_for(FAREWELL * 2).is_some()
         {
-            // It has said that it is done, so this does not wait; a panic there was told to whoever
-            // read.
+            // The thread has ended, so this does not wait. A panic of the thread was reported to
+            // all reads.
             let _ = thread.join();
         }
     }

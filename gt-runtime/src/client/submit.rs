@@ -1,4 +1,4 @@
-//! The half of a session that turns segments into messages, outside the lock that everybody shares.
+//! The half of a session that turns segments into messages, outside the session's lock.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) struct Submitter(Mutex<Half>);
 
 struct Half {
     templates: Templates,
-    /// Why segments were not the ones expected lately, the latest first.
+    /// Why recent segments were not the expected ones, the latest first.
     news: VecDeque<String>,
 }
 
@@ -25,10 +25,10 @@ impl Submitter {
         Submitter(Mutex::new(Half { templates, news: VecDeque::new() }))
     }
 
-    /// Hands the messages of the next segment to `send`, before those of any later one.
+    /// Passes the messages of the next segment to `send`, before the messages of any later segment.
     pub(crate) fn submit(&self, segment: Tape, send: impl FnOnce(Messages)) {
-        // A panic half-way leaves templates that fit nothing, or that the other side refuses by
-        // name.
+        // A panic half-way leaves templates that fit no segment, or that the dispatcher refuses
+        // with an error.
         let mut half = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let messages = half.templates.take(segment);
         for miss in half.templates.take_misses() {
@@ -41,11 +41,11 @@ impl Submitter {
         send(messages);
     }
 
-    /// Adds what was sent here to what the other side says.
+    /// Adds the counts and news of this side to the statistics.
     pub(crate) fn complete(&self, stats: Stats) -> Stats {
         let mut half = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who asks once may ask again: reasons cost something only where segments are not the ones
-        // expected.
+        // From now on reasons are kept, because the program may ask again. They cost time only for
+        // segments that are not the expected ones.
         half.templates.listen();
         let (sent, verified) = (half.templates.stats(), stats.segments.verified);
         let segments = SegmentStats { verified, ..sent };

@@ -1,12 +1,12 @@
-//! What a client sends for a segment: the tape, or the number of a template and what differs from
-//! it.
+//! The messages that a client sends for a segment: the tape, or a launch of a template with its
+//! bindings.
 //!
-//! A segment is compared with the one that followed its predecessor last time, entry by entry and
-//! without a hash; if it is not that one it is looked up by its key. One seen for the first time
-//! goes as a tape; seen again it becomes a template, and from then on only its bindings travel.
-//! Bounded: so many templates and keys, the least recently used ones go. Templates that differ in
-//! source places alone are different ones, so that errors name the user's line; workers share their
-//! plan.
+//! A segment is first compared, entry by entry and without a hash, with the segment that followed
+//! its predecessor the last time. If they differ, it is looked up by its key. A new segment is sent
+//! as a tape. A segment that is seen a second time becomes a template, and from then on only its
+//! bindings are sent. The numbers of templates and keys are limited, and the least recently used
+//! are dropped. Templates that differ only in source locations are different, so that errors name
+//! the user's line. Workers share their plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use smallvec::SmallVec;
 use crate::tier::TemplateConfig;
 use crate::wire::{MAX_TEMPLATES, Order};
 
-/// Entries of one tape on the wire; longer ones are cut into several segments.
+/// The most entries of a tape on the wire. A longer segment is split.
 const SEGMENT: usize = 1 << 14;
-/// Keys of segments seen once that are remembered.
+/// The most remembered keys of segments that were seen once.
 const MAX_SEEN: usize = 1 << 10;
 
-/// What a segment became.
+/// The messages of a segment.
 pub(crate) type Messages = SmallVec<[Order; 2]>;
 
-/// Why a segment was not the one expected.
+/// Why a segment was not the expected one.
 #[derive(Debug)]
 pub(crate) enum Miss {
-    /// It differs from the one expected.
+    /// It differs from the expected segment.
     Differs(Key, Difference),
-    /// A template was given up to make room.
+    /// Its template was dropped to make room.
     Evicted(Key),
 }
 
-/// The templates of a session, from its client's side.
+/// The templates of a session, on the client's side.
 pub(crate) struct Templates {
     config: TemplateConfig,
     held: Lru<Held>,
     n_entries: usize,
-    /// Templates by key: several when they differ in source places.
+    /// Templates by key. Several may share a key if they differ only in source locations.
     numbers: HashMap<Key, SmallVec<[u32; 2]>>,
     seen: Seen,
     /// The template of the last segment, if it had one.
@@ -52,17 +52,17 @@ pub(crate) struct Templates {
     matcher: Matcher,
     canonicalizer: Canonicalizer,
     stats: SegmentStats,
-    /// Misses not yet told; kept only when somebody listens.
+    /// Misses not yet taken. None if nobody asks for them.
     misses: Option<Vec<Miss>>,
 }
 
 struct Held {
     template: Template,
-    /// The template of the segment that followed it last.
+    /// The template of the segment that followed it the last time.
     next: Option<u32>,
 }
 
-/// Keys of segments seen once, the most recent of them.
+/// The most recent keys of segments that were seen once.
 #[derive(Default)]
 struct Seen {
     keys: Lru<Key>,
@@ -70,7 +70,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Remembers a key; the one remembered longest goes when there are too many.
+    /// Remembers a key, and drops the oldest above the limit.
     fn insert(&mut self, key: Key) {
         match self.slots.get(&key) {
             Some(&slot) => self.keys.touch(slot),
@@ -85,7 +85,7 @@ impl Seen {
         }
     }
 
-    /// Forgets a key; says whether it was remembered.
+    /// Forgets a key. Says whether it was remembered.
     fn remove(&mut self, key: Key) -> bool {
         let slot = self.slots.remove(&key);
         slot.and_then(|slot| self.keys.remove(slot)).is_some()
@@ -93,7 +93,7 @@ impl Seen {
 }
 
 impl Templates {
-    /// No templates yet. `verbose` keeps the reasons of misses.
+    /// An empty table. With `verbose` it keeps the reasons of misses.
     pub(crate) fn new(config: TemplateConfig, verbose: bool) -> Templates {
         Templates {
             config: TemplateConfig { most: config.most.min(MAX_TEMPLATES), ..config },
@@ -109,17 +109,17 @@ impl Templates {
         }
     }
 
-    /// What was sent so far.
+    /// The counts of messages sent so far.
     pub(crate) fn stats(&self) -> SegmentStats {
         self.stats
     }
 
-    /// Keeps the reasons of misses from here on.
+    /// Keeps the reasons of misses from now on.
     pub(crate) fn listen(&mut self) {
         self.misses.get_or_insert_default();
     }
 
-    /// The misses since last asked.
+    /// The misses since the last call.
     pub(crate) fn take_misses(&mut self) -> Vec<Miss> {
         self.misses.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -173,8 +173,7 @@ impl Templates {
         out.push(Order::Run(Arc::new(segment)));
     }
 
-    /// Bindings with room for those of a template: what is put into them is swapped for it, not
-    /// copied.
+    /// Empty bindings with enough capacity for a template's bindings.
     fn room(&self, number: Option<u32>) -> Bindings {
         let held = number.and_then(|number| self.held.get(number as usize));
         held.map_or_else(Bindings::default, |held| Bindings {
@@ -184,8 +183,8 @@ impl Templates {
         })
     }
 
-    /// Whether a segment is one of a template, source places included; then its bindings are in
-    /// `bindings`.
+    /// Whether a segment equals a template, source locations included. If so, puts its bindings
+    /// into `bindings`.
     fn fits(&mut self, number: u32, segment: &Tape, bindings: &mut Bindings) -> bool {
         let Some(held) = self.held.get(number as usize) else { return false };
         self.matcher.matches(&held.template, segment, bindings).is_ok()
@@ -201,7 +200,8 @@ impl Templates {
         out.push(Order::Launch { template: number, bindings: Arc::new(bindings) });
     }
 
-    /// Defines a template, giving up others for it; none when it alone is too large.
+    /// Defines a template, and drops others for it if necessary. None if the template alone is too
+    /// large.
     fn define(&mut self, template: Template, out: &mut Messages) -> Option<u32> {
         let size = template.tape.entries.len();
         if size > self.config.entries {
@@ -235,13 +235,13 @@ impl Templates {
         if self.last == Some(number) {
             self.last = None;
         }
-        // It was seen, so its next time makes it a template again.
+        // Its segment counts as seen, so it becomes a template again the next time.
         self.seen.insert(key);
         self.misses.as_mut().into_iter().for_each(|misses| misses.push(Miss::Evicted(key)));
         out.push(Order::Forget { template: number });
     }
 
-    /// Why a segment is new, when another was expected and somebody listens.
+    /// Notes why a segment is not the expected one, if misses are kept.
     fn explain(&mut self, expected: Option<u32>, segment: &Tape) {
         let Some(misses) = &mut self.misses else { return };
         let expected = expected.and_then(|number| self.held.get(number as usize));
@@ -261,7 +261,7 @@ mod tests {
     use gt_ir::{Entry, ValueId};
     use std::collections::BTreeMap;
 
-    /// The other side: what segments the messages stand for.
+    /// The other side, which turns messages back into segments.
     #[derive(Default)]
     struct Receiver {
         templates: BTreeMap<u32, Template>,
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// A segment with other numbers.
+    /// The segment with other numbers of values.
     fn moved(tape: &Tape, by: u64) -> Tape {
         let (template, mut bindings) = canonical(tape);
         bindings.inputs.iter_mut().for_each(|value| value.0 += by);
@@ -334,7 +334,7 @@ mod tests {
         let key = |n: usize| Key(n as u128);
         seen.insert(key(0));
         assert!(seen.remove(key(0)) && !seen.remove(key(0)));
-        // As many others as there may be, but for one; then the first again.
+        // One key fewer than the limit, then the first key again.
         (1..MAX_SEEN).for_each(|n| seen.insert(key(n)));
         seen.insert(key(0));
         seen.insert(key(MAX_SEEN));

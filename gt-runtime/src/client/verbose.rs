@@ -1,4 +1,4 @@
-//! What `GT_VERBOSE=1` has a client say on standard error about its segments.
+//! The lines about segments that a client prints to standard error with `GT_VERBOSE=1`.
 
 use std::fmt::Display;
 
@@ -7,13 +7,13 @@ use gt_ir::canonical::Key;
 use super::templates::Miss;
 use crate::wire::Planned;
 
-/// Says something.
-#[expect(clippy::print_stderr, reason = "what the user asked for by GT_VERBOSE")]
+/// Prints a line.
+#[expect(clippy::print_stderr, reason = "the user turned these lines on by GT_VERBOSE")]
 pub(super) fn say(what: &impl Display) {
     eprintln!("gt: {what}");
 }
 
-/// What became of a template.
+/// A line about the compilation of a template.
 pub(super) fn planned(news: &Planned) -> String {
     let types = news.retyped.as_ref().map(|which| format!("; {which}")).unwrap_or_default();
     let (key, n) = (brief(Key(news.key)), news.instructions);
@@ -28,13 +28,15 @@ pub(super) fn planned(news: &Planned) -> String {
     )
 }
 
-/// Why a segment was not the one expected.
+/// A line about a segment that was not the expected one.
 pub(super) fn miss(miss: &Miss) -> String {
     match miss {
         Miss::Differs(expected, difference) => {
-            format!("a segment is new: expected was {}, but {difference}", brief(*expected))
+            format!("a segment is new: {} was expected, but {difference}", brief(*expected))
         }
-        Miss::Evicted(key) => format!("segment {} was given up: too many templates", brief(*key)),
+        Miss::Evicted(key) => {
+            format!("the template of segment {} was dropped: too many templates", brief(*key))
+        }
     }
 }
 

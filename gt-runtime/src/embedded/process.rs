@@ -1,5 +1,5 @@
-//! The system programs use when they name none: a server that the environment names, else one of
-//! the process's own.
+//! The system of programs that name none: the server that the environment names, else the process's
+//! own system.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -9,15 +9,15 @@ use super::{Handle, System};
 use crate::choice::Wish;
 use crate::client;
 
-/// The variable that names a server to use instead.
+/// The variable that names a server.
 pub const CONNECT: &str = "GT_CONNECT";
-/// The variable that says how many workers there are.
+/// The variable for the number of workers.
 pub const WORKERS: &str = "GT_WORKERS";
 
-/// The process's own system, while somebody has a session with it.
+/// The process's own system, while it has a session.
 static SYSTEM: Mutex<Weak<Handle>> = Mutex::new(Weak::new());
 
-/// How many workers the environment asks for, else so many.
+/// The number of workers of the environment, else `usual`.
 pub(super) fn usual_workers(usual: usize) -> Result<usize, RunError> {
     let Ok(text) = std::env::var(WORKERS) else { return Ok(usual) };
     match text.trim().parse() {
@@ -29,19 +29,19 @@ pub(super) fn usual_workers(usual: usize) -> Result<usize, RunError> {
     }
 }
 
-/// The process's own system: the one that runs, else a new one.
+/// The process's own system: the running system, else a new one.
 fn own(workers: Option<usize>) -> Result<System, RunError> {
-    // Starting one leaves nothing half-done behind when it panics.
+    // A panic while a system starts leaves no half-made state.
     let mut running = SYSTEM.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = running.upgrade() {
         let (n_workers, in_use) = (handle.0.n_workers, handle.0.in_use());
         match workers {
             Some(wanted) if wanted != n_workers && in_use => {
                 let message = format!(
-                    "the process runs {n_workers} worker(s) already, but {wanted} were asked for"
+                    "the process already runs {n_workers} worker(s), but {wanted} were requested"
                 );
                 let error = RunError::new(ErrorKind::Resource, message);
-                return Err(error.hint("choose their number before the first operation"));
+                return Err(error.hint("set the number of workers before the first operation"));
             }
             Some(wanted) if wanted != n_workers => (),
             Some(_) | None => return Ok(System(handle)),
@@ -52,12 +52,12 @@ fn own(workers: Option<usize>) -> Result<System, RunError> {
     Ok(system)
 }
 
-/// A new session with a server, or with the system programs use when they name none: the server
-/// that `GT_CONNECT` names, else the process's own, which ends with its last session.
+/// Opens a session with a server, or with the system of programs that name none: the server that
+/// `GT_CONNECT` names, else the process's own system, which ends with its last session.
 ///
 /// # Errors
-/// The server cannot be reached, the system cannot be started, or it runs with another number of
-/// workers.
+/// The server cannot be reached, the system cannot be started, or it already runs with another
+/// number of workers.
 pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     let named = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty());
     match (target, named) {

@@ -1,5 +1,5 @@
-//! Dispatcher, sessions and worker cores as passive state: an event is carried through until nobody
-//! has anything left to say.
+//! Dispatcher, sessions and worker cores as passive state. An event is handled with all packets
+//! that follow from it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) sessions: BTreeMap<PeerId, Session>,
     pub(super) workers: BTreeMap<PeerId, Worker>,
     next_peer: u64,
-    /// Peers whose connection may have something to send.
+    /// Peers whose connections may have something to send.
     stirred: VecDeque<PeerId>,
     actions: Vec<Action>,
     packets: Vec<Packet>,
@@ -53,7 +53,7 @@ impl State {
         PeerId(self.next_peer)
     }
 
-    /// Carries what a peer has to say, and all that follows from it, through to the end.
+    /// Delivers the packets of a peer, and all packets that follow from them.
     pub(super) fn settle(&mut self, peer: PeerId) {
         self.stirred.push_back(peer);
         while let Some(peer) = self.stirred.pop_front() {
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// Brings an event to the dispatcher and does what it wants done.
+    /// Gives an event to the dispatcher, and performs its actions.
     pub(super) fn bring(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
         self.dispatcher.handle(clock::now(), event, &mut actions);

@@ -1,5 +1,5 @@
-//! Two links over a transport that drops, doubles, reorders and forgets: what arrives is what was
-//! sent, in order, once, within the credits.
+//! Two links over a transport that drops, repeats and reorders. Messages arrive once, in order and
+//! within the credits.
 
 use super::*;
 use crate::sim::Random;
@@ -97,8 +97,8 @@ fn everything_arrives_once_and_in_order() {
     }
 }
 
-/// A connection that broke lost hundreds of messages in a row; the gap is filled without waiting
-/// for timers.
+/// A broken connection lost hundreds of consecutive messages. The gap is filled without waiting for
+/// timers.
 #[test]
 fn a_hole_is_filled_when_it_is_seen() {
     let (mut a, mut b) = (Link::<Item>::new(lossy(1 << 20)), Link::<Item>::new(lossy(1 << 20)));
@@ -132,7 +132,7 @@ fn a_hole_is_filled_when_it_is_seen() {
     assert_eq!(got, (0..=1000).collect::<Vec<_>>());
 }
 
-/// The only message that gave more credit got lost, and the other side has nothing to say.
+/// The only packet with more credit is lost, and the other side has nothing to send.
 #[test]
 fn lost_credit_is_asked_for() {
     let (mut a, mut b) = (Link::<Item>::new(lossy(1 << 14)), Link::<Item>::new(lossy(1 << 14)));
@@ -179,7 +179,7 @@ fn nonsense_changes_nothing() {
     link.receive(Time::ZERO, u64::MAX, Item(9, 64), &mut |_| panic!("delivered"));
     link.release(1 << 40);
     assert_eq!((link.n_queued(), link.n_received(), link.held()), (1, 0, 0));
-    // More than was allowed is not taken, so that what is held stays bounded.
+    // Messages above the credit are not taken, so that the held weight stays bounded.
     let mut taken = 0;
     (0..1000)
         .for_each(|seq| link.receive(Time::ZERO, seq, Item(seq, 1 << 10), &mut |_| taken += 1));

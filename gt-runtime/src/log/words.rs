@@ -1,4 +1,4 @@
-//! Messages in the words of the log: a command, a size and details.
+//! The texts of messages in the log: a command, a size and details.
 
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
@@ -104,7 +104,7 @@ fn chunk(chunk: &Chunk) -> String {
     format!("{}: {bytes} bytes from {} of {of}", chunk.value, chunk.offset)
 }
 
-/// How much a tape holds, and where in the user's program it begins.
+/// The number of a tape's entries, and the line of the user's program where it begins.
 fn entries(tape: &Tape) -> String {
     let n = tape.entries.len();
     tape.instrs().next().map_or_else(
@@ -113,12 +113,12 @@ fn entries(tape: &Tape) -> String {
     )
 }
 
-/// What a launch binds, in brief.
+/// The numbers of values and scalars that a launch binds.
 fn bound(bindings: &Bindings) -> String {
     format!("{} values, {} scalars", bindings.inputs.len(), bindings.scalars.len())
 }
 
-/// What became of a template, in brief.
+/// The outcome of compiling a template.
 fn news(planned: &Planned) -> String {
     let became = planned.failed.as_deref().unwrap_or("a plan");
     format!("{:032x} of {} instructions: {became}", planned.key, planned.instructions)

@@ -1,4 +1,4 @@
-//! A client of a simulation: records random tapes on integers, and compares what it reads with the
+//! A client of a simulation: records random tapes on integers, and compares its reads with the
 //! interpreter.
 
 use super::Random;
@@ -21,21 +21,21 @@ use std::time::Duration;
 pub(super) struct Client {
     pub(super) connection: Connection,
     identity: Identity,
-    /// When it next does something of its own.
+    /// When it next acts.
     pub(super) next_act: Time,
     n_values: u64,
     n_requests: u64,
     n_elements: usize,
     segment: Vec<Entry>,
     pub(super) templates: Templates,
-    /// What each live value is.
+    /// The elements of each live value.
     live: BTreeMap<ValueId, HostTensor>,
     reads: BTreeMap<RequestId, Read>,
     failed: BTreeSet<RequestId>,
     pub(super) session: Option<String>,
     pub(super) n_submitted: u64,
     pub(super) n_read: u64,
-    /// The last read whose data came.
+    /// The last read whose data arrived.
     last_read: RequestId,
     pub(super) errors: Vec<Arc<RunError>>,
 }
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    /// The same life goes on from another address.
+    /// Moves to another address, as the same incarnation.
     pub(super) fn move_away(&mut self, now: Time) {
         self.connection.redial(now, Hello::new(Role::Client, self.identity.clone()));
     }
@@ -106,7 +106,7 @@ impl Client {
         self.live.keys().nth(random.below(self.live.len() as u64) as usize).copied()
     }
 
-    /// Does one random thing.
+    /// Does one random action.
     pub(super) fn act(&mut self, now: Time, random: &mut Random) {
         self.next_act = now + Duration::from_micros(random.below(400_000));
         if self.connection.link(Stream::Control).queued() > 1 << 16 {
@@ -127,7 +127,7 @@ impl Client {
         }
     }
 
-    /// Some rounds of one of a few loops: the segments of a loop are the same but for values and
+    /// Some rounds of one of a few loops. The segments of a loop differ only in values and
     /// literals.
     fn repeat(&mut self, now: Time, random: &mut Random) {
         self.submit(now);
@@ -262,7 +262,7 @@ impl Client {
         self.say(now, Order::Stats { request });
     }
 
-    /// Fresh work, and a read that must succeed.
+    /// New work, and a read that must succeed.
     pub(super) fn last_work(&mut self, now: Time, random: &mut Random) {
         self.input(now, random);
         let fresh = ValueId(self.n_values);
@@ -280,7 +280,7 @@ impl Client {
         incoming.into_iter().find_map(|what| self.incoming(what))
     }
 
-    /// Gives the reason when the connection is over.
+    /// Returns the reason if the connection is over.
     pub(super) fn incoming(&mut self, incoming: Incoming) -> Option<String> {
         match incoming {
             Incoming::Opened(welcome) => self.session = Some(welcome.name),

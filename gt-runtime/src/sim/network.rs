@@ -1,4 +1,4 @@
-//! The network of a simulation: packets under way, in order of their arrival.
+//! The network of a simulation: packets on their way, in order of their arrival.
 
 use super::Random;
 use crate::clock::Time;
@@ -7,21 +7,21 @@ use crate::wire::{Packet, codec};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Which way a packet goes; the peer is the other end.
+/// The direction of a packet between the dispatcher and a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
     ToDispatcher,
     FromDispatcher,
 }
 
-/// How bad it is.
+/// The faults of the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weather {
-    /// Packets lost, in a hundred.
+    /// The percentage of packets lost.
     pub(super) lost: u64,
-    /// Packets repeated, in a hundred.
+    /// The percentage of packets repeated.
     pub(super) repeated: u64,
-    /// Microseconds a packet may take.
+    /// The most microseconds that a packet takes.
     pub(super) delay: u64,
     /// Whether packets of one route stay in order, and none is lost or repeated.
     pub(super) reliable: bool,
@@ -61,13 +61,14 @@ impl Network {
             1 + u64::from(random.percent(weather.repeated))
         };
         for _ in 0..n_copies {
-            // Most are quick, some very late: those find another state than they were sent for.
+            // Most are quick and some are very late, so that they meet another state than they were
+            // sent for.
             let late = if random.percent(3) { 40 } else { 1 };
             let at = now + Duration::from_micros(50 + random.below(weather.delay * late));
-            // What travels is bytes: a packet that does not survive its own encoding is a bug too.
-            let frames = codec::encode(&packet).expect("whoever sends keeps to the limits");
+            // Packets travel as bytes, so that errors of the encoding are found too.
+            let frames = codec::encode(&packet).expect("senders keep to the limits");
             let copy =
-                codec::decode(&frames.head, frames.payload).expect("what was encoded decodes");
+                codec::decode(&frames.head, frames.payload).expect("an encoded packet decodes");
             assert_eq!(copy, packet);
             self.put(at, way, peer, copy);
         }
@@ -87,7 +88,7 @@ impl Network {
         Some(first.remove())
     }
 
-    /// A process is gone, and with it what was under way within it.
+    /// Removes the packets of a process that is gone.
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.flight.retain(|_, (_, other, _)| *other != peer);
     }

@@ -1,5 +1,5 @@
-//! What a run of the simulation is like: who takes part, what goes wrong how often, and the
-//! settings that follow.
+//! The profile of a run of the simulation: its nodes, the frequency of its faults, and the settings
+//! that follow.
 
 use super::Random;
 use super::network::Weather;
@@ -9,7 +9,7 @@ use crate::link::{LinkConfig, Timing, Transport};
 use crate::tier::TemplateConfig;
 use std::time::Duration;
 
-/// What a run is like.
+/// The profile of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Profile {
     pub(super) weather: Weather,
@@ -23,7 +23,7 @@ pub(super) struct Profile {
     pub(super) worker_crash: u64,
     pub(super) partition: u64,
     pub(super) restart: u64,
-    /// How long things go wrong.
+    /// How long faults occur.
     pub(super) until: Duration,
 }
 
@@ -109,7 +109,7 @@ impl Profile {
         }
     }
 
-    /// Few templates, so that they are given up often, or as many as there may be.
+    /// Few templates, so that they are dropped often, or as many as the limit allows.
     pub(super) fn templates(&self, random: &mut Random) -> TemplateConfig {
         let most = [0, 1, 2, 3, 64][random.below(5) as usize];
         let entries = if random.percent(50) { 12 } else { 1 << 10 };

@@ -1,4 +1,4 @@
-//! A client that says whatever comes to its mind, well formed or not: it may harm only itself.
+//! A client that sends random messages, valid or not. It may harm only its own session.
 
 use super::Random;
 use crate::identity::Identity;
@@ -23,7 +23,7 @@ impl Rogue {
         Rogue { incarnation: Incarnation(1), seqs: [0; 2] }
     }
 
-    /// The next nonsense.
+    /// The next random message.
     pub(super) fn say(&mut self, random: &mut Random) -> Packet {
         let mut stream = Stream::Control;
         let body = match random.below(12) {
@@ -100,7 +100,7 @@ fn message(random: &mut Random) -> Message {
 fn signals(random: &mut Random) -> Signals {
     let mut signals = Signals::new();
     for _ in 0..random.below(4) {
-        // What is above a limit is refused where it is made, as it is where it arrives.
+        // A message above a limit cannot be encoded, as it would be refused where it arrives.
         let name = "x".repeat(random.below(1 << 11) as usize);
         let _ = signals.set(&name, SignalConfig::default());
     }

@@ -1,6 +1,5 @@
-//! A worker of a simulation: the real worker's end and line of reads, and an executor that
-//! computes on integers by itself. What is read arrives later than it was asked for, and in pieces;
-//! other work goes on meanwhile.
+//! A worker of a simulation: the real end of the connection and line of reads, with an executor of
+//! its own for integers. Reads are answered late and in pieces, and other jobs run meanwhile.
 
 use super::Random;
 use crate::assembly::{self, Travel};
@@ -29,7 +28,7 @@ pub(super) struct Worker {
     pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Vec<i64>>>,
 }
 
-/// A read under way: what it answers, and after how many turns.
+/// An unfinished read: its answer, and the number of turns that it needs.
 struct Reading {
     request: RequestId,
     value: ValueId,
@@ -60,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// Gives the reason when the connection is over.
+    /// Returns the reason if the connection is over.
     pub(super) fn receive(
         &mut self,
         now: Time,
@@ -161,7 +160,7 @@ impl Worker {
         };
         if reading.turns > 0 {
             let unwanted = self.reads.put_back(Reading { turns: reading.turns - 1, ..reading });
-            assert!(unwanted.is_none(), "nobody forgot it meanwhile");
+            assert!(unwanted.is_none(), "its session was not forgotten");
             return;
         }
         let Reading { request, value, data, .. } = reading;

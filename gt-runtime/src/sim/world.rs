@@ -1,4 +1,4 @@
-//! The world of a simulation: everybody, the network between them, and what goes wrong when.
+//! The world of a simulation: the nodes, the network between them, and the faults.
 
 mod nodes;
 
@@ -16,7 +16,7 @@ use gt_ir::backend::SegmentStats;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Somebody at an address, or the time when they start again.
+/// A node at an address, or the time when it starts again.
 enum Node {
     Client(Box<Client>),
     Worker(Box<Worker>),
@@ -32,9 +32,10 @@ pub(super) struct World {
     dispatcher: Dispatcher,
     network: Network,
     nodes: Vec<Node>,
-    /// The address of each node; its number is in it, so a late packet finds nobody.
+    /// The address of each node. It contains the number of the node's life, so a late packet finds
+    /// no node.
     addresses: Vec<PeerId>,
-    /// Until when a node is cut off.
+    /// The time until which a node is cut off.
     cut: BTreeMap<usize, Time>,
     n_lives: u64,
     ran: BTreeMap<SessionId, (u32, Vec<u64>)>,
@@ -44,7 +45,7 @@ pub(super) struct World {
     actions: Vec<Action>,
 }
 
-/// Nodes are this far apart in the numbering of addresses.
+/// The distance of two nodes in the numbering of addresses.
 const APART: u64 = 1_000_000;
 
 impl World {
@@ -69,7 +70,7 @@ impl World {
         }
     }
 
-    /// Gives what became of the segments of the clients that were there in the end.
+    /// Returns the counts of segments of the clients that exist at the end.
     pub(super) fn run(mut self) -> SegmentStats {
         while self.now < self.profile.until {
             self.step();
@@ -90,7 +91,7 @@ impl World {
         sent
     }
 
-    /// The faults stop; whoever is down comes back; everybody does some fresh work, which must
+    /// Ends the faults and restarts nodes that are down. Then all clients do new work, which must
     /// succeed.
     fn settle(&mut self) {
         self.quiet = true;
@@ -100,7 +101,7 @@ impl World {
                 *back = self.now;
             }
         }
-        // Leases of those cut off run out first.
+        // The leases of nodes that were cut off end first.
         let lull = self.now + Duration::from_secs(45);
         while self.now < lull {
             self.step();
@@ -137,7 +138,7 @@ impl World {
         }
     }
 
-    /// Without losses of workers every segment has run, and nobody has seen an error.
+    /// If no worker was lost, every segment has run, and no client has seen an error.
     fn check_complete(&mut self) {
         for node in &self.nodes {
             let Node::Client(client) = node else { continue };
@@ -191,7 +192,7 @@ impl World {
         }
     }
 
-    /// To the next moment anything happens, and what happens then.
+    /// Advances to the next event and handles it.
     fn step(&mut self) {
         self.n_steps += 1;
         assert!(self.n_steps < 3_000_000, "seed {}: something is busy with nothing", self.seed);
@@ -257,7 +258,7 @@ impl World {
         }
     }
 
-    /// Hands the dispatcher an event and does what it wants done.
+    /// Gives the dispatcher an event and performs its actions.
     fn tell(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
         self.dispatcher.handle(self.now, event, &mut actions);
@@ -286,11 +287,11 @@ impl World {
     }
 }
 
-/// A segment ran: never before, and after those before it.
+/// Notes that a segment ran. It must be the first time, and after the segments before it.
 fn note(all: &mut BTreeMap<SessionId, (u32, Vec<u64>)>, seed: u64, (session, attempt, seq): Ran) {
     let (last, seqs) = all.entry(session).or_default();
     if attempt < *last {
-        return; // On a worker that was given up, and does not know it yet.
+        return; // On a worker that the dispatcher has lost.
     }
     *last = attempt;
     assert!(

@@ -1,4 +1,5 @@
-//! What clients and the dispatcher say to each other: orders one way, values and news the other.
+//! The messages between clients and the dispatcher: orders in one direction, values and news in the
+//! other.
 
 use super::{Chunk, Order};
 use crate::ids::RequestId;
@@ -10,12 +11,12 @@ use std::sync::Arc;
 /// Client to dispatcher.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FromClient {
-    /// Something the session wants done.
+    /// An order of the session.
     Order(Order),
-    /// How the signals of all later segments are to be taken, in place of what was said before.
-    /// [`Signals`] holds itself to its limits.
+    /// The configuration of the signals for all later segments, in place of the earlier one.
+    /// [`Signals`] checks its limits itself.
     Configure(Arc<Signals>),
-    /// The session ends; everything it holds is freed.
+    /// The session ends, and its values are freed.
     Close,
 }
 
@@ -28,53 +29,53 @@ impl From<Order> for FromClient {
 /// Dispatcher to client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ToClient {
-    /// A piece of a fetched value (bulk), in order. When the rest is lost a failure follows, which
-    /// may overtake pieces: those of a question that is answered are to be dropped.
+    /// A piece of a fetched value (bulk), in order. If the rest is lost, a failure follows, which
+    /// may overtake pieces. The client drops pieces of an answered request.
     Chunk {
         /// The fetch it answers.
         request: RequestId,
         /// The piece.
         chunk: Chunk,
     },
-    /// A fetch or a question failed.
+    /// A request failed.
     Failed {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// Why.
+        /// The error.
         error: Arc<RunError>,
     },
-    /// What ran.
+    /// The statistics of the session.
     Stats {
-        /// The question it answers.
+        /// The request that it answers.
         request: RequestId,
         /// The answer.
         stats: Box<Stats>,
     },
-    /// News of a template, for people.
+    /// The outcome of compiling a template, for users.
     Planned(Box<Planned>),
-    /// Why a launch was slower than it could be, for people.
+    /// The reason why a launch was slower than necessary, for users.
     Note(Box<str>),
 }
 
-/// What became of compiling a template.
+/// The outcome of compiling a template.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Planned {
     /// The segment's key.
     pub key: u128,
-    /// Its instructions.
+    /// The number of its instructions.
     pub instructions: u64,
     /// The plan's number on its worker.
     pub plan: u64,
-    /// Why there is none, if so.
+    /// The error, if compiling failed.
     pub failed: Option<String>,
-    /// Which input is of another type than in the plan before, if there was one, and both types.
+    /// A text about the first input whose type differs from the previous plan's, if any.
     pub retyped: Option<String>,
-    /// Kernels of the plan.
+    /// The number of the plan's kernels.
     pub kernels: u64,
-    /// Launches of the plan.
+    /// The number of the plan's launches.
     pub launches: u64,
-    /// Nanoseconds from the order to compile it to its end.
+    /// The nanoseconds of compiling.
     pub nanos: u64,
-    /// Whether it came from the disk.
+    /// Whether the program came from the cache on disk.
     pub cached: bool,
 }

@@ -1,8 +1,8 @@
-//! Packets as bytes: a header of magic and version, the packet in postcard, and the bytes of a
-//! chunk as a frame of their own.
+//! Packets as bytes: a header with magic number and version, the packet in postcard, and the bytes
+//! of a chunk as a frame of their own.
 //!
-//! Decoding trusts nothing: sizes are checked before anything is allocated, and any bytes whatever
-//! give a packet within the limits of [`wire`](super) or a [`WireError`], never a panic. A chunk's
+//! Decoding trusts no bytes. Sizes are checked before memory is allocated. Every sequence of bytes
+//! gives a packet within the limits of [`wire`](super) or a [`WireError`], never a panic. A chunk's
 //! bytes are not copied in either direction.
 
 #[cfg(test)]
@@ -17,8 +17,8 @@ use std::fmt;
 
 const MAGIC: [u8; 2] = *b"GT";
 const HEADER: usize = 4;
-/// What a tape may gain when it is passed on: the dispatcher's numbers take more bytes than the
-/// client's.
+/// The bytes that a tape may gain when the dispatcher passes it on, because the dispatcher adds
+/// numbers.
 const PASSED_ON: usize = 128;
 
 /// A packet as the transport sends it.
@@ -26,32 +26,32 @@ const PASSED_ON: usize = 128;
 pub struct Frames {
     /// Header and packet.
     pub head: Vec<u8>,
-    /// The bytes of its chunk, when it carries one.
+    /// The bytes of its chunk, if it has one.
     pub payload: Option<Bytes>,
 }
 
-/// Why bytes are not a packet. The fault of whoever sent them, or of the wire between.
+/// The reason why bytes are not a packet. The sender or the wire is at fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
-    /// Not GT at all.
+    /// The bytes are not of GT.
     Magic(Vec<u8>),
-    /// Another version of GT.
+    /// The packet is of another version.
     Version {
-        /// This build's.
+        /// The version of this program.
         ours: u32,
-        /// The packet's.
+        /// The version of the packet.
         theirs: u32,
     },
-    /// Too large.
+    /// The packet is over a limit.
     Limit {
-        /// What of the packet.
+        /// The part of the packet.
         what: &'static str,
         /// Its size.
         size: usize,
-        /// The most there may be.
+        /// The limit.
         limit: usize,
     },
-    /// Cut off, or random.
+    /// The bytes are cut off, or not a packet.
     Damaged(String),
 }
 
@@ -59,7 +59,7 @@ impl Hinted for WireError {
     fn message(&self) -> String {
         match self {
             WireError::Magic(bytes) => {
-                format!("these bytes are no gt packet: they begin with {bytes:02x?}")
+                format!("these bytes are not a gt packet: they begin with {bytes:02x?}")
             }
             WireError::Version { ours, theirs } => {
                 format!("protocol version {theirs} does not match version {ours} of this program")
@@ -73,7 +73,7 @@ impl Hinted for WireError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            WireError::Magic(_) => Some("is something else talking to this port?".into()),
+            WireError::Magic(_) => Some("does another program send to this port?".into()),
             WireError::Version { .. } => Some(SAME_VERSION.into()),
             WireError::Limit { .. } | WireError::Damaged(_) => None,
         }
@@ -89,7 +89,7 @@ impl fmt::Display for WireError {
 /// The frames of a packet.
 ///
 /// # Errors
-/// The packet is over a limit; the sender of a tape or a chunk is to split it before.
+/// The packet is over a limit. The sender must split tapes and chunks before.
 pub fn encode(packet: &Packet) -> Result<Frames, WireError> {
     check(packet)?;
     let mut head = Vec::with_capacity(64);
@@ -102,7 +102,7 @@ pub fn encode(packet: &Packet) -> Result<Frames, WireError> {
     Ok(Frames { head, payload: chunk.map(|chunk| chunk.bytes.clone()) })
 }
 
-/// The packet of some frames; extra frames are the caller's to refuse.
+/// The packet of these frames. The caller refuses further frames.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -137,8 +137,8 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     Ok(packet)
 }
 
-/// A tape that came in must go out: one that could not be encoded for its worker would hold up
-/// everybody's after it.
+/// Limits a packet's head. A client's tape must stay below the limit after it is passed on: a tape
+/// that could not be encoded for its worker would block all messages after it.
 fn limit_head(packet: &Packet, size: usize) -> Result<(), WireError> {
     match data(packet) {
         Some(Message::FromClient(FromClient::Order(
@@ -156,7 +156,7 @@ fn limit(what: &'static str, size: usize, limit: usize) -> Result<(), WireError>
     if size > limit { Err(WireError::Limit { what, size, limit }) } else { Ok(()) }
 }
 
-/// What holds of every packet on the wire, whichever way it goes.
+/// Checks the limits of a packet, in both directions.
 fn check(packet: &Packet) -> Result<(), WireError> {
     match &packet.body {
         Body::Hello(hello) => {
@@ -214,7 +214,7 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
             return Err(WireError::Damaged("a chunk is beyond the end of its tensor".into()));
         }
     }
-    // The end of a session closes both streams; anything else has one.
+    // The end of a session closes both streams. Any other message has one stream.
     let both = matches!(message, Message::ToWorker(ToWorker::EndSession { .. }));
     if !both && message.stream() != stream {
         return Err(WireError::Damaged(format!(
@@ -224,7 +224,7 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
     Ok(())
 }
 
-/// A text cut to what the wire takes.
+/// A text cut to the limit of the wire.
 #[must_use]
 pub fn cut(mut text: String) -> String {
     if text.len() > MAX_TEXT {

@@ -1,5 +1,5 @@
-//! The handshake: who connects, and whether it may. Peers of other versions or op tables are told
-//! apart here, before anything else is read.
+//! The handshake: the identity of a peer, and whether it may connect. Peers of other versions or op
+//! tables are refused before any other message is read.
 
 use super::PROTOCOL;
 use crate::identity::Identity;
@@ -7,25 +7,25 @@ use gt_ir::error::Hinted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What mends a difference of protocol versions.
+/// The hint for different protocol versions.
 pub(super) const SAME_VERSION: &str = "run the same version of gt on both sides";
 
-/// The first words of a connection.
+/// The first packet of a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
-    /// [`gt_ir::op::FINGERPRINT`] of the sender: peers with other op tables would read each other's
-    /// tapes wrongly.
+    /// [`gt_ir::op::FINGERPRINT`] of the sender. Peers with different op tables would misread each
+    /// other's tapes.
     pub fingerprint: u64,
-    /// What the sender is.
+    /// The role of the sender.
     pub role: Role,
-    /// Who the sender is.
+    /// The identity of the sender.
     pub identity: Identity,
-    /// How many hellos from other addresses came before it in this life: an earlier one, late,
-    /// moves nothing back.
+    /// The number of the incarnation's earlier moves to another address. A late hello of an earlier
+    /// move is ignored.
     pub move_number: u32,
-    /// Whether this life was welcomed before.
+    /// Whether this incarnation was welcomed before.
     pub resumes: bool,
 }
 
@@ -44,46 +44,46 @@ impl Hello {
     }
 }
 
-/// What connects to a dispatcher.
+/// The role of a peer of the dispatcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// A program that records tapes.
     Client,
-    /// A process that runs them.
+    /// A process that runs tapes.
     Worker,
 }
 
 /// The answer to a hello.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Welcome {
-    /// What the dispatcher calls the newcomer: `s3`, `w1`.
+    /// The dispatcher's name of the peer: `s3`, `w1`.
     pub name: String,
-    /// How many control messages of this incarnation the dispatcher holds: not 0 after a
-    /// reconnection.
+    /// The number of control messages of this incarnation that the dispatcher has received. Above 0
+    /// after a reconnection.
     pub accepted: u64,
 }
 
 /// Why a packet was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// Builds do not match.
+    /// The protocol versions differ.
     Protocol {
-        /// The dispatcher's.
+        /// The version of the dispatcher.
         ours: u32,
-        /// The newcomer's.
+        /// The version of the peer.
         theirs: u32,
     },
-    /// Op tables do not match.
+    /// The op tables differ.
     Ops,
-    /// The dispatcher does not know the connection: it was restarted, or gave the connection up
+    /// The dispatcher does not know the connection: it was restarted, or closed the connection
     /// after a long silence.
     Unknown,
-    /// There is no room.
+    /// The dispatcher has too many connections.
     Full {
         /// The limit.
         limit: usize,
     },
-    /// The peer broke the protocol, or used up what it may hold.
+    /// The peer broke the protocol, or its connection was closed for this reason.
     Fault(String),
 }
 

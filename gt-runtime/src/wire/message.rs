@@ -1,10 +1,9 @@
-//! What a link delivers, whichever the direction: the stream it travels on, the tensor data in it,
-//! and its weight against the credit.
+//! The messages of links in all directions: their streams, tensor data, and weights.
 
 use super::{Chunk, FromClient, FromWorker, Order, Stream, ToClient, ToWorker};
 use serde::{Deserialize, Serialize};
 
-/// What a link delivers.
+/// A message of a link.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to dispatcher.
@@ -17,12 +16,12 @@ pub enum Message {
     ToWorker(ToWorker),
 }
 
-/// What a message counts against a link's credit: about the bytes it holds, at least
-/// [`Weight::LEAST`].
+/// The weight of a message against a link's credit: about the number of bytes that it holds, at
+/// least [`Weight::LEAST`].
 pub trait Weight {
     /// The weight of the smallest message.
     const LEAST: u64 = 64;
-    /// Its weight: the same at both ends.
+    /// The weight, equal at both ends.
     fn weight(&self) -> u64;
 }
 

@@ -1,9 +1,8 @@
-//! Orders: what a session wants done, from its client to the worker that does it.
+//! Orders of a session, from its client to the worker that carries them out.
 //!
 //! The same [`Order`] travels from the client to the dispatcher and from the dispatcher to a
-//! worker; each direction adds only what its receiver must know besides
-//! ([`FromClient`](super::FromClient), [`ToWorker`](super::ToWorker)). Nothing here says how an
-//! order is carried out.
+//! worker. [`FromClient`](super::FromClient) and [`ToWorker`](super::ToWorker) add only the fields
+//! that the receiver needs. This file does not say how an order is carried out.
 
 use super::Stream;
 use crate::ids::RequestId;
@@ -14,14 +13,14 @@ use gt_ir::tape::{Tape, ValueId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One thing a session wants done. The orders of a session are carried out in order, except that
-/// tensor data travels on a stream of its own.
+/// An order of a session. Orders are carried out one after the other, except that tensor data
+/// travels on a stream of its own.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Runs the next segment of the session's tape, once the data of its inputs is there.
+    /// Runs the next segment of the session's tape, when the data of its inputs has arrived.
     Run(Arc<Tape>),
-    /// Gives a number to a segment in canonical form, in place of the template that had the number
-    /// before. Runs nothing.
+    /// Defines a template: gives a number to a segment in canonical form. An earlier template of
+    /// the number is forgotten. Runs nothing.
     Define {
         /// The number, below [`MAX_TEMPLATES`](super::MAX_TEMPLATES).
         template: u32,
@@ -40,20 +39,20 @@ pub enum Order {
         /// The template's number.
         template: u32,
     },
-    /// Brings data of an input (bulk). The pieces of a value come in order, before or after the
+    /// Brings data of an input (bulk). The pieces of an input come in order, before or after the
     /// segment that declares it.
     Chunk(Chunk),
-    /// Asks for a value, once the segments before have run: answered by chunks (bulk) or by a
+    /// Requests a value, when the earlier segments have run. The answer is chunks (bulk) or a
     /// failure.
     Fetch {
-        /// The number of the question.
+        /// The number of the request.
         request: RequestId,
         /// The value.
         value: ValueId,
     },
-    /// Asks for the session's statistics, once the segments before have run.
+    /// Requests the session's statistics, when the earlier segments have run.
     Stats {
-        /// The number of the question.
+        /// The number of the request.
         request: RequestId,
     },
 }
@@ -72,7 +71,7 @@ impl Order {
         }
     }
 
-    /// The number of the question it asks.
+    /// The number of its request.
     #[must_use]
     pub fn request(&self) -> Option<RequestId> {
         match self {
@@ -91,7 +90,7 @@ impl Order {
         if matches!(self, Order::Chunk(_)) { Stream::Bulk } else { Stream::Control }
     }
 
-    /// About the bytes it holds.
+    /// About the number of bytes that it holds.
     pub(super) fn payload(&self) -> u64 {
         match self {
             Order::Run(tape) | Order::Define { tape, .. } => tape.entries.len() as u64 * 64,
@@ -108,25 +107,25 @@ impl Order {
     }
 }
 
-/// A piece of a tensor's bytes (row-major, little-endian). In one process it may be the whole
-/// tensor, whatever its size.
+/// A piece of a tensor's bytes (row-major, little-endian). Within one process it may be a whole
+/// tensor of any size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Chunk {
-    /// The value whose bytes they are.
+    /// The value of the tensor.
     pub value: ValueId,
     /// The type of the whole tensor.
     pub ty: Type,
-    /// Where the piece begins, in bytes.
+    /// The offset of the piece, in bytes.
     pub offset: u64,
     /// The size of the whole tensor, in bytes.
     pub total: u64,
-    /// The piece; a frame of its own on the wire.
+    /// The bytes of the piece, a frame of its own on the wire.
     #[serde(skip)]
     pub bytes: Bytes,
 }
 
 impl Chunk {
-    /// Whether the piece ends its tensor.
+    /// Whether the piece is the last of its tensor.
     #[must_use]
     pub fn is_last(&self) -> bool {
         self.offset + self.bytes.len() as u64 == self.total

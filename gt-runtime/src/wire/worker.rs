@@ -1,5 +1,5 @@
-//! What the dispatcher and workers say to each other: as between clients and the dispatcher, with
-//! the session that each message is of.
+//! The messages between the dispatcher and workers: as between clients and the dispatcher, with the
+//! session of each message.
 
 use super::{Chunk, Order, Planned};
 use crate::ids::{RequestId, SessionId};
@@ -10,29 +10,28 @@ use std::sync::Arc;
 /// Dispatcher to worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// A session lives here from now on; before anything else of it.
+    /// The worker becomes the home of a session. The first message of the session.
     Open {
-        /// Which.
+        /// The session.
         session: SessionId,
-        /// Whose it is, as others are told: `s1 digits (pi, pid 123)`.
+        /// The client's name, which other clients may see: `s1 digits (pi, pid 123)`.
         client: Arc<str>,
     },
-    /// Something to do for a session, after everything before it.
+    /// An order of a session.
     Order {
         /// The session.
         session: SessionId,
-        /// How many workers the session has lost: reports carry it back.
+        /// The number of workers that the session has lost. Reports repeat it.
         attempt: u32,
-        /// How many segments of the session were ordered before: the number of the segment, where
-        /// the order runs one.
+        /// The number of the session's segments before the order. For a segment, its number.
         seq: u64,
-        /// The order. A value it uses is live on this worker, and a template is defined here.
+        /// The order. Its values are live on this worker, and its template is defined here.
         order: Order,
     },
-    /// The session is over: comes last on each of the two streams, and when it has come on both,
-    /// nothing of the session is left.
+    /// The session is over. The last message on each of the two streams: when it has come on both,
+    /// the worker frees the session.
     EndSession {
-        /// Which.
+        /// The session.
         session: SessionId,
     },
 }
@@ -40,79 +39,79 @@ pub enum ToWorker {
 /// Worker to dispatcher.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// The first message: what the worker offers. Work comes after it.
+    /// The first message, with the worker's capacity. The worker gets orders after it.
     Register(Capacity),
-    /// A segment ran; instructions that failed count too, their errors stay with their values.
+    /// A segment ran. Failed instructions count too, and their errors stay with their values.
     Done {
-        /// Whose.
+        /// The session.
         session: SessionId,
-        /// Which segment.
+        /// The number of the segment.
         seq: u64,
-        /// The attempt of its `Run`.
+        /// The attempt of its order.
         attempt: u32,
-        /// What it cost.
+        /// The cost of the segment.
         counts: Counts,
     },
     /// A piece of a fetched value (bulk), in order.
     Chunk {
-        /// Whose.
+        /// The session.
         session: SessionId,
         /// The fetch it answers.
         request: RequestId,
         /// The piece.
         chunk: Chunk,
     },
-    /// A fetch or a question failed.
+    /// A request failed.
     Failed {
-        /// Whose.
+        /// The session.
         session: SessionId,
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// Why.
+        /// The error.
         error: Arc<RunError>,
     },
-    /// What ran of a session.
+    /// The statistics of a session.
     Stats {
-        /// Whose.
+        /// The session.
         session: SessionId,
-        /// The question it answers.
+        /// The request that it answers.
         request: RequestId,
         /// The answer.
         stats: Box<Stats>,
     },
-    /// News of a template of a session, for people.
+    /// The outcome of compiling a session's template, for users.
     Planned {
-        /// Whose.
+        /// The session.
         session: SessionId,
         /// The news.
         planned: Box<Planned>,
     },
-    /// Why a launch of a session was slower than it could be, for people.
+    /// The reason why a session's launch was slower than necessary, for users.
     Note {
-        /// Whose.
+        /// The session.
         session: SessionId,
-        /// Why.
+        /// The reason.
         text: Box<str>,
     },
 }
 
-/// What a worker offers.
+/// The engine, threads and memory of a worker.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Capacity {
     /// Its engine's name.
     pub engine: String,
-    /// What the engine computes on: `cpu`, `cuda:0`.
+    /// The engine's device: `cpu`, `cuda:0`.
     pub device: String,
-    /// Threads it computes with.
+    /// The number of its threads.
     pub threads: u32,
-    /// Bytes of memory for values; 0 when unknown.
+    /// The bytes of memory for values. 0 if unknown.
     pub memory: u64,
 }
 
-/// What one segment cost.
+/// The cost of one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Instructions run.
+    /// The number of its instructions.
     pub instructions: u64,
     /// Nanoseconds from its start to its end.
     pub nanos: u64,

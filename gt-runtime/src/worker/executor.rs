@@ -378,8 +378,8 @@ fn run_plan(
         given.push(value);
     }
     let freed = defined.footprint.freed.iter().filter_map(|&at| bindings.inputs.get(at as usize));
-    // What the segment frees is held by nobody else while it runs, so that its memory can be used
-    // again.
+    // The table gives up the values that the segment frees, so that the program can reuse their
+    // memory.
     for &value in freed {
         table.remove(value);
     }

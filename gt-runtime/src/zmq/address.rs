@@ -1,8 +1,8 @@
-//! Where a server listens: `HOST:PORT`, and the ZeroMQ endpoints it stands for.
+//! The address of a server: `HOST:PORT`, and the ZeroMQ endpoints for it.
 //!
-//! A server on this machine is reached over `ipc://`, through a socket file in a folder only its
-//! user may enter, and over tcp on the loopback interface; a server elsewhere over tcp. This file
-//! knows names and paths; it opens no ZeroMQ socket.
+//! A server on this machine is reached over `ipc://`, by a socket file in a folder that only its
+//! user may enter, or over tcp on the loopback interface. A server on another machine is reached
+//! over tcp. This file opens no ZeroMQ socket.
 
 use std::fmt;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -17,20 +17,20 @@ use gt_ir::error::Hinted;
 /// The longest path a Unix socket may have (`sun_path` less the final zero).
 const MAX_IPC_PATH: usize = 107;
 
-/// Why an address was refused.
+/// The error of an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// No `:PORT`.
+    /// The text has no `:PORT`.
     NoPort(String),
-    /// The part after the last colon is no port number.
+    /// The text after the last colon is not a port number.
     BadPort(String, String),
-    /// Nothing, or something that can be no host name, before the colon.
+    /// The text before the colon is not a host name.
     BadHost(String, String),
     /// The host name has no address.
     Unknown(String, String),
     /// The folder for socket files cannot be trusted.
     Folder(PathBuf, String),
-    /// Nobody accepts connections there.
+    /// No server accepts connections at the address.
     NoServer(Address, String),
 }
 
@@ -80,21 +80,21 @@ pub struct Address {
 }
 
 impl Address {
-    /// This machine, at `port`.
+    /// The address of this machine, at `port`.
     #[must_use]
     pub fn local(port: u16) -> Self {
         Address { host: "127.0.0.1".into(), port }
     }
 
-    /// Whether the host can only mean this machine.
+    /// Whether the host is always this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.host.eq_ignore_ascii_case("localhost")
             || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// `tcp://HOST:PORT`. The loopback name is spelled as an address, since ZeroMQ binds to
-    /// addresses only.
+    /// `tcp://HOST:PORT`. `localhost` becomes an IP address, because ZeroMQ binds only to IP
+    /// addresses.
     #[must_use]
     pub fn tcp_endpoint(&self) -> String {
         let host =
@@ -106,8 +106,8 @@ impl Address {
         }
     }
 
-    /// The endpoint a peer should connect to: the socket file when a server of this user answers
-    /// there, else tcp when something accepts there within `patience`, else why not.
+    /// The endpoint for a peer to connect to: the socket file if a server of this user answers
+    /// there, else tcp if a server accepts within `patience`, else an error.
     pub fn reachable_endpoint(&self, patience: Duration) -> Result<String, AddressError> {
         if self.is_loopback()
             && let Some(path) = ipc_path(self.port)?
@@ -176,9 +176,9 @@ pub fn ipc_endpoint(path: &Path) -> String {
     format!("ipc://{}", path.display())
 }
 
-/// The socket file of a server on this machine, in a folder that is this user's alone (made when
-/// missing, refused when somebody else could write there). None when the path would be too long for
-/// a socket, or is not UTF-8: tcp serves then.
+/// The socket file of a server on this machine, in a folder that only this user may enter. The
+/// folder is made if it is missing, and refused if others may enter it. None if the path is too
+/// long for a socket or is not UTF-8; then only tcp is used.
 pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
     let uid = user_id();
     let folder = std::env::temp_dir().join(format!("gt-{uid}"));
@@ -199,8 +199,7 @@ pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
     Ok((path.as_os_str().len() <= MAX_IPC_PATH && path.to_str().is_some()).then_some(path))
 }
 
-/// The user this process runs as: the owner of its entry in /proc, or of its home folder where
-/// there is no /proc.
+/// The user of this process: the owner of its entry in /proc, or without /proc of the home folder.
 fn user_id() -> u32 {
     let owner = |path: &Path| std::fs::metadata(path).ok().map(|m| m.uid());
     owner(Path::new("/proc/self"))

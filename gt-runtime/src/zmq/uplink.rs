@@ -1,8 +1,8 @@
-//! The connecting side's two sockets: one for control, one for bulk data, to the same server.
+//! The two sockets of the connecting side to one server: one for control, one for bulk data.
 //!
-//! Each is a stream of its own, so that a large tensor never stands in front of a control message.
-//! The server sees two connections whose names share a random key; the first byte tells the streams
-//! apart.
+//! Each is a stream of its own, so a large tensor never delays a control message. The server sees
+//! two connections whose names share a random key. The first byte of a name distinguishes the
+//! streams.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::clock;
 use crate::wire::codec::{Frames, WireError, decode, encode};
 use crate::wire::{Packet, Stream};
 
-/// How often a server that does not answer is tried again while patience lasts.
+/// The time between two attempts to reach a server that does not answer.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What names a peer: the same in both of its connections.
+/// The key of a peer, equal in the names of both connections.
 pub type Key = [u8; 16];
 
-/// Two sockets on their way to one server.
+/// The two sockets that connect to one server.
 pub struct Uplink {
     control: Socket,
     bulk: Socket,
@@ -38,13 +38,14 @@ impl Uplink {
         Ok(Uplink { control: socket(Stream::Control)?, bulk: socket(Stream::Bulk)? })
     }
 
-    /// Sends a packet without waiting. One that cannot go now is dropped: the links send it again.
+    /// Sends a packet without waiting. A packet that cannot be queued is dropped, and its link
+    /// sends it again.
     pub fn send(&self, packet: &Packet) -> Result<Sent, UplinkError> {
         let Frames { head, payload } = encode(packet)?;
         Ok(self.socket(packet.stream).send(&[], head, payload.as_deref())?)
     }
 
-    /// Takes the next packet; None when there is none.
+    /// Takes the next packet. None if there is none.
     pub fn receive(&self) -> Result<Option<Packet>, UplinkError> {
         for socket in [&self.control, &self.bulk] {
             if let Some(incoming) = socket.receive()? {
@@ -54,12 +55,12 @@ impl Uplink {
         Ok(None)
     }
 
-    /// Waits until something can be received, a wake-up came, or `timeout` passed.
+    /// Waits until a packet has come, a wake-up has come, or `timeout` has passed.
     pub fn wait(&self, wakeups: &Wakeups, timeout: Option<Duration>) -> Result<(), SocketError> {
         wait(&[&self.control, &self.bulk], wakeups, timeout)
     }
 
-    /// How long dropping this may wait for what was sent to leave.
+    /// Sets how long dropping the uplink waits for queued packets to be sent.
     pub fn set_linger(&self, linger: Duration) -> Result<(), SocketError> {
         self.control.set_linger(linger)?;
         self.bulk.set_linger(linger)
@@ -79,12 +80,12 @@ pub enum UplinkError {
     /// The sockets failed.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The bytes were no packet, or the packet was over a limit.
+    /// The bytes are not a packet, or the packet is over a limit.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// A message as a packet.
+/// Decodes a message as a packet.
 pub fn packet(incoming: Incoming) -> Result<Packet, WireError> {
     let mut frames = incoming.frames.into_iter();
     let head = frames.next().ok_or_else(|| WireError::Damaged("it has no frame".into()))?;
@@ -134,7 +135,7 @@ fn endpoint(address: &Address, patience: Duration) -> Result<String, AddressErro
     }
 }
 
-/// Sixteen bytes nobody can guess: the hasher's keys are the process's own random numbers.
+/// Sixteen bytes that nobody can guess, because the hasher's keys are random.
 fn random_key() -> Key {
     use std::hash::{BuildHasher as _, RandomState};
     let half = || RandomState::new().hash_one(std::process::id()).to_le_bytes();

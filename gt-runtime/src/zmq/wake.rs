@@ -1,7 +1,7 @@
-//! Waking the thread that polls sockets from threads that own none.
+//! Wake-ups for the thread that polls sockets, from other threads.
 //!
-//! A pair of connected sockets of the operating system: a byte is written by the first wake-up
-//! after each clear and by no other, so a burst of work costs one system call.
+//! A pair of connected sockets of the operating system. Only the first wake-up after each clear
+//! writes a byte, so a burst of wake-ups costs one system call.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
@@ -36,25 +36,25 @@ pub fn wake_pair() -> std::io::Result<(Waker, Wakeups)> {
 }
 
 impl Waker {
-    /// Ends the other side's present or next wait. What was done before the call is visible to it
-    /// afterwards.
+    /// Ends the current or the next wait of the other side, which then sees all writes before this
+    /// call.
     pub fn wake(&self) {
         if !self.0.pending.swap(true, Ordering::AcqRel) {
-            // At most a few bytes are ever in the pair, so a full buffer cannot be; a closed one
-            // means nobody waits any more.
+            // The pair holds a few bytes at most, so the buffer is not full. If it is closed,
+            // nobody waits.
             let _ = (&self.0.stream).write(&[1]);
         }
     }
 }
 
 impl Wakeups {
-    /// Forgets the wake-ups so far. Work must be looked for after this call, not before. `readable`
-    /// says whether the poll found a byte.
+    /// Clears the wake-ups so far. The caller must look for work after this call, not before.
+    /// `readable` says whether the poll found a byte.
     pub fn clear(&self, readable: bool) {
         if readable {
             let mut bytes = [0; 16];
-            // Nothing to read means the byte is still on its way: it will end a wait for nothing,
-            // once.
+            // If there is nothing to read, the byte has not arrived. It then ends one later wait
+            // early.
             let _ = (&self.stream).read(&mut bytes);
         }
         self.shared.pending.swap(false, Ordering::AcqRel);

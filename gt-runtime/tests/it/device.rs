@@ -1,4 +1,4 @@
-//! Programs of loops on a simulated device: captured as graphs, and nobody can tell by the results.
+//! Programs of loops on a simulated device: captured as graphs, with the same results.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn on(simulation: &Simulation, when: When) -> System {
 }
 
 /// Random programs on the native engine and on a device, instruction by instruction and as plans.
-/// Gives the replays.
+/// Returns the number of replays.
 fn same_bits_as_native(
     seeds: std::ops::Range<u64>,
     config: &Config,

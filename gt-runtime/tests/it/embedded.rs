@@ -51,7 +51,7 @@ fn data_may_come_in_any_order_with_its_segment() {
 
 #[test]
 fn uploads_and_reads_are_not_copied() {
-    // Whatever else this machine has.
+    // Regardless of other devices of this machine.
     let native = |_| Ok(Box::new(Native::new(NativeConfig::host())?) as Box<dyn Engine>);
     let session = System::with_engines(1, Box::new(native), Log::off()).unwrap().session();
     let data = tensor(vec![5.0; 1 << 16]);
@@ -124,7 +124,7 @@ fn a_panic_loses_the_worker_and_a_new_one_takes_its_place() {
     let error = read(&*one, 1).unwrap_err();
     assert_eq!(error.kind, ErrorKind::WorkerLost, "{error}");
     assert!(error.message.contains("w1") && error.message.contains("exp is too much"), "{error}");
-    // The other session lost what was there, is told so, and goes on.
+    // The other session lost its values, gets an error, and goes on.
     assert_eq!(read(&*two, 0).unwrap_err().kind, ErrorKind::WorkerLost);
     give(&*two, 5, tensor(vec![8.0]));
     assert_eq!(read(&*two, 5).unwrap(), [8.0]);

@@ -1,5 +1,5 @@
-//! The runtime as its users meet it: the embedded system, and servers, workers and clients over
-//! real sockets, each side in a thread with sockets of its own.
+//! The runtime as users see it: the embedded system, and servers, workers and clients over real
+//! sockets, each in a thread with sockets of its own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails where it stands")]
 
 #[cfg(feature = "torch")]

@@ -1,5 +1,4 @@
-//! Whose memory it is: what sessions are told of their own and of each other's, and what happens
-//! when there is no more.
+//! The memory of sessions: the statistics about it, and the errors when there is no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::programs::{add_scalar, free, give, read, tape, tensor};
 
-/// Elements of a value here, and its bytes.
+/// The elements of a value in these tests, and its bytes.
 const N: usize = 25_000;
 const BYTES: u64 = 100_000;
 
@@ -25,9 +24,9 @@ fn small() -> System {
     System::with_engines(1, Box::new(engine), Log::off()).unwrap()
 }
 
-/// Makes so many values, numbered from 1.
+/// Makes `n` values, numbered from 1.
 fn fill(session: &dyn Backend, n: u64) {
-    // What is uploaded stays in the memory it came in, and counts for no engine.
+    // Uploaded values stay in the memory in which they came, and do not count for an engine.
     give(session, 0, tensor(vec![1.0; N]));
     for i in 1..=n {
         session.submit(tape(vec![add_scalar(i, 0, i as f64)]));
@@ -57,7 +56,7 @@ fn out_of_memory_names_who_holds_it_and_by_how_much() {
     assert!(engine.starts_with("  the engine uses 976.6 KB of 976.6 KB and keeps "), "{engine}");
     assert!(error.hint.is_some(), "{error}");
 
-    // Whoever frees makes room for the other.
+    // A session that frees values makes room for the other.
     three.submit(tape(vec![free(1), free(2)]));
     assert!(read(&*three, 3).is_ok());
     one.submit(tape(vec![add_scalar(6, 0, 6.0)]));
@@ -82,7 +81,7 @@ fn statistics_tell_a_session_what_is_its_own_and_the_others_totals() {
     assert_eq!(one.stats().unwrap().workers[0].others, []);
 }
 
-/// An engine without memory until it gives up what it keeps.
+/// An engine without free memory until it drops the memory kept for reuse.
 struct Miser {
     native: Native,
     trimmed: Arc<AtomicUsize>,
@@ -145,7 +144,7 @@ fn work_is_tried_again_once_the_engine_gave_up_what_it_kept() {
     };
     let session = System::with_engines(1, Box::new(engine), Log::off()).unwrap().session();
     fill(&*session, 1);
-    // It has nothing to give: that is the end of it.
+    // It keeps no memory, so the operation fails.
     let error = read(&*session, 1).unwrap_err();
     assert!(error.message.contains("\n  this client holds "), "{error}");
     gives.store(true, Ordering::Relaxed);

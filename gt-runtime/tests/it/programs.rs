@@ -68,7 +68,7 @@ pub(crate) fn read(session: &dyn Backend, value: u64) -> Result<Vec<f32>, RunErr
     session.fetch(id(value)).map(|data| data.to_vec().unwrap())
 }
 
-/// Counts up while a thread works, from a one that is added and read; gives how often.
+/// Adds a one and reads the sum repeatedly while a thread works. Returns how often.
 pub(crate) fn count_while(session: &dyn Backend, other: JoinHandle<()>) -> u64 {
     give(session, 0, tensor(vec![0.0]));
     let mut i = 0;
@@ -81,8 +81,8 @@ pub(crate) fn count_while(session: &dyn Backend, other: JoinHandle<()>) -> u64 {
     i
 }
 
-/// An engine that fails at `neg`, panics at `exp`, loses its device at `cos`, takes its time at
-/// `sqrt`, and never runs a plan.
+/// An engine that fails at `neg`, panics at `exp`, loses its device at `cos`, is slow at `sqrt`,
+/// and never runs a plan.
 pub(crate) struct Moody(Native);
 
 impl Moody {

@@ -1,5 +1,5 @@
-//! Reads of a device while others work on it: they hold up nobody, arrive in order and are lost
-//! nowhere.
+//! Reads of a device while other sessions use it: they delay nobody, arrive in order, and none is
+//! lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use gt_runtime::worker::{Stopped, Worker, WorkerConfig};
 
 use crate::programs::{add_scalar, free, give, id, read, tape, tensor};
 
-/// A device whose values leave it in slices of 16 bytes.
+/// A device that copies values to the host in slices of 16 bytes.
 fn device(memory: usize) -> Simulation {
     Simulation::new(SimulationConfig { slice: 16, memory, ..SimulationConfig::default() })
 }
@@ -37,14 +37,14 @@ fn count(session: &dyn Backend, from: u64, n: u64) {
     }
 }
 
-/// Waits until the worker has done what the session asked for, but for reads.
+/// Waits until the worker has done all orders of the session except reads.
 fn arrive(session: &dyn Backend) -> u64 {
     session.stats().unwrap().total().instructions
 }
 
 type Reading<'s> = thread::ScopedJoinHandle<'s, Result<Vec<f32>, RunError>>;
 
-/// A read on a thread of its own; the worker has begun it.
+/// A read on a thread of its own, which the worker has begun.
 fn begin<'s>(
     scope: &'s thread::Scope<'s, '_>,
     session: &Arc<dyn Backend>,
@@ -70,8 +70,8 @@ fn a_read_that_takes_long_holds_up_nobodys_work() {
         simulation.let_reads(Some(0));
         thread::scope(|scope| {
             let reading = begin(scope, &one, 10);
-            // What was read is freed and overwritten meanwhile, if nothing sees to it that it is
-            // not.
+            // The value is freed meanwhile. Its memory must not be overwritten before the read
+            // ends.
             count(&*one, 10, 100);
             count(&*two, 0, 100);
             assert_eq!((arrive(&*one), arrive(&*two)), (110, 100));
@@ -125,8 +125,8 @@ fn reads_of_many_sessions_at_once_have_the_bits_of_the_native_engine() {
     }
 }
 
-/// A value that was read and freed still takes memory; whoever needs that waits for the read before
-/// being told that there is none.
+/// A value that was freed during its read still takes memory. An operation that needs the memory
+/// waits for the read before it fails.
 #[test]
 fn memory_held_by_a_read_is_waited_for() {
     let simulation = device(1 << 20);
@@ -139,7 +139,7 @@ fn memory_held_by_a_read_is_waited_for() {
         one.submit(tape(vec![free(0)]));
         arrive(&*one);
         give(&*two, 0, tensor(vec![2.0; 150_000]));
-        // Whether the worker waits by now changes nothing.
+        // The result does not depend on whether the worker waits already.
         thread::sleep(Duration::from_millis(20));
         simulation.let_reads(None);
         assert_eq!(reading.join().unwrap().unwrap()[149_999], 1.0);
@@ -174,7 +174,7 @@ fn a_device_that_fails_at_a_read_fails_every_read_and_is_replaced() {
             assert!(error.message.contains("a read failed as it was told to"), "{error}");
         }
     });
-    // Nobody has to ask the worker for anything.
+    // No order is necessary for this.
     let end = clock::now() + Duration::from_secs(20);
     while made.load(Ordering::SeqCst) < 2 {
         assert!(clock::now() < end, "the worker was not replaced");
@@ -199,16 +199,16 @@ fn the_end_of_a_session_calls_its_reads_off() {
         one.close();
         assert!(reading.join().unwrap().is_err());
         give(&*two, 0, tensor(vec![2.0]));
-        // By now the worker has heard of the end.
+        // The worker has received the end of the session.
         arrive(&*two);
-        // The slice under way, and another session's.
+        // The current slice, and another session's.
         simulation.let_reads(Some(2));
         assert_eq!(read(&*two, 0).unwrap(), [2.0]);
     });
     assert_eq!(two.stats().unwrap().workers[0].memory.live, 4);
 }
 
-/// A worker of a server ends while somebody reads from it: whoever reads is told.
+/// A worker of a server ends during a read, and the read fails with the reason.
 #[test]
 fn the_end_of_a_worker_is_told_to_those_who_read() {
     let server = Server::bind(ServerConfig { log: Log::off(), ..ServerConfig::local(0) }).unwrap();

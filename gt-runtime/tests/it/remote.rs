@@ -1,4 +1,4 @@
-//! Servers, workers and clients over real sockets; those that are to be killed are processes.
+//! Servers, workers and clients over real sockets. Those that a test kills are processes.
 
 mod running;
 mod strangers;
@@ -52,7 +52,7 @@ fn clients_at_the_same_time_get_their_own_results_over_ipc_and_tcp() {
     let server = server();
     let _worker = server.worker();
     let ipc: Vec<_> = (0..2).map(|_| server.client()).collect();
-    // Without the socket file there is only tcp.
+    // Without the socket file the client uses tcp.
     std::fs::remove_file(ipc_path(server.address.port).unwrap().unwrap()).unwrap();
     let tcp: Vec<_> = (0..2).map(|_| server.client()).collect();
     thread::scope(|scope| {
@@ -213,7 +213,7 @@ fn a_server_killed_is_missed_and_found_again() {
     let (shutdown, worker) = worker(&first.address, Log::off(), say);
     first.says("joined");
     let address = first.address.clone();
-    // As if killed: nobody is told, and the next server at the address knows nobody.
+    // As if killed: no peer is told, and the next server at the address knows no peer.
     let session = first.client();
     runs_a_chain(&*session, 0.0);
     first.shutdown.vanish();

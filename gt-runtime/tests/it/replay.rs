@@ -1,4 +1,4 @@
-//! What repeats runs as a plan, and nobody can tell by the results.
+//! Repeated segments run as plans, with the same results.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write as _;
@@ -22,7 +22,7 @@ fn system(when: When) -> System {
     System::start_with(1, Tiers::compiled(when), Log::off()).unwrap()
 }
 
-/// A system that ends the process where code leaves the memory of its values.
+/// A system that ends the process if code accesses memory outside its values.
 fn guarded(when: When) -> System {
     let config = NativeConfig { guarded: true, ..NativeConfig::host() };
     let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
@@ -30,11 +30,11 @@ fn guarded(when: When) -> System {
 }
 
 /// Random programs of loops, one after the other in the same systems: instruction by instruction,
-/// with every plan ready at once, and with plans that become ready some time. Gives how many
-/// segments ran as plans for certain.
+/// with plans compiled before the first launch, and with plans compiled in the background. Returns
+/// the number of segments that ran as plans compiled before the first launch.
 ///
-/// With `check` the first also agrees with the interpreter, as far as rounding allows: for chosen
-/// seeds, since some programs have no digits to agree in.
+/// With `check` the first system's results are also compared with the interpreter's, except for
+/// rounding. Only for chosen seeds, because the results of some programs have no correct digits.
 fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config, check: bool) -> u64 {
     let systems = [When::Never, When::Blocking, When::Background].map(guarded);
     let mut launches = [0; 3];
@@ -68,21 +68,20 @@ fn errors_in_a_replayed_segment_are_those_of_its_instructions() {
     assert!(launches > 50, "{launches} launches");
 }
 
-/// For as long as `GT_REPLAY_SECONDS` says, from a seed that differs from run to run;
-/// `GT_REPLAY_SEED` repeats one.
+/// Runs for `GT_REPLAY_SECONDS` seconds, from a seed that differs from run to run. `GT_REPLAY_SEED`
+/// repeats a seed.
 #[test]
 fn as_many_random_programs_as_time_allows() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let end = clock::now() + Duration::from_secs(number("GT_REPLAY_SECONDS").unwrap_or(0));
     let any = RandomState::new().hash_one(0) >> 20;
     let mut seed = number("GT_REPLAY_SEED").unwrap_or(any);
-    // Not through `eprintln!`, which a test captures: what a crash leaves behind has to name the
-    // seed.
+    // Not by `eprintln!`, which a test captures: the output of a crash must name the seed.
     writeln!(std::io::stderr(), "GT_REPLAY_SEED={seed}").unwrap();
     loop {
         let config = if seed % 3 == 0 { Config::integers() } else { Config::default() };
-        // Indices stay in range: where an expansion does not use an operand that failed, only the
-        // instructions tell.
+        // Indices stay in range, because a plan does not report a failed operand that an expansion
+        // does not use.
         same_bits_on_every_tier(seed..seed + 4, &config, false);
         seed += 4;
         if clock::now() >= end {
@@ -288,7 +287,7 @@ fn who_asks_hears_what_became_of_segments() {
     assert!(stats.news.iter().any(|news| news.contains("-> plan p")), "{:?}", stats.news);
     let new = |news: &&String| news.starts_with("a segment is new");
     assert_eq!(stats.news.iter().find(new), None);
-    // The first question was heard: from here on reasons are kept.
+    // The statistics were read once, so reasons are kept from now on.
     round(20, 3);
     read(&*session, 23).unwrap();
     let stats = session.stats().unwrap();

@@ -26,7 +26,7 @@ impl World {
             return;
         }
         if self.chance(crash) {
-            // Some come back so soon that packets of their last life are still under way.
+            // Some come back so soon that packets of their last life still arrive.
             let longest = if self.random.percent(40) { 100 } else { 15_000 };
             let back = self.now + Duration::from_millis(self.random.below(longest));
             self.crash(i, back);
@@ -60,12 +60,13 @@ impl World {
         );
     }
 
-    /// A client that has closed its session is told, at most, that nobody knows it any more.
+    /// The only answer to a client that has closed its session may be that the connection is
+    /// unknown.
     fn quiet_close(&self, i: usize) -> bool {
         self.quiet && matches!(&self.nodes[i], Node::Client(client) if client.n_waiting() == 0)
     }
 
-    /// What a node does of its own at this moment.
+    /// The actions of a node at this moment.
     pub(super) fn node(&mut self, i: usize) {
         let (now, address) = (self.now, self.addresses[i]);
         let mut out = Vec::new();
@@ -112,7 +113,7 @@ impl World {
 
     pub(super) fn start(&mut self, i: usize) {
         self.n_lives += 1;
-        // Some come back under their old address, some under a new one.
+        // Some come back at their old address, others at a new one.
         if self.random.percent(50) || self.profile.weather.reliable {
             self.addresses[i].0 += 1;
         }

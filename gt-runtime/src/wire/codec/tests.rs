@@ -1,5 +1,5 @@
-//! What is encoded decodes, damage is an error or another packet within the limits, and limits are
-//! the wire's.
+//! Encoded packets decode, damaged bytes are an error or another packet within the limits, and both
+//! directions check the limits.
 
 use super::*;
 use crate::identity::Identity;
@@ -33,7 +33,7 @@ fn every_tape_that_is_taken_can_be_passed_on() {
         order: Order::Run(tape(largest)),
     };
     encode(&packet(u64::MAX, u64::MAX, Message::ToWorker(run))).unwrap();
-    // Nor is one taken that nobody here would have sent.
+    // Nor is such a packet accepted from others.
     let bytes = postcard::to_extend(&from_client(largest + 1), vec![b'G', b'T', PROTOCOL as u8, 0])
         .unwrap();
     assert!(bytes.len() <= MAX_HEAD);
@@ -55,7 +55,7 @@ fn signals() -> Arc<Signals> {
 
 #[test]
 fn signals_above_a_limit_do_not_arrive() {
-    // What a stranger may send: the same bytes as of an honest client, but for one part.
+    // The bytes of a faulty client: those of a correct client, except for one part.
     let raw = |name: &str, axis: i64, workers: &[u32]| {
         let shard = ShardConfig {
             axis: axis.into(),
@@ -197,9 +197,9 @@ fn strangers_and_other_versions_are_named() {
     );
     assert!(
         says(b"GET / HTTP/1.1")
-            .starts_with("these bytes are no gt packet: they begin with [47, 45, 54, 20]")
+            .starts_with("these bytes are not a gt packet: they begin with [47, 45, 54, 20]")
     );
-    assert!(says(b"").starts_with("these bytes are no gt packet"));
+    assert!(says(b"").starts_with("these bytes are not a gt packet"));
     assert_eq!(
         decode(&frames.head, Some(Bytes::new())).unwrap_err().to_string(),
         "the packet is damaged: it has a frame too many"

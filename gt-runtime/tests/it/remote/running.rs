@@ -1,5 +1,4 @@
-//! Servers and workers that run beside a test, in threads, or in processes where they are to be
-//! killed.
+//! Servers and workers that run beside a test, in threads, or in processes if the test kills them.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -36,7 +35,7 @@ pub(super) fn server() -> Running {
 }
 
 impl Running {
-    /// Waits until the server says something with this in it.
+    /// Waits until the server prints a line that contains `what`.
     pub(super) fn says(&self, what: &str) -> String {
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(LONG) {
@@ -77,7 +76,7 @@ pub(super) fn worker(
     (shutdown, thread)
 }
 
-/// Runs one of the `child_` tests below in a process of its own, which ends with the test.
+/// Runs one of the `child_` tests in a process of its own, which ends with the test.
 pub(super) struct Process(pub(super) Child);
 
 impl Process {

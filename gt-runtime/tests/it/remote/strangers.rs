@@ -1,4 +1,4 @@
-//! Peers that speak no version of the protocol, or another: they harm nobody, and are told why.
+//! Peers that speak another version of the protocol or none. They harm nobody, and get the reason.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -46,7 +46,7 @@ fn random_bytes_harm_nobody() {
     for n in 0..200 {
         let mut bytes = random(n);
         if n % 2 == 0 {
-            // Past the header, into the decoder.
+            // Bytes that pass the header, so that the decoder sees them.
             bytes.splice(0..0, *b"GT\x03\x00");
         }
         send(&noise, &bytes, (n % 3 == 0).then_some(&[1, 2, 3]));
