@@ -1,4 +1,4 @@
-//! The command line: what may be said, and the help that explains it. It decides nothing.
+//! The command line: its arguments and help texts. It decides nothing.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[command(name = "gt-cli", version, max_term_width = 100, after_help = EXAMPLES)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Speak JSON: results on standard output, errors on standard error, one object a line
+    /// Print JSON, one object on each line: results on standard output, errors on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -37,8 +37,8 @@ Examples:
   See what is wrong:
     gt-cli doctor
 
-`-` stands for standard input or output. Exit status: 0 when it went well, 1 when it did not,
-2 when the command line was wrong, 130 after Ctrl-C.";
+`-` stands for standard input or output. Exit status: 0 for success, 1 for an error, 2 for a wrong
+command line, 130 after Ctrl-C.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -48,20 +48,20 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     /// Check a tape file and print it at any stage of the compiler
     Compile(CompileArgs),
-    /// Say why two tapes do not share a plan
+    /// Compare two tapes, and print why they do not share a plan
     Diff(DiffArgs),
     /// Run a tape file, or a compiled program, on tensors from a file
     Run(RunArgs),
     /// Measure the works of docs/benchmarks.md, or tapes of your own
     Bench(BenchArgs),
-    /// Say what this build and this machine have, what is wrong, and what mends it
+    /// Report what this build and this machine support, what does not work, and how to fix it
     Doctor(DoctorArgs),
 }
 
 #[derive(Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// The port a server here would listen on
+    /// The port of a server on this machine
     #[arg(short, long, default_value_t = 12345)]
     pub(crate) port: u16,
 }
@@ -70,23 +70,23 @@ const DOCTOR_EXAMPLES: &str = "\
 It looks at the build, engines, processor, memory, GPUs, network, the folder of compiled programs
 and the variables of the environment. It changes nothing.
 
-Exit status: 0 when everything asked for works (by GT_ENGINE, GT_DEVICE, GT_CONNECT and the like),
-1 when something does not.
+Exit status: 0 if everything requested by variables (such as GT_ENGINE, GT_DEVICE, GT_CONNECT)
+works, else 1.
 
 Examples:
   gt-cli doctor
-  GT_ENGINE=torch GT_DEVICE=cuda gt-cli doctor    whether that works here, and if not, why
+  GT_ENGINE=torch GT_DEVICE=cuda gt-cli doctor    whether libtorch works on a GPU, else why not
   gt-cli doctor --json                            one object";
 
 #[derive(Args)]
 pub(crate) struct ServerArgs {
-    /// Port to listen on; 0 takes a free one, which is printed
+    /// Port to listen on; 0 takes a free port and prints it
     #[arg(short, long, default_value_t = 12345)]
     pub(crate) port: u16,
     /// Host name or address to listen on
     #[arg(long, default_value = "localhost")]
     pub(crate) host: String,
-    /// Listen where other machines reach it, although nothing authenticates them
+    /// Allow addresses that other machines can reach, although there is no authentication
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
@@ -100,10 +100,10 @@ pub(crate) struct WorkerArgs {
     /// The server to work for
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: String,
-    /// What to call this worker, in the server's lines and in errors
+    /// A name for this worker, for the server's output and for errors
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
-    /// Threads that compute [default: one a core]
+    /// Number of threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
@@ -111,17 +111,17 @@ pub(crate) struct WorkerArgs {
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
-    /// One of so many workers that another process supervises: takes its share of the machine, and
-    /// ends when standard input does
+    /// The number of workers that another process supervises. This worker is one of them: it takes
+    /// its share of the machine, and ends when standard input is closed
     #[arg(long, hide = true, value_name = "N")]
     pub(crate) one_of: Option<usize>,
 }
 
 const WORKER_EXAMPLES: &str = "\
-With several devices, or all, each gets a process of its own, named for its device, which this one
-starts, supervises and ends: one that dies is started again, first after half a second, then later
-and later, and is given up when it died six times in a row, or could not begin. Exit status: 0 when
-the server ended, 1 when a worker was given up, 130 after Ctrl-C.
+With several devices, each device gets a process of its own, which carries the device's name. This
+process starts, supervises and ends them. A process that dies is started again, first after half a
+second, then after longer times. It is not started again after six deaths in a row, or if it cannot
+start working. Exit status: 0 if the server ended, 1 if a worker failed for good, 130 after Ctrl-C.
 
 Examples:
   gt-cli worker --connect localhost:12345
@@ -129,7 +129,7 @@ Examples:
   gt-cli worker --connect localhost:12345 --engine torch --device cuda:1
   gt-cli worker --connect localhost:12345 --device all";
 
-/// A name that fits on a line.
+/// Checks that a name fits on a line.
 fn name(text: &str) -> Result<String, String> {
     let fits = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
     if fits { Ok(text.to_owned()) } else { Err("a name has 1 to 64 characters".into()) }
@@ -144,22 +144,22 @@ pub(crate) struct CompileArgs {
     /// The stage to print [default: tape and graph]
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Emit>,
-    /// Write the compiled program to this file, for `gt-cli run` on machines with this kind of
+    /// Write the compiled program to this file, for `gt-cli run` on machines with the same kind of
     /// processor
     #[arg(short, long, value_name = "FILE.gtp")]
     pub(crate) output: Option<PathBuf>,
-    /// How far results may be from those of the instructions one by one: exact, reassociate or
+    /// How far results may differ from running the instructions one by one: exact, reassociate or
     /// approximate
     #[arg(long, value_name = "POLICY", env = gt_compiler::options::NUMERICS_VARIABLE)]
     pub(crate) numerics: Option<Numerics>,
-    /// Say what this configuration of signals (YAML) says of the tape's scopes
+    /// Print the configuration of the tape's scopes in this file of signals (YAML)
     #[arg(long, value_name = "FILE.yaml")]
     pub(crate) config: Option<PathBuf>,
 }
 
 const RUN_EXAMPLES: &str = "\
-A compiled program runs without compiling anything, on the build of GT and the kind of processor it
-was compiled for. It holds machine code: run only what you would run as a program.
+A compiled program runs without a compiler, on the build of GT and the kind of processor for which
+it was compiled. It contains machine code, so run only files that you trust as programs.
 
 Examples:
   gt-cli run step.gt --inputs in.safetensors                      prints the outputs
@@ -169,12 +169,12 @@ Examples:
 
 const COMPILE_EXAMPLES: &str = "\
 Examples:
-  gt-cli compile step.gt                             what the tape says, as tape and as graph
+  gt-cli compile step.gt                             the tape and its graph
   gt-cli compile step.gt --emit optimized            the program after all passes, and its costs
   gt-cli compile step.gt --emit egraph               rules that fired, patterns found
   gt-cli compile step.gt --emit plan                 launches, their kernels and buffers
   gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
-  gt-cli compile step.gt --config signals.yaml       with what is said of each scope
+  gt-cli compile step.gt --config signals.yaml       with the configuration of each scope
   gt-cli compile step.gt -o step.gtp                 a compiled program: gt-cli run step.gtp
   gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
 
@@ -184,18 +184,18 @@ pub(crate) struct DiffArgs {
     /// A tape, in text or binary form
     #[arg(value_name = "A.gt")]
     pub(crate) first: PathBuf,
-    /// Another
+    /// Another tape
     #[arg(value_name = "B.gt")]
     pub(crate) second: PathBuf,
 }
 
 const DIFF_EXAMPLES: &str = "\
-Two tapes share a plan if they have the same key. It covers ops, shapes, dtypes, names of
-dimensions, how operands are wired, frees, reads and signal scopes, in order; it leaves out the
-numbers of values, the values of literals, source places and the names of inputs and outputs.
+Two tapes share a plan if they have the same key. The key covers ops, shapes, dtypes, names of
+dimensions, connections of operands, frees, reads and signal scopes, in order. It does not cover the
+numbers of values, the values of literals, source locations and the names of inputs and outputs.
 
-Exit status: 0 when the keys are equal, 1 when they are not (the first difference is printed),
-2 when a tape cannot be read.
+Exit status: 0 if the keys are equal, 1 if they differ (the first difference is printed), 2 if a
+tape cannot be read.
 
 Examples:
   gt-cli diff monday.gt tuesday.gt
@@ -210,10 +210,10 @@ pub(crate) struct RunArgs {
     /// Tensors for the tape's inputs, by name (`input "x"`) or by number (`%0`)
     #[arg(long, value_name = "IN.safetensors")]
     pub(crate) inputs: Option<PathBuf>,
-    /// Where to write the tape's outputs, by name or by number [default: print them]
+    /// File for the tape's outputs, by name or by number [default: print them]
     #[arg(long, value_name = "OUT.safetensors")]
     pub(crate) outputs: Option<PathBuf>,
-    /// Run on this server rather than in this process
+    /// Run on this server instead of in this process
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
     #[command(flatten)]
@@ -223,110 +223,112 @@ pub(crate) struct RunArgs {
 #[derive(Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// What to measure: works by name, tape files [default: every work]
+    /// Names of works, or tape files, to measure [default: every work]
     #[arg(value_name = "WORK|FILE.gt")]
     pub(crate) works: Vec<String>,
-    /// Name the works and say what they do
+    /// List the works with their descriptions
     #[arg(long)]
     pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) compute: ComputeArgs,
-    /// 0: every instruction by itself; 1: what repeats runs as a compiled plan [default: 1]
+    /// 0 runs instruction by instruction; 1 runs repeated segments as compiled plans [default: 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u8).range(0..=1))]
     pub(crate) tier: Option<u8>,
     /// Steps to measure, after the warm-up
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) steps: Option<usize>,
-    /// How long to measure, after the warm-up [default: 2]
+    /// Seconds to measure, after the warm-up [default: 2]
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
-    /// Tensors for the inputs of a tape [default: noise, and zeros for what holds no floats]
+    /// Tensors for the inputs of a tape [default: noise for floats, zeros for other dtypes]
     #[arg(long, value_name = "IN.safetensors")]
     pub(crate) inputs: Option<PathBuf>,
-    /// Measure on this server rather than in this process
+    /// Measure on this server instead of in this process
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
-    /// Measure nothing; print which rewrite rules fire in a step, and what they save by estimate,
-    /// as an object for each work and numerics policy
+    /// Print which rewrite rules fire in a step, and the estimate of what they save, as an object
+    /// for each work and numerics policy. Measures nothing
     #[arg(long)]
     pub(crate) rules: bool,
-    /// Measure in this very process and print an object
+    /// Measure in this process and print an object
     #[arg(long, hide = true)]
     pub(crate) inner: bool,
-    /// As --inner, in blocks: answer each line of standard input, which holds seconds, with samples
+    /// As --inner, in blocks: each line of standard input is a number of seconds, and is answered
+    /// with samples
     #[arg(long, hide = true)]
     pub(crate) paced: bool,
 }
 
 const BENCH_EXAMPLES: &str = "\
-Every work runs in a process of its own. Printed are the median of a step and what a tenth of the
-steps stay under and go over; the seconds of the first step (inputs and parameters in place,
-compiling included); instructions of a step; kernels, launches and bytes read and written of its
-plan; and the memory the process took at most, over what it had at the start. Nothing compiled
-earlier is used, unless GT_CACHE names a folder for it.
+Every work runs in a process of its own. The columns are the median time of a step, and its 10th and
+90th percentiles; the seconds of the first step, including compilation, after inputs and parameters
+are made; the instructions of a step; the kernels and launches of its plan, and the bytes that they
+read and write; and the largest growth of the process's memory. Programs compiled earlier are not
+used, unless GT_CACHE names a folder of them.
 
 Examples:
   gt-cli bench --list
-  gt-cli bench                             every work, some seconds each
+  gt-cli bench                             every work, a few seconds each
   gt-cli bench mlp_small gpt --seconds 5
-  gt-cli bench gpt --tier 0                each instruction by itself
+  gt-cli bench gpt --tier 0                instruction by instruction
   gt-cli bench step.gt --json              a tape of your own, one object a line
   gt-cli bench --rules gpt                 the rewrites of its step, by numerics policy
   cargo xtask bench --vs torch,jax         beside other frameworks, in one run";
 
-/// What `compile` prints.
+/// The stages that `compile` prints.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Emit {
     /// The verified tape, in text form
     Tape,
-    /// The tape as its key sees it, with the key and what it leaves out
+    /// The parts of the tape that the key covers, with the key and the literals, which it does not
+    /// cover
     Canonical,
-    /// The graph, one node a line, with types and uses
+    /// The graph, one node on each line, with types and uses
     Graph,
-    /// What the search for cheaper equal programs found: rules, patterns, costs before and after
+    /// The search for cheaper equal programs: rules, patterns, costs before and after
     Egraph,
     /// The graph of primitives after all passes, and its costs
     Optimized,
     /// The loops of each kernel, what they load, compute and store
     Kernels,
-    /// The compiled program: launches, what runs together, what each kernel computes, where buffers
-    /// lie
+    /// The compiled program: launches, jobs that run together, the formula of each kernel, places
+    /// of buffers
     Plan,
     /// The code generator's intermediate representation of each kernel
     Clif,
     /// The machine instructions of each kernel, for this processor
     Asm,
-    /// The optimized graph in Graphviz's language, its kernels framed
+    /// The optimized graph in Graphviz's language, with frames around kernels
     Dot,
 }
 
 impl Emit {
-    /// As the command line spells it.
+    /// The name of the stage on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
     }
 }
 
-/// What computes in this process, and on what.
+/// The engine and devices of this process.
 #[derive(Args)]
 pub(crate) struct ComputeArgs {
-    /// What computes: native, or torch (libtorch) [env: GT_ENGINE] [default: torch where this build
-    /// has CUDA and the machine a device, else native]
+    /// Engine: native, or torch (libtorch) [env: GT_ENGINE] [default: torch if this build has CUDA
+    /// and the machine has a CUDA device, else native]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<EngineKind>,
-    /// What it computes on: cpu, cuda, cuda:N, simulated, several with commas, or all (every CUDA
-    /// device) [env: GT_DEVICE]
+    /// Devices: cpu, cuda, cuda:N, simulated, several with commas, or all (every CUDA device) [env:
+    /// GT_DEVICE]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Devices>,
 }
 
 impl ComputeArgs {
-    /// What the flags ask for.
+    /// The wish of the flags.
     pub(crate) fn wish(&self) -> Wish {
         Wish { engine: self.engine, devices: self.device.clone() }
     }
 
-    /// Whether a flag asks for anything.
+    /// Whether any of the flags is given.
     pub(crate) fn is_given(&self) -> bool {
         self.engine.is_some() || self.device.is_some()
     }

@@ -1,6 +1,6 @@
-//! Compiled programs in files: what `compile -o` writes and `run` runs without compiling.
+//! Files of compiled programs, which `compile -o` writes and `run` runs.
 //!
-//! The file holds machine code: trust it as you would any executable.
+//! A file contains machine code, so it needs the same trust as an executable.
 
 use crate::boundary::{self, Wanted};
 use crate::fault::advised;
@@ -22,7 +22,7 @@ pub(crate) fn file(tape: &Tape, segment: &Segment, program: Vec<u8>) -> Result<P
         inputs: inputs.map(|Wanted { name, ty, .. }| (name, ty)).collect(),
         outputs: outputs.collect::<Option<_>>().ok_or_else(|| {
             let message = "an output of the tape is not computed";
-            advised(message, "this is a defect of GT; the tape shows it")
+            advised(message, "this is a defect of GT; please report it with the tape")
         })?,
         scalars: segment.graph.slots().to_vec(),
         program,
@@ -94,7 +94,7 @@ output %1 \"y\"
         assert_eq!(results.get("y").unwrap().to_vec::<f32>().unwrap(), [2.5, -5.0]);
     }
 
-    /// Wherever a bit is flipped: in names, types and literals too.
+    /// Every bit is flipped, also in names, types and literals.
     #[test]
     fn every_flipped_bit_is_refused() {
         let mut bytes = whole();
@@ -105,7 +105,7 @@ output %1 \"y\"
                 let refused =
                     refused.unwrap_or_else(|| panic!("bit {bit} of byte {at} was flipped"));
                 assert!(refused.contains("x.gtp") && refused.contains("hint: "), "{refused}");
-                // What no longer looks like a program is taken for a tape, and is none.
+                // Bytes that no longer look like a program are read as a tape, and are not a tape.
                 let tape = files::tape_of(Path::new("x.gtp"), Bytes::copy_from_slice(&bytes));
                 assert!(tape.is_err(), "bit {bit} of byte {at}");
                 bytes[at] ^= 1 << bit;

@@ -1,4 +1,4 @@
-//! Inputs and outputs of a tape, by the names its user gives them.
+//! Inputs and outputs of a tape, by name.
 
 use crate::fault::advised;
 use anyhow::{Result, bail, ensure};
@@ -32,7 +32,7 @@ pub(crate) fn inputs(tape: &Tape) -> Vec<Wanted> {
     wanted
 }
 
-/// The tensor of each input, found by its name, with the type that is declared.
+/// The tensor of each input, found by its name, with its declared type.
 pub(crate) fn bind(wanted: &[Wanted], given: &StateDict) -> Result<Vec<HostTensor>> {
     let names = given.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let mut bound = Vec::new();
@@ -41,11 +41,11 @@ pub(crate) fn bind(wanted: &[Wanted], given: &StateDict) -> Result<Vec<HostTenso
             let there = if names.is_empty() {
                 "no tensors are given".into()
             } else {
-                format!("given are: {names}")
+                format!("the file has {names}")
             };
             bail!(advised(
                 format!("no tensor for input `{name}` ({ty}); {there}"),
-                "`--inputs FILE.safetensors` names a file with it"
+                "name a file with this tensor by `--inputs FILE.safetensors`"
             ));
         };
         let fits = tensor.ty().dtype == ty.dtype && tensor.ty().shape.sizes() == ty.shape.sizes();
@@ -72,7 +72,7 @@ pub(crate) fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
             taken.insert(name.clone()),
             advised(
                 format!("two outputs are called `{name}`"),
-                "write `output %N \"NAME\"` with a name of its own for each"
+                "write `output %N \"NAME\"` with a different name for each"
             )
         );
         wanted.push((*value, name));
@@ -80,8 +80,8 @@ pub(crate) fn outputs(tape: &Tape) -> Result<Vec<(ValueId, String)>> {
     ensure!(
         !wanted.is_empty(),
         advised(
-            "the tape has no output, so there is nothing to run for",
-            "add `output %N` for what is to be computed"
+            "the tape has no output, so there is nothing to compute",
+            "add `output %N` for each result"
         )
     );
     Ok(wanted)
@@ -127,7 +127,7 @@ mod tests {
 
         let error = bind(&wanted, &given("x")).unwrap_err().to_string();
         assert!(
-            error.starts_with("no tensor for input `x` (f32[B=2]); given are: %3, unused"),
+            error.starts_with("no tensor for input `x` (f32[B=2]); the file has %3, unused"),
             "{error}"
         );
         let mut wrong = given("");

@@ -1,4 +1,4 @@
-//! `gt-cli diff`: whether two tapes have one key, and if not, the first thing that differs.
+//! `gt-cli diff`: whether two tapes have the same key, and if not, the first difference.
 
 use crate::args::DiffArgs;
 use crate::fault::Silent;
@@ -20,7 +20,7 @@ pub(crate) fn diff(args: &DiffArgs, as_json: bool) -> Result<()> {
         false => words(args, &[&first, &second], &difference, &tapes),
     };
     files::write(Path::new("-"), text.as_bytes())?;
-    // As `diff` does: 1 says that they differ, not that something went wrong.
+    // The status 1 means that the tapes differ, as that of `diff`.
     if equal { Ok(()) } else { bail!(Silent(1)) }
 }
 
@@ -58,7 +58,7 @@ fn object(
     })
 }
 
-/// An entry as it stands in the file.
+/// An entry as text.
 fn line(tape: &Tape, entry: usize) -> Option<String> {
     let text = gt_ir::text::print(&Tape { entries: vec![tape.entries.get(entry)?.clone()] });
     text.lines().rfind(|line| !line.trim().is_empty()).map(str::to_string)

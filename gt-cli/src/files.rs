@@ -55,12 +55,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(said)
 }
 
-/// A tape file in either form, verified; every fault is shown at its place.
+/// A tape file in text or binary form, verified. Every fault is shown at its place.
 pub(crate) fn tape(path: &Path) -> Result<Checked> {
     tape_of(path, read_up_to(path, text::MAX_BYTES as u64)?)
 }
 
-/// The tape in the bytes of a file, likewise.
+/// The verified tape in the bytes of a file.
 pub(crate) fn tape_of(path: &Path, bytes: Bytes) -> Result<Checked> {
     ensure!(
         !ProgramFile::is(&bytes),
@@ -90,7 +90,7 @@ fn binary_tape(path: &Path, bytes: &[u8]) -> Result<Checked> {
     })
 }
 
-/// How messages name the file.
+/// The name of the file in messages.
 pub(crate) fn shown(path: &Path) -> String {
     if is_dash(path) { "standard input".into() } else { path.display().to_string() }
 }

@@ -1,7 +1,7 @@
 //! `gt-cli`: serve, join, compile, run and measure GT programs from a shell.
 //!
-//! Results go to standard output, everything else to standard error. It only wires what the other
-//! crates offer to files, terminals and signals.
+//! Results go to standard output, everything else to standard error. This crate connects the other
+//! crates to files, terminals and signals.
 #![expect(clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod args;
@@ -21,7 +21,7 @@ mod supervise;
 mod system;
 mod tensors;
 
-// The name macros of the language use for it.
+// The name that the language's macros use.
 extern crate gt_lang as gt;
 
 use args::{Cli, Command};
@@ -40,7 +40,7 @@ fn main() {
     };
     if let Err(error) = done {
         let status = fault::report(&error, cli.json);
-        // As with `diff`, 1 is an answer there.
+        // The status 1 of `diff` means that the tapes differ, so errors have the status 2.
         let trouble = matches!(cli.command, Command::Diff(_)) && !error.is::<fault::Silent>();
         std::process::exit(if trouble && status == 1 { 2 } else { status });
     }

@@ -1,10 +1,10 @@
-//! News of a server or a worker: lines on standard error, or with `--json` objects on standard
-//! output.
+//! News of a server or a worker: lines on standard error, or objects on standard output with
+//! `--json`.
 
 use serde_json::json;
 use std::io::Write;
 
-/// Reports an event to whoever watches.
+/// Prints a line of news.
 pub(crate) fn tell(json: bool, line: &str) {
     if json {
         news(json, &json!({ "event": "news", "text": line }).to_string());
@@ -13,8 +13,7 @@ pub(crate) fn tell(json: bool, line: &str) {
     }
 }
 
-/// Writes a text, and goes on when nobody reads it any more: a server does not end because its
-/// terminal did.
+/// Writes a text. An error is ignored, so that a server does not end with its terminal.
 pub(crate) fn news(json: bool, text: &str) {
     let _ = if json {
         writeln!(std::io::stdout(), "{text}")

@@ -1,5 +1,5 @@
-//! `gt-cli run`: a tape on tensors from a file, in this process or on a server; or a compiled
-//! program, in this process.
+//! `gt-cli run`: runs a tape on tensors from a file, in this process or on a server, or a compiled
+//! program in this process.
 
 use crate::args::RunArgs;
 use crate::boundary::{bind, inputs, outputs};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Elements of an output that are printed when no file takes them.
+/// The most elements that are printed of an output.
 const MAX_PRINTED: usize = 100;
 
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
@@ -26,14 +26,14 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
             args.connect.is_none(),
             advised(
                 "a compiled program runs in this process, not on a server",
-                "leave out `--connect`, or give the tape it was compiled from"
+                "leave out `--connect`, or run the tape of the program"
             )
         );
         ensure!(
             !args.compute.is_given(),
             advised(
-                "a compiled program runs on the engine it was compiled for",
-                "leave out `--engine` and `--device`, or give the tape it was compiled from"
+                "a compiled program runs on the engine for which it was compiled",
+                "leave out `--engine` and `--device`, or run the tape of the program"
             )
         );
         let program = artifact::parse(&args.file, &bytes)?;
@@ -65,13 +65,13 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The tensors the user gives.
+/// The tensors of the file of inputs.
 fn given(args: &RunArgs) -> Result<StateDict> {
     args.inputs.as_deref().map_or_else(|| Ok(StateDict::new()), tensors::read)
 }
 
-/// Runs the tape as one segment. Outputs stay alive until they are read, whatever the tape frees
-/// after them; the rest ends with the session.
+/// Runs the tape as one segment. Frees of outputs are removed, so outputs stay alive until they are
+/// read. All other values end with the session.
 fn execute(
     backend: &dyn Backend,
     mut tape: Tape,
@@ -89,7 +89,7 @@ fn execute(
         .collect()
 }
 
-/// The outputs for people: name and type, then the values, the first of them where there are many.
+/// The outputs as text: name and type, then the first values.
 fn shown(results: &StateDict) -> String {
     let mut text = String::new();
     for (name, tensor) in results.iter() {

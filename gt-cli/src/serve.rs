@@ -1,4 +1,5 @@
-//! `gt-cli server` and `gt-cli worker`: the runtime's shells with a terminal and signals.
+//! `gt-cli server` and `gt-cli worker`: the runtime's server and worker, with a terminal and
+//! signals.
 
 use crate::args::{ServerArgs, WorkerArgs};
 use crate::fault::Interrupted;
@@ -16,7 +17,7 @@ use gt_runtime::zmq::{Address, Exposure};
 use serde_json::json;
 use std::path::Path;
 
-/// Why the others are told that this process ends.
+/// The reason that peers get when a signal ends this process.
 const STOPPED: &str = "it was stopped by a signal";
 
 pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
@@ -81,7 +82,7 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     }
 }
 
-/// The instruction log of the file that is named, or else the one that the environment asks for.
+/// The instruction log of the named file, or else of the environment.
 fn log(file: Option<&Path>) -> Result<Log> {
     match file {
         Some(file) => {

@@ -1,17 +1,17 @@
-//! Ctrl-C and SIGTERM: the first asks for a clean end, the second ends at once.
+//! Ctrl-C and SIGTERM: the first signal requests a clean end, the second ends the process at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The exit status after Ctrl-C, as shells know it.
+/// The exit status after Ctrl-C, by the convention of shells.
 pub(crate) const INTERRUPTED: i32 = 130;
 
-/// Whether the user asked for an end. Cheap to clone.
+/// Whether the user has requested the end. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Watches for signals from now on and calls `then` at the first.
+    /// Watches for signals from now on, and calls `then` at the first signal.
     pub(crate) fn watch(then: impl Fn() + Send + 'static) -> anyhow::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let asked = interrupt.clone();
@@ -24,13 +24,13 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether a signal came.
+    /// Whether a signal has come.
     pub(crate) fn asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// For commands without anything to wind down: a signal ends the process, saying so.
+/// Ends the process at the first signal, after the line `say`. For commands without a clean end.
 pub(crate) fn end_at_interrupt(say: &'static str) -> anyhow::Result<()> {
     ctrlc::set_handler(move || {
         eprintln!("{say}");

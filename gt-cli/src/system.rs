@@ -1,4 +1,4 @@
-//! Where a tape runs: in this process, or on a server.
+//! The system that runs a tape: in this process, or on a server.
 
 use crate::args::ComputeArgs;
 use crate::fault;
@@ -8,16 +8,16 @@ use gt_runtime::client;
 use gt_runtime::embedded::System;
 use std::sync::Arc;
 
-/// Why a server and an engine do not go together.
+/// The error of a command line that names a server and an engine.
 pub(crate) fn chosen_there() -> anyhow::Error {
     fault::advised(
-        "a server's workers chose what computes when they were started",
+        "the workers of a server choose engine and device when they start",
         "leave out --engine and --device, or --connect and GT_CONNECT",
     )
 }
 
-/// A session with the server at `address`, or else with a system in this process, on what the flags
-/// ask for.
+/// A session with the server at `address`, or else with a system in this process, with the engine
+/// and devices of the flags.
 pub(crate) fn open(address: Option<&str>, compute: &ComputeArgs) -> Result<Arc<dyn Backend>> {
     match address {
         Some(address) => {

@@ -10,7 +10,6 @@ use std::path::Path;
 
 /// The tensors of a safetensors file, by name. Data is not copied.
 pub(crate) fn read(path: &Path) -> Result<StateDict> {
-    // Where the language was called from is nothing to users of this program.
     safetensors::from_bytes(&files::read(path)?, files::shown(path)).map_err(|error| told(&error))
 }
 
@@ -37,7 +36,7 @@ pub(crate) fn values(tensor: &HostTensor, limit: usize) -> Vec<String> {
     }
 }
 
-/// An error of the language, without the place in this program that asked.
+/// An error of the language, without its source location, which lies in this program.
 fn told(error: &gt_lang::Error) -> anyhow::Error {
     match error.cure() {
         Some(cure) => advised(error.message(), cure),

@@ -77,7 +77,7 @@ fn workers_that_cannot_begin_are_given_up_at_once() {
     let (status, said) = run("gt-cli", &words).bad();
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("[cpu#2] error: no server at localhost:1"), "{said}");
-    assert!(said.ends_with("error: given up: the worker on cpu, on cpu#2\n"), "{said}");
+    assert!(said.ends_with("error: not started again: the worker on cpu, on cpu#2\n"), "{said}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn flags_come_before_the_environment_and_its_mistakes_are_named() {
     }
     let (status, said) =
         with(&[&native[..], &["--connect", "localhost:1"]].concat(), ("A", "")).bad();
-    assert!(status == Some(1) && said.contains("a server's workers chose"), "{said}");
+    assert!(status == Some(1) && said.contains("the workers of a server choose"), "{said}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl LeNet {
     }
 }
 
-/// A network, images, and a step that learns to tell them apart.
+/// A network, images, and a step that learns to classify them.
 pub(super) fn step() -> Step {
     let net = LeNet::new();
     let x: T![Batch, 1, 28, 28] = Tensor::from_vec(floats(BATCH * 28 * 28));

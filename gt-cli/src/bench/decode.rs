@@ -1,9 +1,8 @@
-//! The work `decode`: a token of a language model's writing, with the keys and values of the tokens
-//! before it kept.
+//! The work `decode`: a language model generates a token, with the keys and values of earlier
+//! tokens kept.
 //!
-//! Everything stays where it is computed: the likeliest word is the next step's, its position one
-//! more, and both are tensors, so that every step is the same program. When the context is full it
-//! begins anew, in the places of the oldest.
+//! The likeliest word and its position stay on the device as tensors, so every step is the same
+//! program. When the context is full, new tokens take the places of the oldest.
 
 use super::gpt::{Block, Gpt, HEAD, HEADS, TOKENS, WIDTH};
 use super::step::Step;
@@ -18,7 +17,7 @@ type Heads = T![1, { HEADS }, 1, { HEAD }];
 type Cache = T![1, { HEADS }, { TOKENS }, { HEAD }];
 type Seen = T![{ TOKENS }; Bool];
 
-/// What a block keeps.
+/// The keys and values that a block keeps.
 struct Kept {
     keys: Cache,
     values: Cache,
@@ -48,7 +47,7 @@ impl Block {
 }
 
 impl Gpt {
-    /// The likeliest word behind this one.
+    /// The likeliest word after this one.
     fn next(&self, word: &One, position: &One, kept: &mut [Kept]) -> One {
         let places: T![{ TOKENS }; Int] = Tensor::arange();
         let seen: Seen = places.le(position);
@@ -60,7 +59,7 @@ impl Gpt {
     }
 }
 
-/// A model, and a step that says a word.
+/// A model, and a step that generates a word.
 pub(super) fn step() -> Step {
     let net = Gpt::new();
     let nothing = || Kept { keys: Tensor::zeros(), values: Tensor::zeros() };

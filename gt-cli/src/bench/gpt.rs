@@ -1,5 +1,4 @@
-//! The work `gpt`: a small transformer as one writes it first, and a step of its training with
-//! AdamW.
+//! The work `gpt`: a small transformer in its simplest form, and a step of its training with AdamW.
 //!
 //! Pre-norm blocks, learned positions, causal attention spelled out with a mask and a softmax,
 //! `gelu` in a perceptron four times as wide. Widths, heads and the context are static; the batch
@@ -79,7 +78,7 @@ impl Gpt {
     }
 }
 
-/// A model, a batch, and a step that learns to say the next word.
+/// A model, a batch, and a step that learns to predict the next word.
 pub(super) fn step() -> Step {
     let net = Gpt::new();
     let mut optimizer = AdamW::new(net.parameters(), AdamWConfig::default());
@@ -97,7 +96,7 @@ pub(super) fn step() -> Step {
     })
 }
 
-/// True where a token, the row, must not look at another, the column: at those after it.
+/// True where a token (the row) must not attend to a later token (the column).
 fn later_tokens() -> Mask {
     let later = (0..TOKENS).flat_map(|row| (0..TOKENS).map(move |column| column > row));
     Tensor::from_vec(later.collect::<Vec<bool>>())

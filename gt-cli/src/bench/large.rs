@@ -1,9 +1,8 @@
-//! Works that only make sense on a GPU: too large for a processor, or so small that launching them
-//! is all there is to do.
+//! Works for GPUs only: too large for a processor, or so small that they measure launches.
 //!
-//! They are measured where somebody names them, and by the kit that tests GPUs. The transformer is
-//! that of `gpt` in any size, as GPT-2 has it: one projection for query, key and value, and the
-//! table of words for the last one too.
+//! They are measured by name, and by the bundle that tests GPUs. The transformer is GPT-2 in any
+//! size: one projection makes query, key and value, and the table of words is also the last
+//! projection.
 
 use super::step::{Step, integers};
 use gt_lang::functional::cross_entropy;
@@ -51,7 +50,7 @@ where
     W: StaticDim,
     F: StaticDim,
 {
-    /// What may follow each word.
+    /// The scores of the next word, after each word.
     fn forward<B: Dim>(&self, words: &Tensor<(B, T), Int>) -> DynTensor {
         let x = self.words.forward(words).as_dyn() + self.positions.weight.as_dyn();
         let x = Tensor::<(B, T, W)>::from_dyn(x);
@@ -62,7 +61,7 @@ where
 
 dims! { Batch }
 
-/// A step of AdamW, its products in a dtype, its loss read.
+/// A step of AdamW with products in a dtype, and a read of its loss.
 fn trained<V, T, W, F, const HEADS: usize, const LAYERS: usize>(batch: usize, dtype: DType) -> Step
 where
     V: StaticDim,
@@ -89,7 +88,7 @@ where
     })
 }
 
-/// One row of 64 tokens: all there is to do is launching.
+/// One row of 64 tokens, which measures launches.
 pub(super) fn gpt_one() -> Step {
     trained::<N<256>, N<64>, N<256>, N<1024>, 8, 4>(1, DType::F32)
 }

@@ -1,9 +1,9 @@
-//! Measuring one work in this process: the first call, a warm-up, then steps for a time or a
-//! number.
+//! The measurement of one work in this process: the first call, a warm-up, then a number of steps
+//! or steps for a time.
 //!
-//! The first call is what a user waits for: from recording the first step, with inputs and
-//! parameters in place, to its result, whatever had to be compiled. `start` counts from the
-//! session's first operation instead. Compiling in the background ends during the warm-up.
+//! The first call lasts from recording the first step to its result, including compilation. Inputs
+//! and parameters are made before. `start` counts from the session's first operation instead.
+//! Compilation in the background ends during the warm-up.
 
 use super::print::Row;
 use super::step::Step;
@@ -14,31 +14,31 @@ use serde_json::json;
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-/// Steps before measuring: at least so many, and for at least so long.
+/// The least number and the least time of steps before measuring.
 const WARM_UP: (usize, Duration) = (5, Duration::from_millis(300));
 
-/// How long to wait for a plan on top of that: a work of one instruction never becomes one.
+/// How long to wait for a plan after the warm-up. A work of one instruction never becomes a plan.
 const PLAN_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// The fewest samples a median is taken of, however slow a step is.
+/// The fewest samples of a median, however slow a step is.
 const MIN_SAMPLES: usize = 5;
 
-/// How long to measure.
+/// The length of a measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Until {
-    /// So many steps.
+    /// This number of steps.
     Steps(usize),
-    /// As many steps as go into this time.
+    /// As many steps as fit into this time, in seconds.
     Seconds(f64),
 }
 
-/// What a work needs of its surroundings while it is measured.
+/// The system in which a work is measured.
 pub(crate) struct Surroundings<'a> {
-    /// Waits until everything recorded so far ran.
+    /// Waits until everything recorded so far has run.
     pub(crate) settle: &'a dyn Fn() -> Result<()>,
-    /// What ran so far in this session.
+    /// The statistics of the session.
     pub(crate) stats: &'a dyn Fn() -> Result<Stats>,
-    /// Hears after every step how far the measurement is, from 0 to 1.
+    /// Called after every step with the share of the measurement that is done, from 0 to 1.
     pub(crate) progress: &'a dyn Fn(f64),
 }
 
@@ -55,9 +55,9 @@ pub(crate) fn measure(
     finished(row, samples, &before, around)
 }
 
-/// As [`measure`], in blocks that somebody else asks for, so that several programs can be measured
-/// in turn: after the first line, which says it is ready, each line of `asks` holds the seconds of
-/// a block and is answered with the milliseconds of its steps.
+/// As [`measure`], in blocks that another process requests, so that it can measure several programs
+/// in turn. The first line of the answers says that the work is ready. Each line of `asks` is the
+/// seconds of a block, and is answered with the milliseconds of its steps.
 pub(crate) fn measure_paced(
     prepare: impl FnOnce() -> Result<Step>,
     around: &Surroundings<'_>,
@@ -70,7 +70,8 @@ pub(crate) fn measure_paced(
     writeln!(answers, "{}", json!({ "ready": true }))?;
     let mut all = Vec::new();
     for ask in asks.lines() {
-        let seconds = ask?.trim().parse().context("a block is asked for by its seconds")?;
+        let seconds =
+            ask?.trim().parse().context("the length of a block must be a number of seconds")?;
         let block = samples(&mut step, Until::Seconds(seconds), around.progress)?;
         writeln!(answers, "{}", json!({ "samples": block }))?;
         all.extend(block);
@@ -80,7 +81,7 @@ pub(crate) fn measure_paced(
     Ok(())
 }
 
-/// The first call and the warm-up.
+/// Runs the first call and the warm-up.
 fn started(
     prepare: impl FnOnce() -> Result<Step>,
     around: &Surroundings<'_>,
@@ -101,14 +102,14 @@ fn started(
         step()?;
         n_steps += 1;
     }
-    // On a busy machine compiling beside the steps takes longer.
+    // On a busy machine compilation in the background takes longer.
     let warm = clock::now();
     while row.tier > 0 && clock::now() - warm < PLAN_PATIENCE && !is_planned(&mut step, around)? {}
     Ok((step, row))
 }
 
-/// Runs two steps and says whether the second ran as a plan. Asking for statistics ends a segment,
-/// so the first may be unlike others.
+/// Runs two steps, and says whether the second ran as a plan. A request for statistics ends a
+/// segment, so the first step may differ from others.
 fn is_planned(step: &mut Step, around: &Surroundings<'_>) -> Result<bool> {
     let before = (around.stats)()?.total();
     step()?;
@@ -116,8 +117,8 @@ fn is_planned(step: &mut Step, around: &Surroundings<'_>) -> Result<bool> {
     Ok((around.stats)()?.total().launches > before.launches)
 }
 
-/// The statistics before measuring, and the step that asking for them disturbs, which is not
-/// measured.
+/// The statistics before measuring. The request for them disturbs the next step, so one step runs
+/// without being measured.
 fn baseline(step: &mut Step, around: &Surroundings<'_>) -> Result<Stats> {
     let before = (around.stats)()?;
     step()?;
@@ -132,7 +133,7 @@ fn finished(
 ) -> Result<Row> {
     let after = (around.stats)()?;
     row.n_steps = samples.len();
-    // Linux counts resident pages by thread and adds them up late: the peak may be told below the
+    // Linux counts resident pages by thread and adds them up late, so the peak may be below the
     // start.
     let over = |(peak, at_start): (u64, u64)| peak.saturating_sub(at_start);
     row.peak_bytes = memory("VmHWM:").zip(row.resident).map(over);
@@ -143,7 +144,7 @@ fn finished(
     Ok(row)
 }
 
-/// Milliseconds of steps, one after another.
+/// The milliseconds of steps, one after another.
 fn samples(step: &mut Step, until: Until, progress: &dyn Fn(f64)) -> Result<Vec<f64>> {
     let start = clock::now();
     let mut last = start;
@@ -157,12 +158,12 @@ fn samples(step: &mut Step, until: Until, progress: &dyn Fn(f64)) -> Result<Vec<
             return Ok(taken);
         }
         progress(done);
-        // What showing the progress takes is not part of the next step.
+        // The time for showing the progress is not part of the next step.
         last = clock::now();
     }
 }
 
-/// How much of the measurement is done; 1 is all of it.
+/// The share of the measurement that is done, up to 1.
 fn share(until: Until, n_taken: usize, elapsed: Time) -> f64 {
     match until {
         Until::Steps(n) => n_taken as f64 / n.max(1) as f64,
@@ -171,7 +172,7 @@ fn share(until: Until, n_taken: usize, elapsed: Time) -> f64 {
     }
 }
 
-/// A line of what Linux says of this process's memory, in bytes; nothing elsewhere.
+/// A figure of this process's memory on Linux, in bytes. None on other systems.
 fn memory(line: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let kib = status.lines().find_map(|l| l.strip_prefix(line))?.trim().strip_suffix(" kB")?;

@@ -1,8 +1,8 @@
-//! `gt-cli bench`: the works of docs/benchmarks.md, or a user's own tapes, measured.
+//! `gt-cli bench`: measures the works of docs/benchmarks.md, or a user's tapes.
 //!
-//! Each work runs in a process of its own, started by this one: its first call finds nothing
-//! compiled by the work before, and its memory is its own. A process measures itself and prints its
-//! row as an object; the one that started it prints the table.
+//! Each work runs in a process of its own, so its first call finds nothing compiled by another
+//! work, and its memory is its own. The process measures itself and prints its row as an object.
+//! This process, which starts it, prints the table.
 
 mod cnn;
 mod decode;
@@ -34,15 +34,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use step::Step;
+use tape::TapeFile;
 use works::{WORKS, Work};
 
-/// Switches tiers; read by the runtime.
+/// The variable for the tier, which the runtime reads.
 const TIER: &str = "GT_TIER";
 
-/// Names the folder of compiled programs; read by the compiler.
+/// The variable for the folder of compiled programs, which the compiler reads.
 const CACHE: &str = "GT_CACHE";
 
-/// How long a work is measured when the user does not say.
+/// How many seconds a work is measured by default.
 const SECONDS: f64 = 2.0;
 
 pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
@@ -69,7 +70,7 @@ pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
     }
 }
 
-/// What is measured.
+/// A work or a tape to measure.
 enum Subject<'a> {
     Work(&'static Work),
     Tape(&'a Path),
@@ -80,14 +81,14 @@ impl Subject<'_> {
         match self {
             Subject::Work(work) => Ok(work),
             Subject::Tape(path) => {
-                let message = format!("{} is no work", path.display());
-                bail!(advised(message, "`gt-cli compile --emit egraph` names the rules of a tape"))
+                let message = format!("{} is not a work", path.display());
+                bail!(advised(message, "`gt-cli compile --emit egraph` prints the rules of a tape"))
             }
         }
     }
 }
 
-/// A work by its name, or a file.
+/// Finds a work by its name, or a tape file.
 fn subject(word: &str) -> Result<Subject<'_>> {
     if let Some(work) = WORKS.iter().find(|work| work.name == word) {
         return Ok(Subject::Work(work));
@@ -97,7 +98,7 @@ fn subject(word: &str) -> Result<Subject<'_>> {
         return Ok(Subject::Tape(path));
     }
     let names = WORKS.iter().map(|work| work.name).collect::<Vec<_>>().join(", ");
-    let message = format!("there is no work `{word}`, nor a file");
+    let message = format!("there is no work and no file `{word}`");
     bail!(advised(message, format!("the works are {names}")))
 }
 
@@ -113,7 +114,7 @@ fn list(json: bool) -> Result<()> {
 fn table(args: &BenchArgs, works: &[String], json: bool) -> Result<()> {
     signals::end_at_interrupt("the measurement was interrupted")?;
     let stdout = Path::new("-");
-    // What is not here is said once, and so is what was found.
+    // A missing engine or device is reported once here, and so is the GPU that was chosen.
     let choice = match args.connect {
         Some(_) => None,
         None => Some(Choice::make(&args.compute.wish())?),
@@ -147,7 +148,7 @@ fn measured_elsewhere(
     json: bool,
 ) -> Result<Row> {
     let program = std::env::current_exe()
-        .context("cannot tell where this program lies, to start it once more")?;
+        .context("cannot find the path of this program, to start it again")?;
     let mut command = Command::new(program);
     command.args(["bench", "--inner", work]);
     if json {
@@ -174,17 +175,17 @@ fn measured_elsewhere(
         command.env(TIER, tier.to_string());
     }
     if std::env::var_os(CACHE).is_none() {
-        // A first call is one that compiles.
+        // The first call includes compilation.
         command.env(CACHE, "off");
     }
     let output =
         command.stderr(Stdio::inherit()).output().context("cannot start the measurement")?;
-    // It said itself what went wrong.
+    // The process has reported its error.
     ensure!(output.status.success(), Silent(output.status.code().unwrap_or(1)));
     Row::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Measures one work here.
+/// Measures one work in this process.
 fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     signals::end_at_interrupt("")?;
     let name = match subject {
@@ -218,8 +219,8 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     files::write(Path::new("-"), format!("{}\n", row.json()).as_bytes())
 }
 
-/// A compiler such as made the plans: this process's own, or for a server's workers the one nearly
-/// every machine has.
+/// A compiler like that of the plans: this process's engine's, or the native engine's for a
+/// server's workers.
 fn compiler(args: &BenchArgs) -> Result<Arc<dyn Compile>> {
     let own = || Choice::make(&args.compute.wish());
     let engine: Box<dyn Engine> = match args.connect {
@@ -229,17 +230,17 @@ fn compiler(args: &BenchArgs) -> Result<Arc<dyn Compile>> {
     Ok(engine.compiler())
 }
 
-/// Where a step comes from.
+/// The source of a step.
 enum Source {
     Work(&'static Work),
-    Tape(tape::Source),
+    Tape(TapeFile),
 }
 
 impl Source {
     fn load(subject: &Subject<'_>, inputs: Option<&Path>) -> Result<Source> {
         Ok(match subject {
             Subject::Work(work) => Source::Work(work),
-            Subject::Tape(path) => Source::Tape(tape::Source::load(path, inputs)?),
+            Subject::Tape(path) => Source::Tape(TapeFile::load(path, inputs)?),
         })
     }
 
@@ -258,19 +259,20 @@ impl Source {
     }
 }
 
-/// What is recorded runs in order: when a number made last is here, so is everything before it.
+/// Waits until everything recorded has run. Instructions run in order, so it reads a number that is
+/// recorded last.
 fn settle(session: &Session) -> Result<()> {
     session.flush();
     DynTensor::zeros((), gt_ir::DType::F32).item()?;
     Ok(())
 }
 
-/// The tier the environment asks for.
+/// The tier of the environment.
 fn tier() -> u8 {
     std::env::var(TIER).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1)
 }
 
-/// A bar on the terminal, if there is one to draw it on.
+/// A progress bar, if standard error is a terminal.
 fn bar(name: &str, wanted: bool) -> ProgressBar {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");

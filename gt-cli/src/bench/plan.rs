@@ -1,8 +1,8 @@
-//! A step of a work as a graph, and what it comes to as a plan: kernels, launches, bytes. A plan is
-//! found by compiling a recorded step once more, after everything was measured.
+//! A step of a work as a graph, and the kernels, launches and bytes of its plan. The plan is found
+//! by compiling a recorded step again, after the measurement.
 //!
-//! The step is the second of a fresh start of the work, since an optimizer's first step makes what
-//! later ones update.
+//! The work is started again for this, and its second step is recorded, because an optimizer's
+//! first step makes values that later steps update.
 
 use super::step::Step;
 use anyhow::Result;
@@ -21,7 +21,7 @@ pub(super) fn report(
     Ok(compiler.compile(&graph, &donated, &Options::from_env()?)?.report)
 }
 
-/// A step as the segment that would be compiled.
+/// A step as a segment.
 pub(super) fn recorded(
     session: &Session,
     prepare: impl FnOnce() -> Result<Step>,
@@ -34,7 +34,7 @@ pub(super) fn recorded(
     step()?;
     let tape = session.stop_trace_as_submitted();
     let mut types = Verifier::new();
-    // What were not well formed would have no type, and the step could not be compiled.
+    // An error would leave a value without a type, so compiling the step would fail.
     before.entries.iter().for_each(|entry| drop(types.entry(entry)));
     Ok(gt_ir::segment(&tape, |value| types.ty(value))?)
 }

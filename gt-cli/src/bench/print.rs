@@ -1,4 +1,4 @@
-//! What was measured of a work: a row of the table for people, or an object for programs.
+//! The results of a work: a row of a table, or an object.
 
 use anyhow::{Context, Result};
 use gt_compiler::Report;
@@ -6,15 +6,15 @@ use gt_ir::backend::{GraphStats, Stats, WorkerStats};
 use gt_ir::units::bytes;
 use serde_json::{Value, json};
 
-/// What was measured of one work.
+/// The results of one work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) work: String,
     pub(crate) engine: String,
-    /// What the engine computed on.
+    /// The device of the engine.
     pub(crate) device: String,
     pub(crate) tier: u8,
-    /// Milliseconds of a step: median, and what a tenth of the steps stay under or go over.
+    /// Milliseconds of a step: median, 10th and 90th percentiles.
     pub(crate) ms: f64,
     pub(crate) p10: f64,
     pub(crate) p90: f64,
@@ -27,24 +27,23 @@ pub(crate) struct Row {
     pub(crate) planned: f64,
     /// Kernels compiled since the session began.
     pub(crate) compiled: u64,
-    /// Replays as graphs, on devices that have graphs.
+    /// The graphs of devices that have graphs.
     pub(crate) graphs: GraphStats,
-    /// What a step comes to as a plan.
+    /// The plan of a step.
     pub(crate) plan: Option<Plan>,
-    /// Memory of this process: what it had before the session's first operation, and what it took
-    /// on top at most.
+    /// The memory of this process before the session's first operation, and its largest growth.
     pub(crate) resident: Option<u64>,
     pub(crate) peak_bytes: Option<u64>,
 }
 
-/// What the plan of a step comes to.
+/// The figures of the plan of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) kernels: u64,
     pub(crate) launches: u64,
-    /// Bytes its kernels read and write, by the compiler's estimate.
+    /// The bytes that its kernels read and write, by the compiler's estimate.
     pub(crate) bytes: u64,
-    /// What compiling it takes.
+    /// The milliseconds of compiling it.
     pub(crate) ms: f64,
 }
 
@@ -54,7 +53,7 @@ impl Row {
         Row { work: work.into(), tier, ..Row::default() }
     }
 
-    /// What computed, from what the session ran.
+    /// Sets the engine and device, from the session's statistics.
     pub(crate) fn place(&mut self, stats: &Stats) {
         if let Some(worker) = stats.workers.last() {
             (self.engine, self.device) = (worker.engine.clone(), worker.device.clone());
@@ -62,7 +61,7 @@ impl Row {
         }
     }
 
-    /// Median and spread of ascending samples.
+    /// Sets median and spread, from ascending samples.
     pub(crate) fn spread(&mut self, samples: &[f64]) {
         let at = |share: f64| {
             let place = (samples.len().saturating_sub(1)) as f64 * share;
@@ -71,9 +70,9 @@ impl Row {
         (self.p10, self.ms, self.p90) = (at(0.1), at(0.5), at(0.9));
     }
 
-    /// What a step ran, from what the session ran before and after them.
+    /// Sets the counts of a step, from the session's statistics before and after the steps.
     pub(crate) fn count(&mut self, before: &WorkerStats, after: &WorkerStats) {
-        // One more than are measured ran in between, and that one by itself.
+        // One step more than measured ran in between, instruction by instruction.
         let n_steps = self.n_steps as u64 + 1;
         let all = after.instructions - before.instructions;
         let interpreted = after.interpreted - before.interpreted;
@@ -83,7 +82,7 @@ impl Row {
         self.compiled = after.kernels_compiled;
     }
 
-    /// What compiling a step gave.
+    /// Sets the plan, from the report of compiling a step.
     pub(crate) fn plan(&mut self, report: &Report) {
         self.plan = Some(Plan {
             kernels: report.kernels as u64,
@@ -93,7 +92,7 @@ impl Row {
         });
     }
 
-    /// One object.
+    /// The row as an object.
     pub(crate) fn json(&self) -> Value {
         json!({
             "work": self.work, "engine": self.engine, "device": self.device, "tier": self.tier,
@@ -141,7 +140,7 @@ impl Row {
         })
     }
 
-    /// A line about graphs, where there are any.
+    /// A line about graphs, if the device has them.
     pub(crate) fn about_graphs(&self) -> Option<String> {
         let GraphStats { captured, replays, fallbacks, host_ns, device_ns } = self.graphs;
         let times = (host_ns > 0).then(|| {
@@ -157,7 +156,7 @@ impl Row {
         })
     }
 
-    /// One line under [`head`].
+    /// The row as a line under [`head`].
     pub(crate) fn line(&self) -> String {
         let of_plan = |tell: fn(Plan) -> String| self.plan.map_or_else(|| "-".into(), tell);
         columns([
@@ -189,7 +188,7 @@ fn columns(cells: [&str; 9]) -> String {
     )
 }
 
-/// As many digits as matter.
+/// A time with four or five digits.
 fn milliseconds(ms: f64) -> String {
     match ms {
         0.0..1.0 => format!("{ms:.4}"),

@@ -1,5 +1,6 @@
-//! `gt-cli bench --rules`: which rules of the e-graph fire in the step of each work, and what the
-//! search saves by the estimate of the cost model. Nothing is measured but the time of planning.
+//! `gt-cli bench --rules`: the rules of the e-graph that fire in the step of each work, and the
+//! time that the search saves, as the cost model estimates it. Only the time of planning is
+//! measured.
 
 use super::plan;
 use super::works::Work;
@@ -11,10 +12,10 @@ use gt_lang::Session;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Plannings of which the fastest counts.
+/// The number of plannings, of which the fastest counts.
 const RUNS: usize = 3;
 
-/// Prints an object for each work and policy, and one with every rule there is.
+/// Prints an object for each work and policy, and one with all rules.
 pub(super) fn rules(works: &[&Work], compute: &ComputeArgs) -> Result<()> {
     for work in works {
         let session = Session::with_backend(system::open(None, compute)?);

@@ -1,4 +1,4 @@
-//! The step of a work, and the data it computes on: the same numbers in every run.
+//! The step of a work, and its data, which is equal in every run.
 
 use anyhow::Result;
 use gt_lang::prelude::*;
@@ -24,18 +24,18 @@ pub(super) fn classifying<B: Dim>(
     })
 }
 
-/// Numbers in `[-1, 1)` that look random, the same in every run.
+/// Random numbers in `[-1, 1)`, equal in every run.
 pub(super) fn floats(n: usize) -> Vec<f32> {
     noise().take(n).map(|bits| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
 
-/// Numbers from 0 to `below`, likewise.
+/// Random numbers from 0 to below `below`, equal in every run.
 pub(super) fn integers(n: usize, below: i64) -> Vec<i64> {
     noise().take(n).map(|bits| (bits >> 33) as i64 % below).collect()
 }
 
-/// Knuth's linear congruential generator; its high bits are good enough for data nobody learns
-/// from.
+/// Knuth's linear congruential generator. Its high bits are good enough for the data of
+/// measurements.
 fn noise() -> impl Iterator<Item = u64> {
     const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
     const INCREMENT: u64 = 1_442_695_040_888_963_407;

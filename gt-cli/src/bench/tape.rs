@@ -1,9 +1,9 @@
-//! A user's own tape as a work: its inputs are uploaded once, then the tape is submitted and its
-//! outputs read, step after step.
+//! A user's tape as a work. Its inputs are uploaded once, and each step submits the tape and reads
+//! its outputs.
 //!
-//! A session never defines a value twice, so every step numbers the tape's values anew. It begins
-//! by freeing what the step before left alive, as a program does that records a loop: from the
-//! second on, all steps are alike.
+//! A session defines each value once, so every step gives the tape's values new numbers. It first
+//! frees the values that the previous step left alive, as a recorded loop does. From the second
+//! step on all steps are alike.
 
 use super::plan;
 use super::step::Step;
@@ -18,26 +18,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the numbers of values begin: far from those of the tensors by which the session is timed.
+/// The first number of a value, far from the values by which the measurement waits for the session.
 const FIRST: u64 = 1 << 32;
 
-/// A tape file and, where there is one, the file with its inputs.
-pub(crate) struct Source {
+/// A tape with tensors for its inputs.
+pub(crate) struct TapeFile {
     tape: Tape,
     inputs: Vec<HostTensor>,
 }
 
-impl Source {
-    pub(crate) fn load(file: &Path, inputs: Option<&Path>) -> Result<Source> {
+impl TapeFile {
+    pub(crate) fn load(file: &Path, inputs: Option<&Path>) -> Result<TapeFile> {
         let tape = files::tape(file)?.tape;
         boundary::outputs(&tape)?;
         let wanted = boundary::inputs(&tape);
         let inputs = match inputs {
             Some(path) => boundary::bind(&wanted, &tensors::read(path)?)?,
-            // Nobody gave any: noise for floats; for the rest zeros, which are good as indices too.
+            // Without a file: noise for floats, zeros for other dtypes, because zeros are valid
+            // indices.
             None => wanted.iter().map(|input| filled(input.ty)).collect::<Result<_>>()?,
         };
-        Ok(Source { tape, inputs })
+        Ok(TapeFile { tape, inputs })
     }
 
     /// What a step comes to as a plan.
@@ -45,7 +46,7 @@ impl Source {
         plan::of(&self.tape, compiler, |_| None)
     }
 
-    /// Uploads the inputs and gives the step.
+    /// Uploads the inputs and returns the step.
     pub(crate) fn prepare(&self, backend: Arc<dyn Backend>) -> Step {
         let mut numbered = Numbered::new(&self.tape);
         let mut declared = Tape::default();
@@ -81,12 +82,12 @@ fn filled(ty: Type) -> Result<HostTensor> {
     })
 }
 
-/// A tape without its inputs, whose values are numbered densely: inputs from [`FIRST`], in every
-/// step the values it defines from where the step before ended.
+/// A tape without its inputs, with consecutive numbers of values. Inputs begin at [`FIRST`], and
+/// the definitions of a step begin where the previous step ended.
 struct Numbered {
     body: Vec<Entry>,
     outputs: Vec<ValueId>,
-    /// What a step leaves alive.
+    /// The values that a step leaves alive.
     left: Vec<ValueId>,
     n_inputs: u64,
     n_defined: u64,
@@ -104,7 +105,7 @@ impl Numbered {
                     if let Entry::Output { value, .. } = entry { Some(*value) } else { None }
                 })
                 .collect();
-        // Inputs serve all steps; outputs live until they are read.
+        // All steps use the inputs, and outputs live until they are read.
         let lasting: BTreeSet<ValueId> = inputs.iter().chain(&outputs).copied().collect();
         let mut left: BTreeSet<ValueId> = own.iter().copied().collect();
         let mut body = tape.entries.clone();
@@ -140,7 +141,7 @@ impl Numbered {
         Tape { entries: freed.into_iter().map(Entry::Free).chain(body).collect() }
     }
 
-    /// What is to be read of the last step.
+    /// The outputs of the last step.
     fn outputs(&self) -> impl Iterator<Item = ValueId> {
         self.outputs.iter().map(|value| self.of_step(*value, self.n_steps))
     }
@@ -155,7 +156,7 @@ impl Numbered {
     }
 }
 
-/// The values that are inputs, or those that are not, in order.
+/// The inputs, or the other definitions, in order.
 fn defined(tape: &Tape, inputs: bool) -> impl Iterator<Item = ValueId> {
     let wanted = move |entry: &&Entry| matches!(entry, Entry::Input { .. }) == inputs;
     tape.entries.iter().filter(wanted).filter_map(Entry::defines)
@@ -209,7 +210,8 @@ output %20
         check(&declared);
         let steps: Vec<Tape> = (0..3).map(|_| numbered.next_step()).collect();
         steps.iter().for_each(check);
-        // All but the first begin by freeing what the one before left.
+        // Each step but the first begins with frees of the values that the previous step left
+        // alive.
         assert_eq!(steps[0].entries.len() + 2, steps[1].entries.len());
         assert_eq!(steps[1].entries.len(), steps[2].entries.len());
         assert_eq!(steps[2].entries[..2], [5, 6].map(|n| Entry::Free(ValueId(FIRST + n))));

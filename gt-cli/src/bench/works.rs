@@ -1,7 +1,7 @@
-//! The works of docs/benchmarks.md, written as a user of the language would write them.
+//! The works of docs/benchmarks.md, written as users of the language write programs.
 //!
-//! Each prepares its inputs and parameters in the current session and gives a [`Step`]. Nothing
-//! here reads a clock.
+//! Each work prepares its inputs and parameters in the current session and returns a [`Step`]. This
+//! file does not read the clock.
 
 use super::step::{Step, classifying, floats};
 use super::{cnn, decode, gpt, large};
@@ -12,7 +12,7 @@ pub(crate) struct Work {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) prepare: fn() -> Step,
-    /// Whether it is for GPUs alone: then it is measured where it is named.
+    /// Whether it is for GPUs only. Such a work is measured only by name.
     pub(crate) gpu: bool,
 }
 
@@ -92,7 +92,7 @@ fn norm() -> Step {
     let (weight, bias): (T![1024], T![1024]) = (Tensor::ones(), Tensor::zeros());
     Box::new(move || {
         let y = x.layer_norm(&weight, &bias, 1e-5).gelu_tanh().softmax_last();
-        // In this process a read is a pointer: it waits for the result and copies nothing.
+        // In this process a read waits for the result and copies nothing.
         y.as_dyn().to_host()?;
         Ok(())
     })

@@ -1,8 +1,7 @@
-//! `gt-cli compile`: a tape file, verified, at any stage on its way to machine code.
+//! `gt-cli compile`: verifies a tape file, and prints it at any stage on its way to machine code.
 //!
-//! The tape is taken as a whole program: what it does not read nobody needs, so it is freed at the
-//! end, inputs included. Every stage is a text that is the same for the same tape and options;
-//! times are in the report only.
+//! The tape is a whole program: values alive at its end are freed there, inputs included. The text
+//! of a stage depends only on the tape and the options. Only the report contains times.
 
 mod report;
 mod signals;
@@ -35,7 +34,7 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
             format!("{}\n# graph\n{}", stages.text(Emit::Tape)?, stages.text(Emit::Graph)?)
         }
     };
-    // Where the scopes are to be seen, so is what is said about them.
+    // The configuration is printed with stages that show the scopes.
     let scoped = matches!(
         args.emit,
         None | Some(Emit::Tape | Emit::Canonical | Emit::Graph | Emit::Optimized)
@@ -47,7 +46,7 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
     files::write(Path::new("-"), text.as_bytes())
 }
 
-/// What the command line or the environment says.
+/// The options of the command line, or else of the environment.
 fn options(args: &CompileArgs) -> Result<Options> {
     let mut options = Options::from_env()?;
     if let Some(numerics) = args.numerics {
@@ -56,7 +55,7 @@ fn options(args: &CompileArgs) -> Result<Options> {
     Ok(options)
 }
 
-/// What a program wants to know of a tape, and the stage it asked for.
+/// The object of `--json`, with the requested stage.
 fn object(
     checked: &Checked,
     stages: &Stages<'_>,
@@ -72,7 +71,7 @@ fn object(
         object["stage"] = json!(emit.name());
         object["text"] = json!(stages.text(emit)?);
     }
-    // Last: it tells of all that had to be done for the stage.
+    // Last, because it covers the work for the stage too.
     object["report"] = report::json(stages.report()?)?;
     Ok(object)
 }

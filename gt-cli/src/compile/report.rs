@@ -1,5 +1,5 @@
-//! What a compilation did, in words and as an object. Times are in the object only, so that texts
-//! are the same in every run.
+//! The report of a compilation, as text and as an object. Only the object contains times, so texts
+//! are equal in every run.
 
 use anyhow::Result;
 use gt_compiler::report::Search;
@@ -25,7 +25,7 @@ pub(super) fn costs(report: &Report) -> String {
     text
 }
 
-/// How the search for cheaper equal programs went, and what it used.
+/// The result of the search for cheaper equal programs, with its rules and patterns.
 pub(super) fn search(report: &Report) -> String {
     let Search { blocks, distinct, nodes, classes, iterations, stop, improved, seconds: _ } =
         &report.egraph;

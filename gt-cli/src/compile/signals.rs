@@ -1,5 +1,4 @@
-//! The signals of a tape beside a configuration: what is said about each, as comments or as an
-//! object.
+//! The configuration of a tape's signals, as comments or as an object.
 
 use crate::files;
 use anyhow::{Context, Result};
@@ -13,11 +12,11 @@ use std::path::Path;
 /// The configuration in a YAML file.
 pub(super) fn read(path: &Path) -> Result<Signals> {
     let text = String::from_utf8(files::read(path)?.into())
-        .with_context(|| format!("{} is no text", files::shown(path)))?;
+        .with_context(|| format!("{} is not text", files::shown(path)))?;
     Ok(gt_lang::config::parse_config(&text, &files::shown(path))?)
 }
 
-/// The names of the tape's scopes, in the order of their beginnings.
+/// The names of the tape's scopes, in the order in which they begin.
 fn names(tape: &Tape) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     let begun = tape.entries.iter().filter_map(|entry| match entry {
@@ -31,7 +30,7 @@ fn names(tape: &Tape) -> Vec<&str> {
     begun.filter(|name| seen.insert(*name)).collect()
 }
 
-/// One comment for each scope, and one for what is said about no scope of the tape.
+/// A comment for each scope, and for each configured signal without a scope.
 pub(super) fn comments(tape: &Tape, signals: &Signals) -> String {
     let (names, mut text) = (names(tape), String::new());
     for name in &names {
@@ -47,7 +46,7 @@ pub(super) fn comments(tape: &Tape, signals: &Signals) -> String {
     text
 }
 
-/// What is said about each scope of the tape, by its name; null where nothing is.
+/// The configuration of each scope by its name, or null.
 pub(super) fn object(tape: &Tape, signals: &Signals) -> Value {
     names(tape).into_iter().map(|name| (name.to_owned(), json!(signals.get(name)))).collect()
 }

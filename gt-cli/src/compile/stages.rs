@@ -1,4 +1,5 @@
-//! The stages of a tape on its way to machine code, each made when it is asked for, and as text.
+//! The stages of a tape on its way to machine code, each made when it is first needed, and their
+//! texts.
 
 use super::report;
 use crate::args::Emit;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A program, and what became of it so far.
+/// A program, with the stages made so far.
 pub(crate) struct Stages<'a> {
     pub(crate) tape: &'a Tape,
     options: Options,
@@ -29,7 +30,7 @@ impl Stages<'_> {
         Ok(Stages { tape, options, segment, optimized: OnceCell::new(), compiled: OnceCell::new() })
     }
 
-    /// A stage as people read it.
+    /// The text of a stage.
     pub(crate) fn text(&self, emit: Emit) -> Result<String> {
         Ok(match emit {
             Emit::Tape => gt_ir::text::print(self.tape),
@@ -51,7 +52,7 @@ impl Stages<'_> {
         canonical(self.tape).0
     }
 
-    /// What was done; of the whole compilation if there was one.
+    /// The report of the compilation, or of the passes alone if nothing was compiled.
     pub(crate) fn report(&self) -> Result<&Report> {
         match self.compiled.get() {
             Some(compiled) => Ok(&compiled.report),
@@ -83,7 +84,7 @@ impl Stages<'_> {
         Ok(graph.to_dot(&Legend { kernels: cost::kernels(graph), inputs, outputs }))
     }
 
-    /// Machine code, for this processor.
+    /// The compiled program, for this processor.
     pub(crate) fn compiled(&self) -> Result<&Compiled> {
         if let Some(compiled) = self.compiled.get() {
             return Ok(compiled);
@@ -101,7 +102,7 @@ impl Stages<'_> {
         artifact::file(self.tape, &self.segment, program)?.to_bytes().context(UNWRITABLE)
     }
 
-    /// What the key covers, and what it leaves out.
+    /// The tape in canonical form, with its key and its literals.
     fn canonical(&self) -> String {
         let (template, bindings) = canonical(self.tape);
         let mut text = format!("# key {}\n", template.key);
@@ -113,7 +114,7 @@ impl Stages<'_> {
     }
 }
 
-/// The tape as a whole program: what is alive at its end is freed there.
+/// The tape as a whole program: values alive at its end are freed there.
 pub(crate) fn program(tape: &Tape) -> Tape {
     let mut alive: BTreeSet<ValueId> = tape.entries.iter().filter_map(Entry::defines).collect();
     for entry in &tape.entries {

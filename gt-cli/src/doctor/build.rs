@@ -1,4 +1,4 @@
-//! What was built, and which engines of it start here.
+//! The build, and the engines of it that start on this machine.
 
 use super::cuda::Gpus;
 use super::report::{Finding, Section};
@@ -24,7 +24,7 @@ pub(super) fn section() -> Section {
     section
 }
 
-/// Each engine and device, started once.
+/// Starts each engine and device once.
 pub(super) fn engines(gpus: &Gpus) -> Section {
     let mut section = Section::new("engines");
     started(&mut section, "native", native());
@@ -33,7 +33,7 @@ pub(super) fn engines(gpus: &Gpus) -> Section {
     section
 }
 
-/// What a program that says nothing would compute on, by the environment and what there is.
+/// The engine and devices of a program that names none.
 fn chosen(section: &mut Section) {
     match Choice::make(&Wish::default()) {
         Ok(choice) => {
@@ -43,7 +43,7 @@ fn chosen(section: &mut Section) {
             section.line("chosen", text, value, None);
         }
         Err(error) => {
-            section.line("chosen", "none", json!(null), Some(Finding::of("asked for", &error)));
+            section.line("chosen", "none", json!(null), Some(Finding::of("requested", &error)));
         }
     }
 }
@@ -87,8 +87,8 @@ fn torch(section: &mut Section, gpus: &Gpus) {
     libtorch(section);
 }
 
-/// The GPUs a program may use: those `CUDA_VISIBLE_DEVICES` leaves it, where the driver answers;
-/// else all there are, whose engines then say why not.
+/// The GPUs that a program may use. If the driver answers, these are the GPUs that
+/// `CUDA_VISIBLE_DEVICES` allows. Otherwise they are all GPUs, and their engines report the error.
 #[cfg(feature = "cuda")]
 fn usable(gpus: &Gpus) -> impl Iterator<Item = gt_compiler::Device> {
     let n_devices =
@@ -101,7 +101,7 @@ fn usable(_: &Gpus) -> impl Iterator<Item = gt_compiler::Device> {
     std::iter::empty()
 }
 
-/// Which libtorch this process runs with.
+/// The libtorch of this process.
 #[cfg(feature = "torch")]
 fn libtorch(section: &mut Section) {
     let Some(path) = super::cuda::loaded("libtorch_cpu.so") else {

@@ -1,7 +1,6 @@
-//! NVIDIA's GPUs and what drives them, as the system tells without loading a library of CUDA.
+//! NVIDIA's GPUs and their driver, found without loading a library of CUDA.
 //!
-//! `nvidia-smi` comes with every driver and is asked where it is; a driver without it is seen in
-//! `/proc`.
+//! `nvidia-smi`, which comes with every driver, lists them. Without it, `/proc` shows the driver.
 
 use super::report::{Finding, Section};
 use serde_json::{Value, json};
@@ -17,17 +16,17 @@ const CUDA: &str = "13";
 const BUILD: &str = "cargo xtask libtorch --cuda, then LIBTORCH=$PWD/.libtorch/cuda cargo build \
                      --release -p gt-cli --features cuda";
 
-/// What drives GPUs here, and which there are.
+/// The driver of this machine's GPUs, and the GPUs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Gpus {
     driver: Option<String>,
-    /// Name, memory and so on, as they are shown.
+    /// A line for each GPU, with name, memory and compute capability.
     pub(super) devices: Vec<String>,
-    /// Why it is not known which there are.
+    /// Why the driver did not list the GPUs.
     fault: Option<String>,
 }
 
-/// Looks for them.
+/// Finds the GPUs.
 pub(super) fn gpus() -> Gpus {
     asked().unwrap_or_else(|| in_proc(Path::new("/proc/driver/nvidia")))
 }
@@ -38,7 +37,10 @@ pub(super) fn section(gpus: &Gpus) -> Section {
     section.line("driver", driver, json!(gpus.driver), outdated(gpus));
     let shown = if gpus.devices.is_empty() { "none".into() } else { gpus.devices.join("; ") };
     let unknown = gpus.fault.as_ref().map(|fault| {
-        Finding::advice(format!("the driver does not answer: {fault}"), "nvidia-smi says more")
+        Finding::advice(
+            format!("the driver does not answer: {fault}"),
+            "run nvidia-smi for details",
+        )
     });
     section.line("devices", shown, json!(gpus.devices), unknown.or_else(|| unused(gpus)));
     if cfg!(feature = "torch") {
@@ -64,7 +66,7 @@ fn outdated(gpus: &Gpus) -> Option<Finding> {
 
 fn unused(gpus: &Gpus) -> Option<Finding> {
     let idle = !gpus.devices.is_empty() && !cfg!(feature = "cuda");
-    idle.then(|| Finding::advice("there is a GPU, and this build has no CUDA", BUILD))
+    idle.then(|| Finding::advice("this machine has a GPU, but this build has no CUDA", BUILD))
 }
 
 fn library(section: &mut Section, name: &str, file: &str, absent: Option<Finding>) {
@@ -74,8 +76,8 @@ fn library(section: &mut Section, name: &str, file: &str, absent: Option<Finding
     }
 }
 
-/// A library where the loader would look for it: it may be loaded already, or lie beside libtorch,
-/// or in a folder named to the loader.
+/// The path of a library: as this process has loaded it, or beside libtorch, or in a folder of the
+/// loader.
 pub(super) fn find(file: &str) -> Option<PathBuf> {
     if let Some(path) = loaded(file) {
         return Some(path);
@@ -89,14 +91,14 @@ pub(super) fn find(file: &str) -> Option<PathBuf> {
     all.find(|path| path.exists())
 }
 
-/// A library this process has loaded.
+/// The path of a library that this process has loaded.
 pub(super) fn loaded(file: &str) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let mut paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
     paths.find(|path| path.ends_with(&format!("/{file}"))).map(PathBuf::from)
 }
 
-/// What `nvidia-smi` says, if there is one.
+/// The GPUs that `nvidia-smi` lists. None if there is no `nvidia-smi`.
 fn asked() -> Option<Gpus> {
     let query = "--query-gpu=index,name,memory.total,compute_cap,driver_version";
     let mut child = Command::new("nvidia-smi")
@@ -105,7 +107,7 @@ fn asked() -> Option<Gpus> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    // A driver that is stuck must not make this wait for ever.
+    // The time is limited, because a driver that hangs would block this program.
     for _ in 0..500 {
         match child.try_wait() {
             Ok(None) => std::thread::sleep(Duration::from_millis(20)),
@@ -127,7 +129,7 @@ fn asked() -> Option<Gpus> {
     }
 }
 
-/// The lines of `nvidia-smi`: index, name, memory, compute capability, driver.
+/// Parses the lines of `nvidia-smi`: index, name, memory, compute capability, driver.
 fn listed(text: &str) -> Gpus {
     let mut gpus = Gpus::default();
     for line in text.lines() {
@@ -140,7 +142,7 @@ fn listed(text: &str) -> Gpus {
     gpus
 }
 
-/// What the kernel's module shows in its folder.
+/// The driver and GPUs in the folder of the kernel module.
 fn in_proc(folder: &Path) -> Gpus {
     let text = std::fs::read_to_string(folder.join("version")).unwrap_or_default();
     let is_version =

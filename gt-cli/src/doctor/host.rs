@@ -4,7 +4,7 @@ use super::report::{Finding, Section};
 use crate::doctor::system::size;
 use serde_json::json;
 
-/// Less than this is too little for the examples beside anything else.
+/// The available memory below which the examples may not run.
 const LITTLE: u64 = 256 << 20;
 
 pub(super) fn section() -> Section {
@@ -34,8 +34,7 @@ fn model() -> String {
     line.map_or(std::env::consts::ARCH.into(), |l| l.trim_start_matches([' ', '\t', ':']).into())
 }
 
-/// The vector instructions that code here may use, of those that matter to generated code and to
-/// libtorch.
+/// The processor's vector instructions that matter to generated code and libtorch.
 fn vectors() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -55,7 +54,7 @@ fn vectors() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// A figure of the system's, in bytes.
+/// A figure of `/proc/meminfo`, in bytes.
 fn memory(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

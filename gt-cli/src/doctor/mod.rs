@@ -1,8 +1,8 @@
-//! `gt-cli doctor`: what this build and this machine have, what is wrong, and the command that
-//! mends it.
+//! `gt-cli doctor`: what this build and this machine support, what does not work, and the command
+//! that fixes it.
 //!
-//! It looks and tries, and changes nothing. What was asked for and does not work is a trouble and
-//! makes the exit status 1; what would only be better otherwise is advice.
+//! It tries things and changes nothing. A requested feature that does not work is a trouble, and
+//! makes the exit status 1. A possible improvement is advice.
 
 mod build;
 mod cuda;

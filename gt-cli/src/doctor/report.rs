@@ -1,16 +1,16 @@
-//! What was found, as text for a terminal and as an object for a machine. It looks at nothing
+//! The findings, as text for a terminal and as an object for programs. This file looks at nothing
 //! itself.
 
 use gt_ir::error::Hinted;
 use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 
-/// Everything found.
+/// All findings, by subject.
 pub(super) struct Report {
     pub(super) sections: Vec<Section>,
 }
 
-/// What was found of one subject.
+/// The findings about one subject.
 pub(super) struct Section {
     name: &'static str,
     lines: Vec<Line>,
@@ -23,7 +23,7 @@ struct Line {
     finding: Option<Finding>,
 }
 
-/// Something to do something about.
+/// A problem that the user can fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     weight: Weight,
@@ -33,9 +33,9 @@ pub(super) struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// What was asked for does not work.
+    /// A requested feature does not work.
     Trouble,
-    /// It works, and could be better.
+    /// Everything works, and could be better.
     Advice,
 }
 
@@ -48,7 +48,7 @@ impl Finding {
         Finding { weight: Weight::Advice, what: what.into(), fix: fix.into() }
     }
 
-    /// A trouble from an error that may know its cure.
+    /// A trouble from an error and its hint.
     pub(super) fn of(about: &str, error: &impl Hinted) -> Finding {
         let (what, fix) = (error.message(), error.hint().unwrap_or_default());
         Finding::trouble(format!("{about}: {what}"), fix)
@@ -66,7 +66,7 @@ impl Section {
         self.line(name, text.clone(), Value::String(text), None);
     }
 
-    /// Adds a line: its text, what a machine gets, and what is to be done about it.
+    /// Adds a line: its text, its value for programs, and its problem.
     pub(super) fn line(
         &mut self,
         name: impl Into<String>,
@@ -84,7 +84,7 @@ impl Report {
         lines.filter_map(|line| line.finding.as_ref()).filter(|f| f.weight == weight).collect()
     }
 
-    /// Whether everything that was asked for works.
+    /// Whether everything requested works.
     pub(super) fn is_well(&self) -> bool {
         self.findings(Weight::Trouble).is_empty()
     }
@@ -119,7 +119,7 @@ impl Report {
         for finding in self.findings(Weight::Advice) {
             text += &finding.text(&paint.yellow("advice"));
         }
-        text + if self.is_well() { "everything asked for works\n" } else { "" }
+        text + if self.is_well() { "everything requested works\n" } else { "" }
     }
 }
 
@@ -139,13 +139,13 @@ impl Finding {
         let fix = if self.fix.is_empty() {
             String::new()
         } else {
-            format!("\n  to mend it: {}", self.fix.replace('\n', "\n    "))
+            format!("\n  to fix it: {}", self.fix.replace('\n', "\n    "))
         };
         format!("{label}: {}{fix}\n\n", self.what)
     }
 }
 
-/// A name as machines like it.
+/// A name as a key of an object.
 fn key(name: &str) -> String {
     name.replace([' ', ':'], "_").to_lowercase()
 }
@@ -198,13 +198,13 @@ mod tests {
         let text = report().text();
         assert!(
             text.starts_with(
-                "network\n  port  taken\n  a b   x\n\ntrouble: GT_DEVICE: no device\n  to mend \
+                "network\n  port  taken\n  a b   x\n\ntrouble: GT_DEVICE: no device\n  to fix \
                  it: cpu or cuda\n"
             ),
             "{text}"
         );
         assert!(
-            text.ends_with("advice: it is taken\n  to mend it: gt-cli server -p 0\n\n"),
+            text.ends_with("advice: it is taken\n  to fix it: gt-cli server -p 0\n\n"),
             "{text}"
         );
         let object = report().json();

@@ -1,11 +1,11 @@
-//! The variables by which the environment chooses something, and whether what they say can be done.
+//! The environment variables of GT, and checks of their values.
 
 use super::report::{Finding, Section};
 use super::system;
 use gt_compiler::Options;
 use std::path::Path;
 
-/// A variable and what is wrong with what it says.
+/// A variable, and a check of its value.
 type Setting = (&'static str, fn(&str) -> Option<Finding>);
 
 const SETTINGS: &[Setting] = &[
@@ -31,7 +31,7 @@ const SETTINGS: &[Setting] = &[
     ("LD_LIBRARY_PATH", anything),
 ];
 
-/// Set by the project's own tests and chores, which read them.
+/// The beginnings of variables that the project's tests and tools read.
 const OF_CHORES: &[&str] = &["GT_BLESS", "GT_PEERS_PYTHON", "GT_SEEDS", "GT_REPLAY_", "GT_SIM_"];
 
 pub(super) fn section() -> Section {
@@ -43,14 +43,14 @@ pub(super) fn section() -> Section {
         section.line(*name, value.as_ref(), value.as_ref().into(), finding);
     }
     for name in unread(std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned())) {
-        let what = format!("GT knows no variable {name}: is it spelled as it should be?");
+        let what = format!("GT has no variable {name}; is it misspelled?");
         let finding = Finding::advice(what, format!("unset {name}"));
         section.line(name, "unknown", serde_json::Value::Null, Some(finding));
     }
     section
 }
 
-/// Names that look as if they were GT's, and are not.
+/// Names that begin with `GT_` and are not variables of GT.
 fn unread(names: impl Iterator<Item = String>) -> Vec<String> {
     let known = |name: &str| {
         SETTINGS.iter().any(|(known, _)| *known == name)
@@ -68,14 +68,14 @@ fn anything(_: &str) -> Option<Finding> {
 
 fn workers(value: &str) -> Option<Finding> {
     let n: Option<usize> = value.trim().parse().ok();
-    let what = format!("GT_WORKERS={value} is no number of workers");
+    let what = format!("GT_WORKERS={value} is not a number of workers");
     n.is_none_or(|n| n == 0).then(|| Finding::trouble(what, "GT_WORKERS=1, or unset it"))
 }
 
 fn config(_: &str) -> Option<Finding> {
     gt_lang::get_config()
         .err()
-        .map(|error| Finding::trouble(error.to_string(), "mend the file, or unset GT_CONFIG"))
+        .map(|error| Finding::trouble(error.to_string(), "fix the file, or unset GT_CONFIG"))
 }
 
 fn tier(_: &str) -> Option<Finding> {
@@ -93,8 +93,7 @@ fn unpacked(value: &str) -> Option<Finding> {
 
 fn simd(value: &str) -> Option<Finding> {
     let what = format!("GT_SIMD={value} is not known, and has no effect");
-    (value != "128")
-        .then(|| Finding::advice(what, "GT_SIMD=128 asks for narrow vectors; else unset it"))
+    (value != "128").then(|| Finding::advice(what, "GT_SIMD=128 for narrow vectors, or unset it"))
 }
 
 fn threads(value: &str) -> Option<Finding> {
@@ -107,7 +106,7 @@ fn log_file(value: &str) -> Option<Finding> {
     let folder = Path::new(value).parent().filter(|folder| !folder.as_os_str().is_empty());
     let there = folder.is_none_or(Path::is_dir);
     let what = format!("GT_INSTRUCTION_LOG={value}: the folder does not exist");
-    (!there).then(|| Finding::trouble(what, "make it, or name a file elsewhere"))
+    (!there).then(|| Finding::trouble(what, "make the folder, or name a file in another folder"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What GT uses of the system: ports, ZeroMQ, the folder of compiled programs.
+//! The parts of the system that GT uses: ports, ZeroMQ, the folder of compiled programs.
 
 use super::report::{Finding, Section};
 use gt_compiler::NativeConfig;
@@ -8,16 +8,16 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a server may take to accept a connection.
+/// The timeout of a connection to a server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether a server could be started here, and how.
+/// Whether a server can start on this machine, and how.
 pub(super) fn network(port: u16) -> Section {
     let mut section = Section::new("network");
     let free = TcpListener::bind(("127.0.0.1", port)).is_ok();
     let taken = (!free).then(|| {
-        let what = format!("something listens at port {port} already: a server, perhaps");
-        Finding::advice(what, "gt-cli server -p 0 takes a free one")
+        let what = format!("another program listens at port {port}, perhaps a server");
+        Finding::advice(what, "gt-cli server -p 0 takes a free port")
     });
     let text = format!("{port} is {}", if free { "free" } else { "taken" });
     section.line("port", text, json!({ "number": port, "free": free }), taken);
@@ -25,15 +25,15 @@ pub(super) fn network(port: u16) -> Section {
     let security = if curve {
         "with CURVE"
     } else {
-        "without CURVE: nothing authenticates peers, so servers listen on this machine only, \
-         unless told --insecure"
+        "without CURVE: peers are not authenticated, so without --insecure servers listen only at \
+         loopback addresses"
     };
     let value = json!({ "version": version, "curve": curve });
     section.line("ZeroMQ", format!("{version}, {security}"), value, None);
     section
 }
 
-/// Whether somebody listens at a server's address.
+/// Whether a server listens at an address.
 pub(super) fn reach(address: &str) -> Option<Finding> {
     let parsed: Address = match address.parse() {
         Ok(parsed) => parsed,
@@ -56,7 +56,7 @@ pub(super) fn reach(address: &str) -> Option<Finding> {
     trouble(last)
 }
 
-/// Where compiled programs are kept, and how many are.
+/// The folder of compiled programs, and its size.
 pub(super) fn cache() -> Section {
     let mut section = Section::new("cache");
     let Some(folder) = NativeConfig::host().store else {
@@ -78,16 +78,17 @@ pub(super) fn cache() -> Section {
     section
 }
 
-/// What is wrong with the folder. One that is not there yet is made when it is needed.
+/// The problem of the folder, if there is one. A missing folder is made when it is needed.
 fn unusable(folder: &Path) -> Option<Finding> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists())?;
     let writable =
         std::fs::metadata(there).is_ok_and(|m| m.is_dir() && !m.permissions().readonly());
     let what = format!("compiled programs cannot be kept in {}", folder.display());
-    (!writable).then(|| Finding::advice(what, "GT_CACHE=FOLDER names another, GT_CACHE=off none"))
+    (!writable)
+        .then(|| Finding::advice(what, "GT_CACHE=FOLDER names another folder, GT_CACHE=off none"))
 }
 
-/// Bytes as people read them.
+/// A number of bytes with a unit.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.iter().find(|(unit, _)| bytes >= *unit);

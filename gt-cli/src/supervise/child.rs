@@ -1,8 +1,8 @@
-//! One supervised process: how it is started, what it says, how it ended.
+//! One supervised process: its start, its output and its end.
 //!
-//! Its standard input is a pipe that only the supervisor holds: when it closes, because the
-//! supervisor wants so or is no more, the process winds down. So none outlives its supervisor,
-//! however that ends, and no signals are needed.
+//! Its standard input is a pipe that only the supervisor holds. The process ends when the pipe is
+//! closed: by the supervisor, or by the supervisor's own end. No process outlives its supervisor,
+//! and no signals are needed.
 
 use super::policy::{Deaths, Ending, Next};
 use crate::args::WorkerArgs;
@@ -16,31 +16,31 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 
-/// What the supervisor hears.
+/// An event for the supervisor.
 pub(super) enum Event {
-    /// A child said a line; whether on standard output.
+    /// A line of a child's output, and whether it came on standard output.
     Line(usize, bool, String),
     /// One of a child's two streams ended.
     Closed(usize),
-    /// The user asked for an end.
+    /// The user has requested the end.
     Interrupt,
 }
 
-/// What a child is doing.
+/// The state of a child.
 pub(super) enum State {
     Running(Box<process::Child>),
-    /// It is started again at that time.
+    /// It is started again at this time.
     Waiting(Time),
     Done(Next),
 }
 
-/// A process that is kept alive.
+/// A supervised process.
 pub(super) struct Child {
-    /// What lines of it are marked with: its device.
+    /// The mark of its lines: its device.
     pub(super) label: String,
     pub(super) state: State,
     words: Vec<OsString>,
-    /// Streams it still holds open.
+    /// The number of its streams that are open.
     n_open: usize,
     started: Time,
     worked: bool,
@@ -48,7 +48,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// A child for the n-th device, not yet started.
+    /// A child for the n-th device, before its start.
     pub(super) fn new(args: &WorkerArgs, choice: &Choice, n: usize, json: bool) -> Child {
         let label = label(choice, n);
         Child {
@@ -62,10 +62,10 @@ impl Child {
         }
     }
 
-    /// Starts it; gives its process id.
+    /// Starts the child. Returns its process id.
     pub(super) fn start(&mut self, n: usize, tell: &Sender<Event>) -> Result<u32> {
         let program = std::env::current_exe()
-            .context("cannot tell where this program lies, to start it once more")?;
+            .context("cannot find the path of this program, to start it again")?;
         let mut command = Command::new(program);
         command.args(&self.words).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -78,13 +78,13 @@ impl Child {
         Ok(pid)
     }
 
-    /// Notes what it said.
+    /// Notes a line of its output.
     pub(super) fn heard(&mut self, line: &str) {
         self.worked |= line.contains(REGISTERED);
     }
 
-    /// Notes that a stream of it ended. When both have, it has ended or will at once; says how and
-    /// what follows.
+    /// Notes that one of its streams has ended. When both have ended, waits for its end, and
+    /// returns the status and what follows.
     pub(super) fn closed(&mut self, stopping: bool) -> Result<Option<(ExitStatus, Next)>> {
         self.n_open = self.n_open.saturating_sub(1);
         let State::Running(child) = &mut self.state else { return Ok(None) };
@@ -105,7 +105,7 @@ impl Child {
         Ok(Some((status, next)))
     }
 
-    /// Asks it to end, or not to begin again.
+    /// Requests its end, or cancels its next start.
     pub(super) fn stop(&mut self) {
         match &mut self.state {
             State::Running(child) => drop(child.stdin.take()),
@@ -114,16 +114,16 @@ impl Child {
         }
     }
 
-    /// Ends it, if it still runs.
+    /// Kills it, if it still runs.
     pub(super) fn kill(&mut self) {
         if let State::Running(child) = &mut self.state {
-            // It may have ended by itself just now.
+            // An error means that it has just ended by itself.
             let _ = child.kill();
         }
     }
 }
 
-/// A thread that passes on what a child says.
+/// Starts a thread that passes on the lines of a child's stream.
 fn listen(
     n: usize,
     stdout: bool,
@@ -134,7 +134,7 @@ fn listen(
     let work = move || {
         for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
-            // Without a supervisor nobody listens, and the child ends too.
+            // Without a supervisor the line is lost, and the child ends too.
             let _ = tell.send(Event::Line(n, stdout, line));
         }
         let _ = tell.send(Event::Closed(n));
@@ -143,7 +143,7 @@ fn listen(
     Ok(())
 }
 
-/// The device of a child, told apart from others on the same one.
+/// The device of a child, with a number if several children share the device.
 fn label(choice: &Choice, n: usize) -> String {
     let device = choice.device(n);
     match choice.devices.iter().take(n).filter(|other| **other == device).count() {
@@ -166,7 +166,7 @@ fn words(args: &WorkerArgs, choice: &Choice, n: usize, label: &str, json: bool) 
     if let Some(threads) = args.threads {
         words.extend(["--threads".into(), threads.to_string().into()]);
     }
-    // Several processes cannot write one file.
+    // Each process gets a log file of its own.
     let log = args.log_file.clone().map(OsString::from).or_else(|| std::env::var_os(log::VARIABLE));
     if let Some(mut file) = log.filter(|file| !file.is_empty()) {
         file.push(format!(".{}", label.replace([':', '#'], "-")));

@@ -1,9 +1,9 @@
-//! `gt-cli worker` on several devices: a process for each, started, kept alive and ended by this
-//! one.
+//! `gt-cli worker` on several devices: this process starts, supervises and ends one process for
+//! each device.
 //!
-//! What the processes say is passed on, marked with their device. One that dies is started again,
-//! as [`policy`] says; the others go on meanwhile. Ctrl-C and SIGTERM end all of them; so does the
-//! death of this process.
+//! Their output is passed on, marked with the device. A process that dies is started again by the
+//! rules of [`policy`], and the others go on meanwhile. Ctrl-C and SIGTERM end all of them, and so
+//! does the death of this process.
 
 mod child;
 mod policy;
@@ -24,9 +24,9 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long a process may take to wind down before it ends itself.
+/// How long a process may take for a clean end before it exits.
 const GRACE: Duration = Duration::from_secs(10);
-/// How much later its supervisor ends it.
+/// How long its supervisor waits before it kills the process.
 const KILL_AFTER: Duration = Duration::from_secs(15);
 
 /// Runs a worker on each device until all have ended.
@@ -34,7 +34,7 @@ pub(crate) fn supervise(args: &WorkerArgs, choice: &Choice, json: bool) -> Resul
     let (tell, events) = channel();
     let asked = tell.clone();
     let interrupt = Interrupt::watch(move || {
-        // The supervisor listens as long as it lives.
+        // An error means that the supervisor has ended.
         let _ = asked.send(Event::Interrupt);
     })?;
     let children = (0..choice.devices.len()).map(|n| Child::new(args, choice, n, json)).collect();
@@ -45,11 +45,11 @@ pub(crate) fn supervise(args: &WorkerArgs, choice: &Choice, json: bool) -> Resul
     supervisor.verdict(interrupt.asked())
 }
 
-/// In a supervised process: ends it when its supervisor wants so or is no more.
+/// In a supervised process: ends it when its supervisor closes standard input or has ended.
 pub(crate) fn end_with_supervisor(shutdown: Shutdown) {
     let watch = move || {
         let mut nothing = Vec::new();
-        // Nothing is ever written: it ends when the other side is closed.
+        // The supervisor writes nothing, so this returns when the pipe is closed.
         let _ = std::io::stdin().read_to_end(&mut nothing);
         shutdown.shut_down("its supervisor ended it");
         std::thread::sleep(GRACE);
@@ -62,7 +62,7 @@ struct Supervisor {
     children: Vec<Child>,
     tell: Sender<Event>,
     json: bool,
-    /// Since when everybody is asked to end.
+    /// Since when all processes are ending.
     stopping: Option<Time>,
 }
 
@@ -85,7 +85,7 @@ impl Supervisor {
         }
     }
 
-    /// How long nothing is to be done.
+    /// How long there is nothing to do.
     fn patience(&self) -> Duration {
         let due = |child: &Child| match child.state {
             State::Waiting(due) => Some(due),
@@ -125,7 +125,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Passes on what a child said, marked with its device.
+    /// Passes on a line of a child, marked with its device.
     fn pass_on(&mut self, n: usize, stdout: bool, line: &str) {
         self.children[n].heard(line);
         let label = &self.children[n].label;
@@ -138,7 +138,7 @@ impl Supervisor {
         }
     }
 
-    /// Says something of a child, for people or as an object.
+    /// Prints news of a child, as a line or as an object.
     fn say(&self, n: usize, text: &str, mut event: Value) {
         let label = &self.children[n].label;
         if self.json {
@@ -149,7 +149,7 @@ impl Supervisor {
         }
     }
 
-    /// What all of it came to.
+    /// The result of the whole command.
     fn verdict(&self, interrupted: bool) -> Result<()> {
         let is = |child: &&Child, next| matches!(child.state, State::Done(end) if end == next);
         let failed = self.children.iter().filter(|child| is(child, Next::Failed));
@@ -159,7 +159,7 @@ impl Supervisor {
             bail!(Interrupted("the workers were stopped; the server was told"));
         }
         if !failed.is_empty() {
-            bail!("given up: the worker on {}", failed.join(", on "));
+            bail!("not started again: the worker on {}", failed.join(", on "));
         }
         if stopped {
             bail!(Interrupted("a worker was stopped; the server was told"));
@@ -168,12 +168,12 @@ impl Supervisor {
     }
 }
 
-/// How a child ended and what follows, for people.
+/// A line about the end of a child.
 fn ended(status: ExitStatus, next: Next) -> String {
     match next {
         Next::Over => "ended".into(),
         Next::Stopped => format!("was stopped ({status})"),
         Next::Again(wait) => format!("died ({status}); starts again in {wait:?}"),
-        Next::Failed => format!("died ({status}); it is given up"),
+        Next::Failed => format!("died ({status}); it is not started again"),
     }
 }

@@ -1,50 +1,50 @@
-//! What is to follow the end of a supervised process: a pure function of how it ended and how long
-//! it lived.
+//! The restart of a supervised process: a pure function of how the process ended and how long it
+//! lived.
 
 use crate::signals::INTERRUPTED;
 use std::time::Duration;
 
-/// Deaths in a row after which a process is given up.
+/// The number of deaths in a row after which a process is not started again.
 const MOST_DEATHS: u32 = 6;
-/// How long to wait after the first, and at most.
+/// The wait after the first death, and the longest wait.
 const WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// A life as long as this shows that the process can work: its death is the first again.
+/// The life after which a death counts as the first again, because the process can work.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 
 /// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ending {
-    /// Its exit status; none when a signal ended it.
+    /// Its exit status. None if a signal ended it.
     pub(super) code: Option<i32>,
     pub(super) lived: Duration,
-    /// Whether it was ever at work.
+    /// Whether it has registered with a server.
     pub(super) worked: bool,
 }
 
-/// What follows.
+/// The next step for a process that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Nothing: it did all there was to do.
+    /// None, because its work is done.
     Over,
-    /// Nothing: somebody stopped it.
+    /// None, because somebody stopped it.
     Stopped,
-    /// It is started again, after this time.
+    /// Start it again after this time.
     Again(Duration),
-    /// It is given up.
+    /// None, because it failed for good.
     Failed,
 }
 
-/// How often a process has died in a row.
+/// The number of a process's deaths in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Deaths(u32);
 
 impl Deaths {
-    /// What follows an end.
+    /// The next step after an end.
     pub(super) fn after(&mut self, ending: Ending) -> Next {
         match ending.code {
             Some(0) => Next::Over,
             Some(INTERRUPTED) => Next::Stopped,
-            // It said why it cannot work, and would say so again.
+            // It has reported why it cannot work, and would fail again.
             Some(1 | 2) if !ending.worked => Next::Failed,
             Some(_) | None => self.one_more(ending.lived),
         }
@@ -75,7 +75,7 @@ mod tests {
             assert_eq!(deaths.after(ended(None, 1, true)), Next::Again(wait));
         }
         assert_eq!(deaths.after(ended(Some(1), 1, true)), Next::Failed);
-        // A long life pays for all deaths before it.
+        // A long life resets the count.
         let mut deaths = Deaths(MOST_DEATHS - 1);
         assert_eq!(deaths.after(ended(Some(101), 60, true)), Next::Again(waits[0]));
         assert_eq!(deaths.after(ended(Some(101), 59, true)), Next::Again(waits[1]));
