@@ -1,4 +1,4 @@
-//! How a command can end badly, and what the user is told: plain text with carets, or one JSON
+//! The errors of commands, and their output for the user: plain text with carets, or one JSON
 //! object.
 
 use gt_ir::Loc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal};
 
-/// A tape file with something wrong in it.
+/// The faults of a tape file.
 #[derive(Debug)]
 pub(crate) struct Diagnosed {
     found: Vec<Diagnostic>,
@@ -95,18 +95,17 @@ impl fmt::Display for Advised {
     }
 }
 
-/// The user asked for the end; what that meant.
+/// The user ended the command. The text says what became of it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Interrupted(pub(crate) &'static str);
 
-/// Another process failed and said why; what is left is its exit status.
+/// An error that was already reported, with its exit status.
 #[derive(Debug, thiserror::Error)]
 #[error("failed with status {0}")]
 pub(crate) struct Silent(pub(crate) i32);
 
-/// What a running system says about a failure: the message, the line that recorded it where there
-/// is one, the worker.
+/// The error of a system: its message, its worker, and the line of the program if it is known.
 pub(crate) fn run_error(error: RunError) -> anyhow::Error {
     let place =
         if error.loc == Loc::NONE { String::new() } else { format!("\n  at {}", error.loc) };
@@ -119,8 +118,8 @@ pub(crate) fn run_error(error: RunError) -> anyhow::Error {
     }
 }
 
-/// Tells the user what went wrong and returns the exit status. A reader that closed its end of the
-/// pipe early had what it wanted.
+/// Prints an error and returns the exit status. A closed pipe is no error, because its reader has
+/// read enough.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
     if is_broken_pipe(error) {
         return 0;
@@ -130,8 +129,7 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
     }
     let diagnosed = error.downcast_ref::<Diagnosed>();
     if json {
-        let plain = || json!({ "error": format!("{error:#}") });
-        eprintln!("{}", diagnosed.map_or_else(plain, Diagnosed::json));
+        eprintln!("{}", diagnosed.map_or_else(|| object(error), Diagnosed::json));
     } else if let Some(diagnosed) = diagnosed {
         eprintln!("{}", diagnosed.drawn());
         eprintln!("\nerror: {diagnosed}");
@@ -141,6 +139,18 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
         eprintln!("error: {error:#}");
     }
     if error.is::<Interrupted>() { crate::signals::INTERRUPTED } else { 1 }
+}
+
+/// An error as an object with its message, causes included, and its hint or null.
+fn object(error: &anyhow::Error) -> Value {
+    // By the text, because an `anyhow::Error` forgets which types have hints. All print them alike:
+    // see `Hinted::print`.
+    let text = format!("{error:#}");
+    let (message, hint) = match text.split_once("\nhint: ") {
+        Some((message, hint)) => (message, Some(hint)),
+        None => (&*text, None),
+    };
+    json!({ "error": message, "hint": hint })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -158,6 +168,19 @@ mod tests {
         assert_eq!(place("ab\ncd", 4), (2, 2));
         assert_eq!(place("é\né%", 5), (2, 2));
         assert_eq!(place("a", 99), (1, 2));
+    }
+
+    #[test]
+    fn message_and_hint_are_fields_of_their_own() {
+        let cause = gt_ir::OpError::new("no device `gpu`").hint("the devices are\n  cpu and cuda");
+        let error = anyhow::Error::from(cause).context("cannot start");
+        let expected = json!({
+            "error": "cannot start: no device `gpu`",
+            "hint": "the devices are\n  cpu and cuda",
+        });
+        assert_eq!(object(&error), expected);
+        let plain = anyhow::anyhow!("two lines\n  of text");
+        assert_eq!(object(&plain), json!({ "error": "two lines\n  of text", "hint": null }));
     }
 
     #[test]

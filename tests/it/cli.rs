@@ -268,6 +268,14 @@ fn what_is_missing_or_does_not_fit_is_named() {
             status == Some(1) && said.starts_with("error: ") && said.contains(expected),
             "{words:?}: {said}"
         );
+        // The object has the message and the hint in fields of their own.
+        let (status, object) = run("gt-cli", &[&words[..], &["--json"]].concat()).bad();
+        assert_eq!(status, Some(1), "{object}");
+        let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+        let (error, hint) = (object["error"].as_str().unwrap(), object["hint"].as_str());
+        let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        assert_eq!(said, format!("error: {error}{hint}\n"));
+        assert!(!error.contains("hint: "), "{error}");
     }
 }
 
