@@ -21,7 +21,7 @@ pub enum Part {
     /// One goes on where the other ends.
     Length,
     /// Entries of different kinds: an instruction here, a free there.
-    Entry,
+    EntryKind,
     /// Different ops.
     Op,
     /// The same op with other attributes.
@@ -96,7 +96,7 @@ impl Pair<'_> {
             }
             _ => {
                 let scope = |e: &Entry| matches!(e, Entry::Enter(_) | Entry::Exit(_));
-                let part = if scope(x) || scope(y) { Part::Signal } else { Part::Entry };
+                let part = if scope(x) || scope(y) { Part::Signal } else { Part::EntryKind };
                 Some((part, line(x), line(y)))
             }
         }
@@ -193,7 +193,7 @@ impl Part {
         match self {
             Part::Nothing => "nothing",
             Part::Length => "the length",
-            Part::Entry => "the kind of entry",
+            Part::EntryKind => "the kind of entry",
             Part::Op => "the op",
             Part::Attribute => "an attribute",
             Part::DType => "a dtype",

@@ -356,7 +356,7 @@ fn differences_are_called_by_their_names() {
         ("%3 = add %0, %1\n", "%3 = add %1, %0\n", Part::Nothing),
         ("%3 = add %0, 1.5\n", "%3 = add %0, 2.5\n", Part::Nothing),
         ("%3 = exp %0\n", "%3 = exp %0\nfree %0\n", Part::Length),
-        ("%3 = exp %0\n", "free %0\n", Part::Entry),
+        ("%3 = exp %0\n", "free %0\n", Part::EntryKind),
         ("%3 = exp %0\n", "%3 = log %0\n", Part::Op),
         ("%3 = sum[0] %0\n", "%3 = sum[0,keep] %0\n", Part::Attribute),
         ("%3 = cast[f64] %0\n", "%3 = cast[f16] %0\n", Part::DType),

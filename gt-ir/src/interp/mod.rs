@@ -110,8 +110,8 @@ pub enum Arg<'a> {
 /// The op does not apply to the operands, or one of the run-time errors.
 pub fn eval(op: &Op, args: &[Arg<'_>]) -> Result<HostTensor, EvalError> {
     let arrays = args.iter().map(|arg| match arg {
-        Arg::Tensor(tensor) => Array::from_host(tensor).map(Value::Array),
-        Arg::Scalar(scalar) => Ok(Value::Scalar(*scalar)),
+        Arg::Tensor(tensor) => Array::from_host(tensor).map(Evaluated::Array),
+        Arg::Scalar(scalar) => Ok(Evaluated::Scalar(*scalar)),
     });
     let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
     apply(op, &arrays.iter().collect::<Vec<_>>())?.to_host()
@@ -138,24 +138,24 @@ pub fn run(
                     .ok_or_else(|| missing(*out))?;
                 let array = Array::from_host(data)
                     .map_err(|error| fault(out.to_string(), Loc::NONE, error))?;
-                values.insert(*out, Value::Array(Array { ty: *ty, ..array }));
+                values.insert(*out, Evaluated::Array(Array { ty: *ty, ..array }));
             }
             Entry::Instr(instr) => {
                 let result = step(instr, &values)
                     .map_err(|error| fault(context(instr, &values), instr.loc, error))?;
-                values.insert(instr.out, Value::Array(result));
+                values.insert(instr.out, Evaluated::Array(result));
             }
             Entry::Free(value) => {
                 values.remove(value);
             }
             Entry::Output { value, name: _ } => match values.get(value) {
-                Some(Value::Array(array)) => {
+                Some(Evaluated::Array(array)) => {
                     let data = array
                         .to_host()
                         .map_err(|error| fault(value.to_string(), Loc::NONE, error))?;
                     outputs.insert(*value, data);
                 }
-                Some(Value::Scalar(_)) | None => return Err(missing(*value)),
+                Some(Evaluated::Scalar(_)) | None => return Err(missing(*value)),
             },
             Entry::Enter(_) | Entry::Exit(_) => {}
         }
@@ -179,17 +179,17 @@ pub fn run_graph(
 
 /// A value of a tape under interpretation.
 #[derive(Clone, Debug)]
-enum Value {
+enum Evaluated {
     Array(Array),
     Scalar(Scalar),
 }
 
-fn step(instr: &Instr, values: &BTreeMap<ValueId, Value>) -> Result<Array, EvalError> {
-    let scalars: Vec<Value> = instr
+fn step(instr: &Instr, values: &BTreeMap<ValueId, Evaluated>) -> Result<Array, EvalError> {
+    let scalars: Vec<Evaluated> = instr
         .inputs
         .iter()
         .filter_map(|operand| match operand {
-            Operand::Scalar(scalar) => Some(Value::Scalar(*scalar)),
+            Operand::Scalar(scalar) => Some(Evaluated::Scalar(*scalar)),
             Operand::Value(_) => None,
         })
         .collect();
@@ -201,11 +201,11 @@ fn step(instr: &Instr, values: &BTreeMap<ValueId, Value>) -> Result<Array, EvalE
     apply(&instr.op, &args.collect::<Result<Vec<_>, _>>()?)
 }
 
-fn context(instr: &Instr, values: &BTreeMap<ValueId, Value>) -> String {
+fn context(instr: &Instr, values: &BTreeMap<ValueId, Evaluated>) -> String {
     let operands = instr.inputs.iter().map(|operand| match operand {
         Operand::Value(value) => match values.get(value) {
-            Some(Value::Array(array)) => array.ty.to_string(),
-            Some(Value::Scalar(_)) | None => value.to_string(),
+            Some(Evaluated::Array(array)) => array.ty.to_string(),
+            Some(Evaluated::Scalar(_)) | None => value.to_string(),
         },
         Operand::Scalar(scalar) => scalar.to_string(),
     });
@@ -213,20 +213,20 @@ fn context(instr: &Instr, values: &BTreeMap<ValueId, Value>) -> String {
 }
 
 /// One op by way of its expansion into primitives.
-fn apply(op: &Op, args: &[&Value]) -> Result<Array, EvalError> {
+fn apply(op: &Op, args: &[&Evaluated]) -> Result<Array, EvalError> {
     let types: Vec<OperandType> = args
         .iter()
         .map(|arg| match arg {
-            Value::Array(array) => OperandType::Tensor(array.ty),
-            Value::Scalar(scalar) => OperandType::Scalar(*scalar),
+            Evaluated::Array(array) => OperandType::Tensor(array.ty),
+            Evaluated::Scalar(scalar) => OperandType::Scalar(*scalar),
         })
         .collect();
     let graph = expand(op, &types)?;
     let (mut arrays, mut scalars) = (Vec::new(), Vec::new());
     for arg in args {
         match arg {
-            Value::Array(array) => arrays.push(array),
-            Value::Scalar(scalar) => scalars.push(*scalar),
+            Evaluated::Array(array) => arrays.push(array),
+            Evaluated::Scalar(scalar) => scalars.push(*scalar),
         }
     }
     let mut values = nodes(&graph, &arrays, &scalars)?;
@@ -268,7 +268,8 @@ fn nodes(
                 if op.kind().is_primitive() {
                     kernels::primitive(op, &args, node.ty)?
                 } else {
-                    let args: Vec<Value> = args.into_iter().cloned().map(Value::Array).collect();
+                    let args: Vec<Evaluated> =
+                        args.into_iter().cloned().map(Evaluated::Array).collect();
                     apply(op, &args.iter().collect::<Vec<_>>())?
                 }
             }

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::Graph;
 use crate::core::record::{Stands, record_plain, try_record};
 use crate::core::tensor::{
-    Call, Edge, Input, Leaf, NO_TYPE, Node, Order, Saved, Value, edge, tensor,
+    Call, Edge, Input, Leaf, NO_TYPE, Node, Order, Saved, TapeValue, edge, tensor,
 };
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
@@ -349,12 +349,12 @@ impl Recording<'_> {
     }
 
     /// A value the node kept, with its own history if gradients have gradients.
-    fn tensor(&self, value: &Arc<Value>, edge: Option<&Edge>) -> DynTensor {
+    fn tensor(&self, value: &Arc<TapeValue>, edge: Option<&Edge>) -> DynTensor {
         tensor(value, edge.filter(|_| self.order == Order::Higher))
     }
 
     /// The result of a node, likewise.
-    fn result(&self, value: &Arc<Value>, node: &Arc<Node>) -> DynTensor {
+    fn result(&self, value: &Arc<TapeValue>, node: &Arc<Node>) -> DynTensor {
         match self.order {
             Order::First => DynTensor::plain(value.clone()),
             Order::Higher => tensor(value, Some(&Edge::Node(node.clone()))),

@@ -37,7 +37,7 @@ use gt_ir::DType;
 use crate::core::DynTensor;
 
 use crate::core::operators::tracked_change;
-use crate::core::tensor::{Leaf, Repr, Value, Variable};
+use crate::core::tensor::{Leaf, Repr, TapeValue, Variable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::is_grad_enabled;
 use crate::session::Place;
@@ -195,7 +195,7 @@ impl DynTensor {
     /// from.
     #[must_use]
     pub fn detach(&self) -> DynTensor {
-        let value: Arc<Value> = self.value();
+        let value: Arc<TapeValue> = self.value();
         DynTensor::plain(value)
     }
 

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use gt_ir::{Element, HostTensor, OpError, Type};
 
-use super::tensor::{Made, NO_TYPE, Value};
+use super::tensor::{Made, NO_TYPE, TapeValue};
 use super::{DynTensor, Sizes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Place, Session};
@@ -127,7 +127,7 @@ fn upload(
             let id = session.upload(host, Place::Caller(at));
             let loc = session.loc(Place::Caller(at));
             let made = Made { op: None, loc, gradient: gt_ir::Loc::NONE };
-            DynTensor::plain(Value::live(session, id, ty, made))
+            DynTensor::plain(TapeValue::live(session, id, ty, made))
         }
         Err(error) => DynTensor::failed(error.or_at(at), ty),
     }

@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::arg::{is_axis_of_scalar, resolve_axis};
 use super::saved::save;
-use super::tensor::{Held, Made, NO_TYPE, Node, Repr, Value};
+use super::tensor::{Held, Made, NO_TYPE, Node, Repr, TapeValue};
 use super::{Arg, DynTensor};
 use crate::autocast::{Cast, cast_for};
 use crate::error::{Error, ErrorKind};
@@ -180,7 +180,7 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
     let (id, loc) = session.instr(op, operands, types, &ty, at);
     let tracked = tracks(op, args, ty);
     let gradient = if tracked { Loc::NONE } else { gradient_among(args, &held) };
-    let value = Value::live(session, id, ty, Made { gradient, ..made(op, loc) });
+    let value = TapeValue::live(session, id, ty, Made { gradient, ..made(op, loc) });
     if !tracked {
         return Ok(DynTensor::plain(value));
     }
@@ -217,7 +217,7 @@ pub(crate) fn record_in(
     match infer(op, &types) {
         Ok(ty) => {
             let (id, loc) = session.instr(op, operands, &types, &ty, Place::Caller(at));
-            DynTensor::plain(Value::live(session.clone(), id, ty, made(op, loc)))
+            DynTensor::plain(TapeValue::live(session.clone(), id, ty, made(op, loc)))
         }
         Err(error) => DynTensor::failed(Error::from_op(error, at), like),
     }
@@ -262,10 +262,10 @@ pub(crate) fn record_plain(
     operands: &[Operand],
     types: &[OperandType],
     stands: Stands,
-) -> Result<Arc<Value>, OpError> {
+) -> Result<Arc<TapeValue>, OpError> {
     let ty = infer(op, types)?;
     let place = Place::Known(stands.at);
     let (id, loc) = session.instr(op, Operands::from_slice(operands), types, &ty, place);
     let made = Made { gradient: stands.walk, ..made(op, loc) };
-    Ok(Value::live(session.clone(), id, ty, made))
+    Ok(TapeValue::live(session.clone(), id, ty, made))
 }

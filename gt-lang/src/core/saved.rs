@@ -14,7 +14,7 @@ use gt_ir::{Emit, Op, OpError, OpKind, Operand, OperandType, Type, ValueId, infe
 use smallvec::SmallVec;
 
 use super::Arg;
-use super::tensor::{Held, Input, Inputs, NO_TYPE, Saved, Value, edge};
+use super::tensor::{Held, Input, Inputs, NO_TYPE, Saved, TapeValue, edge};
 
 /// Operands the memory covers; an op with more is looked at each time.
 const MAX_INPUTS: usize = 4;
@@ -30,7 +30,7 @@ pub(super) fn save(
     op: &Op,
     args: &[Arg<'_>],
     held: &[Option<Held<'_>>],
-    output: &Arc<Value>,
+    output: &Arc<TapeValue>,
 ) -> Saved {
     let needs = needs(op, args, held, output.ty);
     let mut inputs: Inputs = SmallVec::new();

@@ -41,21 +41,21 @@ pub struct DynTensor(pub(crate) Repr);
 #[derive(Clone)]
 pub(crate) enum Repr {
     /// No gradient flows through it.
-    Plain(Arc<Value>),
+    Plain(Arc<TapeValue>),
     /// A result through which gradients flow.
-    Tracked(Arc<Value>, Arc<Node>),
+    Tracked(Arc<TapeValue>, Arc<Node>),
     /// A leaf that requires a gradient.
     Variable(Arc<Variable>),
 }
 
 /// A leaf: its present value, and where its gradient gathers.
 pub(crate) struct Variable {
-    pub(crate) current: Mutex<Arc<Value>>,
+    pub(crate) current: Mutex<Arc<TapeValue>>,
     pub(crate) leaf: Arc<Leaf>,
 }
 
 /// A value of a session. The last reference to go records that the value is free.
-pub(crate) struct Value {
+pub(crate) struct TapeValue {
     pub(crate) ty: Type,
     pub(crate) made: Made,
     pub(crate) state: State,
@@ -79,16 +79,16 @@ pub(crate) enum State {
     Failed(Error),
 }
 
-impl Value {
+impl TapeValue {
     /// A value that was recorded under this name.
-    pub(crate) fn live(session: Session, id: ValueId, ty: Type, made: Made) -> Arc<Value> {
-        Arc::new(Value { ty, made, state: State::Live { session, id } })
+    pub(crate) fn live(session: Session, id: ValueId, ty: Type, made: Made) -> Arc<TapeValue> {
+        Arc::new(TapeValue { ty, made, state: State::Live { session, id } })
     }
 
     /// A value that an error kept from being recorded; `like` is the type it pretends to have.
-    pub(crate) fn failed(error: Error, ty: Type) -> Arc<Value> {
+    pub(crate) fn failed(error: Error, ty: Type) -> Arc<TapeValue> {
         let made = Made { op: None, loc: error.loc(), gradient: Loc::NONE };
-        Arc::new(Value { ty, made, state: State::Failed(error) })
+        Arc::new(TapeValue { ty, made, state: State::Failed(error) })
     }
 
     /// The session and the name of a recorded value, or the error that kept it from being recorded.
@@ -100,7 +100,7 @@ impl Value {
     }
 }
 
-impl Drop for Value {
+impl Drop for TapeValue {
     fn drop(&mut self) {
         if let State::Live { session, id } = &self.state {
             session.free(*id);
@@ -110,13 +110,13 @@ impl Drop for Value {
 
 impl Variable {
     /// The present value.
-    pub(crate) fn get(&self) -> Arc<Value> {
+    pub(crate) fn get(&self) -> Arc<TapeValue> {
         // Nothing can panic while the lock is held, and a replaced value is whole either way.
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces the value; the old one is dropped after the lock is released.
-    pub(crate) fn set(&self, value: Arc<Value>) {
+    pub(crate) fn set(&self, value: Arc<TapeValue>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *current, value);
         drop(current);
@@ -126,13 +126,13 @@ impl Variable {
 
 /// The value of an operand: a variable's present value is kept alive while it is recorded.
 pub(crate) enum Held<'a> {
-    Borrowed(&'a Arc<Value>),
-    Owned(Arc<Value>),
+    Borrowed(&'a Arc<TapeValue>),
+    Owned(Arc<TapeValue>),
 }
 
 impl std::ops::Deref for Held<'_> {
-    type Target = Arc<Value>;
-    fn deref(&self) -> &Arc<Value> {
+    type Target = Arc<TapeValue>;
+    fn deref(&self) -> &Arc<TapeValue> {
         match self {
             Held::Borrowed(value) => value,
             Held::Owned(value) => value,
@@ -152,12 +152,12 @@ impl Repr {
 
 impl DynTensor {
     /// A tensor without a history.
-    pub(crate) fn plain(value: Arc<Value>) -> DynTensor {
+    pub(crate) fn plain(value: Arc<TapeValue>) -> DynTensor {
         DynTensor(Repr::Plain(value))
     }
 
     /// The present value, shared.
-    pub(crate) fn value(&self) -> Arc<Value> {
+    pub(crate) fn value(&self) -> Arc<TapeValue> {
         match &self.0 {
             Repr::Plain(value) | Repr::Tracked(value, _) => value.clone(),
             Repr::Variable(variable) => variable.get(),
@@ -165,7 +165,7 @@ impl DynTensor {
     }
 
     /// Reads the present value; a plain or tracked tensor is not cloned for it.
-    pub(crate) fn with_value<R>(&self, read: impl FnOnce(&Value) -> R) -> R {
+    pub(crate) fn with_value<R>(&self, read: impl FnOnce(&TapeValue) -> R) -> R {
         match &self.0 {
             Repr::Plain(value) | Repr::Tracked(value, _) => read(value),
             Repr::Variable(variable) => read(&variable.get()),
@@ -175,7 +175,7 @@ impl DynTensor {
     /// A tensor that carries an error into everything derived from it; `like` is the dtype and
     /// shape it pretends to have.
     pub fn failed(error: Error, like: Type) -> DynTensor {
-        DynTensor::plain(Value::failed(error, like))
+        DynTensor::plain(TapeValue::failed(error, like))
     }
 
     /// This tensor, in this shape if it carries an error: what the result would have had.

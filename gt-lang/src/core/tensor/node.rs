@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gt_ir::{Loc, Op, Operand, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::{DynTensor, Repr, Value, Variable};
+use super::{DynTensor, Repr, TapeValue, Variable};
 use crate::error::Result;
 use crate::scope::{Backward, backward_signals};
 
@@ -31,7 +31,7 @@ pub(crate) struct Node {
 pub(crate) struct Saved {
     pub(crate) inputs: Inputs,
     /// The result, when the rule reads it.
-    pub(crate) output: Option<Arc<Value>>,
+    pub(crate) output: Option<Arc<TapeValue>>,
     /// The rule, if it is not the op's.
     pub(crate) rule: Option<Arc<dyn Rule>>,
 }
@@ -46,9 +46,9 @@ pub(crate) trait Rule: Send + Sync {
 pub(crate) struct Call {
     pub(crate) node: Arc<Node>,
     /// The values of the operands, and where their gradients go.
-    pub(crate) inputs: Vec<(Arc<Value>, Option<Edge>)>,
+    pub(crate) inputs: Vec<(Arc<TapeValue>, Option<Edge>)>,
     /// The value of the result.
-    pub(crate) output: Arc<Value>,
+    pub(crate) output: Arc<TapeValue>,
     /// The gradient of the result.
     pub(crate) grad: DynTensor,
     pub(crate) order: Order,
@@ -72,7 +72,7 @@ pub(crate) struct Input {
     /// The type of a value; meaningless for a literal.
     pub(crate) ty: Type,
     /// The operand's value, when the rule reads it.
-    pub(crate) value: Option<Arc<Value>>,
+    pub(crate) value: Option<Arc<TapeValue>>,
     pub(crate) edge: Option<Edge>,
 }
 
@@ -127,7 +127,7 @@ impl Node {
 }
 
 /// The tensor of this value whose gradient goes where the edge says.
-pub(crate) fn tensor(value: &Arc<Value>, edge: Option<&Edge>) -> DynTensor {
+pub(crate) fn tensor(value: &Arc<TapeValue>, edge: Option<&Edge>) -> DynTensor {
     DynTensor(match edge {
         None => Repr::Plain(value.clone()),
         Some(Edge::Node(node)) => Repr::Tracked(value.clone(), node.clone()),
