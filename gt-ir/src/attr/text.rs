@@ -1,5 +1,10 @@
 //! The text forms of attributes: each reads exactly what it writes, so that a tape has one
 //! spelling.
+//!
+//! A number has no leading zeros and no sign `+`, so that `sum[00]` is not another spelling of
+//! `sum[0]`. Two tapes with equal text are then equal, and a hash of the text identifies a tape.
+//! The table of ops parses an attribute by the same functions that print it; the property tests
+//! compare both.
 
 use std::fmt;
 
@@ -14,6 +19,8 @@ use crate::{
 };
 
 /// Comma-separated numbers, each spelled the one way `Display` spells it.
+///
+/// More than [`MAX_RANK`] numbers are refused before they are collected.
 pub(super) fn numbers<T: std::str::FromStr + fmt::Display>(
     s: &str,
 ) -> Option<SmallVec<[T; MAX_RANK]>> {
@@ -23,14 +30,19 @@ pub(super) fn numbers<T: std::str::FromStr + fmt::Display>(
         .collect()
 }
 
+/// Exactly `N` numbers, as most attributes have.
 pub(super) fn exactly<const N: usize>(s: &str) -> Option<[u64; N]> {
     numbers::<u64>(s)?.as_slice().try_into().ok()
 }
 
+/// An axis that some shape could have. Whether the operand has it is checked by the type rule,
+/// whose message can name the operand.
 pub(super) fn axis(n: u64) -> Option<u8> {
     (n < MAX_RANK as u64).then_some(n as u8)
 }
 
+/// `0,1,keep` into `0,1` and whether `keep` follows. `keep` alone is an empty list; `,keep` is no
+/// attribute at all.
 pub(super) fn split_keep(s: &str) -> (&str, Keep) {
     match s.strip_suffix("keep") {
         Some("") => ("", Keep::Yes),
@@ -42,6 +54,7 @@ pub(super) fn split_keep(s: &str) -> (&str, Keep) {
     }
 }
 
+/// The items with commas between, without blanks: an attribute is one word of a line.
 pub(super) fn print_list(
     f: &mut fmt::Formatter<'_>,
     items: impl Iterator<Item = impl fmt::Display>,
@@ -52,6 +65,8 @@ pub(super) fn print_list(
     Ok(())
 }
 
+/// `sum[]` folds no axis, `sum[0,1]` folds two, `sum[keep]` none and `sum[0,keep]` one that stays
+/// with size 1. An axis that is named twice is refused.
 impl Attr for Reduce {
     const SYNTAX: &'static str = "axis,..[,keep]";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,6 +88,7 @@ impl Attr for Reduce {
     }
 }
 
+/// `argmax[1]` or `argmax[1,keep]`: the axis is not optional.
 impl Attr for ReduceOne {
     const SYNTAX: &'static str = "axis[,keep]";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,6 +104,7 @@ impl Attr for ReduceOne {
     }
 }
 
+/// `softmax[1]`. Axes are counted from the front and are never negative; the language resolves -1.
 impl Attr for Axis {
     const SYNTAX: &'static str = "axis";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,6 +119,7 @@ impl Attr for Axis {
     }
 }
 
+/// `transpose[0,1]`. Both axes may be equal, which changes nothing.
 impl Attr for Swap {
     const SYNTAX: &'static str = "axis,axis";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,6 +131,7 @@ impl Attr for Swap {
     }
 }
 
+/// `permute[1,0]` has every axis once; `permute[]` is that of a scalar.
 impl Attr for Perm {
     const SYNTAX: &'static str = "axis,..";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,6 +143,7 @@ impl Attr for Perm {
     }
 }
 
+/// `slice[axis,start,stop,step]`, all given: the language fills in the ends that a user leaves out.
 impl Attr for Slice {
     const SYNTAX: &'static str = "axis,start,stop,step";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,6 +158,7 @@ impl Attr for Slice {
     }
 }
 
+/// `pad[axis,lo,hi,interior]`, as XLA counts padding, without negative numbers.
 impl Attr for Pad {
     const SYNTAX: &'static str = "axis,lo,hi,interior";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,6 +173,7 @@ impl Attr for Pad {
     }
 }
 
+/// `one_hot[10]`: the size of the new last axis.
 impl Attr for Classes {
     const SYNTAX: &'static str = "classes";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,6 +184,7 @@ impl Attr for Classes {
     }
 }
 
+/// `layer_norm[1]`: how many of the last axes are normalized together.
 impl Attr for Trailing {
     const SYNTAX: &'static str = "dims";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,6 +196,7 @@ impl Attr for Trailing {
     }
 }
 
+/// `cast[bf16]`.
 impl Attr for DType {
     const SYNTAX: &'static str = "dtype";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,6 +207,7 @@ impl Attr for DType {
     }
 }
 
+/// `reshape[Batch=2,3]`: sizes with the names that they have in types.
 impl Attr for Shape {
     const SYNTAX: &'static str = "size,..";
     /// The op's own brackets serve as the shape's.
@@ -197,6 +222,7 @@ impl Attr for Shape {
     }
 }
 
+/// `full[f32[2,3]]`, with the brackets of the type inside those of the op.
 impl Attr for Type {
     const SYNTAX: &'static str = "type";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,11 @@
 //! From instructions to graphs: one node an instruction ([`lower`]), or primitives with every cast
 //! and broadcast spelled out ([`expand`]).
+//!
+//! Three things happen on the way to primitives, in this order: a weak scalar gets the dtype that
+//! promotion decides, operands are cast and broadcast as the class of the op wants them, and a
+//! derived op is replaced by its expansion. The result satisfies
+//! [`Graph::validate_expanded`](super::Graph::validate_expanded), so that engines need none of
+//! these rules.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,6 +40,17 @@ pub struct LowerError {
 
 /// The graph of primitives that computes one instruction. Tensor operands become inputs and
 /// literals scalar slots, each in order.
+///
+/// ```
+/// use gt_ir::{Op, OperandType, Scalar, graph::expand};
+/// let x = OperandType::Tensor("bf16[4]".parse()?);
+/// let two = OperandType::Scalar(Scalar::I64(2));
+/// let graph = expand(&Op::Mul, &[x, two])?;
+/// // The scalar slot in bf16, spread over four elements, and the product.
+/// assert_eq!(graph.outputs().len(), 1);
+/// assert_eq!(graph.node(graph.outputs()[0]).ty.to_string(), "bf16[4]");
+/// # Ok::<(), gt_ir::OpError>(())
+/// ```
 ///
 /// # Errors
 /// The op's type rule refuses the operands.
@@ -102,6 +119,8 @@ impl Lowering {
         self.b.finish(&outputs, Stage::Traced)
     }
 
+    /// Adds what one entry means: a node for an input or an instruction, an output, or a scope. A
+    /// free means nothing in a graph, which has no order of execution.
     pub(super) fn entry(&mut self, entry: &Entry) -> Result<(), OpError> {
         match entry {
             Entry::Input { out, ty, .. } => self.input(*out, *ty),
@@ -125,6 +144,7 @@ impl Lowering {
         self.b.signal = (!self.scopes.is_empty()).then(|| self.scopes.join("/").into());
     }
 
+    /// The node of a value.
     pub(super) fn value(&self, v: ValueId) -> Result<NodeId, OpError> {
         self.values
             .get(&v)
@@ -132,6 +152,8 @@ impl Lowering {
             .ok_or_else(|| OpError::new(format!("{v} is not defined before its use")))
     }
 
+    /// Adds an instruction as one node, whatever its op. Each literal gets a scalar slot of its
+    /// own, even if two are equal: their values are not a part of the graph.
     fn instr(&mut self, i: &Instr) -> Result<(), OpError> {
         self.b.loc = i.loc;
         let ids = i
@@ -203,6 +225,8 @@ const fn none(_: &Op, _: &[OperandType]) -> bool {
 }
 
 impl NodeId {
+    /// The node under the name by which expansions know it. [`Emit`] speaks of values, and in a
+    /// graph the number of a value is the number of its node.
     fn value(self) -> ValueId {
         ValueId(self.0.into())
     }
@@ -247,6 +271,7 @@ impl Builder {
         id.into()
     }
 
+    /// The next input, by position.
     fn input(&mut self, ty: Type) -> NodeId {
         let id = self.push(NodeKind::Input(self.graph.inputs.len() as u32), ty, &[]);
         self.graph.inputs.push(id);
@@ -280,6 +305,8 @@ impl Builder {
     }
 
     /// A weak scalar as a node of this dtype.
+    ///
+    /// A scalar may be used in several dtypes, and has one node for each of them.
     fn typed(&mut self, weak: NodeId, dtype: DType) -> NodeId {
         if let Some(&id) = self.typed.get(&(weak, dtype)) {
             return id;
@@ -304,6 +331,8 @@ impl Builder {
     }
 
     /// The operand in these sizes.
+    ///
+    /// Both shapes are assumed to broadcast, and the names of dimensions do not count.
     fn as_shape(&mut self, v: ValueId, shape: Shape) -> ValueId {
         if self.ty(v).shape.same_sizes(&shape) {
             return v;
@@ -313,6 +342,8 @@ impl Builder {
     }
 
     /// A primitive whose operands are as it wants them.
+    ///
+    /// No rule is applied here, so the caller answers for dtypes and shapes.
     fn primitive(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
         let ids: SmallVec<[NodeId; 3]> = ins.iter().map(|v| NodeId::of(*v)).collect();
         Ok(self.push(NodeKind::Op(op), ty, &ids).value())
@@ -349,6 +380,9 @@ impl Builder {
     }
 
     /// A derived op as it is.
+    ///
+    /// Weak literals become nodes of the wide dtype, because a call computes its sums in this
+    /// dtype.
     fn call(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
         let typed = |b: &mut Builder, v: &ValueId| {
             let is_weak = b.weak.contains_key(&NodeId::of(*v));
@@ -499,12 +533,16 @@ impl Builder {
         }
     }
 
+    /// The graph of the nodes that the outputs need.
     fn finish(self, outputs: &[NodeId], stage: Stage) -> Graph {
         compact(self.graph, outputs, stage)
     }
 }
 
 /// Drops nodes no output needs (inputs stay) and numbers the rest anew.
+///
+/// Nodes are in topological order, so one pass from the last to the first finds everything that is
+/// needed. Inputs stay even if nothing uses them: their positions are part of a graph's signature.
 pub(super) fn compact(mut old: Graph, outputs: &[NodeId], stage: Stage) -> Graph {
     let mut live = vec![false; old.len()];
     outputs.iter().chain(&old.inputs).for_each(|o| live[o.index()] = true);

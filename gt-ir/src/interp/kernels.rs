@@ -1,4 +1,8 @@
 //! The kernel of each primitive, by exhaustive matches.
+//!
+//! This is the list of primitives that the interpreter implements, and it has no wildcard: a new
+//! row of the table does not compile until it has a kernel here. The functions of single elements
+//! come from `libm`, which gives the same bits on every machine.
 
 use super::{
     EvalError,
@@ -15,6 +19,8 @@ use crate::{
 
 /// The value of a primitive of type `out`. Operands are as expansion leaves them: pointwise ones of
 /// equal shape and dtype, matrices of equal rank and batch.
+///
+/// An operand of another kind is an [`EvalError`] and not a panic: graphs can be built by hand.
 pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, EvalError> {
     let arg = |i: usize| {
         args.get(i).copied().ok_or(EvalError::Kind { wanted: "one more operand", found: out })
@@ -79,10 +85,12 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
     }
 }
 
+/// The axes of a set, in ascending order.
 fn axes(set: AxisSet) -> Vec<usize> {
     set.iter().collect()
 }
 
+/// Functions of one operand. Those that only floats have refuse integers, which expansion casts.
 fn unary(op: Unary, x: &Array, out: Type) -> Result<Array, EvalError> {
     match op {
         Unary::Neg => number(out, x, |x| -x, i64::wrapping_neg),
@@ -98,6 +106,8 @@ fn unary(op: Unary, x: &Array, out: Type) -> Result<Array, EvalError> {
     }
 }
 
+/// Functions of two operands. Where a function takes `bool`, it is the logical one that agrees with
+/// the numbers 0 and 1.
 fn binary(op: Binary, a: &Array, b: &Array, out: Type) -> Result<Array, EvalError> {
     match op {
         Binary::Add => any2(out, a, b, |x, y| x + y, i64::wrapping_add, |x, y| x | y),

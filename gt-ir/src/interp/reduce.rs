@@ -1,4 +1,8 @@
 //! Reductions and the matrix product.
+//!
+//! Elements are folded one after the other in row-major order, in `f64` for floats. Engines fold in
+//! other orders and narrower dtypes, so the comparison with them has a tolerance. Integers wrap,
+//! and therefore agree in every order.
 
 use super::{
     EvalError,
@@ -9,6 +13,8 @@ use super::{
 use crate::{DType, Type};
 
 /// The sum over `axes`; integers and bools are added as 64-bit integers.
+///
+/// The result of no elements is 0.
 pub(super) fn sum(out: Type, x: &Array, axes: &[usize]) -> Array {
     let places = places(x, axes);
     let data = match &x.data {
@@ -23,6 +29,8 @@ pub(super) fn sum(out: Type, x: &Array, axes: &[usize]) -> Array {
 }
 
 /// The maximum over `axes`; `nan` wins.
+///
+/// Type rules refuse an empty axis, so the first value of the fold never reaches a result.
 pub(super) fn max(out: Type, x: &Array, axes: &[usize]) -> Array {
     let places = places(x, axes);
     let data = match &x.data {
@@ -78,6 +86,8 @@ pub(super) fn matmul(out: Type, a: &Array, b: &Array) -> Result<Array, EvalError
     Ok(Array::new(out, data))
 }
 
+/// `batches` products of `[m, k]` by `[k, n]`, by rows: the inner loop walks along a row of `b` and
+/// of the result, so even this reference reads memory in order.
 fn products<T: Copy>(
     a: &[T],
     b: &[T],
@@ -144,6 +154,9 @@ fn running<T: Copy>(v: &[T], n: usize, stride: usize, join: impl Fn(T, T) -> T) 
 
 /// For each element of `x`, the offset in the result that it goes into: reduced axes have no stride
 /// there.
+///
+/// Walking over an operand and this iterator together visits each element with its target, for any
+/// set of axes, so that reductions need no nested loops.
 fn places(x: &Array, axes: &[usize]) -> Walk {
     let kept: Vec<usize> =
         x.sizes().iter().enumerate().map(|(i, s)| if axes.contains(&i) { 1 } else { *s }).collect();
@@ -160,6 +173,7 @@ fn position_strides(sizes: &[usize], axes: &[usize]) -> Strides {
     strides.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 0 }).collect()
 }
 
+/// Joins each element of `v` with what its place in the result holds so far.
 fn fold<T: Copy>(v: &[T], places: Walk, out: Type, first: T, f: impl Fn(T, T) -> T) -> Vec<T> {
     let mut result = vec![first; out.shape.numel()];
     for (x, place) in v.iter().zip(places) {
@@ -168,6 +182,9 @@ fn fold<T: Copy>(v: &[T], places: Walk, out: Type, first: T, f: impl Fn(T, T) ->
     result
 }
 
+/// The position of the first element of each place that no later one is better than. `better` must
+/// be strict, or the last of equal elements would win. An empty place gives 0; type rules allow it
+/// only where the result is empty as well.
 fn best<T: Copy>(
     v: &[T],
     positions: Walk,

@@ -41,6 +41,9 @@ pub(crate) fn trunc(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Up where more than a half is left, or a half beside an odd integer.
+///
+/// This is the rounding of IEEE 754 to nearest with ties to even, as PyTorch and NumPy round. The
+/// oddness of an integer n is read off n / 2, which is exact.
 pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     whole(e, x, |e, x| {
@@ -59,6 +62,8 @@ pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 
 /// A rounding of floats in a wide dtype, where a zero keeps the sign of x; integers are whole
 /// already.
+///
+/// The rounded value is compared with 0, and a zero is replaced by x * 0, which has the sign of x.
 fn whole(
     e: &mut dyn Emit,
     x: ValueId,
@@ -76,6 +81,9 @@ fn whole(
 
 /// By way of integers. Floats too large for that have no fraction, and with infinities and NaN stay
 /// as they are.
+///
+/// From 2^23 for `f32` and 2^52 for `f64` on, neighboring floats are at least 1 apart. Below that
+/// bound the integer dtype holds every value, so the cast never saturates.
 fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let dtype = e.ty(x).dtype;
     let (int, limit) = match dtype {
@@ -113,6 +121,9 @@ pub(crate) fn remainder(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// By x: g; by y: minus the quotient times g.
+///
+/// These are the derivatives of x - q y for the integer q = floor(x / y), or trunc(x / y) for `fmod`.
+/// It is constant between its jumps.
 pub(crate) fn remainder_grad(cx: &mut Vjp<'_>) -> Out {
     two(
         cx,
@@ -135,6 +146,10 @@ fn quotient(cx: &mut Vjp<'_>) -> Emitted {
 
 /// With u = 1 + x rounded: log(u) x / (u - 1), whose two errors cancel (Kahan, as told by Higham
 /// 2002, section 1.14.1).
+///
+/// Adding 1 rounds x. The quotient log(u) / (u - 1) has nearly the same error in numerator and
+/// denominator, and its product with the unrounded x has none of it. Where u = 1, x is so small
+/// that log(1 + x) rounds to x.
 pub(crate) fn log1p(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let u = e.add(x, 1)?;
@@ -159,6 +174,9 @@ pub(crate) fn log1p_grad(cx: &mut Vjp<'_>) -> Out {
 }
 
 /// Between -1 and 1 by t = tanh(x / 2): 2 t / (1 - t), where nothing cancels.
+///
+/// The identity is exp(x) - 1 = 2 tanh(x / 2) / (1 - tanh(x / 2)). For larger |x| the subtraction
+/// loses at most one bit, and the plain formula is used.
 pub(crate) fn expm1(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;
     let half = e.mul(x, 0.5)?;
@@ -209,6 +227,10 @@ pub(crate) fn atan(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// The arc tangent of |x|, then with the sign of x.
+///
+/// Three ranges keep the argument of the approximation below 0.66: up to 0.66 as it is, up to tan(3
+/// pi / 8) by atan(a) = pi/4 + atan((a - 1) / (a + 1)), and beyond by atan(a) = pi/2 + atan(-1 /
+/// a).
 fn arc(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let a = e.abs(x)?;
     let (far, middle) = (e.gt(a, TAN_3_PI_8)?, e.gt(a, 0.66)?);
@@ -257,6 +279,9 @@ pub(crate) fn atan_grad(cx: &mut Vjp<'_>) -> Out {
 
 /// The arc tangent of |y| / |x|, or pi / 2 less that of the inverse, turned into the quadrant of
 /// the point, on which the signs of zeros decide, too.
+///
+/// The results for zeros and infinities are those of C's `atan2` (C99, annex F.9.1.4): atan2(0, -0)
+/// is pi, for example.
 pub(crate) fn atan2(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let (ins, dtype) = floats(e, op, ins)?;
     let (y, x) = (tensor(e, ins[0], wide(dtype))?, tensor(e, ins[1], wide(dtype))?);
@@ -283,6 +308,8 @@ pub(crate) fn atan2(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Whether x has a minus sign, as the negative zero has.
+///
+/// A comparison does not see the sign of -0, but 1 / -0 is minus infinity.
 fn is_negative(e: &mut dyn Emit, x: ValueId) -> Emitted {
     let inverse = e.div(1, x)?;
     let (below, inverse_below) = (e.lt(x, 0)?, e.lt(inverse, 0)?);

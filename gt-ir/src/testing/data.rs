@@ -1,4 +1,7 @@
 //! Data for random tapes, and the comparison of results.
+//!
+//! Inputs are multiples of 1/8 from -2 to 2. Sums and products of a few of them are exact in every
+//! float dtype, so that a difference between engines is a mistake and not a rounding.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +18,14 @@ use crate::{
 };
 
 /// Data for the inputs of a tape.
+///
+/// ```
+/// use gt_ir::{interp, testing::{Config, Source, inputs, tape}};
+/// let mut source = Source::from_seed(1);
+/// let tape = tape(&mut source, &Config::integers());
+/// let data = inputs(&tape, &mut source);
+/// assert_eq!(interp::run(&tape, &data), interp::run(&tape, &data));
+/// ```
 pub fn inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId, HostTensor> {
     inputs_by(tape, |ty| tensor(ty, source))
 }
@@ -24,6 +35,8 @@ pub fn special_inputs(tape: &Tape, source: &mut Source<'_>) -> BTreeMap<ValueId,
     inputs_by(tape, |ty| special_tensor(ty, source))
 }
 
+/// One tensor for each input of the tape, in the order of its entries: the source is drawn from in
+/// this order, so equal seeds give equal data.
 fn inputs_by(
     tape: &Tape,
     mut make: impl FnMut(Type) -> HostTensor,
@@ -58,6 +71,8 @@ pub fn special_tensor(ty: Type, source: &mut Source<'_>) -> HostTensor {
     })
 }
 
+/// A tensor of which each element is given as an integer and as a float; the dtype decides which of
+/// them is used. A `bool` is true for a positive integer.
 fn tensor_of(ty: Type, mut element: impl FnMut() -> (i64, f64)) -> HostTensor {
     let mut bytes = Vec::with_capacity(ty.bytes());
     for _ in 0..ty.shape.numel() {
@@ -79,6 +94,19 @@ fn tensor_of(ty: Type, mut element: impl FnMut() -> (i64, f64)) -> HostTensor {
 /// The first difference between two results that rounding does not explain: integers and bools
 /// agree to the bit, floats to a few units of the dtype relative to the largest element (or
 /// `tolerance` times as many), `nan` with `nan`.
+///
+/// The tolerance is relative to the largest finite element and not to each one, because an element
+/// near 0 is often the difference of two large numbers.
+///
+/// ```
+/// use gt_ir::{HostTensor, Shape, testing::difference};
+/// let shape = Shape::new(&[3])?;
+/// let a = HostTensor::from_vec([1000.0_f32, 0.0, f32::NAN].to_vec(), shape)?;
+/// let b = HostTensor::from_vec([1000.0_f32, 0.0001, f32::NAN].to_vec(), shape)?;
+/// assert_eq!(difference(&a, &b, 1.0), None);
+/// assert!(difference(&a, &b, 0.01).is_some());
+/// # Ok::<(), gt_ir::OpError>(())
+/// ```
 pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<String> {
     let (ty, other) = (a.ty(), b.ty());
     if !ty.same_layout(other) {
@@ -112,6 +140,8 @@ pub fn ill_conditioned(tape: &Tape) -> bool {
         && has(|op| matches!(op, Op::Exp | Op::Exp2 | Op::Expm1 | Op::Pow))
 }
 
+/// The distance from 1 to the next number of a float dtype. Integers are exact, so theirs is next
+/// to nothing.
 fn epsilon(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::EPSILON,
@@ -124,6 +154,8 @@ fn epsilon(dtype: DType) -> f64 {
 
 /// The coarsest rounding anywhere in a graph, in units of a dtype's precision: a later cast to a
 /// finer dtype does not undo it.
+///
+/// A comparison of two engines multiplies its tolerance by this number.
 pub fn units(graph: &Graph, dtype: DType) -> f64 {
     let roundings = graph.ids().map(|id| epsilon(graph.node(id).ty.dtype));
     roundings.fold(0.0, f64::max) / epsilon(dtype)

@@ -1,5 +1,9 @@
 //! Operands and attributes for instructions of derived kinds that more is needed for than a tensor
 //! or two.
+//!
+//! Primitives are in `propose`; the two files are one list, divided where it became too long. The
+//! restrictions on attributes here are those of the type rules, plus the few that keep results
+//! comparable between engines.
 
 use smallvec::smallvec;
 
@@ -18,6 +22,8 @@ use crate::{
     shape::{Dim, Shape, Type},
 };
 
+/// As [`super::propose::propose`], for the ops of this file. `None` for any other op: the test that
+/// every op occurs in random tapes then fails.
 pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
     match kind {
         OpKind::Clamp => clamp(g),
@@ -68,6 +74,7 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
     }
 }
 
+/// A live float with at least this many axes.
 fn float(g: &mut Generator<'_, '_>, rank: usize) -> Option<Known> {
     g.find(|known| known.ty.shape.rank() >= rank && known.ty.dtype.is_float())
 }
@@ -78,23 +85,28 @@ fn floats(g: &Generator<'_, '_>, dtype: DType, dims: &[Dim]) -> Option<Type> {
     Some(Type::new(dtype, shape))
 }
 
+/// Both bounds are free, so a lower bound above the upper one occurs as well.
 fn clamp(g: &mut Generator<'_, '_>) -> Proposal {
     let x = any(g)?;
     let (low, high) = (partner(g, &x.ty.shape, None), partner(g, &x.ty.shape, None));
     Some((Op::Clamp, smallvec![x.id.into(), low, high]))
 }
 
+/// The probability is never 1, which would divide by 0.
 fn dropout(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 0)?;
     let p = Scalar::F64([0.0, 0.25, 0.5][g.below(3)]);
     Some((Op::Dropout, smallvec![x.id.into(), p.into(), g.seed()]))
 }
 
+/// Diagonals from -4 to 4: with axes of a few elements, some leave everything and some leave
+/// nothing.
 fn triangle(g: &mut Generator<'_, '_>, op: fn(Diagonal) -> Op) -> Proposal {
     let x = g.find(|known| known.ty.shape.rank() >= 2)?;
     Some((op(Diagonal(g.below(9) as i64 - 4)), one(x)))
 }
 
+/// x, and a weight over its last one or more axes.
 fn rms_norm(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 1)?;
     let rank = x.ty.shape.rank();
@@ -112,6 +124,8 @@ fn channels(g: &mut Generator<'_, '_>, x: &Known, n: usize) -> Option<Inputs> {
     Some((0..n).map(|_| like(g, ty).into()).collect())
 }
 
+/// A number of groups that divides the channels, with weight and bias by channel. An x without
+/// channels has no such number.
 fn group_norm(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 2)?;
     let channels_of_x = x.ty.shape.sizes()[1];
@@ -123,6 +137,8 @@ fn group_norm(g: &mut Generator<'_, '_>) -> Proposal {
     Some((Op::GroupNorm(Groups(groups as u64)), inputs))
 }
 
+/// Mean, variance, weight and bias by channel. The variance may be negative, which gives NaN in
+/// every engine.
 fn batch_norm(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 2)?;
     let mut inputs = one(x);
@@ -132,6 +148,9 @@ fn batch_norm(g: &mut Generator<'_, '_>) -> Proposal {
 }
 
 /// Key and value for a query, which may share heads; a mask half of the time.
+///
+/// The result of a row without any visible position is 0, and a mask of `bool` or a causal length
+/// makes such rows here.
 fn attention(g: &mut Generator<'_, '_>) -> Proposal {
     let q = float(g, 2)?;
     let rank = q.ty.shape.rank();
@@ -168,6 +187,8 @@ fn attention_grad(g: &mut Generator<'_, '_>) -> Proposal {
     Some((Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }), inputs))
 }
 
+/// A value of the size of a random range. A third of the steps are 1, where the result is a
+/// concatenation instead of a selection.
 fn assign(g: &mut Generator<'_, '_>) -> Proposal {
     let (x, axis) = axis(g)?;
     let at = usize::from(axis);
@@ -195,6 +216,8 @@ fn folded(g: &mut Generator<'_, '_>) -> Proposal {
     Some((Op::Fold(Fold { window, len }), smallvec![like(g, ty).into()]))
 }
 
+/// Sizes and strides from 1 to 3, and padding up to half a window, which is the largest that the
+/// type rule accepts.
 fn pool(g: &mut Generator<'_, '_>) -> Proposal {
     let x = float(g, 3)?;
     let pair = |g: &mut Generator<'_, '_>, low, most| [(); 2].map(|()| low + g.below(most) as u32);

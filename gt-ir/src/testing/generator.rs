@@ -1,4 +1,10 @@
 //! A tape in the making: its live values, and the instructions that their type rules accept.
+//!
+//! The generator knows which values are *exact*: all engines agree on them to the bit, since
+//! nothing before them was rounded. An op that jumps, such as a comparison, takes exact floats
+//! only, unless the configuration allows others. Otherwise a rounding of the last bit in one engine
+//! would become another result altogether, and the comparison of engines would report a difference
+//! that is no mistake.
 
 use std::sync::Arc;
 
@@ -36,6 +42,7 @@ pub(super) struct Generator<'s, 'a> {
 }
 
 impl<'s, 'a> Generator<'s, 'a> {
+    /// A tape without entries, whose values are numbered from 0.
     pub(super) fn new(source: &'s mut Source<'a>, config: &'s Config) -> Generator<'s, 'a> {
         Generator {
             source,
@@ -120,6 +127,7 @@ impl<'s, 'a> Generator<'s, 'a> {
         }
     }
 
+    /// A dtype of the configuration; `f32` if the configuration lists none.
     pub(super) fn dtype(&mut self) -> DType {
         self.config.dtypes.get(self.below(self.config.dtypes.len())).copied().unwrap_or(DType::F32)
     }
@@ -148,10 +156,12 @@ impl<'s, 'a> Generator<'s, 'a> {
         }
     }
 
+    /// A number from 0 to n - 1, and 0 for n = 0.
     pub(super) fn below(&mut self, n: usize) -> usize {
         self.source.below(n)
     }
 
+    /// True in `times` of `of` cases.
     pub(super) fn chance(&mut self, times: usize, of: usize) -> bool {
         self.source.chance(times, of)
     }
@@ -172,11 +182,14 @@ impl<'s, 'a> Generator<'s, 'a> {
         self.emit(Op::Full(Type::scalar(dtype)), &[literal]).map_or(literal, Operand::Value)
     }
 
+    /// The next number of a value.
     fn fresh(&mut self) -> ValueId {
         self.next += 1;
         ValueId(self.next - 1)
     }
 
+    /// An operand as a type rule sees it. A value that is freed counts as a scalar `f32`; proposals
+    /// name live values only.
     pub(super) fn operand_type(&self, operand: Operand) -> OperandType {
         match operand {
             Operand::Scalar(scalar) => OperandType::Scalar(scalar),
@@ -187,6 +200,7 @@ impl<'s, 'a> Generator<'s, 'a> {
         }
     }
 
+    /// Whether engines agree on an operand to the bit: a literal, or an exact live value.
     fn is_exact(&self, operand: Operand) -> bool {
         match operand {
             Operand::Scalar(_) => true,
@@ -195,6 +209,9 @@ impl<'s, 'a> Generator<'s, 'a> {
     }
 
     /// Frees and scopes between instructions.
+    ///
+    /// At least two values stay alive, so that the next instruction finds operands. Scopes have
+    /// names with quotes and line feeds, which the text form must escape.
     pub(super) fn between(&mut self) {
         match self.below(12) {
             0 | 1 if self.live.len() > 2 => {
@@ -211,6 +228,7 @@ impl<'s, 'a> Generator<'s, 'a> {
         }
     }
 
+    /// The tape, with every live value as an output and all open scopes closed.
     pub(super) fn finish(mut self) -> Tape {
         let outputs = self.live.iter().map(|known| Entry::Output { value: known.id, name: None });
         self.tape.entries.extend(outputs);
@@ -219,11 +237,15 @@ impl<'s, 'a> Generator<'s, 'a> {
     }
 }
 
+/// A named dimension; the names of this file are valid.
 fn name_of(name: &str) -> DimName {
     DimName::new(name).unwrap_or(DimName::NONE)
 }
 
 /// Whether a small change of a float operand can change the result a lot.
+///
+/// The list is an over-estimate: an op belongs to it if there is any operand at which it is not
+/// continuous, or so steep that a rounding shows.
 fn jumps(op: &Op, types: &[OperandType]) -> bool {
     let float = types.iter().any(|ty| matches!(ty, OperandType::Tensor(t) if t.dtype.is_float()));
     float

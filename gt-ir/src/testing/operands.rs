@@ -1,4 +1,7 @@
 //! Operands that fit an instruction: live values, literals, and inputs made for it.
+//!
+//! The functions draw from the generator's live values first and make new inputs only sometimes, so
+//! that the instructions of a tape depend on each other and there is something to fuse.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -12,17 +15,22 @@ use crate::{
     tape::ValueId,
 };
 
+/// The operands of a proposed instruction.
 pub(super) type Inputs = SmallVec<[Operand; 4]>;
+/// An instruction to try, or `None` if the tape has no value to apply it to.
 pub(super) type Proposal = Option<(Op, Inputs)>;
 
+/// A single tensor operand.
 pub(super) fn one(x: Known) -> Inputs {
     smallvec![x.id.into()]
 }
 
+/// Any live value; `None` if there is none.
 pub(super) fn any(g: &mut Generator<'_, '_>) -> Option<Known> {
     g.find(|_| true)
 }
 
+/// An op on any live value, whatever its shape and dtype.
 pub(super) fn unary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
     any(g).map(|x| (op, one(x)))
 }
@@ -64,6 +72,8 @@ pub(super) fn like(g: &mut Generator<'_, '_>, ty: Type) -> ValueId {
     }
 }
 
+/// A reduction over half of the axes, which may be none of them and then folds nothing; a third of
+/// the time folded axes stay with size 1.
 pub(super) fn reduce(g: &mut Generator<'_, '_>, op: fn(Reduce) -> Op) -> Proposal {
     let x = any(g)?;
     let axes: AxisSet = (0..x.ty.shape.rank()).filter(|_| g.chance(1, 2)).collect();
@@ -88,6 +98,10 @@ pub(super) fn index_within(g: &mut Generator<'_, '_>, shape: &Shape, axis: u8) -
 }
 
 /// An index tensor of these dims (random ones when there are none), of numbers below `size`.
+///
+/// The numbers come from `randint`, so they are in range by construction and differ from run to run
+/// of the generator. With [`Config::wild_indices`](super::Config) half of them are inputs of any
+/// numbers.
 pub(super) fn index(g: &mut Generator<'_, '_>, dims: &[Dim], size: usize) -> Option<ValueId> {
     let dtype = [DType::I64, DType::I64, DType::I32][g.below(3)];
     let ty = if dims.is_empty() {

@@ -1,5 +1,10 @@
 //! Operands and attributes for an instruction of a given kind. Pointwise ops without an attribute
 //! follow from the op table; a test sees to it that every op is proposed.
+//!
+//! A proposal may be wrong: it chooses operands that usually fit, and the type rule of the op
+//! decides. This keeps the arms short, and the rules are then tested with operands that nearly fit
+//! as well. Every random number is drawn from the source of the generator, so a tape depends only
+//! on its source and its configuration.
 
 use smallvec::smallvec;
 
@@ -151,6 +156,8 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
     }
 }
 
+/// Two operands that broadcast, in either order: most rules treat the left operand differently from
+/// the right one, and only one of the two is known to be a tensor.
 fn binary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
     let x = any(g)?;
     let y = partner(g, &x.ty.shape, None);
@@ -158,6 +165,8 @@ fn binary(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
     Some((op, if g.chance(1, 2) { smallvec![x, y] } else { smallvec![y, x] }))
 }
 
+/// A `bool` condition and two values that broadcast to each other. Condition, x and y may all have
+/// different shapes, as in PyTorch.
 fn select(g: &mut Generator<'_, '_>) -> Proposal {
     let x = any(g)?;
     let condition = partner(g, &x.ty.shape, Some(DType::Bool));
@@ -169,6 +178,10 @@ fn select(g: &mut Generator<'_, '_>) -> Proposal {
     ))
 }
 
+/// A right operand for a live left one: `[.., m, k]` by `[.., k, n]`, or by a vector `[k]`.
+///
+/// The leading axes of the right operand are some of the left one's last leading axes, a third of
+/// them with size 1, so that both kinds of broadcasting occur.
 fn matmul(g: &mut Generator<'_, '_>) -> Proposal {
     let x = g.find(|known| known.ty.shape.rank() > 0 && known.ty.dtype != DType::Bool)?;
     let dims: Vec<Dim> = x.ty.shape.dims().collect();
@@ -194,6 +207,9 @@ fn matmul(g: &mut Generator<'_, '_>) -> Proposal {
 }
 
 /// A shape of as many elements: dims joined, split off, and ones put in.
+///
+/// Up to four random steps are applied one after the other. A step that does not fit is skipped, so
+/// the number of elements never changes.
 fn reshaped(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
     let mut dims: Vec<Dim> = shape.dims().collect();
     for _ in 0..=g.below(3) {
@@ -220,6 +236,8 @@ fn reshaped(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
     Shape::from_dims(&dims).unwrap_or(*shape)
 }
 
+/// A shape to which `shape` broadcasts: two thirds of its axes of size 1 get another size, and half
+/// of the time an axis is put in front.
 fn expanded(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
     let mut dims: Vec<Dim> = shape
         .dims()
@@ -231,6 +249,8 @@ fn expanded(g: &mut Generator<'_, '_>, shape: &Shape) -> Shape {
     Shape::from_dims(&dims).unwrap_or(*shape)
 }
 
+/// One to four operands that are equal outside one axis. A quarter of the further ones have another
+/// dtype, which the result promotes.
 fn cat(g: &mut Generator<'_, '_>) -> Proposal {
     let (x, axis) = axis(g)?;
     let mut inputs = one(x);
@@ -245,12 +265,15 @@ fn cat(g: &mut Generator<'_, '_>) -> Proposal {
     Some((Op::Cat(Axis(axis)), inputs))
 }
 
+/// A source of random floats: the type is free, and the seed is the only operand.
 fn random(g: &mut Generator<'_, '_>, op: fn(Type) -> Op) -> Proposal {
     let dtype = g.float()?;
     let ty = g.ty(Some(dtype));
     Some((op(ty), smallvec![g.seed()]))
 }
 
+/// x, and a weight and a bias over its last one or more axes. The epsilon is large, so that engines
+/// which sum in another order still agree on rows of equal elements.
 fn layer_norm(g: &mut Generator<'_, '_>) -> Proposal {
     let x = g.find(|known| known.ty.shape.rank() > 0 && known.ty.dtype.is_float())?;
     let rank = x.ty.shape.rank();

@@ -30,6 +30,19 @@ const WORDS: [&str; 4] = ["free", "enter", "exit", "output"];
 /// Reads a tape. Its entries are well formed one by one; whether they fit together is for the
 /// verifier.
 ///
+/// The source map has the spans of each entry, by which a later fault of the verifier is drawn over
+/// the text. Types that are written beside instructions go there too and not on the tape, since
+/// they follow from the operands.
+///
+/// ```
+/// use gt_ir::text::parse;
+/// let (tape, _) = parse("gt tape 1\n%0 = input : f32[2]\n%1 = exp %0\noutput %1\n").unwrap();
+/// assert_eq!(tape.entries.len(), 3);
+/// // Every line is read, so both mistakes are reported.
+/// let errors = parse("gt tape 1\n%0 = imput : f32[2]\n%1 = exp %0,\n").unwrap_err();
+/// assert_eq!(errors.len(), 2);
+/// ```
+///
 /// # Errors
 /// Every mistake found, in order, [`MAX_ERRORS`] at most.
 pub fn parse(text: &str) -> Result<(Tape, SourceMap), Vec<Diagnostic>> {
@@ -86,6 +99,7 @@ enum Header {
     Seen,
 }
 
+/// The error of a text that does not begin with the line of the format and its version.
 fn no_header(span: Span) -> Diagnostic {
     Diagnostic::at(span, "no header")
         .hint(format!("the first line of a tape is `gt tape {VERSION}`"))

@@ -1,4 +1,8 @@
 //! A whole tape under check: what only its future and its past can tell.
+//!
+//! The incremental verifier says that a value is not alive. With the whole tape at hand, this file
+//! says why: the value was freed, is defined later, depends on itself, or has no definition. Each
+//! of these has a kind and a hint of its own, because each is mended in another way.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +16,15 @@ use crate::{
 
 /// Checks a whole tape.
 ///
+/// ```
+/// use gt_ir::{text, verify::{FaultKind, verify}};
+/// let text = "gt tape 1\n%0 = input : f32[2]\nfree %0\n%1 = exp %0\noutput %1\n";
+/// let (tape, _) = text::parse(text).unwrap();
+/// let faults = verify(&tape).unwrap_err();
+/// assert_eq!(faults[0].kind, FaultKind::UseAfterFree);
+/// assert_eq!(faults[0].related, Some((1, "freed here")));
+/// ```
+///
 /// # Errors
 /// All its faults, in order, [`MAX_FAULTS`] at most.
 pub fn verify(tape: &Tape) -> Result<Verified, Vec<Fault>> {
@@ -19,6 +32,8 @@ pub fn verify(tape: &Tape) -> Result<Verified, Vec<Fault>> {
 }
 
 /// As [`verify`], with the types written beside instructions: `declared` has them by entry.
+///
+/// An engine never sees a written type. It is checked because a reader of the text relies on it.
 ///
 /// # Errors
 /// As [`verify`].
@@ -53,6 +68,8 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
+    /// Notes where each value is defined, before any entry is checked: a use may come before its
+    /// definition, and the message then points at both.
     fn new(tape: &'a Tape) -> Whole<'a> {
         let mut defined_at = BTreeMap::new();
         for (at, entry) in tape.entries.iter().enumerate() {
@@ -73,6 +90,9 @@ impl<'a> Whole<'a> {
         }
     }
 
+    /// Checks the next entry, and notes what later messages point at. A value that was freed may
+    /// not be defined again, although the incremental verifier, which has forgotten it, would
+    /// accept it.
     fn entry(&mut self, at: usize, entry: &Entry, declared: Option<Type>) {
         let mut found = Vec::new();
         let ty = self.verifier.check(entry, declared, &mut |fault| found.push(fault));
@@ -153,6 +173,9 @@ impl<'a> Whole<'a> {
 
     /// Whether the value defined by entry `from` is computed, directly or not, from the value
     /// defined by entry `to`.
+    ///
+    /// An explicit stack and a mark for each entry: a chain of a million instructions neither
+    /// overflows the stack nor is walked twice.
     fn needs(&self, from: usize, to: usize) -> bool {
         let mut visited = vec![false; self.tape.entries.len()];
         let mut open = vec![from];
@@ -174,6 +197,8 @@ impl<'a> Whole<'a> {
         false
     }
 
+    /// Checks that the named dimensions of a type have the sizes that they had before. A name with
+    /// `n` sizes gives `n - 1` faults, however often each size occurs.
     fn dims(&mut self, at: usize, ty: &Type) {
         for dim in ty.shape.dims().filter(|dim| dim.name.is_named()) {
             let (size, first) = *self.dims.entry(dim.name).or_insert((dim.size, at));
@@ -191,6 +216,8 @@ impl<'a> Whole<'a> {
         }
     }
 
+    /// The types of the values, or the faults. A scope that is never exited is a fault of the entry
+    /// that opened it, since the end of a tape has no entry to point at.
     fn finish(mut self) -> Result<Verified, Vec<Fault>> {
         if self.faults.len() < MAX_FAULTS {
             for (at, name) in self.opened_at.iter().zip(&self.verifier.scopes) {
