@@ -27,6 +27,7 @@ pub const MAGIC: [u8; 8] = *b"\x8fgt-tape";
 /// The version of the encoding.
 pub const VERSION: u16 = 1;
 
+/// The bytes before the tape itself.
 const HEADER: usize = MAGIC.len() + size_of::<u16>() + size_of::<u64>();
 
 /// Why bytes are not a tape.
@@ -113,6 +114,8 @@ impl fmt::Display for DecodeError {
 }
 
 /// Whether bytes claim to be a binary tape.
+///
+/// This tells how to read a file; [`decode`] may still refuse it.
 pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
@@ -187,6 +190,7 @@ struct Places {
 }
 
 impl Places {
+    /// The different places of a tape, in order of their first occurrence.
     fn of(tape: &Tape) -> Places {
         let mut places = Places::default();
         let mut of_file = BTreeMap::new();
@@ -205,6 +209,7 @@ impl Places {
         places
     }
 
+    /// An entry with its place as a number.
     fn wire(&self, entry: &Entry) -> Wire {
         match entry.clone() {
             Entry::Input { out, ty, name } => Wire::Input { out, ty, name },
@@ -260,6 +265,7 @@ impl<'de> Deserialize<'de> for Tape {
     }
 }
 
+/// An entry that was read, if it is within the limits of every tape. Nothing else is checked here.
 fn entry(wire: Wire, places: &[Loc]) -> Result<Entry, &'static str> {
     Ok(match wire {
         Wire::Input { out, ty, name } => {
@@ -282,6 +288,7 @@ fn entry(wire: Wire, places: &[Loc]) -> Result<Entry, &'static str> {
     })
 }
 
+/// A name within the limit.
 fn short(name: Arc<str>) -> Result<Arc<str>, &'static str> {
     if name.len() > MAX_STRING { Err("name too long") } else { Ok(name) }
 }

@@ -87,6 +87,13 @@ pub enum Color {
 }
 
 /// Draws `diagnostics` over `text`, which is called `name` in the headers.
+///
+/// ```
+/// use gt_ir::diagnostic::{Color, Diagnostic, render};
+/// let error = Diagnostic::at(5..12, "unknown op `mathmul`").hint("did you mean `matmul`?");
+/// let drawn = render(&[error], "net.gt", "%1 = mathmul %0\n", Color::Never);
+/// assert!(drawn.starts_with("error: unknown op `mathmul`") && drawn.contains("net.gt:1:6"));
+/// ```
 #[must_use]
 pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, color: Color) -> String {
     let renderer = match color {
@@ -106,6 +113,7 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, color: Color) 
     out
 }
 
+/// One diagnostic as the drawing library takes it: title, snippets, notes, and the hint at the end.
 fn group<'a>(diagnostic: &'a Diagnostic, name: &'a str, text: &'a str) -> Group<'a> {
     let mut group = Level::ERROR
         .primary_title(diagnostic.message.as_str())
@@ -151,6 +159,8 @@ fn snippets<'a>(
     windows.iter().zip(spans).map(|(window, span)| snippet(window, &[span], name, text)).collect()
 }
 
+/// A part of the text with its annotations. Spans are moved into the part, so the library never
+/// slices outside of it.
 fn snippet<'a>(
     window: &Window,
     spans: &[(Span, AnnotationKind, &'a str)],
@@ -170,6 +180,7 @@ fn snippet<'a>(
     Snippet::source(source).path(name).line_start(line).annotations(annotations)
 }
 
+/// How many lines end in a text.
 fn count_lines(text: &str) -> usize {
     text.bytes().filter(|b| *b == b'\n').count()
 }
@@ -192,6 +203,8 @@ struct Window {
 }
 
 impl Window {
+    /// The line of a span with a line of context above and below. Of a line that is longer than
+    /// [`MAX_LINE`], only the neighborhood of the span is taken, and no context.
     fn around(text: &str, span: &Span) -> Window {
         let (start, end) = (floor(text, span.start), floor(text, span.end.max(span.start)));
         let mut from = line_start(text, start);
@@ -215,10 +228,12 @@ impl Window {
     }
 }
 
+/// The beginning of the line that a byte lies in.
 fn line_start(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1)
 }
 
+/// The end of the line that a byte lies in, without its line feed.
 fn line_end(text: &str, at: usize) -> usize {
     text.as_bytes()[at..].iter().position(|b| *b == b'\n').map_or(text.len(), |i| at + i)
 }
@@ -230,6 +245,8 @@ fn line_end(text: &str, at: usize) -> usize {
 /// assert_eq!(nearest("mathmul", ["matmul", "maximum"]), Some("matmul"));
 /// assert_eq!(nearest("convolution", ["matmul", "maximum"]), None);
 /// ```
+///
+/// A third of the letters may be wrong, at least one.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
     let scored = candidates.into_iter().map(|c| (edit_distance(word, c), c));

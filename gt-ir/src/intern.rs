@@ -52,11 +52,13 @@ struct Interner<T> {
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Interner<T> {
+    /// A table whose first numbers are taken by fixed items.
     fn new(first: &[T]) -> Self {
         let ids = first.iter().enumerate().map(|(i, &item)| (item, i as u32)).collect();
         Interner { ids, items: first.to_vec() }
     }
 
+    /// The number of an item; `None` if it is new and the table is full.
     fn add(&mut self, item: T, limit: usize) -> Option<u32> {
         if let Some(&id) = self.ids.get(&item) {
             return Some(id);
@@ -120,6 +122,13 @@ impl DimName {
 
     /// Interns a name: a letter or `_`, then letters, digits or `_`, at most [`MAX_NAME_LEN`]
     /// bytes; `None` for anything else.
+    ///
+    /// ```
+    /// use gt_ir::DimName;
+    /// assert_eq!(DimName::new("Batch"), DimName::new("Batch"));
+    /// assert_eq!(DimName::new("?"), Some(DimName::DYN));
+    /// assert_eq!(DimName::new("2d"), None);
+    /// ```
     pub fn new(name: &str) -> Option<DimName> {
         if name == "?" {
             return Some(DimName::DYN);
@@ -153,6 +162,13 @@ impl Loc {
 
     /// Interns a place given as text; an over-long file name loses its beginning, a full table
     /// gives [`Loc::NONE`].
+    ///
+    /// ```
+    /// use gt_ir::Loc;
+    /// let loc = Loc::new("model.rs", 12, 5);
+    /// assert_eq!((loc.to_string().as_str(), loc.line()), ("model.rs:12:5", 12));
+    /// assert_eq!(Loc::NONE.to_string(), "unknown location");
+    /// ```
     pub fn new(file: &str, line: u32, col: u32) -> Loc {
         let cut = (0..=file.len())
             .find(|&i| file.is_char_boundary(i) && file.len() - i <= MAX_FILE_LEN)
@@ -163,6 +179,8 @@ impl Loc {
         Loc::intern(Position { file, line, col })
     }
 
+    /// The number of a position. Looking up takes a read lock only, since almost every position has
+    /// been recorded before.
     fn intern(place: Position) -> Loc {
         if let Some(&id) = read(&POSITIONS).ids.get(&place) {
             return Loc(id);

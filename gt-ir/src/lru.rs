@@ -9,6 +9,15 @@
 const NONE: usize = usize::MAX;
 
 /// A table of values that knows which was used least recently.
+///
+/// ```
+/// use gt_ir::lru::Lru;
+/// let mut lru = Lru::new();
+/// let (a, b) = (lru.insert("a"), lru.insert("b"));
+/// lru.touch(a);
+/// assert_eq!(lru.oldest(), Some(b));
+/// assert_eq!(lru.remove(b), Some("b"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lru<T> {
     slots: Vec<Slot<T>>,
@@ -17,6 +26,7 @@ pub struct Lru<T> {
     oldest: usize,
 }
 
+/// A value, or a free slot, and its neighbors in the order of use.
 #[derive(Clone, Debug)]
 struct Slot<T> {
     value: Option<T>,
@@ -99,6 +109,7 @@ impl<T> Lru<T> {
         slots.filter_map(|(slot, held)| Some((slot, held.value.as_ref()?)))
     }
 
+    /// Puts a slot in front as the newest.
     fn link(&mut self, slot: usize) {
         let before = std::mem::replace(&mut self.newest, slot);
         (self.slots[slot].newer, self.slots[slot].older) = (NONE, before);
@@ -108,6 +119,7 @@ impl<T> Lru<T> {
         }
     }
 
+    /// Takes a slot out of the order and joins its neighbors.
     fn unlink(&mut self, slot: usize) {
         let (newer, older) = (self.slots[slot].newer, self.slots[slot].older);
         match self.slots.get_mut(newer) {

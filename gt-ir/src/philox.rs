@@ -32,6 +32,15 @@ const W0: u32 = 0x9E37_79B9;
 const W1: u32 = 0xBB67_AE85;
 
 /// Ten rounds over a 128-bit counter with a 64-bit key.
+///
+/// The constants are those of the paper; the example is the first known answer of its reference
+/// implementation, Random123.
+///
+/// ```
+/// use gt_ir::philox::philox4x32;
+/// let known = [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
+/// assert_eq!(philox4x32([0; 4], [0; 2]), known);
+/// ```
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let ([mut a, mut b, mut c, mut d], [mut k0, mut k1]) = (counter, key);
     for _ in 0..10 {
@@ -112,6 +121,8 @@ fn twos<const N: usize>(
     blocks(seed, start, out, 2, f);
 }
 
+/// Fills `out` with elements, `per` of each block. A block is computed once for all its elements,
+/// even if `start` lies within it.
 fn blocks<const N: usize>(
     seed: u64,
     start: u64,
@@ -129,6 +140,7 @@ fn blocks<const N: usize>(
     }
 }
 
+/// The i-th pair of words as one.
 fn word64(w: [u32; 4], i: usize) -> u64 {
     u64::from(w[2 * i]) << 32 | u64::from(w[2 * i + 1])
 }
@@ -144,6 +156,9 @@ fn uniform64(word: u64) -> f64 {
 }
 
 /// Element `i` of four: words 0 and 1 make elements 0 and 1, words 2 and 3 the others.
+///
+/// The logarithm takes (u + 1) / 2^24, which is never 0. Its largest radius is about 5.8, so that
+/// is the farthest a number can be from 0.
 fn normal(w: [u32; 4], i: usize) -> f32 {
     let (u, v) = (w[i & 2], w[(i & 2) + 1]);
     let radius = (-2.0 * log_f32(((u >> 8) + 1) as f32 * (1.0 / 16_777_216.0))).sqrt();

@@ -16,6 +16,14 @@ use crate::dtype::DType;
 ///
 /// Equality and hashing go by bits, so `0.0` differs from `-0.0`, except that every `nan` is the
 /// same.
+///
+/// ```
+/// use gt_ir::Scalar;
+/// assert_eq!("2".parse(), Ok(Scalar::I64(2)));
+/// assert_eq!("2.0".parse(), Ok(Scalar::F64(2.0)));
+/// assert_ne!(Scalar::F64(0.0), Scalar::F64(-0.0));
+/// assert!("+2".parse::<Scalar>().is_err()); // one spelling for one number
+/// ```
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Scalar {
     /// A floating-point literal.
@@ -60,6 +68,7 @@ impl Scalar {
         }
     }
 
+    /// What equality and hashing compare: the kind of literal, then its bits.
     fn bits(self) -> (u8, u64) {
         match self {
             // The text form has one spelling of NaN.

@@ -56,6 +56,16 @@ impl Verified {
 }
 
 /// Checks a session's entries as they come, remembering the types of live values.
+///
+/// ```
+/// use gt_ir::{text, verify::Verifier};
+/// let text = "gt tape 1\n%0 = input : f32[2,3]\n%1 = sum[1] %0\nfree %0\n";
+/// let (tape, _) = text::parse(text).unwrap();
+/// let mut verifier = Verifier::new();
+/// let types: Vec<_> = tape.entries.iter().map(|e| verifier.entry(e).unwrap()).collect();
+/// assert_eq!(types[1].unwrap().to_string(), "f32[2]");
+/// assert_eq!(verifier.n_live(), 1);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Verifier {
     /// Absent type: the instruction that should have defined it was faulty.
@@ -220,6 +230,8 @@ impl Verifier {
         }
     }
 
+    /// The type of the result of an instruction, by the op's rule. Where there is none, the written
+    /// type serves, so that the entries after a mistake are still checked.
     fn instr(
         &self,
         at: usize,
@@ -309,6 +321,7 @@ fn agrees(declared: &Type, inferred: &Type) -> bool {
         && names().all(|(d, i)| d.name == DimName::NONE || d.name == i.name)
 }
 
+/// The fault of a use: this verifier has forgotten whether the value ever existed.
 fn not_live(at: usize, value: ValueId, user: &str, loc: Loc) -> Fault {
     let message = format!("{user}: {value} is not alive");
     let hint = "it was freed, or never defined".to_owned();

@@ -61,6 +61,7 @@ pub struct AttentionGrad {
     pub of: AttentionInput,
 }
 
+/// `tril[-1]`: the only attribute with negative numbers.
 impl Attr for Diagonal {
     const SYNTAX: &'static str = "diagonal";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,6 +75,7 @@ impl Attr for Diagonal {
     }
 }
 
+/// `flip[0,2]`, or `flip[]`, which changes nothing.
 impl Attr for Axes {
     const SYNTAX: &'static str = "axis,..";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,6 +103,7 @@ impl Attr for Groups {
     }
 }
 
+/// A word and not a flag, so that a further kind of attention is a further word.
 impl Attr for Attention {
     const SYNTAX: &'static str = "full or causal";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,6 +148,7 @@ impl Attr for AttentionGrad {
     }
 }
 
+/// Ascending is not written: one order has one spelling.
 impl Attr for Order {
     const SYNTAX: &'static str = "axis[,descending]";
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

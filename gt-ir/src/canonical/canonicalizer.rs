@@ -14,6 +14,18 @@ use crate::{
 };
 
 /// Finds keys and bindings. Meant to be reused: once its buffers have grown it allocates nothing.
+///
+/// ```
+/// use gt_ir::{canonical::{Bindings, Canonicalizer}, text};
+/// let key = |n: u64, literal: &str| {
+///     let text = format!("gt tape 1\n%{} = mul %{n}, {literal}\n", n + 1);
+///     let (tape, _) = text::parse(&text).unwrap();
+///     Canonicalizer::new().segment(&tape, &mut Bindings::default())
+/// };
+/// // Neither the numbers of values nor the value of a literal is a part of the key.
+/// assert_eq!(key(3, "2.0"), key(7, "0.5"));
+/// assert_ne!(key(3, "2.0"), key(3, "2")); // an integer promotes otherwise
+/// ```
 #[derive(Clone)]
 pub struct Canonicalizer {
     hash: KeyHasher,
@@ -58,6 +70,8 @@ impl Canonicalizer {
         }
     }
 
+    /// The op with its attribute, then a word for each operand. The lowest bit tells a value from a
+    /// literal, so no value can be mistaken for a kind of literal.
     fn instr(&mut self, instr: &Instr) {
         self.hash.word(INSTR | (instr.inputs.len() as u64) << 8);
         instr.op.hash(&mut self.hash);
@@ -74,11 +88,13 @@ impl Canonicalizer {
         self.numbers.define(instr.out);
     }
 
+    /// An entry about one value.
     fn value(&mut self, tag: u64, value: ValueId) {
         let place = self.numbers.place(value);
         self.hash.word(tag | place.word() << 8);
     }
 
+    /// The beginning or end of a scope. The name is a part of the key: signals carry configuration.
     fn scope(&mut self, tag: u64, name: &str) {
         self.hash.word(tag);
         self.hash.text(name);
@@ -125,6 +141,7 @@ impl Canonicalizer {
         self.numbers.place(value)
     }
 
+    /// How many values the segment has defined so far.
     pub(super) const fn n_defined(&self) -> usize {
         self.numbers.n_defined()
     }

@@ -60,6 +60,16 @@ pub struct Difference {
 }
 
 /// The first difference, in words.
+///
+/// ```
+/// use gt_ir::{canonical::{canonical, explain}, text};
+/// let template = |line: &str| {
+///     let (tape, _) = text::parse(&format!("gt tape 1\n{line}\n")).unwrap();
+///     canonical(&tape).0
+/// };
+/// let difference = explain(&template("%1 = exp %0"), &template("%1 = log %0"));
+/// assert_eq!(difference.to_string(), "entry 0: the op differs: exp against log");
+/// ```
 pub fn explain(a: &Template, b: &Template) -> Difference {
     let (first, second) = (&a.tape.entries, &b.tape.entries);
     for (entry, (x, y)) in first.iter().zip(second).enumerate() {
@@ -73,6 +83,7 @@ pub fn explain(a: &Template, b: &Template) -> Difference {
     Difference { entry, part, first: rest(first), second: rest(second) }
 }
 
+/// What differs, and the words for it on both sides; `None` where nothing does.
 type Found = Option<(Part, String, String)>;
 
 /// The templates compared; numbers of values mean something only beside them.
@@ -83,6 +94,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    /// The difference of two entries at the same position.
     fn entry(self, x: &Entry, y: &Entry) -> Found {
         match (x, y) {
             (Entry::Instr(x), Entry::Instr(y)) => self.instr(x, y),
@@ -102,6 +114,7 @@ impl Pair<'_> {
         }
     }
 
+    /// The op first, then the operands from left to right.
     fn instr(self, x: &Instr, y: &Instr) -> Found {
         if let Some(found) = ops(&x.op, &y.op) {
             return Some(found);
@@ -137,6 +150,8 @@ impl Pair<'_> {
     }
 }
 
+/// The difference of two ops. The syntax of the attribute tells which part of it is meant: an op
+/// whose attribute is a type differs in its dtype or in its shape.
 fn ops(x: &Op, y: &Op) -> Found {
     if x == y {
         return None;
@@ -158,15 +173,18 @@ fn dtype(op: &str) -> Option<&str> {
     op.split('[').nth(1)
 }
 
+/// The difference of the types of two uploads.
 fn types(x: &Type, y: &Type) -> Found {
     let part = if x.dtype == y.dtype { Part::Shape } else { Part::DType };
     (x != y).then(|| (part, x.to_string(), y.to_string()))
 }
 
+/// A literal by its kind; its value is no part of a key.
 fn literal(dtype: DType) -> String {
     format!("a literal of kind {dtype}")
 }
 
+/// The place of a value, in words.
 fn place(place: Place) -> String {
     match place {
         Place::Outside(k) => format!("value {k} from outside"),

@@ -77,6 +77,8 @@ impl Bindings {
         Ok(())
     }
 
+    /// Whether no two values of the template would become one. Names come from a peer, and a
+    /// plan of the template takes its values to be different.
     fn names_are_different(&self) -> Result<(), Unfit> {
         let n = self.defined.len();
         if n > 0 && self.defined.get(n - 1).is_none() {
@@ -102,6 +104,13 @@ impl Bindings {
 
 /// The segment a template and bindings stand for.
 ///
+/// ```
+/// use gt_ir::{canonical::{canonical, expand}, text};
+/// let (tape, _) = text::parse("gt tape 1\n%8 = mul %3, 0.1\nfree %3\n").unwrap();
+/// let (template, bindings) = canonical(&tape);
+/// assert_eq!(expand(&template, &bindings), Ok(tape));
+/// ```
+///
 /// # Errors
 /// The bindings do not fit.
 pub fn expand(template: &Template, bindings: &Bindings) -> Result<Tape, Unfit> {
@@ -115,6 +124,7 @@ pub fn expand(template: &Template, bindings: &Bindings) -> Result<Tape, Unfit> {
     Ok(Tape { entries: entries.collect::<Result<_, Unfit>>()? })
 }
 
+/// Puts the session's names and the next literals into an entry of the template.
 fn bind<'a>(
     entry: &mut Entry,
     template: &Template,

@@ -29,6 +29,18 @@ pub struct Matcher {
 
 /// Whether a segment is one of `template`, whose bindings then are in `bindings`.
 ///
+/// ```
+/// use gt_ir::{canonical::{Bindings, canonical, matches}, text};
+/// let tape = |scale: &str| {
+///     let text = format!("gt tape 1\n%1 = mul %0, {scale}\n%2 = exp %1\n");
+///     text::parse(&text).unwrap().0
+/// };
+/// let (template, mut bindings) = canonical(&tape("0.1"));
+/// assert_eq!(matches(&template, &tape("0.2"), &mut bindings), Ok(()));
+/// assert_eq!(bindings.scalars, [0.2.into()]);
+/// assert_eq!(matches(&template, &tape("2"), &mut bindings).unwrap_err().entry, 0);
+/// ```
+///
 /// # Errors
 /// The first entry that differs.
 pub fn matches(template: &Template, tape: &Tape, bindings: &mut Bindings) -> Result<(), Mismatch> {
@@ -74,6 +86,8 @@ impl Matcher {
         Ok(())
     }
 
+    /// Whether an entry is that of the template. Its values are numbered as it is compared, so
+    /// nothing is read twice.
     #[inline]
     fn entry(&mut self, wanted: &Entry, given: &Entry, template: &Template) -> bool {
         match (wanted, given) {
@@ -92,6 +106,8 @@ impl Matcher {
         }
     }
 
+    /// Whether an instruction is that of the template, whatever its literals are. They are
+    /// collected.
     #[inline]
     fn instr(&mut self, wanted: &Instr, given: &Instr, template: &Template) -> bool {
         if wanted.op != given.op || wanted.inputs.len() != given.inputs.len() {
@@ -120,6 +136,7 @@ impl Matcher {
         true
     }
 
+    /// Whether two values come from the same place.
     #[inline]
     fn value(&mut self, wanted: ValueId, given: ValueId, template: &Template) -> bool {
         self.numbers.place(given) == Place::of(wanted, template.n_inputs)

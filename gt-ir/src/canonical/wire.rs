@@ -45,6 +45,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
+/// Definitions as they are written, without a copy of the list.
 #[derive(Serialize)]
 #[serde(rename = "Defined")]
 enum DefinedOut<'a> {
@@ -52,6 +53,7 @@ enum DefinedOut<'a> {
     List(&'a [ValueId]),
 }
 
+/// Definitions as they are read, in the same form.
 #[derive(Deserialize)]
 #[serde(rename = "Defined")]
 enum DefinedIn {

@@ -12,6 +12,9 @@ use crate::{
 impl Graph {
     /// Checks that types follow from the ops' rules, ports are numbered and slots exist.
     ///
+    /// A graph from [`lower`](super::lower) or [`expand`](super::expand()) always passes. The check
+    /// is for passes, which build graphs by hand: the driver runs it after each of them in tests.
+    ///
     /// # Errors
     /// The first node that breaks a guarantee, and how: a bug in whatever made the graph.
     pub fn validate(&self) -> Result<(), String> {
@@ -72,6 +75,10 @@ impl Graph {
     }
 
     /// The conditions that engines rely on, by class of op.
+    ///
+    /// Each condition is one that an engine would otherwise have to handle in every kernel:
+    /// operands of a pointwise op can be read side by side, and a product finds its batches in
+    /// equal order.
     fn check_primitive(&self, id: NodeId) -> Result<(), String> {
         let NodeKind::Op(op) = self.node(id).kind else { return Ok(()) };
         let (ty, ins) = (self.node(id).ty, self.types(id));

@@ -1,4 +1,7 @@
 //! Graphs as people read them, one node a line.
+//!
+//! The text is for filetests and dumps. It cannot be parsed, and unlike that of a tape it shows the
+//! values of scalar slots, which are no part of a graph.
 
 use std::fmt;
 
@@ -17,6 +20,7 @@ impl fmt::Debug for NodeId {
 }
 
 impl Graph {
+    /// What a node is, without its operands.
     pub(super) fn label(&self, id: NodeId) -> String {
         match &self.node(id).kind {
             NodeKind::Input(k) => format!("input {k}"),

@@ -45,6 +45,14 @@ impl Segment {
 
 /// The graph of a segment. `ty` knows the types of the values that come from outside.
 ///
+/// ```
+/// use gt_ir::{graph::segment, text};
+/// let (tape, _) = text::parse("gt tape 1\n%8 = mul %3, 0.1\nfree %3\n").unwrap();
+/// let segment = segment(&tape, |_| "f32[2]".parse().ok()).unwrap();
+/// assert_eq!(segment.donated, [true]); // the product may take the memory of %3
+/// assert_eq!(segment.outputs[0].to_string(), "%8");
+/// ```
+///
 /// # Errors
 /// The first entry that is not valid; a verified segment has none.
 pub fn segment(tape: &Tape, ty: impl Fn(ValueId) -> Option<Type>) -> Result<Segment, LowerError> {

@@ -62,6 +62,7 @@ impl Array {
         self.ty.shape.sizes()
     }
 
+    /// The elements as floats.
     pub(super) fn floats(&self) -> Result<&[f64], EvalError> {
         if let Data::Float(v) = &self.data {
             Ok(v)

@@ -1,4 +1,8 @@
 //! Kernels that move elements without computing: each is a walk.
+//!
+//! A walk visits offsets of one array in the order of the elements of another. Moving elements is
+//! then a choice of strides: 0 repeats an axis, exchanged strides exchange axes, and a larger
+//! stride leaves elements out.
 
 use super::{
     EvalError,

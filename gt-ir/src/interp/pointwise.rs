@@ -1,4 +1,9 @@
 //! Pointwise kernels: operands of equal shape, one loop each.
+//!
+//! Each function takes one closure for each kind of element that the op accepts: floats, which are
+//! held as `f64`, integers, which are held as `i64`, and bools. The result is rounded or wrapped to
+//! the dtype of `out` by [`Array::new`]. An operand of a kind that the op does not take is an
+//! [`EvalError`].
 
 use std::cmp::Ordering;
 
@@ -85,6 +90,8 @@ pub(super) fn logic(
 }
 
 /// A comparison.
+///
+/// Bools are ordered as 0 and 1.
 pub(super) fn compare(
     out: Type,
     x: &Array,

@@ -30,6 +30,10 @@ struct Sizes {
 }
 
 /// Reads the sizes off the three types; `None` when they do not go together.
+///
+/// Query, key and value have equal rank and equal leading axes. Query and key share a width, key
+/// and value share heads and positions. The heads of the query are a multiple of those of the key:
+/// grouped queries (Ainslie et al. 2023), with one key head as the extreme case (Shazeer 2019).
 fn sizes(q: &Type, k: &Type, v: &Type) -> Option<Sizes> {
     let (rank, [q, k, v]) = (q.shape.rank(), [q.shape, k.shape, v.shape]);
     let same_rank = rank >= 2 && k.rank() == rank && v.rank() == rank;
@@ -106,6 +110,9 @@ pub(crate) fn infer_grad(op: &Op, ins: &[OperandType]) -> Result<Type> {
 }
 
 /// Whether a mask broadcasts to the scores `[.., heads, length, positions]`.
+///
+/// A mask that is larger than the scores is refused: it would make a result of more axes than the
+/// query has.
 fn mask_fits(op: &Op, mask: &Type, sizes: &Sizes) -> Result<()> {
     let scores = sizes.ending(Dim::new(sizes.positions))?;
     let fits = mask.shape.broadcast(&scores).is_some_and(|s| s.same_sizes(&scores));
@@ -141,6 +148,9 @@ pub(crate) fn expand(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Softmax over the positions that may be seen.
+///
+/// A hidden position has the score minus infinity, whose exponential is 0. A float mask is added
+/// instead, so it may weaken a position without hiding it.
 fn weigh(e: &mut dyn Emit, scores: ValueId, kind: Attention, mask: Option<ValueId>) -> Emitted {
     let shape = e.ty(scores).shape;
     let last = shape.rank() - 1;
@@ -174,6 +184,8 @@ fn weigh(e: &mut dyn Emit, scores: ValueId, kind: Attention, mask: Option<ValueI
 
 /// One instruction for each operand, which engines that have a call for all of them together know
 /// by its name.
+///
+/// The scale and a mask of `bool` have no gradient.
 pub(crate) fn grad(cx: &mut Vjp<'_>) -> Result<Grads> {
     let Op::ScaledDotProductAttention(kind) = *cx.op else { return Err(misplaced(cx.op)) };
     // A mask that is learned: no library has that gradient.
@@ -193,6 +205,9 @@ pub(crate) fn grad(cx: &mut Vjp<'_>) -> Result<Grads> {
 
 /// The gradient of one operand, by the scores computed again: nothing of the size of the scores is
 /// kept between the passes.
+///
+/// As in FlashAttention (Dao et al. 2022), time is spent for memory: the scores have `length *
+/// positions` elements for each head, which is more than all operands together for long sequences.
 pub(crate) fn expand_grad(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::ScaledDotProductAttentionGrad(AttentionGrad { kind, of }) = *op else {
         return Err(misplaced(op));

@@ -42,6 +42,9 @@ fn axis_of(op: &Op) -> Result<AxisSet, OpError> {
 }
 
 /// The dtype sums and exponentials of this dtype are computed in.
+///
+/// Narrow floats are widened to `f32` before a sum or an exponential and rounded once at the end.
+/// PyTorch calls it the accumulation type.
 pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
@@ -54,6 +57,8 @@ pub(crate) fn full(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Floats are computed in f64 and rounded once, as PyTorch does.
+///
+/// An `f32` holds integers up to 2^24 only, so the index of a longer range would be rounded.
 pub(crate) fn arange(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Arange(ty) = *op else { return Err(misplaced(op)) };
     let dtype = if ty.dtype.is_float() { DType::F64 } else { DType::I64 };
@@ -78,6 +83,8 @@ pub(crate) fn gt(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Not `not lt`: comparisons with NaN are false.
+///
+/// The opposite of `x < y` would be true beside NaN.
 pub(crate) fn ge(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (greater, equal) = (e.lt(ins[1], ins[0])?, e.eq(ins[0], ins[1])?);
     e.logical_or(greater, equal)
@@ -225,6 +232,9 @@ fn shift(e: &mut dyn Emit, x: ValueId, axes: AxisSet) -> Emitted {
 }
 
 /// (x - mean) / deviation and 1 / deviation, over the axes, in a wide dtype.
+///
+/// The variance is the mean of squared differences and not mean(x^2) - mean(x)^2, which cancels
+/// where the mean is large beside the deviation.
 pub(crate) fn normalize(
     e: &mut dyn Emit,
     x: ValueId,
@@ -265,6 +275,9 @@ pub(crate) fn transpose(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 
 /// The index beside 0, 1, .. along a new last axis: 1 where both are equal. An index that is no
 /// class equals none of them.
+///
+/// Comparing takes `n * classes` operations, but they fuse with what follows, and no element is
+/// scattered.
 pub(crate) fn one_hot(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::OneHot(classes) = op else { return Err(misplaced(op)) };
     let index = value(op, ins, 0)?;

@@ -122,8 +122,8 @@ pub(crate) fn remainder(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 
 /// By x: g; by y: minus the quotient times g.
 ///
-/// These are the derivatives of x - q y for the integer q = floor(x / y), or trunc(x / y) for `fmod`.
-/// It is constant between its jumps.
+/// These are the derivatives of x - q y for the integer q = floor(x / y), or trunc(x / y) for
+/// `fmod`. It is constant between its jumps.
 pub(crate) fn remainder_grad(cx: &mut Vjp<'_>) -> Out {
     two(
         cx,

@@ -60,6 +60,10 @@ pub(crate) fn grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| cx.e.emit(Op::Unfold(f.window), &[cx.grad.into()]))
 }
 
+/// Chooses one of three ways by the shape of the windows: windows that do not overlap are laid side
+/// by side, few elements are added up slice by slice, and many elements along diagonals.
+///
+/// The sums are computed in a wide dtype and rounded once.
 pub(crate) fn fold(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Fold(mut f) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -81,6 +85,8 @@ pub(crate) fn fold(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// A shape with this many axes from `axis` on replaced by others.
+///
+/// The sizes `by` stand in place of `gone` axes; names of dimensions are kept on all other axes.
 fn with(shape: &Shape, axis: usize, gone: usize, by: &[u64]) -> Result<Shape> {
     let by = by.iter().map(|n| Dim::new(*n as usize));
     let (before, after) = (shape.dims().take(axis), shape.dims().skip(axis + gone));
@@ -109,6 +115,9 @@ fn beside(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
 }
 
 /// One sum for each remainder of the place by the step, joined place by place.
+///
+/// The elements of windows that reach place p are those k with k * dilation = p modulo the step.
+/// Places with one remainder therefore meet the same elements, and their sums are sums of slices.
 fn interleaved(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
     let (step, axis) = (f.window.step.min(f.len.max(1)), f.window.axis);
     let most = f.len.div_ceil(step);
@@ -130,6 +139,9 @@ fn interleaved(e: &mut dyn Emit, x: ValueId, f: Fold) -> Emitted {
 
 /// The sums at `n` places, those of this remainder: cut where a window's element begins or ends to
 /// reach them.
+///
+/// Between two cuts every place is reached by the same elements of windows, so a stretch is one sum
+/// of slices, or zeros if no window reaches it.
 fn places(e: &mut dyn Emit, x: ValueId, f: Fold, remainder: u64, n: u64) -> Emitted {
     let (w, axis) = (f.window, usize::from(f.window.axis));
     let shape = e.ty(x).shape;

@@ -62,6 +62,8 @@ pub(super) fn literal(op: &Op, ins: &[OperandType], i: usize) -> Result<()> {
 }
 
 /// Common shape of pointwise operands; at least one must be a tensor.
+///
+/// Literals have no shape and broadcast with everything.
 pub(super) fn broadcast(op: &Op, ins: &[OperandType]) -> Result<Shape> {
     let mut shape: Option<Shape> = None;
     for operand in ins {

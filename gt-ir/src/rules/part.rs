@@ -32,6 +32,8 @@ pub(crate) fn infer_triangle(op: &Op, ins: &[OperandType]) -> Result<Type> {
 }
 
 /// x where column - row is on the right side of the diagonal, 0 elsewhere.
+///
+/// The condition is a matrix, which broadcasts over the leading axes.
 pub(crate) fn triangle(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     let shape = e.ty(x).shape;
@@ -59,6 +61,9 @@ pub(crate) fn infer_flip(op: &Op, ins: &[OperandType]) -> Result<Type> {
 }
 
 /// For each axis the slices at n - 1, n - 2, .., 0.
+///
+/// A slice cannot go backwards, so the positions are an index. It is made from `iota` and never out
+/// of range.
 pub(crate) fn flip(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Flip(axes) = op else { return Err(misplaced(op)) };
     let mut x = value(op, ins, 0)?;
@@ -190,6 +195,9 @@ pub(crate) fn scatter(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Values added into zeros of a type, in that type.
+///
+/// Several values for one position are added up. PyTorch leaves the choice among them open; a sum
+/// is the same on every engine and has a gradient.
 fn put(e: &mut dyn Emit, op: Op, ty: Type, index: ValueId, src: ValueId) -> Emitted {
     let dtype = addable(ty.dtype);
     // Whatever is added to the negative zero keeps its sign.

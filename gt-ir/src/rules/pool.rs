@@ -22,6 +22,8 @@ use crate::{
 };
 
 /// Windows over an axis of this size, what is put around included.
+///
+/// `None` if no window fits, or if the padded size overflows.
 fn counted(p: &Pool, i: usize, size: usize) -> Option<usize> {
     over(p, i).count(size.checked_add(2 * p.padding[i] as usize)?)
 }
@@ -33,6 +35,10 @@ fn over(p: &Pool, i: usize) -> Window {
 }
 
 /// `[.., channels, h, w]` to `[.., channels, h', w']`, as many windows as fit.
+///
+/// Padding is at most half a window, as in PyTorch, so that every window has an element of the
+/// image. With a dilation this does not hold for every shape; a window of padding alone gives minus
+/// infinity.
 pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::MaxPool2d(p) = op else { return Err(misplaced(op)) };
     let x = tensor(op, ins, 0)?;
@@ -144,6 +150,10 @@ fn one_more(e: &mut dyn Emit, x: ValueId, windows: &Shape) -> Emitted {
 }
 
 /// For each element of a window whether it is the first of the largest.
+///
+/// Each element that is the largest gets its position in the window, and the others one past the
+/// end. The smallest of them is the first. In a window with NaN only its NaN elements are
+/// candidates.
 fn chosen(e: &mut dyn Emit, windows: ValueId, largest: ValueId) -> Emitted {
     let shape = e.ty(windows).shape;
     let [tall, broad] = elements(e, windows);

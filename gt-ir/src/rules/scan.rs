@@ -36,6 +36,7 @@ fn computed(e: &mut dyn Emit, x: ValueId) -> Emitted {
     e.cast(x, if dtype.is_float() { wide(dtype) } else { DType::I64 })
 }
 
+/// The product over each axis in turn.
 pub(crate) fn prod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Prod(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -50,6 +51,9 @@ pub(crate) fn prod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 
 /// The product along one axis, which stays with size 1: the front half times the back half, until
 /// one is left.
+///
+/// A chain would have n instructions for n elements; halving has log2(n), and their gradients are
+/// those of products. A slice is a view, so nothing is moved.
 fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
     let mut n = e.ty(x).shape.sizes()[axis] as u64;
     if n == 0 {
@@ -84,6 +88,8 @@ pub(crate) fn cumprod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     e.cast(y, dtype)
 }
 
+/// Running products along an axis, by halves: the depth is 2 log2(n) and the work about 2 n
+/// products.
 fn running(e: &mut dyn Emit, x: ValueId, axis: Axis) -> Emitted {
     let shape = e.ty(x).shape;
     let n = shape.sizes()[usize::from(axis.0)] as u64;
@@ -124,6 +130,8 @@ fn interleaved(e: &mut dyn Emit, x: ValueId, y: ValueId, axis: Axis) -> Emitted 
 }
 
 /// The sums of g from the end.
+///
+/// Element i is a summand of every later sum, so its gradient is g_i + g_(i+1) + .. to the end.
 pub(crate) fn cumsum_grad(cx: &mut Vjp<'_>) -> Out {
     let Op::CumSum(axis) = *cx.op else { return Err(misplaced(cx.op)) };
     let turn = Op::Flip(Axes(AxisSet::from_iter([usize::from(axis.0)])));

@@ -24,6 +24,9 @@ fn count(shape: &Shape, axes: AxisSet) -> usize {
 }
 
 /// The order turned around without overflow: floats change sign, integers become `-1 - x`.
+///
+/// The first of equal elements, and the first NaN, stay the first when the order is turned around,
+/// so this has the ties of `argmax`. Negating the smallest integer would overflow; `-1 - x` cannot.
 pub(crate) fn argmin(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Argmin(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -73,6 +76,9 @@ fn reduce_bool(
 
 /// Shifted by the maximum where that is finite: an infinite one needs no shift, and would make a
 /// NaN of one.
+///
+/// The identity is log(sum(exp(x))) = m + log(sum(exp(x - m))) for any m. With the maximum as m, no
+/// exponential is larger than 1, and at least one equals 1.
 pub(crate) fn logsumexp(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::LogSumExp(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
@@ -106,6 +112,8 @@ pub(super) fn squeeze(e: &mut dyn Emit, y: ValueId, like: &Shape, r: Reduce) -> 
 }
 
 /// exp(x - y) g.
+///
+/// This is the softmax of x, computed from the result, so nothing is summed again.
 pub(crate) fn logsumexp_grad(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {
         let shape = cx.e.ty(x).shape;
@@ -118,6 +126,9 @@ pub(crate) fn logsumexp_grad(cx: &mut Vjp<'_>) -> Out {
 }
 
 /// x minus its mean, and the count less the correction, both in a wide dtype.
+///
+/// The count is clamped at 0: a correction above the count gives a division by 0, hence infinity or
+/// NaN, as in PyTorch.
 fn centered(
     e: &mut dyn Emit,
     x: ValueId,

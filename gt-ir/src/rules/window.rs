@@ -30,6 +30,9 @@ pub(crate) fn infer_unfold(op: &Op, ins: &[OperandType]) -> Result<Type> {
 }
 
 /// Height and width of the result.
+///
+/// By axis: floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, the formula of
+/// PyTorch's `Conv2d`.
 fn extent(c: &Conv, image: &Shape, kernel: &Shape) -> Option<[usize; 2]> {
     let along = |i: usize| {
         let padded = image.sizes()[2 + i].checked_add(2 * c.padding[i] as usize)?;
@@ -121,6 +124,7 @@ fn rows(e: &mut dyn Emit, c: &Conv, x: ValueId, kernel: &Shape) -> Emitted {
     permuted(e, y, &[0, 1, 3, 2, 5, 4])
 }
 
+/// A shape without names.
 fn dims(sizes: &[usize]) -> Result<Shape> {
     Shape::collect(sizes.iter().copied().map(Dim::new))
 }

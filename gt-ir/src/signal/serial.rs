@@ -42,6 +42,8 @@ impl<'de> Deserialize<'de> for ShardAxis {
     }
 }
 
+/// Reads an axis from a file, where `0` and `batch` are both axes and the format tells numbers from
+/// texts.
 struct AxisVisitor;
 
 impl Visitor<'_> for AxisVisitor {
@@ -69,10 +71,12 @@ fn checked<T, E: Error>(read: T, check: impl FnOnce(&T) -> Result<(), String>) -
     check(&read).map_err(E::custom).map(|()| read)
 }
 
+/// The workers of a shard; `None` means all of them.
 pub(super) fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
     Option::<Listed>::deserialize(from).map(|listed| listed.map(|Listed(workers)| workers))
 }
 
+/// A list of workers that has been checked.
 struct Listed(Vec<u32>);
 
 impl<'de> Deserialize<'de> for Listed {
@@ -81,6 +85,7 @@ impl<'de> Deserialize<'de> for Listed {
     }
 }
 
+/// Reads [`Listed`].
 struct ListedVisitor;
 
 impl<'de> Visitor<'de> for ListedVisitor {
@@ -99,10 +104,12 @@ impl<'de> Visitor<'de> for ListedVisitor {
     }
 }
 
+/// The name of the signal of a backward walk, if one is given.
 pub(super) fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Option::<Name>::deserialize(from).map(|name| name.map(|Name(name)| name))
 }
 
+/// The name of a signal, checked as a key of [`Signals`] is.
 struct Name(String);
 
 impl<'de> Deserialize<'de> for Name {
@@ -150,6 +157,8 @@ impl<'de> Deserialize<'de> for Signals {
     }
 }
 
+/// Reads [`Signals`], each of them checked before the next is read: a file with a million signals
+/// ends at the limit and takes no memory for the rest.
 struct SignalsVisitor;
 
 impl<'de> Visitor<'de> for SignalsVisitor {

@@ -130,10 +130,12 @@ pub(super) fn escape(string: &str, out: &mut String) {
     out.push('"');
 }
 
+/// The position of the first byte from `from` on that is not accepted.
 fn skip(bytes: &[u8], from: usize, accept: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|b| !accept(*b)).map_or(bytes.len(), |i| from + i)
 }
 
+/// The number of a value token, which has 64 bits.
 fn value(text: &str, span: Span) -> Result<u64, Diagnostic> {
     let digits = text.get(span.start + 1..span.end).unwrap_or_default();
     if digits.is_empty() {
@@ -144,6 +146,8 @@ fn value(text: &str, span: Span) -> Result<u64, Diagnostic> {
     digits.parse().map_err(|_| Diagnostic::at(span, "value number above 2^64 - 1"))
 }
 
+/// The position after the closing quote. A quote behind a backslash does not close; whether the
+/// escape is one is decided by [`unescape`].
 fn string_end(text: &str, span: Span) -> Result<usize, Diagnostic> {
     let bytes = &text.as_bytes()[..span.end];
     let mut at = span.start + 1;
@@ -158,6 +162,9 @@ fn string_end(text: &str, span: Span) -> Result<usize, Diagnostic> {
         .hint("strings end on the line they start on"))
 }
 
+/// The position after the bracket that closes the first one. Brackets nest, as in `full[f32[2]]`. A
+/// character that no attribute contains ends the search, so a forgotten bracket is reported where
+/// it opens and does not swallow the line.
 fn bracket_end(text: &str, span: Span) -> Result<usize, Diagnostic> {
     let mut depth = 0_usize;
     for (i, byte) in text.as_bytes()[span.clone()].iter().enumerate() {
@@ -185,6 +192,7 @@ fn number_end(bytes: &[u8], start: usize) -> usize {
     at
 }
 
+/// The error of a character that begins no token.
 fn unexpected(text: &str, at: usize) -> Diagnostic {
     let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('\u{fffd}');
     Diagnostic::at(at..at + found.len_utf8(), format!("unexpected character {found:?}"))

@@ -1,4 +1,8 @@
 //! The printer: a tape to its text, with the types of its values.
+//!
+//! There is one way to print a tape: `, ` between operands, ` : ` before a type, ` @` before a
+//! place. Names are escaped, so an entry is always one line. The types are inferred while printing,
+//! and the printed text of a verified tape parses back to an equal tape.
 
 use std::fmt::Write;
 
@@ -13,11 +17,23 @@ use crate::{
 };
 
 /// The text of a tape. Types are left out where a fault of the tape leaves none to print.
+///
+/// ```
+/// use gt_ir::text::{parse, print};
+/// let text = "gt tape 1\n%0 = input : f32[2]\n%1 = mul %0,2.0 ; twice\noutput %1\n";
+/// let (tape, _) = parse(text).unwrap();
+/// assert_eq!(
+///     print(&tape),
+///     "gt tape 1\n%0 = input : f32[2]\n%1 = mul %0, 2.0 : f32[2]\noutput %1\n"
+/// );
+/// ```
 pub fn print(tape: &Tape) -> String {
     print_mapped(tape).0
 }
 
 /// The text of a tape, and where each entry is in it.
+///
+/// A fault of a tape that was recorded, and never was a text, is drawn over this one.
 pub fn print_mapped(tape: &Tape) -> (String, SourceMap) {
     let mut printer = Printer { out: format!("gt tape {VERSION}\n"), spans: EntrySpans::default() };
     let mut map = SourceMap::default();
@@ -33,12 +49,14 @@ pub fn print_mapped(tape: &Tape) -> (String, SourceMap) {
     (printer.out, map)
 }
 
+/// The text so far, and the spans of the entry that is being printed.
 struct Printer {
     out: String,
     spans: EntrySpans,
 }
 
 impl Printer {
+    /// Writes one entry without its line feed.
     fn entry(&mut self, entry: &Entry, ty: Option<Type>) {
         match entry {
             Entry::Input { out, ty, name } => {
@@ -57,6 +75,7 @@ impl Printer {
         }
     }
 
+    /// Writes `%1 = add %0, 2.0 : f32[2] @"model.rs":3:5`.
     fn instr(&mut self, instr: &Instr, ty: Option<Type>) {
         self.definition(instr.out);
         self.call(|p| {
@@ -75,16 +94,19 @@ impl Printer {
         }
     }
 
+    /// Writes `%1 = `, and notes where the value is.
     fn definition(&mut self, value: ValueId) {
         let span = self.spanned(|p| p.write(format_args!("{value}")));
         self.spans.out = Some(span);
         self.out.push_str(" = ");
     }
 
+    /// Writes what stands between the definition and the type, and notes where it is.
     fn call(&mut self, f: impl FnOnce(&mut Printer)) {
         self.spans.call = self.spanned(f);
     }
 
+    /// Writes a word, and after it a name in quotes if there is one.
     fn word(&mut self, word: &str, name: Option<&str>) {
         self.out.push_str(word);
         if let Some(name) = name {
@@ -93,6 +115,7 @@ impl Printer {
         }
     }
 
+    /// Writes ` : ` and a type, and notes where it is; writes nothing where there is no type.
     fn ty(&mut self, ty: Option<Type>) {
         if let Some(ty) = ty {
             self.out.push_str(" : ");
@@ -101,6 +124,7 @@ impl Printer {
         }
     }
 
+    /// The bytes that `f` writes.
     fn spanned(&mut self, f: impl FnOnce(&mut Printer)) -> Span {
         let start = self.out.len();
         f(self);

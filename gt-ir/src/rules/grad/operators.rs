@@ -66,6 +66,8 @@ fn pow_by_base(cx: &mut Vjp<'_>, x: ValueId) -> Emitted {
     cx.e.select(flat, 0, product)
 }
 
+/// x^y log x, where x^y is the result. The logarithm of a base 0 is minus infinity, and 0 times it
+/// would be NaN, so these elements are replaced.
 fn pow_by_exponent(cx: &mut Vjp<'_>, y: ValueId) -> Emitted {
     let (log, zero_base) = match cx.inputs[0] {
         Operand::Value(x) => {

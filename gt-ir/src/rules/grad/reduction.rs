@@ -50,6 +50,9 @@ pub(crate) fn extremum_over(cx: &mut Vjp<'_>) -> Out {
 }
 
 /// y (g - sum(g y)).
+///
+/// With the Jacobian dy_i / dx_j = y_i (1 - y_j) for i = j and -y_i y_j elsewhere, which is never
+/// built.
 pub(crate) fn softmax(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| {
         let (g, y) = wide_ends(cx)?;

@@ -12,10 +12,12 @@ pub(super) fn head(atom: &str) -> &str {
     atom.split('[').next().unwrap_or(atom)
 }
 
+/// The op that an atom names, whatever its attribute.
 pub(super) fn op_kind(atom: &str) -> Option<OpKind> {
     OpKind::ALL.iter().copied().find(|kind| kind.name() == head(atom))
 }
 
+/// The error with the nearest of the candidates as its hint, if one is near enough to be meant.
 pub(super) fn suggest<'a>(
     error: Diagnostic,
     word: &str,
@@ -27,6 +29,8 @@ pub(super) fn suggest<'a>(
     }
 }
 
+/// The error of an atom that is not an op: an unknown name, or a known one with an attribute that
+/// it does not take, needs or cannot read. The hint has the right spelling.
 pub(super) fn bad_op(atom: &str, span: Span, error: ParseOpError) -> Diagnostic {
     let Some(kind) = op_kind(atom) else {
         let error = Diagnostic::at(span, format!("unknown op `{}`", head(atom)));
@@ -52,6 +56,8 @@ pub(super) fn bad_op(atom: &str, span: Span, error: ParseOpError) -> Diagnostic 
     }
 }
 
+/// What to write instead of a word that is no operand. Integers above 64 bits and numbers with a
+/// plus sign look like numbers, so they get hints of their own.
 pub(super) fn scalar_hint(word: &str) -> String {
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,4 +1,8 @@
 //! A line under parse: its tokens one after the other, and the small things entries are made of.
+//!
+//! Each function takes the tokens that it reads, or leaves them and returns a [`Diagnostic`] at the
+//! place of the mistake. Its words for the expected thing come from the caller, which knows whether
+//! a string is the name of a signal or of a file.
 
 use std::sync::Arc;
 
@@ -16,9 +20,11 @@ pub(super) struct Line<'a> {
     pub(super) spans: EntrySpans,
 }
 
+/// What was read, or the first mistake of the line.
 pub(super) type Parsed<T> = Result<T, Diagnostic>;
 
 impl<'a> Line<'a> {
+    /// An unsigned number without a fraction, for lines and columns.
     pub(super) fn number(&mut self, what: &str) -> Parsed<u32> {
         let span = self.here();
         if self.peek() != Some(TokenKind::Number) {
@@ -27,6 +33,7 @@ impl<'a> Line<'a> {
         self.next_text().parse().map_err(|_| Diagnostic::at(span, format!("expected {what}")))
     }
 
+    /// A value, `%3`.
     pub(super) fn value(&mut self) -> Parsed<ValueId> {
         match self.peek() {
             Some(TokenKind::Value(id)) => {
@@ -37,10 +44,13 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// A name in quotes, if one follows.
     pub(super) fn optional_string(&mut self) -> Parsed<Option<Arc<str>>> {
         if self.peek() == Some(TokenKind::Str) { self.string("a name").map(Some) } else { Ok(None) }
     }
 
+    /// A string in quotes, unescaped. It is measured after unescaping, since that is what a tape
+    /// holds.
     pub(super) fn string(&mut self, what: &str) -> Parsed<Arc<str>> {
         let span = self.here();
         if self.peek() != Some(TokenKind::Str) {
@@ -60,6 +70,8 @@ impl<'a> Line<'a> {
         Ok(string.into())
     }
 
+    /// The end of the line. What follows a complete entry is most often a missing comma or a second
+    /// entry.
     pub(super) fn finish(&self) -> Parsed<()> {
         match self.tokens.get(self.at) {
             None => Ok(()),
@@ -71,10 +83,12 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// The end of the last token, which is before a comment.
     pub(super) fn last_of_line(&self) -> usize {
         self.tokens.last().map_or(self.end, |token| token.span.end)
     }
 
+    /// The end of the token that was taken last.
     pub(super) fn last_end(&self) -> usize {
         self.at
             .checked_sub(1)
@@ -82,6 +96,7 @@ impl<'a> Line<'a> {
             .map_or(self.end, |token| token.span.end)
     }
 
+    /// The kind of the next token; `None` at the end of the line.
     pub(super) fn peek(&self) -> Option<TokenKind> {
         self.tokens.get(self.at).map(|token| token.kind)
     }
@@ -92,22 +107,26 @@ impl<'a> Line<'a> {
         self.tokens.get(self.at).map_or(end..end, |token| token.span.clone())
     }
 
+    /// Takes the next token and gives its text, which is empty at the end of the line.
     pub(super) fn next_text(&mut self) -> &'a str {
         let span = self.here();
         self.at += 1;
         &self.text[span]
     }
 
+    /// Takes the next token if it is of this kind.
     pub(super) fn eat(&mut self, kind: TokenKind) -> bool {
         let found = self.peek() == Some(kind);
         self.at += usize::from(found);
         found
     }
 
+    /// Takes a token of this kind, which must follow.
     pub(super) fn expect(&mut self, kind: TokenKind, what: &str) -> Parsed<()> {
         if self.eat(kind) { Ok(()) } else { Err(self.expected(what)) }
     }
 
+    /// The error of a line that goes on with something else than `what`.
     pub(super) fn expected(&self, what: &str) -> Diagnostic {
         let span = self.here();
         let found = if span.is_empty() {
