@@ -19,6 +19,18 @@ use gt_ir::{Entry, HostTensor, Instr, OpError, Operand, Tape, ValueId};
 use crate::session::Session;
 
 /// The interpreter as a running system.
+///
+/// ```no_run
+/// use gt_lang::{DynTensor, reference::Reference};
+/// let (session, system) = Reference::session();
+/// let _entered = session.enter();
+/// let x = DynTensor::from([1.0f32, 2.0]) * 2.0;
+/// assert_eq!(x.to_vec::<f32>()?, [2.0, 4.0]);
+/// drop(x);
+/// session.flush();
+/// assert_eq!(system.live(), 0);
+/// # Ok::<(), gt_lang::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Reference {
     state: Mutex<State>,
@@ -73,6 +85,7 @@ impl Reference {
         self.lock().keys.clone()
     }
 
+    /// The state, also after a test has panicked while it held the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

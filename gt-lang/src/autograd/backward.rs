@@ -3,6 +3,11 @@
 //! Guarantees: each node is visited once, after everything computed from it; leaves receive their
 //! gradients only if the whole walk succeeded; what is recorded is tracked only where gradients of
 //! gradients are asked for, and stands at the line of the instruction it differentiates.
+//!
+//! A node is ready when every instruction that uses its result has been visited. Names of values
+//! grow along the tape, and a use has a larger name than what it uses, so visiting the largest name
+//! first is enough: no uses are counted. The walk takes time in proportion to the instructions
+//! behind the loss and holds a gradient only until it is handed on.
 
 use std::collections::BTreeMap;
 use std::fmt::Arguments;
@@ -130,6 +135,8 @@ fn ones(session: &Session, ty: Type, loc: Loc) -> Result<DynTensor> {
 }
 
 /// The gradient somebody gave for an output of this type.
+///
+/// Names of dimensions do not count: a seed is often made by hand.
 fn seed_of(seed: &DynTensor, ty: Type, order: Order, loc: Loc) -> Result<DynTensor> {
     if seed.dtype() != ty.dtype || !seed.shape().same_sizes(&ty.shape) {
         let message =
@@ -242,6 +249,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds a gradient to what an edge leads to.
+    ///
+    /// The sum is recorded where it is needed, under the signals of the node and at its line.
     fn deliver(&mut self, edge: Edge, grad: DynTensor) -> Result<()> {
         match edge {
             Edge::Node(node) => {
@@ -387,6 +396,9 @@ impl Recording<'_> {
     }
 
     /// A value that may be used: one the node saved or the rule made.
+    ///
+    /// An error here is a defect of a row of the op table: `core/saved.rs` runs each rule on types
+    /// to find the operands it reads, and this one has read another.
     fn alive(&self, id: ValueId) -> Result<&DynTensor, OpError> {
         // The same value may stand twice among the operands, saved only once.
         let found = self.known.iter().rev().find_map(|(known, what)| match what {

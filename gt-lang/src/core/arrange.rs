@@ -41,6 +41,13 @@ impl DynTensor {
 
     /// The elements moved along `axis` by `shift`, those pushed out at one end coming in at the
     /// other.
+    ///
+    /// ```no_run
+    /// # use gt_lang::DynTensor;
+    /// let x = DynTensor::from([1i64, 2, 3, 4]);
+    /// assert_eq!(x.roll(1, 0).to_vec::<i64>()?, [4, 1, 2, 3]);
+    /// # Ok::<(), gt_lang::Error>(())
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn roll(&self, shift: i64, axis: i64) -> DynTensor {
@@ -83,6 +90,14 @@ impl DynTensor {
     }
 
     /// Each element along `axis` `times` times, one after the other.
+    ///
+    /// ```no_run
+    /// # use gt_lang::DynTensor;
+    /// let x = DynTensor::from([1i64, 2]);
+    /// assert_eq!(x.repeat_interleave(2, 0).to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// assert_eq!(x.repeat([2]).to_vec::<i64>()?, [1, 2, 1, 2]);
+    /// # Ok::<(), gt_lang::Error>(())
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn repeat_interleave(&self, times: usize, axis: i64) -> DynTensor {
@@ -118,6 +133,8 @@ impl DynTensor {
     }
 
     /// One axis as several, whose sizes multiply to its size.
+    ///
+    /// It is the inverse of [`DynTensor::flatten`]: heads of attention are made this way.
     #[must_use]
     #[track_caller]
     pub fn unflatten(&self, axis: i64, sizes: impl AsRef<[usize]>) -> DynTensor {

@@ -1,5 +1,9 @@
 //! New tensors: constants, ranges, random numbers. All are recorded in the current session and made
 //! by the worker.
+//!
+//! Every random tensor takes the next seed of its session, which is a literal on the tape. A
+//! program that sets the seed with [`manual_seed`](crate::manual_seed) therefore computes the same
+//! numbers again, on any engine.
 
 use std::panic::Location;
 
@@ -69,6 +73,17 @@ impl DynTensor {
     }
 
     /// `start`, `start + step`, ... as long as they lie before `stop`.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let x = DynTensor::arange(0, 1, 0.25, DType::F32);
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.25, 0.5, 0.75]);
+    /// # Ok::<(), gt::Error>(())
+    /// ```
+    ///
+    /// A step of 0 is an error, and so is a range of more elements than a tensor may have. A step
+    /// in the wrong direction gives no elements, as in NumPy; PyTorch refuses it.
     #[must_use]
     #[track_caller]
     pub fn arange(
@@ -144,6 +159,8 @@ fn with_session(
     }
 }
 
+/// Records one op in the current session, if the sizes are a shape. A tensor that cannot be made
+/// carries the error and looks as if it had nearly these sizes.
 fn make(
     name: &str,
     sizes: &Sizes,

@@ -1,4 +1,7 @@
 //! Operations that move elements without computing: shapes, axes, joining, picking by index.
+//!
+//! A reshape, a permutation, an expansion and a slice are views for the native engine: they change
+//! how a kernel walks over its operand and take no time of their own.
 
 use gt_ir::attr::{Axis, Classes, Perm, Slice, Swap};
 use gt_ir::{Dim, Op, OpError, Shape, Type};
@@ -64,6 +67,13 @@ impl DynTensor {
     }
 
     /// The axes in another order: axis `i` of the result is axis `axes[i]` of this tensor.
+    ///
+    /// ```no_run
+    /// # use gt_lang::DynTensor;
+    /// # let images: DynTensor = todo!();
+    /// // [batch, channels, height, width] to [batch, height, width, channels].
+    /// let last = images.permute([0, 2, 3, 1]);
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn permute(&self, axes: impl AsRef<[i64]>) -> DynTensor {
@@ -104,6 +114,13 @@ impl DynTensor {
     }
 
     /// Repeats axes of size one, and adds axes on the left; `-1` keeps a size.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let x = DynTensor::ones([3, 1], DType::F32);
+    /// assert_eq!(x.expand([2, -1, 4]).sizes(), [2, 3, 4]);
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn expand(&self, sizes: impl Into<Sizes>) -> DynTensor {
@@ -141,6 +158,14 @@ impl DynTensor {
     }
 
     /// The tensors one after another along a new axis.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let rows = [DynTensor::zeros([3], DType::F32), DynTensor::ones([3], DType::F32)];
+    /// assert_eq!(DynTensor::stack(&rows, 0).sizes(), [2, 3]);
+    /// assert_eq!(DynTensor::cat(&rows, 0).sizes(), [6]);
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {
@@ -159,6 +184,8 @@ impl DynTensor {
     }
 
     /// Elements `start..start + length` of `axis`; a negative start counts from the end.
+    ///
+    /// The range must lie within the axis; a length of 0 is allowed.
     #[must_use]
     #[track_caller]
     pub fn narrow(&self, axis: i64, start: i64, length: usize) -> DynTensor {
@@ -219,6 +246,8 @@ impl DynTensor {
     }
 
     /// `out[i][j] = self[index[i][j]][j]` for `axis` 0, and so on: PyTorch's `gather`.
+    ///
+    /// The result has the shape of the index. An index out of range is an error of the next read.
     #[must_use]
     #[track_caller]
     pub fn gather(&self, axis: i64, index: &DynTensor) -> DynTensor {

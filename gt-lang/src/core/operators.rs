@@ -3,6 +3,9 @@
 //!
 //! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32` or
 //! `i32` too.
+//!
+//! An operator records one instruction and never panics: shapes that do not broadcast give a tensor
+//! that carries the error, and the next read returns it with the line of the operator.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::panic::Location;

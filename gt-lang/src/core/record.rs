@@ -111,6 +111,9 @@ fn likely_type(args: &[Arg<'_>]) -> Type {
 }
 
 /// Records an instruction on the operands that [`autocast`](crate::autocast()) makes of these.
+///
+/// The casts are instructions like any other: gradients flow back through them to the dtype of the
+/// operand.
 fn in_precision(
     op: &Op,
     args: &[Arg<'_>],
@@ -134,6 +137,9 @@ fn in_precision(
 }
 
 /// Records an instruction, tracked if an operand is; its first error is the result.
+///
+/// The order matters: an operand that carries an error gives its error, then sessions are compared,
+/// then the type rule is asked. Nothing is on the tape unless all of them agree.
 pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTensor, Error> {
     if args.len() > MAX_OPERANDS {
         let message = format!(
@@ -237,6 +243,8 @@ fn one_session(op: &Op, held: &[Option<Held<'_>>], at: Place) -> Result<Session,
 }
 
 /// Whether gradients flow through this instruction.
+///
+/// An op of gradient zero, such as a comparison, ends the history even of a leaf.
 fn tracks(op: &Op, args: &[Arg<'_>], ty: Type) -> bool {
     let wanted = |arg: &Arg<'_>| match arg {
         Arg::Tensor(tensor) => !matches!(tensor.0, Repr::Plain(_)),

@@ -1,4 +1,7 @@
 //! Curves drawn with letters.
+//!
+//! The chart fits a terminal of 80 columns: ten for the numbers beside it and 64 for the curves.
+//! Where two curves meet, the later one is drawn.
 
 use std::fmt::Write as _;
 

@@ -11,6 +11,7 @@ use super::chart::bounds;
 use crate::error::Result;
 use crate::io::{InFile, atomic};
 
+/// Width and height in pixels of the picture's own coordinates; SVG scales to any size.
 const SIZE: (u32, u32) = (960, 540);
 
 /// Writes the picture, unless there is no point to draw.
@@ -21,6 +22,8 @@ pub(super) fn save(path: &Path, curves: &[String], rows: &[Row]) -> Result<()> {
     atomic::write(path, |file| file.write_all(svg.as_bytes()))
 }
 
+/// The picture as text: one line for each curve, in the order of the table, and a legend. A value
+/// that is not finite is left out, and the line goes on to the next one.
 fn draw(
     curves: &[String],
     rows: &[Row],

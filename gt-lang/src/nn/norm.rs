@@ -11,6 +11,9 @@ use crate::typed::{Create, Dim, Int, Project, Shape, StaticDim, Tensor};
 /// Normalizes channels (axis 1) by the statistics of the batch while training, by running ones in
 /// evaluation (Ioffe and Szegedy 2015): PyTorch's `BatchNorm1d` and `BatchNorm2d`, whose states it
 /// has.
+///
+/// While training, the layer changes its running statistics at every call: they move by `momentum`
+/// towards the mean and the unbiased variance of the batch. They are buffers and get no gradient.
 #[derive(Clone)]
 pub struct BatchNorm<C: Dim> {
     /// The scale, ones at first.
@@ -160,6 +163,8 @@ impl<C: Dim, S: Shape> Forward<Tensor<S>> for GroupNorm<C> {
 
 /// Divides by the root mean square over the last dimension, then `* weight` (Zhang and Sennrich
 /// 2019).
+///
+/// Unlike `LayerNorm` it subtracts no mean and has no offset.
 #[derive(Clone, Debug)]
 pub struct RmsNorm<D: Dim> {
     /// The scale, ones at first.

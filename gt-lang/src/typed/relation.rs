@@ -9,6 +9,14 @@ use super::dim::{BcastDim, Dim, One, SameDim};
 use super::shape::Shape;
 
 /// NumPy broadcasting of two shapes, aligned from the right.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let rows: Tensor<(N<4>, One)> = Tensor::ones();
+/// let columns: Tensor<(N<3>,)> = Tensor::ones();
+/// let table: Tensor<(N<4>, N<3>)> = rows + columns;
+/// ```
 #[diagnostic::on_unimplemented(
     message = "shapes `{Self}` and `{Rhs}` do not broadcast",
     label = "dimensions must be equal, or one of them `One`, which `N<1>` is not"
