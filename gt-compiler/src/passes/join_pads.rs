@@ -41,9 +41,11 @@ impl Pass for JoinPads {
     }
 
     fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
+        let parts = parts(graph);
+        let is_sum = |id: &NodeId| parts[id.index()] > 1;
         // Looked up only, never iterated over.
         let found: FxHashMap<NodeId, Joined> =
-            graph.ids().filter_map(|id| Some((id, joined(graph, id)?))).collect();
+            graph.ids().filter(is_sum).filter_map(|id| Some((id, joined(graph, id)?))).collect();
         if found.is_empty() {
             return Ok(None);
         }
@@ -60,13 +62,42 @@ impl Pass for JoinPads {
     }
 }
 
-/// The parts of a sum that is used as a whole only.
-fn joined(graph: &Graph, id: NodeId) -> Option<Joined> {
-    if op_of(graph.node(id)) != Some(Op::Add) {
-        return None;
+/// For each node the number of padded parts that it is the sum of: 1 for a pad, 0 for a value that
+/// is no such sum or has more than [`MOST`] parts.
+///
+/// The numbers come from operands to users, so that a long chain of additions is walked once, and
+/// [`joined`] descends only into sums of a few parts.
+fn parts(graph: &Graph) -> Vec<usize> {
+    let mut parts: Vec<usize> = Vec::with_capacity(graph.len());
+    for id in graph.ids() {
+        parts.push(match op_of(graph.node(id)) {
+            Some(Op::Pad(_)) => usize::from(is_number(graph, graph.operands(id)[1])),
+            Some(Op::Add) => {
+                let operands = graph.operands(id);
+                let all: usize = operands.iter().map(|o| parts[o.index()]).sum();
+                let is_sum = |o: &NodeId| parts[o.index()] > 0 && is_term(graph, *o);
+                if all <= MOST && operands.iter().all(is_sum) { all } else { 0 }
+            }
+            Some(_) | None => 0,
+        });
     }
+    parts
+}
+
+fn is_number(graph: &Graph, id: NodeId) -> bool {
+    matches!(graph.node(id).kind, NodeKind::Scalar(_) | NodeKind::Const(_))
+}
+
+/// Whether a value may be a term of a sum of parts: a pad, or a sum that nothing else needs.
+fn is_term(graph: &Graph, id: NodeId) -> bool {
+    op_of(graph.node(id)) != Some(Op::Add)
+        || graph.users(id).len() == 1 && !graph.outputs().contains(&id)
+}
+
+/// A sum of parts, if they cover its axis.
+fn joined(graph: &Graph, id: NodeId) -> Option<Joined> {
     let (mut pads, mut parts) = (Vec::new(), Vec::new());
-    let sum = collect(graph, id, true, &mut pads, &mut parts)?;
+    let sum = collect(graph, id, &mut pads, &mut parts)?;
     let axis = pads.first()?.axis;
     let size = graph.node(id).ty.shape.sizes()[usize::from(axis)] as u64;
     let mut order: Vec<usize> = (0..pads.len()).collect();
@@ -82,35 +113,21 @@ fn joined(graph: &Graph, id: NodeId) -> Option<Joined> {
     (end == size).then_some(Joined { axis: Axis(axis), sum, parts, order })
 }
 
-/// Whether nothing but one other sum of parts needs a sum.
-fn is_inner(graph: &Graph, id: NodeId) -> bool {
-    graph.users(id).len() == 1 && !graph.outputs().contains(&id)
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other op ends the sum")]
+/// Reads a sum that [`parts`] has found.
 fn collect(
     graph: &Graph,
     id: NodeId,
-    is_root: bool,
     pads: &mut Vec<Pad>,
     parts: &mut Vec<[NodeId; 2]>,
 ) -> Option<Sum> {
-    match op_of(graph.node(id))? {
-        Op::Pad(pad) if parts.len() < MOST => {
-            let [x, number] = graph.operands(id)[..] else { return None };
-            let is_number =
-                matches!(graph.node(number).kind, NodeKind::Scalar(_) | NodeKind::Const(_));
-            pads.push(pad);
-            parts.push([x, number]);
-            is_number.then(|| Sum::Part(parts.len() - 1))
-        }
-        Op::Add if is_root || is_inner(graph, id) => {
-            let [a, b] = graph.operands(id)[..] else { return None };
-            let a = collect(graph, a, false, pads, parts)?;
-            Some(Sum::Add(Box::new(a), Box::new(collect(graph, b, false, pads, parts)?)))
-        }
-        _ => None,
+    let [a, b] = graph.operands(id)[..] else { return None };
+    if let Some(Op::Pad(pad)) = op_of(graph.node(id)) {
+        pads.push(pad);
+        parts.push([a, b]);
+        return Some(Sum::Part(parts.len() - 1));
     }
+    let a = collect(graph, a, pads, parts)?;
+    Some(Sum::Add(Box::new(a), Box::new(collect(graph, b, pads, parts)?)))
 }
 
 impl Joined {
@@ -146,5 +163,33 @@ impl Joined {
                 new.op(Op::Add, &[a, b])
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use gt_ir::{lower, text};
+
+    use super::*;
+
+    /// A chain of additions, with a pad as its first operand.
+    fn chain(additions: usize) -> Graph {
+        let mut tape =
+            "gt tape 1\n%0 = input : f32[3]\n%1 = pad[0,1,0,0] %0, 0.0 : f32[4]\n".to_owned();
+        for at in 1..=additions {
+            writeln!(tape, "%{} = add %{at}, %1 : f32[4]", at + 1).unwrap();
+        }
+        writeln!(tape, "output %{}", additions + 1).unwrap();
+        lower(&text::parse(&tape).unwrap().0).unwrap().expanded().unwrap()
+    }
+
+    #[test]
+    fn a_long_sum_has_too_many_parts() {
+        let parts = parts(&chain(20_000));
+        let (few, many) = parts.split_at(MOST + 2);
+        assert_eq!(few.iter().max(), Some(&MOST));
+        assert!(many.iter().all(|n| *n == 0));
     }
 }
