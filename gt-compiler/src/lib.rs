@@ -8,6 +8,10 @@
 //!
 //! This crate knows nothing of sessions, sockets or the user-facing tensor types. A verified graph
 //! never makes an engine panic.
+//!
+//! A match on an enum of GT names every variant, so that a new op, dtype or kind of work is a
+//! compile error wherever somebody has to decide about it.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod action;
 mod buffer;

@@ -221,7 +221,7 @@ mod tests {
                 let fault = match numerics {
                     Numerics::Exact => (!same(want, got))
                         .then(|| format!("{:?} {:?}", want.to_f64(), got.to_f64())),
-                    _ => difference(want, got, 1e3),
+                    Numerics::Reassociate | Numerics::Approximate => difference(want, got, 1e3),
                 };
                 assert_eq!(fault, None, "seed {seed}, {numerics}\n{expanded}\n{optimized}");
             }

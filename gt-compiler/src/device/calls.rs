@@ -21,6 +21,7 @@ pub(super) fn calls(numerics: Numerics) -> fn(&Op, &[OperandType]) -> bool {
     if numerics >= Numerics::Approximate { is_attention } else { |_, _| false }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "other ops are no attention")]
 fn is_attention(op: &Op, ins: &[OperandType]) -> bool {
     let (kind, operands) = match op {
         Op::ScaledDotProductAttention(kind) => (*kind, ins),

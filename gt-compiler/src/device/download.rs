@@ -26,9 +26,11 @@ impl Health {
 
     /// The device is lost, and says so from now on: the first reason counts.
     pub(super) fn lost(&self, device: &str, error: EngineError) -> EngineError {
-        let lost = || match error {
-            EngineError::Device(_) => error,
-            other => EngineError::Device(format!("{device}: {other}")),
+        let lost = || {
+            if matches!(error, EngineError::Device(_)) {
+                return error;
+            }
+            EngineError::Device(format!("{device}: {error}"))
         };
         self.0.get_or_init(lost).clone()
     }

@@ -131,9 +131,9 @@ mod tests {
         let load = other.spec.node(load).clone();
         other.spec.nodes.push(load);
         let second = ExprId(other.spec.nodes.len() as u32 - 1);
-        let square = other.spec.nodes.iter_mut().find_map(|node| match &mut node.expr {
-            Expr::Binary(Binary::Mul, a, b) if a == b => Some(b),
-            _ => None,
+        let square = other.spec.nodes.iter_mut().find_map(|node| {
+            let Expr::Binary(Binary::Mul, a, b) = &mut node.expr else { return None };
+            (a == b).then_some(b)
         });
         *square.expect("a square") = second;
         assert_eq!(formula.operand(&other, formula.value), None);

@@ -107,12 +107,12 @@ pub(crate) fn launches(
     }
     let joiner = Joiner::new(schedule);
     let groups = group(&schedule.pieces);
-    let with_rows = |launch| match launch {
-        Launch::Piece(Piece::MatMul(work)) => match affine.get(&work.out) {
+    let with_rows = |launch| {
+        let Launch::Piece(Piece::MatMul(work)) = launch else { return launch };
+        match affine.get(&work.out) {
             Some(affine) => Launch::Affine(work, *affine),
             None => Launch::Piece(Piece::MatMul(work)),
-        },
-        other => other,
+        }
     };
     beside(groups.iter().flat_map(|group| joiner.divide(group)).map(with_rows).collect())
 }

@@ -169,7 +169,17 @@ impl Lanes<'_, '_> {
         let functions = match op {
             Binary::Pow => [F::PowF32, F::PowF64, F::PowI64, F::PowI32],
             Binary::Fmod => [F::FmodF32, F::FmodF64, F::FmodI64, F::FmodI32],
-            _ => return self.binary(op, dtype, a, b),
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Div
+            | Binary::Maximum
+            | Binary::Minimum
+            | Binary::Eq
+            | Binary::Lt
+            | Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::LogicalXor => return self.binary(op, dtype, a, b),
         };
         let [f32, f64, i64, i32] = functions;
         let v = match scalar_type(dtype) {

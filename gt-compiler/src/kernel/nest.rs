@@ -167,7 +167,11 @@ impl Nest {
                         .map_or(0, |at| at + 1),
                     self.vector.is_some_and(|v| moves(access, v)),
                 ),
-                other => other.operands().iter().fold((0, false), |(d, v), o| {
+                Expr::Scalar(_)
+                | Expr::Unary(..)
+                | Expr::Binary(..)
+                | Expr::Select(..)
+                | Expr::Cast(_) => node.expr.operands().iter().fold((0, false), |(d, v), o| {
                     (d.max(depth[o.0 as usize]), v || varying[o.0 as usize])
                 }),
             };

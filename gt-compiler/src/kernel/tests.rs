@@ -177,7 +177,7 @@ impl Case {
                     u64::from([1.5f32, 0.0, -2.0][s.below(3)].to_bits())
                 }
                 DType::F64 => 1.5f64.to_bits(),
-                _ => s.below(2) as u64,
+                DType::I64 | DType::I32 | DType::U8 | DType::Bool => s.below(2) as u64,
             };
             case.scalars.push((dtype, bits));
             case.node(Expr::Scalar(0), dtype);

@@ -263,10 +263,11 @@ fn axes(set: AxisSet) -> Sizes {
 
 /// By way of `f32` for narrow floats, whose own kernel in libtorch takes subnormals for zeros.
 fn wide(x: &Tensor, f: fn(&Tensor) -> Result<Tensor, tch::TchError>) -> Made {
-    match x.f_kind()? {
-        kind @ (Kind::Half | Kind::BFloat16) => Ok(f(&x.f_to_kind(Kind::Float)?)?.f_to_kind(kind)?),
-        _ => Ok(f(x)?),
+    let kind = x.f_kind()?;
+    if matches!(kind, Kind::Half | Kind::BFloat16) {
+        return Ok(f(&x.f_to_kind(Kind::Float)?)?.f_to_kind(kind)?);
     }
+    Ok(f(x)?)
 }
 
 /// To libtorch no axes mean all axes.

@@ -40,11 +40,12 @@ struct View {
 /// The addresses and strides are valid for these rows, and nobody else touches these rows of the
 /// result.
 pub(super) unsafe fn rows(product: &Product, args: [u64; 3], rows: Range) {
-    match product.dtype {
+    if product.dtype == DType::F64 {
         // SAFETY: as the caller promises.
-        DType::F64 => unsafe { rows_of::<f64>(product, args, rows) },
+        unsafe { rows_of::<f64>(product, args, rows) }
+    } else {
         // SAFETY: as the caller promises.
-        _ => unsafe { rows_of::<f32>(product, args, rows) },
+        unsafe { rows_of::<f32>(product, args, rows) }
     }
 }
 

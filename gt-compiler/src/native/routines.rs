@@ -29,6 +29,10 @@ const RANDOM_GRAIN: usize = 1 << 14;
 
 /// Runs a routine; `scalars` are the bits of its numbers, if those are literals.
 #[expect(unsafe_code, reason = "writes a buffer of the plan")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an op without an arm is an error that names it"
+)]
 pub(crate) fn run(
     context: &Context<'_>,
     step: &Routine,
@@ -114,7 +118,9 @@ pub(crate) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) 
             match partials.out_dtype {
                 DType::Bf16 => write::<bf16>(context, to, &|j| bf16::from_f32(at(j) as f32)),
                 DType::F16 => write::<f16>(context, to, &|j| f16::from_f32(at(j) as f32)),
-                _ => write::<f32>(context, to, &|j| at(j) as f32),
+                DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+                    write::<f32>(context, to, &|j| at(j) as f32)
+                }
             }
         }
         DType::F64 => {
@@ -131,6 +137,7 @@ pub(crate) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) 
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`action` folds by `+`, max and min only")]
 fn fold_float(op: Binary, len: usize, j: usize, at: impl Fn(usize) -> f64, n: usize) -> f64 {
     let values = (0..n).map(|c| at(c * len + j));
     let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
@@ -141,6 +148,7 @@ fn fold_float(op: Binary, len: usize, j: usize, at: impl Fn(usize) -> f64, n: us
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`action` folds by `+`, max and min only")]
 fn fold_int<T: Pod + Ord + Send + Sync>(
     context: &Context<'_>,
     partials: &Fold,

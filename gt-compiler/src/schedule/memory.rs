@@ -264,13 +264,14 @@ pub(crate) fn distance_in(
     }
     let mut distances: Vec<usize> = Vec::with_capacity(spec.nodes.len());
     for node in &spec.nodes {
-        distances.push(match &node.expr {
-            Expr::Load { buffer: b, .. } if buffer(*b) == Some(input) => 0,
-            other => {
-                let operands = other.operands();
-                let nearest = operands.iter().map(|o| distances[o.0 as usize]).min();
-                nearest.map_or(FAR, |n| n.saturating_add(1))
-            }
+        let reads =
+            |e: &Expr| matches!(e, Expr::Load { buffer: b, .. } if buffer(*b) == Some(input));
+        distances.push(if reads(&node.expr) {
+            0
+        } else {
+            let operands = node.expr.operands();
+            let nearest = operands.iter().map(|o| distances[o.0 as usize]).min();
+            nearest.map_or(FAR, |n| n.saturating_add(1))
         });
     }
     Some(distances[store.value.0 as usize])

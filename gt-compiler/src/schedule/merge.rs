@@ -46,7 +46,12 @@ pub(super) fn merge(first: &KernelStage, second: &KernelStage) -> Option<KernelS
             let buffer = b.argument(*buffer).buffer;
             written.contains(&buffer) && !kept.iter().any(|(k, at, _)| (*k, at) == (buffer, access))
         }
-        _ => false,
+        Expr::Scalar(_)
+        | Expr::Index(_)
+        | Expr::Unary(..)
+        | Expr::Binary(..)
+        | Expr::Select(..)
+        | Expr::Cast(_) => false,
     };
     if b.spec.nodes.iter().any(reads_else) {
         return None;

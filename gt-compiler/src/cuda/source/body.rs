@@ -73,8 +73,12 @@ impl<'s> Body<'s> {
         for node in &space.spec.nodes {
             let level = match &node.expr {
                 Expr::Load { access, .. } | Expr::Index(access) => moved(access),
-                other => {
-                    let operands = other.operands();
+                Expr::Scalar(_)
+                | Expr::Unary(..)
+                | Expr::Binary(..)
+                | Expr::Select(..)
+                | Expr::Cast(_) => {
+                    let operands = node.expr.operands();
                     let levels = operands.iter().map(|o| levels[o.0 as usize]);
                     levels.max().unwrap_or(Level::Fixed)
                 }
@@ -142,23 +146,20 @@ impl<'s> Body<'s> {
     /// Loads that move as packs.
     fn packs(&self) -> impl Iterator<Item = (usize, u16, &Access)> {
         let nodes = self.space.spec.nodes.iter().enumerate();
-        nodes.filter_map(|(id, node)| match &node.expr {
-            Expr::Load { buffer, access }
-                if self.levels[id] == Level::Element
-                    && self.is_pack(self.buffer_dtype(*buffer), access) =>
-            {
-                Some((id, *buffer, access))
-            }
-            _ => None,
+        nodes.filter_map(|(id, node)| {
+            let Expr::Load { buffer, access } = &node.expr else { return None };
+            let moves = self.levels[id] == Level::Element
+                && self.is_pack(self.buffer_dtype(*buffer), access);
+            moves.then_some((id, *buffer, access))
         })
     }
 
     /// Bytes of the elements that a step loads.
     pub(super) fn bytes_of_step(&self) -> usize {
         let nodes = self.space.spec.nodes.iter().zip(&self.levels);
-        let loaded = nodes.filter_map(|(node, level)| match &node.expr {
-            Expr::Load { buffer, .. } if *level == Level::Element => Some(*buffer),
-            _ => None,
+        let loaded = nodes.filter_map(|(node, level)| {
+            let Expr::Load { buffer, .. } = &node.expr else { return None };
+            (*level == Level::Element).then_some(*buffer)
         });
         loaded.map(|buffer| self.width * self.buffer_dtype(buffer).size()).sum()
     }

@@ -72,7 +72,15 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
     };
     match op {
         Binary::Eq | Binary::Lt | Binary::Maximum | Binary::Minimum => value,
-        _ => normalized(dtype, value),
+        Binary::Add
+        | Binary::Sub
+        | Binary::Mul
+        | Binary::Div
+        | Binary::Pow
+        | Binary::Fmod
+        | Binary::LogicalAnd
+        | Binary::LogicalOr
+        | Binary::LogicalXor => normalized(dtype, value),
     }
 }
 

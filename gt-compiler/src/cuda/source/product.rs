@@ -64,13 +64,19 @@ fn sum(text: &mut Text, work: &MatMul) {
     text.line("u64 sum = 0;");
     let step = match work.dtype {
         DType::Bool => format!("sum |= {x}.bits & {y}.bits;"),
-        _ => format!("sum += u64({x}) * u64({y});"),
+        DType::F32
+        | DType::F64
+        | DType::Bf16
+        | DType::F16
+        | DType::I64
+        | DType::I32
+        | DType::U8 => format!("sum += u64({x}) * u64({y});"),
     };
     text.line(format!("for (i64 j = 0; j < {}ll; ++j) {step}", work.k));
     text.line(match work.dtype {
         DType::Bool => "out[i].bits = u8(sum);",
         DType::U8 => "out[i] = u8(sum);",
         DType::I32 => "out[i] = i32(sum);",
-        _ => "out[i] = i64(sum);",
+        DType::F32 | DType::F64 | DType::Bf16 | DType::F16 | DType::I64 => "out[i] = i64(sum);",
     });
 }

@@ -101,9 +101,9 @@ impl Turn {
     fn read(&self, text: &mut Text, body: &Body<'_>, at: &[String]) {
         let (space, mut at) = (body.space, at.to_vec());
         let last = space.n_parallel - 1;
-        let loads = self.loads.iter().filter_map(|&id| match &space.spec.nodes[id].expr {
-            Expr::Load { buffer, access } => Some((id, *buffer, access)),
-            _ => None,
+        let loads = self.loads.iter().filter_map(|&id| {
+            let Expr::Load { buffer, access } = &space.spec.nodes[id].expr else { return None };
+            Some((id, *buffer, access))
         });
         for (id, buffer, _) in loads.clone() {
             let dtype = memory_type(body.buffer_dtype(buffer));

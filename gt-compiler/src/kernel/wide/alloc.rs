@@ -168,7 +168,7 @@ pub(super) fn listing(f: &Function, allocation: &Allocation) -> String {
         Place::Constant(i) => match (f.insts[i].op, f.insts[i].sources.first()) {
             (_, Some(Source::Const(bits))) => format!("{bits:#010x}"),
             (_, Some(Source::Wide(bits))) => format!("{bits:#018x}"),
-            _ => "[ramp]".to_owned(),
+            (_, Some(Source::Reg(_)) | None) => "[ramp]".to_owned(),
         },
     };
     for inst in &f.insts {
@@ -177,6 +177,10 @@ pub(super) fn listing(f: &Function, allocation: &Allocation) -> String {
     out
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "ops without a name of their own and without an immediate operand print alike"
+)]
 fn line(out: &mut String, inst: &Inst, name: &impl Fn(Reg) -> String) {
     let what = match inst.op {
         Op::Binary(op, _) | Op::Unary(op) | Op::Shift(op, _) | Op::Compare(op, _) => {

@@ -208,10 +208,11 @@ impl Emitter<'_> {
                     self.values[id] = smallvec![match node.dtype {
                         DType::Bool => Value::Mask(self.f.nonzero(v)),
                         DType::F64 | DType::I64 => Value::Pair([v; 2]),
-                        _ => Value::Lanes(v),
+                        DType::F32 | DType::Bf16 | DType::F16 | DType::I32 | DType::U8 =>
+                            Value::Lanes(v),
                     }];
                 }
-                _ => (),
+                Expr::Unary(..) | Expr::Binary(..) | Expr::Select(..) | Expr::Cast(_) => (),
             }
         }
         self.store_at = spec.stores.iter().map(|s| place(s.buffer, &s.access)).collect();

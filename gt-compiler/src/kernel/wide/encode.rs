@@ -7,12 +7,12 @@
 use super::{
     alloc::{Allocation, Place},
     asm::{Address, Asm, Modifiers, Operand, RBP, RSP},
-    ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source, Width},
+    ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     isa::{self, Evex},
 };
 
 /// Free for the encoder.
-const VECTOR: [u8; 3] = [29, 30, 31];
+pub(super) const VECTOR: [u8; 3] = [29, 30, 31];
 pub(super) const MASK: [u8; 2] = [6, 7];
 pub(super) const RAX: u8 = 0;
 pub(super) const R11: u8 = 11;
@@ -107,7 +107,7 @@ impl Encoder<'_> {
     }
 
     /// A last source, which may lie in memory; `true` if it is one word for all lanes.
-    fn last(&mut self, inst: &Inst, i: usize) -> (Operand, bool) {
+    pub(super) fn last(&mut self, inst: &Inst, i: usize) -> (Operand, bool) {
         match inst.sources[i] {
             Source::Const(bits) => (self.asm.word(bits), true),
             Source::Wide(bits) => (self.asm.double(bits), true),
@@ -193,12 +193,12 @@ impl Encoder<'_> {
         };
         let index = mem.index.map(|(r, scale)| match self.f.classes[r.0 as usize] {
             Class::Vector => (self.vector_reg(r, VECTOR[1]), scale),
-            _ => (self.general_reg(r, R11), scale),
+            Class::Mask | Class::General => (self.general_reg(r, R11), scale),
         });
         Address { base, index, disp: mem.disp }
     }
 
-    fn modifiers(&mut self, inst: &Inst) -> Modifiers {
+    pub(super) fn modifiers(&mut self, inst: &Inst) -> Modifiers {
         let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
         Modifiers {
             mask,
@@ -207,6 +207,7 @@ impl Encoder<'_> {
         }
     }
 
+    /// Each op has its arm here, so that the compiler names the one without an encoding.
     fn inst(&mut self, inst: &Inst) {
         match inst.op {
             Op::Binary(op, imm) | Op::Compare(op, imm) => {
@@ -256,150 +257,36 @@ impl Encoder<'_> {
                 });
             }
             Op::Call { function, wide } => self.call(inst, function, wide),
-            Op::RoundHalf | Op::Narrow(_) | Op::Extend | Op::Join | Op::Exchange { .. } => {
-                self.lane_inst(inst)
-            }
-            Op::Splat { .. }
-            | Op::SplatGeneral
-            | Op::SplatNarrow(_)
-            | Op::Ramp(_)
-            | Op::WideRamp(_)
-            | Op::Load(_)
-            | Op::Store(_)
-            | Op::Gather { .. }
-            | Op::Scatter { .. } => self.memory_inst(inst),
-            Op::MaskBinary(..)
-            | Op::MaskNot
-            | Op::MaskMove
-            | Op::MaskOnes
-            | Op::MaskUpper
-            | Op::MaskJoin
-            | Op::MaskFirst
-            | Op::MaskCount => self.mask_inst(inst),
-            Op::Constant(_)
-            | Op::LoadPointer
-            | Op::Address
-            | Op::Multiply(_)
-            | Op::And(_)
-            | Op::Subtract
-            | Op::JumpIfLess { .. }
-            | Op::Label(_) => self.general_inst(inst),
-        }
-    }
-
-    /// What changes the width of lanes, or their places.
-    fn lane_inst(&mut self, inst: &Inst) {
-        match inst.op {
-            Op::RoundHalf => {
-                let a = self.vector(inst, 0);
-                let with = Modifiers { imm: Some(0), ..Modifiers::default() };
-                let half = Operand::Register(VECTOR[2]);
-                self.asm.evex(isa::VCVTPS2PH, a, 0, half, with);
-                self.to(inst, |e, d| e.asm.evex(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
-            }
-            Op::Narrow(op) => {
-                let (a, lower) = (self.vector(inst, 0), VECTOR[2]);
-                self.asm.evex(op, a, 0, Operand::Register(lower), Modifiers::default());
-                self.to(inst, |e, d| {
-                    e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(lower), Modifiers::default());
-                });
-            }
-            Op::Extend => {
-                let a = Operand::Register(self.vector(inst, 0));
-                self.to(inst, |e, d| e.asm.evex(isa::VPMOVSXDQ, d, 0, a, Modifiers::default()));
-            }
-            Op::Join => {
-                let (a, b) = (self.vector(inst, 0), Operand::Register(self.vector(inst, 1)));
-                let with = Modifiers { imm: Some(1), ..Modifiers::default() };
-                self.to(inst, |e, d| e.asm.evex(isa::VINSERTF64X4, d, a, b, with));
-            }
-            Op::Exchange { groups, order } => {
-                let a = self.vector(inst, 0);
-                let with = Modifiers { imm: Some(order), ..Modifiers::default() };
-                let (op, second) = if groups { (isa::VSHUFF32X4, a) } else { (isa::VPSHUFD, 0) };
-                self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
-            }
-            _ => (),
-        }
-    }
-
-    /// What moves vectors from memory and to it.
-    fn memory_inst(&mut self, inst: &Inst) {
-        match inst.op {
-            Op::Splat { wide } => {
-                let op = if wide { isa::VBROADCASTSD } else { isa::VBROADCASTSS };
-                let from = match inst.mem {
-                    Some(_) => Operand::Memory(self.address(inst.mem)),
-                    None => self.last(inst, 0).0,
-                };
-                self.to(inst, |e, d| e.asm.evex(op, d, 0, from, Modifiers::default()));
-            }
-            Op::SplatGeneral => {
-                let from = Operand::Register(self.general_source(inst, 0, RAX));
-                self.to(inst, |e, d| {
-                    e.asm.evex(isa::VPBROADCASTQ, d, 0, from, Modifiers::default());
-                });
-            }
-            Op::Ramp(step) => {
-                let ramp = self.asm.ramp(step);
-                self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
-            }
-            Op::WideRamp(step) => {
-                let ramp = self.asm.wide_ramp(step);
-                self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
-            }
-            Op::SplatNarrow(width) => {
-                let at = Operand::Memory(self.address(inst.mem));
-                let op = if width == Width::Byte { isa::MOVZX8 } else { isa::MOVZX16 };
-                self.asm.general(op, RAX, at, &[]);
-                self.to(inst, |e, d| {
-                    e.asm.evex(
-                        isa::VPBROADCASTD,
-                        d,
-                        0,
-                        Operand::Register(RAX),
-                        Modifiers::default(),
-                    )
-                });
-            }
-            Op::Load(width) => {
-                let op = match width {
-                    Width::Double => isa::LOAD_PD,
-                    Width::Word => isa::LOAD_PS,
-                    Width::Byte => isa::VPMOVZXBD,
-                    Width::Half => isa::VPMOVZXWD,
-                };
-                let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-                self.to(inst, |e, d| e.asm.evex(op, d, 0, at, with));
-            }
-            Op::Store(width) => {
-                let op = match width {
-                    Width::Double => isa::STORE_PD,
-                    Width::Word => isa::STORE_PS,
-                    Width::Byte => isa::VPMOVDB,
-                    Width::Half => isa::VPMOVDW,
-                };
-                let value = self.vector(inst, 0);
-                let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-                self.asm.evex(op, value, 0, at, with);
-            }
-            Op::Gather { wide } => {
-                let (at, mut with) =
-                    (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-                with.zeroing = false; // lanes left out keep the zeros written first
-                self.to(inst, |e, d| {
-                    e.asm.evex(isa::VPXORD, d, d, Operand::Register(d), Modifiers::default());
-                    let op = if wide { isa::VGATHERDPD } else { isa::VGATHERDPS };
-                    e.asm.evex(op, d, 0, at, with);
-                });
-            }
-            Op::Scatter { wide } => {
-                let value = self.vector(inst, 0);
-                let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-                let op = if wide { isa::VSCATTERDPD } else { isa::VSCATTERDPS };
-                self.asm.evex(op, value, 0, at, with);
-            }
-            _ => (),
+            Op::RoundHalf => self.round_half(inst),
+            Op::Narrow(op) => self.narrow(inst, op),
+            Op::Extend => self.extend(inst),
+            Op::Join => self.join(inst),
+            Op::Exchange { groups, order } => self.exchange(inst, groups, order),
+            Op::Splat { wide } => self.splat(inst, wide),
+            Op::SplatGeneral => self.splat_general(inst),
+            Op::Ramp(step) => self.ramp(inst, step),
+            Op::WideRamp(step) => self.wide_ramp(inst, step),
+            Op::SplatNarrow(width) => self.splat_narrow(inst, width),
+            Op::Load(width) => self.load(inst, width),
+            Op::Store(width) => self.store(inst, width),
+            Op::Gather { wide } => self.gather(inst, wide),
+            Op::Scatter { wide } => self.scatter(inst, wide),
+            Op::MaskBinary(op) => self.mask_binary(inst, op),
+            Op::MaskNot => self.mask_unary(inst, isa::KNOTW),
+            Op::MaskMove => self.mask_unary(inst, isa::KMOVW_LOAD),
+            Op::MaskOnes => self.mask_ones(inst),
+            Op::MaskUpper => self.mask_upper(inst),
+            Op::MaskJoin => self.mask_join(inst),
+            Op::MaskFirst => self.mask_first(inst),
+            Op::MaskCount => self.mask_count(inst),
+            Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
+            Op::LoadPointer => self.load_pointer(inst),
+            Op::Address => self.load_address(inst),
+            Op::Multiply(by) => self.multiply(inst, by),
+            Op::And(mask) => self.and(inst, mask),
+            Op::Subtract => self.subtract(inst),
+            Op::JumpIfLess { holds, label } => self.jump_if_less(inst, holds, label),
+            Op::Label(label) => self.asm.label(label),
         }
     }
 
@@ -421,7 +308,7 @@ impl Encoder<'_> {
                     e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(VECTOR[0]), plain);
                 }
                 c if b == d => e.asm.evex(isa::VFMADD213PS, d, a, c, with),
-                c => {
+                Operand::Register(_) | Operand::Memory(_) | Operand::Pool(_) => {
                     if a != d {
                         e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(a), plain);
                     }

@@ -30,7 +30,11 @@ impl Emitter<'_> {
                     (access, spec.buffers[usize::from(*buffer)].size())
                 }
                 Expr::Index(access) => (access, 1),
-                _ => continue,
+                Expr::Scalar(_)
+                | Expr::Unary(..)
+                | Expr::Binary(..)
+                | Expr::Select(..)
+                | Expr::Cast(_) => continue,
             };
             if let Some(place) = self.load_at[id] {
                 let stride = self.nest.stride(access, at) * size as i64;
@@ -114,7 +118,7 @@ impl Emitter<'_> {
         } else if stride == 0 {
             let op = match width(dtype) {
                 Width::Word => Op::Splat { wide: false },
-                narrow => Op::SplatNarrow(narrow),
+                narrow @ (Width::Byte | Width::Half | Width::Double) => Op::SplatNarrow(narrow),
             };
             self.f.push(Inst { mem: Some(mem), ..Inst::new(op, Some(dst), &[]) });
         } else {

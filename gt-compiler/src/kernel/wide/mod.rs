@@ -20,6 +20,7 @@ mod memory;
 mod pairs;
 mod scalars;
 mod sums;
+mod vectors;
 
 use super::nest::Nest;
 

@@ -108,6 +108,10 @@ impl Function {
         })
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "`function` says of every other op what it is"
+    )]
     pub(super) fn unary_pair(
         &mut self,
         op: Unary,
@@ -179,7 +183,14 @@ impl Function {
             Binary::Fmod if float => call(host::Function::FmodF64, true),
             Binary::Maximum => IMAX,
             Binary::Minimum => IMIN,
-            _ => return Err(Unsupported("an operation on elements of eight bytes")),
+            Binary::Div
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::LogicalXor => {
+                return Err(Unsupported("an operation on elements of eight bytes"));
+            }
         };
         Ok(Value::Pair(self.two_each(op, a, b)))
     }

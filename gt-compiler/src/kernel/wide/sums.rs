@@ -22,7 +22,7 @@ impl Emitter<'_> {
     pub(super) fn summand(&mut self, value: Value) -> Value {
         match value {
             Value::Mask(m) => Value::Lanes(self.f.of_mask(m, 1)),
-            other => other,
+            lanes @ (Value::Lanes(_) | Value::Pair(_)) => lanes,
         }
     }
 
@@ -43,7 +43,7 @@ impl Emitter<'_> {
         let masked = self.reduces_vectors() && matches!(part, Part::Tail(..));
         let at = match part {
             Part::Tail(at, _) if masked => at,
-            _ => u,
+            Part::Tail(..) | Part::Block | Part::Outside => u,
         };
         let sums = self.sums[i][at % self.sums[i].len()];
         let after = self.combine(op, dtype, held_sum(sums, dtype), value)?;
@@ -154,7 +154,7 @@ impl Emitter<'_> {
         // In lanes of four bytes.
         let (mut distance, last) = match total {
             Value::Pair(_) => (n.min(LANES / 2), 1),
-            _ => (n.min(LANES) / 2, 0),
+            Value::Lanes(_) | Value::Mask(_) => (n.min(LANES) / 2, 0),
         };
         while distance > last {
             let other = match total {
@@ -179,10 +179,7 @@ fn held_sum(sum: Sum, dtype: DType) -> Value {
 
 /// What changes nothing when combined.
 pub(super) fn identity(op: Binary, dtype: DType) -> Source {
-    let wide = |v: f64, i: i64| match dtype {
-        DType::F64 => Source::Wide(v.to_bits()),
-        _ => Source::Wide(i as u64),
-    };
+    let wide = |v: f64, i: i64| Source::Wide(if dtype.is_float() { v.to_bits() } else { i as u64 });
     match (op, dtype) {
         (Binary::Maximum, DType::F64 | DType::I64) => wide(f64::NEG_INFINITY, i64::MIN),
         (Binary::Minimum, DType::F64 | DType::I64) => wide(f64::INFINITY, i64::MAX),

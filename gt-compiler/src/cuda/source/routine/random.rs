@@ -63,6 +63,8 @@ fn integer(dtype: DType, numbers: &[String]) -> String {
     match dtype {
         DType::Bf16 | DType::F16 => format!("coarse({value})"),
         DType::Bool => format!("({value} & 1) != 0"),
-        _ => expression::cast(DType::I64, dtype, value),
+        DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 => {
+            expression::cast(DType::I64, dtype, value)
+        }
     }
 }

@@ -38,9 +38,9 @@ fn cases(config: &Config, seeds: std::ops::Range<u64>, names: &mut Names) -> Vec
 
 impl Case {
     fn check(&self, host: &Host) {
-        let ids = self.tape.entries.iter().filter_map(|e| match e {
-            Entry::Input { out, .. } => Some(&self.data[out]),
-            _ => None,
+        let ids = self.tape.entries.iter().filter_map(|e| {
+            let Entry::Input { out, .. } = e else { return None };
+            Some(&self.data[out])
         });
         let graph = lower(&self.tape).unwrap();
         let got = self.planned.run(host, &ids.collect::<Vec<_>>(), graph.slots());
@@ -54,9 +54,9 @@ impl Case {
     }
 
     fn compare(&self, want: &BTreeMap<ValueId, HostTensor>, got: &[HostTensor]) {
-        let names = self.tape.entries.iter().filter_map(|e| match e {
-            Entry::Output { value, .. } => Some(*value),
-            _ => None,
+        let names = self.tape.entries.iter().filter_map(|e| {
+            let Entry::Output { value, .. } = e else { return None };
+            Some(*value)
         });
         for (id, got) in names.zip(got) {
             let tolerance = 8.0 * units(&lower(&self.tape).unwrap(), got.ty().dtype);

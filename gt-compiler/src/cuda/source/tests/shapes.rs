@@ -102,9 +102,9 @@ fn tensor(ty: Type, bound: i64, source: &mut testing::Source<'_>) -> HostTensor 
 }
 
 fn outputs(tape: &Tape) -> Vec<ValueId> {
-    let output = |e: &Entry| match e {
-        Entry::Output { value, .. } => Some(*value),
-        _ => None,
+    let output = |e: &Entry| {
+        let Entry::Output { value, .. } = e else { return None };
+        Some(*value)
     };
     tape.entries.iter().filter_map(output).collect()
 }
@@ -213,9 +213,9 @@ fn an_index_out_of_range_is_told() {
 
 /// The second input.
 fn indices_of(tape: &Tape) -> ValueId {
-    let inputs = tape.entries.iter().filter_map(|e| match e {
-        Entry::Input { out, .. } => Some(*out),
-        _ => None,
+    let inputs = tape.entries.iter().filter_map(|e| {
+        let Entry::Input { out, .. } = e else { return None };
+        Some(*out)
     });
     inputs.collect::<Vec<_>>()[1]
 }

@@ -37,7 +37,7 @@ impl Function {
             DType::Bool => return Value::Mask(self.nonzero(v)),
             DType::Bf16 => self.shl(v, 16),
             DType::F16 => self.half_to_float(v),
-            _ => v,
+            DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 => v,
         })
     }
 

@@ -1,0 +1,134 @@
+//! Encodes what moves vectors from memory and to it, and what changes the width or the places of
+//! lanes.
+
+use super::{
+    asm::{Modifiers, Operand},
+    encode::{Encoder, RAX, VECTOR},
+    ir::{Inst, Width},
+    isa::{self, Evex},
+};
+
+impl Encoder<'_> {
+    /// To half precision and back.
+    pub(super) fn round_half(&mut self, inst: &Inst) {
+        let a = self.vector(inst, 0);
+        let with = Modifiers { imm: Some(0), ..Modifiers::default() };
+        let half = Operand::Register(VECTOR[2]);
+        self.asm.evex(isa::VCVTPS2PH, a, 0, half, with);
+        self.to(inst, |e, d| e.asm.evex(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
+    }
+
+    /// Lanes of 64 bits to the lower half.
+    pub(super) fn narrow(&mut self, inst: &Inst, op: Evex) {
+        let (a, lower) = (self.vector(inst, 0), VECTOR[2]);
+        self.asm.evex(op, a, 0, Operand::Register(lower), Modifiers::default());
+        self.to(inst, |e, d| {
+            e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(lower), Modifiers::default());
+        });
+    }
+
+    /// The lower lanes as integers of 64 bits.
+    pub(super) fn extend(&mut self, inst: &Inst) {
+        let a = Operand::Register(self.vector(inst, 0));
+        self.to(inst, |e, d| e.asm.evex(isa::VPMOVSXDQ, d, 0, a, Modifiers::default()));
+    }
+
+    /// The lower halves of two vectors.
+    pub(super) fn join(&mut self, inst: &Inst) {
+        let (a, b) = (self.vector(inst, 0), Operand::Register(self.vector(inst, 1)));
+        let with = Modifiers { imm: Some(1), ..Modifiers::default() };
+        self.to(inst, |e, d| e.asm.evex(isa::VINSERTF64X4, d, a, b, with));
+    }
+
+    /// Lanes in another order.
+    pub(super) fn exchange(&mut self, inst: &Inst, groups: bool, order: u8) {
+        let a = self.vector(inst, 0);
+        let with = Modifiers { imm: Some(order), ..Modifiers::default() };
+        let (op, second) = if groups { (isa::VSHUFF32X4, a) } else { (isa::VPSHUFD, 0) };
+        self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
+    }
+
+    /// A word of memory, or a constant, in all lanes.
+    pub(super) fn splat(&mut self, inst: &Inst, wide: bool) {
+        let op = if wide { isa::VBROADCASTSD } else { isa::VBROADCASTSS };
+        let from = match inst.mem {
+            Some(_) => Operand::Memory(self.address(inst.mem)),
+            None => self.last(inst, 0).0,
+        };
+        self.to(inst, |e, d| e.asm.evex(op, d, 0, from, Modifiers::default()));
+    }
+
+    /// A general register in all lanes.
+    pub(super) fn splat_general(&mut self, inst: &Inst) {
+        let from = Operand::Register(self.general_source(inst, 0, RAX));
+        self.to(inst, |e, d| {
+            e.asm.evex(isa::VPBROADCASTQ, d, 0, from, Modifiers::default());
+        });
+    }
+
+    /// 0, step, 2 * step, ..
+    pub(super) fn ramp(&mut self, inst: &Inst, step: i32) {
+        let ramp = self.asm.ramp(step);
+        self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
+    }
+
+    /// A ramp in lanes of 64 bits.
+    pub(super) fn wide_ramp(&mut self, inst: &Inst, step: i64) {
+        let ramp = self.asm.wide_ramp(step);
+        self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
+    }
+
+    /// A narrow element of memory in all lanes.
+    pub(super) fn splat_narrow(&mut self, inst: &Inst, width: Width) {
+        let at = Operand::Memory(self.address(inst.mem));
+        let op = if width == Width::Byte { isa::MOVZX8 } else { isa::MOVZX16 };
+        self.asm.general(op, RAX, at, &[]);
+        self.to(inst, |e, d| {
+            e.asm.evex(isa::VPBROADCASTD, d, 0, Operand::Register(RAX), Modifiers::default())
+        });
+    }
+
+    /// Neighboring elements.
+    pub(super) fn load(&mut self, inst: &Inst, width: Width) {
+        let op = match width {
+            Width::Double => isa::LOAD_PD,
+            Width::Word => isa::LOAD_PS,
+            Width::Byte => isa::VPMOVZXBD,
+            Width::Half => isa::VPMOVZXWD,
+        };
+        let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+        self.to(inst, |e, d| e.asm.evex(op, d, 0, at, with));
+    }
+
+    /// Lanes to neighboring elements.
+    pub(super) fn store(&mut self, inst: &Inst, width: Width) {
+        let op = match width {
+            Width::Double => isa::STORE_PD,
+            Width::Word => isa::STORE_PS,
+            Width::Byte => isa::VPMOVDB,
+            Width::Half => isa::VPMOVDW,
+        };
+        let value = self.vector(inst, 0);
+        let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+        self.asm.evex(op, value, 0, at, with);
+    }
+
+    /// Lanes from an address plus a vector of distances.
+    pub(super) fn gather(&mut self, inst: &Inst, wide: bool) {
+        let (at, mut with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+        with.zeroing = false; // lanes left out keep the zeros written first
+        self.to(inst, |e, d| {
+            e.asm.evex(isa::VPXORD, d, d, Operand::Register(d), Modifiers::default());
+            let op = if wide { isa::VGATHERDPD } else { isa::VGATHERDPS };
+            e.asm.evex(op, d, 0, at, with);
+        });
+    }
+
+    /// Lanes to an address plus a vector of distances.
+    pub(super) fn scatter(&mut self, inst: &Inst, wide: bool) {
+        let value = self.vector(inst, 0);
+        let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+        let op = if wide { isa::VSCATTERDPD } else { isa::VSCATTERDPS };
+        self.asm.evex(op, value, 0, at, with);
+    }
+}
