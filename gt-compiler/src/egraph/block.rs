@@ -13,7 +13,7 @@ use gt_ir::{Graph, NodeId, NodeKind, Op};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
-use super::language::{Sig, SigId, Signatures, Uniform, What};
+use super::language::{Kinds, Sig, SigId, Signatures, Uniform, What};
 
 /// Fewest and most ops of a block.
 const SIZES: (usize, usize) = (32, 160);
@@ -83,6 +83,13 @@ pub(super) enum Role {
     Number(Option<u32>),
 }
 
+impl Role {
+    /// Whether the search sees what the node computes.
+    const fn is_inner(self) -> bool {
+        matches!(self, Role::Member { .. } | Role::Halo { .. })
+    }
+}
+
 impl Cut {
     /// Cuts an expanded graph.
     pub(super) fn new(graph: &Graph, sigs: &mut Signatures) -> Cut {
@@ -128,9 +135,8 @@ impl Cut {
             Block { locals: Vec::with_capacity(nodes.len()), slots: Vec::new(), key: Vec::new() };
         for &node in &nodes {
             let role = self.role(node, range, &halo, &mut block.slots);
-            let is_inner = matches!(role, Role::Member { .. } | Role::Halo { .. });
             let children =
-                if is_inner { self.terms[node as usize].children.as_slice() } else { &[] };
+                if role.is_inner() { self.terms[node as usize].children.as_slice() } else { &[] };
             let place = |child: &u32| nodes.binary_search(child).unwrap_or(0) as u32;
             let children: SmallVec<[u32; 3]> = children.iter().map(place).collect();
             let sig = match role {
@@ -147,6 +153,16 @@ impl Cut {
             block.locals.push(Local { node, role, children });
         }
         block
+    }
+
+    /// The kinds of the ops that a search of a block sees.
+    pub(super) fn kinds(&self, block: &Block, sigs: &Signatures) -> Kinds {
+        let inner = block.locals.iter().filter(|local| local.role.is_inner());
+        let op = |local: &Local| match sigs.get(self.terms[local.node as usize].sig).what {
+            What::Op(op) => Some(op.kind()),
+            What::External(_) | What::Uniform(_) => None,
+        };
+        inner.filter_map(op).collect()
     }
 
     fn is_op(&self, node: u32) -> bool {

@@ -78,6 +78,33 @@ impl Signatures {
 /// The kind of op of an e-node, which egg compares first; `None` for a leaf.
 pub(crate) type Kind = Option<OpKind>;
 
+/// A set of kinds of ops: those that stand in a block, or one of which a rule looks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(u128);
+
+const _: () = assert!(OpKind::ALL.len() <= 128, "a set has a bit for each kind");
+
+impl Kinds {
+    /// Whether the sets have a kind in common.
+    pub(crate) const fn meets(self, other: Kinds) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl Extend<OpKind> for Kinds {
+    fn extend<I: IntoIterator<Item = OpKind>>(&mut self, kinds: I) {
+        kinds.into_iter().for_each(|kind| self.0 |= 1 << kind as u32);
+    }
+}
+
+impl FromIterator<OpKind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = OpKind>>(kinds: I) -> Kinds {
+        let mut set = Kinds::default();
+        set.extend(kinds);
+        set
+    }
+}
+
 /// The children of an e-node.
 pub(crate) type Children = SmallVec<[Id; 3]>;
 

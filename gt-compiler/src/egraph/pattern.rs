@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::{
     analysis::{Graph, op_of},
-    language::Uniform,
+    language::{Kinds, Uniform},
 };
 
 /// The ops that stand at the head of a term.
@@ -157,6 +157,8 @@ pub(crate) struct Pattern {
     pub(crate) roots: SmallVec<[OpKind; 1]>,
     /// Longest way from the root to a leaf.
     pub(crate) depth: usize,
+    /// For each op of the term, the kinds that it stands for.
+    needs: SmallVec<[Kinds; 8]>,
     /// Registers of the variables, in the order of [`Pattern::names`].
     steps: Vec<Step>,
     vars: Vec<(String, usize)>,
@@ -183,6 +185,7 @@ impl Pattern {
             let mut p = Pattern {
                 roots: head.ops(),
                 depth: 0,
+                needs: SmallVec::new(),
                 steps: Vec::new(),
                 vars: Vec::new(),
                 attrs: Vec::new(),
@@ -214,6 +217,7 @@ impl Pattern {
                     self.attrs.push(name.clone());
                     self.attrs.len() - 1
                 });
+                self.needs.push(head.ops().into_iter().collect());
                 let first = *next;
                 *next += children.len();
                 self.steps.push(Step::Op { at, head: *head, arity: children.len(), attr });
@@ -247,6 +251,11 @@ impl Pattern {
             self.vars.iter().map(|(n, _)| n.as_str()).collect(),
             self.attrs.iter().map(String::as_str).collect(),
         )
+    }
+
+    /// Whether ops of these kinds can match: a cheap test before any search.
+    pub(crate) fn fits(&self, kinds: Kinds) -> bool {
+        self.needs.iter().all(|one| one.meets(kinds))
     }
 
     /// Hands every match at a class to `found` until it returns false; false if it did. Takes from

@@ -8,6 +8,7 @@ use egg::Id;
 
 use super::{
     analysis::Graph,
+    language::Kinds,
     pattern::Match,
     rules::{BOOK, Book},
 };
@@ -94,12 +95,14 @@ pub(crate) fn saturate(graph: &mut Graph, numerics: Numerics, limits: &Limits) -
     };
     graph.rebuild();
     let mut scope = Scope::All;
+    let mut kinds: Kinds = graph.nodes().iter().filter_map(|node| node.kind).collect();
     while run.outcome.iterations < limits.iterations {
         run.outcome.iterations += 1;
-        let matches = run.search(graph, &scope);
+        let matches = run.search(graph, &scope, kinds);
         let before = graph.nodes().len();
         let mut changed = run.apply(graph, &matches);
         graph.rebuild();
+        kinds.extend(graph.nodes()[before..].iter().filter_map(|node| node.kind));
         changed.extend((before..graph.nodes().len()).map(|i| graph.find(Id::from(i))));
         if changed.is_empty() || run.outcome.stop >= Stop::Nodes {
             return run.outcome;
@@ -118,7 +121,8 @@ struct Run<'b> {
 }
 
 impl Run<'_> {
-    fn search(&mut self, graph: &Graph, scope: &Scope) -> Vec<(usize, Match)> {
+    /// The matches of all rules; `kinds` are those of the ops in the e-graph.
+    fn search(&mut self, graph: &Graph, scope: &Scope, kinds: Kinds) -> Vec<(usize, Match)> {
         let mut matches = Vec::new();
         let mut fuel = self.limits.fuel;
         for (at, rule) in self.book.rules.iter().enumerate() {
@@ -126,7 +130,7 @@ impl Run<'_> {
                 continue;
             }
             let end = matches.len() + self.limits.matches;
-            for pattern in &rule.patterns {
+            for pattern in rule.patterns.iter().filter(|pattern| pattern.fits(kinds)) {
                 let roots = pattern.roots.iter();
                 let classes = roots.filter_map(|root| graph.classes_for_op(&Some(*root))).flatten();
                 for class in classes.filter(|c| scope.holds(*c)) {

@@ -153,6 +153,9 @@ impl<'g> Searcher<'g> {
 
     /// Puts a block into an e-graph, saturates and extracts.
     fn solve(&mut self, cut: &Cut, block: &Block) -> Solved {
+        if !BOOK.can_match(cut.kinds(block, &self.sigs), self.numerics) {
+            return Solved::unsearched();
+        }
         let mut graph = analysis::Graph::new(Facts { sigs: std::mem::take(&mut self.sigs) });
         let ids = insert(&mut graph, cut, block);
         graph.rebuild();

@@ -7,8 +7,8 @@ use super::{
     assemble::{Solution, Step},
     block::{Block, Cut, Role},
     extract::{self, Chosen, Problem},
-    language::{Node, Sig, Uniform, What},
-    rules::BOOK,
+    language::{Kinds, Node, Sig, Uniform, What},
+    rules::{BOOK, Compiled},
 };
 use crate::cost::Machine;
 
@@ -18,13 +18,13 @@ pub(super) fn insert(graph: &mut analysis::Graph, cut: &Cut, block: &Block) -> V
     for (at, local) in block.locals.iter().enumerate() {
         let term = &cut.terms[local.node as usize];
         let Sig { what, ty } = *graph.analysis.sigs.get(term.sig);
-        let (what, kind) = match (local.role, what) {
-            (Role::External, _) => (What::External(at as u32), None),
-            (Role::Number(Some(slot)), _) => (What::Uniform(Uniform::Slot(slot)), None),
-            (_, What::Op(op)) => (what, Some(op.kind())),
-            (_, what) => (what, None),
+        let (own, kind) = match (local.role, what) {
+            (Role::External, _) => (Some(What::External(at as u32)), None),
+            (Role::Number(Some(slot)), _) => (Some(What::Uniform(Uniform::Slot(slot))), None),
+            (_, What::Op(op)) => (None, Some(op.kind())),
+            (_, What::External(_) | What::Uniform(_)) => (None, None),
         };
-        let sig = graph.analysis.sigs.intern(Sig { what, ty });
+        let sig = own.map_or(term.sig, |what| graph.analysis.sigs.intern(Sig { what, ty }));
         let children = local.children.iter().map(|c| ids[*c as usize]).collect();
         ids.push(graph.add(Node { kind, sig, children }));
     }
@@ -39,28 +39,31 @@ pub(super) fn recognize(graph: &mut analysis::Graph, block: &Block, ids: &[Id]) 
     let mut members: Vec<Id> = members.map(|(_, id)| graph.find(*id)).collect();
     members.sort_unstable();
     members.dedup();
+    let kinds: Kinds = graph.nodes().iter().filter_map(|node| node.kind).collect();
+    let fits = |rule: &Compiled| rule.patterns.iter().any(|pattern| pattern.fits(kinds));
+    let rules = BOOK.rules.iter().enumerate().filter(|(_, r)| r.recognizes() && fits(r));
+    let rules: Vec<(usize, &Compiled)> = rules.collect();
     let mut counts = vec![0; BOOK.rules.len()];
-    let mut named: Vec<Id> = Vec::new();
-    for (at, rule) in BOOK.rules.iter().enumerate().filter(|(_, r)| r.recognizes()) {
-        for &class in &members {
-            if named.contains(&class) {
-                continue;
-            }
-            let mut matches = Vec::new();
-            for pattern in &rule.patterns {
-                let mut fuel = 10_000;
-                pattern.search(graph, class, &mut fuel, &mut |found| {
-                    matches.push(found);
-                    matches.len() < 8
-                });
-            }
-            if matches.iter().any(|found| rule.is_known(graph, found)) {
-                counts[at] += 1;
-                named.push(class);
-            }
+    for class in members {
+        if let Some((at, _)) = rules.iter().find(|(_, rule)| is_found(graph, rule, class)) {
+            counts[*at] += 1;
         }
     }
     counts
+}
+
+/// Whether a class is a match of a rule that recognizes.
+fn is_found(graph: &mut analysis::Graph, rule: &Compiled, class: Id) -> bool {
+    let kind = graph[class].nodes.first().and_then(|node| node.kind);
+    let mut matches = Vec::new();
+    for pattern in rule.patterns.iter().filter(|p| kind.is_some_and(|k| p.roots.contains(&k))) {
+        let mut fuel = 10_000;
+        pattern.search(graph, class, &mut fuel, &mut |found| {
+            matches.push(found);
+            matches.len() < 8
+        });
+    }
+    matches.iter().any(|found| rule.is_known(graph, found))
 }
 
 /// The cheaper way to compute a block that its e-graph holds, if there is one.

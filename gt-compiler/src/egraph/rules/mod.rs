@@ -20,7 +20,7 @@ use gt_ir::{DType, Op, OpKind, Scalar, Type};
 
 use super::{
     analysis::{Graph, add_op, add_uniform, find_op, op_of},
-    language::{Uniform, What},
+    language::{Kinds, Uniform, What},
     pattern::{Match, Pattern, Term},
 };
 use crate::options::Numerics;
@@ -137,6 +137,15 @@ pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
     let depth = rules.iter().flat_map(|r| &r.patterns).map(|p| p.depth).max().unwrap_or(0);
     Book { rules, depth }
 });
+
+impl Book {
+    /// Whether a rule that a policy allows, or a row that recognizes, can match ops of these kinds.
+    /// Where none can, a search would add nothing.
+    pub(crate) fn can_match(&self, kinds: Kinds, numerics: Numerics) -> bool {
+        let allowed = self.rules.iter().filter(|rule| rule.rule.numerics <= numerics);
+        allowed.flat_map(|rule| &rule.patterns).any(|pattern| pattern.fits(kinds))
+    }
+}
 
 impl Compiled {
     fn new(rule: &'static Rule) -> Option<Compiled> {
