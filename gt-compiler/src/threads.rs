@@ -22,8 +22,11 @@ pub const VARIABLE: &str = "GT_THREADS";
 /// container with two of 64 cores has two threads.
 pub fn wanted() -> usize {
     let text = std::env::var(VARIABLE).ok();
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     text.and_then(|text| parse(&text)).unwrap_or_else(cores)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// A number of threads, if a text is one.
@@ -190,6 +193,7 @@ impl Drop for Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn a_number_of_threads_is_positive() {
@@ -197,6 +201,28 @@ mod tests {
             ["3", " 64 ", "0", "-1", "many"].map(parse),
             [Some(3), Some(64), None, None, None]
         );
+    }
+
+    /// The threads that a group's `cpu.max` (cgroup v2) allows: the whole cores of its quota, at
+    /// least 1. None without a limit.
+    fn quota(cpu_max: &str) -> Option<usize> {
+        let (quota, period) = cpu_max.trim().split_once(' ')?;
+        let (quota, period): (usize, usize) = (quota.parse().ok()?, period.parse().ok()?);
+        Some(quota.checked_div(period)?.max(1))
+    }
+
+    /// The standard library reads the quotas, so this compares it with them.
+    #[test]
+    fn no_more_threads_than_the_quotas_of_the_process_allow() {
+        let texts = ["200000 100000\n", "150000 100000", "50000 100000", "max 100000", "1 0", ""];
+        assert_eq!(texts.map(quota), [Some(2), Some(1), Some(1), None, None, None]);
+        let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let Some(group) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else { return };
+        let folder = Path::new("/sys/fs/cgroup").join(group);
+        for folder in folder.ancestors() {
+            let text = std::fs::read_to_string(folder.join("cpu.max")).unwrap_or_default();
+            assert!(quota(&text).is_none_or(|limit| cores() <= limit), "{folder:?}: {text}");
+        }
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Dispatcher {
     }
 
     /// Passes news for the user on to a client, if the worker is the session's home. A client that
-    /// does not read its news gets no more of them after a limit.
+    /// leaves too much unread gets no more news.
     fn tell_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
         let listens = |held: &Session| {
             held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS

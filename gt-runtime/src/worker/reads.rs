@@ -57,7 +57,7 @@ impl Question {
     }
 }
 
-/// News of a worker that come later than the report on their job.
+/// News of a worker that comes later than the report on its job.
 #[derive(Debug)]
 pub enum Late {
     /// The answer to a read of this registration.
