@@ -1,7 +1,7 @@
 //! Graphs as people read them, one node a line.
 //!
-//! The text is for filetests and dumps. It cannot be parsed, and unlike that of a tape it shows the
-//! values of scalar slots, which are no part of a graph.
+//! The text is for filetests and dumps, and cannot be parsed. It shows the values that the scalar
+//! slots had where the graph was made; a run may give them others.
 
 use std::fmt;
 

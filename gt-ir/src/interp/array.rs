@@ -62,7 +62,8 @@ impl Array {
         self.ty.shape.sizes()
     }
 
-    /// The elements as floats.
+    /// The elements of a float dtype. Another dtype is an error that names the type found, here and
+    /// in the next two functions.
     pub(super) fn floats(&self) -> Result<&[f64], EvalError> {
         if let Data::Float(v) = &self.data {
             Ok(v)
