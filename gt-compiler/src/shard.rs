@@ -124,6 +124,8 @@ pub enum Literal {
 pub struct Kept {
     /// Its number in the segment.
     pub value: u32,
+    /// Its type.
+    pub ty: Type,
     /// Which part of it each member has.
     pub layout: Layout,
     /// What it is on each member of the layout's mesh.
@@ -142,4 +144,19 @@ pub fn at(member: u32) -> Layout {
 /// The segment is not well formed on inputs of these types. One that was verified is.
 pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
     sharder::Sharder::new(request)?.run()
+}
+
+/// Brings a value together at member 0. Its number is 0, and that of the result 1.
+///
+/// # Errors
+/// Never on a layout within its limits.
+pub fn gather(ty: &Type, layout: &Layout, n_members: u32) -> Result<Partition, OpError> {
+    let mut lanes = lanes::Lanes::new(n_members);
+    let held = lanes.hold(0, ty, layout);
+    let whole = lanes.reshard(&held, &at(0), ty)?;
+    let kept = [(1, *ty, whole)];
+    let needed = phases::Needed::new(&lanes, &kept);
+    let report = Report::new(&lanes, &needed, Vec::new());
+    let (parts, kept) = phases::cut(&lanes, &needed, &[], &kept);
+    Ok(Partition { parts, kept, report })
 }

@@ -637,6 +637,17 @@ impl Op {
     pub const fn name(&self) -> &'static str {
         self.spec().name
     }
+
+    /// The op on a part of its operands whose result has this type: an attribute that states the
+    /// shape of the result follows, and names of dimensions are left out.
+    #[must_use]
+    pub fn resized(&self, part: &Type) -> Op {
+        match self {
+            Op::Reshape(_) => Op::Reshape(part.shape.unnamed()),
+            Op::Expand(_) => Op::Expand(part.shape.unnamed()),
+            _ => self.unnamed(),
+        }
+    }
 }
 
 /// The type of `op` applied to operands of these types.

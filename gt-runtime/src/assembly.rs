@@ -5,7 +5,10 @@
 //! dropped, and a piece that does not fit ends the assembly with a reason. Memory is reserved only
 //! if the type and the total of the first piece agree.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use gt_ir::backend::RunError;
 use gt_ir::{HostTensor, Type};
 
 use crate::wire::{Chunk, MAX_CHUNK};
@@ -24,6 +27,8 @@ pub enum Assembly {
     Whole(HostTensor),
     /// It cannot be assembled, for this reason.
     Broken(String),
+    /// It will not come: this error came in its place.
+    Failed(Arc<RunError>),
 }
 
 impl Assembly {

@@ -359,6 +359,7 @@ impl Question {
         slot.put(match assembly {
             Assembly::Whole(data) => Ok(data),
             Assembly::Broken(why) => Err(internal(value, why)),
+            Assembly::Failed(error) => Err(RunError::clone(&error)),
             Assembly::Partial { .. } => Err(internal(value, "only a part of it arrived".into())),
         });
     }

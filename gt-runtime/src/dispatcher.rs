@@ -8,14 +8,17 @@
 //!
 //! Files: `core` holds the state and routes messages. `party` has the types of connected peers, and
 //! `peers` ties connections to them. `sessions` and `workers` carry out messages. `homes` sends
-//! orders to the worker that [`placement`] chooses. `answers` gives the answers that no worker
-//! gives. `check` states the invariants.
+//! orders to the worker that [`placement`] chooses. A `gang` is the workers of a session whose
+//! signals ask for several, and `gangs` sends the orders of its members. `answers` gives the
+//! answers that no worker gives. `check` states the invariants.
 
 pub mod action;
 mod answers;
 mod check;
 mod core;
 pub mod event;
+mod gang;
+mod gangs;
 mod homes;
 mod party;
 mod peers;

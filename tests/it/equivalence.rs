@@ -8,9 +8,11 @@ use gt::functional::Attention;
 use gt::ir::HostTensor;
 use gt::optim::schedule::{Scheduler, WarmupCosine};
 use gt::prelude::*;
+use gt::{ShardConfig, SignalConfig, signal};
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::tier::{Tiers, When};
+use std::sync::{Mutex, PoisonError};
 
 const VOCABULARY: usize = 64;
 const CONTEXT: usize = 32;
@@ -30,19 +32,23 @@ type Square = Linear<N<WIDTH>, N<WIDTH>>;
 #[derive(Module)]
 struct Block {
     norm1: LayerNorm<N<WIDTH>>,
+    #[signal("columns")]
     query: Square,
+    #[signal("columns")]
     key: Square,
+    #[signal("columns")]
     value: Square,
     out: Square,
     norm2: LayerNorm<N<WIDTH>>,
+    #[signal("columns")]
     up: Linear<N<WIDTH>, N<{ 4 * WIDTH }>>,
     down: Linear<N<{ 4 * WIDTH }>, N<WIDTH>>,
 }
 
 impl Block {
     fn attention(&self, x: &Hidden) -> Hidden {
-        let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| {
-            let apart: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.forward(x).reshape();
+        let [q, k, v] = [self.query(x), self.key(x), self.value(x)].map(|part| {
+            let apart: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.reshape();
             apart.transpose::<1, 2>()
         });
         let causal = Attention { causal: true, ..Attention::default() };
@@ -52,7 +58,7 @@ impl Block {
 
     fn forward(&self, x: &Hidden) -> Hidden {
         let x = x + self.attention(&self.norm1.forward(x));
-        &x + self.down.forward(&self.up.forward(&self.norm2.forward(&x)).gelu_tanh())
+        &x + self.down.forward(&self.up(&self.norm2.forward(&x)).gelu_tanh())
     }
 }
 
@@ -67,8 +73,13 @@ struct Gpt {
 
 impl Gpt {
     fn loss(&self, (tokens, following): &(Tokens, Tokens)) -> T![] {
+        let _forward = signal::scope("forward");
         let x = self.tokens.forward(tokens) + &self.positions.weight;
-        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
+        let x = self.blocks.iter().enumerate().fold(x, |x, (i, block)| {
+            let _stage = signal::scope(["first", "second"][i]);
+            block.forward(&x)
+        });
+        let _head = signal::scope("head");
         self.norm.forward(&x).matmul(&self.tokens.weight.t()).cross_entropy(following)
     }
 }
@@ -155,12 +166,30 @@ fn apart(ours: &[f64], theirs: &serde_json::Value) -> f64 {
     ours.iter().zip(theirs).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max)
 }
 
-#[test]
-fn a_gpt_learns_as_it_does_in_pytorch() {
-    let system = System::start_with(1, Tiers::compiled(When::Blocking), Log::off()).unwrap();
+/// A signal of a run: its name, the axis it splits, and its workers (all if empty).
+type Sharded = (&'static str, i64, &'static [u32]);
+
+/// One run at a time, because signals are configured for the whole process.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+/// Trains on so many workers under signals, compares the run with PyTorch's, and returns the
+/// number of launches.
+fn check(workers: usize, signals: &[Sharded]) -> u64 {
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, axis, workers) in signals {
+        let workers = Some(workers.to_vec()).filter(|workers| !workers.is_empty());
+        let shard = ShardConfig { axis: (*axis).into(), workers, ..ShardConfig::default() };
+        let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
+        gt::register_config(name, config).unwrap();
+    }
+    let system = System::start_with(workers, Tiers::compiled(When::Blocking), Log::off()).unwrap();
     let session = Session::with_backend(system.session());
     let _current = session.enter();
-    let run = train().unwrap();
+    let run = train();
+    for (name, ..) in signals {
+        gt::register_config(name, SignalConfig::default()).unwrap();
+    }
+    let run = run.unwrap();
     let pytorch: serde_json::Value =
         serde_json::from_str(include_str!("../fixtures/gpt.json")).unwrap();
     let [losses, norms, validation] = [
@@ -170,9 +199,45 @@ fn a_gpt_learns_as_it_does_in_pytorch() {
     ];
     // Rounding changes the values by less than 1e-6. The other formula of `gelu` changes losses by
     // 1e-5 and norms by 3e-4.
-    assert!(losses < 1e-5, "losses differ by {losses:.1e}");
-    assert!(norms < 1e-4, "norms of gradients differ by {norms:.1e}");
-    assert!(validation < 1e-5, "the validation loss differs by {validation:.1e}");
+    assert!(losses < 1e-5, "losses differ by {losses:.1e}: {signals:?}");
+    assert!(norms < 1e-4, "norms of gradients differ by {norms:.1e}: {signals:?}");
+    assert!(validation < 1e-5, "the validation loss differs by {validation:.1e}: {signals:?}");
+    session.stats().unwrap().total().launches
+}
+
+#[test]
+fn a_gpt_learns_as_it_does_in_pytorch() {
     // The steps ran as plans, so the values come from compiled kernels.
-    assert!(session.stats().unwrap().total().launches >= STEPS - 3);
+    assert!(check(1, &[]) >= STEPS - 3);
+}
+
+#[test]
+fn a_gpt_learns_the_same_with_its_batch_on_several_workers() {
+    for workers in [2, 3] {
+        check(workers, &[("forward", 0, &[])]);
+    }
+}
+
+#[test]
+fn a_gpt_learns_the_same_with_its_matrices_on_several_workers() {
+    check(2, &[("columns", -1, &[])]);
+}
+
+#[test]
+fn a_gpt_learns_the_same_with_its_layers_on_several_workers() {
+    check(2, &[("first", 0, &[0]), ("second", 0, &[1]), ("head", 0, &[1])]);
+}
+
+#[test]
+fn a_gpt_learns_the_same_with_batch_and_layers_on_several_workers() {
+    check(
+        4,
+        &[
+            ("forward", 0, &[0, 1]),
+            ("first", 0, &[0, 1]),
+            ("second", 0, &[2, 3]),
+            ("head", 0, &[2, 3]),
+            ("columns", -1, &[1, 3]),
+        ],
+    );
 }

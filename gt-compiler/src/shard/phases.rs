@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gt_ir::canonical::canonical;
-use gt_ir::{Entry, Instr, Loc, Operand, Tape, ValueId};
+use gt_ir::{Entry, Instr, Loc, Operand, Tape, Type, ValueId};
 
 use super::lanes::{Arg, Item, Lane, Lanes, Name};
 use super::reshard::Version;
@@ -18,23 +18,24 @@ pub(super) fn cut(
     lanes: &Lanes,
     needed: &Needed,
     freed: &[u32],
-    kept: &[(u32, Version)],
+    kept: &[(u32, Type, Version)],
 ) -> (Vec<Part>, Vec<Kept>) {
     let mut cutters: Vec<Cutter<'_>> = Vec::new();
     for (member, lane) in lanes.0.iter().enumerate() {
-        let lasting = |(_, version): &(u32, Version)| {
+        let lasting = |(_, _, version): &(u32, Type, Version)| {
             let rank = version.layout.mesh.rank_of(member as u32)?;
             Some(version.names[rank])
         };
         let mut cutter = Cutter::new(lane, &needed.0[member]);
         kept.iter().filter_map(lasting).for_each(|name| cutter.keep(name));
-        let moved: Vec<u32> = kept.iter().map(|(number, _)| *number).collect();
+        let moved: Vec<u32> = kept.iter().map(|(number, ..)| *number).collect();
         cutter.free_given(freed, &moved);
         cutter.number();
         cutters.push(cutter);
     }
-    let names = |(value, version): &(u32, Version)| Kept {
+    let names = |(value, ty, version): &(u32, Type, Version)| Kept {
         value: *value,
+        ty: *ty,
         layout: version.layout.clone(),
         names: (0..version.names.len())
             .map(|rank| cutters[version.member(rank) as usize].local(version.names[rank]))
@@ -50,10 +51,10 @@ pub(super) struct Needed(Vec<Vec<bool>>);
 
 impl Needed {
     /// What is needed for the values that are kept.
-    pub(super) fn new(lanes: &Lanes, kept: &[(u32, Version)]) -> Needed {
+    pub(super) fn new(lanes: &Lanes, kept: &[(u32, Type, Version)]) -> Needed {
         let none = |lane: &Lane| vec![false; lane.locals.len()];
         let mut needed = Needed(lanes.0.iter().map(none).collect());
-        for (_, version) in kept {
+        for (_, _, version) in kept {
             for (rank, &name) in version.names.iter().enumerate() {
                 needed.0[version.member(rank) as usize][name as usize] = true;
             }

@@ -36,6 +36,15 @@ impl Version {
 }
 
 impl Lanes {
+    /// A value that members have before the segment begins.
+    pub(super) fn hold(&mut self, number: u32, ty: &Type, layout: &Layout) -> Version {
+        let members = layout.mesh.members().iter().enumerate();
+        let names = members
+            .map(|(rank, &member)| self.given(member, number, layout.local(rank, ty)))
+            .collect();
+        Version { layout: layout.clone(), names }
+    }
+
     /// A value in another layout.
     pub(super) fn reshard(
         &mut self,

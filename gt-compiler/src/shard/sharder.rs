@@ -67,7 +67,7 @@ impl<'a> Sharder<'a> {
         };
         sharder.first_use = sharder.first_uses();
         for (ty, layout) in request.inputs {
-            sharder.given(*ty, layout.clone());
+            sharder.given(*ty, layout);
         }
         Ok(sharder)
     }
@@ -112,25 +112,16 @@ impl<'a> Sharder<'a> {
     }
 
     /// A value that is there before the segment's instructions.
-    fn given(&mut self, ty: Type, layout: Layout) -> ValueId {
+    fn given(&mut self, ty: Type, layout: &Layout) -> ValueId {
         let number = self.numbers.len() as u32;
-        let mesh = Arc::clone(&layout.mesh);
-        let part = |(rank, &member): (usize, &u32)| {
-            self.lanes.given(member, number, layout.local(rank, &ty))
-        };
-        let names = mesh.members().iter().enumerate().map(part).collect();
-        let id = self.value(Value {
-            ty,
-            versions: vec![Version { layout, names }],
-            made: None,
-            wish: None,
-        });
+        let versions = vec![self.lanes.hold(number, &ty, layout)];
+        let id = self.value(Value { ty, versions, made: None, wish: None });
         self.numbers.push(id);
         id
     }
 
     fn upload(&mut self, out: ValueId, ty: Type) -> Result<(), OpError> {
-        let id = self.given(ty, self.lead.clone());
+        let id = self.given(ty, &at(0));
         let scope = self.scopes.current().or_else(|| self.first_use.get(&out).cloned());
         if let Some(scope) = scope {
             let wish = self.scopes.wish(&scope, &ty);
@@ -258,7 +249,7 @@ impl<'a> Sharder<'a> {
                 Operand::Value(value) if value.0 < LITERALS => {
                     Arg::Value(self.make_whole(value, member)?)
                 }
-                literal => self.literals(&[literal])[0],
+                Operand::Value(_) | Operand::Scalar(_) => self.literals(&[*operand])[0],
             });
         }
         let name = self.lanes.instr(member, op.unnamed(), &args)?;
@@ -379,7 +370,7 @@ impl<'a> Sharder<'a> {
             };
             let args: SmallVec<[Arg; 3]> = inputs.iter().zip(&versions).map(arg).collect();
             let local = layout.local(rank, &ty);
-            names.push(self.lanes.instr(member, local_op(op, &local), &args)?);
+            names.push(self.lanes.instr(member, op.resized(&local), &args)?);
         }
         let versions = vec![Version { layout, names }];
         Ok(self.value(Value { ty, versions, made: None, wish: None }))
@@ -392,7 +383,7 @@ impl<'a> Sharder<'a> {
     }
 
     /// Where values are that the segment leaves, and that have moved.
-    fn kept(&mut self) -> Result<Vec<(u32, Version)>, OpError> {
+    fn kept(&mut self) -> Result<Vec<(u32, Type, Version)>, OpError> {
         let mut kept = Vec::new();
         for number in 0..self.numbers.len() {
             let id = self.numbers[number];
@@ -415,7 +406,7 @@ impl<'a> Sharder<'a> {
                     self.version(id, &layout)?
                 }
             };
-            kept.push((number as u32, version));
+            kept.push((number as u32, self.at(id).ty, version));
         }
         Ok(kept)
     }
@@ -471,14 +462,5 @@ impl Emit for Sharder<'_> {
             Operand::Value(value) => OperandType::Tensor(self.ty(value)),
             Operand::Scalar(scalar) => OperandType::Scalar(scalar),
         }
-    }
-}
-
-/// An op as a member does it whose part of the result has this type.
-fn local_op(op: &Op, local: &Type) -> Op {
-    match op {
-        Op::Reshape(_) => Op::Reshape(local.shape),
-        Op::Expand(_) => Op::Expand(local.shape),
-        _ => op.unnamed(),
     }
 }

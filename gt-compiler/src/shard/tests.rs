@@ -63,7 +63,11 @@ impl Members<'_> {
                 let number = |value: ValueId| phase.first + (value.0 - n_inputs as u64) as u32;
                 let received = |entry: &Entry| match entry {
                     Entry::Input { out, .. } => self.made[member].contains_key(&number(*out)),
-                    _ => true,
+                    Entry::Instr(_)
+                    | Entry::Free(_)
+                    | Entry::Enter(_)
+                    | Entry::Exit(_)
+                    | Entry::Output { .. } => true,
                 };
                 if !phase.template.tape.entries.iter().all(received) {
                     return false;
@@ -195,7 +199,11 @@ fn segment(tape: &Tape, source: &mut Source<'_>) -> (Tape, Vec<(ValueId, Type)>)
         match entry {
             Entry::Input { out, ty, .. } if source.chance(2, 3) => outside.push((*out, *ty)),
             Entry::Output { .. } => {}
-            _ => segment.entries.push(entry.clone()),
+            Entry::Input { .. }
+            | Entry::Instr(_)
+            | Entry::Free(_)
+            | Entry::Enter(_)
+            | Entry::Exit(_) => segment.entries.push(entry.clone()),
         }
     }
     (segment, outside)
@@ -271,7 +279,11 @@ fn uploads(template: &Template) -> Vec<(u32, ValueId)> {
     let entries = template.tape.entries.iter();
     let uploads = entries.filter_map(|entry| match entry {
         Entry::Input { out, .. } => Some((out.0 as u32, *out)),
-        _ => None,
+        Entry::Instr(_)
+        | Entry::Free(_)
+        | Entry::Enter(_)
+        | Entry::Exit(_)
+        | Entry::Output { .. } => None,
     });
     uploads.collect()
 }

@@ -24,6 +24,8 @@ pub struct Dispatcher {
     pub(super) peers: BTreeMap<PeerId, Peer>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// The members of gangs by the sessions under which their workers know them: whose they are.
+    pub(super) seats: BTreeMap<SessionId, SessionId>,
     pub(super) n_sessions: u64,
     pub(super) n_workers: u64,
     /// Peers whose connections may have something to send.
@@ -46,6 +48,7 @@ impl Dispatcher {
             peers: BTreeMap::new(),
             sessions: BTreeMap::new(),
             workers: BTreeMap::new(),
+            seats: BTreeMap::new(),
             n_sessions: 0,
             n_workers: 0,
             dirty: BTreeSet::new(),

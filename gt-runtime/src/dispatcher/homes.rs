@@ -37,26 +37,32 @@ impl Dispatcher {
                 self.queued(worker.peer, Stream::Control) + self.queued(worker.peer, Stream::Bulk);
             (id, placement::Load { n_sessions: worker.sessions.len(), queued })
         };
-        let home = placement::home(ready.map(load))?;
+        let is_gang = self.sessions.get(&id)?.gang.is_some();
+        let home = if is_gang { self.first_worker() } else { placement::home(ready.map(load)) }?;
         self.workers.get_mut(&home)?.sessions.insert(id);
         let session = self.sessions.get_mut(&id)?;
         (session.home, session.progress) = (Some(home), self.now);
-        self.introduce(id, home);
+        if !is_gang {
+            self.introduce(id, id, home);
+        }
         Some(home)
     }
 
     /// Tells a worker which client a session belongs to, so an out-of-memory error can name the
     /// clients.
-    fn introduce(&mut self, id: SessionId, home: WorkerId) {
+    pub(super) fn introduce(&mut self, id: SessionId, session: SessionId, worker: WorkerId) {
         let peer = self.sessions.get(&id).and_then(|session| self.peers.get(&session.peer));
         let client = peer.map_or_else(|| id.to_string(), |peer| peer.identity.known_as(id));
-        let message = ToWorker::Open { session: id, client: client.into() };
-        self.give_worker(home, Stream::Control, message, Owed::NOTHING);
+        let message = ToWorker::Open { session, client: client.into() };
+        self.give_worker(worker, Stream::Control, message, Owed::NOTHING);
     }
 
     pub(super) fn send_work(&mut self, id: SessionId, work: Work) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let (Some(home), attempt) = (session.home, session.attempt) else { return };
+        if session.gang.is_some() {
+            return self.gang_work(id, work);
+        }
         let Work { order, seq, owed, template: launched } = work;
         match &order {
             Order::Define { template, tape } => {
@@ -78,7 +84,11 @@ impl Dispatcher {
                     return self.pay(Stream::Control, owed);
                 }
             }
-            Order::Run(_) | Order::Chunk(_) | Order::Fetch { .. } | Order::Stats { .. } => {}
+            Order::Run(_)
+            | Order::Chunk(_)
+            | Order::Fail { .. }
+            | Order::Fetch { .. }
+            | Order::Stats { .. } => {}
         }
         let stream = order.stream();
         self.give_worker(home, stream, ToWorker::Order { session: id, attempt, seq, order }, owed);
@@ -91,6 +101,9 @@ impl Dispatcher {
         };
         if let Some(worker) = self.workers.get_mut(&home) {
             worker.sessions.remove(&id);
+        }
+        if self.sessions.get(&id).is_some_and(|session| session.gang.is_some()) {
+            return self.leave_gang(id);
         }
         for stream in [Stream::Control, Stream::Bulk] {
             self.give_worker(home, stream, ToWorker::EndSession { session: id }, Owed::NOTHING);

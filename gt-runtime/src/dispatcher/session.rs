@@ -15,6 +15,7 @@ pub(super) use admission::Launched;
 use uploads::Upload;
 
 use super::Config;
+use super::gang::Gang;
 use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
@@ -35,6 +36,8 @@ pub(super) struct Session {
     /// The worker that holds its values. None before the first order, and from the loss of a worker
     /// until the next order.
     pub(super) home: Option<WorkerId>,
+    /// Its workers, once signals have asked for several.
+    pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
     /// Orders that wait for a worker.
@@ -56,6 +59,8 @@ pub(super) struct Session {
     pub(super) templates: Templates,
     /// The client's configuration of its signals.
     pub(super) signals: Arc<Signals>,
+    /// Whether a signal asks for workers.
+    pub(super) shards: bool,
     /// The templates that its home knows.
     pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
     /// The number of launches verified in full.
@@ -89,6 +94,8 @@ pub(super) struct Request {
     pub(super) since: Time,
     /// The value to read, with its type. None for a request for statistics.
     pub(super) value: Option<(ValueId, Type)>,
+    /// What the worker calls the value.
+    pub(super) name: ValueId,
     /// The bytes of the answer that were sent to the client.
     pub(super) sent: u64,
 }
@@ -98,6 +105,7 @@ impl Session {
         Session {
             peer,
             home: None,
+            gang: None,
             attempt: 0,
             waiting: VecDeque::new(),
             n_segments: 0,
@@ -111,6 +119,7 @@ impl Session {
             above: 0,
             templates: Templates::default(),
             signals: Arc::default(),
+            shards: false,
             at_home: BTreeMap::new(),
             n_verified: 0,
             live_bytes: 0,
@@ -164,7 +173,7 @@ impl Session {
     /// Breaks the session. Returns the open requests.
     pub(super) fn fail(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
         self.broken = Some(Arc::clone(cause));
-        self.home = None;
+        (self.home, self.gang) = (None, None);
         self.lost.clear();
         self.uploads.clear();
         (self.live_bytes, self.early_bytes) = (0, 0);
@@ -186,6 +195,19 @@ impl Session {
 
     pub(super) fn n_live(&self) -> usize {
         self.verifier.n_live()
+    }
+
+    /// The live values that are not lost, with their types.
+    pub(super) fn live(&self) -> impl Iterator<Item = (ValueId, Type)> + '_ {
+        let live = self.verifier.live().into_iter();
+        let live = live.filter(|value| !self.lost.contains_key(value));
+        live.filter_map(|value| Some((value, self.verifier.ty(value)?)))
+    }
+
+    /// Whether its values may be on a worker.
+    pub(super) fn lives_on(&self, worker: WorkerId) -> bool {
+        let member = |gang: &Gang| gang.member(worker).is_some();
+        self.home == Some(worker) || self.gang.as_deref().is_some_and(member)
     }
 
     pub(super) fn is_live(&self, value: ValueId) -> bool {

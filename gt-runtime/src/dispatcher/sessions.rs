@@ -5,6 +5,7 @@
 //! session: from then on every read of the session returns the error.
 
 use super::core::Dispatcher;
+use super::gang::REQUESTS;
 use super::party::{Owed, Party};
 use super::session::{Launched, Request, Work, error};
 use super::{Action, Report};
@@ -14,6 +15,7 @@ use crate::wire::codec::cut;
 use crate::wire::{Chunk, FromClient, Message, Order, Stream, Weight as _};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::Bindings;
+use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
 use std::sync::Arc;
 
@@ -33,9 +35,7 @@ impl Dispatcher {
             FromClient::Order(order) => self.order(session, order, owed),
             FromClient::Configure(signals) => {
                 self.pay(stream, owed);
-                if let Some(session) = self.sessions.get_mut(&session) {
-                    session.signals = signals;
-                }
+                self.configure(session, signals);
             }
             FromClient::Close => {
                 let peer = self.sessions.get(&session).map(|session| session.peer);
@@ -44,9 +44,26 @@ impl Dispatcher {
         }
     }
 
+    /// Takes what the program says about its signals from now on.
+    fn configure(&mut self, id: SessionId, signals: Arc<Signals>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.shards = signals.iter().any(|(_, config)| config.shard.is_some());
+        session.signals = signals;
+        if let Some(gang) = &mut session.gang {
+            let orders = gang.reconfigure();
+            self.give_members(id, orders, Owed::NOTHING);
+        }
+    }
+
     fn order(&mut self, id: SessionId, order: Order, owed: Owed) {
         let stream = order.stream();
+        self.form_gang(id);
         match order {
+            // Only the dispatcher says so, and its own requests have numbers of their own.
+            Order::Fail { .. } => self.pay(stream, owed),
+            Order::Fetch { request, .. } | Order::Stats { request } if request.0 >= REQUESTS => {
+                self.pay(stream, owed);
+            }
             Order::Run(_) | Order::Define { .. } | Order::Launch { .. } | Order::Chunk(_)
                 if self.sessions.get(&id).is_none_or(|session| session.broken.is_some()) =>
             {
@@ -163,7 +180,8 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         match session.readable(value, &self.config) {
             Ok(ty) => {
-                let asked = Request { since: self.now, value: Some((value, ty)), sent: 0 };
+                let asked =
+                    Request { since: self.now, value: Some((value, ty)), name: value, sent: 0 };
                 session.requests.insert(request, asked);
                 self.ordered(id, Order::Fetch { request, value }, Owed::NOTHING);
             }
@@ -176,7 +194,9 @@ impl Dispatcher {
         if let Some(error) = session.unanswerable(&self.config) {
             return self.answer_error(id, request, error);
         }
-        session.requests.insert(request, Request { since: self.now, value: None, sent: 0 });
+        let name = ValueId(0);
+        let asked = Request { since: self.now, value: None, name, sent: 0 };
+        session.requests.insert(request, asked);
         if session.home.is_none() && session.waiting.is_empty() {
             // Nothing runs and nothing waits, so all statistics are of lost workers.
             return self.answer_stats(id, request, None);
@@ -185,7 +205,7 @@ impl Dispatcher {
     }
 
     /// Breaks a session: its values are freed, and its reads fail with the cause.
-    fn fail_session(&mut self, id: SessionId, cause: RunError) {
+    pub(super) fn fail_session(&mut self, id: SessionId, cause: RunError) {
         let cause = Arc::new(cause);
         self.leave_home(id);
         self.drop_waiting(id);

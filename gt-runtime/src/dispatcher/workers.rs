@@ -21,15 +21,26 @@ impl Dispatcher {
     ) {
         let owed = Owed { to: Some(Party::Worker(worker)), weight };
         if let FromWorker::Chunk { session, request, chunk } = message {
+            let session = self.whose(session);
+            if self.pass_piece(worker, session, request, &chunk, owed) {
+                return;
+            }
             return self.relay(worker, session, request, chunk, owed);
         }
         self.pay(stream, owed);
         match message {
             FromWorker::Register(capacity) => self.register(worker, capacity),
             FromWorker::Done { session, seq, attempt, counts } => {
-                self.done(worker, session, (attempt, seq), counts)
+                let session = self.whose(session);
+                if !self.member_done(worker, session, (attempt, seq), counts) {
+                    self.done(worker, session, (attempt, seq), counts);
+                }
             }
             FromWorker::Failed { session, request, error } => {
+                let session = self.whose(session);
+                if self.pass_error(worker, session, request, &error) {
+                    return;
+                }
                 if self.take_request(worker, session, request) {
                     let error = if error.worker.is_some() {
                         error
@@ -43,25 +54,31 @@ impl Dispatcher {
                 }
             }
             FromWorker::Stats { session, request, stats } => {
+                let session = self.whose(session);
                 if self.take_request(worker, session, request) {
                     self.answer_stats(session, request, Some(*stats));
                 }
             }
             FromWorker::Planned { session, planned } => {
-                self.tell_news(worker, session, ToClient::Planned(planned))
+                self.tell_news(worker, self.whose(session), ToClient::Planned(planned))
             }
             FromWorker::Note { session, text } => {
-                self.tell_news(worker, session, ToClient::Note(text))
+                self.tell_news(worker, self.whose(session), ToClient::Note(text))
             }
             FromWorker::Chunk { .. } => (),
         }
+    }
+
+    /// The session that a worker knows under a number.
+    fn whose(&self, session: SessionId) -> SessionId {
+        self.seats.get(&session).copied().unwrap_or(session)
     }
 
     /// Passes news for the user on to a client, if the worker is the session's home. A client that
     /// leaves too much unread gets no more news.
     fn tell_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
         let listens = |held: &Session| {
-            held.home == Some(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
+            held.lives_on(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
         };
         if self.sessions.get(&session).is_some_and(listens) {
             self.give_client(session, Stream::Control, news, Owed::NOTHING);
@@ -126,8 +143,7 @@ impl Dispatcher {
         chunk: Chunk,
         owed: Owed,
     ) {
-        let Some(session) =
-            self.sessions.get_mut(&id).filter(|session| session.home == Some(worker))
+        let Some(session) = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))
         else {
             return self.pay(Stream::Bulk, owed); // The session has ended or moved.
         };
@@ -135,10 +151,10 @@ impl Dispatcher {
         let Some(asked) = session.requests.get_mut(&request) else {
             return self.pay(Stream::Bulk, owed);
         };
-        let expected = asked.value.is_some_and(|(value, ty)| {
+        let expected = asked.value.is_some_and(|(_, ty)| {
             let total = ty.bytes() as u64;
             let end = chunk.offset.checked_add(chunk.bytes.len() as u64);
-            chunk.value == value
+            chunk.value == asked.name
                 && chunk.ty.same_layout(&ty)
                 && chunk.total == total
                 && chunk.offset == asked.sent
@@ -160,6 +176,7 @@ impl Dispatcher {
             return self.answer_error(id, request, Arc::new(error));
         }
         asked.sent += chunk.bytes.len() as u64;
+        let chunk = Chunk { value: asked.value.map_or(asked.name, |(value, _)| value), ..chunk };
         if chunk.is_last() {
             session.requests.remove(&request);
         }
@@ -174,8 +191,7 @@ impl Dispatcher {
 
     /// Closes a request; says whether it was open and this worker is the session's home.
     fn take_request(&mut self, worker: WorkerId, id: SessionId, request: RequestId) -> bool {
-        let Some(session) =
-            self.sessions.get_mut(&id).filter(|session| session.home == Some(worker))
+        let Some(session) = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))
         else {
             return false;
         };
@@ -213,6 +229,7 @@ impl Dispatcher {
         });
         self.out.push(Action::Report(Report::WorkerLost(id, identity, reason.to_owned())));
         for session_id in worker.sessions {
+            self.leave_gang(session_id);
             let Some(session) = self.sessions.get_mut(&session_id) else { continue };
             let unanswered = session.lose_home(&cause);
             let ran = std::mem::take(&mut session.ran);

@@ -36,6 +36,7 @@ fn words_of(order: &Order) -> (&'static str, String) {
         }
         Order::Forget { template } => ("Forget", format!("template {template}")),
         Order::Chunk(piece) => ("Chunk", chunk(piece)),
+        Order::Fail { value, error } => ("Fail", format!("{value}: {}", error.message)),
         Order::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
         Order::Stats { request } => ("Stats", request.to_string()),
     }
@@ -65,6 +66,7 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
                 Order::Define { .. }
                 | Order::Forget { .. }
                 | Order::Chunk(_)
+                | Order::Fail { .. }
                 | Order::Fetch { .. }
                 | Order::Stats { .. } => format!("{session} {details}"),
             };

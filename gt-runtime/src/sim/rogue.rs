@@ -7,6 +7,7 @@ use crate::wire::{
     Body, Chunk, FromClient, FromWorker, Hello, Message, Order, Packet, Role, Stream,
 };
 use bytes::Bytes;
+use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Defined, canonical};
 use gt_ir::signal::{SignalConfig, Signals};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
@@ -70,7 +71,11 @@ fn message(random: &mut Random) -> Message {
             return Message::FromClient(FromClient::Configure(signals));
         }
         11 if random.percent(30) => Order::Forget { template },
-        11 => Order::Stats { request },
+        11 if random.percent(50) => Order::Stats { request },
+        11 => {
+            let error = Arc::new(RunError::new(ErrorKind::Internal, "a lie"));
+            Order::Fail { value, error }
+        }
         0..=2 => Order::Run(Arc::new(Tape {
             entries: (0..random.below(6)).map(|_| entry(random)).collect(),
         })),

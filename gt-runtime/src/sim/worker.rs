@@ -9,6 +9,7 @@ use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{Capacity, Counts, FromWorker, Order, Packet};
 use crate::worker::end::News;
+use crate::worker::job::Missing;
 use crate::worker::line::Line;
 use crate::worker::{Job, Task, WorkerEnd};
 use gt_ir::backend::Stats;
@@ -187,7 +188,7 @@ impl Worker {
         &mut self,
         session: SessionId,
         tape: &Tape,
-        mut inputs: BTreeMap<ValueId, Result<HostTensor, String>>,
+        mut inputs: BTreeMap<ValueId, Result<HostTensor, Missing>>,
     ) -> u64 {
         let held = self.held.entry(session).or_default();
         let mut n_run = 0;

@@ -7,6 +7,7 @@
 use super::Stream;
 use crate::ids::RequestId;
 use bytes::Bytes;
+use gt_ir::backend::RunError;
 use gt_ir::canonical::{Bindings, Defined};
 use gt_ir::shape::Type;
 use gt_ir::tape::{Tape, ValueId};
@@ -42,6 +43,14 @@ pub enum Order {
     /// Brings data of an input (bulk). The pieces of an input come in order, before or after the
     /// segment that declares it.
     Chunk(Chunk),
+    /// Says that the data of an input will not come: what needs the value fails with this error.
+    /// Only the dispatcher says so.
+    Fail {
+        /// The value.
+        value: ValueId,
+        /// The reason.
+        error: Arc<RunError>,
+    },
     /// Requests a value, when the earlier segments have run. The answer is chunks (bulk) or a
     /// failure.
     Fetch {
@@ -66,6 +75,7 @@ impl Order {
             Order::Launch { .. }
             | Order::Forget { .. }
             | Order::Chunk(_)
+            | Order::Fail { .. }
             | Order::Fetch { .. }
             | Order::Stats { .. } => None,
         }
@@ -80,7 +90,8 @@ impl Order {
             | Order::Define { .. }
             | Order::Launch { .. }
             | Order::Forget { .. }
-            | Order::Chunk(_) => None,
+            | Order::Chunk(_)
+            | Order::Fail { .. } => None,
         }
     }
 
@@ -102,6 +113,7 @@ impl Order {
                 8 * (bindings.inputs.len() + n_listed + 2 * bindings.scalars.len()) as u64
             }
             Order::Chunk(chunk) => chunk.bytes.len() as u64,
+            Order::Fail { error, .. } => error.message.len() as u64,
             Order::Forget { .. } | Order::Fetch { .. } | Order::Stats { .. } => 0,
         }
     }

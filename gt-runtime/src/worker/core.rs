@@ -14,7 +14,7 @@ use std::sync::Arc;
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
 use super::definition::Definition;
-use super::job::{Inputs, Job, Task};
+use super::job::{Inputs, Job, Missing, Task};
 use crate::assembly::Assembly;
 use crate::ids::SessionId;
 use crate::wire::{Chunk, Order, Stream, ToWorker};
@@ -134,6 +134,10 @@ impl Session {
                     self.release(out);
                 }
             }
+            Order::Fail { value, error } => {
+                self.uploads.insert(value, Assembly::Failed(error));
+                self.release(out);
+            }
             Order::Fetch { .. } | Order::Stats { .. } => {
                 self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0 });
                 self.release(out);
@@ -190,12 +194,13 @@ impl Session {
     }
 }
 
-fn finish(assembly: Assembly) -> Result<HostTensor, String> {
+fn finish(assembly: Assembly) -> Result<HostTensor, Missing> {
     match assembly {
         Assembly::Whole(tensor) => Ok(tensor),
-        Assembly::Broken(why) => Err(why),
+        Assembly::Broken(why) => Err(Missing::Broken(why)),
+        Assembly::Failed(error) => Err(Missing::Failed(error)),
         Assembly::Partial { ty, bytes } => {
-            Err(format!("only {} bytes of a {ty} arrived", bytes.len()))
+            Err(Missing::Broken(format!("only {} bytes of a {ty} arrived", bytes.len())))
         }
     }
 }

@@ -22,7 +22,7 @@ use super::at_once;
 use super::definition::Definition;
 use super::device::Device;
 use super::faults::{describe, error, kind};
-use super::job::{Inputs, Job, Task};
+use super::job::{Inputs, Job, Missing, Task};
 use super::memory;
 use super::plans::{Plan, Plans, Ready};
 use super::reads::{Owner, Question, Reads, Tell};
@@ -150,7 +150,10 @@ impl Executor {
                 out.push(FromWorker::Stats { session, request, stats });
             }
             // The core handles the first three, and a launch always comes with its template.
-            (Order::Define { .. } | Order::Forget { .. } | Order::Chunk(_), _)
+            (
+                Order::Define { .. } | Order::Forget { .. } | Order::Chunk(_) | Order::Fail { .. },
+                _,
+            )
             | (Order::Launch { .. }, None) => {}
         }
     }
@@ -247,8 +250,9 @@ impl Executor {
                     table.remove(*value);
                 }
                 Entry::Input { out, ty, .. } => {
-                    let given =
-                        inputs.remove(out).unwrap_or_else(|| Err("its data never arrived".into()));
+                    let given = inputs
+                        .remove(out)
+                        .unwrap_or_else(|| Err(Missing::Broken("its data never arrived".into())));
                     if let Some(log) = &mut log {
                         log.line(
                             What::Execute,
@@ -447,23 +451,26 @@ impl Table {
         &mut self,
         device: &mut Device,
         out: ValueId,
-        given: Result<HostTensor, String>,
+        given: Result<HostTensor, Missing>,
         worker: &str,
         trouble: &mut Trouble,
     ) -> Outcome {
-        let uploaded = given.map_err(|why| (ErrorKind::Internal, why, None)).and_then(|data| {
-            self.bytes_in += data.bytes().len() as u64;
-            device.retried(|engine| engine.upload(&data)).map_err(|e| {
-                trouble.note(&e);
-                (kind(&e), e.message(), e.hint())
-            })
-        });
-        match uploaded {
+        let failed = |kind, why: String, hint| {
+            let message = format!("upload of {out}: {why}");
+            let error = error(kind, message, out, Loc::NONE, worker);
+            Outcome::Failed(RunError { hint, ..error }.into())
+        };
+        let data = match given {
+            Ok(data) => data,
+            Err(Missing::Failed(error)) => return Outcome::Failed(error),
+            Err(Missing::Broken(why)) => return failed(ErrorKind::Internal, why, None),
+        };
+        self.bytes_in += data.bytes().len() as u64;
+        match device.retried(|engine| engine.upload(&data)) {
             Ok(value) => Outcome::Ready(value),
-            Err((kind, why, hint)) => {
-                let message = format!("upload of {out}: {why}");
-                let error = error(kind, message, out, Loc::NONE, worker);
-                Outcome::Failed(RunError { hint, ..error }.into())
+            Err(e) => {
+                trouble.note(&e);
+                failed(kind(&e), e.message(), e.hint())
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gt_ir::backend::RunError;
 use gt_ir::{HostTensor, ValueId};
 
 use super::definition::Definition;
@@ -10,7 +11,16 @@ use crate::ids::SessionId;
 use crate::wire::Order;
 
 /// The data of a segment's inputs, or for each input why it has none.
-pub type Inputs = BTreeMap<ValueId, Result<HostTensor, String>>;
+pub type Inputs = BTreeMap<ValueId, Result<HostTensor, Missing>>;
+
+/// Why an input has no data.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Missing {
+    /// Its data did not come as it should have.
+    Broken(String),
+    /// It could not be computed where it comes from.
+    Failed(Arc<RunError>),
+}
 
 /// A job for the executor. The executor does jobs in their order.
 #[derive(Debug)]

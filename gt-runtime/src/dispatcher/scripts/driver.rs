@@ -273,6 +273,7 @@ fn show_order(session: SessionId, attempt: u32, seq: u64, order: &Order) -> Stri
         }
         Order::Forget { template } => format!("forget {session} t{template}"),
         Order::Chunk(chunk) => format!("chunk {session} {} {}", chunk.value, chunk.offset),
+        Order::Fail { value, error } => format!("fail {session} {value}: {}", error.message),
         Order::Fetch { request, value } => format!("fetch {session} {request} {value}"),
         Order::Stats { request } => format!("stats {session} {request}"),
     }

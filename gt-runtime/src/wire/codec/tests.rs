@@ -193,7 +193,7 @@ fn strangers_and_other_versions_are_named() {
     newer[2] = 9;
     let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
     assert!(
-        says(&newer).starts_with("protocol version 9 does not match version 6 of this program")
+        says(&newer).starts_with("protocol version 9 does not match version 7 of this program")
     );
     assert!(
         says(b"GET / HTTP/1.1")

@@ -64,7 +64,7 @@ fn another_version_is_told_so_on_either_side() {
     let ctx = gt_runtime::zmq::context();
     let old = dealer(&ctx, &server.address);
     send(&old, b"GT\x63\x00whatever that version says", None);
-    assert_eq!(receive(&old)[0][..4], *b"GT\x06\x00");
+    assert_eq!(receive(&old)[0][..4], *b"GT\x07\x00");
     server.says("version 99");
     server.end();
 
@@ -85,6 +85,6 @@ fn another_version_is_told_so_on_either_side() {
         })
     };
     let error = connect(&address.to_string()).err().unwrap();
-    assert!(error.message.contains("version 99") && error.message.contains("version 6"), "{error}");
+    assert!(error.message.contains("version 99") && error.message.contains("version 7"), "{error}");
     stranger.join().unwrap();
 }

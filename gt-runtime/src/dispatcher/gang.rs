@@ -1,0 +1,181 @@
+//! A gang: the workers that one session lives on, and which part of which value each of them holds.
+//!
+//! The dispatcher partitions each segment of such a session ([`gt_compiler::shard`]). It keeps the
+//! partitions of segments that come again. A member sees an ordinary session: its own tapes,
+//! templates and uploads. What one member sends another is an ordinary read of the one and an
+//! ordinary upload of the other, which the dispatcher passes on (`exchange`).
+//!
+//! This file keeps the books. It sends nothing.
+
+mod exchange;
+mod orders;
+mod partitions;
+
+use std::collections::BTreeMap;
+
+use gt_compiler::shard::{self, Local, Partition};
+use gt_ir::canonical::Bindings;
+use gt_ir::layout::Layout;
+use gt_ir::shape::Type;
+use gt_ir::signal::Signals;
+use gt_ir::tape::{Tape, ValueId};
+
+use crate::ids::{RequestId, SessionId, WorkerId};
+use exchange::Transfers;
+pub(super) use orders::Orders;
+use partitions::Partitions;
+
+/// The first number of values that the dispatcher names. Clients count from 0 on.
+const NAMES: u64 = 1 << 62;
+/// The first number of requests that the dispatcher makes for itself.
+pub(super) const REQUESTS: u64 = 1 << 62;
+
+/// The workers of one session.
+#[derive(Debug, Default)]
+pub(super) struct Gang {
+    /// The members. The first one takes uploads and is the session's home.
+    pub(super) seats: Vec<Seat>,
+    /// Where each live value is.
+    places: BTreeMap<ValueId, Place>,
+    partitions: Partitions,
+    n_names: u64,
+    n_requests: u64,
+    /// Values on their way from one member to another, by the request that reads them.
+    transfers: Transfers,
+    /// What signals asked for and did not get, as the client has been told.
+    warned: Vec<String>,
+}
+
+/// One member.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) worker: WorkerId,
+    /// The session as the worker knows it.
+    pub(super) session: SessionId,
+    /// Segments that were ordered.
+    pub(super) n_segments: u64,
+    /// Segments that ran.
+    pub(super) n_done: u64,
+}
+
+/// Where a value is.
+#[derive(Clone, Debug)]
+struct Place {
+    ty: Type,
+    layout: Layout,
+    /// What it is called on each member of the layout's mesh.
+    names: Vec<ValueId>,
+}
+
+impl Place {
+    /// A value that the first member holds under its own name.
+    fn at_home(value: ValueId, ty: Type) -> Place {
+        Place { ty, layout: shard::at(0), names: vec![value] }
+    }
+}
+
+impl Gang {
+    /// A gang without members, of a session that holds these values.
+    pub(super) fn new(live: impl Iterator<Item = (ValueId, Type)>) -> Gang {
+        let places = live.map(|(value, ty)| (value, Place::at_home(value, ty))).collect();
+        Gang { places, ..Gang::default() }
+    }
+
+    /// The member that a worker is.
+    pub(super) fn member(&self, worker: WorkerId) -> Option<usize> {
+        self.seats.iter().position(|seat| seat.worker == worker)
+    }
+
+    /// Every member is gone, with all values.
+    pub(super) fn clear(&mut self) -> Vec<Seat> {
+        let seats = std::mem::take(&mut self.seats);
+        *self = Gang {
+            n_names: self.n_names,
+            n_requests: self.n_requests,
+            warned: std::mem::take(&mut self.warned),
+            ..Gang::default()
+        };
+        seats
+    }
+
+    /// The program says something else about its signals from now on.
+    pub(super) fn reconfigure(&mut self) -> Orders {
+        let (forgotten, mut orders) = (self.partitions.clear(), Orders::new());
+        self.forget(&forgotten, &mut orders);
+        orders
+    }
+
+    /// How many workers the signals ask for, of those that there are.
+    pub(super) fn wished(signals: &Signals, n_workers: usize) -> usize {
+        let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
+        let wish = |shard: &gt_ir::signal::ShardConfig| match &shard.workers {
+            None => n_workers,
+            Some(listed) => listed.iter().max().map_or(1, |last| *last as usize + 1),
+        };
+        shards.map(wish).max().unwrap_or(1).clamp(1, n_workers.max(1))
+    }
+
+    /// So many new names.
+    fn names(&mut self, n: u32) -> u64 {
+        let first = NAMES + self.n_names;
+        self.n_names += u64::from(n);
+        first
+    }
+
+    fn request(&mut self) -> RequestId {
+        self.n_requests += 1;
+        RequestId(REQUESTS + self.n_requests)
+    }
+
+    /// What a value is called on a member.
+    fn name_of(&self, value: ValueId, member: usize) -> Option<ValueId> {
+        let place = self.places.get(&value)?;
+        let rank = place.layout.mesh.rank_of(member as u32)?;
+        place.names.get(rank).copied()
+    }
+
+    /// Notes where values are after a segment.
+    fn settle(&mut self, bound: &Bound<'_>, partition: &Partition, tape: &Tape) {
+        for kept in &partition.kept {
+            let Some(value) = bound.value(kept.value) else { continue };
+            let members = kept.layout.mesh.members().iter();
+            let names = members.zip(&kept.names);
+            let names = names.filter_map(|(&m, local)| bound.local(self, *local, m as usize));
+            let place = Place { ty: kept.ty, layout: kept.layout.clone(), names: names.collect() };
+            self.places.insert(value, place);
+        }
+        for entry in &tape.entries {
+            if let gt_ir::Entry::Free(number) = entry
+                && let Some(value) = bound.value(number.0 as u32)
+            {
+                self.places.remove(&value);
+            }
+        }
+    }
+}
+
+/// A segment's values by their numbers, and the names that members give to what they make.
+struct Bound<'a> {
+    bindings: &'a Bindings,
+    n_inputs: usize,
+    /// The name of the first value that each member makes.
+    first: Vec<u64>,
+}
+
+impl Bound<'_> {
+    /// A value of the segment.
+    fn value(&self, number: u32) -> Option<ValueId> {
+        match (number as usize).checked_sub(self.n_inputs) {
+            None => self.bindings.inputs.get(number as usize).copied(),
+            Some(k) => self.bindings.defined.get(k),
+        }
+    }
+
+    /// The name of a value on a member.
+    fn local(&self, gang: &Gang, local: Local, member: usize) -> Option<ValueId> {
+        match local {
+            Local::Made(made) => Some(ValueId(self.first.get(member)? + u64::from(made))),
+            Local::Given(number) => gang.name_of(self.value(number)?, member),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A session's orders as the orders of its members.
+
+use std::sync::Arc;
+
+use gt_compiler::shard::{self, Literal, Partition, Phase, Step};
+use gt_ir::canonical::{Bindings, Defined, Template, expand};
+use gt_ir::layout::Layout;
+use gt_ir::shape::Type;
+use gt_ir::signal::Signals;
+use gt_ir::{Entry, OpError, Tape, ValueId};
+
+use super::exchange::Transfer;
+use super::partitions::Chosen;
+use super::{Bound, Gang, Place};
+use crate::ids::RequestId;
+use crate::wire::Order;
+
+/// Orders of members, each with the member it is for, in order.
+pub(in crate::dispatcher) type Orders = Vec<(usize, Order)>;
+
+impl Gang {
+    /// A segment as the orders of members, and what its signals asked for and did not get. `again`
+    /// says that the segment has come before.
+    pub(in crate::dispatcher) fn segment(
+        &mut self,
+        template: &Template,
+        bindings: &Bindings,
+        signals: &Signals,
+        again: bool,
+    ) -> Result<(Orders, Vec<String>), OpError> {
+        let n_members = self.seats.len() as u32;
+        let mut inputs: Vec<(Type, Layout)> = Vec::new();
+        for value in &bindings.inputs {
+            let place = self.places.get(value);
+            let place = place.ok_or_else(|| OpError::new(format!("{value} is nowhere")))?;
+            inputs.push((place.ty, place.layout.clone()));
+        }
+        let chosen = self.partitions.get(template, inputs, signals, n_members, again)?;
+        let mut orders = Orders::new();
+        self.forget(&chosen.forgotten, &mut orders);
+        self.uploads(template, bindings, &mut orders);
+        let n_inputs = template.n_inputs;
+        let bound = self.bind(bindings, n_inputs, &chosen.partition);
+        self.steps(&chosen, &bound, &mut orders)?;
+        self.settle(&bound, &chosen.partition, &template.tape);
+        let news = self.news(&chosen.partition.report.warnings);
+        Ok((orders, news))
+    }
+
+    /// The order that reads a value on one member, with that member and the value's name there; and
+    /// what is to be done before and after.
+    pub(in crate::dispatcher) fn fetch(
+        &mut self,
+        request: RequestId,
+        value: ValueId,
+    ) -> Result<(Orders, ValueId), OpError> {
+        let place = self.places.get(&value).cloned();
+        let place = place.ok_or_else(|| OpError::new(format!("{value} is nowhere")))?;
+        if place.layout.is_whole()
+            && let (Some(&member), Some(&name)) =
+                (place.layout.mesh.members().first(), place.names.first())
+        {
+            let order = Order::Fetch { request, value: name };
+            return Ok((vec![(member as usize, order)], name));
+        }
+        let partition = shard::gather(&place.ty, &place.layout, self.seats.len() as u32)?;
+        let bindings = Bindings { inputs: vec![value], ..Bindings::default() };
+        let bound = self.bind(&bindings, 1, &partition);
+        let mut orders = Orders::new();
+        let partition = Arc::new(partition);
+        let chosen = Chosen {
+            partition: Arc::clone(&partition),
+            first: None,
+            is_new: false,
+            forgotten: Vec::new(),
+        };
+        self.steps(&chosen, &bound, &mut orders)?;
+        let local = partition.kept.first().and_then(|kept| kept.names.first());
+        let name = local.and_then(|local| bound.local(self, *local, 0));
+        let name = name.ok_or_else(|| OpError::new("internal: nothing was gathered"))?;
+        orders.push((0, Order::Fetch { request, value: name }));
+        let free = Tape { entries: vec![Entry::Free(name)] };
+        orders.push((0, Order::Run(Arc::new(free))));
+        Ok((orders, name))
+    }
+
+    /// Templates that all members forget.
+    pub(super) fn forget(&self, templates: &[u32], orders: &mut Orders) {
+        for &template in templates {
+            orders.extend((0..self.seats.len()).map(|m| (m, Order::Forget { template })));
+        }
+    }
+
+    /// What the client uploads goes to the first member, under its own name.
+    fn uploads(&mut self, template: &Template, bindings: &Bindings, orders: &mut Orders) {
+        let mut tape = Tape::default();
+        let mut defined = bindings.defined.iter();
+        for entry in &template.tape.entries {
+            if entry.defines().is_none() {
+                continue;
+            }
+            let Some(out) = defined.next() else { break };
+            if let Entry::Input { ty, name, .. } = entry {
+                tape.entries.push(Entry::Input { out, ty: *ty, name: name.clone() });
+                self.places.insert(out, Place::at_home(out, *ty));
+            }
+        }
+        if !tape.entries.is_empty() {
+            orders.push((0, Order::Run(Arc::new(tape))));
+        }
+    }
+
+    fn bind<'a>(
+        &mut self,
+        bindings: &'a Bindings,
+        n_inputs: usize,
+        partition: &Partition,
+    ) -> Bound<'a> {
+        let first = partition.parts.iter().map(|part| self.names(part.n_made)).collect();
+        Bound { bindings, n_inputs, first }
+    }
+
+    fn steps(
+        &mut self,
+        chosen: &Chosen,
+        bound: &Bound<'_>,
+        orders: &mut Orders,
+    ) -> Result<(), OpError> {
+        let mut number = chosen.first;
+        for (member, part) in chosen.partition.parts.iter().enumerate() {
+            for step in &part.steps {
+                match step {
+                    Step::Run(phase) => {
+                        self.run(member, phase, bound, (number, chosen.is_new), orders)?;
+                        number = number.map(|number| number + 1);
+                    }
+                    Step::Send { value, to, made } => {
+                        let name = bound.local(self, *value, member);
+                        let received = ValueId(bound.first[*to as usize] + u64::from(*made));
+                        let name = name.ok_or_else(|| lacks(member))?;
+                        let request = self.request();
+                        let transfer = Transfer::new(member, *to as usize, name, received);
+                        self.transfers.insert(request, transfer);
+                        orders.push((member, Order::Fetch { request, value: name }));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A tape of a member: a launch where the segment comes again.
+    fn run(
+        &self,
+        member: usize,
+        phase: &Phase,
+        bound: &Bound<'_>,
+        (number, is_new): (Option<u32>, bool),
+        orders: &mut Orders,
+    ) -> Result<(), OpError> {
+        let inputs = phase.inputs.iter().map(|local| bound.local(self, *local, member));
+        let first = ValueId(bound.first[member] + u64::from(phase.first));
+        let literal = |literal: &Literal| match literal {
+            Literal::Slot(slot) => bound.bindings.scalars.get(*slot as usize).copied(),
+            Literal::Number(scalar) => Some(*scalar),
+        };
+        let bindings = Bindings {
+            inputs: inputs.collect::<Option<_>>().ok_or_else(|| lacks(member))?,
+            defined: Defined::Run(first, phase.template.n_defined as u64),
+            scalars: phase
+                .literals
+                .iter()
+                .map(literal)
+                .collect::<Option<_>>()
+                .ok_or_else(|| OpError::new("internal: a segment lacks a literal"))?,
+        };
+        let Some(template) = number else {
+            let tape = expand(&phase.template, &bindings)
+                .map_err(|why| OpError::new(format!("internal: {why}")))?;
+            orders.push((member, Order::Run(Arc::new(tape))));
+            return Ok(());
+        };
+        if is_new {
+            let tape = Arc::clone(&phase.template.tape);
+            orders.push((member, Order::Define { template, tape }));
+        }
+        orders.push((member, Order::Launch { template, bindings: Arc::new(bindings) }));
+        Ok(())
+    }
+
+    /// What signals asked for and did not get, as far as the client has not been told.
+    fn news(&mut self, warnings: &[String]) -> Vec<String> {
+        let new = warnings.iter().filter(|warning| !self.warned.contains(warning));
+        let new: Vec<String> = new.cloned().collect();
+        self.warned.extend(new.iter().cloned());
+        new
+    }
+}
+
+fn lacks(member: usize) -> OpError {
+    OpError::new(format!("internal: member {member} lacks a value of its part"))
+}

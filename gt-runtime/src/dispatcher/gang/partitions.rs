@@ -1,0 +1,132 @@
+//! The partitions of a session's segments. The least recently used ones are given up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gt_compiler::shard::{Partition, Rates, Request, Step, partition};
+use gt_ir::OpError;
+use gt_ir::canonical::{Key, Template};
+use gt_ir::layout::Layout;
+use gt_ir::lru::Lru;
+use gt_ir::shape::Type;
+use gt_ir::signal::Signals;
+
+/// The most partitions of one session.
+const MAX_PARTITIONS: usize = 256;
+
+/// What a partition depends on besides the signals: the segment, its inputs with their places, and
+/// the number of members.
+type Case = (Key, Vec<(Type, Layout)>, u32);
+
+/// The partitions of one session.
+#[derive(Debug, Default)]
+pub(super) struct Partitions {
+    by_case: HashMap<Case, usize>,
+    held: Lru<Held>,
+    n_templates: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    case: Case,
+    template: Template,
+    partition: Arc<Partition>,
+    /// The number of the first template by which members know its tapes; the others follow. None
+    /// until it is launched.
+    first: Option<u32>,
+}
+
+/// A partition that is about to be carried out.
+pub(super) struct Chosen {
+    pub(super) partition: Arc<Partition>,
+    /// The number of its first template, where its tapes are launched.
+    pub(super) first: Option<u32>,
+    /// Whether members learn the templates now.
+    pub(super) is_new: bool,
+    /// Templates that members are to forget.
+    pub(super) forgotten: Vec<u32>,
+}
+
+impl Partitions {
+    /// The partition of a segment on members that hold its inputs so. `again` says that the segment
+    /// has come before and will come again.
+    pub(super) fn get(
+        &mut self,
+        template: &Template,
+        inputs: Vec<(Type, Layout)>,
+        signals: &Signals,
+        n_members: u32,
+        again: bool,
+    ) -> Result<Chosen, OpError> {
+        let case = (template.key, inputs, n_members);
+        let mut forgotten = Vec::new();
+        let slot = match self.find(&case, template) {
+            Some(slot) => slot,
+            None => {
+                let (inputs, rates) = (&case.1[..], Rates::default());
+                let made = partition(&Request { template, inputs, signals, n_members, rates })?;
+                self.add(case, template.clone(), made, &mut forgotten)
+            }
+        };
+        self.held.touch(slot);
+        let n_templates = self.n_templates;
+        let held = self.held.get_mut(slot).ok_or_else(|| OpError::new("internal: no slot"))?;
+        let is_new = again && held.first.is_none();
+        if is_new {
+            held.first = Some(n_templates);
+            self.n_templates += n_tapes(&held.partition);
+        }
+        let first = held.first.filter(|_| again);
+        Ok(Chosen { partition: Arc::clone(&held.partition), first, is_new, forgotten })
+    }
+
+    /// Gives up all partitions; returns the templates that members are to forget.
+    pub(super) fn clear(&mut self) -> Vec<u32> {
+        let mut forgotten = Vec::new();
+        while let Some(oldest) = self.held.oldest() {
+            self.remove(oldest, &mut forgotten);
+        }
+        forgotten
+    }
+
+    /// Equal keys do not prove that two segments are equal, so their tapes are compared.
+    fn find(&self, case: &Case, template: &Template) -> Option<usize> {
+        let slot = *self.by_case.get(case)?;
+        let known = &self.held.get(slot)?.template.tape;
+        (Arc::ptr_eq(known, &template.tape) || *known == template.tape).then_some(slot)
+    }
+
+    fn add(
+        &mut self,
+        case: Case,
+        template: Template,
+        made: Partition,
+        forgotten: &mut Vec<u32>,
+    ) -> usize {
+        if let Some(&slot) = self.by_case.get(&case) {
+            self.remove(slot, forgotten);
+        }
+        while self.held.len() >= MAX_PARTITIONS
+            && let Some(oldest) = self.held.oldest()
+        {
+            self.remove(oldest, forgotten);
+        }
+        let held = Held { case: case.clone(), template, partition: Arc::new(made), first: None };
+        let slot = self.held.insert(held);
+        self.by_case.insert(case, slot);
+        slot
+    }
+
+    fn remove(&mut self, slot: usize, forgotten: &mut Vec<u32>) {
+        let Some(held) = self.held.remove(slot) else { return };
+        self.by_case.remove(&held.case);
+        let tapes = held.first.map(|first| first..first + n_tapes(&held.partition));
+        forgotten.extend(tapes.into_iter().flatten());
+    }
+}
+
+/// How many tapes the members of a partition run.
+fn n_tapes(partition: &Partition) -> u32 {
+    let steps = partition.parts.iter().flat_map(|part| &part.steps);
+    steps.filter(|step| matches!(step, Step::Run(_))).count() as u32
+}

@@ -1,0 +1,263 @@
+//! Sessions that live on several workers: their members, the orders of each, and what members send
+//! each other. The books are in `gang`.
+//!
+//! Guarantees: a member knows a session under a number of its own, so that nothing late of an
+//! earlier life of the session is taken for the present one. Members are told whose the session is
+//! before anything of it. When one member is lost, the session's values are lost on all of them.
+
+use super::core::Dispatcher;
+use super::gang::{Gang, Orders, REQUESTS, Seat};
+use super::party::Owed;
+use super::session::{Session, Work, error};
+use crate::ids::{RequestId, SessionId, WorkerId};
+use crate::wire::{Chunk, Counts, Order, Stream, ToClient, ToWorker};
+use gt_ir::OpError;
+use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::canonical::{Bindings, Template, canonical};
+use gt_ir::tape::ValueId;
+use std::sync::Arc;
+
+impl Dispatcher {
+    /// Makes a session a gang's, when its signals ask for workers and there are several. Called
+    /// before an order changes what is alive.
+    pub(super) fn form_gang(&mut self, id: SessionId) {
+        let n_ready = self.n_workers();
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let wished = Gang::wished(&session.signals, n_ready);
+        if session.gang.is_some() || !session.shards || wished < 2 {
+            return;
+        }
+        let mut gang = Gang::new(session.live());
+        if let Some(worker) = session.home {
+            let (n_segments, n_done) = (session.n_segments, session.n_done);
+            gang.seats.push(Seat { worker, session: id, n_segments, n_done });
+            let known = std::mem::take(&mut session.at_home).into_keys();
+            let known: Vec<u32> = known.collect();
+            session.gang = Some(Box::new(gang));
+            let orders = known.into_iter().map(|template| (0, Order::Forget { template }));
+            self.give_members(id, orders.collect(), Owed::NOTHING);
+        } else {
+            session.gang = Some(Box::new(gang));
+        }
+    }
+
+    /// The first worker that is ready.
+    pub(super) fn first_worker(&self) -> Option<WorkerId> {
+        let mut ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
+        ready.next().map(|(&id, _)| id)
+    }
+
+    /// Gives a gang the workers that its signals ask for, as far as they are there.
+    fn seat_members(&mut self, id: SessionId) {
+        let ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
+        let mut ready: Vec<WorkerId> = ready.map(|(&id, _)| id).collect();
+        let Some(session) = self.sessions.get(&id) else { return };
+        let Some(gang) = &session.gang else { return };
+        let wished = Gang::wished(&session.signals, ready.len());
+        let missing = wished.saturating_sub(gang.seats.len());
+        ready.retain(|worker| gang.member(*worker).is_none());
+        // The home is the first member.
+        ready.sort_by_key(|worker| session.home != Some(*worker));
+        ready.into_iter().take(missing).for_each(|worker| self.seat(id, worker));
+    }
+
+    fn seat(&mut self, id: SessionId, worker: WorkerId) {
+        self.n_sessions += 1;
+        let alias = SessionId(self.n_sessions);
+        self.seats.insert(alias, id);
+        self.workers.get_mut(&worker).into_iter().for_each(|worker| {
+            worker.sessions.insert(id);
+        });
+        let seat = Seat { worker, session: alias, n_segments: 0, n_done: 0 };
+        let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
+        gang.into_iter().for_each(|gang| gang.seats.push(seat.clone()));
+        self.introduce(id, alias, worker);
+    }
+
+    /// Ends a gang's session on all its members.
+    pub(super) fn leave_gang(&mut self, id: SessionId) {
+        let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
+        for seat in gang.map(|gang| gang.clear()).unwrap_or_default() {
+            self.seats.remove(&seat.session);
+            if let Some(worker) = self.workers.get_mut(&seat.worker) {
+                worker.sessions.remove(&id);
+            }
+            for stream in [Stream::Control, Stream::Bulk] {
+                let end = ToWorker::EndSession { session: seat.session };
+                self.give_worker(seat.worker, stream, end, Owed::NOTHING);
+            }
+        }
+    }
+
+    /// Sends an order of a session as the orders of its members.
+    pub(super) fn gang_work(&mut self, id: SessionId, work: Work) {
+        self.seat_members(id);
+        let Work { order, owed, template: launched, .. } = work;
+        let stream = order.stream();
+        match order {
+            Order::Run(tape) => {
+                let (template, bindings) = canonical(&tape);
+                self.gang_segment(id, &template, &bindings, false, owed);
+            }
+            Order::Launch { bindings, .. } => {
+                match launched.map(Template::new) {
+                    Some(Ok(template)) => self.gang_segment(id, &template, &bindings, true, owed),
+                    // Admitted, so it is canonical.
+                    Some(Err(_)) | None => self.pay(stream, owed),
+                }
+            }
+            Order::Fetch { request, value } => self.gang_fetch(id, request, value),
+            Order::Define { .. } | Order::Forget { .. } => self.pay(stream, owed),
+            Order::Chunk(_) | Order::Fail { .. } | Order::Stats { .. } => {
+                self.give_members(id, vec![(0, order)], owed);
+            }
+        }
+    }
+
+    fn gang_segment(
+        &mut self,
+        id: SessionId,
+        template: &Template,
+        bindings: &Bindings,
+        again: bool,
+        owed: Owed,
+    ) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Session { gang: Some(gang), signals, .. } = session else { return };
+        match gang.segment(template, bindings, signals, again) {
+            Ok((orders, news)) => {
+                for text in news {
+                    let note = ToClient::Note(text.into());
+                    self.give_client(id, Stream::Control, note, Owed::NOTHING);
+                }
+                self.give_members(id, orders, owed);
+            }
+            Err(why) => {
+                self.pay(Stream::Control, owed);
+                self.fail_session(id, refusal(&why));
+            }
+        }
+    }
+
+    fn gang_fetch(&mut self, id: SessionId, request: RequestId, value: ValueId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Session { gang: Some(gang), requests, .. } = session else { return };
+        match gang.fetch(request, value) {
+            Ok((orders, name)) => {
+                requests.entry(request).and_modify(|asked| asked.name = name);
+                self.give_members(id, orders, Owed::NOTHING);
+            }
+            Err(why) => self.fail_session(id, refusal(&why)),
+        }
+    }
+
+    /// Sends orders to members. The credit goes with the last order of the first member.
+    pub(super) fn give_members(&mut self, id: SessionId, orders: Orders, owed: Owed) {
+        let last = orders.iter().rposition(|(member, _)| *member == 0);
+        for (at, (member, order)) in orders.into_iter().enumerate() {
+            let owed = if Some(at) == last { owed } else { Owed::NOTHING };
+            self.give_member(id, member, order, owed);
+        }
+        if last.is_none() {
+            self.pay(Stream::Control, owed);
+        }
+    }
+
+    fn give_member(&mut self, id: SessionId, member: usize, order: Order, owed: Owed) {
+        let stream = order.stream();
+        let Some(session) = self.sessions.get_mut(&id) else { return self.pay(stream, owed) };
+        let attempt = session.attempt;
+        let seat = session.gang.as_mut().and_then(|gang| gang.seats.get_mut(member));
+        let Some(seat) = seat else { return self.pay(stream, owed) };
+        let (worker, session, seq) = (seat.worker, seat.session, seat.n_segments);
+        if matches!(order, Order::Run(_) | Order::Launch { .. }) {
+            seat.n_segments += 1;
+        }
+        self.give_worker(worker, stream, ToWorker::Order { session, attempt, seq, order }, owed);
+    }
+
+    /// Passes on what one member sends another. Says whether it was such a thing.
+    pub(super) fn pass_piece(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        request: RequestId,
+        chunk: &Chunk,
+        owed: Owed,
+    ) -> bool {
+        if request.0 < REQUESTS {
+            return false;
+        }
+        let passed = self.members(id, worker).and_then(|(session, member)| {
+            session.gang.as_mut()?.piece(member, request, chunk.clone())
+        });
+        match passed {
+            Some((to, order)) if order.stream() == Stream::Bulk => {
+                self.give_member(id, to, order, owed);
+            }
+            Some((to, order)) => {
+                self.pay(Stream::Bulk, owed);
+                self.give_member(id, to, order, Owed::NOTHING);
+            }
+            None => self.pay(Stream::Bulk, owed),
+        }
+        true
+    }
+
+    /// As [`pass_piece`](Dispatcher::pass_piece), of an error in place of a value.
+    pub(super) fn pass_error(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        request: RequestId,
+        error: &Arc<RunError>,
+    ) -> bool {
+        if request.0 < REQUESTS {
+            return false;
+        }
+        let passed = self.members(id, worker).and_then(|(session, member)| {
+            session.gang.as_mut()?.failure(member, request, Arc::clone(error))
+        });
+        if let Some((to, order)) = passed {
+            self.give_member(id, to, order, Owed::NOTHING);
+        }
+        true
+    }
+
+    /// A session that lives on a worker, and the member that the worker is.
+    fn members(&mut self, id: SessionId, worker: WorkerId) -> Option<(&mut Session, usize)> {
+        let now = self.now;
+        let session = self.sessions.get_mut(&id)?;
+        let member = session.gang.as_ref()?.member(worker)?;
+        session.progress = now;
+        Some((session, member))
+    }
+
+    /// Notes that a member has run a segment. Says whether the session is a gang's.
+    pub(super) fn member_done(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        (attempt, seq): (u32, u64),
+        counts: Counts,
+    ) -> bool {
+        let Some((session, member)) = self.members(id, worker) else { return false };
+        let current = session.attempt;
+        let seat = session.gang.as_mut().and_then(|gang| gang.seats.get_mut(member));
+        if let Some(seat) = seat
+            && attempt == current
+            && (seat.n_done..seat.n_segments).contains(&seq)
+        {
+            seat.n_done = seq + 1;
+            session.ran.segments += 1;
+            session.ran.instructions += counts.instructions;
+        }
+        true
+    }
+}
+
+/// The error of a session whose segment cannot be partitioned: a bug of the partitioner.
+fn refusal(why: &OpError) -> RunError {
+    let message = format!("the server cannot spread a segment over workers: {why}");
+    error(ErrorKind::Internal, message).hint("run the program without its signals")
+}
