@@ -51,9 +51,11 @@ pub(super) fn cheaper(problem: &Problem<'_>) -> Option<Vec<Chosen>> {
     }
     let original = space.original(problem);
     // A rule may find a value equal to one of its operands, as in `x && (x || y) = x`. The original
-    // program then needs its own result, and has no cost in the e-graph. Every solution is tried in
-    // this case: the caller compares whole graphs before it takes one.
-    let before = space.objective(problem, &original).unwrap_or(f64::INFINITY);
+    // program then needs its own result, or computes one value in two ways, and has no cost in the
+    // e-graph. Every solution is tried in this case: the caller compares whole graphs before it
+    // takes one.
+    let known = if is_merged(problem) { None } else { space.objective(problem, &original) };
+    let before = known.unwrap_or(f64::INFINITY);
     let mut best = original;
     let mut cost = before;
     let greedy = space.greedy();
@@ -63,6 +65,14 @@ pub(super) fn cheaper(problem: &Problem<'_>) -> Option<Vec<Chosen>> {
     space.improve(problem, &mut best, &mut cost);
     // A gain that rounding could have made is none.
     (cost < before * (1.0 - 1e-9)).then(|| space.list(problem, &best)).flatten()
+}
+
+/// Whether two values of the block as it came have one class by now.
+fn is_merged(problem: &Problem<'_>) -> bool {
+    let mut classes: Vec<Id> =
+        problem.original.iter().map(|(id, _)| problem.graph.find(*id)).collect();
+    classes.sort_unstable();
+    classes.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// The classes that matter, with dense numbers, operands before users as far as there are no
