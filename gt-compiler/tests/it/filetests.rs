@@ -1,7 +1,8 @@
 //! Filetests of the compiler: every `*.gt` under `tests/files`.
 //!
 //! - `; test optimize [POLICY]`: the graph that the passes leave under a numerics policy (`exact`
-//!   where none is named), and what the cost model says of it before and after.
+//!   where none is named), what the cost model says of it before and after, and the rules that
+//!   fired if the search found a cheaper graph.
 //! - `; test schedule [POLICY]`: what the native engine runs, on two threads: the launches, the
 //!   tiles in them, and the formulas of the kernels.
 //!
@@ -11,11 +12,11 @@
 //! the results of the tape for both; under `exact`, the bits of the results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{fs, path::Path};
 
 use gt_compiler::{
     Arg, Dump, Engine, Machine, Numerics, Options, Value,
-    pipeline::{Optimized, optimize},
+    pipeline::{self, Optimized, optimize},
 };
 use gt_ir::{
     Entry, Graph, HostTensor, Op, Segment, Tape, ValueId, interp,
@@ -44,6 +45,24 @@ fn every_file_is_as_expected() {
     assert!(n > 20, "only {n} files found");
 }
 
+/// A rule earns its row by a program that it makes cheaper: the filetests print the rules that
+/// fired where the search found a cheaper graph.
+#[test]
+fn every_rule_makes_a_program_of_the_filetests_cheaper() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files");
+    let mut fired = BTreeSet::new();
+    for folder in ["optimize", "rules"] {
+        for file in fs::read_dir(root.join(folder)).unwrap() {
+            let text = fs::read_to_string(file.unwrap().path()).unwrap();
+            let lines = text.lines().filter_map(|line| line.strip_prefix(";| rules "));
+            fired.extend(lines.flat_map(|line| line.split(", ").map(str::to_owned)));
+        }
+    }
+    let silent: Vec<&str> =
+        pipeline::rules().map(|(rule, _)| rule).filter(|rule| !fired.contains(*rule)).collect();
+    assert!(silent.is_empty(), "no filetest shows these rules: {}", silent.join(", "));
+}
+
 fn print_optimized(program: &str, policy: &str) -> Result<String, String> {
     let (program, options) = (Program::parse(program)?, options(policy)?);
     let made = optimize(&program.segment.graph, &options, &Machine::PROCESSOR);
@@ -60,6 +79,10 @@ fn print_optimized(program: &str, policy: &str) -> Result<String, String> {
     text += &format!("bytes {} -> {}\n", before.bytes, after.bytes);
     text += &format!("launches {} -> {}\n", before.launches, after.launches);
     text += &format!("peak bytes {} -> {}\n", report.peak[0], report.peak[1]);
+    if report.egraph.improved {
+        let rules: Vec<&str> = report.rules.iter().map(|(name, _)| name.as_str()).collect();
+        text += &format!("rules {}\n", rules.join(", "));
+    }
     let recognized: Vec<&str> = report.recognized.iter().map(|(name, _)| name.as_str()).collect();
     if !recognized.is_empty() {
         text += &format!("recognized {}\n", recognized.join(", "));

@@ -1,17 +1,14 @@
-//! Matrix products. A row of a product has the same bits however rows are grouped, except a single
-//! row, which is computed as a fold. So regrouping several rows is exact; a rule that changes the
-//! order or the number of additions is not.
+//! Matrix products. A rule that changes the order or the number of the additions is not exact: only
+//! a product that is repeated as a whole is computed once to the bit.
 
 use egg::Id;
-use gt_ir::{Dim, Op, OpKind, Shape, Type, attr::Perm};
+use gt_ir::{Dim, Op, Shape, Type, attr::Perm};
 
 use super::{Cx, Dtypes::Any, Rule, by, rw};
 use crate::options::Numerics::{Exact, Reassociate};
 
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    by("matmul-shared-right",  "(matmul ?a (expand@e ?b))",                     shared_by_rows,      Exact,       Any),
-    by("matmul-shared-row",    "(matmul ?a (expand@e ?b))",                     shared_by_row,       Reassociate, Any),
     by("matmul-both-repeat",   "(matmul (expand@e ?a) (expand@f ?b))",          both_repeat,         Exact,       Any),
     by("matmul-transposed",    "(permute@p (matmul ?a ?b))",                    transposed,          Reassociate, Any),
     by("matmul-left",          "(matmul ?a (matmul ?b ?c))",                    left,                Reassociate, Any),
@@ -27,46 +24,6 @@ pub(super) const RULES: &[Rule] = &[
     by("matmul-sink-division", "(div (matmul ?a ?b) ?s)",                       |cx| sink(cx, Op::Div), Reassociate, Any),
     by("normalize-after",      "(matmul (div ?a (expand@e ?z)) ?b)",            normalize_after,     Reassociate, Any),
 ];
-
-/// Several rows, or single columns, before and after: the additions keep their order.
-fn shared_by_rows(cx: &mut Cx<'_>) -> Option<Id> {
-    if is_row(cx) { None } else { shared_right(cx) }
-}
-
-fn shared_by_row(cx: &mut Cx<'_>) -> Option<Id> {
-    if is_row(cx) { shared_right(cx) } else { None }
-}
-
-/// Whether each product of the batch is that of a row by a matrix.
-fn is_row(cx: &Cx<'_>) -> bool {
-    matches!(*cx.root().shape.sizes(), [.., 1, columns] if columns != 1)
-}
-
-/// The same matrix on the right for a whole batch multiplies all rows at once.
-fn shared_right(cx: &mut Cx<'_>) -> Option<Id> {
-    let (a, b, root) = (cx.var(0), cx.var(1), cx.root());
-    let (sa, sb) = (cx.ty(a).shape, cx.ty(b).shape);
-    let (ra, rb) = (sa.rank(), sb.rank());
-    if ra <= 2
-        || rb < 2
-        || sb.sizes()[..rb - 2].iter().any(|&s| s != 1)
-        || cx.made_by(a, OpKind::Expand).is_some()
-    {
-        return None;
-    }
-    // Matrices that are repeated themselves in their own axes are no shared matrix.
-    if sb.sizes()[rb - 2] != sa.sizes()[ra - 1] || sb.sizes()[rb - 1] != root.shape.sizes()[ra - 1]
-    {
-        return None;
-    }
-    let rows: usize = sa.sizes()[..ra - 1].iter().product();
-    let flat = shape(&[rows, sa.sizes()[ra - 1]])?;
-    let matrix = shape(&sb.sizes()[rb - 2..])?;
-    let a = cx.op(Op::Reshape(flat), &[a])?;
-    let b = if rb == 2 { b } else { cx.op(Op::Reshape(matrix), &[b])? };
-    let product = cx.op(Op::MatMul, &[a, b])?;
-    cx.op(Op::Reshape(root.shape), &[product])
-}
 
 /// A batch in which every product is the same one.
 fn both_repeat(cx: &mut Cx<'_>) -> Option<Id> {
@@ -192,8 +149,4 @@ fn normalize_after(cx: &mut Cx<'_>) -> Option<Id> {
     let product = cx.op(Op::MatMul, &[a, b])?;
     let z = cx.op(Op::Expand(root.shape), &[z])?;
     cx.op(Op::Div, &[product, z])
-}
-
-fn shape(sizes: &[usize]) -> Option<Shape> {
-    Shape::new(sizes).ok()
 }

@@ -2,14 +2,13 @@
 //! rewritten; the others are counted for the report. The engine fuses by structure, so that
 //! recognition alone gains nothing.
 
-use super::{Cx, Dtypes::Float, Rule, by, known, known_if, rw};
+use super::{Cx, Dtypes::Float, Rule, known, known_if, rw};
 use crate::options::Numerics::Approximate;
 
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
     rw("softmax-of-log-softmax", "(exp (sub ?s (expand@e (log (sum@r (exp ?s))))))", "(div (exp ?s) (expand@e (sum@r (exp ?s))))", Approximate, Float),
     rw("log-of-softmax",         "(log (div (exp ?s) (expand@e (sum@r (exp ?s)))))", "(sub ?s (expand@e (log (sum@r (exp ?s)))))", Approximate, Float),
-    by("sigmoid-of-minus",       "(sub 1 (div 1 (add (exp (neg ?x)) 1)))",          sigmoid_of_minus,                             Approximate, Float),
 
     known("softmax",     "(div (exp ?s) (expand@e (sum@r (exp ?s))))"),
     known("log_softmax", "(sub ?s (expand@e (log (sum@r (exp ?s)))))"),
@@ -25,16 +24,6 @@ pub(super) const RULES: &[Rule] = &[
     known_if("adamw",    "(sub (mul ?p ?a) (div (mul ?m ?b) (add (div (sqrt ?v) ?c) ?d)))", are_scalars),
     known_if("sgd",      "(sub ?p (mul ?g ?lr))", has_rate),
 ];
-
-/// 1 - sigmoid(x) = sigmoid(-x), without the difference of two numbers near 1.
-fn sigmoid_of_minus(cx: &mut Cx<'_>) -> Option<egg::Id> {
-    let x = cx.var(0);
-    let exp = cx.op(gt_ir::Op::Exp, &[x])?;
-    let ty = cx.ty(x);
-    let one = cx.full(gt_ir::Scalar::F64(1.0), ty);
-    let sum = cx.op(gt_ir::Op::Add, &[exp, one])?;
-    cx.op(gt_ir::Op::Div, &[one, sum])
-}
 
 /// An operand that was centered makes it a layer norm; an operand of another block may be centered.
 fn is_not_centered(cx: &Cx<'_>) -> bool {

@@ -3,7 +3,7 @@
 
 use egg::Id;
 use gt_ir::{
-    Dim, Op, OpKind, Scalar, Shape,
+    Dim, Op, OpKind, Shape,
     attr::{AxisSet, Keep, Perm, Reduce},
 };
 use smallvec::SmallVec;
@@ -23,7 +23,6 @@ pub(super) const RULES: &[Rule] = &[
     by("sum-units",           "(sum@r (reshape@s ?x))",            through_units,    Exact,       Any),
     by("max-units",           "(max@r (reshape@s ?x))",            through_units,    Exact,       Any),
     by("min-units",           "(min@r (reshape@s ?x))",            through_units,    Exact,       Any),
-    by("sum-of-constant",     "(sum@r ?x)",                        of_constant,      Exact,       Any),
     by("max-of-repeated",     "(max@r (expand@e ?x))",             of_repeated,      Exact,       Any),
     by("min-of-repeated",     "(min@r (expand@e ?x))",             of_repeated,      Exact,       Any),
     by("sum-of-repeated-int", "(sum@r (expand@e ?x))",             of_repeated,      Exact,       NoFloat),
@@ -90,24 +89,6 @@ fn through_units(cx: &mut Cx<'_>) -> Option<Id> {
         own.iter().zip(&seen).filter(|(_, s)| reduce.axes.contains(**s)).map(|(o, _)| *o).collect();
     let reduced = cx.op(make(Reduce { axes, keep: Keep::No }), &[x])?;
     cx.op(Op::Reshape(root.shape), &[reduced])
-}
-
-/// The sum of a whole number, as long as no partial sum needs rounding.
-fn of_constant(cx: &mut Cx<'_>) -> Option<Id> {
-    let (Op::Sum(reduce), x, root) = (cx.attr(0), cx.var(0), cx.root()) else { return None };
-    let value = cx.constant(x)?;
-    let n: usize = reduce.axes.iter().map(|a| cx.ty(x).shape.sizes()[a]).product();
-    if root.dtype.is_int() {
-        return Some(cx.full(Scalar::I64(value.as_i64().wrapping_mul(n as i64)), root));
-    }
-    let limit = match root.dtype.size() {
-        8 => (1_u64 << 53) as f64,
-        4 => (1_u64 << 24) as f64,
-        _ => return None,
-    };
-    let (value, sum) = (value.as_f64(), value.as_f64() * n as f64);
-    let is_whole = value.fract() == 0.0 && value != 0.0 && n > 0 && sum.abs() <= limit;
-    is_whole.then(|| cx.full(Scalar::F64(sum), root))
 }
 
 /// Over axes along which the operand repeats, a sum is a product and an extremum does nothing.

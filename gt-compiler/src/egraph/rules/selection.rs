@@ -37,7 +37,6 @@ pub(super) const RULES: &[Rule] = &[
     rw("eq-true",        "(eq ?x 1)",                                         "?x",                               Exact, Bool),
     rw("eq-false",       "(eq ?x 0)",                                         "(logical_not ?x)",                 Exact, Bool),
     by("cast-is-zero",   "(eq (cast@c ?x) 0)",                                is_zero,                            Exact, Bool),
-    by("cast-is-one",    "(eq (cast@c ?x) 1)",                                is_one,                             Exact, Bool),
     by("cast-above-zero", "(lt 0 (cast@c ?x))",                               is_one,                             Exact, Bool),
 ];
 
