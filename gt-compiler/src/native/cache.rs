@@ -1,13 +1,14 @@
 //! Programs of single instructions, found by op and operand types; scalars count by kind only.
 //!
-//! Bounded: at capacity the least recently used half goes, and its machine code with it.
+//! Bounded: a program beyond the capacity takes the place of the least recently used one, whose
+//! machine code goes with it.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, Hasher},
 };
 
-use gt_ir::{Graph, Op, OperandType, Scalar, Type};
+use gt_ir::{Graph, Op, OperandType, Scalar, Type, lru::Lru};
 use smallvec::SmallVec;
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     program::Program,
 };
 
-/// What the key keeps of an operand.
+/// An operand in a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Tensor(Type),
@@ -37,18 +38,26 @@ impl Key {
 }
 
 struct Entry {
+    hash: u64,
     op: Op,
     keys: SmallVec<[Key; 2]>,
     program: Program,
-    used: u64,
+}
+
+impl Entry {
+    fn is(&self, op: &Op, args: &[Arg<'_>]) -> bool {
+        self.op == *op
+            && self.keys.len() == args.len()
+            && self.keys.iter().zip(args).all(|(key, arg)| *key == Key::of(arg))
+    }
 }
 
 /// Bounded map from instructions to programs.
 pub(crate) struct Cache {
-    entries: HashMap<u64, Vec<Entry>, Prehashed>,
-    len: usize,
+    entries: Lru<Entry>,
+    /// The slots of the entries with a hash; looked up only, never iterated over.
+    slots: HashMap<u64, SmallVec<[usize; 2]>, Prehashed>,
     capacity: usize,
-    clock: u64,
 }
 
 /// Keys are hashes already.
@@ -136,16 +145,12 @@ fn hash(op: &Op, args: &[Arg<'_>]) -> u64 {
 
 impl Cache {
     pub(crate) fn new(capacity: usize) -> Cache {
-        Cache {
-            entries: HashMap::with_hasher(Prehashed),
-            len: 0,
-            capacity: capacity.max(1),
-            clock: 0,
-        }
+        let slots = HashMap::with_hasher(Prehashed);
+        Cache { entries: Lru::new(), slots, capacity: capacity.max(1) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.entries.len()
     }
 
     /// The program of an instruction, compiled by `compile` where it is not there yet; counted in
@@ -171,44 +176,30 @@ impl Cache {
     }
 
     fn find(&mut self, hash: u64, op: &Op, args: &[Arg<'_>]) -> Option<Program> {
-        self.clock += 1;
-        let matches = |e: &&mut Entry| {
-            e.op == *op
-                && e.keys.len() == args.len()
-                && e.keys.iter().zip(args).all(|(k, a)| *k == Key::of(a))
-        };
-        let entry = self.entries.get_mut(&hash)?.iter_mut().find(matches)?;
-        entry.used = self.clock;
-        Some(entry.program.clone())
+        let is = |slot: &&usize| self.entries.get(**slot).is_some_and(|e| e.is(op, args));
+        let slot = *self.slots.get(&hash)?.iter().find(is)?;
+        self.entries.touch(slot);
+        self.entries.get(slot).map(|entry| entry.program.clone())
     }
 
     /// Adds a program that was not found; gives the number of programs dropped for it.
     fn insert(&mut self, hash: u64, op: &Op, args: &[Arg<'_>], program: Program) -> u64 {
-        let dropped = if self.len >= self.capacity { self.evict() } else { 0 };
-        let entry =
-            Entry { op: *op, keys: args.iter().map(Key::of).collect(), program, used: self.clock };
-        self.entries.entry(hash).or_default().push(entry);
-        self.len += 1;
+        let dropped = if self.len() >= self.capacity { self.drop_oldest() } else { 0 };
+        let keys = args.iter().map(Key::of).collect();
+        let slot = self.entries.insert(Entry { hash, op: *op, keys, program });
+        self.slots.entry(hash).or_default().push(slot);
         dropped
     }
 
-    #[expect(
-        clippy::iter_over_hash_type,
-        reason = "the times of use are collected and sorted, and entries judged one by one"
-    )]
-    fn evict(&mut self) -> u64 {
-        let mut times: Vec<u64> = Vec::with_capacity(self.len);
-        for entries in self.entries.values() {
-            times.extend(entries.iter().map(|e| e.used));
+    fn drop_oldest(&mut self) -> u64 {
+        let Some(slot) = self.entries.oldest() else { return 0 };
+        let Some(entry) = self.entries.remove(slot) else { return 0 };
+        if let Some(slots) = self.slots.get_mut(&entry.hash) {
+            slots.retain(|other| *other != slot);
+            if slots.is_empty() {
+                self.slots.remove(&entry.hash);
+            }
         }
-        times.sort_unstable();
-        let border = times.get(times.len() / 2).copied().unwrap_or(0);
-        for entries in self.entries.values_mut() {
-            entries.retain(|e| e.used > border);
-        }
-        self.entries.retain(|_, entries| !entries.is_empty());
-        let before = self.len;
-        self.len = self.entries.values().map(Vec::len).sum();
-        (before - self.len) as u64
+        1
     }
 }
