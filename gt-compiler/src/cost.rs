@@ -73,12 +73,12 @@ impl Machine {
     }
 }
 
-/// What one run of a graph of primitives costs.
+/// The cost of one run of a graph of primitives.
 pub fn cost(graph: &Graph, machine: &Machine) -> Cost {
     cost_of(&Dag::of(graph), machine)
 }
 
-/// What one run of these values costs.
+/// The cost of one run of these values.
 pub(crate) fn cost_of(dag: &Dag, machine: &Machine) -> Cost {
     let roots = materialized(dag);
     let n = dag.values.len();

@@ -43,7 +43,7 @@ const PASSES: &[&dyn Pass] = &[
     // value once.
     &Cse,
     &Dce,
-    // Where only what is needed is left: it relies on the checks of other nodes.
+    // Behind Dce, since it relies on the checks of other nodes, which must be needed.
     &OneHots,
     &JoinPads,
     // The search sees the graph without noise.

@@ -145,8 +145,8 @@ impl Dag {
 /// The most operations one op counts for when work is fused: ten ops of any kind fit into a kernel.
 const MAX_OWN: u32 = 10;
 
-/// What an op is to the engine that computes it, and the operations an element of its result takes
-/// there.
+/// The role of an op for the engine that computes it, and the operations that an element of its
+/// result takes there.
 fn engine_view(op: &Op) -> (Role, u32) {
     match action(op) {
         Action::Unary(_) | Action::Binary(_) | Action::Where | Action::Cast | Action::Iota => {

@@ -18,16 +18,16 @@ use crate::{
     schedule::{BufferId, KernelPiece, MatMul, Piece, Schedule},
 };
 
-/// What is done to each row of a product.
+/// The work on each row of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Affine {
     /// A row to be added, as long as those of the product.
     pub(crate) bias: BufferId,
-    /// What is done to the sums.
+    /// The function of the sums.
     pub(crate) activation: Option<Activation>,
 }
 
-/// What a product can do to its elements before they are stored.
+/// A function that a product can apply to its elements before they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activation {
     Relu,

@@ -35,7 +35,7 @@ use crate::{
 /// The compiler of a device's programs.
 pub(super) struct Builder<G: Gpu> {
     loader: Arc<G::Loader>,
-    /// What this builder's programs carry, so that they are told from another's.
+    /// The mark of this builder's programs, which tells them from another's.
     pub(super) mark: Arc<()>,
     functions: AtomicU64,
     nanos: AtomicU64,

@@ -16,7 +16,7 @@ use crate::options::Numerics;
 /// The widest head that all of libtorch's calls take, and what its width is a multiple of.
 const WIDTH: (usize, usize) = (256, 8);
 
-/// What a program keeps.
+/// The calls that a program keeps.
 pub(super) fn calls(numerics: Numerics) -> fn(&Op, &[OperandType]) -> bool {
     if numerics >= Numerics::Approximate { is_attention } else { |_, _| false }
 }

@@ -1,4 +1,4 @@
-//! What the executor needs of a device with memory of its own.
+//! The interface of a device with memory of its own, as the executor needs it.
 //!
 //! Everything a [`Gpu`] is asked for is ordered on one stream: a call returns when its work is
 //! enqueued, and work runs in the order of the calls. Only [`Gpu::words`] and [`Gpu::synchronize`]
@@ -18,8 +18,8 @@ use crate::{
     schedule::{Attention, Fold, MatMul, Routine},
 };
 
-/// What one launch computes. Buffers are numbered by argument: equal works share a function,
-/// whatever they are called with.
+/// The work of one launch. Buffers are numbered by argument: equal works share a function, whatever
+/// its arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Work {
     /// Arguments: `KernelSpec::buffers`.
@@ -61,7 +61,7 @@ pub(crate) trait Reader: Send + Sync + 'static {
 pub(crate) trait Gpu: Send + 'static {
     /// A loaded function.
     type Function: Send + Sync + 'static;
-    /// What makes them.
+    /// The maker of functions.
     type Loader: Loader<Function = Self::Function>;
     /// An instantiated graph. Dropping one is safe while its last replay still runs.
     type Graph: Send + 'static;
@@ -71,7 +71,7 @@ pub(crate) trait Gpu: Send + 'static {
     type Block: Send + Sync + 'static;
     /// Two points in the work of the stream.
     type Timer: Send + 'static;
-    /// What brings values to the host.
+    /// The way of values to the host.
     type Reader: Reader;
 
     /// The device: `cuda:0 (NVIDIA H200)`.
@@ -88,7 +88,7 @@ pub(crate) trait Gpu: Send + 'static {
     /// once more.
     fn alloc(&self, bytes: usize) -> Result<Self::Block, EngineError>;
 
-    /// Where a block begins.
+    /// The address of a block.
     fn address(&self, block: &Self::Block) -> u64;
 
     /// Copies `from` to the device; `from` has been read when the call returns.
@@ -97,7 +97,7 @@ pub(crate) trait Gpu: Send + 'static {
     /// Copies a little from the device, and waits for it and everything before it.
     fn words(&self, from: u64, to: &mut [u8]) -> Result<(), EngineError>;
 
-    /// What brings values to the host.
+    /// The way of values to the host.
     fn reader(&self) -> Arc<Self::Reader>;
 
     /// Marks what is enqueued so far.
@@ -143,7 +143,7 @@ pub(crate) trait Gpu: Send + 'static {
     /// Stops it behind what is enqueued now.
     fn stop_timer(&self, timer: &Self::Timer) -> Result<(), EngineError>;
 
-    /// What a stopwatch measured, all of whose work has ended.
+    /// The time that a stopwatch measured, all of whose work has ended.
     fn elapsed(&self, timer: &Self::Timer) -> Result<Duration, EngineError>;
 
     /// Waits for everything enqueued.
@@ -156,17 +156,17 @@ pub(crate) trait Gpu: Send + 'static {
     fn trim(&self);
 }
 
-/// What is done to the rows of a product.
+/// The work on the rows of a product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added {
-    /// Where the row begins that is added to each.
+    /// The address of the row that is added to each row.
     pub(crate) bias: u64,
-    /// What becomes of the sums then.
+    /// The function of the sums.
     pub(crate) activation: Option<Activation>,
 }
 
-/// What a call for attention is called with: its scale, and where everything lies, operands by the
-/// accesses of the work.
+/// The arguments of a call for attention: its scale and addresses, of the operands by the accesses
+/// of the work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) scale: f64,
@@ -175,7 +175,8 @@ pub(crate) struct Call {
     /// Made by a forward call, read by a backward one.
     pub(crate) out: u64,
     pub(crate) sums: u64,
-    /// Of a backward call: the gradient of the result, and where those of the operands go.
+    /// The gradient of the result and the places for the gradients of the operands, in a backward
+    /// call.
     pub(crate) back: Option<(u64, [u64; 3])>,
 }
 
@@ -188,6 +189,6 @@ pub(crate) struct DeviceMemory {
     pub(crate) reserved: usize,
     /// The highest `live` so far.
     pub(crate) peak: usize,
-    /// What the device has.
+    /// The memory of the device.
     pub(crate) total: usize,
 }

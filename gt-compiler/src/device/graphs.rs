@@ -77,16 +77,16 @@ impl<G: Gpu> Default for Graphs<G> {
 /// A graph, its memory, and the calls it fits.
 pub(super) struct Captured<G: Gpu> {
     pub(super) graph: G::Graph,
-    /// Of each input.
+    /// The way of each input into the graph.
     pub(super) feeds: Vec<Feed<G>>,
-    /// Of each buffer made for the caller.
+    /// The way of each buffer that is made for the caller out of the graph.
     pub(super) outs: Vec<Out<G>>,
     pub(super) words_at: u64,
-    /// What the host handed to calls.
+    /// The numbers that the host handed to calls.
     pub(super) told: Vec<u64>,
     /// When it was last used, in runs of the engine.
     pub(super) used: u64,
-    /// What its temporary buffers and its words lie in.
+    /// The memory of its temporary buffers and its words.
     pub(super) _arena: Option<Arc<G::Block>>,
     pub(super) _charge: Charge,
 }
@@ -111,7 +111,7 @@ pub(super) enum Out<G: Gpu> {
     Copied(Arc<G::Block>),
 }
 
-/// What to do with a call.
+/// The choice of how to do a call.
 pub(super) enum Choice {
     Replay(usize),
     Capture,
@@ -158,7 +158,7 @@ impl<G: Gpu> Graphs<G> {
     fn miss(&mut self, inputs: &[&Value]) {
         self.misses += 1;
         self.moving.resize(inputs.len(), false);
-        // Where most inputs lie as in a graph, the others are those that move.
+        // If most inputs lie as in a graph, the others are the ones that move.
         let moved = |graph: &Captured<G>| graph.moved(inputs).count();
         if let Some(nearest) = self.all.iter().min_by_key(|graph| moved(graph)) {
             let bound = nearest.feeds.iter().filter(|f| matches!(f, Feed::Bound { .. })).count();

@@ -37,7 +37,7 @@ const BUFFERS: usize = 480;
 /// Launches a kernel may overtake to stand beside another.
 const REACH: usize = 16;
 
-/// What a device is asked for at once.
+/// The work that a device is asked for at once.
 #[derive(Clone, Debug)]
 pub(crate) enum Launch {
     Piece(Piece),
@@ -76,18 +76,18 @@ pub(crate) enum Way {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub(crate) spec: KernelSpec,
-    /// Where each of its buffers is.
+    /// The place of each of its buffers.
     pub(crate) slots: Vec<Slot>,
     /// The launch's scalar that is its first one. Kernels along rows share all of them.
     pub(crate) first_scalar: usize,
 }
 
-/// Where a buffer of a part is.
+/// The place of a buffer of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Slot {
     /// The launch's argument with this number.
     Argument(u16),
-    /// What only the parts of this launch know, row by row.
+    /// A value that only the parts of this launch know, row by row.
     Local(u16),
 }
 
@@ -157,7 +157,7 @@ impl Uses for Launch {
         matches!(self, Launch::Piece(Piece::Routine(routine)) if routine.can_fail())
     }
 
-    /// Of several kernels only the one that writes `out` may read `input`.
+    /// If there are several kernels, only the kernel that writes `out` may read `input`.
     fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
         match self {
             Launch::Piece(Piece::Kernel(k)) => {
@@ -198,7 +198,7 @@ impl Part {
     }
 }
 
-/// What joining depends on.
+/// The facts that joining depends on.
 struct Joiner<'s> {
     pieces: &'s [Piece],
     sizes: &'s [usize],
@@ -245,7 +245,7 @@ impl<'s> Joiner<'s> {
         })
     }
 
-    /// What pieces make that others read.
+    /// The buffers of pieces that others read.
     fn needed(&self, numbers: &[usize]) -> BTreeSet<BufferId> {
         let is_needed = |b: &BufferId| {
             let mut readers = self.readers.get(b).into_iter().flatten();
@@ -286,7 +286,7 @@ impl<'s> Joiner<'s> {
     }
 }
 
-/// What a kernel does in one row.
+/// The work of a kernel in one row.
 struct Row {
     /// Elements it walks.
     len: usize,

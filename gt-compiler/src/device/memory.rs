@@ -58,7 +58,7 @@ impl Drop for Charge {
     }
 }
 
-/// What keeps the memory of a value: the keeper of its storage.
+/// The keeper of the memory of a value.
 pub(super) struct Resident<G: Gpu> {
     pub(super) block: Arc<G::Block>,
     account: Arc<Account>,

@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What a device runs.
+/// The plan of a device.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Type>,
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     /// Whether nobody needs each input after a run.
     pub(super) donated: Vec<bool>,
     pub(super) steps: Vec<Step>,
-    /// What the functions of launches compute.
+    /// The work of each function of a launch.
     pub(super) works: Vec<Work>,
     /// The scalars of all steps.
     pub(super) table: Vec<ScalarArg>,
@@ -217,7 +217,7 @@ impl Plan {
         words.resize(self.n_words(), 0);
     }
 
-    /// What the host hands to the calls of a run.
+    /// The numbers that the host hands to the calls of a run.
     pub(super) fn told<'p>(&'p self, scalars: &'p [Scalar]) -> impl Iterator<Item = u64> + 'p {
         self.told.iter().map(|&word| scalar(self.table[word], scalars))
     }

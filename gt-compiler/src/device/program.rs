@@ -21,7 +21,7 @@ use crate::{
 /// A program of devices of one kind.
 pub(super) struct DeviceProgram<G: Gpu>(pub(super) Arc<Loaded<G>>);
 
-/// What the clones of a program share.
+/// The part of a program that its clones share.
 pub(super) struct Loaded<G: Gpu> {
     pub(super) plan: Plan,
     pub(super) functions: Vec<G::Function>,

@@ -156,7 +156,7 @@ pub(super) fn replay<G: Gpu>(
     results(memory, plan, inputs, &homes).map_err(Failure::Broken)
 }
 
-/// Where the caller finds the results: in place, in a lent block, or in a fresh one.
+/// The results for the caller: in place, in a lent block, or in a fresh one.
 fn receivers<G: Gpu>(
     memory: &mut Memory<G>,
     plan: &Plan,

@@ -27,7 +27,7 @@ use crate::{
 /// nothing is allocated.
 #[derive(Default)]
 pub(super) struct Frame {
-    /// Of each buffer.
+    /// The address of each buffer.
     pub(super) addresses: Vec<u64>,
     /// Where the words lie, and what they are.
     pub(super) words_at: u64,

@@ -23,13 +23,13 @@ const MAX_HALO: usize = 64;
 /// A node as blocks see it.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
-    /// What it is; slots all look alike.
+    /// The op, number or outer value; all slots look alike.
     pub(super) sig: SigId,
     pub(super) part: Part,
     pub(super) children: SmallVec<[u32; 3]>,
 }
 
-/// What part a node plays.
+/// The part that a node plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// A tensor given at run time.
@@ -73,11 +73,11 @@ pub(super) struct Local {
 /// The role of a node in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Of the block; whether something outside uses it.
+    /// A node of the block; whether something outside uses it.
     Member { wanted: bool },
-    /// Before the block; whether its own block computes it anyway.
+    /// A node before the block; whether its own block computes it anyway.
     Halo { provided: bool },
-    /// Made elsewhere: only its type is known.
+    /// A value made elsewhere, of which only the type is known.
     External,
     /// One number: a slot by its number in the block, or a constant.
     Number(Option<u32>),
@@ -259,14 +259,14 @@ fn term(graph: &Graph, id: NodeId, terms: &[Term], sigs: &mut Signatures) -> Ter
     Term { sig: sigs.intern(Sig { what, ty }), part, children }
 }
 
-/// Where blocks begin and end: after the node with the least hash among those that may end a block,
-/// so that equal sequences of nodes end alike. Nodes that are no ops belong to none in particular
-/// and lie in the ranges.
+/// The ranges of the blocks. A block ends after the node with the least hash among the nodes that
+/// may end it, so that equal sequences of nodes end alike. A node that is no op lies in the range
+/// around it and belongs to no block.
 fn blocks(terms: &[Term]) -> Vec<(u32, u32)> {
     let ops: Vec<u32> =
         (0..terms.len() as u32).filter(|n| terms[*n as usize].part == Part::Op).collect();
     let tokens: Vec<u64> = ops.iter().map(|n| token(terms, *n as usize)).collect();
-    // Of a node and the one before, since a single op is often the same one.
+    // The hash of a node and of the node before: many nodes have the same op.
     let hash = |i: usize| {
         (tokens[i] ^ tokens[i - 1].rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
     };

@@ -71,7 +71,7 @@ pub(crate) struct Outcome {
 /// Which classes a search looks at.
 enum Scope {
     All,
-    /// Those with true at their id.
+    /// The classes with true at their id.
     Some(Vec<bool>),
 }
 

@@ -47,7 +47,7 @@ fn whole(graph: &Graph) -> (analysis::Graph, Block, Vec<Id>) {
 fn right_sides(rule: &Compiled, instance: &Instance) -> Vec<Graph> {
     let (mut graph, block, ids) = whole(&instance.graph);
     let output = instance.graph.outputs()[0];
-    // What is one number after all is no op to match.
+    // A value that is one number after all is no op to match.
     let at = block.locals.iter().position(|l| l.node as usize == output.index());
     let Some(root) = at else { return Vec::new() };
     company(&mut graph);
@@ -139,7 +139,7 @@ fn evaluate(graph: &Graph, data: &[HostTensor]) -> Option<HostTensor> {
     interp::run_graph(graph, data, graph.slots()).ok()?.pop()
 }
 
-/// What is wrong with a right side; every `nan` is the same.
+/// The fault of a right side; every NaN is the same.
 fn fault(rule: &Compiled, left: &HostTensor, right: &HostTensor) -> Option<String> {
     let (a, b) = (left.to_f64(), right.to_f64());
     let unit = match left.ty().dtype {

@@ -73,7 +73,7 @@ struct Emitter<'e, 'f> {
     b: &'e mut FunctionBuilder<'f>,
     nest: &'e Nest,
     target: Target,
-    /// Of the split parallel and the split reduce loop.
+    /// The ranges of the split parallel loop and of the split reduce loop.
     ranges: [(Value, Value); 2],
     /// For each node, how many loops (in running order) it stands inside of.
     depth: Vec<usize>,

@@ -31,7 +31,7 @@ pub(super) const MEMORY: MemFlagsData = MemFlagsData::new().with_notrap();
 pub(super) struct Target {
     pub(super) fma: bool,
     pub(super) call_conv: CallConv,
-    /// Where the code being written finds the host's functions.
+    /// The place where the code being written finds the host's functions.
     pub(super) host: Option<Value>,
 }
 

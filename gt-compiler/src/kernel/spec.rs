@@ -1,4 +1,4 @@
-//! What one kernel computes: loops, an expression DAG over affine loads, and affine stores.
+//! The description of a kernel: loops, an expression DAG over affine loads, and affine stores.
 //!
 //! Guarantees by construction in `schedule`: expressions refer to earlier ones only;
 //! accesses have one stride a loop and stay inside their buffers; operands of an operation agree in
@@ -32,7 +32,7 @@ pub(crate) struct KernelSpec {
     pub(crate) scalars: Vec<DType>,
     /// The DAG, operands first.
     pub(crate) nodes: Vec<Node>,
-    /// What is kept.
+    /// The values that are kept.
     pub(crate) stores: Vec<Store>,
 }
 
@@ -57,8 +57,8 @@ pub(crate) const ACCUMULATORS: usize = 32;
 pub(crate) struct Loop {
     pub(crate) extent: usize,
     pub(crate) reduce: bool,
-    /// Of a reduce loop: whether it goes on where the reduce loop before it ends, their dims being
-    /// neighbors in the logical shape.
+    /// Whether a reduce loop goes on where the reduce loop before it ends: their dims are neighbors
+    /// in the logical shape.
     pub(crate) joined: bool,
 }
 

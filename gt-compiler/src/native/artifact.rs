@@ -14,7 +14,7 @@ use crate::{error::ArtifactError, kernel::Code, report::Report};
 /// The first bytes of an artifact, with the number of the format.
 const MAGIC: &[u8; 8] = b"gtprog\x00\x01";
 
-/// What a program was made for.
+/// The build and the machine that a program was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
     /// The build of the compiler.
@@ -41,9 +41,9 @@ impl Target {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Artifact {
     pub(super) target: Target,
-    /// What the program was made from, for those who look it up.
+    /// The sources of the program, by which it is looked up.
     pub(super) key: Vec<u8>,
-    /// What compiling it gave.
+    /// The report of its compilation.
     pub(super) report: Option<Report>,
     pub(super) plan: Plan,
     pub(super) code: Vec<Code>,

@@ -1,8 +1,8 @@
-//! What a job of a plan reaches: the threads, the pool and the library of its engine, and the
-//! memory of its buffers.
+//! The surroundings of a job of a plan: the threads, the pool and the library of its engine, and
+//! the memory of its buffers.
 //!
-//! Buffers are reached by address, because the tasks of one job write disjoint parts of one buffer;
-//! who writes what is the plan's to say.
+//! Buffers are reached by address, because the tasks of one job write disjoint parts of one buffer.
+//! The plan states which task writes which part.
 #![expect(unsafe_code, reason = "buffers of a plan by their addresses")]
 
 use std::sync::Arc;
@@ -37,20 +37,20 @@ pub(crate) trait Products: Send + Sync {
     unsafe fn run(&self, work: &MatMul, memory: [*mut u8; 3]) -> Result<(), EngineError>;
 }
 
-/// What running needs of the engine.
+/// The parts of the engine that a run needs.
 pub(crate) struct Context<'a> {
     pub(crate) threads: &'a Threads,
     pub(crate) pool: &'a Arc<Pool>,
-    /// The library products marked for it go to.
+    /// The library that computes the products marked for it.
     pub(crate) products: Option<&'a dyn Products>,
 }
 
-/// Where the buffers of one run lie. Those written are reached by address, since the tasks of a job
-/// write disjoint parts of one.
+/// The places of the buffers of one run. They are reached by address, since the tasks of a job
+/// write disjoint parts of one buffer.
 pub(crate) struct Memory<'p> {
     pub(super) addresses: SmallVec<[*mut u8; 32]>,
     pub(super) sizes: &'p [usize],
-    /// Of the threads' scratch, and bytes of it a thread.
+    /// The address of the threads' scratch, and the bytes of it for a thread.
     pub(super) scratch: (*mut u8, usize),
 }
 

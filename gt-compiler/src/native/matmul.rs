@@ -124,7 +124,7 @@ struct Part {
 fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(Part) + Sync)) {
     let batches: usize = work.batch.iter().product();
     let flops = work.m * work.n * work.k.max(1);
-    // What is not cut is packed once a task: no more tasks than threads.
+    // The operand that is not cut is packed once a task: no more tasks than threads.
     let per_batch = if batches >= 2 * context.threads.count() {
         1
     } else {

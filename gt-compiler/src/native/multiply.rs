@@ -52,7 +52,7 @@ impl<T> Strided<T> {
     }
 }
 
-/// What a result's dtype needs of arithmetic here.
+/// The arithmetic of the dtype of a result.
 pub(super) trait Float: Pod {
     const ONE: Self;
 }

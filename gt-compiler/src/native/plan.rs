@@ -34,7 +34,7 @@ pub(super) struct Wave {
     pub(super) jobs: SmallVec<[Job; 1]>,
 }
 
-/// What a wave consists of. All but tiles have a wave of their own.
+/// A job of a wave. All jobs but tiles have a wave of their own.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Job {
     Tile(Box<Tile>),
@@ -68,7 +68,7 @@ pub(super) struct Stage {
     pub(super) scalars: SmallVec<[ScalarArg; 2]>,
 }
 
-/// What a stage does.
+/// The work of a stage.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
     /// A kernel over the rows; `code` is its number among the kernels of the program.
@@ -92,9 +92,9 @@ pub(super) struct Product {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Arg {
     pub(super) at: At,
-    /// Along the outer loops.
+    /// Strides along the outer loops.
     pub(super) outer: SmallVec<[i64; 6]>,
-    /// Of a row in scratch, where the tile's first row comes first.
+    /// The stride of a row in scratch, where the tile's first row comes first.
     pub(super) row: i64,
     /// From the beginning of the buffer; what a kernel adds by itself is not in it.
     pub(super) offset: i64,

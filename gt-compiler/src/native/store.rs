@@ -33,7 +33,7 @@ const VARIABLE: &str = "GT_CACHE";
 pub(super) struct Store {
     folder: PathBuf,
     target: Target,
-    /// Where programs to be written go: a thread writes them, so that nobody waits for a disk.
+    /// Takes programs to be written: a thread writes them, so that nobody waits for a disk.
     writer: Sender<(PathBuf, Vec<u8>)>,
 }
 
@@ -102,7 +102,7 @@ impl Store {
     /// Keeps a program, some time soon.
     pub(super) fn keep(&self, artifact: &Artifact) {
         if let Some(bytes) = artifact.to_bytes() {
-            // Where the thread of the writer is gone, nothing is kept.
+            // Nothing is kept once the thread of the writer is gone.
             let _ = self.writer.send((self.path(&artifact.key), bytes));
         }
     }
@@ -125,8 +125,8 @@ pub(crate) fn name(parts: &[&[u8]]) -> String {
     format!("{:016x}{:016x}", half(1), half(2))
 }
 
-/// What a program is made from, as bytes: equal graphs have equal ones, whatever the values of
-/// their scalars and wherever they were written.
+/// The sources of a program as bytes. Equal graphs have equal bytes, whatever the values of their
+/// scalars and wherever they were written.
 pub(super) fn key(graph: &Graph, donated: &[bool], options: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16 * graph.len());
     append(&mut bytes, &(graph.stage() as u8, donated, options));

@@ -36,7 +36,7 @@ const PRODUCT_WEIGHT: usize = 16;
 /// Tasks a thread gets at most.
 const TASKS: usize = 8;
 
-/// What the cutting depends on besides the pieces.
+/// The setting that tiles are cut for, besides the pieces.
 pub(super) struct Setting<'a> {
     pub(super) threads: usize,
     /// Bytes of each buffer.
@@ -82,7 +82,7 @@ fn choose(pieces: &[&Piece], cuts: &[usize], setting: &Setting<'_>) -> usize {
     cuts.iter().find(good).or(cuts.last()).copied().unwrap_or(1)
 }
 
-/// Where the buffers of a tile lie: what only the tile needs in scratch.
+/// The places of the buffers of a tile; a buffer that only the tile needs lies in scratch.
 struct Scratch {
     /// Offset and bytes of a row.
     places: BTreeMap<BufferId, (usize, usize)>,

@@ -25,7 +25,7 @@ enum Sum {
     Add(Box<Sum>, Box<Sum>),
 }
 
-/// What a sum of padded parts is along its axis.
+/// A sum of padded parts along their axis.
 struct Joined {
     axis: Axis,
     sum: Sum,

@@ -59,7 +59,7 @@ fn moved(new: &mut Rebuild, node: &Node, mut op: Op, mut from: NodeId) -> Result
 fn composed(new: &Rebuild, node: &Node, op: &Op, from: NodeId) -> Option<(Op, NodeId)> {
     let first = op_of(new.made().node(from))?;
     let inner = *new.made().operands(from).first()?;
-    // What is one number everywhere is that in any shape.
+    // A value that is one number everywhere is the same number in any shape.
     if let Op::Expand(_) = first
         && new.ty(inner).shape.rank() == 0
     {

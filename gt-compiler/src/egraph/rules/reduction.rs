@@ -81,7 +81,7 @@ fn through_units(cx: &mut Cx<'_>) -> Option<Id> {
     let (own, seen) = (real(&from), real(&middle));
     let same = own.len() == seen.len()
         && own.iter().zip(&seen).all(|(a, b)| from.sizes()[*a] == middle.sizes()[*b]);
-    // Of sizes of 0 nothing is known to correspond.
+    // Axes of size 0 may correspond in several ways.
     if !same || from.numel() == 0 || reduce.axes.iter().any(|a| middle.sizes()[a] == 1) {
         return None;
     }
@@ -143,7 +143,7 @@ fn permuted(cx: &mut Cx<'_>) -> Option<Id> {
     let from: SmallVec<[usize; 8]> = perm.axes().collect();
     let axes: AxisSet = reduce.axes.iter().map(|a| from[a]).collect();
     let reduced = cx.op(make(Reduce { axes, keep: Keep::No }), &[x])?;
-    // What is left of the operand's axes, in the order the permutation wants.
+    // The axes of the operand that are left, in the order the permutation wants.
     let left: SmallVec<[usize; 8]> = (0..from.len()).filter(|a| !axes.contains(*a)).collect();
     let wanted = from.iter().filter(|a| !axes.contains(**a));
     let order: SmallVec<[usize; 8]> =

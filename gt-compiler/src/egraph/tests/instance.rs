@@ -29,7 +29,7 @@ pub(super) struct Instance {
     pub(super) data: Vec<HostTensor>,
 }
 
-/// What a term is to be made as, decided before any node is.
+/// How a term is made, decided before the first node.
 #[derive(Clone, Debug)]
 enum Plan {
     Input(usize),

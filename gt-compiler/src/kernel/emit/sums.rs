@@ -78,7 +78,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Where the accumulators are that the elements at this position of the row go to.
+    /// The place of the accumulators for the elements at this position of the row.
     fn accumulator(&mut self, base: Value, dtype: DType, mode: Mode) -> Value {
         let Some(index) = self.along_row else { return base };
         let n = self.nest.accumulators(dtype) as i64;

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use super::ir::{ARGUMENTS, Base, Class, Function, Inst, Op, Reg, Source};
 
-/// Where a virtual register lies.
+/// The place of a virtual register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Register(u8),
@@ -22,7 +22,7 @@ pub(super) enum Place {
 pub(super) struct Allocation {
     pub(super) places: Vec<Place>,
     pub(super) frame: i32,
-    /// Where calls of the host keep registers and lanes, if there are any.
+    /// The place where calls of the host, if there are any, keep registers and lanes.
     pub(super) calls: i32,
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::kernel::host;
 
-/// Where the prologue puts the address of the host's functions.
+/// The place where the prologue puts the address of the host's functions.
 const HOST: i32 = 40;
 const RBX: u8 = 3;
 const R12: u8 = 12;
@@ -24,7 +24,7 @@ impl Encoder<'_> {
         Operand::Memory(Address::frame(self.allocation.calls + 64 * line as i32))
     }
 
-    /// What is kept: operands, a result, vectors; in further lines masks and general registers.
+    /// Keeps operands, a result and vectors; in further lines masks and general registers.
     fn keep(&mut self, restore: bool) {
         let (vector, mask, general) = match restore {
             true => (isa::LOAD_PS, isa::KMOVW_LOAD, isa::MOV_LOAD),

@@ -56,11 +56,11 @@ pub(super) struct Emitter<'n> {
     pub(super) store_at: Vec<Place>,
     /// The accumulators of each store.
     pub(super) sums: Vec<SmallVec<[Sum; 4]>>,
-    /// Where they lie in the frame, if vectors walk across rows.
+    /// The accumulators' places in the frame, if vectors walk across rows.
     pub(super) rows_at: Vec<i32>,
     /// The index of the innermost loop.
     pub(super) along_row: Option<Reg>,
-    /// Of the split parallel and the split reduce loop.
+    /// The ranges of the split parallel loop and of the split reduce loop.
     pub(super) ranges: [(Reg, Reg); 2],
 }
 
@@ -358,7 +358,7 @@ impl Emitter<'_> {
         self.vectors(part).try_for_each(|u| self.nodes_for(depth, part, u))
     }
 
-    /// Of those, the values for vector `u`; the first brings what is the same for all.
+    /// The values of these nodes for vector `u`; the first vector makes the values that all share.
     pub(super) fn nodes_for(
         &mut self,
         depth: usize,

@@ -1,6 +1,6 @@
 //! Linear code with places to bytes.
 //!
-//! What does not lie in a register comes through the few registers the allocation leaves free:
+//! An operand outside of registers comes through the few registers the allocation leaves free:
 //! sources through one by position, results through the last. Prologue and epilogue follow the
 //! System V convention; the six arguments are kept at the beginning of the frame.
 

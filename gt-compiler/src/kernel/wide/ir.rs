@@ -12,7 +12,7 @@ use crate::kernel::host;
 /// Bytes at the beginning of the frame that hold the kernel's arguments.
 pub(super) const ARGUMENTS: i32 = 64;
 
-/// What a register holds.
+/// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Sixteen lanes of 32 bits, or eight of 64.
@@ -31,11 +31,11 @@ pub(super) struct Reg(pub(super) u32);
 pub(super) enum Source {
     Reg(Reg),
     Const(u32),
-    /// Of lanes of 64 bits.
+    /// A constant in lanes of 64 bits.
     Wide(u64),
 }
 
-/// Where an address starts.
+/// The beginning of an address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Base {
     Reg(Reg),

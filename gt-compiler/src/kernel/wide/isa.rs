@@ -14,7 +14,7 @@ pub(super) struct Evex {
     pub(super) opcode: u8,
     /// Whether lanes have eight bytes.
     pub(super) wide: bool,
-    /// What stands in place of the first register where the opcode is shared, else 0.
+    /// The number in place of the first register where the opcode is shared, else 0.
     pub(super) digit: u8,
 }
 
@@ -34,10 +34,10 @@ pub(super) struct Vex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct General {
     pub(super) name: &'static str,
-    /// What stands before everything else.
+    /// The bytes before everything else.
     pub(super) prefix: &'static [u8],
     pub(super) opcode: &'static [u8],
-    /// What stands in place of the register where the opcode is shared.
+    /// The number in place of the register where the opcode is shared.
     pub(super) digit: Option<u8>,
 }
 

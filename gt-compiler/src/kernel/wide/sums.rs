@@ -177,7 +177,7 @@ fn held_sum(sum: Sum, dtype: DType) -> Value {
     }
 }
 
-/// What changes nothing when combined.
+/// The element that changes nothing when combined.
 pub(super) fn identity(op: Binary, dtype: DType) -> Source {
     let wide = |v: f64, i: i64| Source::Wide(if dtype.is_float() { v.to_bits() } else { i as u64 });
     match (op, dtype) {
