@@ -18,21 +18,34 @@ impl Pass for Cse {
     }
 
     fn run(&self, graph: &Graph, _: &mut Context<'_>) -> Result<Option<Graph>, OpError> {
-        // Looked up only, never iterated over.
-        let mut known: FxHashMap<(NodeKind, DType, Operands), NodeId> = FxHashMap::default();
+        let firsts = firsts(graph);
+        if graph.ids().eq(firsts.iter().copied()) {
+            return Ok(None);
+        }
+        let mut map: Vec<NodeId> = Vec::with_capacity(graph.len());
         rebuild(graph, |new, node, operands| {
-            let kind = match node.kind {
-                NodeKind::Op(op) => NodeKind::Op(op.unnamed()),
-                leaf @ (NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_)) => leaf,
-            };
-            // The shape follows from the op and the operands; of a number only the dtype tells.
-            let key = (kind, node.ty.dtype, operands.clone());
-            if let Some(&id) = known.get(&key) {
-                return Ok(id);
-            }
-            let id = new.copy(node, operands)?;
-            known.insert(key, id);
+            let first = firsts[map.len()].index();
+            let id = if first < map.len() { map[first] } else { new.copy(node, operands)? };
+            map.push(id);
             Ok(id)
         })
     }
+}
+
+/// For each node the first one that is equal to it.
+fn firsts(graph: &Graph) -> Vec<NodeId> {
+    // Looked up only, never iterated over.
+    let mut known: FxHashMap<(NodeKind, DType, Operands), NodeId> = FxHashMap::default();
+    let mut firsts: Vec<NodeId> = Vec::with_capacity(graph.len());
+    for id in graph.ids() {
+        let node = graph.node(id);
+        let kind = match node.kind {
+            NodeKind::Op(op) => NodeKind::Op(op.unnamed()),
+            leaf @ (NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_)) => leaf,
+        };
+        let operands = graph.operands(id).iter().map(|o| firsts[o.index()]).collect();
+        // The shape follows from the op and the operands; of a number only the dtype tells.
+        firsts.push(*known.entry((kind, node.ty.dtype, operands)).or_insert(id));
+    }
+    firsts
 }
