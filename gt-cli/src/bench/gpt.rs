@@ -4,7 +4,7 @@
 //! `gelu` in a perceptron four times as wide. Widths, heads and the context are static; the batch
 //! is a named dimension.
 
-use super::step::{Step, integers};
+use super::step::{Step, in_batch, integers};
 use gt_lang::prelude::*;
 
 const BATCH: usize = 8;
@@ -87,7 +87,7 @@ pub(super) fn step() -> Step {
     let next: T![Batch, { TOKENS }; Int] = Tensor::from_vec(said[1..].to_vec());
     let mask = later_tokens();
     Box::new(move || {
-        let loss = net.forward(&words, &mask).cross_entropy(&next);
+        let loss = in_batch(|| net.forward(&words, &mask).cross_entropy(&next));
         optimizer.zero_grad();
         loss.backward()?;
         optimizer.step()?;

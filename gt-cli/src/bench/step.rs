@@ -2,9 +2,19 @@
 
 use anyhow::Result;
 use gt_lang::prelude::*;
+use gt_lang::signal;
 
 /// One step: records it and waits for its result.
 pub(crate) type Step = Box<dyn FnMut() -> Result<()>>;
+
+/// The signal of forward passes, by which `--workers` spreads batches over workers.
+pub(super) const BATCH: &str = "batch";
+
+/// A forward pass, recorded in its signal.
+pub(super) fn in_batch<T>(forward: impl FnOnce() -> T) -> T {
+    let _batch = signal::scope(BATCH);
+    forward()
+}
 
 /// A step of training a classifier of ten classes.
 pub(super) fn classifying<B: Dim>(
@@ -15,7 +25,7 @@ pub(super) fn classifying<B: Dim>(
     let classes: T![B; Int] = Tensor::from_vec(integers(batch, 10));
     let mut optimizer = Sgd::new(parameters, SgdConfig { lr: 0.01, ..Default::default() });
     Box::new(move || {
-        let loss = forward().cross_entropy(&classes);
+        let loss = in_batch(|| forward().cross_entropy(&classes));
         optimizer.zero_grad();
         loss.backward()?;
         optimizer.step()?;
