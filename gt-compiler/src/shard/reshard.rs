@@ -103,7 +103,8 @@ impl Lanes {
             .filter(|&dim| !split(dim) && sizes[dim] >= n)
             .max_by_key(|&d| sizes[d]);
         let layout = match dim {
-            Some(dim) if ty.shape.numel() >= SMALL => {
+            // Two members send as much either way, and exchange once only if they send all.
+            Some(dim) if ty.shape.numel() >= SMALL && n > 2 => {
                 let chunk = sizes[dim].div_ceil(n);
                 from.layout.with(axis, Spread::Split { dim: dim as u8, chunk })
             }
