@@ -46,6 +46,12 @@ pub struct ShardConfig {
     /// The workers, by number from 0; all there are when none is named.
     #[serde(deserialize_with = "serial::workers")]
     pub workers: Option<Vec<u32>>,
+    /// The workers in rows of equal length, in place of `workers`: the axis is cut by rows, so that
+    /// the workers of a row have the same part.
+    #[serde(deserialize_with = "serial::mesh")]
+    pub mesh: Option<Vec<Vec<u32>>>,
+    /// The axis that is cut by the columns of the mesh.
+    pub columns: Option<ShardAxis>,
     /// Whether each of the workers has the whole instead.
     pub replicated: bool,
     /// Whether this is a wish, to be dropped where something else is faster, and not a demand.
@@ -102,8 +108,8 @@ impl SignalConfig {
     }
 
     fn bytes(&self) -> usize {
-        let listed = |shard: &ShardConfig| shard.workers.as_ref().map_or(0, Vec::len);
-        let workers = self.shard.as_ref().map_or(0, listed);
+        let shard = self.shard.as_ref();
+        let workers = shard.and_then(ShardConfig::named).map_or(0, |named| named.len());
         64 + self.backward.as_ref().map_or(0, String::len) + 4 * workers
     }
 }
@@ -111,7 +117,24 @@ impl SignalConfig {
 impl ShardConfig {
     fn check(&self) -> Result<(), String> {
         self.axis.check()?;
-        self.workers.as_deref().map_or(Ok(()), check_workers)
+        self.columns.as_ref().map_or(Ok(()), ShardAxis::check)?;
+        if self.mesh.is_some() && self.workers.is_some() {
+            return Err("both `workers` and `mesh` are given; the mesh lists the workers".into());
+        }
+        if self.columns.is_some() && self.mesh.is_none() {
+            return Err("`columns` needs a `mesh`, such as [[0, 1], [2, 3]]".into());
+        }
+        if self.columns.as_ref() == Some(&self.axis) {
+            return Err(format!("rows and columns of the mesh both cut axis {}", self.axis));
+        }
+        self.workers.as_deref().map_or(Ok(()), check_workers)?;
+        self.mesh.as_deref().map_or(Ok(()), check_mesh)
+    }
+
+    /// The workers that it names, in order; none if it means all.
+    #[must_use]
+    pub fn named(&self) -> Option<Vec<u32>> {
+        self.workers.clone().or_else(|| Some(self.mesh.as_ref()?.concat()))
     }
 }
 
@@ -140,6 +163,17 @@ fn check_workers(workers: &[u32]) -> Result<(), String> {
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(format!("worker {} is listed twice", pair[0])),
         None => Ok(()),
+    }
+}
+
+fn check_mesh(mesh: &[Vec<u32>]) -> Result<(), String> {
+    let width = mesh.first().map_or(0, Vec::len);
+    match mesh.iter().position(|row| row.len() != width) {
+        Some(row) => Err(format!(
+            "row {row} of the mesh has {} workers, and the first row {width}",
+            mesh[row].len()
+        )),
+        None => check_workers(&mesh.concat()),
     }
 }
 

@@ -5,7 +5,9 @@
 //! layer1:                  # a signal, by its name
 //!   shard:
 //!     axis: 0              # the axis that is cut: a number or a dimension's name (default 0)
-//!     workers: [0, 1]      # who gets the parts (default: all workers)
+//!     workers: [0, 1]      # who gets the parts (default, and `all`: all workers)
+//!     mesh: [[0, 1], [2, 3]]  # instead of `workers`: the axis is cut by rows
+//!     columns: -1          # the axis that the columns of the mesh cut
 //!     replicated: false    # the whole for each of them instead
 //!     open: false          # a wish rather than a demand
 //!     priority: 0          # who is heard first when two contradict each other, lowest first

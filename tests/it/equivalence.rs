@@ -166,8 +166,20 @@ fn apart(ours: &[f64], theirs: &serde_json::Value) -> f64 {
     ours.iter().zip(theirs).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max)
 }
 
-/// A signal of a run: its name, the axis it splits, and its workers (all if empty).
-type Sharded = (&'static str, i64, &'static [u32]);
+/// A signal of a run: its name, and how it splits its tensors.
+type Sharded = (&'static str, ShardConfig);
+
+/// An axis on workers, on all if none are named.
+fn split(axis: i64, workers: &[u32]) -> ShardConfig {
+    let workers = Some(workers.to_vec()).filter(|workers| !workers.is_empty());
+    ShardConfig { axis: axis.into(), workers, ..ShardConfig::default() }
+}
+
+/// The first axis on the rows of a mesh of four workers, and another axis on its columns.
+fn meshed(columns: Option<i64>) -> ShardConfig {
+    let mesh = Some(vec![vec![0, 1], vec![2, 3]]);
+    ShardConfig { mesh, columns: columns.map(Into::into), ..ShardConfig::default() }
+}
 
 /// One run at a time, because signals are configured for the whole process.
 static RUNNING: Mutex<()> = Mutex::new(());
@@ -176,10 +188,8 @@ static RUNNING: Mutex<()> = Mutex::new(());
 /// number of launches.
 fn check(workers: usize, signals: &[Sharded]) -> u64 {
     let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    for (name, axis, workers) in signals {
-        let workers = Some(workers.to_vec()).filter(|workers| !workers.is_empty());
-        let shard = ShardConfig { axis: (*axis).into(), workers, ..ShardConfig::default() };
-        let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
+    for (name, shard) in signals {
+        let config = SignalConfig { shard: Some(shard.clone()), ..SignalConfig::default() };
         gt::register_config(name, config).unwrap();
     }
     let system = System::start_with(workers, Tiers::compiled(When::Blocking), Log::off()).unwrap();
@@ -214,30 +224,34 @@ fn a_gpt_learns_as_it_does_in_pytorch() {
 #[test]
 fn a_gpt_learns_the_same_with_its_batch_on_several_workers() {
     for workers in [2, 3] {
-        check(workers, &[("forward", 0, &[])]);
+        check(workers, &[("forward", split(0, &[]))]);
     }
 }
 
 #[test]
 fn a_gpt_learns_the_same_with_its_matrices_on_several_workers() {
-    check(2, &[("columns", -1, &[])]);
+    check(2, &[("columns", split(-1, &[]))]);
 }
 
 #[test]
 fn a_gpt_learns_the_same_with_its_layers_on_several_workers() {
-    check(2, &[("first", 0, &[0]), ("second", 0, &[1]), ("head", 0, &[1])]);
+    let stages = [("first", [0]), ("second", [1]), ("head", [1])];
+    check(2, &stages.map(|(name, workers)| (name, split(0, &workers))));
 }
 
 #[test]
 fn a_gpt_learns_the_same_with_batch_and_layers_on_several_workers() {
-    check(
-        4,
-        &[
-            ("forward", 0, &[0, 1]),
-            ("first", 0, &[0, 1]),
-            ("second", 0, &[2, 3]),
-            ("head", 0, &[2, 3]),
-            ("columns", -1, &[1, 3]),
-        ],
-    );
+    let stages: [(_, &[u32]); 5] = [
+        ("forward", &[0, 1]),
+        ("first", &[0, 1]),
+        ("second", &[2, 3]),
+        ("head", &[2, 3]),
+        ("columns", &[1, 3]),
+    ];
+    check(4, &stages.map(|(name, workers)| (name, split(0, workers))));
+}
+
+#[test]
+fn a_gpt_learns_the_same_with_batch_and_matrices_on_a_mesh() {
+    check(4, &[("forward", meshed(None)), ("columns", meshed(Some(-1)))]);
 }

@@ -57,10 +57,17 @@ impl<'a> Scopes<'a> {
     /// A signal on the members that there are.
     fn resolve(&mut self, name: &Arc<str>) -> Option<Arc<Scope>> {
         let config = self.signals.get(name)?.shard.clone()?;
-        let all = || (0..self.n_members).collect();
-        let wished: Vec<u32> = config.workers.clone().unwrap_or_else(all);
-        let mut members: Vec<u32> =
-            wished.iter().copied().filter(|&worker| worker < self.n_members).collect();
+        let there = |worker: &u32| *worker < self.n_members;
+        let wished = config.named().unwrap_or_else(|| (0..self.n_members).collect());
+        let rows = config.mesh.as_deref().unwrap_or_default();
+        // Of a mesh whole rows are left, so that it stays one.
+        let rows: Vec<u32> =
+            rows.iter().filter(|row| row.iter().all(there)).flatten().copied().collect();
+        let mut members = rows;
+        if members.is_empty() {
+            members = wished.iter().copied().filter(there).collect();
+        }
+        let width = config.mesh.as_ref().map_or(1, |mesh| mesh[0].len());
         if members.len() < wished.len() {
             let (n, there) = (wished.len(), self.n_members);
             self.warn(format!("signal {name:?} names {n} workers, but {there} are connected"));
@@ -68,8 +75,10 @@ impl<'a> Scopes<'a> {
         if members.is_empty() {
             members.push(0);
         }
-        let n = members.len();
-        let mesh = Arc::new(Mesh::new(members, &[n])?);
+        let width = if members.len().is_multiple_of(width) { width } else { 1 };
+        let sizes = [members.len() / width, width];
+        let n_axes = if config.mesh.is_some() { 2 } else { 1 };
+        let mesh = Arc::new(Mesh::new(members, &sizes[..n_axes])?);
         Some(Arc::new(Scope { name: Arc::clone(name), mesh, config }))
     }
 
@@ -79,21 +88,26 @@ impl<'a> Scopes<'a> {
         if scope.config.replicated || scope.mesh.len() == 1 {
             return whole;
         }
-        match axis_of(&scope.config.axis, ty) {
-            Some(dim) => {
-                let chunk = ty.shape.sizes()[dim].div_ceil(scope.mesh.len());
-                whole.with(0, Spread::Split { dim: dim as u8, chunk })
-            }
-            None => {
-                let axis = match &scope.config.axis {
-                    ShardAxis::Number(axis) => axis.to_string(),
-                    ShardAxis::Named(name) => name.clone(),
-                };
+        let axes = [Some(&scope.config.axis), scope.config.columns.as_ref()];
+        let mut layout = whole;
+        for (i, axis) in axes.into_iter().take(scope.mesh.sizes().len()).enumerate() {
+            let Some(axis) = axis else { continue };
+            let Some(dim) = axis_of(axis, ty) else {
                 let name = &scope.name;
                 self.warn(format!("signal {name:?}: {ty} has no axis {axis}, and stays whole"));
-                whole
+                continue;
+            };
+            let split = |spread: &Spread| match *spread {
+                Spread::Split { dim: other, .. } => usize::from(other) == dim,
+                Spread::Whole | Spread::Partial(_) => false,
+            };
+            // Of a vector both axes may be the same dimension, which is cut once.
+            if !layout.spreads.iter().any(split) {
+                let chunk = ty.shape.sizes()[dim].div_ceil(scope.mesh.sizes()[i]);
+                layout = layout.with(i, Spread::Split { dim: dim as u8, chunk });
             }
         }
+        layout
     }
 
     pub(super) fn warn(&mut self, warning: String) {

@@ -180,9 +180,14 @@ fn signals(source: &mut Source<'_>, n_members: u32) -> Signals {
     for name in ["a", "b"] {
         let mut workers: Vec<u32> = (0..n_members + 1).collect();
         workers.retain(|_| source.chance(2, 3));
+        let mesh = (workers.len() == 4 && source.chance(2, 3))
+            .then(|| workers.chunks(2).map(<[u32]>::to_vec).collect());
+        let listed = workers.clone();
         let shard = ShardConfig {
             axis: ShardAxis::Number(source.below(4) as i64 - 2),
-            workers: Some(workers).filter(|workers| !workers.is_empty()),
+            columns: mesh.as_ref().map(|_| ShardAxis::Number(source.below(2) as i64 + 2)),
+            workers: Some(listed).filter(|w| !w.is_empty() && mesh.is_none()),
+            mesh,
             replicated: source.chance(1, 8),
             ..ShardConfig::default()
         };

@@ -21,12 +21,18 @@ impl fmt::Display for ShardConfig {
             true => f.write_str("replicated on")?,
             false => write!(f, "axis {} over", self.axis)?,
         }
-        match &self.workers {
-            None => f.write_str(" all workers")?,
-            Some(list) => {
-                let names: Vec<String> = list.iter().map(u32::to_string).collect();
-                write!(f, " workers {}", names.join(", "))?;
+        let names =
+            |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<String>>().join(", ");
+        match (&self.workers, &self.mesh) {
+            (None, None) => f.write_str(" all workers")?,
+            (Some(list), _) => write!(f, " workers {}", names(list))?,
+            (None, Some(rows)) => {
+                let rows: Vec<String> = rows.iter().map(|row| names(row)).collect();
+                write!(f, " rows of workers {}", rows.join(" | "))?;
             }
+        }
+        if let Some(columns) = &self.columns {
+            write!(f, ", axis {columns} over the columns")?;
         }
         if self.open {
             f.write_str(", if nothing else is faster")?;

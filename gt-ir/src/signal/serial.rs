@@ -9,7 +9,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{ShardAxis, Signals, check_name, check_workers};
+use super::{MAX_LISTED, ShardAxis, Signals, check_mesh, check_name, check_workers};
+use crate::binary::List;
 
 /// In files an axis is a number or a name, as it stands; on the wire it says which.
 #[derive(Serialize, Deserialize)]
@@ -71,17 +72,28 @@ fn checked<T, E: Error>(read: T, check: impl FnOnce(&T) -> Result<(), String>) -
     check(&read).map_err(E::custom).map(|()| read)
 }
 
-/// The workers of a shard; `None` means all of them.
+/// The workers of a shard; `None` means all of them, as `all` does in a file.
 pub(super) fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
-    Option::<Listed>::deserialize(from).map(|listed| listed.map(|Listed(workers)| workers))
+    let listed = Option::<Listed>::deserialize(from)?;
+    Ok(listed.map(|Listed(workers)| workers).filter(|workers| !workers.is_empty()))
 }
 
-/// A list of workers that has been checked.
+/// The rows of a mesh.
+pub(super) fn mesh<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Vec<u32>>>, D::Error> {
+    let rows = Option::<List<Listed, MAX_LISTED>>::deserialize(from)?;
+    let rows = rows.map(|rows| rows.0.into_iter().map(|Listed(row)| row).collect());
+    checked(rows, |rows: &Option<Vec<Vec<u32>>>| rows.as_deref().map_or(Ok(()), check_mesh))
+}
+
+/// A list of workers that has been checked; empty for `all`.
 struct Listed(Vec<u32>);
 
 impl<'de> Deserialize<'de> for Listed {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Listed, D::Error> {
-        from.deserialize_seq(ListedVisitor)
+        match from.is_human_readable() {
+            true => from.deserialize_any(ListedVisitor),
+            false => from.deserialize_seq(ListedVisitor),
+        }
     }
 }
 
@@ -92,7 +104,14 @@ impl<'de> Visitor<'de> for ListedVisitor {
     type Value = Listed;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of workers, by number")
+        f.write_str("a list of workers, by number, or `all`")
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<Listed, E> {
+        match word {
+            "all" => Ok(Listed(Vec::new())),
+            _ => Err(E::custom(format!("`{word}` is not a list of workers, nor `all`"))),
+        }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Listed, A::Error> {

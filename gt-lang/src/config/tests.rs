@@ -48,7 +48,7 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
         (
             "a:\n  shard:\n    axis: 0\n    worker: [0]\n",
             "gt.yaml:4:5: a.shard: unknown field `worker`, expected one of `axis`, `workers`, \
-             `replicated`, `open`, `priority`\n  hint: did you mean `workers`?",
+             `mesh`, `columns`, `replicated`, `open`, `priority`\n  hint: did you mean `workers`?",
         ),
         (
             "a:\n  nonsense: 1\n",
@@ -120,4 +120,26 @@ fn what_is_said_last_counts_and_a_faulty_file_changes_nothing() {
         said.starts_with("cannot read the configuration ") && said.contains("absent"),
         "{said}"
     );
+}
+
+#[test]
+fn meshes_are_grids_of_workers() {
+    let check = |text: &str| parse_config(text, "config.yaml").map_err(|e| e.to_string());
+    let mesh = "a: {shard: {mesh: [[0, 1], [2, 3]], axis: 0, columns: -1}}";
+    let shown = check(mesh).unwrap().to_string();
+    let want = "shard axis 0 over rows of workers 0, 1 | 2, 3, axis -1 over the columns";
+    assert_eq!(shown, format!("signal \"a\": {want}\n"));
+    assert_eq!(check("a: {shard: {workers: all}}"), check("a: {shard: {}}"));
+    for (shard, want) in [
+        ("mesh: [[0, 1], [2]]", "row 1 of the mesh has 1 workers, and the first row 2"),
+        ("mesh: [[0, 1], [1, 2]]", "worker 1 is listed twice"),
+        ("mesh: []", "the list of workers is empty"),
+        ("mesh: [[0]], workers: [0]", "both `workers` and `mesh` are given"),
+        ("columns: 1", "`columns` needs a `mesh`"),
+        ("mesh: [[0, 1]], columns: 0", "rows and columns of the mesh both cut axis 0"),
+        ("workers: some", "`some` is not a list of workers, nor `all`"),
+    ] {
+        let said = check(&format!("a: {{shard: {{{shard}}}}}")).unwrap_err();
+        assert!(said.contains(want), "{shard}: {said}");
+    }
 }

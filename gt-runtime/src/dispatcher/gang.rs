@@ -108,7 +108,7 @@ impl Gang {
     /// How many workers the signals ask for, of those that there are.
     pub(super) fn wished(signals: &Signals, n_workers: usize) -> usize {
         let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-        let wish = |shard: &gt_ir::signal::ShardConfig| match &shard.workers {
+        let wish = |shard: &gt_ir::signal::ShardConfig| match shard.named() {
             None => n_workers,
             Some(listed) => listed.iter().max().map_or(1, |last| *last as usize + 1),
         };
