@@ -269,6 +269,11 @@ impl Session {
             }
             ToClient::Planned(news) => self.tell(verbose::planned(&news)),
             ToClient::Note(text) => self.tell(text.into()),
+            ToClient::Warning(text) => {
+                let warning = format!("warning: {text}");
+                verbose::say(&warning);
+                keep(&mut self.news, warning);
+            }
             ToClient::Stats { request, stats } => {
                 self.log_line(What::ClientRecv, "Stats", 0, format_args!("{request}"));
                 if let Some(Question::Stats(slot)) = self.open.remove(&request) {

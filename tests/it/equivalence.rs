@@ -212,7 +212,11 @@ fn check(workers: usize, signals: &[Sharded]) -> u64 {
     assert!(losses < 1e-5, "losses differ by {losses:.1e}: {signals:?}");
     assert!(norms < 1e-4, "norms of gradients differ by {norms:.1e}: {signals:?}");
     assert!(validation < 1e-5, "the validation loss differs by {validation:.1e}: {signals:?}");
-    session.stats().unwrap().total().launches
+    let stats = session.stats().unwrap();
+    // Nobody stands by: each worker has computed.
+    assert_eq!(stats.workers.len(), workers);
+    assert!(stats.workers.iter().all(|worker| worker.launches >= STEPS - 3), "{stats:?}");
+    stats.total().launches
 }
 
 #[test]

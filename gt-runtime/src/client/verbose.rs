@@ -1,4 +1,5 @@
-//! The lines about segments that a client prints to standard error with `GT_VERBOSE=1`.
+//! The lines that a client prints to standard error: warnings, and with `GT_VERBOSE=1` what became
+//! of segments.
 
 use std::fmt::Display;
 
@@ -8,7 +9,7 @@ use super::templates::Miss;
 use crate::wire::Planned;
 
 /// Prints a line.
-#[expect(clippy::print_stderr, reason = "the user turned these lines on by GT_VERBOSE")]
+#[expect(clippy::print_stderr, reason = "the user is to see warnings, and turned other lines on")]
 pub(super) fn say(what: &impl Display) {
     eprintln!("gt: {what}");
 }

@@ -10,6 +10,7 @@ use super::gang::{Gang, Orders, REQUESTS, Seat};
 use super::party::Owed;
 use super::session::{Session, Work, error};
 use crate::ids::{RequestId, SessionId, WorkerId};
+use crate::wire::codec::cut;
 use crate::wire::{Chunk, Counts, Order, Stream, ToClient, ToWorker};
 use gt_ir::OpError;
 use gt_ir::backend::{ErrorKind, RunError};
@@ -23,8 +24,14 @@ impl Dispatcher {
     pub(super) fn form_gang(&mut self, id: SessionId) {
         let n_ready = self.n_workers();
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let wished = Gang::wished(&session.signals, n_ready);
-        if session.gang.is_some() || !session.shards || wished < 2 {
+        if session.gang.is_some() || !session.shards {
+            return;
+        }
+        if n_ready == 1 && !std::mem::replace(&mut session.warned, true) {
+            self.warn_alone(id);
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if Gang::wished(&session.signals, n_ready) < 2 {
             return;
         }
         let mut gang = Gang::new(session.live());
@@ -38,6 +45,19 @@ impl Dispatcher {
             self.give_members(id, orders.collect(), Owed::NOTHING);
         } else {
             session.gang = Some(Box::new(gang));
+        }
+    }
+
+    /// Tells a client which of its signals name more workers than the only one.
+    fn warn_alone(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let named = session.signals.iter().filter_map(|(name, config)| {
+            let n = config.shard.as_ref()?.named()?.len();
+            (n > 1).then(|| format!("signal {name:?} names {n} workers, but 1 is connected"))
+        });
+        for text in named.collect::<Vec<_>>() {
+            let warning = ToClient::Warning(cut(text).into());
+            self.give_client(id, Stream::Control, warning, Owed::NOTHING);
         }
     }
 
@@ -108,9 +128,10 @@ impl Dispatcher {
             }
             Order::Fetch { request, value } => self.gang_fetch(id, request, value),
             Order::Define { .. } | Order::Forget { .. } => self.pay(stream, owed),
-            Order::Chunk(_) | Order::Fail { .. } | Order::Stats { .. } => {
+            Order::Chunk(_) | Order::Fail { .. } => {
                 self.give_members(id, vec![(0, order)], owed);
             }
+            Order::Stats { request } => self.gang_stats(id, request),
         }
     }
 
@@ -127,8 +148,8 @@ impl Dispatcher {
         match gang.segment(template, bindings, signals, again) {
             Ok((orders, news)) => {
                 for text in news {
-                    let note = ToClient::Note(text.into());
-                    self.give_client(id, Stream::Control, note, Owed::NOTHING);
+                    let warning = ToClient::Warning(cut(text).into());
+                    self.give_client(id, Stream::Control, warning, Owed::NOTHING);
                 }
                 self.give_members(id, orders, owed);
             }
@@ -137,6 +158,16 @@ impl Dispatcher {
                 self.fail_session(id, refusal(&why));
             }
         }
+    }
+
+    /// Asks every member for its statistics.
+    fn gang_stats(&mut self, id: SessionId, request: RequestId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Session { gang: Some(gang), requests, .. } = session else { return };
+        let n_members = gang.seats.len();
+        requests.entry(request).and_modify(|asked| asked.n_answers = n_members);
+        let orders = (0..n_members).map(|member| (member, Order::Stats { request }));
+        self.give_members(id, orders.collect(), Owed::NOTHING);
     }
 
     fn gang_fetch(&mut self, id: SessionId, request: RequestId, value: ValueId) {

@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) signals: Arc<Signals>,
     /// Whether a signal asks for workers.
     pub(super) shards: bool,
+    /// Whether the client knows that there is one worker only.
+    pub(super) warned: bool,
     /// The templates that its home knows.
     pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
     /// The number of launches verified in full.
@@ -96,8 +98,20 @@ pub(super) struct Request {
     pub(super) value: Option<(ValueId, Type)>,
     /// What the worker calls the value.
     pub(super) name: ValueId,
+    /// How many workers still have to answer.
+    pub(super) n_answers: usize,
+    /// The statistics of those that have.
+    pub(super) answers: Vec<WorkerStats>,
     /// The bytes of the answer that were sent to the client.
     pub(super) sent: u64,
+}
+
+impl Request {
+    /// A request for a value, or for statistics, which one worker answers.
+    pub(super) fn new(since: Time, value: Option<(ValueId, Type)>) -> Request {
+        let name = value.map_or(ValueId(0), |(value, _)| value);
+        Request { since, value, name, n_answers: 1, answers: Vec::new(), sent: 0 }
+    }
 }
 
 impl Session {
@@ -120,6 +134,7 @@ impl Session {
             templates: Templates::default(),
             signals: Arc::default(),
             shards: false,
+            warned: false,
             at_home: BTreeMap::new(),
             n_verified: 0,
             live_bytes: 0,

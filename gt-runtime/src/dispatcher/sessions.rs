@@ -180,8 +180,7 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         match session.readable(value, &self.config) {
             Ok(ty) => {
-                let asked =
-                    Request { since: self.now, value: Some((value, ty)), name: value, sent: 0 };
+                let asked = Request::new(self.now, Some((value, ty)));
                 session.requests.insert(request, asked);
                 self.ordered(id, Order::Fetch { request, value }, Owed::NOTHING);
             }
@@ -194,9 +193,7 @@ impl Dispatcher {
         if let Some(error) = session.unanswerable(&self.config) {
             return self.answer_error(id, request, error);
         }
-        let name = ValueId(0);
-        let asked = Request { since: self.now, value: None, name, sent: 0 };
-        session.requests.insert(request, asked);
+        session.requests.insert(request, Request::new(self.now, None));
         if session.home.is_none() && session.waiting.is_empty() {
             // Nothing runs and nothing waits, so all statistics are of lost workers.
             return self.answer_stats(id, request, None);

@@ -55,9 +55,7 @@ impl Dispatcher {
             }
             FromWorker::Stats { session, request, stats } => {
                 let session = self.whose(session);
-                if self.take_request(worker, session, request) {
-                    self.answer_stats(session, request, Some(*stats));
-                }
+                self.take_stats(worker, session, request, *stats);
             }
             FromWorker::Planned { session, planned } => {
                 self.tell_news(worker, self.whose(session), ToClient::Planned(planned))
@@ -199,7 +197,23 @@ impl Dispatcher {
         session.requests.remove(&request).is_some()
     }
 
-    /// Answers with the statistics of the session's home and of the workers that it has lost.
+    /// Takes the statistics of one worker; the last one completes the answer.
+    fn take_stats(&mut self, worker: WorkerId, id: SessionId, request: RequestId, stats: Stats) {
+        let Some(session) = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))
+        else {
+            return;
+        };
+        session.progress = self.now;
+        let Some(asked) = session.requests.get_mut(&request) else { return };
+        asked.answers.extend(stats.workers.clone());
+        asked.n_answers = asked.n_answers.saturating_sub(1);
+        if asked.n_answers == 0 {
+            let workers = std::mem::take(&mut asked.answers);
+            self.answer_stats(id, request, Some(Stats { workers, ..stats }));
+        }
+    }
+
+    /// Answers with the statistics of the session's workers and of the workers that it has lost.
     pub(super) fn answer_stats(&mut self, id: SessionId, request: RequestId, home: Option<Stats>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.requests.remove(&request);

@@ -51,6 +51,7 @@ fn to_client(message: &ToClient) -> (&'static str, String) {
         ToClient::Stats { request, .. } => ("Stats", request.to_string()),
         ToClient::Planned(planned) => ("Planned", news(planned)),
         ToClient::Note(text) => ("Note", text.to_string()),
+        ToClient::Warning(text) => ("Warning", text.to_string()),
     }
 }
 

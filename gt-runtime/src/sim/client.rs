@@ -330,7 +330,7 @@ impl Client {
                 }
                 self.errors.push(error);
             }
-            ToClient::Planned(_) | ToClient::Note(_) => (),
+            ToClient::Planned(_) | ToClient::Note(_) | ToClient::Warning(_) => (),
             ToClient::Stats { request, .. } => {
                 let read = self.reads.remove(&request).expect("only open questions are answered");
                 assert!(read.expected.is_none(), "a read was answered with statistics");

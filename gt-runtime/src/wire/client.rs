@@ -55,6 +55,8 @@ pub enum ToClient {
     Planned(Box<Planned>),
     /// The reason why a launch was slower than necessary, for users.
     Note(Box<str>),
+    /// Something that the program asked for and did not get, which its user is to see.
+    Warning(Box<str>),
 }
 
 /// The outcome of compiling a template.

@@ -178,11 +178,13 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
                 limit("a reason", text.len(), MAX_TEXT)?;
             }
         }
-        Message::ToClient(ToClient::Note(text))
+        Message::ToClient(ToClient::Note(text) | ToClient::Warning(text))
         | Message::FromWorker(FromWorker::Note { text, .. }) => {
             limit("a note", text.len(), MAX_TEXT)?;
         }
         Message::ToClient(ToClient::Failed { error, .. })
+        | Message::ToWorker(ToWorker::Order { order: Order::Fail { error, .. }, .. })
+        | Message::FromClient(FromClient::Order(Order::Fail { error, .. }))
         | Message::FromWorker(FromWorker::Failed { error, .. }) => {
             limit("an error message", error.message.len(), MAX_TEXT)?;
             limit("a hint", error.hint.as_ref().map_or(0, String::len), MAX_TEXT)?;

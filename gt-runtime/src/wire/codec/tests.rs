@@ -140,6 +140,7 @@ fn packets() -> Vec<Packet> {
             })))),
         ),
         packet(Stream::Control, data(Message::ToClient(ToClient::Note("no graph".into())))),
+        packet(Stream::Control, data(Message::ToClient(ToClient::Warning("one worker".into())))),
         packet(Stream::Control, data(Message::FromClient(FromClient::Configure(signals())))),
         packet(Stream::Control, data(Message::FromClient(Order::Run(Arc::new(tape)).into()))),
         packet(
