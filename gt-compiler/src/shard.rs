@@ -18,6 +18,7 @@ mod cost;
 mod future;
 mod lanes;
 mod phases;
+mod print;
 mod report;
 mod reshard;
 mod scopes;
@@ -32,8 +33,9 @@ use gt_ir::layout::{Layout, Mesh};
 use gt_ir::signal::Signals;
 use gt_ir::{OpError, Scalar, Type};
 
+pub use choose::Candidate;
 pub use cost::Rates;
-pub use report::Report;
+pub use report::{Exchange, Explained, Kind, Placed, Report};
 
 /// What is to be partitioned.
 #[derive(Clone, Debug)]
@@ -144,6 +146,15 @@ pub fn at(member: u32) -> Layout {
 /// The segment is not well formed on inputs of these types. One that was verified is.
 pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
     sharder::Sharder::new(request)?.run()
+}
+
+/// Partitions a segment, and says where its values are, what members exchange and why. Also gives
+/// the layouts that were possible for the instruction that defines the value `asked`.
+///
+/// # Errors
+/// As [`partition`].
+pub fn explain(request: &Request<'_>, asked: Option<u32>) -> Result<Explained, OpError> {
+    sharder::Sharder::new(request)?.explain(asked)
 }
 
 /// Brings a value together at member 0. Its number is 0, and that of the result 1.

@@ -20,6 +20,23 @@ pub(super) struct Strategy {
     pub(super) result: Layout,
 }
 
+/// A way to compute an instruction, or an op of its expansion, and what it costs.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The op.
+    pub op: Op,
+    /// The layouts in which it takes its operands; none of a literal.
+    pub operands: Vec<Option<Layout>>,
+    /// The layout of its result.
+    pub result: Layout,
+    /// Seconds that operands and a partial result travel.
+    pub exchange: f64,
+    /// Seconds that a member computes.
+    pub compute: f64,
+    /// Whether it is the way taken.
+    pub taken: bool,
+}
+
 /// An operand that a strategy is chosen for.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'a> {
@@ -72,19 +89,54 @@ impl Question<'_> {
     pub(super) fn best(&self, whole: &Layout) -> Strategy {
         let mut chosen: SmallVec<[Along; 2]> = SmallVec::new();
         for axis in 0..whole.spreads.len() {
-            let mut best: Option<(f64, Along)> = None;
-            for candidate in self.candidates(whole, axis, &chosen) {
-                let mut tried = chosen.clone();
-                tried.push(candidate);
-                let Some(strategy) = self.strategy(whole, &tried) else { continue };
-                let cost = self.cost(&strategy);
-                if best.is_none_or(|(least, _)| cost < least) {
-                    best = Some((cost, candidate));
-                }
-            }
-            chosen.push(best.map_or(Along::Same, |(_, candidate)| candidate));
+            chosen.push(self.cheapest(whole, axis, &chosen));
         }
         self.strategy(whole, &chosen).unwrap_or_else(|| self.all_whole(whole))
+    }
+
+    /// The strategies that were possible along the last axis of the mesh, with those taken along
+    /// the others.
+    pub(super) fn options(&self, whole: &Layout) -> Vec<Candidate> {
+        let best = self.best(whole);
+        let Some(last) = whole.spreads.len().checked_sub(1) else { return Vec::new() };
+        let mut chosen: SmallVec<[Along; 2]> = SmallVec::new();
+        for axis in 0..last {
+            chosen.push(self.cheapest(whole, axis, &chosen));
+        }
+        let candidates = self.candidates(whole, last, &chosen);
+        let strategies = candidates.into_iter().filter_map(|along| {
+            let mut tried = chosen.clone();
+            tried.push(along);
+            self.strategy(whole, &tried)
+        });
+        strategies.map(|strategy| self.candidate(strategy, &best)).collect()
+    }
+
+    fn candidate(&self, strategy: Strategy, best: &Strategy) -> Candidate {
+        let compute = self.rates.compute(self.op, self.types, self.out, self.share(&strategy));
+        Candidate {
+            op: *self.op,
+            exchange: self.cost(&strategy) - compute,
+            compute,
+            taken: strategy.operands == best.operands && strategy.result == best.result,
+            operands: strategy.operands.into_vec(),
+            result: strategy.result,
+        }
+    }
+
+    /// The way along an axis that costs least, after those chosen along the axes before.
+    fn cheapest(&self, whole: &Layout, axis: usize, chosen: &[Along]) -> Along {
+        let mut best: Option<(f64, Along)> = None;
+        for candidate in self.candidates(whole, axis, chosen) {
+            let mut tried: SmallVec<[Along; 2]> = chosen.into();
+            tried.push(candidate);
+            let Some(strategy) = self.strategy(whole, &tried) else { continue };
+            let cost = self.cost(&strategy);
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, candidate));
+            }
+        }
+        best.map_or(Along::Same, |(_, candidate)| candidate)
     }
 
     /// The ways along an axis, those that need no exchange first.

@@ -1,6 +1,8 @@
 //! The walk over a segment: each value in the layouts it is needed in, each instruction on the
 //! members of its mesh.
 
+mod explain;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,11 +12,11 @@ use gt_ir::op::{Meaning, factors, infer};
 use gt_ir::{Class, Emit, Entry, Instr, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::choose::{Operand as Choice, Question, Strategy};
+use super::choose::{Candidate, Operand as Choice, Question, Strategy};
 use super::future::{Future, foresee};
 use super::lanes::{Arg, Lanes, Name, Piece, everything};
 use super::phases::{self, Needed};
-use super::report::Report;
+use super::report::{Change, Report};
 use super::reshard::Version;
 use super::scopes::{Scope, Scopes};
 use super::{Literal, Partition, Request, at};
@@ -49,7 +51,16 @@ pub(super) struct Sharder<'a> {
     /// The scope of the first use of each upload.
     first_use: BTreeMap<ValueId, Arc<Scope>>,
     lead: Layout,
+    /// The upload or instruction that the walk is at, by its number.
+    now: Option<u32>,
+    changes: Vec<Change>,
+    /// The instruction whose possible layouts are noted.
+    asked: Option<u32>,
+    options: Vec<Candidate>,
 }
+
+/// What a walk is to bring about: the values that the segment frees, and those that it leaves.
+type End = (Vec<u32>, Vec<(u32, Type, Version)>);
 
 impl<'a> Sharder<'a> {
     pub(super) fn new(request: &'a Request<'a>) -> Result<Sharder<'a>, OpError> {
@@ -64,6 +75,10 @@ impl<'a> Sharder<'a> {
             made: BTreeMap::new(),
             first_use: BTreeMap::new(),
             lead: at(0),
+            now: None,
+            changes: Vec::new(),
+            asked: None,
+            options: Vec::new(),
         };
         sharder.first_use = sharder.first_uses();
         for (ty, layout) in request.inputs {
@@ -73,8 +88,20 @@ impl<'a> Sharder<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<Partition, OpError> {
+        let end = self.walk()?;
+        Ok(self.partition(&Needed::new(&self.lanes, &end.1), &end))
+    }
+
+    fn partition(&self, needed: &Needed, (freed, kept): &End) -> Partition {
+        let report = Report::new(&self.lanes, needed, self.scopes.warnings.clone());
+        let (parts, kept) = phases::cut(&self.lanes, needed, freed, kept);
+        Partition { parts, kept, report }
+    }
+
+    fn walk(&mut self) -> Result<End, OpError> {
         let mut freed = Vec::new();
         for entry in &self.request.template.tape.entries {
+            self.now = entry.defines().map(|value| value.0 as u32);
             match entry {
                 Entry::Input { out, ty, name: _ } => self.upload(*out, *ty)?,
                 Entry::Instr(instr) => self.instruction(instr)?,
@@ -84,11 +111,9 @@ impl<'a> Sharder<'a> {
                 Entry::Output { .. } => {}
             }
         }
+        self.now = None;
         let kept = self.kept()?;
-        let needed = Needed::new(&self.lanes, &kept);
-        let report = Report::new(&self.lanes, &needed, self.scopes.warnings);
-        let (parts, kept) = phases::cut(&self.lanes, &needed, &freed, &kept);
-        Ok(Partition { parts, kept, report })
+        Ok((freed, kept))
     }
 
     /// The scope in which each upload that stands in none is used first.
@@ -190,7 +215,7 @@ impl<'a> Sharder<'a> {
             let nearest = self.request.rates.nearest(&value.versions, layout, &ty);
             let (_, from) =
                 nearest.ok_or_else(|| OpError::new("internal: a value that is nowhere"))?;
-            self.lanes.reshard(&from.clone(), layout, &ty)?
+            self.change(id, &from.clone(), layout, &ty)?
         };
         self.values[id.0 as usize].versions.push(version.clone());
         Ok(version)
@@ -322,14 +347,16 @@ impl<'a> Sharder<'a> {
         (ty.shape.rank() > 0).then(|| self.scopes.wish(&scope, ty))
     }
 
-    fn strategy(
+    /// What a question about an instruction finds.
+    fn question<T>(
         &self,
         op: &Op,
         inputs: &[Operand],
         types: &[OperandType],
-        ty: &Type,
+        out: &Type,
         (factors, mesh, wish): (&Factors, &Arc<Mesh>, Option<&Layout>),
-    ) -> Strategy {
+        find: impl FnOnce(&Question<'_>, &Layout) -> T,
+    ) -> T {
         let choice = |operand: &Operand| match operand {
             Operand::Value(value) if value.0 < LITERALS => {
                 let value = self.at(*value);
@@ -342,8 +369,8 @@ impl<'a> Sharder<'a> {
         };
         let operands: SmallVec<[Choice<'_>; 3]> = inputs.iter().map(choice).collect();
         let rates = &self.request.rates;
-        let question = Question { op, types, operands: &operands, out: ty, factors, wish, rates };
-        question.best(&Layout::whole(Arc::clone(mesh)))
+        let question = Question { op, types, operands: &operands, out, factors, wish, rates };
+        find(&question, &Layout::whole(Arc::clone(mesh)))
     }
 
     /// An instruction on the members of a mesh.
@@ -439,7 +466,13 @@ impl Emit for Sharder<'_> {
             operands: inputs.iter().map(|_| Links::new()).collect(),
             ..Factors::default()
         });
-        let strategy = self.strategy(&op, inputs, &types, &ty, (&factors, &mesh, wish.as_ref()));
+        let about = (&factors, &mesh, wish.as_ref());
+        if self.asked.is_some() && self.asked == self.now {
+            let options =
+                self.question(&op, inputs, &types, &ty, about, |q, whole| q.options(whole));
+            self.options.extend(options);
+        }
+        let strategy = self.question(&op, inputs, &types, &ty, about, |q, whole| q.best(whole));
         self.apply(&op, inputs, ty, &strategy)
     }
 

@@ -5,11 +5,14 @@
 //!   fired if the search found a cheaper graph.
 //! - `; test schedule [POLICY]`: what the native engine runs, on two threads: the launches, the
 //!   tiles in them, and the formulas of the kernels.
+//! - `; test shard N`: the layouts of values on `N` members and the exchanges between members,
+//!   under the signals that lines `; config batch: {shard: {axis: 0}}` configure. An input that the
+//!   tape frees is an upload; the first member holds the others. Nothing is run.
 //!
 //! A tape is a whole program: only its outputs are read. The memory of an input may be reused where
-//! the tape frees it. Everything printed is also run, on random inputs and on the ones that lines
-//! `; in %0 = ..` give: a graph by the interpreter, a schedule by the engine. The interpreter finds
-//! the results of the tape for both; under `exact`, the bits of the results.
+//! the tape frees it. Graphs and schedules are also run, on random inputs and on those of lines
+//! `; in %0 = ..`: a graph by the interpreter, a schedule by the engine. The interpreter finds the
+//! results of the tape for both; under `exact`, the bits of the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, path::Path};
@@ -17,9 +20,13 @@ use std::{fs, path::Path};
 use gt_compiler::{
     Arg, Dump, Engine, Machine, Numerics, Options, Value,
     pipeline::{self, Optimized, optimize},
+    shard::{self, Rates, Request},
 };
 use gt_ir::{
-    Entry, Graph, HostTensor, Op, Segment, Tape, ValueId, interp,
+    Entry, Graph, HostTensor, Op, Segment, Tape, ValueId,
+    canonical::canonical,
+    interp,
+    signal::Signals,
     testing::{
         Source, difference,
         filetest::{Action, Case, Command, run_folder},
@@ -33,6 +40,7 @@ use crate::random::native;
 const COMMANDS: &[Command] = &[
     Command { name: "optimize", action: Action::Text(print_optimized) },
     Command { name: "schedule", action: Action::Text(print_schedule) },
+    Command { name: "shard", action: Action::Text(print_shard) },
 ];
 
 /// How many random inputs a program is run on.
@@ -117,6 +125,36 @@ fn print_schedule(program: &str, policy: &str) -> Result<String, String> {
     Ok(dump(Dump::Plan)? + &dump(Dump::Kernels)?)
 }
 
+fn print_shard(program: &str, n_members: &str) -> Result<String, String> {
+    let n_members = n_members.parse().map_err(|error| format!("{n_members:?}: {error}"))?;
+    let lines = program.lines().filter_map(|line| line.strip_prefix("; config "));
+    let config = lines.collect::<Vec<_>>().join("\n");
+    let signals: Signals = serde_yaml::from_str(&config).map_err(|error| error.to_string())?;
+    let tape = Program::parse(program)?.tape;
+    let freed: BTreeSet<ValueId> = tape.entries.iter().filter_map(freed).collect();
+    let (mut body, mut held) = (Tape::default(), BTreeMap::new());
+    for entry in &tape.entries {
+        match entry {
+            Entry::Input { out, ty, .. } if !freed.contains(out) => drop(held.insert(*out, *ty)),
+            entry => body.entries.push(entry.clone()),
+        }
+    }
+    let (template, bindings) = canonical(&body);
+    let inputs: Vec<_> = bindings.inputs.iter().map(|id| (held[id], shard::at(0))).collect();
+    let explain = |n_members, signals| {
+        let rates = Rates::default();
+        let request = Request { template: &template, inputs: &inputs, signals, n_members, rates };
+        shard::explain(&request, None).map_err(|error| error.to_string())
+    };
+    let (sharded, alone) = (explain(n_members, &signals)?, explain(1, &Signals::new())?);
+    Ok(sharded.sums(&alone) + &sharded.tables(&tape, &bindings))
+}
+
+/// The value that an entry frees.
+fn freed(entry: &Entry) -> Option<ValueId> {
+    if let Entry::Free(value) = entry { Some(*value) } else { None }
+}
+
 /// The options that the argument of a command names.
 fn options(policy: &str) -> Result<Options, String> {
     match policy {
@@ -171,7 +209,6 @@ fn given(text: &str, loaded: &Loaded) -> Result<BTreeMap<ValueId, HostTensor>, S
 
 /// The segment of a whole program. An input that the tape does not free is needed afterwards.
 fn segment(tape: &Tape) -> Result<Segment, String> {
-    let freed = |entry: &Entry| if let Entry::Free(value) = entry { Some(*value) } else { None };
     let freed: BTreeSet<ValueId> = tape.entries.iter().filter_map(freed).collect();
     let made = tape.entries.iter().filter_map(Entry::defines);
     let left = made.filter(|value| !freed.contains(value)).map(Entry::Free);

@@ -1,0 +1,64 @@
+//! The reasons for exchanges: the walk notes each change of layout with the instruction and signal
+//! it happens for. What is noted decides nothing.
+
+use std::sync::Arc;
+
+use gt_ir::layout::Layout;
+use gt_ir::{OpError, Type, ValueId};
+
+use super::{Sharder, Value};
+use crate::shard::lanes::Lanes;
+use crate::shard::phases::Needed;
+use crate::shard::report::{self, Change, Exchange, Explained, Placed};
+use crate::shard::reshard::Version;
+
+impl Sharder<'_> {
+    /// The partition with the reasons for its exchanges, and the layouts that were possible for one
+    /// instruction.
+    pub(in crate::shard) fn explain(mut self, asked: Option<u32>) -> Result<Explained, OpError> {
+        self.asked = asked;
+        let end = self.walk()?;
+        let needed = Needed::new(&self.lanes, &end.1);
+        let exchanges = self.changes.iter().filter_map(|change| {
+            let number = self.numbers.iter().position(|id| *id == change.value);
+            let given = number.is_some_and(|number| self.futures[number].given);
+            let named = (number.map(|number| number as u32), given);
+            Exchange::new(change, named, (&self.lanes, &needed), &self.request.rates)
+        });
+        let placed = |id: &ValueId| {
+            let Value { ty, versions, .. } = self.at(*id);
+            Placed { ty: *ty, layouts: versions.iter().map(|v| v.layout.clone()).collect() }
+        };
+        Ok(Explained {
+            values: self.numbers.iter().map(placed).collect(),
+            exchanges: exchanges.collect(),
+            seconds: report::seconds(&self.lanes, &needed, &self.request.rates),
+            partition: self.partition(&needed, &end),
+            options: self.options,
+        })
+    }
+
+    /// A value in another layout. The change is noted with its cause.
+    pub(super) fn change(
+        &mut self,
+        value: ValueId,
+        from: &Version,
+        to: &Layout,
+        ty: &Type,
+    ) -> Result<Version, OpError> {
+        let ends = |lanes: &Lanes| lanes.0.iter().map(|lane| lane.items.len()).collect::<Vec<_>>();
+        let before = ends(&self.lanes);
+        let version = self.lanes.reshard(from, to, ty)?;
+        let items = before.iter().zip(ends(&self.lanes)).map(|(first, end)| *first..end).collect();
+        self.changes.push(Change {
+            value,
+            ty: *ty,
+            from: from.layout.clone(),
+            to: to.clone(),
+            cause: self.now,
+            signal: self.scopes.current().map(|scope| Arc::clone(&scope.name)),
+            items,
+        });
+        Ok(version)
+    }
+}
