@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
+use gt_ir::ValueId;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
 use std::path::PathBuf;
 
@@ -152,9 +153,24 @@ pub(crate) struct CompileArgs {
     /// approximate
     #[arg(long, value_name = "POLICY", env = gt_compiler::options::NUMERICS_VARIABLE)]
     pub(crate) numerics: Option<Numerics>,
-    /// Print the configuration of the tape's scopes in this file of signals (YAML)
+    /// The configuration of the tape's signals (YAML). It is printed with the stages that show
+    /// scopes, with a warning for each wish that cannot be granted
     #[arg(long, value_name = "FILE.yaml")]
     pub(crate) config: Option<PathBuf>,
+    /// The number of workers, for the stage `sharded` and for warnings [default: as many as the
+    /// configuration names, and at least 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) workers: Option<u32>,
+    /// With the stage `sharded`: the ways in which workers could compute this instruction, their
+    /// estimated times, and the way taken
+    #[arg(long, value_name = "%VALUE", value_parser = value)]
+    pub(crate) explain: Option<ValueId>,
+}
+
+/// A value by its number, as in `%12`.
+fn value(text: &str) -> Result<ValueId, String> {
+    let number = text.strip_prefix('%').unwrap_or(text).parse();
+    number.map(ValueId).map_err(|_| "a value is a number, as in %12".into())
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -175,6 +191,8 @@ Examples:
   gt-cli compile step.gt --emit plan                 launches, their kernels and buffers
   gt-cli compile step.gt --emit dot | dot -Tsvg > step.svg
   gt-cli compile step.gt --config signals.yaml       with the configuration of each scope
+  gt-cli compile step.gt --config signals.yaml --workers 4 --emit sharded
+                                                     layouts, exchanges, and each worker's part
   gt-cli compile step.gt -o step.gtp                 a compiled program: gt-cli run step.gtp
   gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
 
@@ -300,6 +318,9 @@ pub(crate) enum Emit {
     Asm,
     /// The optimized graph in Graphviz's language, with frames around kernels
     Dot,
+    /// The tape on several workers, by the signals of `--config`: layouts, exchanges, the sums of
+    /// bytes, and each worker's part
+    Sharded,
 }
 
 impl Emit {

@@ -84,6 +84,42 @@ fn a_configuration_is_shown_beside_the_scopes_it_is_about() {
 }
 
 #[test]
+fn a_tape_is_shown_as_the_work_of_several_workers() {
+    let folder = Folder::new("sharded");
+    let tape = "\
+gt tape 1
+%0 = input \"x\" : f32[64,32]
+%1 = input \"w\" : f32[32,16]
+enter \"batch\"
+%2 = matmul %0, %1
+%3 = transpose[1,0] %0
+%4 = matmul %3, %2
+exit \"batch\"
+%5 = mul %4, 0.01
+%6 = sub %1, %5
+output %6 \"w\"
+";
+    let tape = folder.write("step.gt", tape);
+    let yaml = folder.write("signals.yaml", "batch:\n  shard: {axis: 0, workers: [0, 1, 2]}\n");
+    let words = ["compile", &tape, "--config", &yaml, "--workers", "2"];
+    let sharded = [&words[..], &["--emit", "sharded"]].concat();
+    let text = run("gt-cli", &[&sharded[..], &["--explain", "%4"]].concat()).good();
+    check("sharded", &text);
+
+    let warning = "signal \"batch\" names 3 workers, but 2 are connected";
+    let graph = run("gt-cli", &[&words[..], &["--emit", "graph"]].concat()).good();
+    assert!(graph.contains(&format!("# warning: {warning}\n")), "{graph}");
+    let object = run("gt-cli", &[&["--json"], &sharded[..]].concat()).good();
+    let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["warnings"], serde_json::json!([warning]));
+    let kinds = object["sharded"]["exchanges"].as_array().unwrap().iter();
+    let kinds: Vec<&str> = kinds.map(|exchange| exchange["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"all-reduce"), "{kinds:?}");
+    let (_, said) = run("gt-cli", &[&sharded[..], &["--explain", "%9"]].concat()).bad();
+    assert!(said.contains("the tape has no value %9"), "{said}");
+}
+
+#[test]
 fn bytes_that_are_no_tape_are_refused() {
     let folder = Folder::new("bytes");
     let mut binary = gt::ir::binary::encode(&gt::ir::text::parse(GOOD).unwrap().0);

@@ -4,6 +4,7 @@
 //! of a stage depends only on the tape and the options. Only the report contains times.
 
 mod report;
+mod sharded;
 mod signals;
 mod stages;
 
@@ -14,6 +15,7 @@ use gt_compiler::Options;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, Graph};
 use serde_json::{Value, json};
+use sharded::Sharded;
 pub(crate) use stages::Stages;
 use std::path::Path;
 
@@ -27,8 +29,14 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
             return Ok(());
         }
     }
+    let sharded = sharded(args, &checked, config.as_ref())?;
     let text = match (args.emit, json) {
-        (emit, true) => format!("{}\n", object(&checked, &stages, config.as_ref(), emit)?),
+        (emit, true) => {
+            let mut object = object(&checked, &stages, config.as_ref(), emit)?;
+            add_sharded(&mut object, sharded.as_ref(), emit);
+            format!("{object}\n")
+        }
+        (Some(Emit::Sharded), false) => sharded.as_ref().map_or_else(String::new, Sharded::text),
         (Some(emit), false) => stages.text(emit)?,
         (None, false) => {
             format!("{}\n# graph\n{}", stages.text(Emit::Tape)?, stages.text(Emit::Graph)?)
@@ -40,10 +48,36 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
         None | Some(Emit::Tape | Emit::Canonical | Emit::Graph | Emit::Optimized)
     );
     let text = match &config {
-        Some(config) if scoped && !json => signals::comments(&checked.tape, config) + &text,
+        Some(config) if scoped && !json => {
+            let warnings = sharded.as_ref().map_or(&[][..], Sharded::warnings);
+            signals::comments(&checked.tape, config, warnings) + &text
+        }
         Some(_) | None => text,
     };
     files::write(Path::new("-"), text.as_bytes())
+}
+
+/// The tape on several workers, if that stage or a configuration is requested.
+fn sharded(
+    args: &CompileArgs,
+    checked: &Checked,
+    config: Option<&Signals>,
+) -> Result<Option<Sharded>> {
+    if config.is_none() && args.emit != Some(Emit::Sharded) {
+        return Ok(None);
+    }
+    let none = Signals::new();
+    let signals = config.unwrap_or(&none);
+    Sharded::new(&checked.tape, signals, args.workers, args.explain).map(Some)
+}
+
+fn add_sharded(object: &mut Value, sharded: Option<&Sharded>, emit: Option<Emit>) {
+    let Some(sharded) = sharded else { return };
+    object["warnings"] = json!(sharded.warnings());
+    if emit == Some(Emit::Sharded) {
+        object["sharded"] = sharded.object();
+        object["text"] = json!(sharded.text());
+    }
 }
 
 /// The options of the command line, or else of the environment.
@@ -69,7 +103,9 @@ fn object(
     object["key"] = json!(stages.template().key.to_string());
     if let Some(emit) = emit {
         object["stage"] = json!(emit.name());
-        object["text"] = json!(stages.text(emit)?);
+        if emit != Emit::Sharded {
+            object["text"] = json!(stages.text(emit)?);
+        }
     }
     // Last, because it covers the work for the stage too.
     object["report"] = report::json(stages.report()?)?;

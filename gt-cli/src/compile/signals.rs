@@ -30,8 +30,8 @@ fn names(tape: &Tape) -> Vec<&str> {
     begun.filter(|name| seen.insert(*name)).collect()
 }
 
-/// A comment for each scope, and for each configured signal without a scope.
-pub(super) fn comments(tape: &Tape, signals: &Signals) -> String {
+/// A comment for each scope, for each configured signal without a scope, and for each warning.
+pub(super) fn comments(tape: &Tape, signals: &Signals, warnings: &[String]) -> String {
     let (names, mut text) = (names(tape), String::new());
     for name in &names {
         // Writing to a string cannot fail.
@@ -43,6 +43,7 @@ pub(super) fn comments(tape: &Tape, signals: &Signals) -> String {
     for (name, config) in signals.iter().filter(|(name, _)| !names.contains(name)) {
         let _ = writeln!(text, "# no scope here is signal {name:?}: {config}");
     }
+    warnings.iter().for_each(|warning| text += &format!("# warning: {warning}\n"));
     text
 }
 

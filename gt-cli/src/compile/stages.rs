@@ -45,6 +45,8 @@ impl Stages<'_> {
             Emit::Clif => self.compiled()?.program.dump(Dump::Clif)?,
             Emit::Asm => self.compiled()?.program.dump(Dump::Asm)?,
             Emit::Dot => self.dot()?,
+            // Signals and workers are no part of this type.
+            Emit::Sharded => String::new(),
         })
     }
 

@@ -3,6 +3,7 @@
 use super::report::{Finding, Section};
 use super::system;
 use gt_compiler::Options;
+use gt_ir::signal::Signals;
 use std::path::Path;
 
 /// A variable, and a check of its value.
@@ -73,9 +74,29 @@ fn workers(value: &str) -> Option<Finding> {
 }
 
 fn config(_: &str) -> Option<Finding> {
-    gt_lang::get_config()
-        .err()
-        .map(|error| Finding::trouble(error.to_string(), "fix the file, or unset GT_CONFIG"))
+    match gt_lang::get_config() {
+        Err(error) => Some(Finding::trouble(error.to_string(), "fix the file, or unset GT_CONFIG")),
+        Ok(signals) => too_few(&signals, workers_here()?),
+    }
+}
+
+/// The number of workers inside a process; none if it is not known here.
+fn workers_here() -> Option<usize> {
+    let of = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    match of(gt_runtime::embedded::WORKERS) {
+        _ if of("GT_CONNECT").is_some() => None,
+        Some(n) => n.trim().parse().ok(),
+        None => of(gt_runtime::choice::DEVICE).is_none().then_some(1),
+    }
+}
+
+/// The workers that signals name and that are not there.
+fn too_few(signals: &Signals, there: usize) -> Option<Finding> {
+    let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
+    let last = shards.flat_map(|shard| shard.workers.iter().flatten()).max()?;
+    let wanted = *last as usize + 1;
+    let what = format!("the signals of GT_CONFIG name {wanted} workers, but there are {there}");
+    (wanted > there).then(|| Finding::advice(what, format!("GT_WORKERS={wanted}")))
 }
 
 fn tier(_: &str) -> Option<Finding> {
@@ -121,6 +142,16 @@ mod tests {
         assert!(simd("128").is_none() && simd("512").is_some());
         let absent = "/no/such/folder/gt.log";
         assert!(log_file("gt.log").is_none() && log_file(absent).is_some());
+    }
+
+    #[test]
+    fn workers_that_signals_name_and_that_are_not_there_are_found() {
+        let shard = gt_ir::signal::ShardConfig { workers: Some(vec![0, 3]), ..Default::default() };
+        let config = gt_ir::signal::SignalConfig { shard: Some(shard), ..Default::default() };
+        let mut signals = Signals::new();
+        assert_eq!(too_few(&signals, 1), None);
+        signals.set("batch", config).unwrap();
+        assert!(too_few(&signals, 3).is_some() && too_few(&signals, 4).is_none());
     }
 
     #[test]
