@@ -1,7 +1,11 @@
 //! The model: GPT-2's architecture at the size of a small text.
+//!
+//! Its scopes are what a YAML file spreads over workers: `batch`, the stages `first` and `second`,
+//! and `columns`, the matrices whose columns can be cut. Without a configuration they do nothing.
 
 use gt::functional::Attention;
 use gt::prelude::*;
+use gt::signal;
 
 /// Tokens are bytes.
 pub const VOCABULARY: usize = 256;
@@ -24,15 +28,19 @@ type Wide = N<{ 4 * WIDTH }>;
 struct Block {
     norm1: LayerNorm<N<WIDTH>>,
     #[module(init = linear(0.02))]
+    #[signal("columns")]
     query: Linear<N<WIDTH>, N<WIDTH>>,
     #[module(init = linear(0.02))]
+    #[signal("columns")]
     key: Linear<N<WIDTH>, N<WIDTH>>,
     #[module(init = linear(0.02))]
+    #[signal("columns")]
     value: Linear<N<WIDTH>, N<WIDTH>>,
     #[module(init = linear(residual()))]
     out: Linear<N<WIDTH>, N<WIDTH>>,
     norm2: LayerNorm<N<WIDTH>>,
     #[module(init = linear(0.02))]
+    #[signal("columns")]
     up: Linear<N<WIDTH>, Wide>,
     #[module(init = linear(residual()))]
     down: Linear<Wide, N<WIDTH>>,
@@ -51,14 +59,14 @@ fn residual() -> f64 {
 impl Block {
     fn forward(&self, x: &Hidden) -> Hidden {
         let x = x + self.attention(&self.norm1.forward(x));
-        let wide = self.up.forward(&self.norm2.forward(&x)).gelu_tanh();
+        let wide = self.up(&self.norm2.forward(&x)).gelu_tanh();
         &x + self.down.forward(&wide)
     }
 
     /// Causal self-attention: each token attends to itself and the tokens before it.
     fn attention(&self, x: &Hidden) -> Hidden {
-        let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| {
-            let heads: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.forward(x).reshape();
+        let [q, k, v] = [self.query(x), self.key(x), self.value(x)].map(|part| {
+            let heads: T![Batch, { CONTEXT }, { HEADS }, { HEAD }] = part.reshape();
             heads.transpose::<1, 2>()
         });
         let causal = Attention { causal: true, ..Attention::default() };
@@ -87,14 +95,22 @@ impl Gpt {
     /// The scores of the next byte after each token. The last layer shares the weights of the
     /// embedding (Press and Wolf 2017).
     pub fn forward(&self, tokens: &Tokens) -> T![Batch, { CONTEXT }, { VOCABULARY }] {
+        let _batch = signal::scope("batch");
         let x = self.tokens.forward(tokens) + &self.positions.weight;
-        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
+        let x = self.blocks.iter().enumerate().fold(x, |x, (i, block)| {
+            let _stage = signal::scope(if i < LAYERS / 2 { "first" } else { "second" });
+            block.forward(&x)
+        });
+        let _stage = signal::scope("second");
         self.norm.forward(&x).matmul(&self.tokens.weight.t())
     }
 
     /// The mean cross entropy of the next bytes, in nats.
     pub fn loss(&self, tokens: &Tokens, next: &Tokens) -> T![] {
-        self.forward(tokens).cross_entropy(next)
+        let scores = self.forward(tokens);
+        let _batch = signal::scope("batch");
+        let _stage = signal::scope("second");
+        scores.cross_entropy(next)
     }
 
     /// The parameters with weight decay, which are the matrices, and the others.

@@ -2,7 +2,8 @@
 //! --example signals [FILE.yaml]`.
 //!
 //! The example prints the instructions of each scope and the configuration that the dispatcher has.
-//! Signals name parts of a program and change no result, whichever signals the file configures.
+//! On several workers (`GT_WORKERS=2`) the configuration spreads the work over them. The final loss
+//! stays, whichever signals the file configures.
 
 use anyhow::{Context, Result};
 use gt::prelude::*;

@@ -44,6 +44,20 @@ fn several_embedded_workers_give_the_same_losses() {
 }
 
 #[test]
+fn a_program_that_signals_spread_over_processes_has_the_same_losses() {
+    let cluster = Cluster::start(2);
+    let spread = "examples/data_parallel";
+    for words in [&[][..], &["examples/data_parallel/pipeline.yaml"]] {
+        let here = run(spread, words).good();
+        let env = [("GT_CONNECT", &*cluster.address)];
+        let there = Process::start_with(spread, words, &env).finish().good();
+        assert_eq!(there, here);
+    }
+    // The losses of a batch in parts differ from those of one worker in their last bits.
+    assert!(!run(spread, &[]).good().contains(" 0.0e0"));
+}
+
+#[test]
 fn interrupting_the_client_ends_it_and_nobody_else() {
     let mut cluster = Cluster::start(1);
     let mut client = Process::start(DIGITS, &["--epochs", "100000", "--connect", &cluster.address]);
