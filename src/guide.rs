@@ -25,6 +25,7 @@ chapters! {
     sessions: "sessions.md",
     engines: "engines.md",
     signals: "signals.md",
+    parallel: "parallel.md",
     performance: "performance.md",
     debugging: "debugging.md",
     pytorch: "pytorch.md",

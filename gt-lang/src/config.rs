@@ -9,18 +9,19 @@
 //!     mesh: [[0, 1], [2, 3]]  # instead of `workers`: the axis is cut by rows
 //!     columns: -1          # the axis that the columns of the mesh cut
 //!     replicated: false    # the whole for each of them instead
-//!     open: false          # a wish rather than a demand
-//!     priority: 0          # who is heard first when two contradict each other, lowest first
+//!     open: false          # a wish rather than a demand (without effect yet)
+//!     priority: 0          # of two that contradict, the lowest counts (without effect yet)
 //!   backward: layer1_grad  # the signal of its gradients
-//!   compile: true          # compiled the first time it is seen
+//!   compile: true          # compiled the first time it is seen (without effect yet)
 //! ```
 //!
 //! Guarantees: one configuration a process, which every session of it hands to its dispatcher
 //! before the next segment; what is said later replaces what was said of a signal before; a file is
 //! taken whole or not at all. The file that `GT_CONFIG` names is read first of all. A configuration
-//! never changes a result, and what names signals no scope has is harmless.
+//! changes the last bits of sums of floats and no other result. A signal without a scope is
+//! harmless.
 //!
-//! Does not: place anything; that is the dispatcher's.
+//! Does not: place anything. The dispatcher spreads a session over the workers of its signals.
 
 use std::panic::Location;
 use std::path::Path;

@@ -14,8 +14,8 @@
 //!
 //! Guarantees: scopes nest, per thread. A scope in which nothing is recorded leaves no trace.
 //! Gradients are recorded in the backward signals of the scopes their instructions were recorded
-//! in, inside the scopes that are open where `backward` is called. Names never change a result, and
-//! unknown names are harmless.
+//! in, inside the scopes that are open where `backward` is called. A name without a configuration
+//! changes nothing.
 //!
 //! Does not: write to a tape; the recorder follows the scopes of the thread that records.
 
