@@ -6,7 +6,7 @@ use gt_ir::layout::{Layout, Spread};
 use gt_ir::{Class, Op, OperandType, Type};
 
 use super::lanes::{shared, volume};
-use super::reshard::Version;
+use super::reshard::{Version, is_direct};
 
 /// What exchanges and computation cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,9 +37,13 @@ impl Rates {
         for (axis, spread) in from.spreads.iter().enumerate() {
             let kept = from.mesh == to.mesh && to.spreads[axis] == *spread;
             if matches!(spread, Spread::Partial(_)) && !kept {
-                let n = from.mesh.sizes()[axis] as f64;
-                let local = volume(&from.region(0, &ty.shape));
-                seconds += 2.0 * (self.latency + bytes(local) * (n - 1.0) / n / self.exchange);
+                let n = from.mesh.sizes()[axis];
+                let local = bytes(volume(&from.region(0, &ty.shape))) * (n - 1) as f64;
+                seconds += if is_direct(ty, n) {
+                    self.latency + local / self.exchange
+                } else {
+                    2.0 * (self.latency + local / n as f64 / self.exchange)
+                };
                 settled = settled.with(axis, Spread::Whole);
             }
         }

@@ -16,9 +16,14 @@ pub(super) struct Version {
     pub(super) names: SmallVec<[Name; 4]>,
 }
 
-/// Elements below which each member combines all addends by itself: one exchange of small messages
-/// instead of two.
+/// Elements below which each member combines all addends by itself.
 const SMALL: usize = 1024;
+
+/// Whether each of `n` members combines all addends by itself, in one exchange instead of two: if
+/// they are small, and if there are two, who send as much either way.
+pub(super) fn is_direct(ty: &Type, n: usize) -> bool {
+    n <= 2 || ty.shape.numel() < SMALL
+}
 
 impl Version {
     pub(super) fn member(&self, rank: usize) -> u32 {
@@ -103,8 +108,7 @@ impl Lanes {
             .filter(|&dim| !split(dim) && sizes[dim] >= n)
             .max_by_key(|&d| sizes[d]);
         let layout = match dim {
-            // Two members send as much either way, and exchange once only if they send all.
-            Some(dim) if ty.shape.numel() >= SMALL && n > 2 => {
+            Some(dim) if !is_direct(ty, n) => {
                 let chunk = sizes[dim].div_ceil(n);
                 from.layout.with(axis, Spread::Split { dim: dim as u8, chunk })
             }
