@@ -1,0 +1,176 @@
+//! Instructions on the members of their mesh, in the layouts that `choose` prefers.
+
+use std::sync::Arc;
+
+use gt_ir::factors::{Factors, Links};
+use gt_ir::layout::{Layout, Mesh, Spread};
+use gt_ir::op::{Meaning, factors, infer};
+use gt_ir::{Emit, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
+use smallvec::SmallVec;
+
+use super::{LITERALS, Sharder, Value};
+use crate::shard::choose::{Operand as Choice, Question, Strategy};
+use crate::shard::lanes::Arg;
+use crate::shard::reshard::Version;
+
+impl Sharder<'_> {
+    /// The mesh of an instruction outside configured scopes: of its operands' the largest.
+    pub(super) fn mesh_of(&self, inputs: &[Operand]) -> Arc<Mesh> {
+        let mut largest: Option<&Arc<Mesh>> = None;
+        for operand in inputs {
+            let Operand::Value(value) = operand else { continue };
+            let Some(value) = self.values.get(value.0 as usize) else { continue };
+            for version in &value.versions {
+                let mesh = &version.layout.mesh;
+                if value.made.is_none() && largest.is_none_or(|l| mesh.len() > l.len()) {
+                    largest = Some(mesh);
+                }
+            }
+        }
+        Arc::clone(largest.unwrap_or(&self.lead.mesh))
+    }
+
+    /// Whether the factors of a derived op allow for the ways in which its operands are split.
+    pub(super) fn allows(&self, factors: &Factors, inputs: &[Operand], mesh: &Arc<Mesh>) -> bool {
+        inputs.iter().zip(&factors.operands).all(|(operand, links)| {
+            let Operand::Value(value) = operand else { return true };
+            let Some(value) = self.values.get(value.0 as usize) else { return true };
+            let splits = value.versions.iter().filter(|v| v.layout.mesh == *mesh);
+            let free = |spread: &Spread| match *spread {
+                Spread::Split { dim, .. } => {
+                    links.get(usize::from(dim)).is_some_and(Option::is_some)
+                }
+                Spread::Whole | Spread::Partial(_) => true,
+            };
+            let mut splits = splits.map(|v| v.layout.spreads.iter().all(free)).peekable();
+            splits.peek().is_none() || splits.any(|free| free)
+        })
+    }
+
+    /// What a signal asks of a result on its mesh.
+    pub(super) fn wish(&mut self, ty: &Type) -> Option<Layout> {
+        let scope = self.scopes.current()?;
+        (ty.shape.rank() > 0).then(|| self.scopes.wish(&scope, ty))
+    }
+
+    /// What a question about an instruction finds.
+    pub(super) fn question<T>(
+        &self,
+        op: &Op,
+        inputs: &[Operand],
+        types: &[OperandType],
+        out: &Type,
+        (factors, mesh, wish): (&Factors, &Arc<Mesh>, Option<&Layout>),
+        find: impl FnOnce(&Question<'_>, &Layout) -> T,
+    ) -> T {
+        let choice = |operand: &Operand| match operand {
+            Operand::Value(value) if value.0 < LITERALS => {
+                let value = self.at(*value);
+                match value.made {
+                    Some(_) => Choice::Anywhere(value.wish.as_ref()),
+                    None => Choice::Versions(&value.versions, &value.ty),
+                }
+            }
+            Operand::Value(_) | Operand::Scalar(_) => Choice::Literal,
+        };
+        let operands: SmallVec<[Choice<'_>; 3]> = inputs.iter().map(choice).collect();
+        let rates = &self.request.rates;
+        let question = Question { op, types, operands: &operands, out, factors, wish, rates };
+        find(&question, &Layout::whole(Arc::clone(mesh)))
+    }
+
+    /// An instruction on the members of a mesh.
+    pub(super) fn apply(
+        &mut self,
+        op: &Op,
+        inputs: &[Operand],
+        ty: Type,
+        strategy: &Strategy,
+    ) -> Result<ValueId, OpError> {
+        let mut versions: SmallVec<[Option<Version>; 3]> = SmallVec::new();
+        for (operand, layout) in inputs.iter().zip(&strategy.operands) {
+            versions.push(match (operand, layout) {
+                (Operand::Value(value), Some(layout)) => Some(self.version(*value, layout)?),
+                _ => None,
+            });
+        }
+        let layout = strategy.result.clone();
+        let mut names = SmallVec::new();
+        for (rank, &member) in layout.mesh.members().iter().enumerate() {
+            let arg = |(operand, version): (&Operand, &Option<Version>)| match version {
+                Some(version) => Arg::Value(version.names[rank]),
+                None => self.literals(&[*operand])[0],
+            };
+            let args: SmallVec<[Arg; 3]> = inputs.iter().zip(&versions).map(arg).collect();
+            let local = layout.local(rank, &ty);
+            names.push(self.lanes.instr(member, op.resized(&local), &args)?);
+        }
+        let versions = vec![Version { layout, names }];
+        Ok(self.value(Value { ty, versions, made: None, wish: None }))
+    }
+
+    /// The same value in the layout that a signal asks for.
+    pub(super) fn view(&mut self, x: ValueId, ty: Type, wish: &Layout) -> Result<ValueId, OpError> {
+        let version = self.version(x, wish)?;
+        Ok(self.value(Value { ty, versions: vec![version], made: None, wish: None }))
+    }
+}
+
+impl Emit for Sharder<'_> {
+    fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
+        let types: SmallVec<[OperandType; 3]> =
+            inputs.iter().map(|operand| self.operand_type(*operand)).collect();
+        let ty = infer(&op, &types)?;
+        let wish = self.wish(&ty);
+        if self.is_made(&op, inputs) {
+            let made = Some((op, inputs.into()));
+            return Ok(self.value(Value { ty, versions: Vec::new(), made, wish }));
+        }
+        if let (Op::Reshape(_), [Operand::Value(x)], Some(wish)) = (op, inputs, &wish)
+            && self.at(*x).ty.shape.same_sizes(&ty.shape)
+        {
+            return self.view(*x, ty, wish);
+        }
+        let mesh = self.scopes.current().map(|scope| Arc::clone(&scope.mesh));
+        let mesh = mesh.unwrap_or_else(|| self.mesh_of(inputs));
+        let factors = factors(&op, &types, &ty);
+        if let Meaning::Derived(expansion) = op.spec().meaning
+            && factors.as_ref().is_none_or(|factors| !self.allows(factors, inputs, &mesh))
+        {
+            return expansion(self, &op, inputs);
+        }
+        let factors = factors.unwrap_or_else(|| Factors {
+            operands: inputs.iter().map(|_| Links::new()).collect(),
+            ..Factors::default()
+        });
+        let about = (&factors, &mesh, wish.as_ref());
+        if self.asked.is_some() && self.asked == self.now {
+            let options =
+                self.question(&op, inputs, &types, &ty, about, |q, whole| q.options(whole));
+            self.options.extend(options);
+        }
+        let strategy = self.question(&op, inputs, &types, &ty, about, |q, whole| q.best(whole));
+        self.apply(&op, inputs, ty, &strategy)
+    }
+
+    fn ty(&self, value: ValueId) -> Type {
+        match self.values.get(value.0 as usize) {
+            Some(value) => value.ty,
+            None => {
+                let slot = self.slots.get(value.0.wrapping_sub(LITERALS) as usize);
+                Type::scalar(slot.map_or(gt_ir::DType::Bool, |scalar| scalar.weak_dtype()))
+            }
+        }
+    }
+
+    fn operand_type(&self, operand: Operand) -> OperandType {
+        match operand {
+            Operand::Value(value) if value.0 >= LITERALS => {
+                let slot = self.slots.get(value.0.wrapping_sub(LITERALS) as usize);
+                OperandType::Scalar(slot.copied().unwrap_or(Scalar::Bool(false)))
+            }
+            Operand::Value(value) => OperandType::Tensor(self.ty(value)),
+            Operand::Scalar(scalar) => OperandType::Scalar(scalar),
+        }
+    }
+}
