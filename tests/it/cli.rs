@@ -117,6 +117,12 @@ output %6 \"w\"
     assert!(kinds.contains(&"all-reduce"), "{kinds:?}");
     let (_, said) = run("gt-cli", &[&sharded[..], &["--explain", "%9"]].concat()).bad();
     assert!(said.contains("the tape has no value %9"), "{said}");
+
+    let many = folder.write("many.yaml", "batch: {shard: {workers: [4000000000]}}\n");
+    let words = ["compile", &tape, "--config", &many];
+    run("gt-cli", &words).good();
+    let (_, said) = run("gt-cli", &[&words[..], &["--emit", "sharded"]].concat()).bad();
+    assert!(said.contains("add --workers N"), "{said}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod stages;
 
 use crate::args::{CompileArgs, Emit};
 use crate::files::{self, Checked};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use gt_compiler::Options;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, Graph};
@@ -68,7 +68,14 @@ fn sharded(
     }
     let none = Signals::new();
     let signals = config.unwrap_or(&none);
-    Sharded::new(&checked.tape, signals, args.workers, args.explain).map(Some)
+    let n_workers = args.workers.or_else(|| sharded::named(signals));
+    match (n_workers, args.emit) {
+        (Some(n), _) => Sharded::new(&checked.tape, signals, n, args.explain).map(Some),
+        (None, Some(Emit::Sharded)) => {
+            bail!("the signals name more than 64 workers; add --workers N")
+        }
+        (None, _) => Ok(None),
+    }
 }
 
 fn add_sharded(object: &mut Value, sharded: Option<&Sharded>, emit: Option<Emit>) {

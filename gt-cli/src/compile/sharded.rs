@@ -23,16 +23,15 @@ pub(super) struct Sharded {
 }
 
 impl Sharded {
-    /// The tape on so many workers, or on as many as the signals name.
+    /// The tape on so many workers, and the ways to compute one of its instructions.
     pub(super) fn new(
         tape: &Tape,
         signals: &Signals,
-        n_workers: Option<u32>,
+        n_workers: u32,
         asked: Option<ValueId>,
     ) -> Result<Sharded> {
         let (program, state) = program(tape);
         let (template, bindings) = canonical(&program);
-        let n_workers = n_workers.unwrap_or_else(|| named(signals));
         let asked = asked.map(|value| number(&bindings, value)).transpose()?;
         let explain = |n_members, signals, inputs: &[(Type, Layout)], asked| {
             let rates = Rates::default();
@@ -117,11 +116,16 @@ impl Sharded {
     }
 }
 
-/// As many workers as the signals name, and at least two.
-fn named(signals: &Signals) -> u32 {
+/// The most workers that are taken because signals name them. Exchanges among all workers grow with
+/// the square of their number.
+const MAX_NAMED: u32 = 64;
+
+/// As many workers as the signals name, and at least two; none if they name too many.
+pub(super) fn named(signals: &Signals) -> Option<u32> {
     let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
     let last = shards.flat_map(|shard| shard.workers.iter().flatten()).max();
-    last.map_or(2, |last| last.saturating_add(1).max(2))
+    let n = last.map_or(2, |last| last.saturating_add(1).max(2));
+    (n <= MAX_NAMED).then_some(n)
 }
 
 /// The state of a step: each input that is state, with its type and its value after the step.
