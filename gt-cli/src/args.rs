@@ -264,6 +264,10 @@ pub(crate) struct BenchArgs {
     /// Measure on this server instead of in this process
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
+    /// Cut the batch of each step over so many workers of this process, which share its threads
+    #[arg(long, value_name = "N", conflicts_with = "connect")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: Option<u16>,
     /// Print which rewrite rules fire in a step, and the estimate of what they save, as an object
     /// for each work and numerics policy. Measures nothing
     #[arg(long)]
@@ -289,6 +293,8 @@ Examples:
   gt-cli bench                             every work, a few seconds each
   gt-cli bench mlp_small gpt --seconds 5
   gt-cli bench gpt --tier 0                instruction by instruction
+  GT_THREADS=1 gt-cli bench gpt            one thread, to compare with
+  GT_THREADS=2 gt-cli bench gpt --workers 2    two workers of a thread each
   gt-cli bench step.gt --json              a tape of your own, one object a line
   gt-cli bench --rules gpt                 the rewrites of its step, by numerics policy
   cargo xtask bench --vs torch,jax         beside other frameworks, in one run";

@@ -23,8 +23,9 @@ use crate::{files, signals, system};
 use anyhow::{Context, Result, bail, ensure};
 use gt_compiler::{Compile, Engine, Native, NativeConfig, Report};
 use gt_ir::backend::Backend;
-use gt_lang::{DynTensor, Session};
+use gt_lang::{DynTensor, Session, ShardConfig, SignalConfig};
 use gt_runtime::choice::{Choice, Devices};
+use gt_runtime::embedded::WORKERS;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Surroundings, Until};
 use print::Row;
@@ -171,6 +172,9 @@ fn measured_elsewhere(
         let devices = Devices::List(devices.clone()).to_string();
         command.args(["--engine", engine.name(), "--device", &devices]);
     }
+    if let Some(workers) = args.workers {
+        command.env(WORKERS, workers.to_string()).args(["--workers", &workers.to_string()]);
+    }
     if let Some(tier) = args.tier {
         command.env(TIER, tier.to_string());
     }
@@ -197,6 +201,11 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     let bar = bar(&name, !args.paced);
     let row = Row::new(&name, tier());
 
+    if args.workers.is_some() {
+        let config =
+            SignalConfig { shard: Some(ShardConfig::default()), ..SignalConfig::default() };
+        gt_lang::register_config(step::BATCH, config)?;
+    }
     let backend = system::open(args.connect.as_deref(), &args.compute)?;
     let session = Session::with_backend(backend.clone());
     let _current = session.enter();
