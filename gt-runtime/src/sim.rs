@@ -7,8 +7,9 @@
 //! 1. No segment runs twice, and the segments of a session run in order. If no worker is lost,
 //!    every accepted segment runs.
 //! 2. A value that is read has the bits that the reference interpreter computes from the client's
-//!    tape, also if it arrives long after the session has freed the value. Reads of a session are
-//!    answered in order. A worker gets no order that uses a value that it does not have.
+//!    tape, also if it arrives long after the session has freed the value. If a session lives on
+//!    one worker, its reads are answered in order. A worker gets no order that uses a value that it
+//!    does not have.
 //! 3. A client sees an error only if a fault of the run can cause it. Ends and invalid messages of
 //!    other clients never cause one.
 //! 4. After the faults every read is answered in bounded time, and new work succeeds.
@@ -98,4 +99,10 @@ fn everything_recovers() {
 #[test]
 fn embedded_peers_come_and_go() {
     run_seeds(40, Profile::embedded);
+}
+
+/// Sessions live on several workers, in all kinds of weather.
+#[test]
+fn members_of_gangs_need_each_other() {
+    run_seeds(100, Profile::gangs);
 }

@@ -1,5 +1,7 @@
 //! A client of a simulation: records random tapes on integers, and compares its reads with the
-//! interpreter.
+//! interpreter. A client of a gang records more (`gang`).
+
+mod gang;
 
 use super::Random;
 use crate::assembly;
@@ -26,6 +28,10 @@ pub(super) struct Client {
     n_values: u64,
     n_requests: u64,
     n_elements: usize,
+    /// Whether its signals ask for workers.
+    spread: bool,
+    /// The scope in which it records.
+    scope: Option<Arc<str>>,
     segment: Vec<Entry>,
     pub(super) templates: Templates,
     /// The elements of each live value.
@@ -54,6 +60,7 @@ impl Client {
         config: ConnectionConfig,
         templates: TemplateConfig,
         n_elements: usize,
+        spread: bool,
     ) -> Client {
         let identity =
             Identity { name: "simulated".into(), host: "here".into(), pid: peer.0 as u32 };
@@ -66,6 +73,8 @@ impl Client {
             n_values: 0,
             n_requests: 0,
             n_elements,
+            spread,
+            scope: None,
             segment: Vec::new(),
             templates: Templates::new(templates, true),
             live: BTreeMap::new(),
@@ -82,6 +91,11 @@ impl Client {
     /// Moves to another address, as the same incarnation.
     pub(super) fn move_away(&mut self, now: Time) {
         self.connection.redial(now, Hello::new(Role::Client, self.identity.clone()));
+    }
+
+    /// Whether its signals ask for workers.
+    pub(super) fn is_spread(&self) -> bool {
+        self.spread
     }
 
     pub(super) fn n_waiting(&self) -> usize {
@@ -112,6 +126,10 @@ impl Client {
         if self.connection.link(Stream::Control).queued() > 1 << 16 {
             return;
         }
+        if self.spread && (self.n_values == 0 || random.percent(3)) {
+            self.configure(now, random);
+        }
+        self.enter(random.below(8));
         match random.below(14) {
             0 | 1 => self.input(now, random),
             2..=5 => (0..=random.below(6)).for_each(|_| self.instruction(random)),
@@ -140,6 +158,7 @@ impl Client {
     }
 
     fn round(&mut self, kind: u64, a: ValueId, b: ValueId, now: Time, random: &mut Random) {
+        self.enter(kind);
         let literal = Operand::Scalar(Scalar::I64(random.below(1000) as i64));
         let (a, b) = (Operand::Value(a), Operand::Value(b));
         let sum = self.compute(Op::Add, &[a, literal]);
@@ -180,7 +199,7 @@ impl Client {
         let out = self.value();
         self.live.insert(out, result);
         let inputs = inputs.iter().copied().collect();
-        self.segment.push(Entry::Instr(Instr { out, op, inputs, loc: Loc::NONE }));
+        self.push(Entry::Instr(Instr { out, op, inputs, loc: Loc::NONE }));
         out
     }
 
@@ -206,7 +225,7 @@ impl Client {
         let shape = Shape::new(&[self.n_elements]).expect("a small shape");
         let data = HostTensor::from_vec(data, shape).expect("as many elements");
         self.live.insert(out, data.clone());
-        self.segment.push(Entry::Input { out, ty: *data.ty(), name: None });
+        self.push(Entry::Input { out, ty: *data.ty(), name: None });
         let size = 1 + random.below(24) as usize;
         for chunk in assembly::pieces(assembly::whole(out, data), size) {
             self.say(now, Order::Chunk(chunk));
@@ -215,6 +234,9 @@ impl Client {
 
     fn instruction(&mut self, random: &mut Random) {
         let (Some(a), Some(b)) = (self.pick(random), self.pick(random)) else { return };
+        if self.spread && random.percent(30) {
+            return self.mixed(a, random);
+        }
         let (op, inputs): (Op, Vec<Operand>) = match random.below(5) {
             0 => (Op::Neg, vec![Operand::Value(a)]),
             1 => (Op::Sub, vec![Operand::Value(a), Operand::Value(b)]),
@@ -306,7 +328,8 @@ impl Client {
                 assert_eq!(chunk.offset, read.got.len() as u64, "a piece out of order");
                 read.got.extend_from_slice(&chunk.bytes);
                 if chunk.is_last() {
-                    assert!(self.last_read < request, "{request} was answered too late");
+                    let in_order = self.spread || self.last_read < request;
+                    assert!(in_order, "{request} was answered too late");
                     self.last_read = request;
                     let expected = read.expected.as_ref().map(|data| data.bytes().to_vec());
                     assert_eq!(

@@ -17,6 +17,8 @@ pub(super) struct Profile {
     pub(super) n_clients: usize,
     pub(super) n_workers: usize,
     pub(super) n_rogues: usize,
+    /// The percentage of clients whose signals ask for several workers.
+    pub(super) spread: u64,
     /// Chances in ten thousand, at each step of a node.
     pub(super) client_crash: u64,
     pub(super) client_move: u64,
@@ -42,6 +44,7 @@ impl Profile {
             n_clients: 1 + random.below(4) as usize,
             n_workers: 1 + random.below(3) as usize,
             n_rogues: 0,
+            spread: 0,
             client_crash: 0,
             client_move: 0,
             worker_crash: 0,
@@ -82,6 +85,17 @@ impl Profile {
         let base = Profile::clients(seed);
         let weather = Weather { lost: 0, repeated: 0, reliable: true, ..base.weather };
         Profile { weather, client_move: 0, n_rogues: 0, worker_crash: (seed % 2) * 40, ..base }
+    }
+
+    /// One of the other profiles, with sessions on several workers.
+    pub(super) fn gangs(seed: u64) -> Profile {
+        let base = match seed % 4 {
+            0 => Profile::network(seed),
+            1 => Profile::clients(seed),
+            2 => Profile::everything(seed),
+            _ => Profile::embedded(seed),
+        };
+        Profile { spread: 70, n_workers: base.n_workers + 1, ..base }
     }
 
     pub(super) fn values_may_be_lost(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A worker of a simulation: the real end of the connection and line of reads, with an executor of
-//! its own for integers. Reads are answered late and in pieces, and other jobs run meanwhile.
+//! its own: the reference interpreter. Reads are answered late and in pieces, and other jobs run
+//! meanwhile.
 
 use super::Random;
 use crate::assembly::{self, Travel};
@@ -14,8 +15,9 @@ use crate::worker::line::Line;
 use crate::worker::{Job, Task, WorkerEnd};
 use gt_ir::backend::Stats;
 use gt_ir::canonical::expand;
+use gt_ir::interp::{self, Arg};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
-use gt_ir::{HostTensor, Op, Operand, Scalar, Shape};
+use gt_ir::{HostTensor, Operand};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub(super) struct Worker {
     reads: Line<SessionId, Reading>,
     pub(super) next_read: Time,
     /// The values of each session.
-    pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Vec<i64>>>,
+    pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, HostTensor>>,
 }
 
 /// An unfinished read: its answer, and the number of turns that it needs.
@@ -141,8 +143,6 @@ impl Worker {
         let data = self.held.get(&session).and_then(|held| held.get(&value)).cloned();
         let data = data
             .unwrap_or_else(|| panic!("{session} reads {value}, which this worker does not have"));
-        let shape = Shape::new(&[data.len()]).expect("a small shape");
-        let data = HostTensor::from_vec(data, shape).expect("as many elements");
         if random.percent(30) && !self.reads.has(session) {
             self.answer(now, random, session, request, value, data);
         } else {
@@ -199,7 +199,7 @@ impl Worker {
                         .remove(out)
                         .expect("a segment runs when its data is there")
                         .expect("whole data");
-                    held.insert(*out, data.to_vec().expect("integers"));
+                    held.insert(*out, data);
                 }
                 Entry::Instr(instr) => {
                     let value = compute(instr, held);
@@ -225,25 +225,14 @@ impl Worker {
     }
 }
 
-fn compute(instr: &Instr, held: &BTreeMap<ValueId, Vec<i64>>) -> Vec<i64> {
-    let tensor = |operand: &Operand| match operand {
+fn compute(instr: &Instr, held: &BTreeMap<ValueId, HostTensor>) -> HostTensor {
+    let arg = |operand: &Operand| match operand {
         Operand::Value(value) => {
-            held.get(value).unwrap_or_else(|| panic!("this worker has no {value}")).clone()
+            let known = held.get(value);
+            Arg::Tensor(known.unwrap_or_else(|| panic!("this worker has no {value}")))
         }
-        Operand::Scalar(_) => panic!("the first operand is a tensor"),
+        Operand::Scalar(scalar) => Arg::Scalar(*scalar),
     };
-    let a = tensor(&instr.inputs[0]);
-    let b = match instr.inputs.get(1) {
-        None => vec![0; a.len()],
-        Some(Operand::Scalar(Scalar::I64(scalar))) => vec![*scalar; a.len()],
-        Some(operand) => tensor(operand),
-    };
-    let apply = |f: fn(i64, i64) -> i64| a.iter().zip(&b).map(|(&a, &b)| f(a, b)).collect();
-    match instr.op {
-        Op::Neg => apply(|a, _| a.wrapping_neg()),
-        Op::Add => apply(i64::wrapping_add),
-        Op::Sub => apply(i64::wrapping_sub),
-        Op::Mul => apply(i64::wrapping_mul),
-        op => panic!("the clients here record no {op}"),
-    }
+    let args: Vec<Arg<'_>> = instr.inputs.iter().map(arg).collect();
+    interp::eval(&instr.op, &args).unwrap_or_else(|why| panic!("{}: {why}", instr.op))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_compiler::shard::{self, Literal, Partition, Phase, Step};
+use gt_compiler::shard::{self, Literal, Local, Partition, Phase, Step};
 use gt_ir::canonical::{Bindings, Defined, Template, expand};
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
@@ -75,12 +75,15 @@ impl Gang {
             forgotten: Vec::new(),
         };
         self.steps(&chosen, &bound, &mut orders)?;
-        let local = partition.kept.first().and_then(|kept| kept.names.first());
-        let name = local.and_then(|local| bound.local(self, *local, 0));
+        let local = partition.kept.first().and_then(|kept| kept.names.first()).copied();
+        let name = local.and_then(|local| bound.local(self, local, 0));
         let name = name.ok_or_else(|| OpError::new("internal: nothing was gathered"))?;
         orders.push((0, Order::Fetch { request, value: name }));
-        let free = Tape { entries: vec![Entry::Free(name)] };
-        orders.push((0, Order::Run(Arc::new(free))));
+        // The first member's own part may be all there is of the value, and lives on.
+        if matches!(local, Some(Local::Made(_))) {
+            let free = Tape { entries: vec![Entry::Free(name)] };
+            orders.push((0, Order::Run(Arc::new(free))));
+        }
         Ok((orders, name))
     }
 

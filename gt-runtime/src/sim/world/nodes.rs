@@ -120,10 +120,13 @@ impl World {
         let (now, peer, life) =
             (self.now, self.addresses[i], Incarnation(self.n_lives << 8 | i as u64));
         let config = self.profile.connection();
-        let n_elements = self.random.below(7) as usize;
+        let most = if self.profile.spread > 0 { 13 } else { 7 };
+        let n_elements = self.random.below(most) as usize;
         self.nodes[i] = if i < self.profile.n_clients {
             let templates = self.profile.templates(&mut self.random);
-            Node::Client(Box::new(Client::new(now, peer, life, config, templates, n_elements)))
+            let spread = self.profile.spread > 0 && self.random.percent(self.profile.spread);
+            let client = Client::new(now, peer, life, config, templates, n_elements, spread);
+            Node::Client(Box::new(client))
         } else if i < self.profile.n_clients + self.profile.n_workers {
             Node::Worker(Box::new(Worker::new(now, peer, life, config)))
         } else {
