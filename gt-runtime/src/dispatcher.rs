@@ -19,6 +19,8 @@ mod core;
 pub mod event;
 mod gang;
 mod gangs;
+#[cfg(test)]
+pub(crate) mod holdings;
 mod homes;
 mod party;
 mod peers;

@@ -63,10 +63,12 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
         Some(seed) => seed..seed + 1,
         None => 0..number("GT_SIM_SEEDS").unwrap_or(n),
     };
-    let (mut launches, mut evictions, many) = (0, 0, seeds.end - seeds.start >= 40);
+    let (mut launches, mut evictions, mut gangs) = (0, 0, 0);
+    let many = seeds.end - seeds.start >= 40;
     for seed in seeds {
         let named = Named(seed);
-        let sent = World::new(seed, profile(seed)).run();
+        let (sent, n_gangs) = World::new(seed, profile(seed)).run();
+        gangs += n_gangs;
         (launches, evictions) = (launches + sent.launches, evictions + sent.evictions);
         drop(named);
     }
@@ -75,6 +77,8 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
         !many || (launches > 100 && evictions > 10),
         "{launches} launches, {evictions} evictions"
     );
+    let spread = profile(0).spread > 0;
+    assert!(!many || !spread || gangs > 40, "{gangs} sessions on several workers");
 }
 
 /// Packets are lost, repeated and reordered. No node crashes, so no client may see an error.

@@ -2,8 +2,8 @@
 //!
 //! 1. Each peer is one session or one worker, which names this peer. There are no sessions or
 //!    workers without a peer.
-//! 2. A session's home is a registered worker that lists the session. A
-//!    gang's members list it, too. A worker lists no other sessions.
+//! 2. A session's home is a registered worker that lists the session. The members of its gang list
+//!    it, too. A worker lists no other sessions.
 //! 3. Orders wait only in a session without a home, and only while there is no registered worker.
 //! 4. Requests among a session's waiting orders are open.
 //! 5. For every queued message the owner of its credit is known.
@@ -13,9 +13,17 @@
 //! 7. Only a session with a home has templates at home, and no more than the limit.
 //! 8. A lost value is live or being uploaded. A broken session holds nothing. The count of live
 //!    bytes is the sum over the live values.
+//! 9. The first member of a gang is the session's home. A session without a home has no members.
+//!    The name by which a member knows the session leads to the session, and no other name does.
+//! 10. Members are different workers, and have run no more segments than they were ordered.
+//! 11. A gang knows the place of each live value that is not lost, and of no other value. The place
+//!     names members that there are, and each member's part.
+//! 12. Values travel between two different members. No two have a name in common.
+//! 13. Without members a gang holds no place, no transfer and no credit.
 
 use super::Config;
 use super::core::Dispatcher;
+use super::gang::Gang;
 use super::party::{Owed, Party};
 use super::session::Session;
 use crate::ids::SessionId;
@@ -59,6 +67,27 @@ impl Dispatcher {
                 assert!(lives, "2: {id} counts {session}");
             }
         }
+        for (alias, id) in &self.seats {
+            let gang = self.sessions.get(id).and_then(|session| session.gang.as_ref());
+            let seated = gang.is_some_and(|gang| gang.seats.iter().any(|s| s.session == *alias));
+            assert!(seated, "9: {alias} is no member's name for {id}");
+        }
+    }
+
+    /// Of the members of a gang.
+    fn check_gang(&self, id: SessionId, session: &Session, gang: &Gang) {
+        let home = gang.seats.first().map(|seat| seat.worker);
+        assert_eq!(session.home, home, "9: the home of {id} is not its first member");
+        for seat in &gang.seats {
+            let alias = seat.session;
+            let known = alias == id || self.seats.get(&alias) == Some(&id);
+            assert!(known, "9: {alias} is not known as {id}");
+            let worker = self.workers.get(&seat.worker);
+            let ready = worker.is_some_and(|w| w.capacity.is_some() && w.sessions.contains(&id));
+            assert!(ready, "9: {} is a member of {id} and cannot work for it", seat.worker);
+        }
+        let few = session.n_live() <= COUNTED;
+        gang.check(id, few.then(|| session.live().map(|(value, _)| value)));
     }
 
     fn check_session(&self, id: SessionId, session: &Session, config: &Config) {
@@ -90,6 +119,9 @@ impl Dispatcher {
             session.requests.len() <= config.max_requests,
             "4: {id} has too many open questions"
         );
+        if let Some(gang) = &session.gang {
+            self.check_gang(id, session, gang);
+        }
         let n_known = session.at_home.len();
         let most = if session.home.is_some() { MAX_TEMPLATES as usize } else { 0 };
         assert!(n_known <= most, "7: the home of {id} knows {n_known} templates");
@@ -120,6 +152,8 @@ impl Dispatcher {
         let waiting = self.sessions.values().flat_map(|session| &session.waiting);
         let mut waiting =
             waiting.filter(|work| work.order.stream() == stream).map(|work| &work.owed);
-        queued + sum(&mut waiting)
+        let gangs = self.sessions.values().filter_map(|session| session.gang.as_ref());
+        let mut unpaid = gangs.filter(|_| stream == Stream::Control).flat_map(|gang| gang.unpaid());
+        queued + sum(&mut waiting) + sum(&mut unpaid)
     }
 }

@@ -7,11 +7,12 @@
 //!
 //! This file keeps the books. It sends nothing.
 
+mod check;
 mod exchange;
 mod orders;
 mod partitions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use gt_compiler::shard::{self, Local, Partition};
 use gt_ir::canonical::Bindings;
@@ -20,6 +21,7 @@ use gt_ir::shape::Type;
 use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
 
+use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use exchange::Transfers;
 pub(super) use orders::Orders;
@@ -42,6 +44,8 @@ pub(super) struct Gang {
     n_requests: u64,
     /// Values on their way from one member to another, by the request that reads them.
     transfers: Transfers,
+    /// The credit of segments that not all members have run.
+    unpaid: VecDeque<Unpaid>,
     /// What signals asked for and did not get, as the client has been told.
     warned: Vec<String>,
 }
@@ -56,6 +60,15 @@ pub(super) struct Seat {
     pub(super) n_segments: u64,
     /// Segments that ran.
     pub(super) n_done: u64,
+}
+
+/// The credit of a segment. It goes back when the last member has run its part, so a client gets no
+/// further ahead of a slow member than its credit allows.
+#[derive(Debug)]
+struct Unpaid {
+    owed: Owed,
+    /// What each member has to have run.
+    n_segments: Vec<u64>,
 }
 
 /// Where a value is.
@@ -86,16 +99,36 @@ impl Gang {
         self.seats.iter().position(|seat| seat.worker == worker)
     }
 
-    /// Every member is gone, with all values.
-    pub(super) fn clear(&mut self) -> Vec<Seat> {
+    /// Every member is gone, with all values. Returns the members and the credit of what they have
+    /// not run.
+    pub(super) fn clear(&mut self) -> (Vec<Seat>, Vec<Owed>) {
         let seats = std::mem::take(&mut self.seats);
+        let unpaid = std::mem::take(&mut self.unpaid).into_iter().map(|unpaid| unpaid.owed);
         *self = Gang {
             n_names: self.n_names,
             n_requests: self.n_requests,
             warned: std::mem::take(&mut self.warned),
             ..Gang::default()
         };
-        seats
+        (seats, unpaid.collect())
+    }
+
+    /// Notes the credit of the segment that members were ordered last.
+    pub(super) fn owe(&mut self, owed: Owed) {
+        let n_segments = self.seats.iter().map(|seat| seat.n_segments).collect();
+        self.unpaid.push_back(Unpaid { owed, n_segments });
+    }
+
+    /// The credit of the next segment that all members have run.
+    pub(super) fn paid(&mut self) -> Option<Owed> {
+        let first = self.unpaid.front()?;
+        let mut ran = self.seats.iter().zip(&first.n_segments);
+        ran.all(|(seat, n)| seat.n_done >= *n).then(|| self.unpaid.pop_front())?.map(|u| u.owed)
+    }
+
+    /// The credit of segments that not all members have run.
+    pub(super) fn unpaid(&self) -> impl Iterator<Item = &Owed> {
+        self.unpaid.iter().map(|unpaid| &unpaid.owed)
     }
 
     /// The program says something else about its signals from now on.

@@ -9,6 +9,7 @@ use super::core::Dispatcher;
 use super::gang::{Gang, Orders, REQUESTS, Seat};
 use super::party::Owed;
 use super::session::{Session, Work, error};
+use super::workers::MAX_NEWS;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::codec::cut;
 use crate::wire::{Chunk, Counts, Order, Stream, ToClient, ToWorker};
@@ -22,6 +23,10 @@ impl Dispatcher {
     /// Makes a session a gang's, when its signals ask for workers and there are several. Called
     /// before an order changes what is alive.
     pub(super) fn form_gang(&mut self, id: SessionId) {
+        let alone = |session: &Session| session.shards && session.gang.is_none();
+        if !self.sessions.get(&id).is_some_and(alone) {
+            return;
+        }
         let n_ready = self.n_workers();
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.gang.is_some() || !session.shards {
@@ -55,10 +60,8 @@ impl Dispatcher {
             let n = config.shard.as_ref()?.named()?.len();
             (n > 1).then(|| format!("signal {name:?} names {n} workers, but 1 is connected"))
         });
-        for text in named.collect::<Vec<_>>() {
-            let warning = ToClient::Warning(cut(text).into());
-            self.give_client(id, Stream::Control, warning, Owed::NOTHING);
-        }
+        let named: Vec<String> = named.collect();
+        named.into_iter().for_each(|text| self.tell_warning(id, text));
     }
 
     /// The first worker that is ready.
@@ -97,7 +100,9 @@ impl Dispatcher {
     /// Ends a gang's session on all its members.
     pub(super) fn leave_gang(&mut self, id: SessionId) {
         let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
-        for seat in gang.map(|gang| gang.clear()).unwrap_or_default() {
+        let (seats, unpaid) = gang.map(|gang| gang.clear()).unwrap_or_default();
+        unpaid.into_iter().for_each(|owed| self.pay(Stream::Control, owed));
+        for seat in seats {
             self.seats.remove(&seat.session);
             if let Some(worker) = self.workers.get_mut(&seat.worker) {
                 worker.sessions.remove(&id);
@@ -147,11 +152,11 @@ impl Dispatcher {
         let Session { gang: Some(gang), signals, .. } = session else { return };
         match gang.segment(template, bindings, signals, again) {
             Ok((orders, news)) => {
-                for text in news {
-                    let warning = ToClient::Warning(cut(text).into());
-                    self.give_client(id, Stream::Control, warning, Owed::NOTHING);
-                }
-                self.give_members(id, orders, owed);
+                news.into_iter().for_each(|text| self.tell_warning(id, text));
+                self.give_members(id, orders, Owed::NOTHING);
+                let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
+                gang.into_iter().for_each(|gang| gang.owe(owed));
+                self.pay_members(id);
             }
             Err(why) => {
                 self.pay(Stream::Control, owed);
@@ -168,6 +173,24 @@ impl Dispatcher {
         requests.entry(request).and_modify(|asked| asked.n_answers = n_members);
         let orders = (0..n_members).map(|member| (member, Order::Stats { request }));
         self.give_members(id, orders.collect(), Owed::NOTHING);
+    }
+
+    /// Tells a client what its signals do not get.
+    fn tell_warning(&mut self, id: SessionId, text: String) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        if self.queued(session.peer, Stream::Control) < MAX_NEWS {
+            let warning = ToClient::Warning(cut(text).into());
+            self.give_client(id, Stream::Control, warning, Owed::NOTHING);
+        }
+    }
+
+    /// Gives back the credit of the segments that all members have run.
+    fn pay_members(&mut self, id: SessionId) {
+        loop {
+            let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
+            let Some(owed) = gang.and_then(|gang| gang.paid()) else { return };
+            self.pay(Stream::Control, owed);
+        }
     }
 
     fn gang_fetch(&mut self, id: SessionId, request: RequestId, value: ValueId) {
@@ -223,7 +246,7 @@ impl Dispatcher {
             session.gang.as_mut()?.piece(member, request, chunk.clone())
         });
         match passed {
-            Some((to, order)) if order.stream() == Stream::Bulk => {
+            Some((to, order)) if self.is_slow(id, to) && order.stream() == Stream::Bulk => {
                 self.give_member(id, to, order, owed);
             }
             Some((to, order)) => {
@@ -233,6 +256,14 @@ impl Dispatcher {
             None => self.pay(Stream::Bulk, owed),
         }
         true
+    }
+
+    /// Whether so much data waits for a member that those who send it more must wait.
+    fn is_slow(&self, id: SessionId, member: usize) -> bool {
+        let gang = self.sessions.get(&id).and_then(|session| session.gang.as_ref());
+        let seat = gang.and_then(|gang| gang.seats.get(member));
+        let worker = seat.and_then(|seat| self.workers.get(&seat.worker));
+        worker.is_some_and(|w| self.queued(w.peer, Stream::Bulk) > self.config.relay)
     }
 
     /// As [`pass_piece`](Dispatcher::pass_piece), of an error in place of a value.
@@ -283,6 +314,7 @@ impl Dispatcher {
             session.ran.segments += 1;
             session.ran.instructions += counts.instructions;
         }
+        self.pay_members(id);
         true
     }
 }

@@ -270,4 +270,4 @@ impl Dispatcher {
 /// The most lost workers in a session's statistics.
 const MAX_LOST_STATS: usize = 64;
 /// The most weight queued for a client when news is added.
-const MAX_NEWS: u64 = 1 << 20;
+pub(super) const MAX_NEWS: u64 = 1 << 20;

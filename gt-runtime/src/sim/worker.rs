@@ -6,6 +6,7 @@ use super::Random;
 use crate::assembly::{self, Travel};
 use crate::clock::Time;
 use crate::connection::ConnectionConfig;
+use crate::dispatcher::holdings::Holding;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{Capacity, Counts, FromWorker, Order, Packet};
@@ -218,6 +219,16 @@ impl Worker {
             }
         }
         n_run
+    }
+
+    /// What it holds of each session.
+    pub(super) fn holdings(&self) -> BTreeMap<SessionId, Holding> {
+        let mut holdings = self.end.holdings();
+        for (session, held) in &self.held {
+            let values = held.keys().copied().collect();
+            holdings.entry(*session).or_default().values = values;
+        }
+        holdings
     }
 
     pub(super) fn is_idle(&self) -> bool {

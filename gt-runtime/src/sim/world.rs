@@ -70,13 +70,15 @@ impl World {
         }
     }
 
-    /// Returns the counts of segments of the clients that exist at the end.
-    pub(super) fn run(mut self) -> SegmentStats {
+    /// Returns the counts of segments of the clients that exist at the end, and the number of
+    /// sessions on several workers.
+    pub(super) fn run(mut self) -> (SegmentStats, usize) {
         while self.now < self.profile.until {
             self.step();
         }
         self.settle();
         self.check_complete();
+        self.check_holdings();
         let sent = self.nodes.iter().map(|node| match node {
             Node::Client(client) => client.templates.stats(),
             Node::Worker(_) | Node::Rogue(_) | Node::Down { .. } => SegmentStats::default(),
@@ -87,8 +89,9 @@ impl World {
             misses: a.misses + b.misses,
             ..a
         });
+        let n_gangs = self.dispatcher.n_gangs();
         self.end_clients();
-        sent
+        (sent, n_gangs)
     }
 
     /// Ends the faults and restarts nodes that are down. Then all clients do new work, which must
@@ -161,6 +164,37 @@ impl World {
                 "seed {}: segments of {session} that ran",
                 self.seed
             );
+        }
+    }
+
+    /// After a quiet time a worker holds the live values of its sessions, or its parts of them, and
+    /// the templates that are launched on it.
+    fn check_holdings(&mut self) {
+        let bound = self.now + Duration::from_secs(60);
+        let busy = |node: &Node| matches!(node, Node::Worker(worker) if !worker.is_idle());
+        while !self.dispatcher.is_quiet() || self.nodes.iter().any(busy) {
+            assert!(self.now < bound, "seed {}: a gang does not come to rest", self.seed);
+            self.step();
+        }
+        let lull = self.now + Duration::from_secs(10);
+        while self.now < lull {
+            self.step();
+        }
+        for (node, peer) in self.nodes.iter().zip(&self.addresses) {
+            let Node::Worker(worker) = node else { continue };
+            let (held, wanted) = (worker.holdings(), self.dispatcher.holdings(*peer));
+            let sessions = held.keys().eq(wanted.keys());
+            assert!(sessions, "seed {}: {peer} holds {held:?}, of {wanted:?}", self.seed);
+            for (session, held) in &held {
+                let wanted = &wanted[session];
+                let templates = held.templates.is_subset(&wanted.templates);
+                let uploads = held.uploads.is_subset(&wanted.uploads);
+                assert!(
+                    held.values == wanted.values && templates && uploads,
+                    "seed {}: {peer} holds {held:?} of {session}, not {wanted:?}",
+                    self.seed
+                );
+            }
         }
     }
 

@@ -16,6 +16,8 @@ use gt_ir::{Entry, HostTensor, Tape, ValueId};
 use super::definition::Definition;
 use super::job::{Inputs, Job, Missing, Task};
 use crate::assembly::Assembly;
+#[cfg(test)]
+use crate::dispatcher::holdings::Holding;
 use crate::ids::SessionId;
 use crate::wire::{Chunk, Order, Stream, ToWorker};
 
@@ -93,6 +95,17 @@ impl Core {
             }
         }
         weight
+    }
+
+    /// The templates and uploads that it holds of each session.
+    #[cfg(test)]
+    pub(crate) fn holdings(&self) -> BTreeMap<SessionId, Holding> {
+        let holding = |held: &Session| Holding {
+            templates: held.templates.keys().copied().collect(),
+            uploads: held.uploads.keys().copied().collect(),
+            ..Holding::default()
+        };
+        self.sessions.iter().map(|(&id, held)| (id, holding(held))).collect()
     }
 
     /// Ends every session, because the dispatcher that opened them is gone.

@@ -6,14 +6,20 @@
 //! embedded system, the worker in a process of its own and the simulation share it.
 
 use smallvec::SmallVec;
+#[cfg(test)]
+use std::collections::BTreeMap;
 
 use super::core::Core;
 use super::job::Job;
 use crate::assembly::Travel;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
+#[cfg(test)]
+use crate::dispatcher::holdings::Holding;
 use crate::identity::Identity;
 use crate::ids::Incarnation;
+#[cfg(test)]
+use crate::ids::SessionId;
 use crate::wire::{
     Capacity, FromWorker, Hello, Message, Packet, Role, Stream, Weight as _, Welcome,
 };
@@ -120,6 +126,12 @@ impl WorkerEnd {
     /// Closes the connection. The returned packet tells the dispatcher the reason.
     pub(crate) fn close(&mut self, reason: String) -> Packet {
         self.connection.close(reason)
+    }
+
+    /// The templates and uploads that it holds of each session.
+    #[cfg(test)]
+    pub(crate) fn holdings(&self) -> BTreeMap<SessionId, Holding> {
+        self.core.holdings()
     }
 
     /// Ends every session, because the dispatcher that opened them is gone.

@@ -33,6 +33,16 @@ impl Transfer {
     pub(super) fn new(from: usize, to: usize, value: ValueId, received: ValueId) -> Transfer {
         Transfer { from, to, value, received, sent: 0 }
     }
+
+    /// The members that have and receive the value.
+    pub(super) fn ends(&self) -> (usize, usize) {
+        (self.from, self.to)
+    }
+
+    /// Its name on the member that receives it.
+    pub(super) fn received(&self) -> ValueId {
+        self.received
+    }
 }
 
 impl Gang {

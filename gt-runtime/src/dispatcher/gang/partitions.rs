@@ -89,6 +89,14 @@ impl Partitions {
         forgotten
     }
 
+    /// The numbers of the templates that members know.
+    #[cfg(test)]
+    pub(super) fn templates(&self) -> impl Iterator<Item = u32> {
+        let held = self.by_case.values().filter_map(|&slot| self.held.get(slot));
+        let numbers = |held: &Held| held.first.map(|first| first..first + n_tapes(&held.partition));
+        held.filter_map(numbers).flatten()
+    }
+
     /// Equal keys do not prove that two segments are equal, so their tapes are compared.
     fn find(&self, case: &Case, template: &Template) -> Option<usize> {
         let slot = *self.by_case.get(case)?;
