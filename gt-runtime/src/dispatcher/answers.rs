@@ -46,7 +46,8 @@ impl Dispatcher {
     pub(super) fn expire_reads(&mut self) {
         let late = |(&id, session): (&SessionId, &Session)| {
             let deadline = self.read_deadline(session)?;
-            (deadline <= self.now).then_some((id, session.home, session.progress))
+            let late = session.gang.as_ref().and_then(|gang| gang.late());
+            (deadline <= self.now).then_some((id, late.or(session.home), session.progress))
         };
         let late: Vec<_> = self.sessions.iter().filter_map(late).collect();
         for (id, home, progress) in late {

@@ -28,9 +28,11 @@ pub(super) use orders::Orders;
 use partitions::Partitions;
 
 /// The first number of values that the dispatcher names. Clients count from 0 on.
-const NAMES: u64 = 1 << 62;
+pub(super) const NAMES: u64 = 1 << 62;
 /// The first number of requests that the dispatcher makes for itself.
 pub(super) const REQUESTS: u64 = 1 << 62;
+/// The most warnings of which a client is told. Each is told once, so all of them are kept.
+const MAX_WARNED: usize = 256;
 
 /// The workers of one session.
 #[derive(Debug, Default)]
@@ -146,6 +148,12 @@ impl Gang {
             Some(listed) => listed.iter().max().map_or(1, |last| *last as usize + 1),
         };
         shards.map(wish).max().unwrap_or(1).clamp(1, n_workers.max(1))
+    }
+
+    /// A member that has not run all that it was ordered.
+    pub(super) fn late(&self) -> Option<WorkerId> {
+        let late = |seat: &&Seat| seat.n_done < seat.n_segments;
+        self.seats.iter().find(late).map(|seat| seat.worker)
     }
 
     /// So many new names.

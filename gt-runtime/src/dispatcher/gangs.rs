@@ -6,7 +6,7 @@
 //! before anything of it. When one member is lost, the session's values are lost on all of them.
 
 use super::core::Dispatcher;
-use super::gang::{Gang, Orders, REQUESTS, Seat};
+use super::gang::{Gang, NAMES, Orders, REQUESTS, Seat};
 use super::party::Owed;
 use super::session::{Session, Work, error};
 use super::workers::MAX_NEWS;
@@ -149,7 +149,13 @@ impl Dispatcher {
         owed: Owed,
     ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        let intrudes = session.has_named(NAMES);
         let Session { gang: Some(gang), signals, .. } = session else { return };
+        if intrudes {
+            self.pay(Stream::Control, owed);
+            let why = OpError::new(format!("values from %{NAMES} on are named by the server"));
+            return self.fail_session(id, refusal(&why));
+        }
         match gang.segment(template, bindings, signals, again) {
             Ok((orders, news)) => {
                 news.into_iter().for_each(|text| self.tell_warning(id, text));
@@ -245,15 +251,14 @@ impl Dispatcher {
         let passed = self.members(id, worker).and_then(|(session, member)| {
             session.gang.as_mut()?.piece(member, request, chunk.clone())
         });
-        match passed {
-            Some((to, order)) if self.is_slow(id, to) && order.stream() == Stream::Bulk => {
-                self.give_member(id, to, order, owed);
-            }
-            Some((to, order)) => {
-                self.pay(Stream::Bulk, owed);
-                self.give_member(id, to, order, Owed::NOTHING);
-            }
-            None => self.pay(Stream::Bulk, owed),
+        let Some((to, order)) = passed else {
+            self.pay(Stream::Bulk, owed);
+            return true;
+        };
+        let slow = self.is_slow(id, to);
+        self.give_member(id, to, order, if slow { owed } else { Owed::NOTHING });
+        if !slow {
+            self.pay(Stream::Bulk, owed);
         }
         true
     }

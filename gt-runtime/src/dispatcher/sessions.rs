@@ -158,10 +158,13 @@ impl Dispatcher {
     /// client's credit covers only the launch, not the larger tape that it expands to.
     fn crowded(&self, id: SessionId) -> bool {
         let Some(session) = self.sessions.get(&id) else { return false };
-        match session.home.and_then(|home| self.workers.get(&home)) {
-            Some(worker) => self.queued(worker.peer, Stream::Control) > MAX_EXPANDED,
-            None => session.waiting.len() as u64 * Message::LEAST > MAX_EXPANDED >> 10,
+        if session.home.is_none() {
+            return session.waiting.len() as u64 * Message::LEAST > MAX_EXPANDED >> 10;
         }
+        let seats = session.gang.iter().flat_map(|gang| &gang.seats).map(|seat| seat.worker);
+        let workers = session.home.into_iter().chain(seats);
+        let mut workers = workers.filter_map(|worker| self.workers.get(&worker));
+        workers.any(|worker| self.queued(worker.peer, Stream::Control) > MAX_EXPANDED)
     }
 
     fn upload(&mut self, id: SessionId, chunk: Chunk, owed: Owed) {

@@ -1,6 +1,7 @@
 //! The handlers of workers' messages, and of the loss of a worker.
 
 use super::core::Dispatcher;
+use super::gang::NAMES;
 use super::party::{Owed, Party};
 use super::session::{Session, error};
 use super::{Action, Report};
@@ -38,20 +39,7 @@ impl Dispatcher {
             }
             FromWorker::Failed { session, request, error } => {
                 let session = self.whose(session);
-                if self.pass_error(worker, session, request, &error) {
-                    return;
-                }
-                if self.take_request(worker, session, request) {
-                    let error = if error.worker.is_some() {
-                        error
-                    } else {
-                        Arc::new(RunError {
-                            worker: Some(self.worker_name(worker)),
-                            ..RunError::clone(&error)
-                        })
-                    };
-                    self.answer_error(session, request, error);
-                }
+                self.failed(worker, session, request, self.signed(worker, error));
             }
             FromWorker::Stats { session, request, stats } => {
                 let session = self.whose(session);
@@ -64,6 +52,38 @@ impl Dispatcher {
                 self.tell_news(worker, self.whose(session), ToClient::Note(text))
             }
             FromWorker::Chunk { .. } => (),
+        }
+    }
+
+    /// An error with the name of the worker where it happened.
+    fn signed(&self, worker: WorkerId, error: Arc<RunError>) -> Arc<RunError> {
+        if error.worker.is_some() {
+            return error;
+        }
+        Arc::new(RunError { worker: Some(self.worker_name(worker)), ..RunError::clone(&error) })
+    }
+
+    /// Passes on the error that came in place of a value, to the member that waits for the value or
+    /// to the client.
+    fn failed(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        request: RequestId,
+        error: Arc<RunError>,
+    ) {
+        if self.pass_error(worker, id, request, &error) {
+            return;
+        }
+        let asked = self.sessions.get(&id).and_then(|session| session.requests.get(&request));
+        let asked = asked.and_then(|asked| asked.value).map(|(value, _)| value);
+        if self.take_request(worker, id, request) {
+            let foreign = error.value.is_some_and(|value| value.0 >= NAMES);
+            let error = match foreign {
+                true => Arc::new(RunError { value: asked, ..RunError::clone(&error) }),
+                false => error,
+            };
+            self.answer_error(id, request, error);
         }
     }
 

@@ -109,6 +109,11 @@ impl World {
         while self.now < lull {
             self.step();
         }
+        // Members that wait for each other in bad weather take longer.
+        let bound = self.now + Duration::from_secs(if self.profile.spread > 0 { 120 } else { 0 });
+        while self.now < bound && self.is_waiting() {
+            self.step();
+        }
         (self.network.weather.lost, self.network.weather.repeated) = (0, 0);
         let (now, mut fresh) = (self.now, BTreeMap::new());
         for i in 0..self.nodes.len() {
@@ -125,11 +130,7 @@ impl World {
             }
         }
         let bound = now + Duration::from_secs(30);
-        while self
-            .nodes
-            .iter()
-            .any(|node| matches!(node, Node::Client(client) if client.n_waiting() > 0))
-        {
+        while self.is_waiting() {
             assert!(self.now < bound, "seed {}: fresh reads are not answered", self.seed);
             self.step();
         }
@@ -139,6 +140,12 @@ impl World {
             };
             assert_eq!(client.errors.get(n_errors), None, "seed {}: fresh work failed", self.seed);
         }
+    }
+
+    /// Whether a client waits for an answer.
+    fn is_waiting(&self) -> bool {
+        let waits = |node: &Node| matches!(node, Node::Client(client) if client.n_waiting() > 0);
+        self.nodes.iter().any(waits)
     }
 
     /// If no worker was lost, every segment has run, and no client has seen an error.

@@ -87,6 +87,15 @@ impl Message {
     /// The stream it travels on.
     #[must_use]
     pub fn stream(&self) -> Stream {
-        if self.chunk().is_some() { Stream::Bulk } else { Stream::Control }
+        match self {
+            Message::FromClient(FromClient::Order(order))
+            | Message::ToWorker(ToWorker::Order { order, .. }) => order.stream(),
+            Message::ToClient(ToClient::Chunk { .. })
+            | Message::FromWorker(FromWorker::Chunk { .. }) => Stream::Bulk,
+            Message::FromClient(_)
+            | Message::ToClient(_)
+            | Message::ToWorker(_)
+            | Message::FromWorker(_) => Stream::Control,
+        }
     }
 }

@@ -95,10 +95,12 @@ impl Order {
         }
     }
 
-    /// The stream it travels on.
+    /// The stream it travels on. An error travels where the pieces of its value would, so that it
+    /// arrives after those that were sent.
     #[must_use]
     pub fn stream(&self) -> Stream {
-        if matches!(self, Order::Chunk(_)) { Stream::Bulk } else { Stream::Control }
+        let is_data = matches!(self, Order::Chunk(_) | Order::Fail { .. });
+        if is_data { Stream::Bulk } else { Stream::Control }
     }
 
     /// About the number of bytes that it holds.

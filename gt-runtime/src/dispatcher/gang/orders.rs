@@ -11,9 +11,9 @@ use gt_ir::{Entry, OpError, Tape, ValueId};
 
 use super::exchange::Transfer;
 use super::partitions::Chosen;
-use super::{Bound, Gang, Place};
+use super::{Bound, Gang, MAX_WARNED, Place};
 use crate::ids::RequestId;
-use crate::wire::Order;
+use crate::wire::{MAX_ENTRIES, Order};
 
 /// Orders of members, each with the member it is for, in order.
 pub(in crate::dispatcher) type Orders = Vec<(usize, Order)>;
@@ -161,6 +161,11 @@ impl Gang {
         (number, is_new): (Option<u32>, bool),
         orders: &mut Orders,
     ) -> Result<(), OpError> {
+        let n_entries = phase.template.tape.entries.len();
+        if n_entries > MAX_ENTRIES {
+            let why = format!("a member's part has {n_entries} entries, more than {MAX_ENTRIES}");
+            return Err(OpError::new(why));
+        }
         let inputs = phase.inputs.iter().map(|local| bound.local(self, *local, member));
         let first = ValueId(bound.first[member] + u64::from(phase.first));
         let literal = |literal: &Literal| match literal {
@@ -194,7 +199,8 @@ impl Gang {
     /// What signals asked for and did not get, as far as the client has not been told.
     fn news(&mut self, warnings: &[String]) -> Vec<String> {
         let new = warnings.iter().filter(|warning| !self.warned.contains(warning));
-        let new: Vec<String> = new.cloned().collect();
+        let room = MAX_WARNED.saturating_sub(self.warned.len());
+        let new: Vec<String> = new.take(room).cloned().collect();
         self.warned.extend(new.iter().cloned());
         new
     }

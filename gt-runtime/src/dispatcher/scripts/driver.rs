@@ -104,7 +104,8 @@ impl Driver {
             words => {
                 let message = message(role, words);
                 stream = message.stream();
-                let next = self.seqs.entry((peer, message.chunk().is_some())).or_default();
+                let next =
+                    self.seqs.entry((peer, stream == crate::wire::Stream::Bulk)).or_default();
                 *next += 1;
                 Body::Data { seq: *next - 1, ack: 0, message }
             }
