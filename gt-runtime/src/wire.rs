@@ -32,6 +32,9 @@ pub const MAX_CHUNK: usize = 1 << 20;
 pub const MAX_HEAD: usize = 8 << 20;
 /// The most entries of one tape.
 pub const MAX_ENTRIES: usize = 1 << 16;
+/// The first number of the values and requests that the dispatcher names itself. Clients count from
+/// 0 on.
+pub const RESERVED: u64 = 1 << 62;
 /// The most templates of a session. Their numbers are below it.
 pub const MAX_TEMPLATES: u32 = 64;
 /// The most entries of all templates of a session together.

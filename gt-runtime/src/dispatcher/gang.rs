@@ -23,14 +23,11 @@ use gt_ir::tape::{Tape, ValueId};
 
 use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
-use exchange::Transfers;
+use crate::wire::RESERVED;
+use exchange::{Transfer, Transfers};
 pub(super) use orders::Orders;
 use partitions::Partitions;
 
-/// The first number of values that the dispatcher names. Clients count from 0 on.
-pub(super) const NAMES: u64 = 1 << 62;
-/// The first number of requests that the dispatcher makes for itself.
-pub(super) const REQUESTS: u64 = 1 << 62;
 /// The most warnings of which a client is told. Each is told once, so all of them are kept.
 const MAX_WARNED: usize = 256;
 
@@ -150,22 +147,27 @@ impl Gang {
         shards.map(wish).max().unwrap_or(1).clamp(1, n_workers.max(1))
     }
 
-    /// A member that has not run all that it was ordered.
+    /// The member for which the others wait: it has work to do or a value to send, and waits for no
+    /// value itself.
     pub(super) fn late(&self) -> Option<WorkerId> {
-        let late = |seat: &&Seat| seat.n_done < seat.n_segments;
-        self.seats.iter().find(late).map(|seat| seat.worker)
+        let ends = || self.transfers.values().map(Transfer::ends);
+        let late = |(member, seat): &(usize, &Seat)| {
+            let busy = seat.n_done < seat.n_segments || ends().any(|(from, _)| from == *member);
+            busy && ends().all(|(_, to)| to != *member)
+        };
+        self.seats.iter().enumerate().find(late).map(|(_, seat)| seat.worker)
     }
 
     /// So many new names.
     fn names(&mut self, n: u32) -> u64 {
-        let first = NAMES + self.n_names;
+        let first = RESERVED + self.n_names;
         self.n_names += u64::from(n);
         first
     }
 
     fn request(&mut self) -> RequestId {
         self.n_requests += 1;
-        RequestId(REQUESTS + self.n_requests)
+        RequestId(RESERVED + self.n_requests)
     }
 
     /// What a value is called on a member.

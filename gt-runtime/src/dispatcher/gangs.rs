@@ -6,13 +6,13 @@
 //! before anything of it. When one member is lost, the session's values are lost on all of them.
 
 use super::core::Dispatcher;
-use super::gang::{Gang, NAMES, Orders, REQUESTS, Seat};
+use super::gang::{Gang, Orders, Seat};
 use super::party::Owed;
 use super::session::{Session, Work, error};
 use super::workers::MAX_NEWS;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::codec::cut;
-use crate::wire::{Chunk, Counts, Order, Stream, ToClient, ToWorker};
+use crate::wire::{Chunk, Counts, Order, RESERVED, Stream, ToClient, ToWorker};
 use gt_ir::OpError;
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Template, canonical};
@@ -149,13 +149,7 @@ impl Dispatcher {
         owed: Owed,
     ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let intrudes = session.has_named(NAMES);
         let Session { gang: Some(gang), signals, .. } = session else { return };
-        if intrudes {
-            self.pay(Stream::Control, owed);
-            let why = OpError::new(format!("values from %{NAMES} on are named by the server"));
-            return self.fail_session(id, refusal(&why));
-        }
         match gang.segment(template, bindings, signals, again) {
             Ok((orders, news)) => {
                 news.into_iter().for_each(|text| self.tell_warning(id, text));
@@ -245,7 +239,7 @@ impl Dispatcher {
         chunk: &Chunk,
         owed: Owed,
     ) -> bool {
-        if request.0 < REQUESTS {
+        if request.0 < RESERVED {
             return false;
         }
         let passed = self.members(id, worker).and_then(|(session, member)| {
@@ -279,7 +273,7 @@ impl Dispatcher {
         request: RequestId,
         error: &Arc<RunError>,
     ) -> bool {
-        if request.0 < REQUESTS {
+        if request.0 < RESERVED {
             return false;
         }
         let passed = self.members(id, worker).and_then(|(session, member)| {

@@ -5,6 +5,7 @@
 //! so the links add no lines of their own. Peers below `p5` are clients, the others are workers.
 
 mod driver;
+mod gangs;
 mod templates;
 
 use super::Config;

@@ -219,11 +219,6 @@ impl Session {
         live.filter_map(|value| Some((value, self.verifier.ty(value)?)))
     }
 
-    /// Whether it has defined a value of this number or above.
-    pub(super) fn has_named(&self, number: u64) -> bool {
-        self.above > number
-    }
-
     /// Whether its values may be on a worker.
     pub(super) fn lives_on(&self, worker: WorkerId) -> bool {
         let member = |gang: &Gang| gang.member(worker).is_some();

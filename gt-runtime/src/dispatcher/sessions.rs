@@ -5,14 +5,13 @@
 //! session: from then on every read of the session returns the error.
 
 use super::core::Dispatcher;
-use super::gang::REQUESTS;
 use super::party::{Owed, Party};
 use super::session::{Launched, Request, Work, error};
 use super::{Action, Report};
 use crate::identity::Identity;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::codec::cut;
-use crate::wire::{Chunk, FromClient, Message, Order, Stream, Weight as _};
+use crate::wire::{Chunk, FromClient, Message, Order, RESERVED, Stream, Weight as _};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::Bindings;
 use gt_ir::signal::Signals;
@@ -61,7 +60,7 @@ impl Dispatcher {
         match order {
             // Only the dispatcher says so, and its own requests have numbers of their own.
             Order::Fail { .. } => self.pay(stream, owed),
-            Order::Fetch { request, .. } | Order::Stats { request } if request.0 >= REQUESTS => {
+            Order::Fetch { request, .. } | Order::Stats { request } if request.0 >= RESERVED => {
                 self.pay(stream, owed);
             }
             Order::Run(_) | Order::Define { .. } | Order::Launch { .. } | Order::Chunk(_)

@@ -1,13 +1,12 @@
 //! The handlers of workers' messages, and of the loss of a worker.
 
 use super::core::Dispatcher;
-use super::gang::NAMES;
 use super::party::{Owed, Party};
 use super::session::{Session, error};
 use super::{Action, Report};
 use crate::identity::Identity;
 use crate::ids::{RequestId, SessionId, WorkerId};
-use crate::wire::{Capacity, Chunk, Counts, FromWorker, Stream, ToClient};
+use crate::wire::{Capacity, Chunk, Counts, FromWorker, RESERVED, Stream, ToClient};
 use gt_ir::backend::{ErrorKind, RunError, SegmentStats, Stats, WorkerStats};
 use gt_ir::signal::Signals;
 use std::sync::Arc;
@@ -78,7 +77,7 @@ impl Dispatcher {
         let asked = self.sessions.get(&id).and_then(|session| session.requests.get(&request));
         let asked = asked.and_then(|asked| asked.value).map(|(value, _)| value);
         if self.take_request(worker, id, request) {
-            let foreign = error.value.is_some_and(|value| value.0 >= NAMES);
+            let foreign = error.value.is_some_and(|value| value.0 >= RESERVED);
             let error = match foreign {
                 true => Arc::new(RunError { value: asked, ..RunError::clone(&error) }),
                 false => error,
@@ -179,15 +178,16 @@ impl Dispatcher {
                 && end.is_some_and(|end| end <= total)
         });
         if !expected {
+            let asked = asked.value.map(|(value, _)| value);
             session.requests.remove(&request);
             self.pay(Stream::Bulk, owed);
             let name = self.worker_name(worker);
+            let value = asked.unwrap_or(chunk.value);
             let message = format!(
-                "worker {name} answered the read of {} with data that was not requested",
-                chunk.value
+                "worker {name} answered the read of {value} with data that was not requested"
             );
             let error = RunError {
-                value: Some(chunk.value),
+                value: Some(value),
                 worker: Some(name),
                 ..error(ErrorKind::Internal, message)
             };

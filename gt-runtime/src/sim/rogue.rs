@@ -9,7 +9,7 @@ use crate::wire::{
 use bytes::Bytes;
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Defined, canonical};
-use gt_ir::signal::{SignalConfig, Signals};
+use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{DType, Loc, Op, Operand, Scalar, Shape, Type};
 use std::sync::Arc;
@@ -106,8 +106,10 @@ fn signals(random: &mut Random) -> Signals {
     let mut signals = Signals::new();
     for _ in 0..random.below(4) {
         // A message above a limit cannot be encoded, as it would be refused where it arrives.
-        let name = "x".repeat(random.below(1 << 11) as usize);
-        let _ = signals.set(&name, SignalConfig::default());
+        let most = if random.percent(50) { 3 } else { 1 << 11 };
+        let name = "x".repeat(random.below(most) as usize);
+        let shard = random.percent(50).then(ShardConfig::default);
+        let _ = signals.set(&name, SignalConfig { shard, ..SignalConfig::default() });
     }
     signals
 }
@@ -133,7 +135,8 @@ fn ty(random: &mut Random) -> Type {
 
 fn entry(random: &mut Random) -> Entry {
     let value = ValueId(random.below(6));
-    match random.below(6) {
+    match random.below(7) {
+        6 => Entry::Enter(if random.percent(50) { "x" } else { "xx" }.into()),
         0 => Entry::Free(value),
         1 => Entry::Input { out: value, ty: ty(random), name: None },
         2 => Entry::Exit("nowhere".into()),

@@ -19,11 +19,12 @@ use crate::assembly::Assembly;
 #[cfg(test)]
 use crate::dispatcher::holdings::Holding;
 use crate::ids::SessionId;
-use crate::wire::{Chunk, Order, Stream, ToWorker};
+use crate::wire::{Chunk, Order, RESERVED, Stream, ToWorker};
 
 /// The most weight of one session's segments that wait for data. Above it they run without the
 /// data, and the instructions that need the data fail. Their credit has already gone back, so
-/// nothing else limits them.
+/// nothing else limits them. Segments that wait for a value of another worker wait as long as it
+/// takes: their client gets its credit back when all workers of its session have run them.
 const MAX_WAITING: u64 = 64 << 20;
 
 /// The state machine.
@@ -54,6 +55,14 @@ struct Waiting {
     needs: Vec<ValueId>,
     /// The weight of a segment, or 0.
     weight: u64,
+}
+
+impl Waiting {
+    /// Whether it waits for a value that another worker of the session computes. The dispatcher
+    /// names such values.
+    fn is_part(&self) -> bool {
+        self.needs.iter().any(|value| value.0 >= RESERVED)
+    }
 }
 
 impl Core {
@@ -191,7 +200,7 @@ impl Session {
     /// Turns tasks that can run into jobs, from the front of the queue.
     fn release(&mut self, out: &mut Vec<Job>) {
         while let Some(first) = self.queue.pop_front() {
-            if self.waiting <= MAX_WAITING && !self.has(&first.needs) {
+            if !self.has(&first.needs) && (self.waiting <= MAX_WAITING || first.is_part()) {
                 return self.queue.push_front(first);
             }
             let Waiting { mut task, needs, weight } = first;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use gt_ir::ValueId;
 
-use super::{Gang, NAMES};
+use super::Gang;
 #[cfg(test)]
 use crate::dispatcher::holdings::Holding;
 use crate::ids::SessionId;
 #[cfg(test)]
 use crate::ids::WorkerId;
+use crate::wire::RESERVED;
 
 impl Gang {
     /// Panics if an invariant does not hold. The live values of a session that has many are left
@@ -54,7 +55,7 @@ impl Gang {
             let between = from != to && from < n_members && to < n_members;
             assert!(between, "12: {request} of {id} goes from {from} to {to}");
             let name = transfer.received();
-            let fresh = name.0 >= NAMES && received.insert((to, name));
+            let fresh = name.0 >= RESERVED && received.insert((to, name));
             assert!(fresh, "12: {request} of {id} is not the only {name} of member {to}");
         }
     }

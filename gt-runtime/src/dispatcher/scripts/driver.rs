@@ -4,13 +4,14 @@ use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
-    Body, Capacity, Chunk, Counts, FromClient, FromWorker, Hello, Message, Order, Packet, Role,
-    ToClient, ToWorker,
+    Body, Capacity, Chunk, Counts, FromClient, FromWorker, Hello, Message, Order, Packet, RESERVED,
+    Role, ToClient, ToWorker,
 };
 use bytes::Bytes;
 use gt_ir::Scalar;
 use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::canonical::{Bindings, Defined};
+use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Tape, ValueId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(super) fn script(config: Config, text: &str) {
         if !line.starts_with('>') {
             got.push(line.to_owned());
             let done = driver.line(line);
-            got.extend(done.iter().filter_map(show).map(|line| line.trim_end().to_owned()));
+            got.extend(done.iter().filter_map(show).map(|line| short(line.trim_end())));
         }
     }
     assert_eq!(got, want, "\n{}", got.join("\n"));
@@ -118,8 +119,35 @@ impl Driver {
     }
 }
 
+/// `%7`, or `%+7` of the numbers that the dispatcher gives.
 fn number(word: &str) -> u64 {
-    word[1..].parse().unwrap_or_else(|_| panic!("no number in {word}"))
+    let (own, digits) = match word[1..].strip_prefix('+') {
+        Some(digits) => (RESERVED, digits),
+        None => (0, &word[1..]),
+    };
+    own + digits.parse::<u64>().unwrap_or_else(|_| panic!("no number in {word}"))
+}
+
+/// A line with the numbers that the dispatcher gives as [`number`] reads them.
+fn short(line: &str) -> String {
+    let mut text = String::new();
+    for part in line.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+        match digits.parse::<u64>().ok().filter(|n| *n >= RESERVED) {
+            Some(n) => text.push_str(&format!("+{}{}", n - RESERVED, &part[digits.len()..])),
+            None => text.push_str(part),
+        }
+    }
+    text
+}
+
+/// `a`, `a=all` and `a=0,1`: a signal without workers, on all, and on some.
+fn signal(word: &str) -> (&str, SignalConfig) {
+    let Some((name, workers)) = word.split_once('=') else { return (word, Default::default()) };
+    let list = |list: &str| list.split(',').map(|worker| worker.parse().unwrap()).collect();
+    let workers = (workers != "all").then(|| list(workers));
+    let shard = Some(ShardConfig { workers, ..ShardConfig::default() });
+    (name, SignalConfig { shard, ..SignalConfig::default() })
 }
 
 fn message(role: Role, words: &[&str]) -> Message {
@@ -135,9 +163,10 @@ fn message(role: Role, words: &[&str]) -> Message {
             }
             ["forget", n] => Order::Forget { template: number(n) as u32 },
             ["configure", names @ ..] => {
-                let mut signals = gt_ir::signal::Signals::new();
+                let mut signals = Signals::new();
                 for name in names {
-                    signals.set(name, Default::default()).unwrap();
+                    let (name, config) = signal(name);
+                    signals.set(name, config).unwrap();
                 }
                 return Message::FromClient(FromClient::Configure(Arc::new(signals)));
             }
@@ -240,6 +269,7 @@ fn show_message(message: &Message) -> String {
         Message::ToClient(ToClient::Failed { request, error }) => {
             format!("failed {request}: {}", error.to_string().replace('\n', "; "))
         }
+        Message::ToClient(ToClient::Note(text)) => format!("note: {text}"),
         Message::ToClient(ToClient::Stats { request, stats }) => {
             let ran: Vec<String> = stats
                 .workers

@@ -9,6 +9,7 @@
 use super::{Session, error};
 use crate::dispatcher::Config;
 use crate::footprint::first_defined;
+use crate::wire::RESERVED;
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, expand};
 use gt_ir::op::Operand;
@@ -19,6 +20,15 @@ use std::sync::Arc;
 /// The hint for a session that held too many values.
 const HOLD_FEWER: &str =
     "this session is over; in a new one, drop tensors as soon as they are not needed";
+
+/// Refuses values that only the dispatcher may name: one of them is below `above`.
+pub(super) fn check_name(above: u64) -> Result<(), RunError> {
+    if above <= RESERVED {
+        return Ok(());
+    }
+    let message = format!("values from {} on are named by the server", ValueId(RESERVED));
+    Err(error(ErrorKind::Internal, message).hint("number the values of a session from %0 on"))
+}
 
 /// The part of a launch that a worker runs.
 pub(in crate::dispatcher) enum Launched {
@@ -126,6 +136,7 @@ impl Session {
     }
 
     fn check_values(&self, config: &Config) -> Result<(), RunError> {
+        check_name(self.above)?;
         let (held, most) = (self.verifier.n_live(), config.max_values);
         if held <= most {
             return Ok(());

@@ -1,6 +1,7 @@
 //! Unfinished uploads of inputs. Their pieces come in order, before or after the segment that
 //! declares the input. They count against the quota.
 
+use super::admission::check_name;
 use super::{Session, error};
 use crate::dispatcher::Config;
 use crate::wire::Chunk;
@@ -57,6 +58,7 @@ impl Session {
                 format!("the server refused data of {}: {why}", chunk.value),
             ))
         };
+        check_name(chunk.value.0.saturating_add(1))?;
         if chunk.offset == 0 && !self.uploads.contains_key(&chunk.value) {
             if self.verifier.is_live(chunk.value) {
                 return refuse("the value already has its data".into());

@@ -156,3 +156,12 @@ fn what_waits_too_long_runs_without_its_data() {
     core.handle(C, run(1, 2, 0, &[]), 10, &mut jobs);
     assert_eq!(jobs.len(), 3, "{jobs:?}");
 }
+
+#[test]
+fn a_value_of_another_worker_is_waited_for_however_long_it_takes() {
+    let mut core = Core::new();
+    let mut jobs = Vec::new();
+    core.handle(C, run(1, 0, 0, &[RESERVED + 3]), MAX_WAITING, &mut jobs);
+    core.handle(C, run(1, 1, 0, &[]), MAX_WAITING, &mut jobs);
+    assert!(jobs.is_empty(), "{jobs:?}");
+}
