@@ -13,7 +13,9 @@
 //! 3. A client sees an error only if a fault of the run can cause it. Ends and invalid messages of
 //!    other clients never cause one.
 //! 4. After the faults every read is answered in bounded time, and new work succeeds.
-//! 5. After the clients have ended, nothing of them is left in the dispatcher or on a worker.
+//! 5. After a quiet time a worker holds the live values of its sessions, or its parts of them, and
+//!    the templates that are launched on it.
+//! 6. After the clients have ended, nothing of them is left in the dispatcher or on a worker.
 
 mod client;
 mod network;

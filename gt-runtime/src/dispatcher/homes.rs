@@ -59,7 +59,10 @@ impl Dispatcher {
 
     pub(super) fn send_work(&mut self, id: SessionId, work: Work) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let (Some(home), attempt) = (session.home, session.attempt) else { return };
+        let (Some(home), attempt) = (session.home, session.attempt) else {
+            // An order before this one has broken the session.
+            return self.pay(work.order.stream(), work.owed);
+        };
         if session.gang.is_some() {
             return self.gang_work(id, work);
         }

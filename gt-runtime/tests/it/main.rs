@@ -5,6 +5,7 @@
 #[cfg(feature = "torch")]
 mod device;
 mod embedded;
+mod gang;
 mod memory;
 mod programs;
 #[cfg(feature = "torch")]

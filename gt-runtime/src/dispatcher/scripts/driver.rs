@@ -178,7 +178,6 @@ fn message(role: Role, words: &[&str]) -> Message {
         }));
     }
     let session = SessionId(words.get(1).map_or(0, |w| w[1..].parse().unwrap_or(0)));
-    let error = |text: &str| Arc::new(RunError::new(ErrorKind::Instruction, text));
     Message::FromWorker(match words {
         ["register"] => {
             FromWorker::Register(Capacity { engine: "e".into(), ..Capacity::default() })
@@ -192,11 +191,12 @@ fn message(role: Role, words: &[&str]) -> Message {
             request: request(r),
             chunk: chunk(value(v), ty, offset, len),
         },
-        ["failed", _, r] => FromWorker::Failed {
-            session,
-            request: request(r),
-            error: error("index 9 is out of range"),
-        },
+        ["failed", _, r, rest @ ..] => {
+            let error = RunError::new(ErrorKind::Instruction, "index 9 is out of range");
+            let value = rest.first().map(|of| value(of));
+            let error = Arc::new(RunError { value, ..error });
+            FromWorker::Failed { session, request: request(r), error }
+        }
         ["stats", _, r] => {
             FromWorker::Stats { session, request: request(r), stats: Box::new(Stats::default()) }
         }

@@ -1,20 +1,46 @@
 //! Dialogues about sessions that live on two workers.
 
-use super::driver::script;
-use crate::dispatcher::Config;
+use super::driver::{Driver, script};
+use crate::dispatcher::{Action, Config};
+use crate::ids::PeerId;
+use crate::wire::{Body, Message, Order, Packet, Stream, ToClient, ToWorker};
+use gt_ir::ValueId;
+use gt_ir::backend::RunError;
+
+/// Two workers and a client connect.
+const BEFORE: &str = "0s p5 hello
+    > p5 welcome w1
+    0s p5 register
+    0s p6 hello
+    > p6 welcome w2
+    0s p6 register
+    0s p1 hello
+    > p1 welcome s1
+    ";
 
 /// A dialogue after two workers and a client have connected.
 fn dialogue(text: &str) {
-    let before = "0s p5 hello
-        > p5 welcome w1
-        0s p5 register
-        0s p6 hello
-        > p6 welcome w2
-        0s p6 register
-        0s p1 hello
-        > p1 welcome s1
-        ";
-    script(Config::embedded(), &format!("{before}{text}"));
+    script(Config::embedded(), &format!("{BEFORE}{text}"));
+}
+
+/// The actions after the last of these lines.
+fn after(driver: &mut Driver, text: &str) -> Vec<Action> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('>'));
+    lines.filter(|line| !line.is_empty()).map(|line| driver.line(line)).last().unwrap_or_default()
+}
+
+/// The first error that a peer is sent.
+fn error(actions: &[Action]) -> &RunError {
+    let message = |action| match action {
+        &Action::Send(_, Packet { body: Body::Data { ref message, .. }, .. }) => Some(message),
+        _ => None,
+    };
+    let error = |message| match message {
+        &Message::ToWorker(ToWorker::Order { order: Order::Fail { ref error, .. }, .. })
+        | &Message::ToClient(ToClient::Failed { ref error, .. }) => Some(error),
+        _ => None,
+    };
+    actions.iter().filter_map(message).find_map(error).expect("an error")
 }
 
 #[test]
@@ -327,4 +353,35 @@ fn a_session_that_asks_for_workers_at_run_time_keeps_its_values() {
          0s p5 chunk s1 r1 %+9 i64[4] 0 32
          > p1 chunk r1 %0 0",
     );
+}
+
+#[test]
+fn credit_comes_back_when_the_last_member_has_run_the_segment() {
+    let mut driver = Driver::new(Config::embedded());
+    after(&mut driver, BEFORE);
+    let mut held = |line: &str| {
+        driver.line(line);
+        driver.dispatcher.peers[&PeerId(1)].connection.link(Stream::Control).held()
+    };
+    assert_eq!(held("0s p1 configure a=all"), 0);
+    let one = held("0s p1 tape enter \"a\"; %0 = full[i64[4]] 3; exit \"a\"");
+    assert_eq!(held("0s p1 tape enter \"a\"; %1 = full[i64[4]] 3; exit \"a\""), 2 * one);
+    assert_eq!(held("0s p5 done s2 #0 a0"), 2 * one);
+    assert_eq!(held("0s p5 done s2 #1 a0"), 2 * one);
+    assert_eq!(held("0s p6 done s3 #0 a0"), one);
+    assert_eq!(held("0s p6 lost"), 0);
+}
+
+#[test]
+fn an_error_has_the_name_of_its_worker_and_no_name_of_the_dispatchers_own() {
+    let mut driver = Driver::new(Config::embedded());
+    after(&mut driver, BEFORE);
+    let lines = "0s p1 configure a=all
+        0s p1 tape enter \"a\"; %0 = full[i64[4]] 3; exit \"a\"
+        0s p1 fetch r1 %0
+        0s p6 failed s3 r+1";
+    let actions = after(&mut driver, lines);
+    assert_eq!(error(&actions).worker.as_deref(), Some("w2 (pi, pid 6)"));
+    let actions = after(&mut driver, "0s p5 failed s2 r1 %+3");
+    assert_eq!(error(&actions).value, Some(ValueId(0)));
 }
