@@ -14,12 +14,13 @@ use crate::worker::end::News;
 use crate::worker::job::Missing;
 use crate::worker::line::Line;
 use crate::worker::{Job, Task, WorkerEnd};
-use gt_ir::backend::Stats;
+use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::canonical::expand;
 use gt_ir::interp::{self, Arg};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{HostTensor, Operand};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Worker {
@@ -29,8 +30,11 @@ pub(super) struct Worker {
     reads: Line<SessionId, Reading>,
     pub(super) next_read: Time,
     /// The values of each session.
-    pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, HostTensor>>,
+    pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Outcome>>,
 }
+
+/// A value, or the error in its place.
+pub(super) type Outcome = Result<HostTensor, Arc<RunError>>;
 
 /// An unfinished read: its answer, and the number of turns that it needs.
 struct Reading {
@@ -144,6 +148,12 @@ impl Worker {
         let data = self.held.get(&session).and_then(|held| held.get(&value)).cloned();
         let data = data
             .unwrap_or_else(|| panic!("{session} reads {value}, which this worker does not have"));
+        let data = match data {
+            Ok(data) => data,
+            Err(error) => {
+                return self.end.report(now, FromWorker::Failed { session, request, error });
+            }
+        };
         if random.percent(30) && !self.reads.has(session) {
             self.answer(now, random, session, request, value, data);
         } else {
@@ -196,11 +206,12 @@ impl Worker {
         for entry in &tape.entries {
             match entry {
                 Entry::Input { out, .. } => {
-                    let data = inputs
-                        .remove(out)
-                        .expect("a segment runs when its data is there")
-                        .expect("whole data");
-                    held.insert(*out, data);
+                    let data = inputs.remove(out).expect("a segment runs when its data is there");
+                    let outcome = data.map_err(|why| match why {
+                        Missing::Failed(error) => error,
+                        Missing::Broken(why) => panic!("{out} of {session}: {why}"),
+                    });
+                    held.insert(*out, outcome);
                 }
                 Entry::Instr(instr) => {
                     let value = compute(instr, held);
@@ -208,9 +219,8 @@ impl Worker {
                     n_run += 1;
                 }
                 Entry::Free(value) => {
-                    held.remove(value).unwrap_or_else(|| {
-                        panic!("{session} frees {value}, which this worker does not have")
-                    });
+                    let freed = held.remove(value).is_some();
+                    assert!(freed, "{session} frees {value}, which this worker does not have");
                 }
                 Entry::Output { value, .. } => {
                     assert!(held.contains_key(value), "{session} has no {value}")
@@ -236,14 +246,17 @@ impl Worker {
     }
 }
 
-fn compute(instr: &Instr, held: &BTreeMap<ValueId, HostTensor>) -> HostTensor {
-    let arg = |operand: &Operand| match operand {
+fn compute(instr: &Instr, held: &BTreeMap<ValueId, Outcome>) -> Outcome {
+    let arg = |operand: &'_ Operand| match operand {
         Operand::Value(value) => {
-            let known = held.get(value);
-            Arg::Tensor(known.unwrap_or_else(|| panic!("this worker has no {value}")))
+            let known = held.get(value).unwrap_or_else(|| panic!("this worker has no {value}"));
+            known.as_ref().map(Arg::Tensor).map_err(Arc::clone)
         }
-        Operand::Scalar(scalar) => Arg::Scalar(*scalar),
+        Operand::Scalar(scalar) => Ok(Arg::Scalar(*scalar)),
     };
-    let args: Vec<Arg<'_>> = instr.inputs.iter().map(arg).collect();
-    interp::eval(&instr.op, &args).unwrap_or_else(|why| panic!("{}: {why}", instr.op))
+    let args = instr.inputs.iter().map(arg).collect::<Result<Vec<_>, _>>()?;
+    let failure = |why: interp::EvalError| {
+        Arc::new(RunError::new(ErrorKind::Instruction, format!("{}: {why}", instr.op)))
+    };
+    interp::eval(&instr.op, &args).map_err(failure)
 }

@@ -24,6 +24,15 @@ enum Node {
     Down { back: Time },
 }
 
+/// What happened in a run, as far as the clients that exist at the end know.
+pub(super) struct Counts {
+    pub(super) sent: SegmentStats,
+    /// Sessions on several workers.
+    pub(super) n_gangs: usize,
+    /// Reads that were answered with the error of an instruction.
+    pub(super) n_poisoned: u64,
+}
+
 pub(super) struct World {
     seed: u64,
     profile: Profile,
@@ -70,9 +79,8 @@ impl World {
         }
     }
 
-    /// Returns the counts of segments of the clients that exist at the end, and the number of
-    /// sessions on several workers.
-    pub(super) fn run(mut self) -> (SegmentStats, usize) {
+    /// Returns the counts of the clients that exist at the end.
+    pub(super) fn run(mut self) -> Counts {
         while self.now < self.profile.until {
             self.step();
         }
@@ -89,9 +97,13 @@ impl World {
             misses: a.misses + b.misses,
             ..a
         });
-        let n_gangs = self.dispatcher.n_gangs();
+        let poisoned = self.nodes.iter().map(|node| match node {
+            Node::Client(client) => client.n_poisoned,
+            Node::Worker(_) | Node::Rogue(_) | Node::Down { .. } => 0,
+        });
+        let (n_gangs, n_poisoned) = (self.dispatcher.n_gangs(), poisoned.sum());
         self.end_clients();
-        (sent, n_gangs)
+        Counts { sent, n_gangs, n_poisoned }
     }
 
     /// Ends the faults and restarts nodes that are down. Then all clients do new work, which must

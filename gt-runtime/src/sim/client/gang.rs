@@ -8,8 +8,8 @@ use crate::sim::Random;
 use crate::wire::FromClient;
 use gt_ir::attr::{Axis, AxisSet, Keep, Reduce, Slice};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
-use gt_ir::tape::{Entry, ValueId};
-use gt_ir::{Op, Operand, Scalar};
+use gt_ir::tape::{Entry, Instr, ValueId};
+use gt_ir::{Loc, Op, Operand, Scalar};
 use std::sync::Arc;
 
 /// The signals of a client. It does not configure all of them.
@@ -42,12 +42,28 @@ impl Client {
         self.segment.extend(self.scope.clone().map(Entry::Exit));
     }
 
+    /// An instruction that fails on a worker, if there are elements to select.
+    fn fail(&mut self, a: Operand) {
+        let Operand::Value(value) = a else { return };
+        let ty = *self.live[&value].ty();
+        let beyond = Operand::Scalar(Scalar::I64(1 << 20));
+        let index = self.compute(Op::Full(ty), &[beyond]);
+        let (out, data) = (self.value(), self.live[&value].clone());
+        self.live.insert(out, data);
+        self.poisoned.insert(out);
+        let inputs = [a, Operand::Value(index)].into_iter().collect();
+        let op = Op::IndexSelect(Axis(0));
+        self.push(Entry::Instr(Instr { out, op, inputs, loc: Loc::NONE }));
+        self.free_value(index);
+    }
+
     /// A random instruction on all elements of a value.
     pub(super) fn mixed(&mut self, a: ValueId, random: &mut Random) {
         let n = self.n_elements;
         let axes: AxisSet = std::iter::once(0).collect();
         let (a, part) = (Operand::Value(a), random.below(n as u64 + 1));
-        match random.below(5) {
+        match random.below(6) {
+            5 if random.percent(20) => self.fail(a),
             0 => {
                 let total = self.compute(Op::Sum(Reduce { axes, keep: Keep::Yes }), &[a]);
                 self.compute(Op::Add, &[a, Operand::Value(total)]);
