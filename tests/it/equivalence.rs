@@ -259,3 +259,25 @@ fn a_gpt_learns_the_same_with_batch_and_layers_on_several_workers() {
 fn a_gpt_learns_the_same_with_batch_and_matrices_on_a_mesh() {
     check(4, &[("forward", meshed(None)), ("columns", meshed(Some(-1)))]);
 }
+
+#[test]
+fn an_error_on_several_workers_names_the_line() {
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let config = SignalConfig { shard: Some(split(0, &[])), ..SignalConfig::default() };
+    gt::register_config("rows", config).unwrap();
+    let system = System::start(2, Log::off()).unwrap();
+    let session = Session::with_backend(system.session());
+    let _current = session.enter();
+    let line = line!() + 4;
+    let sum = {
+        let _rows = signal::scope("rows");
+        let x = DynTensor::from_vec((0..12).collect::<Vec<i64>>(), [4, 3]);
+        x.index_select(1, &DynTensor::from_vec(vec![7_i64], [1])).sum(..)
+    };
+    let said = sum.item().unwrap_err().to_string();
+    gt::register_config("rows", SignalConfig::default()).unwrap();
+    assert!(said.contains("index 7 is out of range for axis 1 of size 3"), "{said}");
+    assert!(said.contains(&format!("equivalence.rs:{line}:")), "{said}");
+    // The session goes on.
+    assert_eq!(DynTensor::full([3], 4.0, DType::F32).sum(..).item().unwrap(), 12.0);
+}

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use gt_ir::dtype::Category;
 use gt_ir::layout::{Region, boxed};
 use gt_ir::op::infer;
-use gt_ir::{Op, OpError, OperandType, Scalar, Type};
+use gt_ir::{Loc, Op, OpError, OperandType, Scalar, Type};
 use smallvec::SmallVec;
 
 use super::Literal;
@@ -28,7 +28,7 @@ pub(super) enum Arg {
 /// One thing a member does.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    Instr { op: Op, args: SmallVec<[Arg; 3]>, out: Name },
+    Instr { op: Op, args: SmallVec<[Arg; 3]>, out: Name, loc: Loc },
     Send { value: Name, to: u32, received: Name },
     Receive { out: Name },
 }
@@ -53,7 +53,11 @@ pub(super) struct Lane {
 
 /// The work of all members.
 #[derive(Clone, Debug)]
-pub(super) struct Lanes(pub(super) Vec<Lane>);
+pub(super) struct Lanes {
+    pub(super) all: Vec<Lane>,
+    /// Where the user wrote what is added now.
+    pub(super) loc: Loc,
+}
 
 /// Who holds a box of a tensor, and under which name.
 #[derive(Clone, Debug)]
@@ -76,11 +80,11 @@ impl Lane {
 
 impl Lanes {
     pub(super) fn new(n_members: u32) -> Lanes {
-        Lanes(vec![Lane::default(); n_members as usize])
+        Lanes { all: vec![Lane::default(); n_members as usize], loc: Loc::NONE }
     }
 
     fn lane(&mut self, member: u32) -> &mut Lane {
-        &mut self.0[member as usize]
+        &mut self.all[member as usize]
     }
 
     /// A value that a member has before the segment begins.
@@ -90,6 +94,7 @@ impl Lanes {
 
     /// An instruction of a member.
     pub(super) fn instr(&mut self, member: u32, op: Op, args: &[Arg]) -> Result<Name, OpError> {
+        let loc = self.loc;
         let lane = self.lane(member);
         let mut level = 0;
         let types: SmallVec<[OperandType; 3]> = args
@@ -105,7 +110,7 @@ impl Lanes {
             .collect();
         let ty = infer(&op, &types)?.unnamed();
         let out = lane.define(ty, level, None);
-        lane.items.push(Item::Instr { op, args: args.into(), out });
+        lane.items.push(Item::Instr { op, args: args.into(), out, loc });
         Ok(out)
     }
 
@@ -124,10 +129,10 @@ impl Lanes {
         if from == to {
             return value;
         }
-        if let Some(received) = self.0[from as usize].sent.get(&(value, to)) {
+        if let Some(received) = self.all[from as usize].sent.get(&(value, to)) {
             return *received;
         }
-        let Local { ty, level, .. } = *self.0[from as usize].local(value);
+        let Local { ty, level, .. } = *self.all[from as usize].local(value);
         let lane = self.lane(to);
         let received = lane.define(ty, level + 1, None);
         lane.items.push(Item::Receive { out: received });
@@ -144,7 +149,7 @@ impl Lanes {
         region: &[(usize, usize)],
     ) -> Result<Name, OpError> {
         let key = (piece.name, region.to_vec());
-        if let Some(name) = self.0[piece.member as usize].slices.get(&key) {
+        if let Some(name) = self.all[piece.member as usize].slices.get(&key) {
             return Ok(*name);
         }
         let mut name = piece.name;
@@ -176,7 +181,7 @@ impl Lanes {
         if volume(region) == 0
             && let Some(piece) = pieces.first()
         {
-            let ty = boxed(&self.0[piece.member as usize].local(piece.name).ty, region);
+            let ty = boxed(&self.all[piece.member as usize].local(piece.name).ty, region);
             return self.zeros(member, ty);
         }
         let own = pieces.iter().find(|p| p.member == member && covers(&p.region, region));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gt_ir::canonical::canonical;
-use gt_ir::{Entry, Instr, Loc, Operand, Tape, Type, ValueId};
+use gt_ir::{Entry, Instr, Operand, Tape, Type, ValueId};
 
 use super::lanes::{Arg, Item, Lane, Lanes, Name};
 use super::reshard::Version;
@@ -21,12 +21,12 @@ pub(super) fn cut(
     kept: &[(u32, Type, Version)],
 ) -> (Vec<Part>, Vec<Kept>) {
     let mut cutters: Vec<Cutter<'_>> = Vec::new();
-    for (member, lane) in lanes.0.iter().enumerate() {
+    for (member, lane) in lanes.all.iter().enumerate() {
         let lasting = |(_, _, version): &(u32, Type, Version)| {
             let rank = version.layout.mesh.rank_of(member as u32)?;
             Some(version.names[rank])
         };
-        let mut cutter = Cutter::new(lane, &needed.0[member]);
+        let mut cutter = Cutter::new(lane, needed, member);
         kept.iter().filter_map(lasting).for_each(|name| cutter.keep(name));
         let moved: Vec<u32> = kept.iter().map(|(number, ..)| *number).collect();
         cutter.free_given(freed, &moved);
@@ -53,7 +53,7 @@ impl Needed {
     /// What is needed for the values that are kept.
     pub(super) fn new(lanes: &Lanes, kept: &[(u32, Type, Version)]) -> Needed {
         let none = |lane: &Lane| vec![false; lane.locals.len()];
-        let mut needed = Needed(lanes.0.iter().map(none).collect());
+        let mut needed = Needed(lanes.all.iter().map(none).collect());
         for (_, _, version) in kept {
             for (rank, &name) in version.names.iter().enumerate() {
                 needed.0[version.member(rank) as usize][name as usize] = true;
@@ -71,9 +71,9 @@ impl Needed {
     /// What is needed for what is needed. Values are sent to later levels only, so levels are gone
     /// through from the last to the first.
     fn find(&mut self, lanes: &Lanes) {
-        let levels = lanes.0.iter().flat_map(|lane| lane.locals.iter().map(|local| local.level));
+        let levels = lanes.all.iter().flat_map(|lane| lane.locals.iter().map(|local| local.level));
         for level in (0..=levels.max().unwrap_or(0)).rev() {
-            for (member, lane) in lanes.0.iter().enumerate() {
+            for (member, lane) in lanes.all.iter().enumerate() {
                 for item in lane.items.iter().rev() {
                     match item {
                         Item::Send { value, to, received }
@@ -102,7 +102,8 @@ impl Needed {
 /// One lane on its way to phases.
 struct Cutter<'a> {
     lane: &'a Lane,
-    needed: &'a [bool],
+    needed: &'a Needed,
+    member: usize,
     kept: Vec<bool>,
     /// The items of each level, in order.
     levels: BTreeMap<u32, Vec<&'a Item>>,
@@ -114,11 +115,12 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(lane: &'a Lane, needed: &'a [bool]) -> Cutter<'a> {
+    fn new(lane: &'a Lane, needed: &'a Needed, member: usize) -> Cutter<'a> {
         let given = |local: &super::lanes::Local| Local::Given(local.given.unwrap_or(u32::MAX));
         let mut cutter = Cutter {
             lane,
             needed,
+            member,
             kept: vec![false; lane.locals.len()],
             levels: BTreeMap::new(),
             locals: lane.locals.iter().map(given).collect(),
@@ -135,11 +137,16 @@ impl<'a> Cutter<'a> {
 
     /// The level of an item that somebody needs.
     fn level(&self, item: &Item) -> Option<u32> {
-        let name = match item {
-            Item::Instr { out, .. } | Item::Receive { out } => *out,
-            Item::Send { value, .. } => *value,
+        let (name, is_needed) = match item {
+            Item::Instr { out, .. } | Item::Receive { out } => {
+                (*out, self.needed.contains(self.member, *out))
+            }
+            // The value may be needed here, and nobody may need it there.
+            Item::Send { value, to, received } => {
+                (*value, self.needed.contains(*to as usize, *received))
+            }
         };
-        self.needed[name as usize].then(|| self.lane.local(name).level)
+        is_needed.then(|| self.lane.local(name).level)
     }
 
     fn keep(&mut self, name: Name) {
@@ -258,7 +265,7 @@ impl<'a> Cutter<'a> {
             }
         }
         for (at, item) in items.iter().enumerate() {
-            let Item::Instr { op, args, out } = item else { continue };
+            let Item::Instr { op, args, out, loc } = item else { continue };
             let operand = |arg: &Arg| match *arg {
                 Arg::Value(name) => Operand::Value(id(name)),
                 Arg::Literal(literal, scalar) => {
@@ -267,12 +274,7 @@ impl<'a> Cutter<'a> {
                 }
             };
             let inputs = args.iter().map(operand).collect();
-            tape.entries.push(Entry::Instr(Instr {
-                out: id(*out),
-                op: *op,
-                inputs,
-                loc: Loc::NONE,
-            }));
+            tape.entries.push(Entry::Instr(Instr { out: id(*out), op: *op, inputs, loc: *loc }));
             n += 1;
             let mut over: Vec<Name> = args
                 .iter()

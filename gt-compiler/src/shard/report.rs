@@ -119,7 +119,7 @@ pub(super) struct Change {
 impl Report {
     pub(super) fn new(lanes: &Lanes, needed: &Needed, warnings: Vec<String>) -> Report {
         let mut traffic = Traffic::default();
-        lanes.0.iter().for_each(|lane| traffic.add(lane, 0..lane.items.len(), needed));
+        lanes.all.iter().for_each(|lane| traffic.add(lane, 0..lane.items.len(), needed));
         let (bytes, messages) = (traffic.bytes, traffic.messages);
         let rounds = traffic.received.keys().map(|(level, _)| level + 1).max().unwrap_or(0);
         Report { bytes, messages, rounds, warnings }
@@ -135,7 +135,7 @@ impl Exchange {
         rates: &Rates,
     ) -> Option<Exchange> {
         let mut traffic = Traffic::default();
-        for (lane, items) in lanes.0.iter().zip(&change.items) {
+        for (lane, items) in lanes.all.iter().zip(&change.items) {
             traffic.add(lane, items.clone(), needed);
         }
         let (first, _) = *traffic.received.keys().next()?;
@@ -240,7 +240,7 @@ impl Traffic {
 /// exchange.
 pub(super) fn seconds(lanes: &Lanes, needed: &Needed, rates: &Rates) -> f64 {
     let (mut traffic, mut slowest) = (Traffic::default(), BTreeMap::<u32, f64>::new());
-    for (member, lane) in lanes.0.iter().enumerate() {
+    for (member, lane) in lanes.all.iter().enumerate() {
         traffic.add(lane, 0..lane.items.len(), needed);
         for (level, seconds) in compute(lane, member, needed, rates) {
             let slowest = slowest.entry(level).or_default();
@@ -254,7 +254,7 @@ pub(super) fn seconds(lanes: &Lanes, needed: &Needed, rates: &Rates) -> f64 {
 fn compute(lane: &Lane, member: usize, needed: &Needed, rates: &Rates) -> BTreeMap<u32, f64> {
     let mut seconds = BTreeMap::new();
     for item in &lane.items {
-        let Item::Instr { op, args, out } = item else { continue };
+        let Item::Instr { op, args, out, .. } = item else { continue };
         if needed.contains(member, *out) {
             let types: Vec<OperandType> = args.iter().map(|arg| operand(lane, arg)).collect();
             let local = lane.local(*out);

@@ -168,6 +168,7 @@ impl<'a> Sharder<'a> {
                 Operand::Value(number) => self.numbers[number.0 as usize],
             }));
         }
+        self.lanes.loc = instr.loc;
         let out = self.emit(instr.op, &inputs)?;
         let future = self.futures[self.numbers.len()];
         self.numbers.push(out);

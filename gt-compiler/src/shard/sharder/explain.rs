@@ -46,7 +46,8 @@ impl Sharder<'_> {
         to: &Layout,
         ty: &Type,
     ) -> Result<Version, OpError> {
-        let ends = |lanes: &Lanes| lanes.0.iter().map(|lane| lane.items.len()).collect::<Vec<_>>();
+        let ends =
+            |lanes: &Lanes| lanes.all.iter().map(|lane| lane.items.len()).collect::<Vec<_>>();
         let before = ends(&self.lanes);
         let version = self.lanes.reshard(from, to, ty)?;
         let items = before.iter().zip(ends(&self.lanes)).map(|(first, end)| *first..end).collect();

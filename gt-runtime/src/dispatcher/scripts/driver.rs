@@ -270,6 +270,7 @@ fn show_message(message: &Message) -> String {
             format!("failed {request}: {}", error.to_string().replace('\n', "; "))
         }
         Message::ToClient(ToClient::Note(text)) => format!("note: {text}"),
+        Message::ToClient(ToClient::Warning(text)) => format!("warning: {text}"),
         Message::ToClient(ToClient::Stats { request, stats }) => {
             let ran: Vec<String> = stats
                 .workers

@@ -184,7 +184,7 @@ fn a_signal_that_names_more_workers_than_there_are_is_told_so_once() {
     dialogue(
         "0s p1 configure a=0,1,2
          0s p1 tape enter \"a\"; %0 = full[i64[4]] 3; exit \"a\"
-         > p1 note: signal \"a\" names 3 workers, but 2 are connected
+         > p1 warning: signal \"a\" names 3 workers, but 2 are connected
          > p5 open s2 of s1 (pi, pid 1)
          > p5 run s2 #0 a0: %+0 = full[i64[2]] 3 : i64[2]
          > p6 open s3 of s1 (pi, pid 1)
