@@ -27,6 +27,7 @@ pub(super) enum Arg {
 
 /// One thing a member does.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are instructions")]
 pub(super) enum Item {
     Instr { op: Op, args: SmallVec<[Arg; 3]>, out: Name, loc: Loc },
     Send { value: Name, to: u32, received: Name },
