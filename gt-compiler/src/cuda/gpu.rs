@@ -66,11 +66,11 @@ impl CudaGpu {
                 "there is no cuda:{index}: this machine has {n_devices} CUDA device(s)"
             )));
         }
-        let shim = Shim::get().map_err(|error| match error {
-            EngineError::Missing { what, hint } => {
-                EngineError::Missing { what: format!("cuda:{index}: {what}"), hint }
+        let shim = Shim::get().map_err(|mut error| {
+            if let EngineError::Missing { what, .. } = &mut error {
+                *what = format!("cuda:{index}: {what}");
             }
-            other => other,
+            error
         })?;
         let device = Device { shim, index: i32::try_from(index).unwrap_or(i32::MAX) };
         let failed = |failure| match failure {
