@@ -711,6 +711,20 @@ mod tests {
         assert_eq!(names.len(), OpKind::ALL.len());
     }
 
+    /// These are expanded on several workers. A primitive would be computed whole.
+    #[test]
+    fn rows_without_a_sharding_rule_are_few() {
+        let without = |kind: &OpKind| {
+            let spec = kind.spec();
+            let none = sh::none as Sharding;
+            spec.class != Class::Source && std::ptr::fn_addr_eq(spec.marks.shard, none)
+        };
+        let without = OpKind::ALL.iter().copied().filter(without);
+        assert!(without.clone().all(|kind| !kind.is_primitive()));
+        let names: Vec<&str> = without.map(OpKind::name).collect();
+        assert_eq!(names, ["dropout", "index_copy", "scatter"]);
+    }
+
     #[test]
     fn text_round_trips() {
         let ops = "exp sum[] sum[0,1] sum[keep] sum[0,2,keep] argmax[1,keep] reshape[Batch=2,3] \
