@@ -99,7 +99,13 @@ impl Dispatcher {
     /// The number of registered workers.
     #[must_use]
     pub fn n_workers(&self) -> usize {
-        self.workers.values().filter(|worker| worker.capacity.is_some()).count()
+        self.ready().count()
+    }
+
+    /// The workers that are ready to work, by number.
+    pub(super) fn ready(&self) -> impl Iterator<Item = (WorkerId, &Worker)> {
+        let ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
+        ready.map(|(&id, worker)| (id, worker))
     }
 
     fn tick(&mut self) {

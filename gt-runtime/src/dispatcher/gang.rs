@@ -18,7 +18,7 @@ use gt_compiler::shard::{self, Local, Partition};
 use gt_ir::canonical::Bindings;
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
-use gt_ir::signal::Signals;
+use gt_ir::signal::{ShardConfig, Signals};
 use gt_ir::tape::{Tape, ValueId};
 
 use super::party::Owed;
@@ -137,14 +137,14 @@ impl Gang {
         orders
     }
 
-    /// How many workers the signals ask for, of those that there are.
-    pub(super) fn wished(signals: &Signals, n_workers: usize) -> usize {
+    /// How many workers signals ask for, whether they are there or not.
+    pub(super) fn wished(signals: &Signals) -> usize {
         let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-        let wish = |shard: &gt_ir::signal::ShardConfig| match shard.named() {
-            None => n_workers,
+        let wish = |shard: &ShardConfig| match shard.named() {
+            None => usize::MAX,
             Some(listed) => listed.iter().max().map_or(1, |last| *last as usize + 1),
         };
-        shards.map(wish).max().unwrap_or(1).clamp(1, n_workers.max(1))
+        shards.map(wish).max().unwrap_or(0)
     }
 
     /// The member for which the others wait: it has work to do or a value to send, and waits for no

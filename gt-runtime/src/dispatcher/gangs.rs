@@ -9,7 +9,6 @@ use super::core::Dispatcher;
 use super::gang::{Gang, Orders, Seat};
 use super::party::Owed;
 use super::session::{Session, Work, error};
-use super::workers::MAX_NEWS;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::codec::cut;
 use crate::wire::{Chunk, Counts, Order, RESERVED, Stream, ToClient, ToWorker};
@@ -23,21 +22,14 @@ impl Dispatcher {
     /// Makes a session a gang's, when its signals ask for workers and there are several. Called
     /// before an order changes what is alive.
     pub(super) fn form_gang(&mut self, id: SessionId) {
-        let alone = |session: &Session| session.shards && session.gang.is_none();
-        if !self.sessions.get(&id).is_some_and(alone) {
-            return;
-        }
+        let alone = |session: &&mut Session| session.wished > 1 && session.gang.is_none();
         let n_ready = self.n_workers();
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.gang.is_some() || !session.shards {
-            return;
-        }
-        if n_ready == 1 && !std::mem::replace(&mut session.warned, true) {
-            self.warn_alone(id);
-        }
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        if Gang::wished(&session.signals, n_ready) < 2 {
-            return;
+        let Some(session) = self.sessions.get_mut(&id).filter(alone) else { return };
+        match n_ready {
+            0 => return,
+            1 if std::mem::replace(&mut session.warned, true) => return,
+            1 => return self.warn_alone(id),
+            2.. => {}
         }
         let mut gang = Gang::new(session.live());
         if let Some(worker) = session.home {
@@ -64,24 +56,20 @@ impl Dispatcher {
         named.into_iter().for_each(|text| self.tell_warning(id, text));
     }
 
-    /// The first worker that is ready.
-    pub(super) fn first_worker(&self) -> Option<WorkerId> {
-        let mut ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
-        ready.next().map(|(&id, _)| id)
-    }
-
     /// Gives a gang the workers that its signals ask for, as far as they are there.
     fn seat_members(&mut self, id: SessionId) {
-        let ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
-        let mut ready: Vec<WorkerId> = ready.map(|(&id, _)| id).collect();
         let Some(session) = self.sessions.get(&id) else { return };
         let Some(gang) = &session.gang else { return };
-        let wished = Gang::wished(&session.signals, ready.len());
-        let missing = wished.saturating_sub(gang.seats.len());
-        ready.retain(|worker| gang.member(*worker).is_none());
+        let missing = session.wished.min(self.n_workers()).saturating_sub(gang.seats.len());
+        if missing == 0 && !gang.seats.is_empty() {
+            return;
+        }
+        let ready = self.ready().map(|(worker, _)| worker);
+        let mut free: Vec<WorkerId> =
+            ready.filter(|worker| gang.member(*worker).is_none()).collect();
         // The home is the first member.
-        ready.sort_by_key(|worker| session.home != Some(*worker));
-        ready.into_iter().take(missing).for_each(|worker| self.seat(id, worker));
+        free.sort_by_key(|worker| session.home != Some(*worker));
+        free.into_iter().take(missing.max(1)).for_each(|worker| self.seat(id, worker));
     }
 
     fn seat(&mut self, id: SessionId, worker: WorkerId) {
@@ -124,13 +112,11 @@ impl Dispatcher {
                 let (template, bindings) = canonical(&tape);
                 self.gang_segment(id, &template, &bindings, false, owed);
             }
-            Order::Launch { bindings, .. } => {
-                match launched.map(Template::new) {
-                    Some(Ok(template)) => self.gang_segment(id, &template, &bindings, true, owed),
-                    // Admitted, so it is canonical.
-                    Some(Err(_)) | None => self.pay(stream, owed),
-                }
-            }
+            Order::Launch { bindings, .. } => match launched {
+                Some(template) => self.gang_segment(id, &template, &bindings, true, owed),
+                // A launch always comes with its template.
+                None => self.pay(stream, owed),
+            },
             Order::Fetch { request, value } => self.gang_fetch(id, request, value),
             Order::Define { .. } | Order::Forget { .. } => self.pay(stream, owed),
             Order::Chunk(_) | Order::Fail { .. } => {
@@ -177,11 +163,7 @@ impl Dispatcher {
 
     /// Tells a client what its signals do not get.
     fn tell_warning(&mut self, id: SessionId, text: String) {
-        let Some(session) = self.sessions.get(&id) else { return };
-        if self.queued(session.peer, Stream::Control) < MAX_NEWS {
-            let warning = ToClient::Warning(cut(text).into());
-            self.give_client(id, Stream::Control, warning, Owed::NOTHING);
-        }
+        self.tell_news(id, ToClient::Warning(cut(text).into()));
     }
 
     /// Gives back the credit of the segments that all members have run.
@@ -249,20 +231,12 @@ impl Dispatcher {
             self.pay(Stream::Bulk, owed);
             return true;
         };
-        let slow = self.is_slow(id, to);
-        self.give_member(id, to, order, if slow { owed } else { Owed::NOTHING });
-        if !slow {
-            self.pay(Stream::Bulk, owed);
-        }
-        true
-    }
-
-    /// Whether so much data waits for a member that those who send it more must wait.
-    fn is_slow(&self, id: SessionId, member: usize) -> bool {
         let gang = self.sessions.get(&id).and_then(|session| session.gang.as_ref());
-        let seat = gang.and_then(|gang| gang.seats.get(member));
-        let worker = seat.and_then(|seat| self.workers.get(&seat.worker));
-        worker.is_some_and(|w| self.queued(w.peer, Stream::Bulk) > self.config.relay)
+        let seat = gang.and_then(|gang| gang.seats.get(to));
+        let peer = seat.and_then(|seat| self.workers.get(&seat.worker)).map(|worker| worker.peer);
+        let later = self.pay_unless_slow(peer, owed);
+        self.give_member(id, to, order, later);
+        true
     }
 
     /// As [`pass_piece`](Dispatcher::pass_piece), of an error in place of a value.

@@ -31,14 +31,16 @@ impl Dispatcher {
         if let Some(home) = self.sessions.get(&id)?.home {
             return Some(home);
         }
-        let ready = self.workers.iter().filter(|(_, worker)| worker.capacity.is_some());
-        let load = |(&id, worker): (&WorkerId, &Worker)| {
+        let load = |(id, worker): (WorkerId, &Worker)| {
             let queued =
                 self.queued(worker.peer, Stream::Control) + self.queued(worker.peer, Stream::Bulk);
             (id, placement::Load { n_sessions: worker.sessions.len(), queued })
         };
         let is_gang = self.sessions.get(&id)?.gang.is_some();
-        let home = if is_gang { self.first_worker() } else { placement::home(ready.map(load)) }?;
+        let home = match is_gang {
+            true => self.ready().next().map(|(id, _)| id),
+            false => placement::home(self.ready().map(load)),
+        }?;
         self.workers.get_mut(&home)?.sessions.insert(id);
         let session = self.sessions.get_mut(&id)?;
         (session.home, session.progress) = (Some(home), self.now);
@@ -74,7 +76,8 @@ impl Dispatcher {
             Order::Launch { template, .. } => {
                 let known = session.at_home.get(template);
                 let lost = |tape: &Arc<Tape>| !known.is_some_and(|known| Arc::ptr_eq(known, tape));
-                if let Some(tape) = launched.filter(lost) {
+                let tape = launched.map(|launched| Arc::clone(&launched.tape));
+                if let Some(tape) = tape.filter(lost) {
                     // The previous home was lost after the template was defined.
                     session.at_home.insert(*template, Arc::clone(&tape));
                     let order = Order::Define { template: *template, tape };

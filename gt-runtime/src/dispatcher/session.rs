@@ -22,6 +22,7 @@ use crate::clock::Time;
 use crate::ids::{PeerId, RequestId, WorkerId};
 use crate::wire::Order;
 use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
+use gt_ir::canonical::Template;
 use gt_ir::shape::Type;
 use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
@@ -59,8 +60,8 @@ pub(super) struct Session {
     pub(super) templates: Templates,
     /// The client's configuration of its signals.
     pub(super) signals: Arc<Signals>,
-    /// Whether a signal asks for workers.
-    pub(super) shards: bool,
+    /// How many workers its signals ask for.
+    pub(super) wished: usize,
     /// Whether the client knows that there is one worker only.
     pub(super) warned: bool,
     /// The templates that its home knows.
@@ -87,7 +88,7 @@ pub(super) struct Work {
     /// The credit that the client gets back when the worker has the order.
     pub(super) owed: Owed,
     /// The template of a launch, as defined at the time of the launch.
-    pub(super) template: Option<Arc<Tape>>,
+    pub(super) template: Option<Arc<Template>>,
 }
 
 /// An open request.
@@ -133,7 +134,7 @@ impl Session {
             above: 0,
             templates: Templates::default(),
             signals: Arc::default(),
-            shards: false,
+            wished: 0,
             warned: false,
             at_home: BTreeMap::new(),
             n_verified: 0,

@@ -5,6 +5,7 @@
 //! session: from then on every read of the session returns the error.
 
 use super::core::Dispatcher;
+use super::gang::Gang;
 use super::party::{Owed, Party};
 use super::session::{Launched, Request, Work, error};
 use super::{Action, Report};
@@ -13,7 +14,7 @@ use crate::ids::{RequestId, SessionId};
 use crate::wire::codec::cut;
 use crate::wire::{Chunk, FromClient, Message, Order, RESERVED, Stream, Weight as _};
 use gt_ir::backend::{ErrorKind, RunError};
-use gt_ir::canonical::Bindings;
+use gt_ir::canonical::{Bindings, Template};
 use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ impl Dispatcher {
     /// Takes what the program says about its signals from now on.
     fn configure(&mut self, id: SessionId, signals: Arc<Signals>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.shards = signals.iter().any(|(_, config)| config.shard.is_some());
+        session.wished = Gang::wished(&signals);
         session.signals = signals;
         if let Some(gang) = &mut session.gang {
             let orders = gang.reconfigure();
@@ -122,8 +123,8 @@ impl Dispatcher {
     fn launch(&mut self, id: SessionId, template: u32, bindings: Arc<Bindings>, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         match session.launch(template, &bindings, &self.config) {
-            Ok(Launched::Whole(tape)) => {
-                self.segment(id, Order::Launch { template, bindings }, owed, Some(tape))
+            Ok(Launched::Whole(defined)) => {
+                self.segment(id, Order::Launch { template, bindings }, owed, Some(defined))
             }
             Ok(Launched::Stripped(_)) if self.crowded(id) => {
                 self.pay(Stream::Control, owed);
@@ -140,7 +141,13 @@ impl Dispatcher {
     }
 
     /// Sends the next segment of a session.
-    fn segment(&mut self, id: SessionId, order: Order, owed: Owed, template: Option<Arc<Tape>>) {
+    fn segment(
+        &mut self,
+        id: SessionId,
+        order: Order,
+        owed: Owed,
+        template: Option<Arc<Template>>,
+    ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let seq = session.n_segments;
         session.n_segments += 1;

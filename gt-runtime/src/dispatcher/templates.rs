@@ -31,7 +31,7 @@ pub(super) struct Templates {
 /// A template, from its definition until it is forgotten.
 #[derive(Debug)]
 pub(super) struct Definition {
-    pub(super) template: Template,
+    pub(super) template: Arc<Template>,
     pub(super) footprint: Footprint,
     /// The most recently used first. A list rather than an `Lru`, which is searched by slot: the
     /// first variant nearly always fits.
@@ -71,7 +71,7 @@ impl Templates {
                 .hint("send it as a tape, or renumber its values by first use")
         })?;
         self.n_entries = n_entries;
-        let footprint = Footprint::of(&template);
+        let (footprint, template) = (Footprint::of(&template), Arc::new(template));
         self.held.insert(number, Definition { template, footprint, variants: Vec::new() });
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::party::{Owed, Party};
 use super::session::{Session, error};
 use super::{Action, Report};
 use crate::identity::Identity;
-use crate::ids::{RequestId, SessionId, WorkerId};
+use crate::ids::{PeerId, RequestId, SessionId, WorkerId};
 use crate::wire::{Capacity, Chunk, Counts, FromWorker, RESERVED, Stream, ToClient};
 use gt_ir::backend::{ErrorKind, RunError, SegmentStats, Stats, WorkerStats};
 use gt_ir::signal::Signals;
@@ -45,10 +45,10 @@ impl Dispatcher {
                 self.take_stats(worker, session, request, *stats);
             }
             FromWorker::Planned { session, planned } => {
-                self.tell_news(worker, self.whose(session), ToClient::Planned(planned))
+                self.relay_news(worker, self.whose(session), ToClient::Planned(planned))
             }
             FromWorker::Note { session, text } => {
-                self.tell_news(worker, self.whose(session), ToClient::Note(text))
+                self.relay_news(worker, self.whose(session), ToClient::Note(text))
             }
             FromWorker::Chunk { .. } => (),
         }
@@ -91,12 +91,16 @@ impl Dispatcher {
         self.seats.get(&session).copied().unwrap_or(session)
     }
 
-    /// Passes news for the user on to a client, if the worker is the session's home. A client that
-    /// leaves too much unread gets no more news.
-    fn tell_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
-        let listens = |held: &Session| {
-            held.lives_on(worker) && self.queued(held.peer, Stream::Control) < MAX_NEWS
-        };
+    /// Passes news for the user on to a client, if its session lives on the worker.
+    fn relay_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
+        if self.sessions.get(&session).is_some_and(|held| held.lives_on(worker)) {
+            self.tell_news(session, news);
+        }
+    }
+
+    /// Tells a client news for the user. A client that leaves too much unread gets no more news.
+    pub(super) fn tell_news(&mut self, session: SessionId, news: ToClient) {
+        let listens = |held: &Session| self.queued(held.peer, Stream::Control) < MAX_NEWS;
         if self.sessions.get(&session).is_some_and(listens) {
             self.give_client(session, Stream::Control, news, Owed::NOTHING);
         }
@@ -199,12 +203,18 @@ impl Dispatcher {
             session.requests.remove(&request);
         }
         let peer = session.peer;
-        let slow = self.queued(peer, Stream::Bulk) > self.config.relay;
-        let later = if slow { owed } else { Owed::NOTHING };
+        let later = self.pay_unless_slow(Some(peer), owed);
         self.give_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, later);
-        if !slow {
-            self.pay(Stream::Bulk, owed);
+    }
+
+    /// Gives back the credit of data that is passed on to a peer, or returns it if so much waits
+    /// for the peer that the sender must wait, too.
+    pub(super) fn pay_unless_slow(&mut self, peer: Option<PeerId>, owed: Owed) -> Owed {
+        if peer.is_some_and(|peer| self.queued(peer, Stream::Bulk) > self.config.relay) {
+            return owed;
         }
+        self.pay(Stream::Bulk, owed);
+        Owed::NOTHING
     }
 
     /// Closes a request; says whether it was open and this worker is the session's home.
@@ -290,4 +300,4 @@ impl Dispatcher {
 /// The most lost workers in a session's statistics.
 const MAX_LOST_STATS: usize = 64;
 /// The most weight queued for a client when news is added.
-pub(super) const MAX_NEWS: u64 = 1 << 20;
+const MAX_NEWS: u64 = 1 << 20;

@@ -10,7 +10,6 @@ use gt_ir::signal::Signals;
 use gt_ir::{Entry, OpError, Tape, ValueId};
 
 use super::exchange::Transfer;
-use super::partitions::Chosen;
 use super::{Bound, Gang, MAX_WARNED, Place};
 use crate::ids::RequestId;
 use crate::wire::{MAX_ENTRIES, Order};
@@ -41,7 +40,8 @@ impl Gang {
         self.uploads(template, bindings, &mut orders);
         let n_inputs = template.n_inputs;
         let bound = self.bind(bindings, n_inputs, &chosen.partition);
-        self.steps(&chosen, &bound, &mut orders)?;
+        let numbers = chosen.first.map(|first| (first, chosen.is_new));
+        self.steps(&chosen.partition, &bound, numbers, &mut orders)?;
         self.settle(&bound, &chosen.partition, &template.tape);
         let news = self.news(&chosen.partition.report.warnings);
         Ok((orders, news))
@@ -67,14 +67,7 @@ impl Gang {
         let bindings = Bindings { inputs: vec![value], ..Bindings::default() };
         let bound = self.bind(&bindings, 1, &partition);
         let mut orders = Orders::new();
-        let partition = Arc::new(partition);
-        let chosen = Chosen {
-            partition: Arc::clone(&partition),
-            first: None,
-            is_new: false,
-            forgotten: Vec::new(),
-        };
-        self.steps(&chosen, &bound, &mut orders)?;
+        self.steps(&partition, &bound, None, &mut orders)?;
         let local = partition.kept.first().and_then(|kept| kept.names.first()).copied();
         let name = local.and_then(|local| bound.local(self, local, 0));
         let name = name.ok_or_else(|| OpError::new("internal: nothing was gathered"))?;
@@ -123,19 +116,21 @@ impl Gang {
         Bound { bindings, n_inputs, first }
     }
 
+    /// The steps of a partition. Its tapes are launched if there is a number for the first of them,
+    /// which comes with whether members do not know them yet.
     fn steps(
         &mut self,
-        chosen: &Chosen,
+        partition: &Partition,
         bound: &Bound<'_>,
+        mut numbers: Option<(u32, bool)>,
         orders: &mut Orders,
     ) -> Result<(), OpError> {
-        let mut number = chosen.first;
-        for (member, part) in chosen.partition.parts.iter().enumerate() {
+        for (member, part) in partition.parts.iter().enumerate() {
             for step in &part.steps {
                 match step {
                     Step::Run(phase) => {
-                        self.run(member, phase, bound, (number, chosen.is_new), orders)?;
-                        number = number.map(|number| number + 1);
+                        self.run(member, phase, bound, numbers, orders)?;
+                        numbers = numbers.map(|(number, is_new)| (number + 1, is_new));
                     }
                     Step::Send { value, to, made } => {
                         let name = bound.local(self, *value, member);
@@ -158,7 +153,7 @@ impl Gang {
         member: usize,
         phase: &Phase,
         bound: &Bound<'_>,
-        (number, is_new): (Option<u32>, bool),
+        number: Option<(u32, bool)>,
         orders: &mut Orders,
     ) -> Result<(), OpError> {
         let n_entries = phase.template.tape.entries.len();
@@ -182,7 +177,7 @@ impl Gang {
                 .collect::<Option<_>>()
                 .ok_or_else(|| OpError::new("internal: a segment lacks a literal"))?,
         };
-        let Some(template) = number else {
+        let Some((template, is_new)) = number else {
             let tape = expand(&phase.template, &bindings)
                 .map_err(|why| OpError::new(format!("internal: {why}")))?;
             orders.push((member, Order::Run(Arc::new(tape))));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gt_compiler::shard::{Partition, Rates, Request, Step, partition};
 use gt_ir::OpError;
-use gt_ir::canonical::{Key, Template};
+use gt_ir::canonical::{Bindings, Key, Matcher, Template};
 use gt_ir::layout::Layout;
 use gt_ir::lru::Lru;
 use gt_ir::shape::Type;
@@ -24,6 +24,7 @@ pub(super) struct Partitions {
     by_case: HashMap<Case, usize>,
     held: Lru<Held>,
     n_templates: u32,
+    matcher: Matcher,
 }
 
 #[derive(Debug)]
@@ -97,11 +98,16 @@ impl Partitions {
         held.filter_map(numbers).flatten()
     }
 
-    /// Equal keys do not prove that two segments are equal, so their tapes are compared.
-    fn find(&self, case: &Case, template: &Template) -> Option<usize> {
+    /// Equal keys do not prove that two segments are equal, so their tapes are compared, each
+    /// tape once.
+    fn find(&mut self, case: &Case, template: &Template) -> Option<usize> {
         let slot = *self.by_case.get(case)?;
-        let known = &self.held.get(slot)?.template.tape;
-        (Arc::ptr_eq(known, &template.tape) || *known == template.tape).then_some(slot)
+        let held = self.held.get_mut(slot)?;
+        if !Arc::ptr_eq(&held.template.tape, &template.tape) {
+            self.matcher.matches(&held.template, &template.tape, &mut Bindings::default()).ok()?;
+            held.template = template.clone();
+        }
+        Some(slot)
     }
 
     fn add(

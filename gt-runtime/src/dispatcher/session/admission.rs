@@ -11,7 +11,7 @@ use crate::dispatcher::Config;
 use crate::footprint::first_defined;
 use crate::wire::RESERVED;
 use gt_ir::backend::{ErrorKind, RunError};
-use gt_ir::canonical::{Bindings, expand};
+use gt_ir::canonical::{Bindings, Template, expand};
 use gt_ir::op::Operand;
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::verify::Fault;
@@ -33,7 +33,7 @@ pub(super) fn check_name(above: u64) -> Result<(), RunError> {
 /// The part of a launch that a worker runs.
 pub(in crate::dispatcher) enum Launched {
     /// All of it: the template, with the bindings of the launch.
-    Whole(Arc<Tape>),
+    Whole(Arc<Template>),
     /// The expanded tape without the entries that need a lost value.
     Stripped(Arc<Tape>),
 }
@@ -82,7 +82,7 @@ impl Session {
                 "define a template before its first launch, and again after it was forgotten";
             return Err(refuse("it is not defined".into()).hint(hint));
         };
-        let template = Arc::clone(&held.template.tape);
+        let template = Arc::clone(&held.template);
         let uploads = held.footprint.uploads.clone();
         if !self.replay(number, bindings, config) {
             let held = self.templates.get(number).ok_or_else(|| refuse("it is gone".into()))?;
