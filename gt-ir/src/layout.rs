@@ -152,6 +152,26 @@ impl Layout {
         self.spreads.iter().all(|spread| *spread == Spread::Whole)
     }
 
+    /// Whether a dimension is split along an axis of the mesh.
+    #[must_use]
+    pub fn splits(&self, dim: usize) -> bool {
+        self.spreads.iter().any(|spread| match *spread {
+            Spread::Split { dim: split, .. } => usize::from(split) == dim,
+            Spread::Whole | Spread::Partial(_) => false,
+        })
+    }
+
+    /// The layout in which partial results have been combined on each member.
+    #[must_use]
+    pub fn combined(&self) -> Layout {
+        let whole = |spread: &Spread| match *spread {
+            Spread::Partial(_) => Spread::Whole,
+            Spread::Whole | Spread::Split { .. } => *spread,
+        };
+        let spreads = self.spreads.iter().map(whole).collect();
+        Layout { mesh: Arc::clone(&self.mesh), spreads }
+    }
+
     /// Whether members hold partial results.
     #[must_use]
     pub fn is_partial(&self) -> bool {

@@ -87,11 +87,17 @@ impl<'a> Operand<'a> {
 impl Question<'_> {
     /// The best strategy on the mesh of a layout, whose axes are decided one after the other.
     pub(super) fn best(&self, whole: &Layout) -> Strategy {
-        let mut chosen: SmallVec<[Along; 2]> = SmallVec::new();
-        for axis in 0..whole.spreads.len() {
+        let chosen = self.chosen(whole, whole.spreads.len());
+        self.strategy(whole, &chosen).unwrap_or_else(|| self.all_whole(whole))
+    }
+
+    /// What is taken along the first axes of the mesh.
+    fn chosen(&self, whole: &Layout, n_axes: usize) -> SmallVec<[Along; 2]> {
+        let mut chosen = SmallVec::new();
+        for axis in 0..n_axes {
             chosen.push(self.cheapest(whole, axis, &chosen));
         }
-        self.strategy(whole, &chosen).unwrap_or_else(|| self.all_whole(whole))
+        chosen
     }
 
     /// The strategies that were possible along the last axis of the mesh, with those taken along
@@ -99,10 +105,7 @@ impl Question<'_> {
     pub(super) fn options(&self, whole: &Layout) -> Vec<Candidate> {
         let best = self.best(whole);
         let Some(last) = whole.spreads.len().checked_sub(1) else { return Vec::new() };
-        let mut chosen: SmallVec<[Along; 2]> = SmallVec::new();
-        for axis in 0..last {
-            chosen.push(self.cheapest(whole, axis, &chosen));
-        }
+        let chosen = self.chosen(whole, last);
         let candidates = self.candidates(whole, last, &chosen);
         let strategies = candidates.into_iter().filter_map(|along| {
             let mut tried = chosen.clone();
@@ -259,13 +262,7 @@ impl Question<'_> {
                 seconds += nearest.map_or(f64::INFINITY, |(seconds, _)| seconds);
             }
         }
-        let mut settled = strategy.result.clone();
-        settled.spreads.iter_mut().for_each(|spread| {
-            if matches!(spread, Spread::Partial(_)) {
-                *spread = Spread::Whole;
-            }
-        });
-        seconds += self.rates.reshard(&strategy.result, &settled, self.out);
+        seconds += self.rates.reshard(&strategy.result, &strategy.result.combined(), self.out);
         seconds + self.rates.compute(self.op, self.types, self.out, self.share(strategy))
     }
 

@@ -74,6 +74,14 @@ impl Lane {
         self.locals.len() as Name - 1
     }
 
+    /// What a type rule sees of an operand.
+    pub(super) fn operand_type(&self, arg: &Arg) -> OperandType {
+        match arg {
+            Arg::Value(name) => OperandType::Tensor(self.local(*name).ty),
+            Arg::Literal(_, scalar) => OperandType::Scalar(*scalar),
+        }
+    }
+
     pub(super) fn local(&self, name: Name) -> &Local {
         &self.locals[name as usize]
     }
@@ -97,18 +105,13 @@ impl Lanes {
     pub(super) fn instr(&mut self, member: u32, op: Op, args: &[Arg]) -> Result<Name, OpError> {
         let loc = self.loc;
         let lane = self.lane(member);
-        let mut level = 0;
-        let types: SmallVec<[OperandType; 3]> = args
-            .iter()
-            .map(|arg| match arg {
-                Arg::Literal(_, scalar) => OperandType::Scalar(*scalar),
-                Arg::Value(name) => {
-                    let local = lane.local(*name);
-                    level = level.max(local.level);
-                    OperandType::Tensor(local.ty)
-                }
-            })
-            .collect();
+        let types: SmallVec<[OperandType; 3]> =
+            args.iter().map(|arg| lane.operand_type(arg)).collect();
+        let levels = args.iter().map(|arg| match arg {
+            Arg::Value(name) => lane.local(*name).level,
+            Arg::Literal(..) => 0,
+        });
+        let level = levels.max().unwrap_or(0);
         let ty = infer(&op, &types)?.unnamed();
         let out = lane.define(ty, level, None);
         lane.items.push(Item::Instr { op, args: args.into(), out, loc });

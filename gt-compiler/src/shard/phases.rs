@@ -3,7 +3,7 @@
 //!
 //! What nobody uses is left out, and every value is freed after its last use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gt_ir::canonical::canonical;
@@ -21,6 +21,8 @@ pub(super) fn cut(
     kept: &[(u32, Type, Version)],
 ) -> (Vec<Part>, Vec<Kept>) {
     let mut cutters: Vec<Cutter<'_>> = Vec::new();
+    let gone: BTreeSet<u32> =
+        freed.iter().copied().chain(kept.iter().map(|(number, ..)| *number)).collect();
     for (member, lane) in lanes.all.iter().enumerate() {
         let lasting = |(_, _, version): &(u32, Type, Version)| {
             let rank = version.layout.mesh.rank_of(member as u32)?;
@@ -28,8 +30,7 @@ pub(super) fn cut(
         };
         let mut cutter = Cutter::new(lane, needed, member);
         kept.iter().filter_map(lasting).for_each(|name| cutter.keep(name));
-        let moved: Vec<u32> = kept.iter().map(|(number, ..)| *number).collect();
-        cutter.free_given(freed, &moved);
+        cutter.free_given(&gone);
         cutter.number();
         cutters.push(cutter);
     }
@@ -155,11 +156,10 @@ impl<'a> Cutter<'a> {
 
     /// Notes which of the values that were there before are freed: those the segment frees, and
     /// those that have moved elsewhere.
-    fn free_given(&mut self, freed: &[u32], moved: &[u32]) {
-        let is_freed = |number: u32| freed.contains(&number) || moved.contains(&number);
+    fn free_given(&mut self, gone: &BTreeSet<u32>) {
         for (name, local) in self.lane.locals.iter().enumerate() {
-            let gone = local.given.is_some_and(is_freed);
-            if gone && !self.kept[name] {
+            let is_gone = local.given.is_some_and(|number| gone.contains(&number));
+            if is_gone && !self.kept[name] {
                 self.freed.push(name as Name);
             } else if local.given.is_some() {
                 self.kept[name] = true;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gt_ir::layout::{Layout, Spread};
 use gt_ir::{OperandType, Type, ValueId};
 
-use super::lanes::{Arg, Item, Lane, Lanes};
+use super::lanes::{Item, Lane, Lanes};
 use super::phases::Needed;
 use super::{Partition, Rates};
 
@@ -256,17 +256,10 @@ fn compute(lane: &Lane, member: usize, needed: &Needed, rates: &Rates) -> BTreeM
     for item in &lane.items {
         let Item::Instr { op, args, out, .. } = item else { continue };
         if needed.contains(member, *out) {
-            let types: Vec<OperandType> = args.iter().map(|arg| operand(lane, arg)).collect();
+            let types: Vec<OperandType> = args.iter().map(|arg| lane.operand_type(arg)).collect();
             let local = lane.local(*out);
             *seconds.entry(local.level).or_default() += rates.compute(op, &types, &local.ty, 1.0);
         }
     }
     seconds
-}
-
-fn operand(lane: &Lane, arg: &Arg) -> OperandType {
-    match arg {
-        Arg::Value(name) => OperandType::Tensor(lane.local(*name).ty),
-        Arg::Literal(_, scalar) => OperandType::Scalar(*scalar),
-    }
 }

@@ -72,16 +72,13 @@ impl Lanes {
         let pieces = version.pieces(ty);
         let mut names = SmallVec::new();
         for (rank, &member) in to.mesh.members().iter().enumerate() {
-            names.push(match addend(&version.layout, to, rank) {
-                Addend::Other => self.zeros(member, to.local(rank, ty))?,
-                Addend::First => {
-                    let near = |(_, from): &(&Piece, usize)| {
-                        same_addend(&version.layout, to, (*from, rank))
-                    };
-                    let near = pieces.iter().zip(0..).filter(near).map(|(piece, _)| piece.clone());
-                    let near: Vec<Piece> = near.collect();
-                    self.assemble(member, &to.region(rank, &ty.shape), &near)?
-                }
+            names.push(if is_zero(&version.layout, to, rank) {
+                self.zeros(member, to.local(rank, ty))?
+            } else {
+                let near = (0..pieces.len())
+                    .filter(|&from| same_addend(&version.layout, to, (from, rank)));
+                let near: Vec<Piece> = near.map(|from| pieces[from].clone()).collect();
+                self.assemble(member, &to.region(rank, &ty.shape), &near)?
             });
         }
         Ok(Version { layout: to.clone(), names })
@@ -97,15 +94,9 @@ impl Lanes {
     ) -> Result<Version, OpError> {
         let mesh = &from.layout.mesh;
         let n = mesh.sizes()[axis];
-        let split = |dim: usize| {
-            from.layout.spreads.iter().any(|spread| match *spread {
-                Spread::Split { dim: other, .. } => usize::from(other) == dim,
-                Spread::Whole | Spread::Partial(_) => false,
-            })
-        };
         let sizes = ty.shape.sizes();
         let dim = (0..sizes.len())
-            .filter(|&dim| !split(dim) && sizes[dim] >= n)
+            .filter(|&dim| !from.layout.splits(dim) && sizes[dim] >= n)
             .max_by_key(|&d| sizes[d]);
         let layout = match dim {
             Some(dim) if !is_direct(ty, n) => {
@@ -158,22 +149,14 @@ impl Lanes {
     }
 }
 
-/// What a rank holds of a value that becomes a sum.
-enum Addend {
-    /// All of it, as far as the layout gives it to the rank.
-    First,
-    /// Zeros.
-    Other,
-}
-
-/// What a rank holds where values become partial along axes: the first along each holds the value.
-fn addend(from: &Layout, to: &Layout, rank: usize) -> Addend {
-    let other = (0..to.spreads.len()).any(|axis| {
+/// Whether a rank holds zeros of a value that becomes a sum along axes of its mesh: the first
+/// member along each of them holds the value.
+pub(super) fn is_zero(from: &Layout, to: &Layout, rank: usize) -> bool {
+    (0..to.spreads.len()).any(|axis| {
         let before = if from.mesh == to.mesh { from.spreads[axis] } else { Spread::Whole };
         let partial = matches!(to.spreads[axis], Spread::Partial(_));
         partial && before != to.spreads[axis] && to.mesh.coordinate(rank, axis) != 0
-    });
-    if other { Addend::Other } else { Addend::First }
+    })
 }
 
 /// Whether two ranks stand at the same place along all axes that are partial before and after, so

@@ -97,12 +97,8 @@ impl<'a> Scopes<'a> {
                 self.warn(format!("signal {name:?}: {ty} has no axis {axis}, and stays whole"));
                 continue;
             };
-            let split = |spread: &Spread| match *spread {
-                Spread::Split { dim: other, .. } => usize::from(other) == dim,
-                Spread::Whole | Spread::Partial(_) => false,
-            };
             // Of a vector both axes may be the same dimension, which is cut once.
-            if !layout.spreads.iter().any(split) {
+            if !layout.splits(dim) {
                 let chunk = ty.shape.sizes()[dim].div_ceil(scope.mesh.sizes()[i]);
                 layout = layout.with(i, Spread::Split { dim: dim as u8, chunk });
             }

@@ -1,14 +1,16 @@
 //! Values in the layouts they are needed in. A value that depends on literals alone is made by each
 //! member where it is needed; any other is moved from the version that is nearest.
 
-use gt_ir::layout::{Layout, Spread};
+use std::sync::Arc;
+
+use gt_ir::layout::Layout;
 use gt_ir::{Class, Op, OpError, Operand, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::{LITERALS, Sharder, Value};
 use crate::shard::Literal;
 use crate::shard::lanes::{Arg, Name, Piece, everything};
-use crate::shard::reshard::Version;
+use crate::shard::reshard::{Version, is_zero};
 
 impl Sharder<'_> {
     pub(super) fn value(&mut self, value: Value) -> ValueId {
@@ -26,12 +28,7 @@ impl Sharder<'_> {
         let Some(first) = versions.first().filter(|v| v.layout.is_partial()) else {
             return Ok(());
         };
-        let mut layout = first.layout.clone();
-        for spread in &mut layout.spreads {
-            if matches!(spread, Spread::Partial(_)) {
-                *spread = Spread::Whole;
-            }
-        }
+        let layout = first.layout.combined();
         self.version(id, &layout)?;
         self.values[id.0 as usize].versions.retain(|version| !version.layout.is_partial());
         Ok(())
@@ -59,13 +56,10 @@ impl Sharder<'_> {
     /// A value that depends on nothing from outside, made by each member.
     pub(super) fn make(&mut self, id: ValueId, layout: &Layout) -> Result<Version, OpError> {
         let ty = self.at(id).ty;
+        let whole = Layout::whole(Arc::clone(&layout.mesh));
         let mut names = SmallVec::new();
         for (rank, &member) in layout.mesh.members().iter().enumerate() {
-            let addend = (0..layout.spreads.len()).any(|axis| {
-                let partial = matches!(layout.spreads[axis], Spread::Partial(_));
-                partial && layout.mesh.coordinate(rank, axis) != 0
-            });
-            names.push(if addend {
+            names.push(if is_zero(&whole, layout, rank) {
                 self.lanes.zeros(member, layout.local(rank, &ty))?
             } else {
                 self.make_part(
