@@ -109,6 +109,13 @@ pub(crate) struct WorkerArgs {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) compute: ComputeArgs,
+    /// Where other workers of a program bring their values; port 0 takes a free port [default:
+    /// localhost:0 if the server is on this machine; else values pass through the server]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Allow --listen at addresses that other machines can reach, although values are not encrypted
+    #[arg(long, requires = "listen")]
+    pub(crate) insecure: bool,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
@@ -128,7 +135,8 @@ Examples:
   gt-cli worker --connect localhost:12345
   gt-cli worker --connect localhost:12345 --name pi --threads 2
   gt-cli worker --connect localhost:12345 --engine torch --device cuda:1
-  gt-cli worker --connect localhost:12345 --device all";
+  gt-cli worker --connect localhost:12345 --device all
+  gt-cli worker --connect head:12345 --listen node7:0 --insecure";
 
 /// Checks that a name fits on a line.
 fn name(text: &str) -> Result<String, String> {

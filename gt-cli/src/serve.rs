@@ -12,6 +12,7 @@ use gt_runtime::choice::{Begun, Choice, Devices};
 use gt_runtime::embedded::share_of_host;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
+use gt_runtime::worker::roads::Listen;
 use gt_runtime::worker::serve::{Stopped, Worker, WorkerConfig};
 use gt_runtime::zmq::{Address, Exposure};
 use serde_json::json;
@@ -67,7 +68,9 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     news.iter().for_each(|line| tell(json, line));
     let name = args.name.clone().unwrap_or_default();
     let log = log(args.log_file.as_deref())?;
-    let worker = Worker::new(WorkerConfig { log, name, ..WorkerConfig::new(address.clone()) })?;
+    let usual = WorkerConfig::new(address.clone());
+    let listen = listen(args)?.or_else(|| usual.listen.clone());
+    let worker = Worker::new(WorkerConfig { log, name, listen, ..usual })?;
     let shutdown = worker.shutdown();
     if args.one_of.is_some() {
         end_with_supervisor(worker.shutdown());
@@ -80,6 +83,13 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
             Ok(())
         }
     }
+}
+
+/// Where the worker listens for other workers, if the command line says so.
+fn listen(args: &WorkerArgs) -> Result<Option<Listen>> {
+    let Some(address) = &args.listen else { return Ok(None) };
+    let exposure = if args.insecure { Exposure::Insecure } else { Exposure::Loopback };
+    Ok(Some(Listen { address: address.parse()?, exposure }))
 }
 
 /// The instruction log of the named file, or else of the environment.

@@ -94,14 +94,21 @@ impl Assembly {
 pub enum Travel {
     /// As one chunk, within one process.
     Whole,
-    /// In pieces of at most [`MAX_CHUNK`] bytes.
-    Pieces,
+    /// In pieces of at most so many bytes.
+    Pieces(usize),
 }
 
 impl Travel {
+    /// In the largest pieces that fit a packet.
+    pub const REMOTE: Travel = Travel::Pieces(MAX_CHUNK);
+
     /// The chunks in which a tensor travels.
     pub fn pieces(self, whole: Chunk) -> impl Iterator<Item = Chunk> {
-        pieces(whole, if self == Travel::Whole { usize::MAX } else { MAX_CHUNK })
+        let most = match self {
+            Travel::Whole => usize::MAX,
+            Travel::Pieces(most) => most,
+        };
+        pieces(whole, most)
     }
 }
 

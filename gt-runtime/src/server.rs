@@ -5,7 +5,6 @@
 //! counted and reported to `watch`, at most once a second. A packet of another version is answered,
 //! so that its sender can report the versions.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zmq::Context;
@@ -18,7 +17,9 @@ use crate::shutdown::{Manner, Shutdown};
 use crate::wire::codec::{Frames, WireError, encode};
 use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
 use crate::zmq::uplink::{self, Key};
-use crate::zmq::{Address, Exposure, Incoming, Sent, Socket, SocketError, Wakeups, context, wait};
+use crate::zmq::{
+    Address, Exposure, Incoming, Peers, Sent, Socket, SocketError, Wakeups, context, wait,
+};
 
 /// The most messages taken before deadlines are checked.
 const BATCH: usize = 256;
@@ -270,38 +271,6 @@ pub fn describe(report: &Report) -> String {
             format!("worker {} lost: {why}", who.known_as(worker))
         }
         Report::Refused(peer, why) => format!("{peer} refused: {why}"),
-    }
-}
-
-/// The peers of connections.
-#[derive(Default)]
-struct Peers {
-    ids: BTreeMap<Key, PeerId>,
-    keys: BTreeMap<PeerId, Key>,
-    next: u64,
-}
-
-impl Peers {
-    /// The peer of this key, and whether it is new.
-    fn id(&mut self, key: Key) -> (PeerId, bool) {
-        if let Some(&id) = self.ids.get(&key) {
-            return (id, false);
-        }
-        self.next += 1;
-        let id = PeerId(self.next);
-        self.ids.insert(key, id);
-        self.keys.insert(id, key);
-        (id, true)
-    }
-
-    fn key(&self, id: PeerId) -> Option<Key> {
-        self.keys.get(&id).copied()
-    }
-
-    fn forget(&mut self, id: PeerId) {
-        if let Some(key) = self.keys.remove(&id) {
-            self.ids.remove(&key);
-        }
     }
 }
 

@@ -66,10 +66,13 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
         None => 0..number("GT_SIM_SEEDS").unwrap_or(n),
     };
     let (mut launches, mut evictions, mut gangs, mut poisoned) = (0, 0, 0, 0);
+    let (mut parcels, mut closed) = (0, 0);
     let many = seeds.end - seeds.start >= 40;
     for seed in seeds {
         let named = Named(seed);
-        let Counts { sent, n_gangs, n_poisoned } = World::new(seed, profile(seed)).run();
+        let Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed } =
+            World::new(seed, profile(seed)).run();
+        (parcels, closed) = (parcels + n_parcels, closed + n_closed);
         (gangs, poisoned) = (gangs + n_gangs, poisoned + n_poisoned);
         (launches, evictions) = (launches + sent.launches, evictions + sent.evictions);
         drop(named);
@@ -83,6 +86,10 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
     assert!(
         !many || !spread || (gangs > 40 && poisoned > 10),
         "{gangs} sessions on several workers, {poisoned} reads of failed instructions"
+    );
+    assert!(
+        !many || !spread || (parcels > 1_000 && closed > 20),
+        "{parcels} pieces came directly, {closed} roads were closed"
     );
 }
 

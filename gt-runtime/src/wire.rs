@@ -4,28 +4,33 @@
 //! A [`Packet`] is one message of the transport. It carries traffic of a link (data with a sequence
 //! number, acknowledgements, heartbeats), or a part of the handshake that opens a connection
 //! ([`Hello`], [`Welcome`], [`Refusal`]). A link delivers a [`Message`], one enum for each
-//! direction: [`FromClient`] and [`ToClient`], [`ToWorker`] and [`FromWorker`]. An [`Order`]
+//! direction: [`FromClient`] and [`ToClient`], [`ToWorker`] and [`FromWorker`], and [`Parcel`]
+//! between workers. An [`Order`]
 //! travels from the client to the worker in one form. Packets are plain data and never executable.
 //! Within one process they are not encoded, and only [`codec`] knows their bytes.
 
+mod chunk;
 mod client;
 pub mod codec;
 mod handshake;
 mod message;
 mod order;
+mod sibling;
 mod worker;
 
+pub use chunk::Chunk;
 pub use client::{FromClient, Planned, ToClient};
 pub use handshake::{Hello, Refusal, Role, Welcome};
 pub use message::{Message, Weight};
-pub use order::{Chunk, Order};
+pub use order::Order;
+pub use sibling::{Destination, Door, Parcel};
 pub use worker::{Capacity, Counts, FromWorker, ToWorker};
 
 use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of a packet without its chunk.

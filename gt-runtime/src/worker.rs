@@ -14,7 +14,9 @@ mod memory;
 pub mod plans;
 pub mod queue;
 pub mod reads;
+pub mod roads;
 pub mod serve;
+pub(crate) mod siblings;
 mod table;
 
 pub use self::core::Core;

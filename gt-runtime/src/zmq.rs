@@ -9,10 +9,12 @@
 //! nothing.
 
 mod address;
+mod peers;
 pub mod uplink;
 mod wake;
 
 pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
+pub use peers::Peers;
 pub use uplink::{Uplink, UplinkError};
 pub use wake::{Waker, Wakeups, wake_pair};
 

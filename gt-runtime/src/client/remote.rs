@@ -80,7 +80,7 @@ pub fn connect_with(
     let session = Session::new(
         connection,
         format!("the server at {address}"),
-        Travel::Pieces,
+        Travel::REMOTE,
         Log::from_environment(),
     );
     let shared = Arc::new(Shared {

@@ -179,7 +179,8 @@ impl Dispatcher {
                 Message::FromClient(_)
                 | Message::ToClient(_)
                 | Message::FromWorker(_)
-                | Message::ToWorker(_),
+                | Message::ToWorker(_)
+                | Message::Parcel(_),
             ) => {
                 self.expel(peer, "it sent a message that its role may not send");
             }

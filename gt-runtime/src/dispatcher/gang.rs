@@ -2,8 +2,9 @@
 //!
 //! The dispatcher partitions each segment of such a session ([`gt_compiler::shard`]). It keeps the
 //! partitions of segments that come again. A member sees an ordinary session: its own tapes,
-//! templates and uploads. What one member sends another is an ordinary read of the one and an
-//! ordinary upload of the other, which the dispatcher passes on (`exchange`).
+//! templates and uploads. What one member sends another is an upload of the other. It goes from
+//! worker to worker where they reach each other; otherwise the dispatcher reads it on the one and
+//! passes it on to the other (`exchange`).
 //!
 //! This file keeps the books. It sends nothing.
 
@@ -13,6 +14,7 @@ mod orders;
 mod partitions;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use gt_compiler::shard::{self, Local, Partition};
 use gt_ir::canonical::Bindings;
@@ -23,7 +25,7 @@ use gt_ir::tape::{Tape, ValueId};
 
 use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
-use crate::wire::RESERVED;
+use crate::wire::{Destination, Door, Order, RESERVED};
 use exchange::{Transfer, Transfers};
 pub(super) use orders::Orders;
 use partitions::Partitions;
@@ -55,10 +57,15 @@ pub(super) struct Seat {
     pub(super) worker: WorkerId,
     /// The session as the worker knows it.
     pub(super) session: SessionId,
+    /// The number of sessions that had been opened on the worker, with this one.
+    pub(super) opened: u64,
     /// Segments that were ordered.
     pub(super) n_segments: u64,
     /// Segments that ran.
     pub(super) n_done: u64,
+    /// How other workers reach it, and the machine that it runs on.
+    pub(super) door: Option<Arc<Door>>,
+    pub(super) host: String,
 }
 
 /// The credit of a segment. It goes back when the last member has run its part, so a client gets no
@@ -168,6 +175,28 @@ impl Gang {
     fn request(&mut self) -> RequestId {
         self.n_requests += 1;
         RequestId(RESERVED + self.n_requests)
+    }
+
+    /// How one member reaches another, if it can.
+    fn road(&self, from: usize, to: usize) -> Option<Arc<Door>> {
+        let (from, to) = (self.seats.get(from)?, self.seats.get(to)?);
+        let door = to.door.as_ref()?;
+        (!door.local || from.host == to.host).then(|| Arc::clone(door))
+    }
+
+    /// The order that sends a value of a member on its way.
+    fn sending(&mut self, transfer: Transfer) -> Order {
+        let ((from, to), value) = (transfer.ends(), transfer.value());
+        let request = self.request();
+        let destination = self.road(from, to).zip(self.seats.get(to)).map(|(door, seat)| {
+            let (session, opened, value) = (seat.session, seat.opened, transfer.received());
+            Arc::new(Destination { door, session, opened, value })
+        });
+        self.transfers.insert(request, transfer);
+        match destination {
+            Some(to) => Order::Send { request, value, to },
+            None => Order::Fetch { request, value },
+        }
     }
 
     /// What a value is called on a member.

@@ -31,18 +31,15 @@ impl Dispatcher {
             1 => return self.warn_alone(id),
             2.. => {}
         }
+        let (home, opened) = (session.home, session.opened);
+        let (n_segments, n_done) = (session.n_segments, session.n_done);
         let mut gang = Gang::new(session.live());
-        if let Some(worker) = session.home {
-            let (n_segments, n_done) = (session.n_segments, session.n_done);
-            gang.seats.push(Seat { worker, session: id, n_segments, n_done });
-            let known = std::mem::take(&mut session.at_home).into_keys();
-            let known: Vec<u32> = known.collect();
-            session.gang = Some(Box::new(gang));
-            let orders = known.into_iter().map(|template| (0, Order::Forget { template }));
-            self.give_members(id, orders.collect(), Owed::NOTHING);
-        } else {
-            session.gang = Some(Box::new(gang));
-        }
+        let known = std::mem::take(&mut session.at_home).into_keys();
+        let orders = known.map(|template| (0, Order::Forget { template })).collect();
+        let seat = home.map(|worker| self.seat_of(worker, id, opened));
+        gang.seats.extend(seat.map(|seat| Seat { n_segments, n_done, ..seat }));
+        self.sessions.entry(id).and_modify(|session| session.gang = Some(Box::new(gang)));
+        self.give_members(id, orders, Owed::NOTHING);
     }
 
     /// Tells a client which of its signals name more workers than the only one.
@@ -79,10 +76,20 @@ impl Dispatcher {
         self.workers.get_mut(&worker).into_iter().for_each(|worker| {
             worker.sessions.insert(id);
         });
-        let seat = Seat { worker, session: alias, n_segments: 0, n_done: 0 };
-        let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
-        gang.into_iter().for_each(|gang| gang.seats.push(seat.clone()));
-        self.introduce(id, alias, worker);
+        let opened = self.introduce(id, alias, worker);
+        let seat = self.seat_of(worker, alias, opened);
+        if let Some(gang) = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut()) {
+            gang.seats.push(seat);
+        }
+    }
+
+    /// A seat on a worker that knows the session under this number.
+    fn seat_of(&self, worker: WorkerId, session: SessionId, opened: u64) -> Seat {
+        let held = self.workers.get(&worker);
+        let door = held.and_then(|held| held.capacity.as_ref()?.door.clone());
+        let host = held.and_then(|held| self.peers.get(&held.peer));
+        let host = host.map_or_else(String::new, |peer| peer.identity.host.clone());
+        Seat { worker, session, opened, n_segments: 0, n_done: 0, door, host }
     }
 
     /// Ends a gang's session on all its members.
@@ -119,7 +126,7 @@ impl Dispatcher {
             },
             Order::Fetch { request, value } => self.gang_fetch(id, request, value),
             Order::Define { .. } | Order::Forget { .. } => self.pay(stream, owed),
-            Order::Chunk(_) | Order::Fail { .. } => {
+            Order::Chunk(_) | Order::Fail { .. } | Order::Send { .. } => {
                 self.give_members(id, vec![(0, order)], owed);
             }
             Order::Stats { request } => self.gang_stats(id, request),
@@ -237,6 +244,14 @@ impl Dispatcher {
         let later = self.pay_unless_slow(peer, owed);
         self.give_member(id, to, order, later);
         true
+    }
+
+    /// Notes that a value of one member has arrived at another.
+    pub(super) fn arrived(&mut self, worker: WorkerId, id: SessionId, request: RequestId) {
+        let gang = self
+            .members(id, worker)
+            .and_then(|(session, member)| session.gang.as_mut().map(|gang| (gang, member)));
+        gang.into_iter().for_each(|(gang, member)| gang.arrived(member, request));
     }
 
     /// As [`pass_piece`](Dispatcher::pass_piece), of an error in place of a value.

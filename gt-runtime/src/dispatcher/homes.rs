@@ -45,18 +45,22 @@ impl Dispatcher {
         let session = self.sessions.get_mut(&id)?;
         (session.home, session.progress) = (Some(home), self.now);
         if !is_gang {
-            self.introduce(id, id, home);
+            let opened = self.introduce(id, id, home);
+            self.sessions.entry(id).and_modify(|session| session.opened = opened);
         }
         Some(home)
     }
 
     /// Tells a worker which client a session belongs to, so an out-of-memory error can name the
-    /// clients.
-    pub(super) fn introduce(&mut self, id: SessionId, session: SessionId, worker: WorkerId) {
+    /// clients. Returns the number of sessions that were opened on the worker, with this one.
+    pub(super) fn introduce(&mut self, id: SessionId, session: SessionId, worker: WorkerId) -> u64 {
         let peer = self.sessions.get(&id).and_then(|session| self.peers.get(&session.peer));
         let client = peer.map_or_else(|| id.to_string(), |peer| peer.identity.known_as(id));
         let message = ToWorker::Open { session, client: client.into() };
         self.give_worker(worker, Stream::Control, message, Owed::NOTHING);
+        let Some(worker) = self.workers.get_mut(&worker) else { return 0 };
+        worker.n_opened += 1;
+        worker.n_opened
     }
 
     pub(super) fn send_work(&mut self, id: SessionId, work: Work) {
@@ -94,6 +98,7 @@ impl Dispatcher {
             | Order::Chunk(_)
             | Order::Fail { .. }
             | Order::Fetch { .. }
+            | Order::Send { .. }
             | Order::Stats { .. } => {}
         }
         let stream = order.stream();

@@ -36,11 +36,13 @@ pub(super) struct Worker {
     pub(super) capacity: Option<Capacity>,
     /// The sessions whose home it is.
     pub(super) sessions: BTreeSet<SessionId>,
+    /// The number of sessions that were opened on it.
+    pub(super) n_opened: u64,
 }
 
 impl Worker {
     pub(super) fn new(peer: PeerId) -> Worker {
-        Worker { peer, capacity: None, sessions: BTreeSet::new() }
+        Worker { peer, capacity: None, sessions: BTreeSet::new(), n_opened: 0 }
     }
 }
 

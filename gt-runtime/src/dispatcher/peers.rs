@@ -61,6 +61,10 @@ impl Dispatcher {
 
     fn join(&mut self, peer: PeerId, incarnation: Incarnation, hello: Hello) {
         let (party, config) = match hello.role {
+            Role::Sibling(_) => {
+                let why = "it has values for a worker, and this is a server".to_owned();
+                return self.refuse(peer, incarnation, Refusal::Fault(why));
+            }
             Role::Client => {
                 self.n_sessions += 1;
                 let id = SessionId(self.n_sessions);

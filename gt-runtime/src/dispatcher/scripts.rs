@@ -195,8 +195,8 @@ fn only_the_home_is_listened_to() {
 fn strangers_and_late_packets() {
     script(
         Config::remote(),
-        "0s p1 hello version 8
-         > p1 refused: protocol version 8 was refused by a server of version 7; hint: run the same \
+        "0s p1 hello version 9
+         > p1 refused: protocol version 9 was refused by a server of version 8; hint: run the same \
          version of gt on both sides
          > forget p1
          0s p1 tape %0 = full[u8[2]] 3

@@ -37,6 +37,8 @@ pub(super) struct Session {
     /// The worker that holds its values. None before the first order, and from the loss of a worker
     /// until the next order.
     pub(super) home: Option<WorkerId>,
+    /// The number of sessions that had been opened on its home, with this one.
+    pub(super) opened: u64,
     /// Its workers, once signals have asked for several.
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
@@ -120,6 +122,7 @@ impl Session {
         Session {
             peer,
             home: None,
+            opened: 0,
             gang: None,
             attempt: 0,
             waiting: VecDeque::new(),

@@ -60,7 +60,7 @@ impl Dispatcher {
         self.form_gang(id);
         match order {
             // Only the dispatcher says so, and its own requests have numbers of their own.
-            Order::Fail { .. } => self.pay(stream, owed),
+            Order::Fail { .. } | Order::Send { .. } => self.pay(stream, owed),
             Order::Fetch { request, .. } | Order::Stats { request } if request.0 >= RESERVED => {
                 self.pay(stream, owed);
             }

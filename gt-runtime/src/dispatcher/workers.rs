@@ -40,6 +40,10 @@ impl Dispatcher {
                 let session = self.whose(session);
                 self.failed(worker, session, request, self.signed(worker, error));
             }
+            FromWorker::Sent { session, request } => {
+                let session = self.whose(session);
+                self.arrived(worker, session, request);
+            }
             FromWorker::Stats { session, request, stats } => {
                 let session = self.whose(session);
                 self.take_stats(worker, session, request, *stats);

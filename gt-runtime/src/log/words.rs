@@ -3,7 +3,9 @@
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
-use crate::wire::{Chunk, FromClient, FromWorker, Message, Order, Planned, ToClient, ToWorker};
+use crate::wire::{
+    Chunk, FromClient, FromWorker, Message, Order, Parcel, Planned, ToClient, ToWorker,
+};
 
 /// Command, size and details of a message.
 pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
@@ -13,6 +15,9 @@ pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
         Message::ToClient(message) => to_client(message),
         Message::ToWorker(message) => to_worker(message),
         Message::FromWorker(message) => from_worker(message),
+        Message::Parcel(Parcel { session, chunk: piece, .. }) => {
+            ("Parcel", format!("{session} {}", chunk(piece)))
+        }
     };
     (command, size, details)
 }
@@ -38,6 +43,10 @@ fn words_of(order: &Order) -> (&'static str, String) {
         Order::Chunk(piece) => ("Chunk", chunk(piece)),
         Order::Fail { value, error } => ("Fail", format!("{value}: {}", error.message)),
         Order::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
+        Order::Send { request, value, to } => {
+            let there = format!("{} {} at {}", to.session, to.value, to.door.address);
+            ("Send", format!("{request} {value} as {there}"))
+        }
         Order::Stats { request } => ("Stats", request.to_string()),
     }
 }
@@ -69,6 +78,7 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
                 | Order::Chunk(_)
                 | Order::Fail { .. }
                 | Order::Fetch { .. }
+                | Order::Send { .. }
                 | Order::Stats { .. } => format!("{session} {details}"),
             };
             (command, details)
@@ -91,6 +101,7 @@ fn from_worker(message: &FromWorker) -> (&'static str, String) {
         FromWorker::Chunk { session, request, chunk: piece } => {
             ("Chunk", format!("{session} {request} {}", chunk(piece)))
         }
+        FromWorker::Sent { session, request } => ("Sent", format!("{session} {request}")),
         FromWorker::Failed { session, request, error } => {
             ("Failed", format!("{session} {request} {error}"))
         }

@@ -2,16 +2,20 @@
 
 use super::Random;
 use crate::clock::Time;
-use crate::ids::PeerId;
+use crate::ids::{Incarnation, PeerId};
 use crate::wire::{Packet, codec};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The direction of a packet between the dispatcher and a peer.
+/// The direction of a packet of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
     ToDispatcher,
     FromDispatcher,
+    /// To the door of a worker, from the worker at this address.
+    ToSibling(PeerId),
+    /// Back to the worker that came to the door of the worker at this address, in this life.
+    FromSibling(PeerId, Incarnation),
 }
 
 /// The faults of the network.

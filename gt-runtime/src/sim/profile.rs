@@ -25,6 +25,8 @@ pub(super) struct Profile {
     pub(super) worker_crash: u64,
     pub(super) partition: u64,
     pub(super) restart: u64,
+    /// The chance that the road between two workers is closed.
+    pub(super) impassable: u64,
     /// How long faults occur.
     pub(super) until: Duration,
 }
@@ -50,6 +52,7 @@ impl Profile {
             worker_crash: 0,
             partition: 0,
             restart: 0,
+            impassable: 0,
             until: Duration::from_secs(8),
         }
     }
@@ -95,7 +98,8 @@ impl Profile {
             2 => Profile::everything(seed),
             _ => Profile::embedded(seed),
         };
-        Profile { spread: 70, n_workers: base.n_workers + 1, ..base }
+        let impassable = [0, 0, 30, 10_000][(seed / 4 % 4) as usize];
+        Profile { spread: 70, n_workers: base.n_workers + 1, impassable, ..base }
     }
 
     pub(super) fn values_may_be_lost(&self) -> bool {

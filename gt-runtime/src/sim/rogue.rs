@@ -4,7 +4,8 @@ use super::Random;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::wire::{
-    Body, Chunk, FromClient, FromWorker, Hello, Message, Order, Packet, Role, Stream,
+    Body, Chunk, Destination, Door, FromClient, FromWorker, Hello, Message, Order, Packet, Role,
+    Stream,
 };
 use bytes::Bytes;
 use gt_ir::backend::{ErrorKind, RunError};
@@ -72,6 +73,12 @@ fn message(random: &mut Random) -> Message {
         }
         11 if random.percent(30) => Order::Forget { template },
         11 if random.percent(50) => Order::Stats { request },
+        11 if random.percent(50) => {
+            let door = Door { address: "1".into(), local: false, key: [0; 16] };
+            let (door, session) = (Arc::new(door), crate::ids::SessionId(1));
+            let to = Arc::new(Destination { door, session, opened: 1, value });
+            Order::Send { request, value, to }
+        }
         11 => {
             let error = Arc::new(RunError::new(ErrorKind::Internal, "a lie"));
             Order::Fail { value, error }

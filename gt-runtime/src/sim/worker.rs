@@ -9,10 +9,12 @@ use crate::connection::ConnectionConfig;
 use crate::dispatcher::holdings::Holding;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
-use crate::wire::{Capacity, Counts, FromWorker, Order, Packet};
+use crate::link::Transport;
+use crate::wire::{Capacity, Counts, Door, FromWorker, Order, Packet};
 use crate::worker::end::News;
 use crate::worker::job::Missing;
 use crate::worker::line::Line;
+use crate::worker::siblings::{Action, Road};
 use crate::worker::{Job, Task, WorkerEnd};
 use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::canonical::expand;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Worker {
+    pub(super) life: Incarnation,
     pub(super) end: WorkerEnd,
     jobs: VecDeque<Job>,
     pub(super) next_job: Time,
@@ -31,6 +34,25 @@ pub(super) struct Worker {
     pub(super) next_read: Time,
     /// The values of each session.
     pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Outcome>>,
+}
+
+/// The door of the worker at an address, in one life.
+fn door(peer: PeerId, life: Incarnation) -> Door {
+    let key = u128::from(life.0).to_le_bytes();
+    Door { address: peer.0.to_string(), local: false, key }
+}
+
+/// The road between two workers, as the one that receives a packet sees it, and its address.
+pub(super) fn address(road: &Road) -> PeerId {
+    match road {
+        Road::To(door) => PeerId(door.address.parse().expect("a worker's address")),
+        Road::From(peer) => *peer,
+    }
+}
+
+/// The road to the worker at an address, in one life.
+pub(super) fn road_to(peer: PeerId, life: Incarnation) -> Road {
+    Road::To(Arc::new(door(peer, life)))
 }
 
 /// A value, or the error in its place.
@@ -53,11 +75,16 @@ impl Worker {
         peer: PeerId,
         incarnation: Incarnation,
         config: ConnectionConfig,
+        piece: usize,
     ) -> Worker {
         let identity = Identity { name: "model".into(), host: "there".into(), pid: peer.0 as u32 };
-        let capacity = Capacity { engine: "model".into(), threads: 1, ..Capacity::default() };
-        let end = WorkerEnd::dial(now, incarnation, identity, capacity, config, Travel::Pieces);
+        let door = (config.bulk.transport != Transport::Reliable)
+            .then(|| Arc::new(door(peer, incarnation)));
+        let capacity = Capacity { engine: "model".into(), threads: 1, door, ..Capacity::default() };
+        let end =
+            WorkerEnd::dial(now, incarnation, identity, capacity, config, Travel::Pieces(piece));
         Worker {
+            life: incarnation,
             end,
             jobs: VecDeque::new(),
             next_job: Time::MAX,
@@ -80,11 +107,29 @@ impl Worker {
                 over = Some(ending.to_string());
             }
         });
+        self.take_on(now, random, jobs);
+        over
+    }
+
+    /// Takes a packet of another worker. Returns the packets that follow from it.
+    pub(super) fn receive_from(
+        &mut self,
+        now: Time,
+        random: &mut Random,
+        road: &Road,
+        packet: Packet,
+    ) -> Vec<Action> {
+        let (mut jobs, mut actions) = (Vec::new(), Vec::new());
+        self.end.receive_from(now, road, packet, &mut jobs, &mut actions);
+        self.take_on(now, random, jobs);
+        actions
+    }
+
+    fn take_on(&mut self, now: Time, random: &mut Random, jobs: Vec<Job>) {
         self.jobs.extend(jobs);
         if !self.jobs.is_empty() && self.next_job == Time::MAX {
             self.next_job = now + Duration::from_micros(random.below(20_000));
         }
-        over
     }
 
     /// Does the next job.
@@ -155,7 +200,7 @@ impl Worker {
             }
         };
         if random.percent(30) && !self.reads.has(session) {
-            self.answer(now, random, session, request, value, data);
+            self.answer(now, session, request, value, data);
         } else {
             let turns = random.below(4);
             self.reads.add(session, Reading { request, value, data, turns });
@@ -176,23 +221,20 @@ impl Worker {
             return;
         }
         let Reading { request, value, data, .. } = reading;
-        self.answer(now, random, session, request, value, data);
+        self.answer(now, session, request, value, data);
         self.reads.finish();
     }
 
     fn answer(
         &mut self,
         now: Time,
-        random: &mut Random,
         session: SessionId,
         request: RequestId,
         value: ValueId,
         data: HostTensor,
     ) {
-        let size = 1 + random.below(24) as usize;
-        for chunk in assembly::pieces(assembly::whole(value, data), size) {
-            self.end.report(now, FromWorker::Chunk { session, request, chunk });
-        }
+        let chunk = assembly::whole(value, data);
+        self.end.report(now, FromWorker::Chunk { session, request, chunk });
     }
 
     fn run(
@@ -242,7 +284,7 @@ impl Worker {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.reads.is_empty()
+        self.jobs.is_empty() && self.reads.is_empty() && self.end.is_idle()
     }
 }
 

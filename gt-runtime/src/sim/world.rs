@@ -7,11 +7,12 @@ use super::client::Client;
 use super::network::{Network, Way};
 use super::profile::Profile;
 use super::rogue::Rogue;
-use super::worker::{Ran, Worker};
+use super::worker::{self, Ran, Worker};
 use crate::clock::Time;
 use crate::dispatcher::{Action, Dispatcher, Event};
 use crate::ids::{PeerId, SessionId};
-use crate::wire::Packet;
+use crate::wire::{Body, Packet};
+use crate::worker::siblings::{Action as RoadAction, Road};
 use gt_ir::backend::SegmentStats;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,6 +32,10 @@ pub(super) struct Counts {
     pub(super) n_gangs: usize,
     /// Reads that were answered with the error of an instruction.
     pub(super) n_poisoned: u64,
+    /// Pieces of values that came from another worker directly.
+    pub(super) n_parcels: u64,
+    /// Roads between workers that were found closed.
+    pub(super) n_closed: u64,
 }
 
 pub(super) struct World {
@@ -49,6 +54,8 @@ pub(super) struct World {
     n_lives: u64,
     ran: BTreeMap<SessionId, (u32, Vec<u64>)>,
     n_workers_lost: u64,
+    n_parcels: u64,
+    n_closed: u64,
     quiet: bool,
     n_steps: u64,
     actions: Vec<Action>,
@@ -73,6 +80,8 @@ impl World {
             n_lives: 0,
             ran: BTreeMap::new(),
             n_workers_lost: 0,
+            n_parcels: 0,
+            n_closed: 0,
             quiet: false,
             n_steps: 0,
             actions: Vec::new(),
@@ -103,7 +112,8 @@ impl World {
         });
         let (n_gangs, n_poisoned) = (self.dispatcher.n_gangs(), poisoned.sum());
         self.end_clients();
-        Counts { sent, n_gangs, n_poisoned }
+        let (n_parcels, n_closed) = (self.n_parcels, self.n_closed);
+        Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed }
     }
 
     /// Ends the faults and restarts nodes that are down. Then all clients do new work, which must
@@ -296,12 +306,25 @@ impl World {
 
     fn arrive(&mut self, way: Way, peer: PeerId, packet: Packet) {
         let i = (peer.0 / APART) as usize;
-        if self.cut.get(&i).is_some_and(|&until| self.now < until) {
+        let cut = |peer: PeerId| {
+            let until = self.cut.get(&((peer.0 / APART) as usize));
+            until.is_some_and(|&until| self.now < until)
+        };
+        let from = match way {
+            Way::ToSibling(from) | Way::FromSibling(from, _) => from,
+            Way::ToDispatcher | Way::FromDispatcher => peer,
+        };
+        if cut(peer) || cut(from) {
             return;
         }
         match way {
             Way::ToDispatcher => self.tell(Event::Packet(peer, packet)),
-            Way::FromDispatcher if self.addresses[i] != peer => (),
+            Way::FromDispatcher | Way::ToSibling(_) | Way::FromSibling(..)
+                if self.addresses[i] != peer => {}
+            Way::ToSibling(from) => self.bring_value(i, &Road::From(from), packet),
+            Way::FromSibling(from, life) => {
+                self.bring_value(i, &worker::road_to(from, life), packet);
+            }
             Way::FromDispatcher => {
                 let (now, random) = (self.now, &mut self.random);
                 let ended = match &mut self.nodes[i] {
@@ -310,6 +333,39 @@ impl World {
                     Node::Rogue(_) | Node::Down { .. } => None,
                 };
                 ended.into_iter().for_each(|reason| self.ended(i, &reason));
+            }
+        }
+    }
+
+    /// Gives a worker a packet of another worker.
+    fn bring_value(&mut self, i: usize, road: &Road, packet: Packet) {
+        self.n_parcels += u64::from(matches!(&packet.body, Body::Data { .. }));
+        if let Node::Worker(worker) = &mut self.nodes[i] {
+            let actions = worker.receive_from(self.now, &mut self.random, road, packet);
+            self.send_values(i, actions);
+        }
+    }
+
+    /// Sends what a worker has for other workers. Sometimes there is no road.
+    fn send_values(&mut self, i: usize, actions: Vec<RoadAction>) {
+        for action in actions {
+            let RoadAction::Send(road, packet) = action else { continue };
+            let (from, to) = (self.addresses[i], worker::address(&road));
+            let down = self.addresses.get((to.0 / APART) as usize) != Some(&to);
+            let closed = self.profile.impassable > 0 && self.chance(self.profile.impassable);
+            match (&road, &mut self.nodes[i]) {
+                (Road::To(door), Node::Worker(worker)) if down || closed => {
+                    self.n_closed += 1;
+                    worker.end.impassable(door);
+                }
+                (Road::To(_), _) => {
+                    self.network.send(self.now, &mut self.random, Way::ToSibling(from), to, packet);
+                }
+                (Road::From(_), Node::Worker(worker)) => {
+                    let way = Way::FromSibling(from, worker.life);
+                    self.network.send(self.now, &mut self.random, way, to, packet);
+                }
+                (Road::From(_), _) => {}
             }
         }
     }

@@ -192,6 +192,12 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::FromWorker(FromWorker::Register(capacity)) => {
             limit("a name", capacity.engine.len(), MAX_TEXT)?;
             limit("a name", capacity.device.len(), MAX_TEXT)?;
+            let door = capacity.door.as_ref();
+            limit("an address", door.map_or(0, |door| door.address.len()), MAX_TEXT)?;
+        }
+        Message::ToWorker(ToWorker::Order { order: Order::Send { to, .. }, .. })
+        | Message::FromClient(FromClient::Order(Order::Send { to, .. })) => {
+            limit("an address", to.door.address.len(), MAX_TEXT)?;
         }
         Message::ToWorker(ToWorker::Open { client, .. }) => {
             limit("a name", client.len(), MAX_TEXT)?
@@ -199,7 +205,8 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::FromClient(_)
         | Message::ToClient(_)
         | Message::ToWorker(_)
-        | Message::FromWorker(_) => (),
+        | Message::FromWorker(_)
+        | Message::Parcel(_) => (),
     }
     if let Some(tape) = message.order().and_then(Order::tape) {
         limit("a tape's entries", tape.entries.len(), MAX_ENTRIES)?;

@@ -51,6 +51,9 @@ pub enum Role {
     Client,
     /// A process that runs tapes.
     Worker,
+    /// A worker that has values for another worker, whose key it knows
+    /// ([`Door`](super::Door)).
+    Sibling([u8; 16]),
 }
 
 /// The answer to a hello.

@@ -1,6 +1,6 @@
 //! The messages of links in all directions: their streams, tensor data, and weights.
 
-use super::{Chunk, FromClient, FromWorker, Order, Stream, ToClient, ToWorker};
+use super::{Chunk, FromClient, FromWorker, Order, Parcel, Stream, ToClient, ToWorker};
 use serde::{Deserialize, Serialize};
 
 /// A message of a link.
@@ -14,6 +14,8 @@ pub enum Message {
     FromWorker(FromWorker),
     /// Dispatcher to worker.
     ToWorker(ToWorker),
+    /// Worker to worker.
+    Parcel(Parcel),
 }
 
 /// The weight of a message against a link's credit: about the number of bytes that it holds, at
@@ -32,7 +34,8 @@ impl Weight for Message {
             | Message::ToWorker(ToWorker::Order { order, .. }) => order.payload(),
             Message::FromClient(FromClient::Configure(signals)) => signals.bytes() as u64,
             Message::ToClient(ToClient::Chunk { chunk, .. })
-            | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => chunk.bytes.len() as u64,
+            | Message::FromWorker(FromWorker::Chunk { chunk, .. })
+            | Message::Parcel(Parcel { chunk, .. }) => chunk.bytes.len() as u64,
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::FromWorker(_)
@@ -52,7 +55,8 @@ impl Message {
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::ToWorker(_)
-            | Message::FromWorker(_) => None,
+            | Message::FromWorker(_)
+            | Message::Parcel(_) => None,
         }
     }
 
@@ -63,7 +67,8 @@ impl Message {
             Message::FromClient(FromClient::Order(Order::Chunk(chunk)))
             | Message::ToWorker(ToWorker::Order { order: Order::Chunk(chunk), .. })
             | Message::ToClient(ToClient::Chunk { chunk, .. })
-            | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => Some(chunk),
+            | Message::FromWorker(FromWorker::Chunk { chunk, .. })
+            | Message::Parcel(Parcel { chunk, .. }) => Some(chunk),
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::ToWorker(_)
@@ -76,7 +81,8 @@ impl Message {
             Message::FromClient(FromClient::Order(Order::Chunk(chunk)))
             | Message::ToWorker(ToWorker::Order { order: Order::Chunk(chunk), .. })
             | Message::ToClient(ToClient::Chunk { chunk, .. })
-            | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => Some(chunk),
+            | Message::FromWorker(FromWorker::Chunk { chunk, .. })
+            | Message::Parcel(Parcel { chunk, .. }) => Some(chunk),
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::ToWorker(_)
@@ -91,7 +97,8 @@ impl Message {
             Message::FromClient(FromClient::Order(order))
             | Message::ToWorker(ToWorker::Order { order, .. }) => order.stream(),
             Message::ToClient(ToClient::Chunk { .. })
-            | Message::FromWorker(FromWorker::Chunk { .. }) => Stream::Bulk,
+            | Message::FromWorker(FromWorker::Chunk { .. })
+            | Message::Parcel(_) => Stream::Bulk,
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::ToWorker(_)

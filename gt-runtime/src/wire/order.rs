@@ -4,12 +4,10 @@
 //! worker. [`FromClient`](super::FromClient) and [`ToWorker`](super::ToWorker) add only the fields
 //! that the receiver needs. This file does not say how an order is carried out.
 
-use super::Stream;
+use super::{Chunk, Destination, Stream};
 use crate::ids::RequestId;
-use bytes::Bytes;
 use gt_ir::backend::RunError;
 use gt_ir::canonical::{Bindings, Defined};
-use gt_ir::shape::Type;
 use gt_ir::tape::{Tape, ValueId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -59,6 +57,17 @@ pub enum Order {
         /// The value.
         value: ValueId,
     },
+    /// Sends a value to another worker, when the earlier segments have run. The answer is
+    /// [`FromWorker::Sent`](super::FromWorker::Sent), or a failure, or the value as for a fetch if
+    /// the other worker cannot be reached. Only the dispatcher sends it.
+    Send {
+        /// The number of the request.
+        request: RequestId,
+        /// The value.
+        value: ValueId,
+        /// Where it goes.
+        to: Arc<Destination>,
+    },
     /// Requests the session's statistics, when the earlier segments have run.
     Stats {
         /// The number of the request.
@@ -77,6 +86,7 @@ impl Order {
             | Order::Chunk(_)
             | Order::Fail { .. }
             | Order::Fetch { .. }
+            | Order::Send { .. }
             | Order::Stats { .. } => None,
         }
     }
@@ -85,7 +95,9 @@ impl Order {
     #[must_use]
     pub fn request(&self) -> Option<RequestId> {
         match self {
-            Order::Fetch { request, .. } | Order::Stats { request } => Some(*request),
+            Order::Fetch { request, .. }
+            | Order::Send { request, .. }
+            | Order::Stats { request } => Some(*request),
             Order::Run(_)
             | Order::Define { .. }
             | Order::Launch { .. }
@@ -116,32 +128,8 @@ impl Order {
             }
             Order::Chunk(chunk) => chunk.bytes.len() as u64,
             Order::Fail { error, .. } => error.message.len() as u64,
+            Order::Send { to, .. } => to.door.address.len() as u64,
             Order::Forget { .. } | Order::Fetch { .. } | Order::Stats { .. } => 0,
         }
-    }
-}
-
-/// A piece of a tensor's bytes (row-major, little-endian). Within one process it may be a whole
-/// tensor of any size.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Chunk {
-    /// The value of the tensor.
-    pub value: ValueId,
-    /// The type of the whole tensor.
-    pub ty: Type,
-    /// The offset of the piece, in bytes.
-    pub offset: u64,
-    /// The size of the whole tensor, in bytes.
-    pub total: u64,
-    /// The bytes of the piece, a frame of its own on the wire.
-    #[serde(skip)]
-    pub bytes: Bytes,
-}
-
-impl Chunk {
-    /// Whether the piece is the last of its tensor.
-    #[must_use]
-    pub fn is_last(&self) -> bool {
-        self.offset + self.bytes.len() as u64 == self.total
     }
 }

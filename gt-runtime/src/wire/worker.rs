@@ -1,7 +1,7 @@
 //! The messages between the dispatcher and workers: as between clients and the dispatcher, with the
 //! session of each message.
 
-use super::{Chunk, Order, Planned};
+use super::{Chunk, Door, Order, Planned};
 use crate::ids::{RequestId, SessionId};
 use gt_ir::backend::{RunError, Stats};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,13 @@ pub enum FromWorker {
         /// The piece.
         chunk: Chunk,
     },
+    /// A value has arrived at the worker that it was sent to.
+    Sent {
+        /// The session.
+        session: SessionId,
+        /// The request that it answers.
+        request: RequestId,
+    },
     /// A request failed.
     Failed {
         /// The session.
@@ -106,6 +113,8 @@ pub struct Capacity {
     pub threads: u32,
     /// The bytes of memory for values. 0 if unknown.
     pub memory: u64,
+    /// How other workers reach it, if they can.
+    pub door: Option<Arc<Door>>,
 }
 
 /// The cost of one segment.

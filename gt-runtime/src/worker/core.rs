@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
@@ -18,28 +18,40 @@ use super::job::{Inputs, Job, Missing, Task};
 use crate::assembly::Assembly;
 #[cfg(test)]
 use crate::dispatcher::holdings::Holding;
-use crate::ids::SessionId;
-use crate::wire::{Chunk, Order, RESERVED, Stream, ToWorker};
+use crate::ids::{RequestId, SessionId};
+use crate::wire::{Chunk, Destination, Order, Parcel, RESERVED, Stream, ToWorker};
 
 /// The most weight of one session's segments that wait for data. Above it they run without the
 /// data, and the instructions that need the data fail. Their credit has already gone back, so
 /// nothing else limits them. Segments that wait for a value of another worker wait as long as it
 /// takes: their client gets its credit back when all workers of its session have run them.
 const MAX_WAITING: u64 = 64 << 20;
+/// The number of values of other workers that a session remembers after they have come. More cannot
+/// come twice, because a road carries fewer that are not acknowledged.
+const MAX_CAME: usize = 1 << 16;
 
 /// The state machine.
 #[derive(Debug, Default)]
 pub struct Core {
     sessions: BTreeMap<SessionId, Session>,
+    /// The number of sessions opened so far.
+    n_opened: u64,
 }
 
 #[derive(Debug, Default)]
 struct Session {
+    /// The number of sessions opened before it, and this one.
+    opened: u64,
     /// The tasks that have not become jobs. The first is a segment that waits for data.
     queue: VecDeque<Waiting>,
     /// The weight of the segments in the queue.
     waiting: u64,
     uploads: BTreeMap<ValueId, Assembly>,
+    /// The values of other workers that have come. A value comes again if its road failed before
+    /// the sender knew that it had come.
+    came: BTreeSet<ValueId>,
+    /// Where reads of values go that other workers need.
+    routes: BTreeMap<RequestId, Arc<Destination>>,
     templates: BTreeMap<u32, Arc<Definition>>,
     /// The last segment taken, as (attempt, seq).
     last: Option<(u32, u64)>,
@@ -85,7 +97,8 @@ impl Core {
     ) -> u64 {
         match message {
             ToWorker::Open { session, client } => {
-                self.sessions.entry(session).or_default();
+                self.n_opened += 1;
+                self.sessions.entry(session).or_default().opened = self.n_opened;
                 out.push(Job::Open { session, client });
             }
             ToWorker::Order { session, attempt, seq, order } => {
@@ -104,6 +117,26 @@ impl Core {
             }
         }
         weight
+    }
+
+    /// Takes a piece of a value from another worker. Gives it back if the session is not open yet,
+    /// because the dispatcher's messages take another road.
+    pub fn arrive(&mut self, parcel: Parcel, out: &mut Vec<Job>) -> Option<Parcel> {
+        if parcel.opened > self.n_opened {
+            return Some(parcel);
+        }
+        let Parcel { session, opened, chunk } = parcel;
+        let present = |held: &&mut Session| held.opened == opened && held.ended == [false; 2];
+        if let Some(held) = self.sessions.get_mut(&session).filter(present) {
+            held.upload(chunk);
+            held.release(out);
+        }
+        None
+    }
+
+    /// Where the answer to a read goes, unless it goes to the dispatcher.
+    pub fn route(&mut self, session: SessionId, request: RequestId) -> Option<Arc<Destination>> {
+        self.sessions.get_mut(&session)?.routes.remove(&request)
     }
 
     /// The templates and uploads that it holds of each session.
@@ -157,7 +190,16 @@ impl Session {
                 }
             }
             Order::Fail { value, error } => {
-                self.uploads.insert(value, Assembly::Failed(error));
+                if !self.came.contains(&value) {
+                    self.uploads.insert(value, Assembly::Failed(error));
+                    self.came(value);
+                    self.release(out);
+                }
+            }
+            Order::Send { request, value, to } => {
+                self.routes.insert(request, to);
+                task.order = Order::Fetch { request, value };
+                self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0 });
                 self.release(out);
             }
             Order::Fetch { .. } | Order::Stats { .. } => {
@@ -169,11 +211,29 @@ impl Session {
     }
 
     fn upload(&mut self, chunk: Chunk) {
-        match self.uploads.get_mut(&chunk.value) {
+        let value = chunk.value;
+        if self.came.contains(&value) {
+            return;
+        }
+        match self.uploads.get_mut(&value) {
             Some(assembly) => assembly.add(chunk),
             None => {
-                self.uploads.insert(chunk.value, Assembly::begin(chunk));
+                self.uploads.insert(value, Assembly::begin(chunk));
             }
+        }
+        if self.uploads.get(&value).is_some_and(Assembly::is_over) {
+            self.came(value);
+        }
+    }
+
+    /// Remembers that a value of another worker has come, whole or as an error.
+    fn came(&mut self, value: ValueId) {
+        if value.0 >= RESERVED {
+            self.came.insert(value);
+        }
+        if self.came.len() > MAX_CAME {
+            // Names count upwards, so the first one came long ago.
+            self.came.pop_first();
         }
     }
 

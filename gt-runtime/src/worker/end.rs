@@ -3,14 +3,17 @@
 //!
 //! It dials, registers the worker, passes messages to the [`Core`], and gives credit back, at once
 //! or when a job is done. It is pure: it owns no socket and no thread and reads no clock. The
-//! embedded system, the worker in a process of its own and the simulation share it.
+//! embedded system, the worker in a process of its own and the simulation share it. Values that
+//! other workers need go to them directly (`siblings`) where the dispatcher says how.
 
 use smallvec::SmallVec;
 #[cfg(test)]
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use super::core::Core;
 use super::job::Job;
+use super::siblings::{self, Action, Road, Siblings};
 use crate::assembly::Travel;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
@@ -21,7 +24,7 @@ use crate::ids::Incarnation;
 #[cfg(test)]
 use crate::ids::SessionId;
 use crate::wire::{
-    Capacity, FromWorker, Hello, Message, Packet, Role, Stream, Weight as _, Welcome,
+    Capacity, Door, FromWorker, Hello, Message, Packet, Parcel, Role, Stream, Weight as _, Welcome,
 };
 
 /// One registration of a worker, from the first packet to the last.
@@ -29,6 +32,10 @@ pub(crate) struct WorkerEnd {
     connection: Connection,
     core: Core,
     travel: Travel,
+    siblings: Siblings,
+    /// Values of sessions that the dispatcher has not opened yet. Their credit is not given back,
+    /// so their senders' windows limit them.
+    early: VecDeque<(Road, Parcel)>,
 }
 
 /// News of the connection for the shell.
@@ -49,9 +56,12 @@ impl WorkerEnd {
         config: ConnectionConfig,
         travel: Travel,
     ) -> WorkerEnd {
+        let door = capacity.door.clone();
+        let siblings = Siblings::new(identity.clone(), incarnation, config, travel, door);
         let hello = Hello::new(Role::Worker, identity);
         let connection = Connection::dial(now, incarnation, hello, config);
-        let mut end = WorkerEnd { connection, core: Core::new(), travel };
+        let (core, early) = (Core::new(), VecDeque::new());
+        let mut end = WorkerEnd { connection, core, travel, siblings, early };
         end.report(now, FromWorker::Register(capacity));
         end
     }
@@ -79,9 +89,55 @@ impl WorkerEnd {
         let weight = message.weight();
         let free = match message {
             Message::ToWorker(message) => self.core.handle(stream, message, weight, jobs),
-            Message::FromClient(_) | Message::ToClient(_) | Message::FromWorker(_) => weight,
+            Message::FromClient(_)
+            | Message::ToClient(_)
+            | Message::FromWorker(_)
+            | Message::Parcel(_) => weight,
         };
         self.connection.release(stream, free);
+        for (road, parcel) in std::mem::take(&mut self.early) {
+            self.arrive(road, parcel, jobs);
+        }
+    }
+
+    /// Takes a packet of another worker. Adds jobs to `jobs`, and work for the shell to `actions`.
+    pub(crate) fn receive_from(
+        &mut self,
+        now: Time,
+        road: &Road,
+        packet: Packet,
+        jobs: &mut Vec<Job>,
+        actions: &mut Vec<Action>,
+    ) {
+        let mut arrived: SmallVec<[Parcel; 2]> = SmallVec::new();
+        self.siblings.receive(now, road, packet, actions, &mut |parcel| arrived.push(parcel));
+        arrived.into_iter().for_each(|parcel| self.arrive(road.clone(), parcel, jobs));
+    }
+
+    fn arrive(&mut self, road: Road, parcel: Parcel, jobs: &mut Vec<Job>) {
+        let weight = siblings::weight(&parcel.chunk);
+        match self.core.arrive(parcel, jobs) {
+            Some(parcel) => self.early.push_back((road, parcel)),
+            None => self.siblings.release(&road, weight),
+        }
+    }
+
+    /// Collects the packets for other workers, and queues the reports on what they have received.
+    /// Called before [`transmit`](WorkerEnd::transmit).
+    pub(crate) fn transmit_values(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let mut reports = Vec::new();
+        self.siblings.transmit(now, actions, &mut reports);
+        reports.into_iter().for_each(|report| self.report_up(now, report));
+    }
+
+    /// Notes that the transport could not reach the other end of a road.
+    pub(crate) fn road_unreachable(&mut self, now: Time, road: &Road) {
+        self.siblings.unreachable(now, road);
+    }
+
+    /// Notes that the road to another worker cannot be opened.
+    pub(crate) fn impassable(&mut self, door: &Door) {
+        self.siblings.impassable(door);
     }
 
     /// Passes the packets to send now to `out`. Returns the reason if the connection is over.
@@ -100,8 +156,29 @@ impl WorkerEnd {
         self.connection.release(Stream::Control, owed);
     }
 
-    /// Queues a report. A tensor is split into pieces if the transport needs pieces.
+    /// Queues a report, or sends the value that it carries to the worker that needs it.
     pub(crate) fn report(&mut self, now: Time, report: FromWorker) {
+        let report = match report {
+            FromWorker::Chunk { session, request, chunk } => {
+                let back = match self.core.route(session, request) {
+                    Some(to) => self.siblings.send(now, (session, request), chunk, &to),
+                    None => Some(chunk),
+                };
+                let Some(chunk) = back else { return };
+                FromWorker::Chunk { session, request, chunk }
+            }
+            FromWorker::Failed { session, request, .. } => {
+                drop(self.core.route(session, request));
+                report
+            }
+            other => other,
+        };
+        self.report_up(now, report);
+    }
+
+    /// Queues a report for the dispatcher. A tensor is split into pieces if the transport needs
+    /// pieces.
+    fn report_up(&mut self, now: Time, report: FromWorker) {
         if let FromWorker::Chunk { session, request, chunk } = report {
             for chunk in self.travel.pieces(chunk) {
                 let message = Message::FromWorker(FromWorker::Chunk { session, request, chunk });
@@ -120,7 +197,7 @@ impl WorkerEnd {
 
     /// When to call [`transmit`](WorkerEnd::transmit), unless a packet arrives before.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.connection.next_deadline()
+        [self.connection.next_deadline(), self.siblings.next_deadline()].into_iter().flatten().min()
     }
 
     /// Closes the connection. The returned packet tells the dispatcher the reason.
@@ -132,6 +209,12 @@ impl WorkerEnd {
     #[cfg(test)]
     pub(crate) fn holdings(&self) -> BTreeMap<SessionId, Holding> {
         self.core.holdings()
+    }
+
+    /// Whether no value is on its way to another worker.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.siblings.is_idle() && self.early.is_empty()
     }
 
     /// Ends every session, because the dispatcher that opened them is gone.

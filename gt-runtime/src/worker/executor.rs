@@ -151,7 +151,11 @@ impl Executor {
             }
             // The core handles the first three, and a launch always comes with its template.
             (
-                Order::Define { .. } | Order::Forget { .. } | Order::Chunk(_) | Order::Fail { .. },
+                Order::Define { .. }
+                | Order::Forget { .. }
+                | Order::Chunk(_)
+                | Order::Fail { .. }
+                | Order::Send { .. },
                 _,
             )
             | (Order::Launch { .. }, None) => {}

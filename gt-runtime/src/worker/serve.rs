@@ -18,6 +18,8 @@ use super::faults::panic_text;
 use super::job::Job;
 use super::queue::Queue;
 use super::reads::{Late, Tell};
+use super::roads::{Listen, Roads, Trouble};
+use super::siblings::{Action, Road};
 use crate::assembly::Travel;
 use crate::clock::{self, Time};
 use crate::connection::{ConnectionConfig, Ending};
@@ -41,6 +43,8 @@ const PATIENCE: Duration = Duration::from_millis(1_900);
 pub struct WorkerConfig {
     /// The server's address.
     pub address: Address,
+    /// Where other workers bring it values. If nowhere, the values pass through the server.
+    pub listen: Option<Listen>,
     /// A name for the worker, shown beside the number that the server gives it. It may be empty.
     pub name: String,
     /// The timeouts and windows of its connection.
@@ -59,6 +63,7 @@ impl WorkerConfig {
     pub fn new(address: Address) -> Self {
         let reconnect = Duration::from_secs(60);
         WorkerConfig {
+            listen: Listen::usual(&address),
             address,
             name: String::new(),
             connection: ConnectionConfig::remote(),
@@ -182,6 +187,7 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
         device: info.device.clone(),
         threads: u32::try_from(info.threads).unwrap_or(u32::MAX),
         memory: info.memory_limit as u64,
+        door: None,
     }
 }
 
@@ -280,17 +286,18 @@ impl Life<'_> {
     fn once(&mut self, ctx: &Context, watch: &mut impl FnMut(&str)) -> Result<Broken, WorkerError> {
         let config = &self.worker.config;
         let uplink = Uplink::open(ctx, &config.address, PATIENCE)?;
+        let roads = Roads::open(ctx, config.listen.as_ref())?;
         self.n += 1;
         let end = WorkerEnd::dial(
             clock::now(),
             Incarnation(clock::wall_nanos()),
             Identity::here(config.name.clone()),
-            self.capacity.clone(),
+            Capacity { door: roads.door(), ..self.capacity.clone() },
             config.connection,
-            Travel::Pieces,
+            Travel::REMOTE,
         );
         let mut registration =
-            Registration { life: self, end, jobs: Vec::new(), opened: false, ending: None };
+            Registration { life: self, end, roads, jobs: Vec::new(), opened: false, ending: None };
         let broken = registration.exchange(&uplink, watch);
         // The sessions of this registration are over.
         registration.end.end_all(&mut registration.jobs);
@@ -303,6 +310,7 @@ impl Life<'_> {
 struct Registration<'a, 'b> {
     life: &'a mut Life<'b>,
     end: WorkerEnd,
+    roads: Roads<'a>,
     jobs: Vec<Job>,
     opened: bool,
     ending: Option<Ending>,
@@ -315,7 +323,8 @@ impl Registration<'_, '_> {
         watch: &mut impl FnMut(&str),
     ) -> Result<Broken, WorkerError> {
         loop {
-            let more = self.receive(uplink, watch)? | self.report(uplink)?;
+            let more =
+                self.receive(uplink, watch)? | self.receive_values()? | self.report(uplink)?;
             let now = clock::now();
             if let Some(asked) = self.life.worker.shutdown.asked() {
                 if let Manner::Politely(reason) = &asked {
@@ -323,6 +332,7 @@ impl Registration<'_, '_> {
                 }
                 return Ok(Broken::Over(Stopped::ShutDown(asked.reason())));
             }
+            self.transmit_values(now);
             let mut packets = Vec::new();
             let ending = self.end.transmit(now, &mut |packet| packets.push(packet));
             for packet in &packets {
@@ -337,7 +347,7 @@ impl Registration<'_, '_> {
             }
             if !more {
                 let due = self.end.next_deadline().map(|at| at.saturating_sub(now));
-                uplink.wait(&self.life.worker.wakeups, due)?;
+                self.roads.wait(uplink, &self.life.worker.wakeups, due)?;
             }
         }
     }
@@ -375,6 +385,40 @@ impl Registration<'_, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// Takes packets of other workers, a batch at most. Says whether there may be more.
+    fn receive_values(&mut self) -> Result<bool, WorkerError> {
+        let mut actions = Vec::new();
+        for _ in 0..BATCH {
+            let Some((road, packet)) = self.roads.receive()? else { return Ok(false) };
+            self.end.receive_from(clock::now(), &road, packet, &mut self.jobs, &mut actions);
+            self.hand_over();
+            actions.drain(..).for_each(|action| self.act(action));
+        }
+        Ok(true)
+    }
+
+    /// Sends what other workers are to get. Ending a road may give values back, which go to the
+    /// server.
+    fn transmit_values(&mut self, now: Time) {
+        let mut actions = Vec::new();
+        self.end.transmit_values(now, &mut actions);
+        actions.into_iter().for_each(|action| self.act(action));
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Close(road) => self.roads.close(&road),
+            Action::Send(road, packet) => match (self.roads.send(&road, &packet), road) {
+                (Ok(()), _) => {}
+                (Err(Trouble::Impassable), Road::To(door)) => self.end.impassable(&door),
+                // A link sends packets again that were dropped.
+                (Err(Trouble::Impassable | Trouble::Unreachable), road) => {
+                    self.end.road_unreachable(clock::now(), &road);
+                }
+            },
+        }
     }
 
     fn opened(&mut self, name: &str, watch: &mut impl FnMut(&str)) {

@@ -57,7 +57,13 @@ impl Uplink {
 
     /// Waits until a packet has come, a wake-up has come, or `timeout` has passed.
     pub fn wait(&self, wakeups: &Wakeups, timeout: Option<Duration>) -> Result<(), SocketError> {
-        wait(&[&self.control, &self.bulk], wakeups, timeout)
+        wait(&self.sockets(), wakeups, timeout)
+    }
+
+    /// Its sockets, to wait for several uplinks at once.
+    #[must_use]
+    pub fn sockets(&self) -> [&Socket; 2] {
+        [&self.control, &self.bulk]
     }
 
     /// Sets how long dropping the uplink waits for queued packets to be sent.
@@ -136,7 +142,8 @@ fn endpoint(address: &Address, patience: Duration) -> Result<String, AddressErro
 }
 
 /// Sixteen bytes that nobody can guess, because the hasher's keys are random.
-fn random_key() -> Key {
+#[must_use]
+pub fn random_key() -> Key {
     use std::hash::{BuildHasher as _, RandomState};
     let half = || RandomState::new().hash_one(std::process::id()).to_le_bytes();
     let mut key = [0; 16];

@@ -4,23 +4,26 @@ mod running;
 mod strangers;
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use gt_ir::Op;
 use gt_ir::backend::{Backend, ErrorKind};
+use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
+use gt_ir::{Entry, Op};
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
+use gt_runtime::wire::RESERVED;
 use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
 use gt_runtime::zmq::ipc_path;
 
 use crate::programs::{
     Moody, add_scalar, count_while, free, give, id, input, output, read, tape, tensor, unary,
 };
-use running::{LONG, Process, child_address, server, worker};
+use running::{LONG, Process, child_address, server, server_with, worker};
 
 #[test]
 fn child_worker() {
@@ -81,6 +84,61 @@ fn a_large_tensor_goes_both_ways_beside_small_work() {
     let reads = count_while(&*small, mover);
     assert!(reads > 10, "only {reads} reads while the large tensor moved");
     server.end();
+}
+
+/// Two workers compute one sum. Returns the commands in the log of the server.
+fn sum_on_two_workers(listen: bool) -> Vec<String> {
+    let name = format!("roads-{}-{listen}.log", std::process::id());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let log = Log::to_file(&file).unwrap();
+    let server = server_with(ServerConfig { log, ..ServerConfig::local(0) });
+    let ends: Vec<_> = (0..2)
+        .map(|_| {
+            let usual =
+                WorkerConfig { log: Log::off(), ..WorkerConfig::new(server.address.clone()) };
+            let listen = usual.listen.clone().filter(|_| listen);
+            let worker = Worker::new(WorkerConfig { listen, ..usual }).unwrap();
+            let thread = thread::spawn(move || worker.serve(Moody::boxed(), |_| ()));
+            server.says("joined");
+            thread
+        })
+        .collect();
+    let session = server.client();
+    let mut signals = Signals::new();
+    let shard = Some(ShardConfig::default());
+    signals.set("all", SignalConfig { shard, ..SignalConfig::default() }).unwrap();
+    session.configure(signals);
+    // Halves of some megabytes travel both ways.
+    let data: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();
+    let all = tensor(data.clone());
+    let mut entries = vec![input(0, *all.ty())];
+    session.upload(id(0), all);
+    entries.push(Entry::Enter("all".into()));
+    entries.extend([add_scalar(1, 0, 1.0), Entry::Exit("all".into()), free(0)]);
+    session.submit(tape(entries));
+    let expected: Vec<f32> = data.iter().map(|x| x + 1.0).collect();
+    assert!(read(&*session, 1).unwrap() == expected);
+    drop(session);
+    server.end();
+    ends.into_iter().for_each(|end| drop(end.join().unwrap().unwrap()));
+    let log = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    log.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn values_go_from_worker_to_worker_where_there_is_a_road_and_through_the_server_where_not() {
+    let n = |log: &[String], words: [&str; 2]| {
+        log.iter().filter(|line| words.iter().all(|word| line.contains(word))).count()
+    };
+    // A request of the dispatcher is a very large number.
+    let asked = format!("r{}", RESERVED / 1_000_000);
+    let direct = sum_on_two_workers(true);
+    assert_eq!(n(&direct, ["Send ", &asked]), 2, "{direct:#?}");
+    assert_eq!((n(&direct, ["Sent ", &asked]), n(&direct, ["Chunk ", &asked])), (2, 0));
+    let passed_on = sum_on_two_workers(false);
+    assert_eq!(n(&passed_on, ["Send ", &asked]), 0);
+    assert!(n(&passed_on, ["Chunk ", &asked]) >= 4, "{passed_on:#?}");
 }
 
 #[test]

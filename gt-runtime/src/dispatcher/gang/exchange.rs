@@ -1,5 +1,6 @@
-//! Values on their way from one member of a gang to another. The dispatcher reads the value on one
-//! member and uploads it to the other, piece by piece. An error travels in place of a value.
+//! Values on their way from one member of a gang to another. Where the members do not reach each
+//! other, the dispatcher reads the value on one member and uploads it to the other, piece by piece.
+//! An error travels in place of a value, always through the dispatcher.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub(super) struct Transfer {
     value: ValueId,
     /// Its name on the member that receives it.
     received: ValueId,
-    /// The bytes that have been passed on.
+    /// The bytes that the dispatcher has passed on.
     sent: u64,
 }
 
@@ -37,6 +38,11 @@ impl Transfer {
     /// The members that have and receive the value.
     pub(super) fn ends(&self) -> (usize, usize) {
         (self.from, self.to)
+    }
+
+    /// Its name on the member that has it.
+    pub(super) fn value(&self) -> ValueId {
+        self.value
     }
 
     /// Its name on the member that receives it.
@@ -66,6 +72,13 @@ impl Gang {
             self.transfers.remove(&request);
         }
         Some((to, Order::Chunk(Chunk { value, ..chunk })))
+    }
+
+    /// Notes that a value has arrived without the dispatcher.
+    pub(in crate::dispatcher) fn arrived(&mut self, from: usize, request: RequestId) {
+        if self.transfers.get(&request).is_some_and(|transfer| transfer.from == from) {
+            self.transfers.remove(&request);
+        }
     }
 
     /// Passes on the error of a value; none if the request is no transfer of this member.

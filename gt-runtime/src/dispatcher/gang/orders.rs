@@ -136,10 +136,8 @@ impl Gang {
                         let name = bound.local(self, *value, member);
                         let received = ValueId(bound.first[*to as usize] + u64::from(*made));
                         let name = name.ok_or_else(|| lacks(member))?;
-                        let request = self.request();
                         let transfer = Transfer::new(member, *to as usize, name, received);
-                        self.transfers.insert(request, transfer);
-                        orders.push((member, Order::Fetch { request, value: name }));
+                        orders.push((member, self.sending(transfer)));
                     }
                 }
             }

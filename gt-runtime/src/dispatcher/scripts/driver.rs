@@ -4,8 +4,8 @@ use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
-    Body, Capacity, Chunk, Counts, FromClient, FromWorker, Hello, Message, Order, Packet, RESERVED,
-    Role, ToClient, ToWorker,
+    Body, Capacity, Chunk, Counts, Door, FromClient, FromWorker, Hello, Message, Order, Packet,
+    RESERVED, Role, ToClient, ToWorker,
 };
 use bytes::Bytes;
 use gt_ir::Scalar;
@@ -182,6 +182,12 @@ fn message(role: Role, words: &[&str]) -> Message {
         ["register"] => {
             FromWorker::Register(Capacity { engine: "e".into(), ..Capacity::default() })
         }
+        ["register", address] => {
+            let door = Door { address: (*address).into(), local: true, key: [1; 16] };
+            let door = Some(Arc::new(door));
+            FromWorker::Register(Capacity { engine: "e".into(), door, ..Capacity::default() })
+        }
+        ["sent", _, r] => FromWorker::Sent { session, request: RequestId(number(r)) },
         ["done", _, seq, attempt] => {
             let counts = Counts { instructions: 1, nanos: 1 };
             FromWorker::Done { session, seq: number(seq), attempt: number(attempt) as u32, counts }
@@ -307,6 +313,9 @@ fn show_order(session: SessionId, attempt: u32, seq: u64, order: &Order) -> Stri
         Order::Chunk(chunk) => format!("chunk {session} {} {}", chunk.value, chunk.offset),
         Order::Fail { value, error } => format!("fail {session} {value}: {}", error.message),
         Order::Fetch { request, value } => format!("fetch {session} {request} {value}"),
+        Order::Send { request, value, to } => {
+            format!("send {session} {request} {value} to {} {}", to.session, to.value)
+        }
         Order::Stats { request } => format!("stats {session} {request}"),
     }
 }

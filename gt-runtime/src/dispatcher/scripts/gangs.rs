@@ -87,6 +87,39 @@ fn each_member_gets_its_part_and_what_others_send_it() {
 }
 
 #[test]
+fn members_that_reach_each_other_need_no_server_between_them() {
+    let text = "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p6 hello
+         > p6 welcome w2
+         0s p6 register pi:1
+         0s p1 hello
+         > p1 welcome s1
+         0s p1 configure a=all
+         0s p1 tape %0 = input : i64[4]; enter \"a\"; %1 = neg %0; exit \"a\"; free %0
+         > p5 open s2 of s1 (pi, pid 1)
+         > p5 run s2 #0 a0: %0 = input : i64[4]
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free %0; %+2 = neg \
+         %+0; free %+0
+         > p5 send s2 r+1 %+1 to s3 %+3
+         > p5 run s2 #2 a0: free %+1
+         > p6 open s3 of s1 (pi, pid 1)
+         > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]; free %+3
+         0s p6 sent s3 r+1
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 8
+         > p6 chunk s3 %+3 0
+         0s p5 sent s2 r+1
+         0s p5 chunk s2 r+1 %+1 i64[2] 8 8
+         0s p1 fetch r1 %1
+         > p5 run s2 #3 a0: %+5 = input : i64[2]; %+6 = cat[0] %+2, %+5; free %+5
+         > p5 fetch s2 r1 %+6
+         > p5 run s2 #4 a0: free %+6
+         > p6 fetch s3 r+2 %+4";
+    script(Config::embedded(), text);
+}
+
+#[test]
 fn an_equal_segment_is_a_launch_for_the_members_too() {
     dialogue(
         "0s p1 configure a=all

@@ -70,6 +70,7 @@ impl World {
     pub(super) fn node(&mut self, i: usize) {
         let (now, address) = (self.now, self.addresses[i]);
         let mut out = Vec::new();
+        let mut values = Vec::new();
         let mut ended = None;
         match &mut self.nodes[i] {
             Node::Down { back } if *back <= now => return self.start(i),
@@ -98,6 +99,7 @@ impl World {
                 if worker.next_read <= now {
                     worker.read(now, &mut self.random);
                 }
+                worker.end.transmit_values(now, &mut values);
                 let over = worker.end.transmit(now, &mut |packet| out.push(packet));
                 ended = over.map(|ending| ending.to_string());
                 // Another dispatcher's sessions have the same names.
@@ -108,6 +110,7 @@ impl World {
         for packet in out {
             self.network.send(now, &mut self.random, Way::ToDispatcher, address, packet);
         }
+        self.send_values(i, values);
         ended.into_iter().for_each(|reason| self.ended(i, &reason));
     }
 
@@ -128,7 +131,8 @@ impl World {
             let client = Client::new(now, peer, life, config, templates, n_elements, spread);
             Node::Client(Box::new(client))
         } else if i < self.profile.n_clients + self.profile.n_workers {
-            Node::Worker(Box::new(Worker::new(now, peer, life, config)))
+            let piece = 1 + self.random.below(24) as usize;
+            Node::Worker(Box::new(Worker::new(now, peer, life, config, piece)))
         } else {
             Node::Rogue(Rogue::new())
         };

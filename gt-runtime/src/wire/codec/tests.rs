@@ -5,7 +5,7 @@ use super::*;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::sim::Random;
-use crate::wire::{Chunk, Hello, Role, Stream};
+use crate::wire::{Chunk, Destination, Door, Hello, Parcel, Role, Stream};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Tape, ValueId};
 use std::sync::Arc;
@@ -93,6 +93,17 @@ fn signals_above_a_limit_do_not_arrive() {
     assert!(matches!(arrives(&crowd), Err(WireError::Damaged(_))));
 }
 
+fn send() -> Order {
+    let door = Door { address: "node7:1".into(), local: false, key: [7; 16] };
+    let to = Destination {
+        door: Arc::new(door),
+        session: crate::ids::SessionId(1),
+        opened: 1,
+        value: ValueId(2),
+    };
+    Order::Send { request: RequestId(9), value: ValueId(3), to: Arc::new(to) }
+}
+
 fn packets() -> Vec<Packet> {
     let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree \
                 %0\noutput %2\n";
@@ -145,7 +156,27 @@ fn packets() -> Vec<Packet> {
         packet(Stream::Control, data(Message::FromClient(Order::Run(Arc::new(tape)).into()))),
         packet(
             Stream::Bulk,
-            data(Message::ToClient(ToClient::Chunk { request: RequestId(1), chunk })),
+            data(Message::ToClient(ToClient::Chunk {
+                request: RequestId(1),
+                chunk: chunk.clone(),
+            })),
+        ),
+        packet(
+            Stream::Bulk,
+            data(Message::Parcel(Parcel {
+                session: crate::ids::SessionId(1),
+                opened: 2,
+                chunk: chunk.clone(),
+            })),
+        ),
+        packet(
+            Stream::Control,
+            data(Message::ToWorker(ToWorker::Order {
+                session: crate::ids::SessionId(1),
+                seq: 2,
+                attempt: 3,
+                order: send(),
+            })),
         ),
         packet(Stream::Bulk, Body::Ack { upto: 1, seen: 2, credit: u64::MAX }),
     ]
@@ -191,11 +222,10 @@ fn damage_is_an_error_or_another_packet_within_the_limits() {
 fn strangers_and_other_versions_are_named() {
     let frames = encode(&packets()[0]).unwrap();
     let mut newer = frames.head.clone();
-    newer[2] = 9;
+    newer[2] = PROTOCOL as u8 + 1;
     let says = |head: &[u8]| decode(head, None).unwrap_err().to_string();
-    assert!(
-        says(&newer).starts_with("protocol version 9 does not match version 7 of this program")
-    );
+    let versions = format!("protocol version {} does not match version {PROTOCOL}", PROTOCOL + 1);
+    assert!(says(&newer).starts_with(&versions));
     assert!(
         says(b"GET / HTTP/1.1")
             .starts_with("these bytes are not a gt packet: they begin with [47, 45, 54, 20]")

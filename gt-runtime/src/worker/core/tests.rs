@@ -165,3 +165,34 @@ fn a_value_of_another_worker_is_waited_for_however_long_it_takes() {
     core.handle(C, run(1, 1, 0, &[]), MAX_WAITING, &mut jobs);
     assert!(jobs.is_empty(), "{jobs:?}");
 }
+
+fn parcel(session: u64, opened: u64, value: u64, offset: u64) -> Parcel {
+    let ty = f32s(2);
+    let chunk = Chunk { value: ValueId(value), ty, offset, total: 8, bytes: vec![1; 4].into() };
+    Parcel { session: SessionId(session), opened, chunk }
+}
+
+#[test]
+fn values_of_other_workers_wait_for_their_session_and_come_once() {
+    let (mut core, mut jobs) = (Core::new(), Vec::new());
+    let value = RESERVED + 1;
+    let early = parcel(1, 1, value, 0);
+    assert_eq!(core.arrive(early.clone(), &mut jobs), Some(early.clone()), "not open yet");
+    let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into() };
+    core.handle(Stream::Control, open, 10, &mut jobs);
+    assert_eq!(core.arrive(early, &mut jobs), None);
+    // Its road fails, so it comes through the dispatcher, too.
+    core.handle(Stream::Bulk, piece(value, 0, 4, f32s(2)), 10, &mut jobs);
+    core.handle(Stream::Control, run(1, 0, 0, &[value]), 10, &mut jobs);
+    assert_eq!(jobs.len(), 1);
+    core.handle(Stream::Bulk, piece(value, 4, 4, f32s(2)), 10, &mut jobs);
+    assert_eq!(jobs.iter().map(name).collect::<Vec<_>>()[1], format!("run s1 0 [%{value}] owes 0"));
+    assert_eq!(core.arrive(parcel(1, 1, value, 4), &mut jobs), None);
+    core.handle(Stream::Bulk, piece(value, 0, 8, f32s(2)), 10, &mut jobs);
+    let holding = &core.holdings()[&SessionId(1)];
+    assert!(holding.uploads.is_empty(), "{holding:?}");
+    // A session that is opened again is another one.
+    assert_eq!(core.arrive(parcel(1, 0, RESERVED + 2, 0), &mut jobs), None);
+    assert_eq!(core.arrive(parcel(8, 1, RESERVED + 2, 0), &mut jobs), None);
+    assert!(core.holdings()[&SessionId(1)].uploads.is_empty());
+}

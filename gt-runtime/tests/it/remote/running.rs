@@ -26,7 +26,11 @@ pub(super) struct Running {
 }
 
 pub(super) fn server() -> Running {
-    let server = Server::bind(ServerConfig { log: Log::off(), ..ServerConfig::local(0) }).unwrap();
+    server_with(ServerConfig { log: Log::off(), ..ServerConfig::local(0) })
+}
+
+pub(super) fn server_with(config: ServerConfig) -> Running {
+    let server = Server::bind(config).unwrap();
     let (address, shutdown) = (server.address().clone(), server.shutdown());
     let (say, lines) = channel();
     let thread =
