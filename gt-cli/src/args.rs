@@ -272,8 +272,9 @@ pub(crate) struct BenchArgs {
     /// Measure on this server instead of in this process
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
-    /// Cut the batch of each step over so many workers of this process, which share its threads
-    #[arg(long, value_name = "N", conflicts_with = "connect")]
+    /// Cut the batch of each step over so many workers: of the server, or of this process, which
+    /// share its threads
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: Option<u16>,
     /// Print which rewrite rules fire in a step, and the estimate of what they save, as an object
@@ -303,6 +304,7 @@ Examples:
   gt-cli bench gpt --tier 0                instruction by instruction
   GT_THREADS=1 gt-cli bench gpt            one thread, to compare with
   GT_THREADS=2 gt-cli bench gpt --workers 2    two workers of a thread each
+  gt-cli bench gpt --workers 2 --connect localhost:12345    two workers of a server
   gt-cli bench step.gt --json              a tape of your own, one object a line
   gt-cli bench --rules gpt                 the rewrites of its step, by numerics policy
   cargo xtask bench --vs torch,jax         beside other frameworks, in one run";

@@ -201,10 +201,10 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     let bar = bar(&name, !args.paced);
     let row = Row::new(&name, tier());
 
-    if args.workers.is_some() {
-        let config =
-            SignalConfig { shard: Some(ShardConfig::default()), ..SignalConfig::default() };
-        gt_lang::register_config(step::BATCH, config)?;
+    if let Some(workers) = args.workers {
+        let workers = Some((0..u32::from(workers)).collect());
+        let shard = Some(ShardConfig { workers, ..ShardConfig::default() });
+        gt_lang::register_config(step::BATCH, SignalConfig { shard, ..SignalConfig::default() })?;
     }
     let backend = system::open(args.connect.as_deref(), &args.compute)?;
     let session = Session::with_backend(backend.clone());
