@@ -14,16 +14,20 @@ pub struct Identity {
     pub pid: u32,
 }
 
+/// The name of this machine.
+pub(crate) fn machine() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|host| host.trim().to_owned())
+        .unwrap_or_else(|_| "localhost".into())
+}
+
 /// The most characters of a name that are shown.
 const MAX_SHOWN: usize = 64;
 
 impl Identity {
     /// The identity of this process, with a name.
     pub(crate) fn here(name: String) -> Identity {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map(|host| host.trim().to_owned())
-            .unwrap_or_else(|_| "localhost".into());
-        Identity { name, host, pid: std::process::id() }
+        Identity { name, host: machine(), pid: std::process::id() }
     }
 
     /// The identity as one short line: its id, its name if it has one, its host and process id.

@@ -162,7 +162,7 @@ impl Socket {
         let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), e);
         // tcp comes first, because libzmq would silently replace the socket file of a running
         // server.
-        raw.bind(&address.tcp_endpoint()).map_err(refuse)?;
+        raw.bind(&address.bind_endpoint()?).map_err(refuse)?;
         let bound = bound_port(&raw)
             .map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
         let held = if address.is_loopback() { ipc_path(bound.port)? } else { None };
@@ -406,6 +406,11 @@ mod tests {
         let exposed = Socket::listen(&ctx, &open, Exposure::Loopback).err().unwrap().to_string();
         assert!(exposed.starts_with("refusing to listen at 0.0.0.0:0"), "{exposed}");
         assert!(Socket::listen(&ctx, &open, Exposure::Insecure).is_ok());
+        // ZeroMQ binds to no names.
+        let named = Address { host: crate::identity::machine(), port: 0 };
+        if named.bind_endpoint().is_ok() {
+            assert!(Socket::listen(&ctx, &named, Exposure::Insecure).is_ok());
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use zmq::Context;
 
 use super::siblings::Road;
+use crate::identity::machine;
 use crate::wire::codec::{Frames, encode};
 use crate::wire::{Door, Packet};
 use crate::zmq::uplink::{self, random_key};
@@ -66,7 +67,10 @@ impl<'a> Roads<'a> {
         };
         let (router, address) = Socket::listen(ctx, address, *exposure)?;
         let local = address.is_loopback();
-        let door = Door { address: address.to_string(), local, key: random_key() };
+        // Others reach a worker that listens at all its addresses by the name of its machine.
+        let host = if address.is_unspecified() { machine() } else { address.host.clone() };
+        let address = Address { host, ..address }.to_string();
+        let door = Door { address, local, key: random_key() };
         Ok(Roads { ctx, router: Some(router), door: Some(Arc::new(door)), peers, uplinks })
     }
 

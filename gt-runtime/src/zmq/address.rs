@@ -5,7 +5,7 @@
 //! over tcp. This file opens no ZeroMQ socket.
 
 use std::fmt;
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -93,12 +93,34 @@ impl Address {
             || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// `tcp://HOST:PORT`. `localhost` becomes an IP address, because ZeroMQ binds only to IP
-    /// addresses.
+    /// The endpoint to listen at. A host name becomes an IP address, because ZeroMQ binds only to
+    /// IP addresses.
+    pub fn bind_endpoint(&self) -> Result<String, AddressError> {
+        let ip = self.resolve()?.next().map(|found| found.ip().to_string());
+        let host = ip.unwrap_or_else(|| self.host.clone());
+        Ok(Address { host, port: self.port }.tcp_endpoint())
+    }
+
+    /// Whether it stands for all addresses of the machine.
+    #[must_use]
+    pub fn is_unspecified(&self) -> bool {
+        self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
+    }
+
+    fn plain_host(&self) -> &str {
+        if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host }
+    }
+
+    fn resolve(&self) -> Result<impl Iterator<Item = SocketAddr> + use<>, AddressError> {
+        (self.plain_host(), self.port)
+            .to_socket_addrs()
+            .map_err(|e| AddressError::Unknown(self.host.clone(), e.to_string()))
+    }
+
+    /// `tcp://HOST:PORT`, to connect to.
     #[must_use]
     pub fn tcp_endpoint(&self) -> String {
-        let host =
-            if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
+        let host = self.plain_host();
         if host.contains(':') {
             format!("tcp://[{host}]:{}", self.port)
         } else {
@@ -119,13 +141,8 @@ impl Address {
     }
 
     fn probe_tcp(&self, patience: Duration) -> Result<(), AddressError> {
-        let name =
-            if self.host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { &self.host };
-        let found = (name, self.port)
-            .to_socket_addrs()
-            .map_err(|e| AddressError::Unknown(self.host.clone(), e.to_string()))?;
         let mut last = "the name has no address".to_owned();
-        for address in found {
+        for address in self.resolve()? {
             match TcpStream::connect_timeout(&address, patience.max(Duration::from_millis(1))) {
                 Ok(_) => return Ok(()),
                 Err(e) => last = e.to_string().to_lowercase(),
