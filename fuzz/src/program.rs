@@ -24,6 +24,7 @@ static VALID: LazyLock<Heads> = LazyLock::new(|| {
         cache_capacity: 16,
         store: None,
         guarded: true,
+        team: None,
     };
     let compiler = Native::new(config).expect("this machine has an engine").compiler();
     let text = "gt tape 1\n%0 = input : f32[2]\n%1 = mul %0, 2.5\noutput %1\n";

@@ -17,6 +17,7 @@ fn system(when: When) -> System {
         cache_capacity: 256,
         store: None,
         guarded: true,
+        team: None,
     };
     let engine = move |_| Ok(Box::new(Native::new(config())?) as Box<_>);
     System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).expect("a system")

@@ -21,6 +21,7 @@ thread_local! {
             cache_capacity: 256,
             store: None,
             guarded: true,
+            team: None,
         };
         Native::new(config).expect("this machine has an engine")
     });

@@ -4,8 +4,8 @@
 //! is initialized (fresh memory is zeroed by the system, recycled memory was written before); a
 //! request beyond the limit, or one the system refuses, is an error and never an abort; pooled
 //! memory is bounded by [`POOL_FLOOR`], the live bytes or a little more than the block given back
-//! last, whichever is largest, and is given up before a request fails. It does not move or share
-//! memory between engines.
+//! last, whichever is largest, and is given up before a request fails. Engines of one team share a
+//! pool.
 #![expect(unsafe_code, reason = "blocks are raw memory shared with compiled code")]
 
 #[cfg(unix)]

@@ -48,7 +48,7 @@ pub use cost::Machine;
 pub use download::{Download, Transfer};
 pub use engine::{Arg, Compile, Compiled, Engine, EngineInfo, EngineStats, Value};
 pub use error::{ArtifactError, EngineError};
-pub use native::{Native, NativeConfig, checksum};
+pub use native::{Native, NativeConfig, Team, checksum};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};
 pub use program::{Dump, Program};

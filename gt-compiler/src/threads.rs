@@ -1,15 +1,22 @@
-//! A few persistent threads that share the tasks of one kernel.
+//! A few persistent threads that share the tasks of kernels.
+//!
+//! The engines of a process share one [`Crew`]. An engine that works alone has all its threads.
+//! Engines that work at the same time have equal shares, so there are never more threads at work
+//! than the crew has.
 //!
 //! Guarantees: `run` returns when every task has run exactly once; which thread runs a task never
 //! matters to results, since tasks write disjoint memory and are cut by shape. Idle threads spin
-//! briefly, then sleep. It is not a general executor: one caller, no nesting.
+//! briefly, then sleep. It is not a general executor: one caller for each engine, no nesting.
 #![expect(unsafe_code, reason = "threads run a closure that lives on the caller's stack")]
 
 use std::{
     ptr,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{
+            AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     thread::JoinHandle,
 };
@@ -37,28 +44,49 @@ pub fn parse(text: &str) -> Option<usize> {
 /// Turns an idle thread spins before it sleeps: some tens of microseconds.
 const SPINS: u32 = 2_000;
 
-/// The caller's thread and `n - 1` others.
-pub(crate) struct Threads {
+/// The threads that engines share: those of their callers, and helpers.
+pub(crate) struct Crew {
     shared: Arc<Shared>,
-    handles: Vec<JoinHandle<()>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+/// One engine's part of a crew.
+pub(crate) struct Threads {
+    crew: Arc<Crew>,
+    /// The number of its slot. None if all slots were taken: then the caller's thread works alone.
+    slot: Option<usize>,
 }
 
 struct Shared {
     /// Counts jobs, so that a sleeper sees a new one.
     epoch: AtomicU64,
-    job: AtomicPtr<Job<'static>>,
-    /// Threads that may hold the job's address.
-    active: AtomicUsize,
+    /// One for each engine.
+    slots: Box<[Slot]>,
+    /// Engines at work.
+    n_busy: AtomicUsize,
     sleepers: AtomicUsize,
     stop: AtomicBool,
     gate: Mutex<()>,
     wake: Condvar,
 }
 
+/// Where an engine opens its jobs. Slots are apart in memory, because every helper reads them.
+#[derive(Default)]
+#[repr(align(128))]
+struct Slot {
+    taken: AtomicBool,
+    job: AtomicPtr<Job<'static>>,
+    /// Threads that may hold the job's address.
+    active: AtomicUsize,
+}
+
 struct Job<'a> {
     task: &'a (dyn Fn(usize, usize) + Sync),
     n_tasks: usize,
     next: AtomicUsize,
+    /// The number of threads that may work on it, and of helpers that came.
+    width: usize,
+    joined: AtomicUsize,
 }
 
 impl Job<'_> {
@@ -71,64 +99,121 @@ impl Job<'_> {
             (self.task)(i, thread);
         }
     }
+
+    /// The number of a helper among the threads of this job, if there is room for it. With room for
+    /// all, each has the same number every time, so that its scratch memory stays in its cache.
+    fn join(&self, helper: usize, n_helpers: usize) -> Option<usize> {
+        if self.width > n_helpers {
+            return Some(helper);
+        }
+        Some(self.joined.fetch_add(1, SeqCst) + 1).filter(|thread| *thread < self.width)
+    }
 }
 
-impl Threads {
-    pub(crate) fn new(n: usize) -> Threads {
+impl Crew {
+    /// So many threads for so many engines. A host that refuses a thread leaves them with fewer,
+    /// which changes no result.
+    pub(crate) fn new(n_threads: usize, n_engines: usize) -> Arc<Crew> {
         let shared = Arc::new(Shared {
             epoch: AtomicU64::new(0),
-            job: AtomicPtr::new(ptr::null_mut()),
-            active: AtomicUsize::new(0),
+            slots: (0..n_engines).map(|_| Slot::default()).collect(),
+            n_busy: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             gate: Mutex::new(()),
             wake: Condvar::new(),
         });
+        let n_helpers = n_threads.max(1) - 1;
         let spawn = |i: usize| {
             let shared = shared.clone();
-            // A host that refuses a thread leaves the caller with fewer, which changes no result.
             std::thread::Builder::new()
                 .name(format!("gt-kernel-{i}"))
-                .spawn(move || shared.serve(i))
+                .spawn(move || shared.serve(i, n_helpers))
                 .ok()
         };
-        let handles = (1..n.max(1)).filter_map(spawn).collect();
-        Threads { shared, handles }
+        let helpers = (1..=n_helpers).filter_map(spawn).collect();
+        Arc::new(Crew { shared, helpers })
     }
 
-    /// Threads that work, the caller's included.
+    /// All threads, one caller's included.
     pub(crate) fn count(&self) -> usize {
-        self.handles.len() + 1
+        self.helpers.len() + 1
+    }
+
+    /// The threads of one more engine.
+    pub(crate) fn threads(self: &Arc<Crew>) -> Threads {
+        let mut slots = self.shared.slots.iter();
+        let slot = slots.position(|slot| !slot.taken.swap(true, SeqCst));
+        Threads { crew: Arc::clone(self), slot }
+    }
+}
+
+impl Threads {
+    /// Threads of one engine that shares them with no other.
+    pub(crate) fn new(n: usize) -> Threads {
+        Crew::new(n, 1).threads()
+    }
+
+    /// The most threads that may work for this engine.
+    pub(crate) fn most(&self) -> usize {
+        self.crew.count()
+    }
+
+    /// Threads that may work for this engine now, the caller's included.
+    pub(crate) fn count(&self) -> usize {
+        (self.crew.count() / self.crew.shared.n_busy()).max(1)
+    }
+
+    /// Counts this engine among those at work, until the guard is dropped.
+    pub(crate) fn at_work(&self) -> AtWork<'_> {
+        self.crew.shared.n_busy.fetch_add(1, SeqCst);
+        AtWork(&self.crew.shared.n_busy)
     }
 
     /// Runs `task(0, thread)`, .., `task(n_tasks - 1, thread)`, in any order and on any thread: 0
     /// is the caller's.
     pub(crate) fn run(&self, n_tasks: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-        if n_tasks <= 1 || self.handles.is_empty() {
+        let (shared, width) = (&*self.crew.shared, self.count());
+        let slot = self.slot.and_then(|slot| shared.slots.get(slot));
+        let Some(slot) = slot.filter(|_| n_tasks > 1 && width > 1) else {
             return (0..n_tasks).for_each(|i| task(i, 0));
-        }
-        let job = Job { task, n_tasks, next: AtomicUsize::new(0) };
-        let _open = Open { shared: &self.shared };
-        self.shared.job.store(ptr::from_ref(&job).cast_mut().cast(), SeqCst);
-        self.shared.epoch.fetch_add(1, SeqCst);
-        if self.shared.sleepers.load(SeqCst) > 0 {
-            let _gate = self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.shared.wake.notify_all();
-        }
+        };
+        let (next, joined) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let job = Job { task, n_tasks, next, width, joined };
+        let _open = Open { slot };
+        slot.job.store(ptr::from_ref(&job).cast_mut().cast(), SeqCst);
+        shared.epoch.fetch_add(1, SeqCst);
+        shared.rouse(self.crew.helpers.len());
         job.work(0);
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let slot = self.slot.and_then(|slot| self.crew.shared.slots.get(slot));
+        slot.into_iter().for_each(|slot| slot.taken.store(false, SeqCst));
+    }
+}
+
+/// Counts an engine among those at work.
+pub(crate) struct AtWork<'a>(&'a AtomicUsize);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
     }
 }
 
 /// Closes the job when dropped, also by a panic: nobody holds its address afterwards.
 struct Open<'a> {
-    shared: &'a Shared,
+    slot: &'a Slot,
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.shared.job.store(ptr::null_mut(), SeqCst);
+        self.slot.job.store(ptr::null_mut(), SeqCst);
         let mut spins = 0u32;
-        while self.shared.active.load(SeqCst) > 0 {
+        while self.slot.active.load(SeqCst) > 0 {
             spins += 1;
             if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
@@ -144,27 +229,58 @@ impl Drop for Active<'_> {
     }
 }
 
+impl Slot {
+    /// Helps with the open job, if there is one and it has room.
+    fn help(&self, helper: usize, n_helpers: usize) {
+        if self.job.load(SeqCst).is_null() {
+            return;
+        }
+        self.active.fetch_add(1, SeqCst);
+        let _active = Active(&self.active);
+        let job = self.job.load(SeqCst);
+        // SAFETY: null, or a job whose owner first nulls the pointer and then waits for `active`,
+        // which was raised before the load.
+        if let Some(job) = unsafe { job.as_ref() }
+            && let Some(thread) = job.join(helper, n_helpers)
+        {
+            job.work(thread);
+        }
+    }
+}
+
 impl Shared {
-    fn serve(&self, thread: usize) {
+    /// Engines at work, at least the one that asks.
+    fn n_busy(&self) -> usize {
+        self.n_busy.load(Relaxed).max(1)
+    }
+
+    /// How many helpers may be awake. The thread of each engine at work takes the place of one.
+    fn n_awake(&self, n_helpers: usize) -> usize {
+        (n_helpers + 1).saturating_sub(self.n_busy())
+    }
+
+    /// Wakes helpers, if more of them sleep than should.
+    fn rouse(&self, n_helpers: usize) {
+        let sleepers = self.sleepers.load(SeqCst);
+        if sleepers > n_helpers.saturating_sub(self.n_awake(n_helpers)) {
+            let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+            self.wake.notify_all();
+        }
+    }
+
+    fn serve(&self, helper: usize, n_helpers: usize) {
         let mut seen = 0;
-        while let Some(epoch) = self.wait(seen) {
+        while let Some(epoch) = self.wait(seen, helper, n_helpers) {
             seen = epoch;
-            self.active.fetch_add(1, SeqCst);
-            let _active = Active(&self.active);
-            let job = self.job.load(SeqCst);
-            // SAFETY: null, or a job whose owner first nulls the pointer and then waits for
-            // `active`, which was raised before the load.
-            if let Some(job) = unsafe { job.as_ref() } {
-                job.work(thread);
-            }
+            self.slots.iter().for_each(|slot| slot.help(helper, n_helpers));
         }
     }
 
     /// The number of the next job, or `None` at the end.
-    fn wait(&self, seen: u64) -> Option<u64> {
+    fn wait(&self, seen: u64, helper: usize, n_helpers: usize) -> Option<u64> {
         let ready = || self.stop.load(SeqCst) || self.epoch.load(SeqCst) != seen;
         for _ in 0..SPINS {
-            if ready() {
+            if ready() || helper > self.n_awake(n_helpers) {
                 break;
             }
             std::hint::spin_loop();
@@ -181,12 +297,12 @@ impl Shared {
     }
 }
 
-impl Drop for Threads {
+impl Drop for Crew {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
         drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
         self.shared.wake.notify_all();
-        self.handles.drain(..).for_each(|h| drop(h.join()));
+        self.helpers.drain(..).for_each(|h| drop(h.join()));
     }
 }
 
@@ -223,6 +339,51 @@ mod tests {
             let text = std::fs::read_to_string(folder.join("cpu.max")).unwrap_or_default();
             assert!(quota(&text).is_none_or(|limit| cores() <= limit), "{folder:?}: {text}");
         }
+    }
+
+    #[test]
+    fn engines_at_work_have_equal_shares() {
+        let crew = Crew::new(4, 2);
+        let (a, b) = (crew.threads(), crew.threads());
+        assert_eq!((a.most(), a.count(), b.count()), (4, 4, 4));
+        let first = a.at_work();
+        assert_eq!((a.count(), b.count()), (4, 4));
+        let second = b.at_work();
+        assert_eq!((a.count(), b.count()), (2, 2));
+        drop(first);
+        assert_eq!(b.count(), 4);
+        drop(second);
+        // The slot of an engine that is gone is taken again.
+        drop(a);
+        let (again, beyond) = (crew.threads(), crew.threads());
+        assert_eq!((again.slot, beyond.slot), (Some(0), None));
+        beyond.run(3, &|_, thread| assert_eq!(thread, 0));
+    }
+
+    /// Three engines run jobs at the same time: every task runs once, two tasks of one thread's
+    /// number never run together, and every number is one of the crew's.
+    #[test]
+    fn engines_that_share_threads_run_their_own_tasks() {
+        let crew = Crew::new(6, 3);
+        let engine = |threads: Threads| {
+            let in_use: Vec<AtomicBool> = (0..6).map(|_| AtomicBool::new(false)).collect();
+            for n_tasks in (0..40).cycle().take(1500) {
+                let _at_work = threads.at_work();
+                let counts: Vec<AtomicUsize> = (0..n_tasks).map(|_| AtomicUsize::new(0)).collect();
+                threads.run(n_tasks, &|i, thread| {
+                    assert!(!in_use[thread].swap(true, SeqCst), "{thread} twice");
+                    counts[i].fetch_add(1, SeqCst);
+                    assert!(in_use[thread].swap(false, SeqCst));
+                });
+                assert!(counts.iter().all(|c| c.load(SeqCst) == 1));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let threads = crew.threads();
+                scope.spawn(move || engine(threads));
+            }
+        });
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{
     engine::Engine,
     error::EngineError,
     libtorch,
-    native::{Native, NativeConfig},
+    native::{Native, NativeConfig, Team},
     simulated::{Simulation, SimulationConfig},
 };
 
@@ -60,16 +60,17 @@ impl TorchConfig {
 /// There is no such device, this build has no support for it, or the code generator does not know
 /// this processor.
 pub fn engine(config: &TorchConfig) -> Result<Box<dyn Engine>, EngineError> {
+    let n_engines = config.host.team.as_ref().map_or(1, Team::n_engines);
     match config.device {
         Device::Cpu => {
-            let threads = i32::try_from(config.host.threads).unwrap_or(1);
+            let threads = i32::try_from(config.host.threads / n_engines).unwrap_or(1);
             tch::set_num_threads(threads.max(1));
             let products = Arc::new(libtorch::products::LibtorchProducts::here());
             Ok(Box::new(Native::with_products(config.host.clone(), Some(products))?))
         }
         Device::Cuda(n) => cuda(n, config),
         Device::Simulated => {
-            let memory = config.host.memory_limit / 2;
+            let memory = config.host.memory_limit / n_engines / 2;
             let memory = config.memory_limit.map_or(memory, |limit| limit.min(memory));
             let simulated = SimulationConfig {
                 memory,

@@ -67,7 +67,8 @@ struct Shared {
 
 impl System {
     /// A system with the engines of the environment, or else of this build and this machine (see
-    /// [`crate::choice`]). The engines share the machine's cores.
+    /// [`crate::choice`]). The engines share the machine's cores and memory: one that
+    /// works alone has all cores.
     ///
     /// # Errors
     /// The engines are not available, the number of workers is not possible, or a thread cannot be
@@ -96,7 +97,7 @@ impl System {
         log: Log,
     ) -> Result<System, RunError> {
         possible_workers(workers)?;
-        let host = share_of_host(workers);
+        let host = NativeConfig::host().shared_by(workers);
         let cannot = |why: EngineError| RunError::of(ErrorKind::Resource, &why);
         let Begun { engine, choice, news } = choice.begin(host.clone()).map_err(cannot)?;
         news.iter().for_each(|news| announce(news));

@@ -244,6 +244,7 @@ fn exact_rules_keep_the_bits_of_the_engine() {
         cache_capacity: 4096,
         store: None,
         guarded: false,
+        team: None,
     };
     let mut engine = Native::new(config).unwrap();
     for rule in BOOK.rules.iter().filter(|r| !r.recognizes() && r.rule.numerics == Numerics::Exact)

@@ -25,6 +25,7 @@ mod slices;
 mod sort;
 mod store;
 mod stream;
+mod team;
 mod tile;
 
 use std::{path::PathBuf, sync::Arc};
@@ -36,6 +37,7 @@ pub use artifact::checksum;
 pub(crate) use cache::Cache;
 pub(crate) use context::Context;
 pub(crate) use context::Products;
+pub use team::Team;
 #[cfg(feature = "torch")]
 pub(crate) use {cache::split, context::Memory, scan::CHUNK as SCAN_CHUNK};
 
@@ -78,6 +80,9 @@ pub struct NativeConfig {
     /// Whether each value ends at a page that cannot be touched, so that code that reads or writes
     /// beyond it ends the process: for tests.
     pub guarded: bool,
+    /// The engines with which this one shares its threads and its memory, if any. The team's
+    /// numbers then hold in place of `threads`, `memory_limit` and `guarded`.
+    pub team: Option<Team>,
 }
 
 impl NativeConfig {
@@ -91,7 +96,15 @@ impl NativeConfig {
             cache_capacity: 4096,
             store: store::default_folder(),
             guarded: false,
+            team: None,
         }
+    }
+
+    /// The configuration of so many engines that share these threads and this memory.
+    #[must_use]
+    pub fn shared_by(self, n_engines: usize) -> NativeConfig {
+        let share = || Team::new(n_engines, self.threads, self.memory_limit, self.guarded);
+        NativeConfig { team: (n_engines > 1).then(share), ..self }
     }
 }
 
@@ -120,14 +133,18 @@ impl Native {
         config: NativeConfig,
         products: Option<Arc<dyn Products>>,
     ) -> Result<Native, EngineError> {
-        let threads = Threads::new(config.threads);
-        let compiler = Builder::new(threads.count(), config.store.as_deref(), products.clone())?;
+        let own = || {
+            let pool = Pool::new(config.memory_limit, config.guarded);
+            (Threads::new(config.threads), pool)
+        };
+        let (threads, pool) = config.team.as_ref().map_or_else(own, Team::join);
+        let compiler = Builder::new(threads.most(), config.store.as_deref(), products.clone())?;
         Ok(Native {
             cache: Cache::new(config.cache_capacity),
             compiler: Arc::new(compiler),
             products,
             threads,
-            pool: Pool::new(config.memory_limit, config.guarded),
+            pool,
             config,
             stats: EngineStats::default(),
         })
@@ -143,7 +160,7 @@ impl Engine for Native {
         EngineInfo {
             name: self.products.as_ref().map_or("native", |p| p.name()).into(),
             device: "cpu".into(),
-            threads: self.threads.count(),
+            threads: self.threads.most(),
             simd: self.compiler.simd.clone(),
             host_memory: host_memory(),
             memory_limit: self.config.memory_limit,
@@ -163,6 +180,7 @@ impl Engine for Native {
     }
 
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
+        let _at_work = self.threads.at_work();
         let compiler = &self.compiler;
         let compile = |graph: &Graph| compiler.instruction(graph);
         let program = self.cache.program(op, args, &mut self.stats, compile)?;
@@ -181,6 +199,7 @@ impl Engine for Native {
         inputs: &mut Vec<Value>,
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
+        let _at_work = self.threads.at_work();
         let loaded = program.of::<Loaded>()?;
         check_call((&loaded.plan().inputs, loaded.plan().n_scalars), inputs, scalars)?;
         self.stats.programs_run += 1;

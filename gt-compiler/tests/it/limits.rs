@@ -17,6 +17,7 @@ fn memory_is_limited_and_given_back() {
         cache_capacity: 16,
         store: None,
         guarded: false,
+        team: None,
     })
     .unwrap();
     let full = |n: usize| Op::Full(Type::new(DType::F32, shape(&[n])));
@@ -40,6 +41,7 @@ fn what_no_machine_has_is_an_error() {
         cache_capacity: 16,
         store: None,
         guarded: false,
+        team: None,
     })
     .unwrap();
     let op = Op::Full(Type::new(DType::F64, shape(&[1 << 24, 1 << 24])));
@@ -55,6 +57,7 @@ fn the_cache_is_bounded_and_scalars_are_no_part_of_the_key() {
         cache_capacity: 8,
         store: None,
         guarded: false,
+        team: None,
     })
     .unwrap();
     for round in 0..3 {
@@ -122,9 +125,8 @@ fn a_call_that_does_not_fit_its_program_is_refused() {
     assert!(engine.run(&program, &mut Vec::new(), &[]).is_err());
 }
 
-#[test]
-fn threads_change_no_bit() {
-    let mut engines = [native(1), native(2), native(3)];
+/// Results that threads compute together.
+fn results(engine: &mut Native) -> Vec<bytes::Bytes> {
     let data: Vec<f32> =
         (0..600_000u64).map(|i| ((i * 7919) % 10_007) as f32 * 1e-3 - 5.0).collect();
     let x = HostTensor::from_vec(data, shape(&[600, 1000])).unwrap();
@@ -132,33 +134,54 @@ fn threads_change_no_bit() {
         HostTensor::from_vec(x.to_vec::<f32>().unwrap()[..257_000].to_vec(), shape(&[257, 1000]))
             .unwrap();
     let seed = [Arg::Scalar(Scalar::I64(7))];
-    let mut first: Option<Vec<bytes::Bytes>> = None;
-    for engine in &mut engines {
-        let v = engine.upload(&x).unwrap();
-        let w = engine.upload(&small).unwrap();
-        let wt =
-            engine.execute(&Op::Transpose(gt_ir::attr::Swap(0, 1)), &[Arg::Value(&w)]).unwrap();
-        let mut results = vec![
-            engine.execute(&Op::Softmax(Axis(1)), &[Arg::Value(&v)]).unwrap(),
-            engine.execute(&Op::MatMul, &[Arg::Value(&v), Arg::Value(&wt)]).unwrap(),
-            engine.execute(&Op::Randn(*x.ty()), &seed).unwrap(),
-        ];
-        for axes in [&[0][..], &[1], &[0, 1]] {
-            let reduce = gt_ir::attr::Reduce {
-                axes: axes.iter().copied().collect(),
-                keep: gt_ir::attr::Keep::No,
-            };
-            results.push(engine.execute(&Op::Sum(reduce), &[Arg::Value(&v)]).unwrap());
-        }
-        let bytes: Vec<bytes::Bytes> =
-            results.iter().map(|r| engine.download(r).unwrap().into_bytes()).collect();
-        match &first {
-            None => first = Some(bytes),
-            Some(first) => first
-                .iter()
-                .zip(&bytes)
-                .enumerate()
-                .for_each(|(i, (a, b))| assert!(a == b, "result {i}")),
-        }
+    let v = engine.upload(&x).unwrap();
+    let w = engine.upload(&small).unwrap();
+    let wt = engine.execute(&Op::Transpose(gt_ir::attr::Swap(0, 1)), &[Arg::Value(&w)]).unwrap();
+    let mut results = vec![
+        engine.execute(&Op::Softmax(Axis(1)), &[Arg::Value(&v)]).unwrap(),
+        engine.execute(&Op::MatMul, &[Arg::Value(&v), Arg::Value(&wt)]).unwrap(),
+        engine.execute(&Op::Randn(*x.ty()), &seed).unwrap(),
+    ];
+    for axes in [&[0][..], &[1], &[0, 1]] {
+        let reduce = gt_ir::attr::Reduce {
+            axes: axes.iter().copied().collect(),
+            keep: gt_ir::attr::Keep::No,
+        };
+        results.push(engine.execute(&Op::Sum(reduce), &[Arg::Value(&v)]).unwrap());
     }
+    results.iter().map(|r| engine.download(r).unwrap().into_bytes()).collect()
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let want = results(&mut native(1));
+    for n in [2, 3] {
+        assert!(results(&mut native(n)) == want, "{n} threads");
+    }
+    // Engines of a team, alone and together.
+    let team = NativeConfig { threads: 3, store: None, ..NativeConfig::host() }.shared_by(2);
+    let mut engines = [(); 2].map(|()| Native::new(team.clone()).unwrap());
+    assert!(results(&mut engines[1]) == want, "alone");
+    std::thread::scope(|scope| {
+        for engine in &mut engines {
+            scope.spawn(|| (0..3).for_each(|_| assert!(results(engine) == want, "together")));
+        }
+    });
+}
+
+#[test]
+fn engines_of_a_team_have_all_threads_and_one_limit_of_memory() {
+    let config = NativeConfig { threads: 3, memory_limit: 1 << 20, ..NativeConfig::host() };
+    let alone = config.clone().shared_by(1);
+    assert_eq!(alone, config, "an engine that shares with no other");
+    let team = config.shared_by(2);
+    let [mut a, mut b] = [(); 2].map(|()| Native::new(team.clone()).unwrap());
+    assert_eq!((a.info().threads, b.info().threads), (3, 3));
+    let full = |n: usize| Op::Full(Type::new(DType::F32, shape(&[n])));
+    let one = [Arg::Scalar(Scalar::F64(1.0))];
+    let held = a.execute(&full(1 << 17), &one).unwrap();
+    let error = b.execute(&full(1 << 18), &one).unwrap_err();
+    assert_eq!(error, EngineError::OutOfMemory { asked: 1 << 20, live: 1 << 19, limit: 1 << 20 });
+    drop(held);
+    b.execute(&full(1 << 18), &one).unwrap();
 }

@@ -18,6 +18,7 @@ pub(crate) fn native(threads: usize) -> Native {
         cache_capacity: 4096,
         store: None,
         guarded: true,
+        team: None,
     })
     .unwrap()
 }

@@ -19,6 +19,7 @@ fn engine(store: Option<PathBuf>) -> Native {
         cache_capacity: 16,
         store,
         guarded: false,
+        team: None,
     })
     .unwrap()
 }
@@ -117,6 +118,7 @@ fn an_artifact_runs_without_compiling_and_says_why_it_does_not() {
         cache_capacity: 16,
         store: None,
         guarded: false,
+        team: None,
     };
     let error = Native::new(more).unwrap().compiler().load(&bytes).unwrap_err();
     assert!(matches!(error, ArtifactError::Processor { .. }), "{error}");

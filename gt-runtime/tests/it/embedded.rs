@@ -7,8 +7,10 @@ use std::thread;
 use gt_compiler::{Engine, Native, NativeConfig};
 use gt_ir::Op;
 use gt_ir::backend::ErrorKind;
+use gt_runtime::choice::{Choice, EngineKind, Here, Wish, decide};
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
+use gt_runtime::tier::Tiers;
 
 use crate::programs::{
     Moody, add, add_scalar, count_while, free, give, id, input, output, read, tape, tensor, unary,
@@ -16,6 +18,12 @@ use crate::programs::{
 
 fn system() -> System {
     System::start(1, Log::off()).unwrap()
+}
+
+/// The native engine, regardless of other devices of this machine.
+fn native_choice() -> Choice {
+    let wish = Wish { engine: Some(EngineKind::Native), devices: None };
+    decide(&wish, &Here::default()).unwrap()
 }
 
 fn moody(workers: usize) -> System {
@@ -47,6 +55,17 @@ fn data_may_come_in_any_order_with_its_segment() {
     session.submit(tape(vec![input(0, *data.ty()), add_scalar(1, 0, 1.0), output(1)]));
     session.upload(id(0), data);
     assert_eq!(session.fetch(id(1)).unwrap(), tensor(vec![4.0]));
+}
+
+#[test]
+fn workers_of_a_process_share_its_memory() {
+    let limit = |workers: usize| {
+        let session = System::chosen(workers, native_choice(), Tiers::default(), Log::off());
+        let session = session.unwrap().session();
+        give(&*session, 0, tensor(vec![1.0]));
+        session.stats().unwrap().workers[0].memory.limit
+    };
+    assert_eq!(limit(3), limit(1));
 }
 
 #[test]
