@@ -49,7 +49,7 @@
 //! | optimizers, schedules, clipping, averages of weights | [`optim`] |
 //! | batches, and curves of a run | [`data`], [`logger`] |
 //! | safetensors, npy, csv, `.pth`, checkpoints of whole runs | [`io`], [`state`] |
-//! | sessions and servers | [`Session`], [`connect`], [`workers`], [`embedded`] |
+//! | sessions and servers | [`Session`], [`Options`], [`connect`], [`workers`], [`embedded`] |
 //! | errors | [`Error`], [`ErrorKind`] |
 //!
 //! The user guide (`cargo xtask guide`) explains all of this in order, with a table of equivalents

@@ -41,17 +41,43 @@ pub trait Backend: Send + Sync {
     fn close(&self);
 }
 
-/// Which system a program wants a session with.
+/// Which system a program wants a session with, and which of its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    /// The one its environment names, else the process's own, which this starts if it does not run
-    /// yet.
-    Usual {
-        /// How many workers the process's own is to have, if the program says.
-        workers: Option<usize>,
-    },
-    /// The server at `HOST:PORT`.
-    Server(&'a str),
+pub struct Target<'a> {
+    /// The server at `HOST:PORT`; without one, the server that the environment names, else the
+    /// process's own system, which this starts if it does not run yet.
+    pub server: Option<&'a str>,
+    /// The workers it asks for.
+    pub demand: &'a Demand,
+}
+
+/// The workers that a session asks for. What it leaves out may be anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demand {
+    /// The number of workers: how many a process starts, and over how many workers of a server the
+    /// session may be spread.
+    pub workers: Option<usize>,
+    /// The engine: `native`, `torch`.
+    pub engine: Option<String>,
+    /// The device, or several with commas: `cpu`, `cuda:0`. `cuda` and `all` are any CUDA device of
+    /// a server.
+    pub device: Option<String>,
+}
+
+impl Demand {
+    /// Whether a worker with this engine and device is one of those asked for.
+    ///
+    /// ```
+    /// # use gt_ir::backend::Demand;
+    /// let demand = Demand { device: Some("cuda".into()), ..Demand::default() };
+    /// assert!(demand.fits("torch", "cuda:1") && !demand.fits("native", "cpu"));
+    /// ```
+    pub fn fits(&self, engine: &str, device: &str) -> bool {
+        let any = |name: &str| matches!(name, "cuda" | "all") && device.starts_with("cuda:");
+        let one = |name: &str| name.trim() == device || any(name.trim());
+        self.engine.as_deref().is_none_or(|wanted| wanted.trim() == engine)
+            && self.device.as_deref().is_none_or(|wanted| wanted.split(',').any(one))
+    }
 }
 
 /// The most workers one process may have.

@@ -41,5 +41,5 @@ pub use config::{
 pub use error::{Error, ErrorKind, Result};
 pub use gt_ir::{DType, HostTensor};
 pub use no_grad::{NoGrad, enable_grad, is_grad_enabled, no_grad};
-pub use session::{Session, connect, disconnect, manual_seed, workers};
+pub use session::{Options, Session, connect, disconnect, manual_seed, workers};
 pub use typed::{Bool, Dim, Dyn, Float, Int, N, One, Shape, Tensor};

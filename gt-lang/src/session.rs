@@ -7,6 +7,7 @@
 //!
 //! Does not: run anything, or know what is at the other end of the backend.
 
+mod options;
 mod period;
 mod process;
 mod recorder;
@@ -26,6 +27,7 @@ use gt_ir::{HostTensor, Loc, Op, Operand, OperandType, Tape, Type, ValueId};
 
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
+pub use options::Options;
 pub use process::{connect, disconnect, workers};
 use recorder::Recorder;
 use watch::{Check, Watch};
@@ -147,7 +149,7 @@ impl Session {
     /// refuses.
     #[track_caller]
     pub fn connect(address: &str) -> Result<Session> {
-        Session::with(Target::Server(address), Location::caller())
+        Options::new().server(address).open()
     }
 
     fn with(target: Target<'_>, at: impl Into<Loc>) -> Result<Session> {

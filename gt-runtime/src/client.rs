@@ -10,7 +10,7 @@ mod submit;
 mod templates;
 mod verbose;
 
-pub use remote::{connect, connect_to, connect_with};
+pub use remote::{connect, connect_asking, connect_to, connect_with};
 pub(crate) use submit::Submitter;
 #[cfg(test)]
 pub(crate) use templates::Templates;

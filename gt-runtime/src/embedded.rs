@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 
 use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
-use gt_ir::backend::{Backend, ErrorKind, RunError, possible_workers};
+use gt_ir::backend::{Backend, Demand, ErrorKind, RunError, possible_workers};
 use gt_ir::error::Hinted as _;
 
 pub use process::{CONNECT, WORKERS, open};
@@ -152,10 +152,16 @@ impl System {
     /// Opens a new session.
     #[must_use]
     pub fn session(&self) -> Arc<dyn Backend> {
+        self.session_asking(&Demand::default())
+    }
+
+    /// Opens a new session, which asks for certain workers.
+    #[must_use]
+    pub fn session_asking(&self, demand: &Demand) -> Arc<dyn Backend> {
         let shared = &self.0.0;
         let mut state = shared.lock();
         let peer = state.new_peer();
-        let hello = Hello::new(Role::Client, Identity::here(program()));
+        let hello = Hello::new(Role::Client, Identity::here(program())).asking(demand.clone());
         let session = Session::new(
             Connection::dial(clock::now(), life(), hello, ConnectionConfig::embedded()),
             "the embedded system".into(),
@@ -210,6 +216,13 @@ impl Shared {
         self.lock().sessions.values().any(|session| !session.is_closed())
     }
 
+    /// Whether a worker is one of those that a program asks for.
+    fn fits(&self, demand: &Demand) -> bool {
+        let workers = &self.lock().workers;
+        let mut capacities = workers.values().map(|worker| &worker.capacity);
+        capacities.any(|capacity| demand.fits(&capacity.engine, &capacity.device))
+    }
+
     /// Calls `act` on a session, and handles the packets that follow from it.
     fn with<T>(&self, peer: PeerId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
         let mut state = self.lock();
@@ -261,8 +274,9 @@ impl Shared {
         let mut state = self.lock();
         let (peer, queue) = (state.new_peer(), Arc::new(Queue::new()));
         let (who, config) = (Identity::here(String::new()), ConnectionConfig::embedded());
-        let end = WorkerEnd::dial(clock::now(), life(), who, capacity, config, Travel::Whole);
-        let worker = Worker { end, queue: queue.clone(), name: "worker".into() };
+        let (now, known) = (clock::now(), capacity.clone());
+        let end = WorkerEnd::dial(now, life(), who, known, config, Travel::Whole);
+        let worker = Worker { end, queue: queue.clone(), name: "worker".into(), capacity };
         state.workers.insert(peer, worker);
         state.settle(peer);
         let name = state.workers.get(&peer).map_or_else(String::new, |worker| worker.name.clone());

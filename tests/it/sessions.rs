@@ -85,6 +85,31 @@ fn embedded() {
     let own = Session::current().unwrap();
     assert_eq!(home(&own), home(&Session::current().unwrap()));
     gt::disconnect();
+    drop(own);
+    by_options();
+}
+
+fn by_options() {
+    let said = message(gt::Options::new().engine("jax").make_default());
+    assert!(said.starts_with("unknown engine `jax`") && said.contains("native"), "{said}");
+    let said = message(gt::Options::new().workers(0).open());
+    assert!(said.starts_with("0 workers were asked for"), "{said}");
+    let options = gt::Options::new().workers(2).engine("native").device("cpu");
+    let own = options.clone().make_default().unwrap();
+    assert!(own.is(&Session::current().unwrap()));
+    assert_eq!(twelve().unwrap(), 12.0);
+    let said = message(options.clone().make_default());
+    assert!(said.starts_with("make_default: the program has a session already"), "{said}");
+    let other = options.open().unwrap();
+    let _entered = other.enter();
+    assert_eq!(twelve().unwrap(), 12.0);
+    assert_ne!(home(&own), home(&other));
+    // The running system has no such worker.
+    let session = gt::Options::new().engine("torch").open().unwrap();
+    let _entered = session.enter();
+    let said = message(twelve());
+    assert!(said.starts_with("no worker has engine torch: the workers are w1 ("), "{said}");
+    gt::disconnect();
 }
 
 fn on_a_server(cluster: &Cluster) {
@@ -100,7 +125,8 @@ fn on_a_server(cluster: &Cluster) {
     assert_eq!(session.stats().unwrap().signals.get("sessions-test"), Some(&backward));
     assert_eq!(std::thread::spawn(twelve).join().unwrap().unwrap(), 12.0);
     // Opens another session with the same server, and one by the server's address.
-    for another in [Session::open(), Session::connect(&cluster.address)] {
+    let options = gt::Options::new().server(&*cluster.address).engine("native");
+    for another in [Session::open(), Session::connect(&cluster.address), options.open()] {
         let another = another.unwrap();
         let _entered = another.enter();
         assert_eq!(twelve().unwrap(), 12.0);

@@ -2,29 +2,27 @@
 //!
 //! Guarantees: the first operation opens it, with the server that `GT_CONNECT` names or else inside
 //! the process; a failure to open it is remembered, so that each operation fails at once and none
-//! waits again. [`connect`] and [`workers`] choose what it is before that, and are errors
-//! afterwards; [`disconnect`] ends it, and all of that begins anew.
+//! waits again. [`connect`], [`workers`] and [`Options::make_default`] choose what it is before
+//! that, and are errors afterwards; [`disconnect`] ends it, and all of that begins anew.
 
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gt_ir::Loc;
-use gt_ir::backend::{Target, possible_workers};
+use gt_ir::backend::possible_workers;
 
-use super::Session;
+use super::{Options, Session};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The session of the process, and the choices made before it is opened.
 struct Process {
-    /// How many workers the program asked for.
-    workers: Option<usize>,
-    /// The server it asked for.
-    server: Option<String>,
+    /// The system and the workers that the program asked for.
+    options: Options,
     /// The session, or the error that kept it from being opened.
     opened: Option<Result<Session>>,
 }
 
-static PROCESS: Mutex<Process> = Mutex::new(Process { workers: None, server: None, opened: None });
+static PROCESS: Mutex<Process> = Mutex::new(Process { options: Options::new(), opened: None });
 
 /// The one process-wide state.
 fn lock() -> MutexGuard<'static, Process> {
@@ -33,18 +31,10 @@ fn lock() -> MutexGuard<'static, Process> {
 }
 
 impl Process {
-    /// The system that a session is opened with.
-    fn target(&self) -> Target<'_> {
-        match &self.server {
-            Some(address) => Target::Server(address),
-            None => Target::Usual { workers: self.workers },
-        }
-    }
-
     /// The error of a choice that comes too late.
     fn too_late(&self, what: &str, at: &'static Location<'static>) -> Result<()> {
         let Some(Ok(_)) = &self.opened else { return Ok(()) };
-        let (with, hint) = match &self.server {
+        let (with, hint) = match &self.options.server {
             Some(address) => (
                 format!("is connected already, to the server at {address}"),
                 "call `gt::disconnect()` first, or open a second session with `Session::connect`",
@@ -65,19 +55,33 @@ pub(super) fn session() -> Result<Session> {
     if let Some(opened) = &process.opened {
         return opened.clone();
     }
-    let opened = Session::with(process.target(), Loc::NONE);
+    let opened = Session::with(process.options.target(), Loc::NONE);
     process.opened.insert(opened).clone()
 }
 
 /// One more session with the same system.
 pub(super) fn another(at: &'static Location<'static>) -> Result<Session> {
     // Connecting may take seconds: not under the lock.
-    let (server, workers) = {
-        let process = lock();
-        (process.server.clone(), process.workers)
-    };
-    let target = server.as_deref().map_or(Target::Usual { workers }, Target::Server);
-    Session::with(target, at)
+    let options = lock().options.clone();
+    Session::with(options.target(), at)
+}
+
+impl Options {
+    /// Opens the process's own session with these options. All operations use it on threads that
+    /// have not [entered](Session::enter) another session. To be called before the first operation.
+    ///
+    /// # Errors
+    /// As [`open`](Options::open), or the program has a session already.
+    #[track_caller]
+    pub fn make_default(self) -> Result<Session> {
+        let at = Location::caller();
+        self.check(at)?;
+        let mut process = lock();
+        process.too_late("make_default", at)?;
+        let session = Session::with(self.target(), at)?;
+        (process.options, process.opened) = (self, Some(Ok(session.clone())));
+        Ok(session)
+    }
 }
 
 /// Connects the program to the server at `HOST:PORT`: from here on its operations run on that
@@ -92,15 +96,16 @@ pub fn connect(address: &str) -> Result<Session> {
     let at = Location::caller();
     let mut process = lock();
     process.too_late("connect", at)?;
-    let session = Session::with(Target::Server(address), at)?;
-    process.server = Some(address.to_owned());
-    process.opened = Some(Ok(session.clone()));
+    let options = Options::new().server(address);
+    let session = Session::with(options.target(), at)?;
+    (process.options, process.opened) = (options, Some(Ok(session.clone())));
     Ok(session)
 }
 
 /// Chooses how many workers this process has when it uses no server. A session lives on one of
-/// them, so a program with one session needs one; see [`Session::open`] for more. To be called
-/// before the first operation; `GT_WORKERS=N` does the same from outside.
+/// them, so a program with one session needs one; see [`Session::open`] for more, and [`Options`]
+/// for other choices. To be called before the first operation; `GT_WORKERS=N` does the same from
+/// outside.
 ///
 /// # Errors
 /// The program has a session already, or there can be no such number of workers.
@@ -110,7 +115,7 @@ pub fn workers(n: usize) -> Result<()> {
     possible_workers(n).map_err(|error| Error::from_run(error, at))?;
     let mut process = lock();
     process.too_late("workers", at)?;
-    process.workers = Some(n);
+    process.options.demand.workers = Some(n);
     // A start that failed may go well with this many.
     process.opened = None;
     Ok(())
@@ -122,7 +127,7 @@ pub fn workers(n: usize) -> Result<()> {
 pub fn disconnect() {
     let mut process = lock();
     let opened = process.opened.take();
-    (process.server, process.workers) = (None, None);
+    process.options = Options::new();
     drop(process);
     if let Some(Ok(session)) = opened {
         session.close();

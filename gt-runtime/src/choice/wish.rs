@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use gt_compiler::Device;
+use gt_ir::backend::{Demand, ErrorKind, RunError};
 use gt_ir::error::Hinted;
 
 use super::{ChoiceError, listed};
@@ -139,6 +140,20 @@ impl Wish {
     pub fn from_environment() -> Result<Wish, ChoiceError> {
         let engine = variable(ENGINE, ChoiceError::Engine)?;
         Ok(Wish { engine, devices: variable(DEVICE, ChoiceError::Devices)? })
+    }
+
+    /// The wish of a program.
+    ///
+    /// # Errors
+    /// The program names an unknown engine or device.
+    pub fn of(demand: &Demand) -> Result<Wish, RunError> {
+        let engine = demand.engine.as_deref().map(str::parse).transpose();
+        let devices = demand.device.as_deref().map(str::parse).transpose();
+        Ok(Wish {
+            engine: engine.map_err(|why: UnknownEngine| RunError::of(ErrorKind::Resource, &why))?,
+            devices: devices
+                .map_err(|why: UnknownDevices| RunError::of(ErrorKind::Resource, &why))?,
+        })
     }
 
     /// This wish, with its open choices filled in from the other wish, unless the two contradict

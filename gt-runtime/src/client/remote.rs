@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::backend::{Backend, Demand, ErrorKind, RunError, Stats};
 use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
@@ -38,10 +38,19 @@ const BATCH: usize = 64;
 /// # Errors
 /// The address is invalid, no server answers within two seconds, or the server refuses.
 pub fn connect(address: &str) -> Result<Arc<dyn Backend>, RunError> {
+    connect_asking(address, &Demand::default())
+}
+
+/// As [`connect`], and asks for certain workers.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_asking(address: &str, demand: &Demand) -> Result<Arc<dyn Backend>, RunError> {
     let address: Address = address
         .parse()
         .map_err(|e: crate::zmq::AddressError| RunError::of(ErrorKind::Connection, &e))?;
-    connect_to(&address, ConnectionConfig::remote())
+    let templates = Tiers::from_environment()?.templates;
+    connect_with(&address, ConnectionConfig::remote(), templates, demand)
 }
 
 /// As [`connect`], with a configuration of the connection.
@@ -52,10 +61,10 @@ pub fn connect_to(
     address: &Address,
     config: ConnectionConfig,
 ) -> Result<Arc<dyn Backend>, RunError> {
-    connect_with(address, config, Tiers::from_environment()?.templates)
+    connect_with(address, config, Tiers::from_environment()?.templates, &Demand::default())
 }
 
-/// As [`connect_to`], with a configuration of templates.
+/// As [`connect_to`], with a configuration of templates and a demand for workers.
 ///
 /// # Errors
 /// As [`connect`].
@@ -63,6 +72,7 @@ pub fn connect_with(
     address: &Address,
     config: ConnectionConfig,
     templates: TemplateConfig,
+    demand: &Demand,
 ) -> Result<Arc<dyn Backend>, RunError> {
     let began = clock::now();
     let session_error = |e: SocketError| RunError::of(ErrorKind::Connection, &e);
@@ -74,7 +84,7 @@ pub fn connect_with(
         answer: Some(config.answer.map_or(left, |answer| answer.min(left))),
         ..config
     };
-    let hello = Hello::new(Role::Client, Identity::here(program()));
+    let hello = Hello::new(Role::Client, Identity::here(program())).asking(demand.clone());
     let connection =
         Connection::dial(clock::now(), Incarnation(clock::wall_nanos()), hello, config);
     let session = Session::new(

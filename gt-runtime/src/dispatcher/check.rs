@@ -14,7 +14,7 @@
 //! 8. A lost value is live or being uploaded. A broken session holds nothing. The count of live
 //!    bytes is the sum over the live values.
 //! 9. The first member of a gang is the session's home. A session without a home has no members.
-//!    The name by which a member knows the session leads to the session, and no other name does.
+//!    The name by which a worker knows a session leads to the session, and no other name does.
 //! 10. Members are different workers, and have run no more segments than they were ordered.
 //! 11. A gang knows the place of each live value that is not lost, and of no other value. The place
 //!     names members that there are, and each member's part.
@@ -70,7 +70,9 @@ impl Dispatcher {
         for (alias, id) in &self.seats {
             let gang = self.sessions.get(id).and_then(|session| session.gang.as_ref());
             let seated = gang.is_some_and(|gang| gang.seats.iter().any(|s| s.session == *alias));
-            assert!(seated, "9: {alias} is no member's name for {id}");
+            let session = self.sessions.get(id);
+            let home = session.is_some_and(|s| s.home.is_some() && s.name == *alias);
+            assert!(seated || home, "9: {alias} is no worker's name for {id}");
         }
     }
 
@@ -92,6 +94,8 @@ impl Dispatcher {
 
     fn check_session(&self, id: SessionId, session: &Session, config: &Config) {
         if let Some(home) = session.home {
+            let known = session.name == id || self.seats.get(&session.name) == Some(&id);
+            assert!(known || session.gang.is_some(), "9: {} is not known as {id}", session.name);
             let worker = self.workers.get(&home);
             assert!(
                 worker.is_some_and(|worker| worker.capacity.is_some()),

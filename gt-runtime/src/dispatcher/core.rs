@@ -24,7 +24,7 @@ pub struct Dispatcher {
     pub(super) peers: BTreeMap<PeerId, Peer>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
-    /// The members of gangs by the sessions under which their workers know them: whose they are.
+    /// The sessions by the names under which their workers know them, where these are not theirs.
     pub(super) seats: BTreeMap<SessionId, SessionId>,
     pub(super) n_sessions: u64,
     pub(super) n_workers: u64,

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gt_compiler::shard::{self, Local, Partition};
+use gt_ir::backend::WorkerStats;
 use gt_ir::canonical::Bindings;
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
@@ -66,6 +67,8 @@ pub(super) struct Seat {
     /// How other workers reach it, and the machine that it runs on.
     pub(super) door: Option<Arc<Door>>,
     pub(super) host: String,
+    /// What ran there for the session.
+    pub(super) ran: WorkerStats,
 }
 
 /// The credit of a segment. It goes back when the last member has run its part, so a client gets no

@@ -13,7 +13,7 @@ use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::codec::cut;
 use crate::wire::{Chunk, Counts, Order, RESERVED, Stream, ToClient, ToWorker};
 use gt_ir::OpError;
-use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::{Bindings, Template, canonical};
 use gt_ir::tape::ValueId;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Dispatcher {
     /// before an order changes what is alive.
     pub(super) fn form_gang(&mut self, id: SessionId) {
         let alone = |session: &&mut Session| session.wished > 1 && session.gang.is_none();
-        let n_ready = self.n_workers();
+        let n_ready = self.n_fitting(id);
         let Some(session) = self.sessions.get_mut(&id).filter(alone) else { return };
         match n_ready {
             0 => return,
@@ -31,13 +31,21 @@ impl Dispatcher {
             1 => return self.warn_alone(id),
             2.. => {}
         }
-        let (home, opened) = (session.home, session.opened);
+        if session.is_idle() {
+            // Then its workers have the numbers of the order in which they joined.
+            self.give_up_home(id);
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let (home, name, opened) = (session.home, session.name, session.opened);
         let (n_segments, n_done) = (session.n_segments, session.n_done);
         let mut gang = Gang::new(session.live());
         let known = std::mem::take(&mut session.at_home).into_keys();
         let orders = known.map(|template| (0, Order::Forget { template })).collect();
-        let seat = home.map(|worker| self.seat_of(worker, id, opened));
-        gang.seats.extend(seat.map(|seat| Seat { n_segments, n_done, ..seat }));
+        if let Some(worker) = home {
+            let ran = std::mem::take(&mut session.ran);
+            let seat = self.seat_of(worker, name, opened);
+            gang.seats.push(Seat { n_segments, n_done, ran, ..seat });
+        }
         self.sessions.entry(id).and_modify(|session| session.gang = Some(Box::new(gang)));
         self.give_members(id, orders, Owed::NOTHING);
     }
@@ -57,11 +65,11 @@ impl Dispatcher {
     fn seat_members(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let Some(gang) = &session.gang else { return };
-        let missing = session.wished.min(self.n_workers()).saturating_sub(gang.seats.len());
+        let missing = session.wished.min(self.n_fitting(id)).saturating_sub(gang.seats.len());
         if missing == 0 && !gang.seats.is_empty() {
             return;
         }
-        let ready = self.ready().map(|(worker, _)| worker);
+        let ready = self.fitting(id).map(|(worker, _)| worker);
         let mut free: Vec<WorkerId> =
             ready.filter(|worker| gang.member(*worker).is_none()).collect();
         // The home is the first member.
@@ -89,7 +97,8 @@ impl Dispatcher {
         let door = held.and_then(|held| held.capacity.as_ref()?.door.clone());
         let host = held.and_then(|held| self.peers.get(&held.peer));
         let host = host.map_or_else(String::new, |peer| peer.identity.host.clone());
-        Seat { worker, session, opened, n_segments: 0, n_done: 0, door, host }
+        let ran = WorkerStats::default();
+        Seat { worker, session, opened, n_segments: 0, n_done: 0, door, host, ran }
     }
 
     /// Ends a gang's session on all its members.
@@ -169,7 +178,7 @@ impl Dispatcher {
     }
 
     /// Tells a client what its signals do not get.
-    fn tell_warning(&mut self, id: SessionId, text: String) {
+    pub(super) fn tell_warning(&mut self, id: SessionId, text: String) {
         self.tell_news(id, ToClient::Warning(cut(text).into()));
     }
 
@@ -299,8 +308,8 @@ impl Dispatcher {
             && (seat.n_done..seat.n_segments).contains(&seq)
         {
             seat.n_done = seq + 1;
-            session.ran.segments += 1;
-            session.ran.instructions += counts.instructions;
+            seat.ran.segments += 1;
+            seat.ran.instructions += counts.instructions;
         }
         self.pay_members(id);
         true

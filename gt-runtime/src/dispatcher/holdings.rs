@@ -31,7 +31,7 @@ impl Dispatcher {
                     None => {
                         let values = session.live().map(|(value, _)| value).collect();
                         let templates = session.at_home.keys().copied().collect();
-                        (*id, Holding { values, templates, ..Holding::default() })
+                        (session.name, Holding { values, templates, ..Holding::default() })
                     }
                 };
                 holdings.insert(name, Holding { uploads: early, ..holding });

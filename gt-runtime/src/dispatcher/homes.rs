@@ -1,5 +1,7 @@
-//! Homes of sessions. A session's orders go to its home. A session without a home gets the least
-//! loaded worker as its home. Without any worker its orders wait.
+//! Homes of sessions. A session's orders go to its home. A session without a home gets the best
+//! worker of those that it asks for (`placement`). Without any worker its orders wait; if there are
+//! only other workers than it asks for, it fails. A session that holds nothing gives up its home
+//! when a better worker joins.
 //!
 //! Guarantees: a home learns of a session's client before it gets an order of the session. It gets
 //! each template before the first launch of the template. Orders that waited are sent in their
@@ -7,17 +9,26 @@
 
 use super::core::Dispatcher;
 use super::party::{Owed, Worker};
-use super::placement;
-use super::session::Work;
+use super::placement::{self, Rank};
+use super::session::{Work, error};
 use crate::ids::{SessionId, WorkerId};
-use crate::wire::{Order, Stream, ToWorker};
+use crate::wire::codec::cut;
+use crate::wire::{Capacity, Order, Stream, ToWorker};
+use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::tape::Tape;
 use std::sync::Arc;
+
+/// The most workers that an error names.
+const MAX_NAMED: usize = 8;
 
 impl Dispatcher {
     /// Sends an order to the session's home, or keeps it until there is a home.
     pub(super) fn work(&mut self, id: SessionId, work: Work) {
         if self.find_home(id).is_none() {
+            if let Some(why) = self.unfit(id) {
+                self.pay(work.order.stream(), work.owed);
+                return self.fail_session(id, why);
+            }
             if let Some(session) = self.sessions.get_mut(&id) {
                 session.waiting.push_back(work);
             }
@@ -26,29 +37,127 @@ impl Dispatcher {
         self.send_work(id, work);
     }
 
-    /// The home of a session. A session without a home moves to the least loaded worker.
+    /// The workers that a session asks for, by number.
+    pub(super) fn fitting(&self, id: SessionId) -> impl Iterator<Item = (WorkerId, &Worker)> {
+        let demand = self.sessions.get(&id).map(|session| &session.demand);
+        let fits = move |worker: &Worker| match (demand, &worker.capacity) {
+            (Some(demand), Some(capacity)) => demand.fits(&capacity.engine, &capacity.device),
+            _ => false,
+        };
+        self.ready().filter(move |(_, worker)| fits(worker))
+    }
+
+    /// The number of workers over which a session may be spread.
+    pub(super) fn n_fitting(&self, id: SessionId) -> usize {
+        let most = self.sessions.get(&id).and_then(|session| session.demand.workers);
+        self.fitting(id).count().min(most.unwrap_or(usize::MAX))
+    }
+
+    /// Why a session finds no home, if there are workers.
+    pub(super) fn unfit(&self, id: SessionId) -> Option<RunError> {
+        let demand = &self.sessions.get(&id)?.demand;
+        if self.n_workers() == 0 || self.fitting(id).next().is_some() {
+            return None;
+        }
+        let there = self.ready().filter_map(|(id, worker)| {
+            let Capacity { engine, device, threads, .. } = worker.capacity.as_ref()?;
+            Some(format!("{} ({engine} on {device}, {threads} threads)", self.worker_name(id)))
+        });
+        let mut there: Vec<String> = there.take(MAX_NAMED).collect();
+        let n_more = self.n_workers() - there.len();
+        there.extend((n_more > 0).then(|| format!("{n_more} more")));
+        let engine = demand.engine.iter().map(|engine| format!("engine {engine}"));
+        let device = demand.device.iter().map(|device| format!("device {device}"));
+        let asked: Vec<String> = engine.chain(device).collect();
+        let (asked, there) = (asked.join(" and "), there.join(", "));
+        let message = cut(format!("no worker has {asked}: the workers are {there}"));
+        let flags = demand.engine.iter().map(|engine| format!(" --engine {engine}"));
+        let device = demand.device.iter().map(|device| format!(" --device {device}"));
+        let flags: String = flags.chain(device).collect();
+        let hint = cut(format!("start one with `gt-cli worker{flags}`, or ask for one of these"));
+        Some(error(ErrorKind::Resource, message).hint(hint))
+    }
+
+    /// How little a worker suits a session.
+    fn rank(&self, id: SessionId, worker: &Worker) -> Rank {
+        let queued =
+            self.queued(worker.peer, Stream::Control) + self.queued(worker.peer, Stream::Bulk);
+        let n_sessions = worker.sessions.iter().filter(|other| **other != id).count();
+        let capacity = worker.capacity.as_ref();
+        capacity.map_or_else(
+            || Rank::new(&Capacity::default(), n_sessions, queued),
+            |capacity| Rank::new(capacity, n_sessions, queued),
+        )
+    }
+
+    /// The sessions that hold nothing give up their homes if a worker that has just joined is
+    /// better.
+    pub(super) fn release_idle(&mut self, joined: WorkerId) {
+        let idle = self.sessions.iter().filter(|(_, session)| session.is_idle());
+        let idle: Vec<SessionId> = idle.map(|(&id, _)| id).collect();
+        for id in idle {
+            let better = |(worker, home): (&Worker, &Worker)| {
+                let fits = self.fitting(id).any(|(fitting, _)| fitting == joined);
+                fits && self.rank(id, worker).is_better(self.rank(id, home))
+            };
+            let home = self.sessions.get(&id).and_then(|session| session.home);
+            let home = home.and_then(|home| self.workers.get(&home));
+            if self.workers.get(&joined).zip(home).is_some_and(better) {
+                self.give_up_home(id);
+            }
+        }
+    }
+
+    /// A session that holds nothing leaves its home. Its next order finds another one.
+    pub(super) fn give_up_home(&mut self, id: SessionId) {
+        let Some(home) = self.sessions.get(&id).and_then(|session| session.home) else { return };
+        let name = self.worker_name(home);
+        self.leave_home(id);
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.moved = true;
+        session.at_home.clear();
+        let ran = std::mem::take(&mut session.ran);
+        session.ran_on(name, ran);
+    }
+
+    /// The home of a session. A session without a home moves to the worker that suits it best.
     pub(super) fn find_home(&mut self, id: SessionId) -> Option<WorkerId> {
         if let Some(home) = self.sessions.get(&id)?.home {
             return Some(home);
         }
-        let load = |(id, worker): (WorkerId, &Worker)| {
-            let queued =
-                self.queued(worker.peer, Stream::Control) + self.queued(worker.peer, Stream::Bulk);
-            (id, placement::Load { n_sessions: worker.sessions.len(), queued })
-        };
         let is_gang = self.sessions.get(&id)?.gang.is_some();
         let home = match is_gang {
-            true => self.ready().next().map(|(id, _)| id),
-            false => placement::home(self.ready().map(load)),
+            true => self.fitting(id).next().map(|(worker, _)| worker),
+            false => {
+                let rank = |(of, worker): (WorkerId, &Worker)| (of, self.rank(id, worker));
+                placement::home(self.fitting(id).map(rank))
+            }
         }?;
         self.workers.get_mut(&home)?.sessions.insert(id);
         let session = self.sessions.get_mut(&id)?;
         (session.home, session.progress) = (Some(home), self.now);
         if !is_gang {
-            let opened = self.introduce(id, id, home);
+            if session.moved {
+                self.n_sessions += 1;
+                session.name = SessionId(self.n_sessions);
+                self.seats.insert(session.name, id);
+            }
+            let name = session.name;
+            let opened = self.introduce(id, name, home);
             self.sessions.entry(id).and_modify(|session| session.opened = opened);
         }
+        self.warn_few(id);
         Some(home)
+    }
+
+    /// Tells a client that asks for more workers than there are.
+    fn warn_few(&mut self, id: SessionId) {
+        let wanted = self.sessions.get(&id).and_then(|session| session.demand.workers);
+        let n_there = self.fitting(id).count();
+        if let Some(wanted) = wanted.filter(|wanted| *wanted > n_there) {
+            let text = format!("{wanted} workers were asked for, and {n_there} of them are there");
+            self.tell_warning(id, text);
+        }
     }
 
     /// Tells a worker which client a session belongs to, so an out-of-memory error can name the
@@ -72,6 +181,7 @@ impl Dispatcher {
         if session.gang.is_some() {
             return self.gang_work(id, work);
         }
+        let name = session.name;
         let Work { order, seq, owed, template: launched } = work;
         match &order {
             Order::Define { template, tape } => {
@@ -85,7 +195,7 @@ impl Dispatcher {
                     // The previous home was lost after the template was defined.
                     session.at_home.insert(*template, Arc::clone(&tape));
                     let order = Order::Define { template: *template, tape };
-                    let message = ToWorker::Order { session: id, attempt, seq, order };
+                    let message = ToWorker::Order { session: name, attempt, seq, order };
                     self.give_worker(home, Stream::Control, message, Owed::NOTHING);
                 }
             }
@@ -102,7 +212,8 @@ impl Dispatcher {
             | Order::Stats { .. } => {}
         }
         let stream = order.stream();
-        self.give_worker(home, stream, ToWorker::Order { session: id, attempt, seq, order }, owed);
+        let message = ToWorker::Order { session: name, attempt, seq, order };
+        self.give_worker(home, stream, message, owed);
     }
 
     /// Tells the home, as the last message on each stream, that the session has ended.
@@ -116,8 +227,10 @@ impl Dispatcher {
         if self.sessions.get(&id).is_some_and(|session| session.gang.is_some()) {
             return self.leave_gang(id);
         }
+        let Some(session) = self.sessions.get(&id).map(|session| session.name) else { return };
+        self.seats.remove(&session);
         for stream in [Stream::Control, Stream::Bulk] {
-            self.give_worker(home, stream, ToWorker::EndSession { session: id }, Owed::NOTHING);
+            self.give_worker(home, stream, ToWorker::EndSession { session }, Owed::NOTHING);
         }
     }
 

@@ -68,7 +68,7 @@ impl Dispatcher {
             Role::Client => {
                 self.n_sessions += 1;
                 let id = SessionId(self.n_sessions);
-                self.sessions.insert(id, Session::new(peer, self.now));
+                self.sessions.insert(id, Session::new(peer, id, hello.demand, self.now));
                 self.out.push(Action::Report(Report::SessionOpened(id, hello.identity.clone())));
                 (Party::Session(id), self.config.client)
             }

@@ -6,6 +6,7 @@
 
 mod driver;
 mod gangs;
+mod placement;
 mod templates;
 
 use super::Config;

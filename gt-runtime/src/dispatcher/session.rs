@@ -19,9 +19,9 @@ use super::gang::Gang;
 use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
-use crate::ids::{PeerId, RequestId, WorkerId};
+use crate::ids::{PeerId, RequestId, SessionId, WorkerId};
 use crate::wire::Order;
-use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
+use gt_ir::backend::{Demand, ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::Template;
 use gt_ir::shape::Type;
 use gt_ir::signal::Signals;
@@ -29,6 +29,9 @@ use gt_ir::tape::{Tape, ValueId};
 use gt_ir::verify::Verifier;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+
+/// The most workers that a session has left in its statistics.
+const MAX_LEFT: usize = 64;
 
 /// One client's session.
 #[derive(Debug)]
@@ -39,6 +42,13 @@ pub(super) struct Session {
     pub(super) home: Option<WorkerId>,
     /// The number of sessions that had been opened on its home, with this one.
     pub(super) opened: u64,
+    /// What its home calls it. A session that has given up a home is called otherwise on the next
+    /// one, so that nothing late of an earlier life is taken for the present one.
+    pub(super) name: SessionId,
+    /// Whether it has given up a home.
+    pub(super) moved: bool,
+    /// The workers that its program asks for.
+    pub(super) demand: Demand,
     /// Its workers, once signals have asked for several.
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
@@ -51,7 +61,8 @@ pub(super) struct Session {
     pub(super) requests: BTreeMap<RequestId, Request>,
     /// When its worker last sent a report about it.
     pub(super) progress: Time,
-    /// Statistics of its home, from the worker's reports, and of the workers that it has lost.
+    /// Statistics of its home, from the worker's reports, and of the workers that it has left or
+    /// lost.
     pub(super) ran: WorkerStats,
     pub(super) ran_elsewhere: Vec<WorkerStats>,
     /// Why the session is broken, if it is.
@@ -118,11 +129,14 @@ impl Request {
 }
 
 impl Session {
-    pub(super) fn new(peer: PeerId, now: Time) -> Session {
+    pub(super) fn new(peer: PeerId, id: SessionId, demand: Demand, now: Time) -> Session {
         Session {
             peer,
             home: None,
             opened: 0,
+            name: id,
+            moved: false,
+            demand,
             gang: None,
             attempt: 0,
             waiting: VecDeque::new(),
@@ -227,6 +241,19 @@ impl Session {
     pub(super) fn lives_on(&self, worker: WorkerId) -> bool {
         let member = |gang: &Gang| gang.member(worker).is_some();
         self.home == Some(worker) || self.gang.as_deref().is_some_and(member)
+    }
+
+    /// Whether it lives on one worker, which holds nothing of it and has nothing to do for it.
+    pub(super) fn is_idle(&self) -> bool {
+        let nothing = self.n_live() == 0 && self.uploads.is_empty() && self.requests.is_empty();
+        self.home.is_some() && self.gang.is_none() && nothing && self.n_done == self.n_segments
+    }
+
+    /// Adds what a worker has run to the statistics of workers that it has left.
+    pub(super) fn ran_on(&mut self, name: String, ran: WorkerStats) {
+        self.ran_elsewhere.push(WorkerStats { name, ..ran });
+        let n_above = self.ran_elsewhere.len().saturating_sub(MAX_LEFT);
+        self.ran_elsewhere.drain(..n_above);
     }
 
     pub(super) fn is_live(&self, value: ValueId) -> bool {

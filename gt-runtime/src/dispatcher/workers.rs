@@ -95,6 +95,14 @@ impl Dispatcher {
         self.seats.get(&session).copied().unwrap_or(session)
     }
 
+    /// As `whose`, of a session on one worker; members of gangs keep their names.
+    #[cfg(test)]
+    pub(crate) fn session_called(&self, name: SessionId) -> SessionId {
+        let id = self.whose(name);
+        let alone = self.sessions.get(&id).is_some_and(|session| session.gang.is_none());
+        if alone { id } else { name }
+    }
+
     /// Passes news for the user on to a client, if its session lives on the worker.
     fn relay_news(&mut self, worker: WorkerId, session: SessionId, news: ToClient) {
         if self.sessions.get(&session).is_some_and(|held| held.lives_on(worker)) {
@@ -118,6 +126,7 @@ impl Dispatcher {
         if joined {
             self.out.push(Action::Report(Report::WorkerJoined(id, identity, capacity)));
             self.take_up_waiting();
+            self.release_idle(id);
         }
     }
 
@@ -127,7 +136,8 @@ impl Dispatcher {
         let waiting: Vec<SessionId> = waiting.map(|(&id, _)| id).collect();
         for id in waiting {
             if self.find_home(id).is_none() {
-                return;
+                self.unfit(id).into_iter().for_each(|why| self.fail_session(id, why));
+                continue;
             }
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             for work in std::mem::take(&mut session.waiting) {
@@ -277,15 +287,30 @@ impl Dispatcher {
         });
         self.out.push(Action::Report(Report::WorkerLost(id, identity, reason.to_owned())));
         for session_id in worker.sessions {
+            let ran = self.ran_so_far(session_id, (id, &name));
             self.leave_gang(session_id);
             let Some(session) = self.sessions.get_mut(&session_id) else { continue };
+            self.seats.remove(&session.name);
             let unanswered = session.lose_home(&cause);
-            let ran = std::mem::take(&mut session.ran);
-            session.ran_elsewhere.push(WorkerStats { name: name.clone(), ..ran });
-            if session.ran_elsewhere.len() > MAX_LOST_STATS {
-                session.ran_elsewhere.remove(0);
-            }
+            session.ran = WorkerStats::default();
+            ran.into_iter().for_each(|(name, ran)| session.ran_on(name, ran));
             self.answer_errors(session_id, unanswered, &cause);
+        }
+    }
+
+    /// What each worker of a session has run, by the worker's name. One worker is lost and has this
+    /// name.
+    fn ran_so_far(&self, id: SessionId, lost: (WorkerId, &str)) -> Vec<(String, WorkerStats)> {
+        let Some(session) = self.sessions.get(&id) else { return Vec::new() };
+        let name = |worker: WorkerId| match worker == lost.0 {
+            true => lost.1.to_owned(),
+            false => self.worker_name(worker),
+        };
+        let seats = session.gang.iter().flat_map(|gang| &gang.seats);
+        let seats: Vec<_> = seats.map(|seat| (name(seat.worker), seat.ran.clone())).collect();
+        match seats.is_empty() {
+            true => vec![(lost.1.to_owned(), session.ran.clone())],
+            false => seats,
         }
     }
 
@@ -301,7 +326,5 @@ impl Dispatcher {
     }
 }
 
-/// The most lost workers in a session's statistics.
-const MAX_LOST_STATS: usize = 64;
 /// The most weight queued for a client when news is added.
 const MAX_NEWS: u64 = 1 << 20;

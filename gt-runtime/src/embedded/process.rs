@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use gt_ir::backend::{Backend, ErrorKind, MAX_WORKERS, RunError, Target, possible_workers};
+use gt_ir::backend::{Backend, Demand, ErrorKind, MAX_WORKERS, RunError, Target, possible_workers};
 
 use super::{Handle, System};
 use crate::choice::Wish;
@@ -30,7 +30,8 @@ pub(super) fn usual_workers(usual: usize) -> Result<usize, RunError> {
 }
 
 /// The process's own system: the running system, else a new one.
-fn own(workers: Option<usize>) -> Result<System, RunError> {
+fn own(demand: &Demand) -> Result<System, RunError> {
+    let workers = demand.workers;
     // A panic while a system starts leaves no half-made state.
     let mut running = SYSTEM.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = running.upgrade() {
@@ -44,10 +45,12 @@ fn own(workers: Option<usize>) -> Result<System, RunError> {
                 return Err(error.hint("set the number of workers before the first operation"));
             }
             Some(wanted) if wanted != n_workers => (),
-            Some(_) | None => return Ok(System(handle)),
+            // Its dispatcher says which workers there are if none fits.
+            Some(_) | None if in_use || handle.0.fits(demand) => return Ok(System(handle)),
+            Some(_) | None => (),
         }
     }
-    let system = System::own(&Wish::default(), workers)?;
+    let system = System::own(&Wish::of(demand)?, workers)?;
     *running = Arc::downgrade(&system.0);
     Ok(system)
 }
@@ -60,10 +63,10 @@ fn own(workers: Option<usize>) -> Result<System, RunError> {
 /// number of workers.
 pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     let named = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty());
-    match (target, named) {
-        (Target::Server(address), _) => client::connect(address),
-        (Target::Usual { .. }, Some(address)) => client::connect(&address),
-        (Target::Usual { workers }, None) => own(workers).map(|system| system.session()),
+    let Target { server, demand } = target;
+    match server.or(named.as_deref()) {
+        Some(address) => client::connect_asking(address, demand),
+        None => own(demand).map(|system| system.session_asking(demand)),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::PeerId;
 use crate::log::{Log, Source, What};
-use crate::wire::Packet;
+use crate::wire::{Capacity, Packet};
 use crate::worker::end::News;
 use crate::worker::queue::Queue;
 use crate::worker::{Job, WorkerEnd};
@@ -31,6 +31,7 @@ pub(super) struct Worker {
     pub(super) end: WorkerEnd,
     pub(super) queue: Arc<Queue<Job>>,
     pub(super) name: String,
+    pub(super) capacity: Capacity,
 }
 
 impl State {
@@ -101,7 +102,7 @@ impl State {
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.receive(now, packet);
         } else if let Some(worker) = self.workers.get_mut(&peer) {
-            let Worker { end, queue, name } = worker;
+            let Worker { end, queue, name, .. } = worker;
             end.receive(now, packet, &mut self.jobs, |news| match news {
                 News::Opened(welcome) => *name = welcome.name,
                 News::Ended(_) => queue.close(),

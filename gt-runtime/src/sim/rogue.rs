@@ -8,7 +8,7 @@ use crate::wire::{
     Stream,
 };
 use bytes::Bytes;
-use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::backend::{Demand, ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Defined, canonical};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
@@ -34,7 +34,10 @@ impl Rogue {
                 self.seqs = [0; 2];
                 let fingerprint = if random.percent(80) { gt_ir::op::FINGERPRINT } else { 7 };
                 let role = if random.percent(80) { Role::Client } else { Role::Worker };
-                Body::Hello(Hello { fingerprint, ..Hello::new(role, Identity::default()) })
+                let engine = random.percent(20).then(|| "no such engine".into());
+                let demand = Demand { engine, ..Demand::default() };
+                let hello = Hello::new(role, Identity::default()).asking(demand);
+                Body::Hello(Hello { fingerprint, ..hello })
             }
             2 => Body::Ping,
             3 => Body::Ack {

@@ -80,7 +80,9 @@ impl Worker {
         let identity = Identity { name: "model".into(), host: "there".into(), pid: peer.0 as u32 };
         let door = (config.bulk.transport != Transport::Reliable)
             .then(|| Arc::new(door(peer, incarnation)));
-        let capacity = Capacity { engine: "model".into(), threads: 1, door, ..Capacity::default() };
+        // Workers differ, so that sessions prefer some of them.
+        let threads = 1 + peer.0 as u32 % 4;
+        let capacity = Capacity { engine: "model".into(), threads, door, ..Capacity::default() };
         let end =
             WorkerEnd::dial(now, incarnation, identity, capacity, config, Travel::Pieces(piece));
         Worker {

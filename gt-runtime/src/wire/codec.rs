@@ -12,6 +12,7 @@ use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
 use crate::wire::handshake::SAME_VERSION;
 use crate::wire::{FromClient, FromWorker, Message, Order, ToClient, ToWorker};
 use bytes::Bytes;
+use gt_ir::backend::Demand;
 use gt_ir::error::Hinted;
 use std::fmt;
 
@@ -161,7 +162,10 @@ fn check(packet: &Packet) -> Result<(), WireError> {
     match &packet.body {
         Body::Hello(hello) => {
             limit("a name", hello.identity.name.len(), MAX_TEXT)?;
-            limit("a host name", hello.identity.host.len(), MAX_TEXT)
+            limit("a host name", hello.identity.host.len(), MAX_TEXT)?;
+            let Demand { engine, device, .. } = &hello.demand;
+            let mut named = engine.iter().chain(device);
+            named.try_for_each(|name| limit("a name", name.len(), MAX_TEXT))
         }
         Body::Welcome(welcome) => limit("a name", welcome.name.len(), MAX_TEXT),
         Body::Bye { reason } => limit("a reason", reason.len(), MAX_TEXT),

@@ -3,6 +3,7 @@
 
 use super::PROTOCOL;
 use crate::identity::Identity;
+use gt_ir::backend::Demand;
 use gt_ir::error::Hinted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,6 +28,8 @@ pub struct Hello {
     pub move_number: u32,
     /// Whether this incarnation was welcomed before.
     pub resumes: bool,
+    /// The workers that a client asks for.
+    pub demand: Demand,
 }
 
 impl Hello {
@@ -40,7 +43,14 @@ impl Hello {
             identity,
             move_number: 0,
             resumes: false,
+            demand: Demand::default(),
         }
+    }
+
+    /// The same hello of a client that asks for certain workers.
+    #[must_use]
+    pub fn asking(self, demand: Demand) -> Hello {
+        Hello { demand, ..self }
     }
 }
 

@@ -10,10 +10,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use gt_ir::backend::{Backend, ErrorKind};
+use gt_ir::backend::{Backend, Demand, ErrorKind};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::{Entry, Op};
-use gt_runtime::client::connect;
+use gt_runtime::client::{connect, connect_asking};
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::wire::RESERVED;
@@ -139,6 +139,25 @@ fn values_go_from_worker_to_worker_where_there_is_a_road_and_through_the_server_
     let passed_on = sum_on_two_workers(false);
     assert_eq!(n(&passed_on, ["Send ", &asked]), 0);
     assert!(n(&passed_on, ["Chunk ", &asked]) >= 4, "{passed_on:#?}");
+}
+
+#[test]
+fn a_client_gets_the_workers_it_asks_for_or_hears_which_there_are() {
+    let server = server();
+    let _worker = server.worker();
+    let asking = |device: &str| {
+        let demand = Demand { device: Some(device.into()), ..Demand::default() };
+        connect_asking(&server.address.to_string(), &demand).unwrap()
+    };
+    runs_a_chain(&*asking("cpu"), 0.0);
+    let session = asking("cuda:7");
+    give(&*session, 0, tensor(vec![1.0]));
+    let error = read(&*session, 0).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Resource, "{error}");
+    assert!(error.message.starts_with("no worker has device cuda:7: the workers are w1 ("));
+    assert!(error.message.contains("native on cpu"), "{error}");
+    assert!(error.hint.unwrap().contains("gt-cli worker --device cuda:7"));
+    server.end();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::wire::{
 };
 use bytes::Bytes;
 use gt_ir::Scalar;
-use gt_ir::backend::{ErrorKind, RunError, Stats};
+use gt_ir::backend::{Demand, ErrorKind, RunError, Stats};
 use gt_ir::canonical::{Bindings, Defined};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Tape, ValueId};
@@ -79,10 +79,10 @@ impl Driver {
         let mut stream = crate::wire::Stream::Control;
         let hello = Hello::new(role, identity);
         let body = match words {
-            ["hello"] => {
+            ["hello"] | ["hello", "asking", ..] => {
                 *self.lives.entry(peer).or_default() += 10;
                 self.seqs.retain(|(other, _), _| *other != peer);
-                Body::Hello(hello)
+                Body::Hello(hello.asking(demand(words.get(2..).unwrap_or_default())))
             }
             ["hello", "again"] => Body::Hello(hello),
             ["hello", "late"] => {
@@ -141,6 +141,16 @@ fn short(line: &str) -> String {
     text
 }
 
+/// `device=cuda workers=2`.
+fn demand(words: &[&str]) -> Demand {
+    let of = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
+    Demand {
+        workers: of("workers=").map(|n| n.parse().unwrap()),
+        engine: of("engine=").map(Into::into),
+        device: of("device=").map(Into::into),
+    }
+}
+
 /// `a`, `a=all` and `a=0,1`: a signal without workers, on all, and on some.
 fn signal(word: &str) -> (&str, SignalConfig) {
     let Some((name, workers)) = word.split_once('=') else { return (word, Default::default()) };
@@ -179,13 +189,16 @@ fn message(role: Role, words: &[&str]) -> Message {
     }
     let session = SessionId(words.get(1).map_or(0, |w| w[1..].parse().unwrap_or(0)));
     Message::FromWorker(match words {
-        ["register"] => {
-            FromWorker::Register(Capacity { engine: "e".into(), ..Capacity::default() })
-        }
-        ["register", address] => {
+        ["register", "at", address] => {
             let door = Door { address: (*address).into(), local: true, key: [1; 16] };
             let door = Some(Arc::new(door));
             FromWorker::Register(Capacity { engine: "e".into(), door, ..Capacity::default() })
+        }
+        ["register", rest @ ..] => {
+            let (device, threads) = (rest.first().copied().unwrap_or_default(), rest.get(1));
+            let threads = threads.map_or(0, |n| n.parse().unwrap());
+            let (engine, device) = ("e".into(), device.into());
+            FromWorker::Register(Capacity { engine, device, threads, ..Capacity::default() })
         }
         ["sent", _, r] => FromWorker::Sent { session, request: RequestId(number(r)) },
         ["done", _, seq, attempt] => {

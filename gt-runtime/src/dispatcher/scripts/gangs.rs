@@ -93,7 +93,7 @@ fn members_that_reach_each_other_need_no_server_between_them() {
          0s p5 register
          0s p6 hello
          > p6 welcome w2
-         0s p6 register pi:1
+         0s p6 register at pi:1
          0s p1 hello
          > p1 welcome s1
          0s p1 configure a=all

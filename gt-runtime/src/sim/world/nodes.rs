@@ -104,6 +104,10 @@ impl World {
                 ended = over.map(|ending| ending.to_string());
                 // Another dispatcher's sessions have the same names.
                 let ran = ran.filter(|_| self.profile.restart == 0);
+                // A session that has moved has another name on its worker.
+                let ran = ran.map(|(name, attempt, seq)| {
+                    (self.dispatcher.session_called(name), attempt, seq)
+                });
                 ran.into_iter().for_each(|ran| note(&mut self.ran, self.seed, ran));
             }
         }

@@ -6,6 +6,7 @@ use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::sim::Random;
 use crate::wire::{Chunk, Destination, Door, Hello, Parcel, Role, Stream};
+use gt_ir::backend::Demand;
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Tape, ValueId};
 use std::sync::Arc;
@@ -113,8 +114,12 @@ fn packets() -> Vec<Packet> {
         Chunk { value: ValueId(7), ty, offset: 2, total: 5, bytes: Bytes::from_static(b"abc") };
     let data = |message| Body::Data { seq: 3, ack: 1 << 40, message };
     let packet = |stream, body| Packet { stream, incarnation: Incarnation(u64::MAX), body };
+    let hello = |role| Hello::new(role, Identity::default());
+    let (engine, device) = (Some("torch".into()), Some("cuda:1".into()));
+    let demand = Demand { workers: Some(4), engine, device };
     vec![
-        packet(Stream::Control, Body::Hello(Hello::new(Role::Worker, Identity::default()))),
+        packet(Stream::Control, Body::Hello(hello(Role::Worker))),
+        packet(Stream::Control, Body::Hello(hello(Role::Client).asking(demand))),
         packet(
             Stream::Control,
             data(Message::FromClient(FromClient::Order(Order::Define {
@@ -235,6 +240,23 @@ fn strangers_and_other_versions_are_named() {
         decode(&frames.head, Some(Bytes::new())).unwrap_err().to_string(),
         "the packet is damaged: it has a frame too many"
     );
+}
+
+#[test]
+fn a_demand_is_within_the_limits_of_the_wire() {
+    let asks = |len: usize| {
+        let demand = Demand { device: Some("c".repeat(len)), ..Demand::default() };
+        let hello = Hello::new(Role::Client, Identity::default()).asking(demand);
+        let packet: Packet = Packet {
+            stream: Stream::Control,
+            incarnation: Incarnation(1),
+            body: Body::Hello(hello),
+        };
+        let bytes = postcard::to_extend(&packet, vec![b'G', b'T', PROTOCOL as u8, 0]).unwrap();
+        decode(&bytes, None)
+    };
+    assert!(asks(MAX_TEXT).is_ok());
+    assert!(matches!(asks(MAX_TEXT + 1), Err(WireError::Limit { what: "a name", .. })));
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! The choices of a session: its server, and the workers it asks for.
+
+use std::panic::Location;
+
+use gt_ir::backend::{Demand, Target, possible_workers};
+
+use super::Session;
+use crate::error::{Error, Result};
+
+/// The system and the workers that a session asks for. What is left open follows the environment.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let session = gt::Options::new().workers(4).engine("torch").device("cuda:0").open()?;
+/// let _current = session.enter(); // this thread records there until the guard is dropped
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// A process without a server starts workers of this kind. A server places the session on such a
+/// worker. If it has workers, and none of this kind, every read is an error that lists them.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[must_use = "options do nothing until a session is opened with them"]
+pub struct Options {
+    pub(super) server: Option<String>,
+    pub(super) demand: Demand,
+}
+
+impl Options {
+    /// Nothing is chosen.
+    pub const fn new() -> Options {
+        let demand = Demand { workers: None, engine: None, device: None };
+        Options { server: None, demand }
+    }
+
+    /// The server at `HOST:PORT`, in place of the one that `GT_CONNECT` names.
+    pub fn server(self, address: impl Into<String>) -> Options {
+        Options { server: Some(address.into()), ..self }
+    }
+
+    /// The number of workers. A process starts so many. A session with a server is spread over so
+    /// many at most, if its signals ask for several.
+    pub fn workers(mut self, n: usize) -> Options {
+        self.demand.workers = Some(n);
+        self
+    }
+
+    /// The engine by its name: `native` or `torch`.
+    pub fn engine(mut self, name: impl Into<String>) -> Options {
+        self.demand.engine = Some(name.into());
+        self
+    }
+
+    /// The device by its name: `cpu`, `cuda:0`. Several devices are separated by commas, and
+    /// workers take turns with them. `all` means every CUDA device, and `cuda` the first one of
+    /// this machine or any one of a server.
+    pub fn device(mut self, name: impl Into<String>) -> Options {
+        self.demand.device = Some(name.into());
+        self
+    }
+
+    /// One more session, beside the process's own: [`Session::open`] with these options.
+    ///
+    /// # Errors
+    /// The engine or the device is not available, the process's own system runs with other workers,
+    /// or the server does not answer within two seconds.
+    #[track_caller]
+    pub fn open(&self) -> Result<Session> {
+        let at = Location::caller();
+        self.check(at)?;
+        Session::with(self.target(), at)
+    }
+
+    /// Whether there can be so many workers.
+    pub(super) fn check(&self, at: &'static Location<'static>) -> Result<()> {
+        let possible = self.demand.workers.map_or(Ok(()), possible_workers);
+        possible.map_err(|error| Error::from_run(error, at))
+    }
+
+    /// What the system is asked for.
+    pub(super) fn target(&self) -> Target<'_> {
+        Target { server: self.server.as_deref(), demand: &self.demand }
+    }
+}
