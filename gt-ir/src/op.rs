@@ -591,7 +591,7 @@ derived {
     /// The largest element of each window over the last two axes of `[.., channels, height,
     /// width]`, or NaN if an element is NaN. Of equal largest elements the first gets all of the
     /// gradient.
-    "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max) => Shard(sh::matrices);
+    "max_pool2d"  = MaxPool2d(Pool), Reduce, Exactly(1), pool::infer,       Rule(pool::max_grad), Derived(pool::max) => Shard(sh::pool);
     /// The operand with the elements of some axes in reverse order.
     "flip"        = Flip(Axes),  Move,      Exactly(1), part::infer_flip, Rule(part::flip_grad), Derived(part::flip) => Shard(sh::beside);
     /// x with a strided range of an axis replaced: `slice_assign x, value`.

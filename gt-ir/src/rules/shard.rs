@@ -43,9 +43,12 @@ pub(crate) fn product(op: &Op, ins: &[OperandType], out: &Type) -> Result {
     Some(Factors { linear: Linear::Each, ..aligned(op, ins, out)? })
 }
 
-/// Pointwise, and linear in the first operand.
+/// Pointwise, and linear in the first operand. A divisor that is a tensor may have zeros, and there
+/// the quotients of addends are infinities of both signs, whose sum is NaN.
 pub(crate) fn quotient(op: &Op, ins: &[OperandType], out: &Type) -> Result {
-    Some(Factors { linear: Linear::First, ..aligned(op, ins, out)? })
+    let by_tensor = matches!(ins.get(1), Some(OperandType::Tensor(_)));
+    let linear = if by_tensor { Linear::No } else { Linear::First };
+    Some(Factors { linear, ..aligned(op, ins, out)? })
 }
 
 /// Along the axes of the attribute all elements are needed; all other dimensions are free.
@@ -226,6 +229,12 @@ pub(crate) fn matrices(op: &Op, ins: &[OperandType], out: &Type) -> Result {
     let rank = out.shape.rank();
     (rank.saturating_sub(2)..rank).for_each(|axis| close(&mut factors, axis));
     Some(factors)
+}
+
+/// As [`matrices`], for the largest elements of windows: those of a sum are not the sum of those of
+/// its addends.
+pub(crate) fn pool(op: &Op, ins: &[OperandType], out: &Type) -> Result {
+    Some(Factors { linear: Linear::No, ..matrices(op, ins, out)? })
 }
 
 /// The first dimension of the first operand, the batch, is free; the other operands are needed
