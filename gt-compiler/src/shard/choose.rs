@@ -224,7 +224,8 @@ impl Question<'_> {
         Some(())
     }
 
-    /// Partial results pass through what is linear in them, or only moves them.
+    /// Partial results pass through what is linear in them, or only moves them. Addends that are
+    /// integers wrap around, so they pass only where the result wraps as they do.
     fn pass(&self, strategy: &mut Strategy, axis: usize, combine: Combine) -> Option<()> {
         let partial = |i: usize| match self.operands[i] {
             Operand::Versions(versions, _) => versions
@@ -245,6 +246,13 @@ impl Question<'_> {
             Linear::Together => tensors().all(partial).then(|| tensors().collect())?,
             Linear::Each => SmallVec::from_slice(&[tensors().find(|&i| partial(i))?]),
         };
+        let wraps = |i: &usize| match self.types[*i] {
+            OperandType::Tensor(ty) => ty.dtype.is_float() || ty.dtype == self.out.dtype,
+            OperandType::Scalar(_) => true,
+        };
+        if !through.iter().all(wraps) {
+            return None;
+        }
         for i in through {
             strategy.operands[i].as_mut()?.spreads[axis] = Spread::Partial(combine);
         }
