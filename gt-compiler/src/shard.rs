@@ -23,8 +23,6 @@ mod report;
 mod reshard;
 mod scopes;
 mod sharder;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

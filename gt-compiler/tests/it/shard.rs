@@ -1,0 +1,6 @@
+//! Members together compute what one worker computes: random programs, and each row of the op table
+//! in each layout.
+
+mod members;
+mod random;
+mod rows;

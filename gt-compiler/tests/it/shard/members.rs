@@ -1,0 +1,215 @@
+//! What members compute together, by the interpreter: it runs their tapes in lockstep, and the
+//! values that they leave are compared with those of one worker.
+
+use std::collections::BTreeMap;
+
+use gt_compiler::shard::{Literal, Local, Partition, Rates, Request, Step, partition};
+use gt_ir::canonical::{Bindings, Defined, Template, canonical, expand};
+use gt_ir::layout::Layout;
+use gt_ir::signal::Signals;
+use gt_ir::{Entry, HostTensor, Scalar, Tape, Type, ValueId, interp};
+
+/// A segment on several members.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) segment: Tape,
+    /// The values from outside, and where they are.
+    pub(crate) outside: Vec<(ValueId, Layout)>,
+    pub(crate) signals: Signals,
+    pub(crate) n_members: u32,
+    pub(crate) rates: Rates,
+}
+
+impl Case {
+    /// Runs the case on these values from outside and uploads. `compare` gets the name of each
+    /// value that is left, the part of it that a member should hold, and the part that it holds.
+    /// It says what is wrong.
+    pub(crate) fn check(
+        &self,
+        data: &BTreeMap<ValueId, HostTensor>,
+        whole: &BTreeMap<ValueId, HostTensor>,
+        compare: impl Fn(ValueId, &HostTensor, &HostTensor) -> Option<String>,
+    ) {
+        let (template, bindings) = canonical(&self.segment);
+        let layout = |id: &ValueId| &self.outside.iter().find(|(other, _)| other == id).unwrap().1;
+        let inputs = bindings.inputs.iter().map(|id| (*data[id].ty(), layout(id).clone()));
+        let inputs: Vec<(Type, Layout)> = inputs.collect();
+        let request = Request {
+            template: &template,
+            inputs: &inputs,
+            signals: &self.signals,
+            n_members: self.n_members,
+            rates: self.rates,
+        };
+        let partition = partition(&request).unwrap_or_else(|e| panic!("{e}\n{self:#?}"));
+        let name = |number: u32| match (number as usize).checked_sub(template.n_inputs) {
+            None => bindings.inputs[number as usize],
+            Some(k) => bindings.defined.get(k).unwrap(),
+        };
+        let mut members = Members {
+            given: vec![BTreeMap::new(); self.n_members as usize],
+            made: vec![BTreeMap::new(); self.n_members as usize],
+            scalars: &bindings.scalars,
+        };
+        for (number, (_, layout)) in inputs.iter().enumerate() {
+            for (rank, &member) in layout.mesh.members().iter().enumerate() {
+                let held = part(&data[&bindings.inputs[number]], layout, rank);
+                members.given[member as usize].insert(number as u32, held);
+            }
+        }
+        for number in uploads(&template) {
+            members.given[0].insert(number, data[&name(number)].clone());
+        }
+        let dump = || format!("{self:?}\n{:#?}", partition.parts);
+        let run = std::panic::AssertUnwindSafe(|| members.run(&partition));
+        assert!(std::panic::catch_unwind(run).is_ok(), "{}", dump());
+        for kept in &partition.kept {
+            let Some(expected) = whole.get(&name(kept.value)) else { continue };
+            for (rank, &member) in kept.layout.mesh.members().iter().enumerate() {
+                let got = members.get(member as usize, kept.names[rank]);
+                let expected = part(expected, &kept.layout, rank);
+                if let Some(wrong) = compare(name(kept.value), &expected, &got) {
+                    let (value, layout) = (name(kept.value), &kept.layout);
+                    panic!("{value} on member {member}, {layout}: {wrong}\n{}", dump());
+                }
+            }
+        }
+    }
+}
+
+/// The numbers of the uploads of a segment.
+fn uploads(template: &Template) -> Vec<u32> {
+    let entries = template.tape.entries.iter();
+    let uploads = entries.filter_map(|entry| match entry {
+        Entry::Input { out, .. } => Some(out.0 as u32),
+        Entry::Instr(_)
+        | Entry::Free(_)
+        | Entry::Enter(_)
+        | Entry::Exit(_)
+        | Entry::Output { .. } => None,
+    });
+    uploads.collect()
+}
+
+/// What members hold, as the interpreter runs their tapes in lockstep.
+struct Members<'a> {
+    given: Vec<BTreeMap<u32, HostTensor>>,
+    made: Vec<BTreeMap<u32, HostTensor>>,
+    scalars: &'a [Scalar],
+}
+
+impl Members<'_> {
+    fn get(&self, member: usize, local: Local) -> HostTensor {
+        match local {
+            Local::Given(number) => self.given[member][&number].clone(),
+            Local::Made(number) => {
+                let made = self.made[member].get(&number);
+                made.unwrap_or_else(|| panic!("member {member} lacks {local:?}")).clone()
+            }
+        }
+    }
+
+    /// Runs each member as far as it comes, until all are done.
+    fn run(&mut self, partition: &Partition) {
+        let mut next = vec![0; partition.parts.len()];
+        loop {
+            let mut moved = false;
+            for (member, next) in next.iter_mut().enumerate() {
+                while let Some(step) = partition.parts[member].steps.get(*next) {
+                    if !self.step(member, step) {
+                        break;
+                    }
+                    *next += 1;
+                    moved = true;
+                }
+            }
+            if (0..next.len()).all(|m| next[m] == partition.parts[m].steps.len()) {
+                return;
+            }
+            assert!(moved, "members wait for each other");
+        }
+    }
+
+    /// Does a step; false when something has not been received yet.
+    fn step(&mut self, member: usize, step: &Step) -> bool {
+        match step {
+            Step::Send { value, to, made } => {
+                let sent = self.get(member, *value);
+                assert!(self.made[*to as usize].insert(*made, sent).is_none(), "sent twice");
+            }
+            Step::Run(phase) => {
+                let n_inputs = phase.template.n_inputs;
+                let number = |value: ValueId| phase.first + (value.0 - n_inputs as u64) as u32;
+                let received = |entry: &Entry| match entry {
+                    Entry::Input { out, .. } => self.made[member].contains_key(&number(*out)),
+                    Entry::Instr(_)
+                    | Entry::Free(_)
+                    | Entry::Enter(_)
+                    | Entry::Exit(_)
+                    | Entry::Output { .. } => true,
+                };
+                if !phase.template.tape.entries.iter().all(received) {
+                    return false;
+                }
+                let mut tape = Tape::default();
+                let mut data = BTreeMap::new();
+                for (i, local) in phase.inputs.iter().enumerate() {
+                    let held = self.get(member, *local);
+                    let out = ValueId(i as u64);
+                    tape.entries.push(Entry::Input { out, ty: *held.ty(), name: None });
+                    data.insert(out, held);
+                }
+                let literals = phase.literals.iter().map(|literal| match literal {
+                    Literal::Slot(slot) => self.scalars[*slot as usize],
+                    Literal::Number(scalar) => *scalar,
+                });
+                let bindings = Bindings {
+                    inputs: (0..n_inputs as u64).map(ValueId).collect(),
+                    defined: Defined::Run(
+                        ValueId(n_inputs as u64),
+                        phase.template.n_defined as u64,
+                    ),
+                    scalars: literals.collect(),
+                };
+                let bound = expand(&phase.template, &bindings).expect("bindings fit");
+                let mut alive = Vec::new();
+                for entry in &bound.entries {
+                    if let Entry::Input { out, .. } = entry {
+                        data.insert(*out, self.made[member][&number(*out)].clone());
+                    }
+                    alive.extend(entry.defines());
+                    if let Entry::Free(value) = entry {
+                        alive.retain(|other| other != value);
+                        if (value.0 as usize) < n_inputs {
+                            match phase.inputs[value.0 as usize] {
+                                Local::Given(n) => self.given[member].remove(&n),
+                                Local::Made(n) => self.made[member].remove(&n),
+                            };
+                        } else {
+                            self.made[member].remove(&number(*value));
+                        }
+                    }
+                    tape.entries.push(entry.clone());
+                }
+                let outputs = alive.iter().map(|&value| Entry::Output { value, name: None });
+                tape.entries.extend(outputs);
+                let results = interp::run(&tape, &data).unwrap_or_else(|e| panic!("{e}"));
+                for (value, result) in results {
+                    self.made[member].insert(number(value), result);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// The part of a tensor that a rank of a layout holds.
+fn part(tensor: &HostTensor, layout: &Layout, rank: usize) -> HostTensor {
+    let mut part = tensor.clone();
+    for (axis, (first, end)) in layout.region(rank, &tensor.ty().shape).into_iter().enumerate() {
+        let (start, stop) = (first as u64, end as u64);
+        let slice = gt_ir::attr::Slice { axis: axis as u8, start, stop, step: 1 };
+        part = interp::eval(&gt_ir::Op::Slice(slice), &[interp::Arg::Tensor(&part)]).unwrap();
+    }
+    part
+}

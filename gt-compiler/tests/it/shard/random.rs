@@ -1,0 +1,115 @@
+//! Random tapes, signals and layouts.
+
+use std::sync::Arc;
+
+use gt_compiler::shard::{Rates, at};
+use gt_ir::layout::{Layout, Mesh, Spread};
+use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig, Signals};
+use gt_ir::testing::{self, Source};
+use gt_ir::{Entry, Tape, Type, ValueId, interp};
+
+use super::members::Case;
+
+/// A random layout of a value on some of the members.
+fn layout(source: &mut Source<'_>, ty: &Type, n_members: u32) -> Layout {
+    if source.chance(1, 3) {
+        return at(source.below(n_members as usize) as u32);
+    }
+    let n = 1 + source.below(n_members as usize) as u32;
+    let two = n.is_multiple_of(2) && source.chance(1, 2);
+    let sizes = if two { vec![n as usize / 2, 2] } else { vec![n as usize] };
+    let mesh = Arc::new(Mesh::new((0..n).collect(), &sizes).unwrap());
+    let mut layout = Layout::whole(mesh);
+    let mut free: Vec<usize> = (0..ty.shape.rank()).collect();
+    for (axis, size) in sizes.iter().enumerate() {
+        if !free.is_empty() && source.chance(3, 4) {
+            let dim = free.remove(source.below(free.len()));
+            let chunk = ty.shape.sizes()[dim].div_ceil(*size);
+            layout.spreads[axis] = Spread::Split { dim: dim as u8, chunk };
+        }
+    }
+    layout
+}
+
+/// A tape with its instructions put into random scopes.
+fn scoped(tape: &Tape, source: &mut Source<'_>) -> Tape {
+    let mut scoped = Tape::default();
+    let mut open: Option<Arc<str>> = None;
+    for entry in &tape.entries {
+        if source.chance(1, 4) {
+            scoped.entries.extend(open.take().map(Entry::Exit));
+            if source.chance(2, 3) {
+                let name: Arc<str> = ["a", "b", "c"][source.below(3)].into();
+                scoped.entries.push(Entry::Enter(Arc::clone(&name)));
+                open = Some(name);
+            }
+        }
+        scoped.entries.push(entry.clone());
+    }
+    scoped.entries.extend(open.map(Entry::Exit));
+    scoped
+}
+
+fn signals(source: &mut Source<'_>, n_members: u32) -> Signals {
+    let mut signals = Signals::new();
+    for name in ["a", "b"] {
+        let mut workers: Vec<u32> = (0..n_members + 1).collect();
+        workers.retain(|_| source.chance(2, 3));
+        let mesh = (workers.len() == 4 && source.chance(2, 3))
+            .then(|| workers.chunks(2).map(<[u32]>::to_vec).collect());
+        let listed = workers.clone();
+        let shard = ShardConfig {
+            axis: ShardAxis::Number(source.below(4) as i64 - 2),
+            columns: mesh.as_ref().map(|_| ShardAxis::Number(source.below(2) as i64 + 2)),
+            workers: Some(listed).filter(|w| !w.is_empty() && mesh.is_none()),
+            mesh,
+            replicated: source.chance(1, 8),
+            ..ShardConfig::default()
+        };
+        let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
+        signals.set(name, config).unwrap();
+    }
+    signals
+}
+
+/// A segment of a tape, the inputs of which are values from outside or uploads.
+fn segment(tape: &Tape, source: &mut Source<'_>) -> (Tape, Vec<(ValueId, Type)>) {
+    let (mut segment, mut outside) = (Tape::default(), Vec::new());
+    for entry in &tape.entries {
+        match entry {
+            Entry::Input { out, ty, .. } if source.chance(2, 3) => outside.push((*out, *ty)),
+            Entry::Output { .. } => {}
+            Entry::Input { .. }
+            | Entry::Instr(_)
+            | Entry::Free(_)
+            | Entry::Enter(_)
+            | Entry::Exit(_) => segment.entries.push(entry.clone()),
+        }
+    }
+    (segment, outside)
+}
+
+/// One random program: the values it leaves on its members are those of the interpreter.
+fn check(seed: u64, config: &testing::Config) {
+    let mut source = Source::from_seed(seed);
+    let tape = testing::tape(&mut source, config);
+    let data = testing::inputs(&tape, &mut source);
+    let whole = interp::run(&tape, &data).unwrap();
+    let (body, outside) = segment(&tape, &mut source);
+    let segment = scoped(&body, &mut source);
+    let n_members = 1 + source.below(4) as u32;
+    let outside = outside.into_iter().map(|(id, ty)| (id, layout(&mut source, &ty, n_members)));
+    let outside = outside.collect();
+    let signals = signals(&mut source, n_members);
+    let case = Case { segment, outside, signals, n_members, rates: Rates::default() };
+    case.check(&data, &whole, |_, expected, got| testing::difference(got, expected, 32.0));
+}
+
+/// Integers to the bit, floats within rounding.
+#[test]
+fn members_together_compute_what_one_computes() {
+    for seed in 0..1_000 {
+        check(2 * seed, &testing::Config::integers());
+        check(2 * seed + 1, &testing::Config::default());
+    }
+}
