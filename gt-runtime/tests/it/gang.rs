@@ -14,7 +14,7 @@ fn system() -> System {
 }
 
 /// `first` and `second` mean one worker each, `all` both.
-fn configure(session: &dyn Backend) {
+pub(crate) fn configure(session: &dyn Backend) {
     let mut signals = Signals::new();
     for (name, workers) in [("first", Some(vec![0])), ("second", Some(vec![1])), ("all", None)] {
         let shard = Some(ShardConfig { workers, ..ShardConfig::default() });
@@ -23,7 +23,7 @@ fn configure(session: &dyn Backend) {
     session.configure(signals);
 }
 
-fn within(name: &str, entry: Entry) -> [Entry; 3] {
+pub(crate) fn within(name: &str, entry: Entry) -> [Entry; 3] {
     [Entry::Enter(name.into()), entry, Entry::Exit(name.into())]
 }
 

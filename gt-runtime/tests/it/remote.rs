@@ -1,5 +1,6 @@
 //! Servers, workers and clients over real sockets. Those that a test kills are processes.
 
+mod gangs;
 mod running;
 mod strangers;
 

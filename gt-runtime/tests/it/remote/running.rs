@@ -10,6 +10,7 @@ use gt_compiler::{Native, NativeConfig};
 use gt_ir::backend::Backend;
 use gt_runtime::Shutdown;
 use gt_runtime::client::connect;
+use gt_runtime::dispatcher::Config;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
@@ -94,6 +95,11 @@ impl Process {
     pub(super) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+
+    pub(super) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
+        assert!(sent.unwrap().success());
     }
 }
 

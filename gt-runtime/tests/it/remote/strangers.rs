@@ -2,18 +2,20 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use gt_ir::testing::Source;
 use gt_runtime::client::connect;
+use gt_runtime::log::Log;
 use gt_runtime::wire::PROTOCOL;
-use gt_runtime::zmq::{Address, Sent, Socket};
+use gt_runtime::worker::{Worker, WorkerConfig};
+use gt_runtime::zmq::{Address, Exposure, Sent, Socket};
 
 use super::running::server;
 use super::runs_a_chain;
+use crate::programs::Moody;
 
 fn dealer(ctx: &zmq::Context, address: &Address) -> Socket {
     Socket::connect(ctx, &address.tcp_endpoint(), b"cnobody-at-all-xx").unwrap()
@@ -69,24 +71,34 @@ fn another_version_is_told_so_on_either_side() {
     server.says("version 99");
     server.end();
 
-    let exposure = gt_runtime::zmq::Exposure::Loopback;
-    let (router, address) = Socket::listen(&ctx, &Address::local(0), exposure).unwrap();
-    let router = Arc::new(Mutex::new(router));
-    let stranger = {
-        let router = Arc::clone(&router);
-        thread::spawn(move || {
-            let router = router.lock().unwrap();
-            loop {
-                if let Some(incoming) = router.receive().unwrap() {
-                    router.send(&incoming.from, b"GT\x63\x00hello".to_vec(), None).unwrap();
-                    return;
-                }
-                thread::sleep(Duration::from_millis(5));
-            }
-        })
-    };
+    let (address, stranger) = server_of_another_version(&ctx);
     let error = connect(&address.to_string()).err().unwrap();
     let ours = format!("version {PROTOCOL}");
     assert!(error.message.contains("version 99") && error.message.contains(&ours), "{error}");
     stranger.join().unwrap();
+}
+
+#[test]
+fn a_worker_of_another_version_ends_with_the_reason() {
+    let ctx = gt_runtime::zmq::context();
+    let (address, stranger) = server_of_another_version(&ctx);
+    let config = WorkerConfig { log: Log::off(), ..WorkerConfig::new(address) };
+    let error = Worker::new(config).unwrap().serve(Moody::boxed(), |_| ()).unwrap_err();
+    let said = error.to_string();
+    let ours = format!("version {PROTOCOL}");
+    assert!(said.contains("version 99") && said.contains(&ours), "{said}");
+    stranger.join().unwrap();
+}
+
+/// A server that answers the first packet in version 99. Its socket is open until the join.
+fn server_of_another_version(ctx: &zmq::Context) -> (Address, thread::JoinHandle<Socket>) {
+    let (router, address) = Socket::listen(ctx, &Address::local(0), Exposure::Loopback).unwrap();
+    let answer = move || loop {
+        if let Some(incoming) = router.receive().unwrap() {
+            router.send(&incoming.from, b"GT\x63\x00hello".to_vec(), None).unwrap();
+            return router;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    (address, thread::spawn(answer))
 }
