@@ -68,9 +68,15 @@ impl<'a> Scopes<'a> {
             members = wished.iter().copied().filter(there).collect();
         }
         let width = config.mesh.as_ref().map_or(1, |mesh| mesh[0].len());
-        if members.len() < wished.len() {
+        if let Some(absent) = wished.iter().find(|worker| !there(worker)) {
             let (n, there) = (wished.len(), self.n_members);
-            self.warn(format!("signal {name:?} names {n} workers, but {there} are connected"));
+            self.warn(if n > there as usize {
+                format!("signal {name:?} names {n} workers, but {there} are connected")
+            } else {
+                format!(
+                    "signal {name:?} names worker {absent}, but {there} are connected, from 0 on"
+                )
+            });
         }
         if members.is_empty() {
             members.push(0);

@@ -9,6 +9,13 @@ use gt_ir::layout::Layout;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, HostTensor, Scalar, Tape, Type, ValueId, interp};
 
+/// Rates under which members share all work out, and move the most between them.
+pub(crate) const SHARED: Rates = Rates { latency: 0.0, exchange: 1e18, flops: 1e3, memory: 1e3 };
+
+/// Rates under which only the number of exchanges counts, so that partial sums pass as far as they
+/// may.
+pub(crate) const LATE: Rates = Rates { latency: 20e-6, exchange: 1e18, flops: 1e18, memory: 1e18 };
+
 /// A segment on several members.
 #[derive(Debug)]
 pub(crate) struct Case {

@@ -8,7 +8,7 @@ use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{self, Source};
 use gt_ir::{Entry, Tape, Type, ValueId, interp};
 
-use super::members::Case;
+use super::members::{Case, LATE, SHARED};
 
 /// A random layout of a value on some of the members.
 fn layout(source: &mut Source<'_>, ty: &Type, n_members: u32) -> Layout {
@@ -101,14 +101,20 @@ fn check(seed: u64, config: &testing::Config) {
     let outside = outside.into_iter().map(|(id, ty)| (id, layout(&mut source, &ty, n_members)));
     let outside = outside.collect();
     let signals = signals(&mut source, n_members);
-    let case = Case { segment, outside, signals, n_members, rates: Rates::default() };
-    case.check(&data, &whole, |_, expected, got| testing::difference(got, expected, 32.0));
+    let rates = [Rates::default(), SHARED, LATE][source.below(3)];
+    let case = Case { segment, outside, signals, n_members, rates };
+    let graph = gt_ir::lower(&tape).unwrap();
+    case.check(&data, &whole, |_, expected, got| {
+        let coarse = testing::units(&graph, got.ty().dtype);
+        testing::difference(got, expected, 32.0 * coarse)
+    });
 }
 
 /// Integers to the bit, floats within rounding.
 #[test]
 fn members_together_compute_what_one_computes() {
-    for seed in 0..1_000 {
+    let n = std::env::var("GT_SEEDS").map_or(1_000, |n| n.parse().unwrap());
+    for seed in 0..n {
         check(2 * seed, &testing::Config::integers());
         check(2 * seed + 1, &testing::Config::default());
     }

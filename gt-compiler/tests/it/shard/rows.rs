@@ -15,7 +15,7 @@ use gt_ir::{
     Class, Emit, Entry, HostTensor, Op, OpKind, Operand, OperandType, Type, ValueId, grad, infer,
 };
 
-use super::members::Case;
+use super::members::{Case, LATE, SHARED};
 use layouts::{layouts, line};
 use recorder::Recorder;
 use samples::{Sample, samples};
@@ -42,13 +42,6 @@ fn to_the_bit(op: &Op) -> bool {
 }
 
 type Data = BTreeMap<ValueId, HostTensor>;
-
-/// Rates under which members share all work out, and move the most between them.
-const SHARED: Rates = Rates { latency: 0.0, exchange: 1e18, flops: 1e3, memory: 1e3 };
-
-/// Rates under which only the number of exchanges counts, so that partial sums pass as far as they
-/// may.
-const LATE: Rates = Rates { latency: 20e-6, exchange: 1e18, flops: 1e18, memory: 1e18 };
 
 /// Checks a program under layouts of its values from outside, to the bit or to so many units of the
 /// coarsest rounding in it.
