@@ -18,6 +18,7 @@ mod replay;
 mod resume;
 mod sessions;
 mod snapshots;
+mod spread;
 #[cfg(feature = "torch")]
 mod torch;
 mod workers;

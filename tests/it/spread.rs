@@ -1,0 +1,215 @@
+//! Networks train on several workers as on one, in all forms of parallelism, and two runs have the
+//! same bits.
+
+mod nets;
+mod processes;
+
+use crate::equivalence::RUNNING;
+use gt::prelude::*;
+use gt_runtime::embedded::System;
+use gt_runtime::log::Log;
+use gt_runtime::tier::{Tiers, When};
+use nets::Net;
+use std::sync::PoisonError;
+
+/// Signals with their configurations.
+type Form = Vec<(&'static str, SignalConfig)>;
+
+fn signal(shard: ShardConfig) -> SignalConfig {
+    SignalConfig { shard: Some(shard), ..SignalConfig::default() }
+}
+
+/// An axis on all workers.
+fn axis(axis: i64) -> SignalConfig {
+    signal(ShardConfig { axis: axis.into(), ..ShardConfig::default() })
+}
+
+/// An axis on some workers.
+fn on(workers: impl IntoIterator<Item = u32>, axis: i64) -> SignalConfig {
+    let workers = Some(workers.into_iter().collect());
+    signal(ShardConfig { workers, axis: axis.into(), ..ShardConfig::default() })
+}
+
+/// A stage on one worker, the gradients of which are computed on another.
+fn apart(worker: u32, backward: &str) -> SignalConfig {
+    SignalConfig { backward: Some(backward.into()), ..on([worker], 0) }
+}
+
+/// The first axis on the rows of a mesh, and perhaps another one on its columns.
+fn mesh(n: u32, columns: Option<i64>) -> SignalConfig {
+    let rows = match n {
+        4 => vec![vec![0, 1], vec![2, 3]],
+        _ => vec![(0..n).collect()],
+    };
+    let columns = columns.map(Into::into);
+    signal(ShardConfig { mesh: Some(rows), columns, ..ShardConfig::default() })
+}
+
+/// The forms of parallelism on so many workers.
+fn forms(n: u32) -> Vec<(&'static str, Form)> {
+    let copies = signal(ShardConfig { replicated: true, ..ShardConfig::default() });
+    let (half, last) = (n.div_ceil(2), n - 1);
+    let backwards = vec![
+        ("first", apart(0, "first_grad")),
+        ("first_grad", on([last], 0)),
+        ("second", apart(last, "second_grad")),
+        ("second_grad", on([0], 0)),
+    ];
+    vec![
+        ("data", vec![("batch", axis(0))]),
+        ("last", vec![("batch", axis(-1))]),
+        ("tensor", vec![("columns", axis(-1)), ("channels", axis(0))]),
+        ("pipeline", vec![("first", on([0], 0)), ("second", on([last], 0))]),
+        ("backwards", backwards),
+        ("copies", vec![("batch", copies)]),
+        ("mesh", vec![("batch", mesh(n, None)), ("columns", mesh(n, Some(-1)))]),
+        ("stages", vec![("first", on(0..half, 0)), ("second", on(n - half..n, 0))]),
+        (
+            "crossed",
+            vec![("batch", axis(0)), ("columns", axis(-1)), ("second", on((0..n).rev(), 1))],
+        ),
+    ]
+}
+
+/// Runs a program on so many workers under signals, with plans or without.
+fn run<T>(workers: u32, when: When, form: &Form, program: impl FnOnce() -> Result<T>) -> T {
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, config) in form {
+        register_config(name, config.clone()).unwrap();
+    }
+    let system = System::start_with(workers as usize, Tiers::compiled(when), Log::off()).unwrap();
+    let session = Session::with_backend(system.session());
+    let _current = session.enter();
+    session.manual_seed(1);
+    let result = program();
+    for (name, _) in form {
+        register_config(name, SignalConfig::default()).unwrap();
+    }
+    result.unwrap()
+}
+
+fn optimizer(net: &Net) -> Sgd {
+    let config = SgdConfig { lr: 0.05, momentum: 0.9, ..SgdConfig::default() };
+    Sgd::new(net.parameters.clone(), config)
+}
+
+/// The loss of a step of training.
+fn step(net: &Net, optimizer: &mut Sgd) -> Result<f64> {
+    let loss = (net.loss)();
+    optimizer.zero_grad();
+    loss.backward()?;
+    optimizer.step()?;
+    loss.item()
+}
+
+/// The losses of three steps, the loss after them, and what the network has learned.
+fn train(net: fn() -> Net) -> Result<Vec<f64>> {
+    let net = net();
+    let mut optimizer = optimizer(&net);
+    let mut results = Vec::new();
+    for _ in 0..3 {
+        results.push(step(&net, &mut optimizer)?);
+    }
+    results.push(no_grad(&net.loss).item()?);
+    for parameter in &net.parameters {
+        results.extend(parameter.to_vec::<f64>()?);
+    }
+    Ok(results)
+}
+
+/// Trains a network on two, three (with plans, twice) and four workers. The results are those of
+/// one worker, but for rounding.
+fn check(name: &str, net: fn() -> Net, rounding: f64) {
+    let one = run(1, When::Never, &Form::new(), || train(net));
+    let largest = one.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+    let check = |n: u32, when: When, form: &str, signals: &Form| {
+        let many = run(n, when, signals, || train(net));
+        assert_eq!(many.len(), one.len());
+        for (i, (a, b)) in one.iter().zip(&many).enumerate() {
+            let near = (a - b).abs() <= rounding * largest;
+            assert!(near, "{name}, {form} on {n}: {i} is {b}, but {a} on one worker");
+        }
+        many
+    };
+    for (form, signals) in forms(2) {
+        check(2, When::Never, form, &signals);
+    }
+    for (form, signals) in forms(4).iter().filter(|(form, _)| OF_FOUR.contains(form)) {
+        check(4, When::Never, form, signals);
+    }
+    let (form, signals) = &forms(3)[0];
+    let [one, two] = [0; 2].map(|_| check(3, When::Blocking, form, signals));
+    assert_eq!(one, two, "{name}, {form}: two runs");
+}
+
+/// The forms in which four workers differ from two.
+const OF_FOUR: [&str; 4] = ["tensor", "mesh", "stages", "crossed"];
+
+macro_rules! nets {
+    ($($net:ident: $rounding:literal),* $(,)?) => { $(
+        #[test]
+        fn $net() {
+            check(stringify!($net), nets::$net, $rounding);
+        }
+    )* };
+}
+nets! {
+    perceptron: 1e-11,
+    convolutions: 1e-11,
+    autoencoder: 1e-11,
+    recurrent: 1e-11,
+    transformer: 1e-11,
+    normalized: 1e-11,
+    routed: 1e-11,
+    mixed: 1e-2,
+}
+
+/// The bits of random tensors of several kinds.
+fn random() -> Result<Vec<HostTensor>> {
+    let mut all = Vec::new();
+    for name in ["batch", "columns", "none"] {
+        let _scope = gt::signal::scope(name);
+        all.push(DynTensor::rand([5, 3], DType::F32).to_host()?);
+        all.push(DynTensor::randn([7], DType::Bf16).mul(2.0).to_host()?);
+        all.push(DynTensor::randint(-3, 9, [2, 4], DType::I32).to_host()?);
+        all.push(DynTensor::randperm(9).to_host()?);
+        all.push(DynTensor::ones([4, 4], DType::F64).dropout(0.5).to_host()?);
+        all.push(DynTensor::ones([6, 2], DType::F32).div(2.0).bernoulli().to_host()?);
+        all.push(DynTensor::ones([3, 5], DType::F32).multinomial(2).to_host()?);
+    }
+    Ok(all)
+}
+
+#[test]
+fn random_numbers_have_the_same_bits_on_any_number_of_workers() {
+    let one = run(1, When::Never, &Form::new(), random);
+    for n in 2..=4 {
+        for (form, signals) in forms(n) {
+            assert_eq!(run(n, When::Never, &signals, random), one, "{form} on {n}");
+        }
+    }
+}
+
+/// What each worker holds after 4 steps, and after 12.
+fn held() -> Result<[Vec<(u64, u64)>; 2]> {
+    let net = nets::transformer();
+    let mut optimizer = optimizer(&net);
+    let mut after = |steps: usize| {
+        for _ in 0..steps {
+            step(&net, &mut optimizer)?;
+        }
+        let mut workers = Session::current()?.stats()?.workers;
+        workers.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(workers.iter().map(|worker| (worker.live_values, worker.live_bytes)).collect())
+    };
+    Ok([after(4)?, after(8)?])
+}
+
+#[test]
+fn no_step_leaves_values_on_the_members() {
+    for (form, signals) in forms(4) {
+        let [early, late] = run(4, When::Never, &signals, held);
+        assert_eq!(early, late, "{form}");
+        assert!(early.iter().any(|(values, _)| *values > 0), "{form}: {early:?}");
+    }
+}
