@@ -110,12 +110,17 @@ fn check(seed: u64, config: &testing::Config) {
     });
 }
 
-/// Integers to the bit, floats within rounding.
+/// Integers to the bit, floats within rounding. `GT_SEEDS` asks for more programs.
 #[test]
 fn members_together_compute_what_one_computes() {
     let n = std::env::var("GT_SEEDS").map_or(1_000, |n| n.parse().unwrap());
+    // Sums of so many elements are scattered, combined in parts and gathered.
+    let large = testing::Config { instrs: 6, max_size: 40, max_numel: 4_000, ..Default::default() };
     for seed in 0..n {
-        check(2 * seed, &testing::Config::integers());
-        check(2 * seed + 1, &testing::Config::default());
+        check(3 * seed, &testing::Config::integers());
+        check(3 * seed + 1, &testing::Config::default());
+        if seed % 4 == 0 {
+            check(3 * seed + 2, &large);
+        }
     }
 }

@@ -8,6 +8,7 @@ mod samples;
 use std::collections::BTreeMap;
 
 use gt_compiler::shard::{Rates, at};
+use gt_ir::attr::{Axis, Reduce};
 use gt_ir::layout::Layout;
 use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig};
 use gt_ir::testing::{self, Source};
@@ -186,4 +187,21 @@ fn every_movement_of_partial_maxima() {
 #[test]
 fn every_gradient_in_every_layout() {
     samples(1).iter().for_each(gradients);
+}
+
+/// From so many elements on, members combine a part each, and gather the parts.
+#[test]
+fn sums_and_maxima_of_many_elements() {
+    let types = ["f32[1030]", "i64[3,700]", "bf16[2,3,400]", "f64[40,1,40]", "u8[2,1024]"];
+    let folds: [fn(Reduce) -> Op; 3] = [Op::Sum, Op::Max, Op::Min];
+    for (ty, n) in types.iter().flat_map(|ty| [3, 4].map(|n| (ty.parse::<Type>().unwrap(), n))) {
+        for fold in folds {
+            let mut recorder = Recorder::default();
+            let (like, mut data, mut layouts) = (recorder.outside(ty), Data::new(), vec![at(0)]);
+            data.insert(like, testing::tensor(ty, &mut Source::from_seed(3)));
+            let x = recorder.folded(like, fold, n, &mut data, &mut layouts).unwrap();
+            recorder.emit(Op::Cat(Axis(0)), &[x.into(), x.into()]).unwrap();
+            check(&recorder, &data, &layouts, n, Rates::default(), 8.0);
+        }
+    }
 }
