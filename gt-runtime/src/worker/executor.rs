@@ -15,7 +15,7 @@ use gt_compiler::engine::{Arg, Engine, EngineError, Value};
 use gt_ir::backend::{ErrorKind, GraphStats, RunError, Stats, WorkerStats};
 use gt_ir::canonical::{Bindings, expand};
 use gt_ir::error::Hinted as _;
-use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, ValueId};
+use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::at_once;
@@ -256,7 +256,8 @@ impl Executor {
                 Entry::Input { out, ty, .. } => {
                     let given = inputs
                         .remove(out)
-                        .unwrap_or_else(|| Err(Missing::Broken("its data never arrived".into())));
+                        .unwrap_or_else(|| Err(Missing::Broken("its data never arrived".into())))
+                        .and_then(|data| fitting(data, ty));
                     if let Some(log) = &mut log {
                         log.line(
                             What::Execute,
@@ -364,6 +365,15 @@ impl Executor {
             ..self.sessions.get(&session).map(Table::stats).unwrap_or_default()
         };
         Stats { workers: vec![worker], ..Stats::default() }
+    }
+}
+
+/// The data of an input, which must have the input's type. A client or a member of a gang may send
+/// any.
+fn fitting(data: HostTensor, ty: &Type) -> Result<HostTensor, Missing> {
+    match data.ty().same_layout(ty) {
+        true => Ok(data),
+        false => Err(Missing::Broken(format!("a {} arrived in place of a {ty}", data.ty()))),
     }
 }
 

@@ -6,7 +6,7 @@ use gt_ir::{Entry, Op};
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 
-use crate::programs::{Moody, add, add_scalar, give, id, read, tape, tensor, unary};
+use crate::programs::{Moody, add, add_scalar, give, id, input, read, tape, tensor, unary};
 
 /// Two workers.
 fn system() -> System {
@@ -69,4 +69,23 @@ fn a_lost_worker_takes_the_values_of_its_sessions_and_of_no_others() {
     give(&*session, 3, tensor(vec![1.0, 2.0, 3.0]));
     session.submit(tape(within("all", add_scalar(4, 3, 1.0)).into()));
     assert_eq!(read(&*session, 4).unwrap(), [2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn data_of_another_type_than_its_input_is_an_error_on_one_worker_and_on_two() {
+    let system = system();
+    for spread in [false, true] {
+        let session = system.session();
+        if spread {
+            configure(&*session);
+        }
+        session.upload(id(0), tensor(vec![1.0, 2.0]));
+        let ty = *tensor(vec![1.0; 3]).ty();
+        let mut entries = vec![input(0, ty)];
+        entries.extend(within("all", add(1, 0, 0)));
+        session.submit(tape(entries));
+        let error = read(&*session, 1).unwrap_err();
+        let said = "upload of %0: a f32[2] arrived in place of a f32[3]";
+        assert!(error.message.starts_with(said), "{error}");
+    }
 }
