@@ -55,11 +55,17 @@ fn signals(source: &mut Source<'_>, n_members: u32) -> Signals {
     for name in ["a", "b"] {
         let mut workers: Vec<u32> = (0..n_members + 1).collect();
         workers.retain(|_| source.chance(2, 3));
-        let mesh = (workers.len() == 4 && source.chance(2, 3))
-            .then(|| workers.chunks(2).map(<[u32]>::to_vec).collect());
+        let width = 2 + source.below(2);
+        let is_grid = workers.len() > width && workers.len().is_multiple_of(width);
+        let mesh = (is_grid && source.chance(2, 3))
+            .then(|| workers.chunks(width).map(<[u32]>::to_vec).collect());
         let listed = workers.clone();
+        let axis = match source.chance(1, 4) {
+            true => ShardAxis::Named(["Batch", "Seq"][source.below(2)].into()),
+            false => ShardAxis::Number(source.below(4) as i64 - 2),
+        };
         let shard = ShardConfig {
-            axis: ShardAxis::Number(source.below(4) as i64 - 2),
+            axis,
             columns: mesh.as_ref().map(|_| ShardAxis::Number(source.below(2) as i64 + 2)),
             workers: Some(listed).filter(|w| !w.is_empty() && mesh.is_none()),
             mesh,
@@ -97,7 +103,7 @@ fn check(seed: u64, config: &testing::Config) {
     let whole = interp::run(&tape, &data).unwrap();
     let (body, outside) = segment(&tape, &mut source);
     let segment = scoped(&body, &mut source);
-    let n_members = 1 + source.below(4) as u32;
+    let n_members = 1 + source.below(6) as u32;
     let outside = outside.into_iter().map(|(id, ty)| (id, layout(&mut source, &ty, n_members)));
     let outside = outside.collect();
     let signals = signals(&mut source, n_members);
