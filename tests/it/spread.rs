@@ -190,6 +190,37 @@ fn random_numbers_have_the_same_bits_on_any_number_of_workers() {
     }
 }
 
+/// The losses of steps, each of which begins with other signals.
+fn changing(forms: &[Form]) -> Result<Vec<f64>> {
+    let net = nets::transformer();
+    let mut optimizer = optimizer(&net);
+    let mut losses = Vec::new();
+    for form in forms {
+        for (name, config) in form {
+            register_config(name, config.clone())?;
+        }
+        losses.push(step(&net, &mut optimizer)?);
+        for (name, _) in form {
+            register_config(name, SignalConfig::default())?;
+        }
+    }
+    Ok(losses)
+}
+
+#[test]
+fn signals_may_change_between_steps() {
+    let forms: Vec<Form> = forms(4).into_iter().map(|(_, form)| form).collect();
+    let forms: Vec<Form> = forms.iter().chain(forms.iter().rev()).cloned().collect();
+    let none = vec![Form::new(); forms.len()];
+    let one = run(1, When::Never, &Form::new(), || changing(&none));
+    for when in [When::Never, When::Blocking] {
+        let many = run(4, when, &Form::new(), || changing(&forms));
+        for (step, (a, b)) in one.iter().zip(&many).enumerate() {
+            assert!((a - b).abs() < 1e-10, "step {step}: {b}, but {a} on one worker");
+        }
+    }
+}
+
 /// What each worker holds after 4 steps, and after 12.
 fn held() -> Result<[Vec<(u64, u64)>; 2]> {
     let net = nets::transformer();
