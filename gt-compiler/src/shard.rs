@@ -9,9 +9,12 @@
 //!
 //! Guarantees: pure and deterministic. All members together compute what the segment computes:
 //! integers, pointwise ops and movement to the bit, sums of floats within rounding, and the same
-//! bits each time. A value that the segment leaves is whole or split, never partial.
+//! bits each time. Where a signal pins sums, they have the bits of one worker too, if the engine's
+//! products and sums do not depend on the other dimensions. A value that the segment leaves is
+//! whole or split, never partial.
 //!
-//! Does not: search. A layout is chosen op by op, by the least cost there (`choose`).
+//! Does not: search. A layout is chosen op by op, by the least cost there (`choose`). Open signals
+//! alone are judged by the whole segment (`wishes`).
 
 mod choose;
 mod cost;
@@ -23,6 +26,8 @@ mod report;
 mod reshard;
 mod scopes;
 mod sharder;
+mod traffic;
+mod wishes;
 
 use std::sync::Arc;
 
@@ -33,7 +38,7 @@ use gt_ir::{OpError, Scalar, Type};
 
 pub use choose::Candidate;
 pub use cost::Rates;
-pub use report::{Exchange, Explained, Kind, Placed, Report};
+pub use report::{Exchange, Explained, Kind, Placed, Report, Wish};
 
 /// What is to be partitioned.
 #[derive(Clone, Debug)]
@@ -143,16 +148,20 @@ pub fn at(member: u32) -> Layout {
 /// # Errors
 /// The segment is not well formed on inputs of these types. One that was verified is.
 pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
-    sharder::Sharder::new(request)?.run()
+    let (dropped, _) = wishes::decide(request)?;
+    sharder::Sharder::new(request, &dropped)?.run()
 }
 
-/// Partitions a segment, and says where its values are, what members exchange and why. Also gives
-/// the layouts that were possible for the instruction that defines the value `asked`.
+/// Partitions a segment, and says where its values are, what members exchange and why, and what
+/// became of open signals. Also gives the layouts that were possible for the instruction that
+/// defines the value `asked`.
 ///
 /// # Errors
 /// As [`partition`].
 pub fn explain(request: &Request<'_>, asked: Option<u32>) -> Result<Explained, OpError> {
-    sharder::Sharder::new(request)?.explain(asked)
+    let (dropped, wishes) = wishes::decide(request)?;
+    let explained = sharder::Sharder::new(request, &dropped)?.explain(asked)?;
+    Ok(Explained { wishes, ..explained })
 }
 
 /// Brings a value together at member 0. Its number is 0, and that of the result 1.

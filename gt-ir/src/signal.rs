@@ -4,12 +4,14 @@
 //! Guarantees: whatever [`Signals`] holds is within the limits below, wherever it came from; two
 //! that say the same are equal, encode to the same bytes and print the same text. How they are
 //! written to files and to the wire, and held to the limits when read, is in `serial`; how they
-//! print, in `print`.
+//! print, in `print`. With the feature `schema`, `schema` is their JSON Schema, for editors.
 //!
 //! Does not: read files, follow scopes or place anything. A signal nobody configured, and a
 //! configuration no scope refers to, are harmless.
 
 mod print;
+#[cfg(feature = "schema")]
+mod schema;
 mod serial;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::shape::MAX_RANK;
 use crate::tape::MAX_STRING;
+
+#[cfg(feature = "schema")]
+pub use schema::schema;
 
 /// The most signals a session may configure.
 pub const MAX_SIGNALS: usize = 1 << 10;
@@ -37,37 +42,63 @@ pub enum ShardAxis {
     Named(String),
 }
 
+/// How sums of floats are computed whose addends are spread over workers.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Reduction {
+    /// Each worker adds its own addends, and the sums of the workers are added. The last bits
+    /// depend on the number of workers.
+    #[default]
+    Usual,
+    /// As one worker computes them, to the bit. The addends travel in place of their sums, and each
+    /// worker adds all of them.
+    Pinned,
+}
+
 /// How the tensors of a scope, and with them its work, are spread over workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("dependentRequired" = {"columns": ["mesh"]})))]
+#[serde(default, deny_unknown_fields, expecting = "keys such as `axis` and `workers`")]
 pub struct ShardConfig {
-    /// The axis that is cut, one part a worker.
+    /// The axis that is cut, one part for each worker.
     pub axis: ShardAxis,
-    /// The workers, by number from 0; all there are when none is named.
+    /// The workers, by number from 0 on. All workers if it is left out.
     #[serde(deserialize_with = "serial::workers")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "schema::workers"))]
     pub workers: Option<Vec<u32>>,
-    /// The workers in rows of equal length, in place of `workers`: the axis is cut by rows, so that
-    /// the workers of a row have the same part.
+    /// The workers in rows of equal length, in place of `workers`. The axis is cut by rows, so the
+    /// workers of a row have the same part.
     #[serde(deserialize_with = "serial::mesh")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "schema::mesh"))]
     pub mesh: Option<Vec<Vec<u32>>>,
     /// The axis that is cut by the columns of the mesh.
     pub columns: Option<ShardAxis>,
     /// Whether each of the workers has the whole instead.
     pub replicated: bool,
-    /// Whether this is a wish, to be dropped where something else is faster, and not a demand.
+    /// `true`: a wish, which is dropped in a segment that is estimated to be faster without it.
+    /// `false`: a demand.
     pub open: bool,
-    /// Where two signals contradict each other, the one with the lower number is heard first.
+    /// The order in which contradicting signals are heard: the lowest number first, then the
+    /// innermost scope, then the first use.
     pub priority: u32,
+    /// How sums of floats are computed whose addends are spread over workers.
+    pub reduction: Reduction,
 }
 
 /// The configuration of one signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields, expecting = "keys such as `shard` and `backward`")]
 pub struct SignalConfig {
     /// How its tensors are spread.
     pub shard: Option<ShardConfig>,
     /// The signal of the gradients of what is recorded under it.
     #[serde(deserialize_with = "serial::name")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "schema::name"))]
     pub backward: Option<String>,
     /// Whether its work is to be compiled the first time it is seen.
     pub compile: bool,

@@ -9,8 +9,9 @@
 //!     mesh: [[0, 1], [2, 3]]  # instead of `workers`: the axis is cut by rows
 //!     columns: -1          # the axis that the columns of the mesh cut
 //!     replicated: false    # the whole for each of them instead
-//!     open: false          # a wish rather than a demand (without effect yet)
-//!     priority: 0          # of two that contradict, the lowest counts (without effect yet)
+//!     open: false          # true: a wish, dropped in segments that are faster without it
+//!     priority: 0          # of signals that contradict each other the lowest is heard first
+//!     reduction: usual     # pinned: sums of floats to the bit as on one worker
 //!   backward: layer1_grad  # the signal of its gradients
 //!   compile: true          # compiled the first time it is seen (without effect yet)
 //! ```
@@ -18,8 +19,8 @@
 //! Guarantees: one configuration a process, which every session of it hands to its dispatcher
 //! before the next segment; what is said later replaces what was said of a signal before; a file is
 //! taken whole or not at all. The file that `GT_CONFIG` names is read first of all. A configuration
-//! changes the last bits of sums of floats and no other result. A signal without a scope is
-//! harmless.
+//! changes the last bits of sums of floats, unless they are pinned, and no other result. A signal
+//! without a scope is harmless.
 //!
 //! Does not: place anything. The dispatcher spreads a session over the workers of its signals.
 
@@ -181,7 +182,8 @@ fn faulty(error: &serde_yaml::Error, name: &str) -> Error {
 /// In a message that quotes what is unknown and then what is known: the known word that the unknown
 /// one looks like.
 fn meant(message: &str) -> Option<&str> {
-    let (_, quoted) = message.split_once("unknown field ")?;
+    let quoted = ["unknown field ", "unknown variant "].iter();
+    let (_, quoted) = quoted.filter_map(|unknown| message.split_once(unknown)).next()?;
     let mut words = quoted.split('`').skip(1).step_by(2);
     let unknown = words.next()?;
     let distance = |word: &&str| strsim::damerau_levenshtein(unknown, word);

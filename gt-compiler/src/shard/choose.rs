@@ -5,6 +5,7 @@
 //! A factor is a candidate where an operand is split along it already, or where a signal asks for a
 //! contraction of whole operands to be shared out. No search: a choice is not taken back.
 
+use gt_ir::dtype::Category;
 use gt_ir::factors::{Factors, Linear};
 use gt_ir::layout::{Combine, Layout, Spread};
 use gt_ir::{Class, Op, OperandType, Type};
@@ -58,6 +59,8 @@ pub(super) struct Question<'a> {
     pub(super) factors: &'a Factors,
     /// The layout that a signal asks for, on the mesh of the op.
     pub(super) wish: Option<&'a Layout>,
+    /// Whether sums of floats are to have the bits of one worker.
+    pub(super) pinned: bool,
     pub(super) rates: &'a Rates,
 }
 
@@ -202,6 +205,9 @@ impl Question<'_> {
         let Factors { operands, result, combine, addend, .. } = self.factors;
         let size = |ty: &Type, dim: usize, unit: usize| ty.shape.sizes()[dim] * unit;
         let contracted = Factors::find(result, factor).is_none();
+        if contracted && self.pins() {
+            return None;
+        }
         for (i, (layout, links)) in strategy.operands.iter_mut().zip(operands).enumerate() {
             let Some(layout) = layout else { continue };
             if let Some((dim, unit)) = Factors::find(links, factor) {
@@ -210,6 +216,9 @@ impl Question<'_> {
                 let empty = (parts - 1) * chunk >= size(ty, dim, unit);
                 // The largest of no elements does not exist.
                 if contracted && *combine != Some(Combine::Sum) && empty {
+                    return None;
+                }
+                if self.pins() && self.folds() && is_alone(size(ty, dim, 1), chunk / unit) {
                     return None;
                 }
                 layout.spreads[axis] = part(dim, unit, chunk)?;
@@ -222,6 +231,19 @@ impl Question<'_> {
             None => Spread::Partial((*combine)?),
         };
         Some(())
+    }
+
+    /// Whether the bits of the result depend on how the op is cut, and must not.
+    fn pins(&self) -> bool {
+        self.pinned && self.out.dtype.category() == Category::Float
+    }
+
+    /// Whether the op, or its expansion, may add or multiply elements with each other.
+    fn folds(&self) -> bool {
+        match self.op.spec().class {
+            Class::Reduce | Class::Contract | Class::Gather => true,
+            Class::Pointwise | Class::Source | Class::Move => false,
+        }
     }
 
     /// Partial results pass through what is linear in them, or only moves them. Addends that are
@@ -286,6 +308,12 @@ impl Question<'_> {
         }
         share
     }
+}
+
+/// Whether a part of a dimension is a single element, unless the dimension is. Engines add in
+/// another order where a product is one with a vector, or a sum keeps no second element.
+fn is_alone(size: usize, chunk: usize) -> bool {
+    size > 1 && (chunk == 1 || size % chunk.max(1) == 1)
 }
 
 /// A dimension split along a factor.

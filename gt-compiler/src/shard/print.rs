@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gt_ir::canonical::{Bindings, Defined, expand};
-use gt_ir::{Entry, Loc, Scalar, Tape, ValueId, text};
+use gt_ir::{Entry, Loc, Scalar, Tape, Type, ValueId, text};
 
 use super::{Candidate, Exchange, Explained, Literal, Local, Phase, Step};
 
@@ -16,7 +16,7 @@ use super::{Candidate, Exchange, Explained, Literal, Local, Phase, Step};
 const MAX_EXCHANGES: usize = 200;
 
 /// The names of a segment's values.
-struct Names<'a> {
+pub(super) struct Names<'a> {
     bindings: &'a Bindings,
     /// What defines each value, and the line of the program.
     origins: BTreeMap<ValueId, (String, Loc)>,
@@ -68,7 +68,8 @@ impl Explained {
         ];
         let line = |(name, value): &(&str, String)| format!("# {name:<28} {value:>14}\n");
         let warnings = report.warnings.iter().map(|warning| format!("# warning: {warning}\n"));
-        warnings.chain(rows.iter().map(line)).collect()
+        let wishes = self.wishes.iter().map(|wish| format!("# {wish}\n"));
+        warnings.chain(wishes).chain(rows.iter().map(line)).collect()
     }
 
     fn layouts(&self, names: &Names<'_>) -> Vec<Vec<String>> {
@@ -88,7 +89,10 @@ impl Explained {
 
     fn part(&self, member: usize, names: &Names<'_>) -> String {
         let mut lines = Lines::default();
-        self.held(member, names, &mut lines);
+        for (number, ty) in self.held(member) {
+            let out = names.local(Local::Given(number));
+            lines.entry(Entry::Input { out, ty, name: None }, " here".to_owned());
+        }
         let part = &self.partition.parts[member];
         for step in &part.steps {
             match step {
@@ -112,8 +116,8 @@ impl Explained {
         format!("# worker {member}\n{}", lines.text())
     }
 
-    /// The values that a member has before its first phase, as far as it uses them.
-    fn held(&self, member: usize, names: &Names<'_>, lines: &mut Lines) {
+    /// The values that a member has before its first phase, as far as it uses them, by number.
+    pub(super) fn held(&self, member: usize) -> Vec<(u32, Type)> {
         let mut used = Vec::new();
         for step in &self.partition.parts[member].steps {
             match step {
@@ -123,18 +127,17 @@ impl Explained {
         }
         used.sort_unstable();
         used.dedup();
-        for local in used {
-            let Local::Given(number) = local else { continue };
+        let given = used.into_iter().filter_map(|local| match local {
+            Local::Given(number) => Some(number),
+            Local::Made(_) => None,
+        });
+        let local = |number: u32| {
             let placed = &self.values[number as usize];
-            let layout = placed.layouts.first();
-            let rank = layout.and_then(|layout| layout.mesh.rank_of(member as u32));
-            let ty = rank.zip(layout).map(|(rank, layout)| layout.local(rank, &placed.ty));
-            let out = names.local(local);
-            lines.entry(
-                Entry::Input { out, ty: ty.unwrap_or(placed.ty), name: None },
-                " here".to_owned(),
-            );
-        }
+            let layout = placed.layouts.first()?;
+            let rank = layout.mesh.rank_of(member as u32)?;
+            Some(layout.local(rank, &placed.ty))
+        };
+        given.map(|n| (n, local(n).unwrap_or(self.values[n as usize].ty))).collect()
     }
 
     fn phase(&self, member: usize, phase: &Phase, names: &Names<'_>, lines: &mut Lines) {
@@ -179,7 +182,7 @@ impl Explained {
 }
 
 impl<'a> Names<'a> {
-    fn new(tape: &Tape, bindings: &'a Bindings) -> Names<'a> {
+    pub(super) fn new(tape: &Tape, bindings: &'a Bindings) -> Names<'a> {
         let mut origins = BTreeMap::new();
         for entry in &tape.entries {
             match entry {
@@ -199,7 +202,7 @@ impl<'a> Names<'a> {
     }
 
     /// A value of the segment by its number.
-    fn value(&self, number: u32) -> ValueId {
+    pub(super) fn value(&self, number: u32) -> ValueId {
         let number = number as usize;
         let defined = |k: usize| self.bindings.defined.get(k).unwrap_or(ValueId(u64::MAX));
         match self.bindings.inputs.get(number) {
@@ -215,7 +218,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn origin(&self, value: ValueId) -> String {
+    pub(super) fn origin(&self, value: ValueId) -> String {
         self.origins.get(&value).map_or_else(|| "held".to_owned(), |(origin, _)| origin.clone())
     }
 

@@ -1,16 +1,16 @@
 //! What a partition costs and why: the layouts of values, the exchanges between members and their
 //! causes, for people and for tests. Times are estimates by [`Rates`].
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use gt_ir::layout::{Layout, Spread};
-use gt_ir::{OperandType, Type, ValueId};
+use gt_ir::{Type, ValueId};
 
-use super::lanes::{Item, Lane, Lanes};
+use super::lanes::Lanes;
 use super::phases::Needed;
+use super::traffic::Traffic;
 use super::{Partition, Rates};
 
 /// What a partition costs, and what signals asked for and did not get.
@@ -40,6 +40,21 @@ pub struct Explained {
     pub options: Vec<super::Candidate>,
     /// Seconds until all members are done.
     pub seconds: f64,
+    /// What became of open signals.
+    pub wishes: Vec<Wish>,
+}
+
+/// An open signal of a segment, and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish {
+    /// The signals that are tried together; usually one.
+    pub signals: Vec<Arc<str>>,
+    /// Whether they are heard.
+    pub granted: bool,
+    /// Seconds of the segment with them, without the journeys of values from before it.
+    pub with: f64,
+    /// Seconds of the segment without them.
+    pub without: f64,
 }
 
 /// A value of a segment, and where it is.
@@ -119,7 +134,9 @@ pub(super) struct Change {
 impl Report {
     pub(super) fn new(lanes: &Lanes, needed: &Needed, warnings: Vec<String>) -> Report {
         let mut traffic = Traffic::default();
-        lanes.all.iter().for_each(|lane| traffic.add(lane, 0..lane.items.len(), needed));
+        for lane in lanes.all.iter().enumerate() {
+            traffic.add(lane, 0..lane.1.items.len(), needed);
+        }
         let (bytes, messages) = (traffic.bytes, traffic.messages);
         let rounds = traffic.received.keys().map(|(level, _)| level + 1).max().unwrap_or(0);
         Report { bytes, messages, rounds, warnings }
@@ -135,7 +152,7 @@ impl Exchange {
         rates: &Rates,
     ) -> Option<Exchange> {
         let mut traffic = Traffic::default();
-        for (lane, items) in lanes.all.iter().zip(&change.items) {
+        for (lane, items) in lanes.all.iter().enumerate().zip(&change.items) {
             traffic.add(lane, items.clone(), needed);
         }
         let (first, _) = *traffic.received.keys().next()?;
@@ -201,65 +218,18 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What travels.
-#[derive(Default)]
-struct Traffic {
-    bytes: u64,
-    messages: u64,
-    /// The bytes that each member receives after each level.
-    received: BTreeMap<(u32, u32), u64>,
-}
-
-impl Traffic {
-    /// Adds what a lane sends with some of its items and somebody needs.
-    fn add(&mut self, lane: &Lane, items: Range<usize>, needed: &Needed) {
-        for item in &lane.items[items] {
-            if let Item::Send { value, to, received } = item
-                && needed.contains(*to as usize, *received)
-            {
-                let local = lane.local(*value);
-                let bytes = local.ty.bytes() as u64;
-                (self.bytes, self.messages) = (self.bytes + bytes, self.messages + 1);
-                *self.received.entry((local.level, *to)).or_default() += bytes;
-            }
+/// `open signal "batch" is dropped: 6.9 us without it, 47.8 us with it`.
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.signals.iter().map(|name| format!("{name:?}")).collect();
+        let (noun, is, them) =
+            if names.len() > 1 { ("signals", "are", "them") } else { ("signal", "is", "it") };
+        let done = if self.granted { "granted" } else { "dropped" };
+        let [with, without] = [self.with, self.without].map(|seconds| seconds * 1e6);
+        write!(f, "open {noun} {} {is} {done}: ", names.join(", "))?;
+        if self.with == self.without {
+            return write!(f, "{with:.1} us with or without {them}");
         }
+        write!(f, "{without:.1} us without {them}, {with:.1} us with {them}")
     }
-
-    /// Rounds follow each other; in a round, all members receive at the same time.
-    fn seconds(&self, rates: &Rates) -> f64 {
-        let mut most: BTreeMap<u32, u64> = BTreeMap::new();
-        for ((level, _), bytes) in &self.received {
-            let most = most.entry(*level).or_default();
-            *most = (*most).max(*bytes);
-        }
-        most.values().map(|bytes| rates.latency + *bytes as f64 / rates.exchange).sum()
-    }
-}
-
-/// Seconds until all members are done: in each round the slowest member computes, then all
-/// exchange.
-pub(super) fn seconds(lanes: &Lanes, needed: &Needed, rates: &Rates) -> f64 {
-    let (mut traffic, mut slowest) = (Traffic::default(), BTreeMap::<u32, f64>::new());
-    for (member, lane) in lanes.all.iter().enumerate() {
-        traffic.add(lane, 0..lane.items.len(), needed);
-        for (level, seconds) in compute(lane, member, needed, rates) {
-            let slowest = slowest.entry(level).or_default();
-            *slowest = slowest.max(seconds);
-        }
-    }
-    slowest.values().sum::<f64>() + traffic.seconds(rates)
-}
-
-/// Seconds that a member computes at each level.
-fn compute(lane: &Lane, member: usize, needed: &Needed, rates: &Rates) -> BTreeMap<u32, f64> {
-    let mut seconds = BTreeMap::new();
-    for item in &lane.items {
-        let Item::Instr { op, args, out, .. } = item else { continue };
-        if needed.contains(member, *out) {
-            let types: Vec<OperandType> = args.iter().map(|arg| lane.operand_type(arg)).collect();
-            let local = lane.local(*out);
-            *seconds.entry(local.level).or_default() += rates.compute(op, &types, &local.ty, 1.0);
-        }
-    }
-    seconds
 }

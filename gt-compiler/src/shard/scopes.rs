@@ -1,12 +1,15 @@
-//! Signals as the partitioner takes them: the open scopes of a segment, the mesh that the innermost
-//! configured one names, and the layout that it asks for.
+//! Signals as the partitioner takes them: the open scopes of a segment, the mesh of the signal that
+//! is heard, and the layout that it asks for.
+//!
+//! Of several signals the one with the lowest priority number is heard, then the innermost scope,
+//! then the first use. A signal that loses by another rule than its nesting is named in a warning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gt_ir::Type;
 use gt_ir::layout::{Layout, Mesh, Spread};
-use gt_ir::signal::{ShardAxis, ShardConfig, Signals};
+use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, Signals};
+use gt_ir::{Loc, Type};
 
 /// A signal's sharding on the members that there are.
 #[derive(Clone, Debug)]
@@ -16,21 +19,38 @@ pub(super) struct Scope {
     pub(super) config: ShardConfig,
 }
 
+/// Open signals that are not granted, by name.
+pub(super) type Dropped = BTreeSet<Arc<str>>;
+
 /// The scopes that are open.
 #[derive(Debug)]
 pub(super) struct Scopes<'a> {
     signals: &'a Signals,
     n_members: u32,
+    dropped: &'a Dropped,
     open: Vec<Option<Arc<Scope>>>,
     known: BTreeMap<Arc<str>, Option<Arc<Scope>>>,
+    /// Whether sums outside of configured scopes are pinned.
+    pinned: bool,
+    /// The pairs of a signal that is not heard and the signal that is.
+    unheard: BTreeSet<[Arc<str>; 2]>,
     /// What was asked for and not granted, each once.
     pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Scopes<'a> {
-    pub(super) fn new(signals: &'a Signals, n_members: u32) -> Scopes<'a> {
-        let (open, known, warnings) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Scopes { signals, n_members, open, known, warnings }
+    pub(super) fn new(signals: &'a Signals, n_members: u32, dropped: &'a Dropped) -> Scopes<'a> {
+        let mut shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
+        Scopes {
+            signals,
+            n_members,
+            dropped,
+            open: Vec::new(),
+            known: BTreeMap::new(),
+            pinned: shards.any(|shard| shard.reduction == Reduction::Pinned),
+            unheard: BTreeSet::new(),
+            warnings: Vec::new(),
+        }
     }
 
     pub(super) fn enter(&mut self, name: &Arc<str>) {
@@ -49,14 +69,29 @@ impl<'a> Scopes<'a> {
         self.open.pop();
     }
 
-    /// The innermost open scope that is configured.
+    /// The scope that is heard: of the configured ones with the lowest priority number the
+    /// innermost.
     pub(super) fn current(&self) -> Option<Arc<Scope>> {
-        self.open.iter().rev().find_map(Clone::clone)
+        heard(self.configured()).cloned()
+    }
+
+    /// The configured scopes, the innermost first.
+    fn configured(&self) -> impl Iterator<Item = &Arc<Scope>> {
+        self.open.iter().rev().flatten()
+    }
+
+    /// Whether sums of floats are computed as on one worker. Outside of configured scopes they are
+    /// if any signal asks for it: gradients are recorded there.
+    pub(super) fn pinned(&self) -> bool {
+        self.current().map_or(self.pinned, |scope| scope.config.reduction == Reduction::Pinned)
     }
 
     /// A signal on the members that there are.
     fn resolve(&mut self, name: &Arc<str>) -> Option<Arc<Scope>> {
         let config = self.signals.get(name)?.shard.clone()?;
+        if self.dropped.contains(name) {
+            return None;
+        }
         let there = |worker: &u32| *worker < self.n_members;
         let wished = config.named().unwrap_or_else(|| (0..self.n_members).collect());
         let rows = config.mesh.as_deref().unwrap_or_default();
@@ -90,32 +125,106 @@ impl<'a> Scopes<'a> {
 
     /// The layout that a scope asks for a value of this type.
     pub(super) fn wish(&mut self, scope: &Scope, ty: &Type) -> Layout {
-        let whole = Layout::whole(Arc::clone(&scope.mesh));
-        if scope.config.replicated || scope.mesh.len() == 1 {
-            return whole;
-        }
-        let axes = [Some(&scope.config.axis), scope.config.columns.as_ref()];
-        let mut layout = whole;
-        for (i, axis) in axes.into_iter().take(scope.mesh.sizes().len()).enumerate() {
-            let Some(axis) = axis else { continue };
-            let Some(dim) = axis_of(axis, ty) else {
-                let name = &scope.name;
-                self.warn(format!("signal {name:?}: {ty} has no axis {axis}, and stays whole"));
-                continue;
-            };
-            // Of a vector both axes may be the same dimension, which is cut once.
-            if !layout.splits(dim) {
-                let chunk = ty.shape.sizes()[dim].div_ceil(scope.mesh.sizes()[i]);
-                layout = layout.with(i, Spread::Split { dim: dim as u8, chunk });
-            }
+        let (layout, lacking) = scope.layout(ty);
+        // An open signal is dropped without a word.
+        for axis in lacking.into_iter().filter(|_| !scope.config.open) {
+            let name = &scope.name;
+            self.warn(format!("signal {name:?}: {ty} has no axis {axis}, and stays whole"));
         }
         layout
+    }
+
+    /// Names the scopes that are closer to a value than the one that is heard.
+    pub(super) fn overruled(&mut self, ty: &Type, loc: Loc) {
+        let Some(winner) = heard(self.configured()) else { return };
+        let closer = self.configured().take_while(|scope| !Arc::ptr_eq(scope, winner));
+        let losers: Vec<Arc<Scope>> =
+            closer.filter(|scope| scope.contradicts(winner, ty)).cloned().collect();
+        let winner = Arc::clone(winner);
+        for loser in losers {
+            let why = format!("signal {:?} around it has the lower priority number", winner.name);
+            self.lose(&loser, &winner, loc, &why);
+        }
+    }
+
+    /// The scope of an upload that stands in none: of those in which it is used the one that is
+    /// heard. Names those whose layout it does not get.
+    pub(super) fn claimed(&mut self, claims: &[Claim], ty: &Type) -> Option<Arc<Scope>> {
+        let winner = Arc::clone(heard(claims.iter().map(|claim| &claim.scope))?);
+        let mut later = false;
+        for Claim { scope, loc } in claims {
+            if Arc::ptr_eq(scope, &winner) {
+                later = true;
+            } else if scope.contradicts(&winner, ty)
+                // Other workers receive the value when they use it. Copies suit every use.
+                && (!later || scope.mesh == winner.mesh && !winner.config.replicated)
+            {
+                let order = if later { "uses it first" } else { "has the lower priority number" };
+                let why =
+                    format!("the value {ty} is placed by signal {:?}, which {order}", winner.name);
+                self.lose(scope, &winner, *loc, &why);
+            }
+        }
+        Some(winner)
+    }
+
+    fn lose(&mut self, loser: &Scope, winner: &Scope, loc: Loc, why: &str) {
+        let new = self.unheard.insert([Arc::clone(&loser.name), Arc::clone(&winner.name)]);
+        if new && !loser.config.open {
+            let place = if loc == Loc::NONE { String::new() } else { format!(" at {loc}") };
+            let Scope { name, config, .. } = loser;
+            self.warn(format!("signal {name:?} ({config}) is not heard{place}: {why}"));
+        }
     }
 
     pub(super) fn warn(&mut self, warning: String) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
+    }
+}
+
+/// A use of an upload in a scope.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) scope: Arc<Scope>,
+    pub(super) loc: Loc,
+}
+
+/// The first of the scopes with the lowest priority number.
+fn heard<'a>(scopes: impl Iterator<Item = &'a Arc<Scope>>) -> Option<&'a Arc<Scope>> {
+    scopes.min_by_key(|scope| scope.config.priority)
+}
+
+impl Scope {
+    /// The layout that it asks for a value of this type, and the axes that the value lacks.
+    fn layout(&self, ty: &Type) -> (Layout, Vec<&ShardAxis>) {
+        let mut layout = Layout::whole(Arc::clone(&self.mesh));
+        let mut lacking = Vec::new();
+        if self.config.replicated || self.mesh.len() == 1 {
+            return (layout, lacking);
+        }
+        let axes = [Some(&self.config.axis), self.config.columns.as_ref()];
+        for (i, axis) in axes.into_iter().take(self.mesh.sizes().len()).enumerate() {
+            let Some(axis) = axis else { continue };
+            let Some(dim) = axis_of(axis, ty) else {
+                lacking.push(axis);
+                continue;
+            };
+            // Of a vector both axes may be the same dimension, which is cut once.
+            if !layout.splits(dim) {
+                let chunk = ty.shape.sizes()[dim].div_ceil(self.mesh.sizes()[i]);
+                layout = layout.with(i, Spread::Split { dim: dim as u8, chunk });
+            }
+        }
+        (layout, lacking)
+    }
+
+    /// Whether it asks for another layout of a value than another scope does. On the same workers a
+    /// scope does not care about a value that lacks its axes.
+    fn contradicts(&self, other: &Scope, ty: &Type) -> bool {
+        let ((own, lacking), (others, _)) = (self.layout(ty), other.layout(ty));
+        own != others && (self.mesh != other.mesh || lacking.is_empty())
     }
 }
 

@@ -6,11 +6,11 @@ mod explain;
 mod instructions;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gt_ir::layout::Layout;
-use gt_ir::{Emit, Entry, Instr, Op, OpError, Operand, Scalar, Type, ValueId};
+use gt_ir::{Emit, Entry, Instr, Loc, Op, OpError, Operand, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::choose::Candidate;
@@ -19,7 +19,7 @@ use super::lanes::{Lanes, Name};
 use super::phases::{self, Needed};
 use super::report::{Change, Report};
 use super::reshard::Version;
-use super::scopes::{Scope, Scopes};
+use super::scopes::{Claim, Dropped, Scopes};
 use super::{Partition, Request, at};
 
 /// Names of literals: a literal's number is added to it.
@@ -49,8 +49,8 @@ pub(super) struct Sharder<'a> {
     slots: Vec<Scalar>,
     /// What members have made by themselves.
     made: BTreeMap<(ValueId, u32), Name>,
-    /// The scope of the first use of each upload.
-    first_use: BTreeMap<ValueId, Arc<Scope>>,
+    /// The scopes in which each upload is used.
+    claims: BTreeMap<ValueId, Vec<Claim>>,
     lead: Layout,
     /// The upload or instruction that the walk is at, by its number.
     now: Option<u32>,
@@ -64,24 +64,26 @@ pub(super) struct Sharder<'a> {
 type End = (Vec<u32>, Vec<(u32, Type, Version)>);
 
 impl<'a> Sharder<'a> {
-    pub(super) fn new(request: &'a Request<'a>) -> Result<Sharder<'a>, OpError> {
+    pub(super) fn new(
+        request: &'a Request<'a>,
+        dropped: &'a Dropped,
+    ) -> Result<Sharder<'a>, OpError> {
         let mut sharder = Sharder {
             request,
-            scopes: Scopes::new(request.signals, request.n_members),
+            scopes: Scopes::new(request.signals, request.n_members, dropped),
             lanes: Lanes::new(request.n_members),
             values: Vec::new(),
             numbers: Vec::new(),
             futures: foresee(request)?,
             slots: Vec::new(),
             made: BTreeMap::new(),
-            first_use: BTreeMap::new(),
+            claims: claims(request, dropped),
             lead: at(0),
             now: None,
             changes: Vec::new(),
             asked: None,
             options: Vec::new(),
         };
-        sharder.first_use = sharder.first_uses();
         for (ty, layout) in request.inputs {
             sharder.given(*ty, layout);
         }
@@ -117,26 +119,6 @@ impl<'a> Sharder<'a> {
         Ok((freed, kept))
     }
 
-    /// The scope in which each upload that stands in none is used first.
-    fn first_uses(&self) -> BTreeMap<ValueId, Arc<Scope>> {
-        let mut scopes = Scopes::new(self.request.signals, self.request.n_members);
-        let (mut unused, mut found) = (Vec::new(), BTreeMap::new());
-        for entry in &self.request.template.tape.entries {
-            match entry {
-                Entry::Input { out, .. } => unused.push(*out),
-                Entry::Instr(instr) => unused.retain(|upload| {
-                    let used = instr.inputs.contains(&Operand::Value(*upload));
-                    found.extend(scopes.current().filter(|_| used).map(|scope| (*upload, scope)));
-                    !used
-                }),
-                Entry::Enter(name) => scopes.enter(name),
-                Entry::Exit(_) => scopes.exit(),
-                Entry::Free(_) | Entry::Output { .. } => {}
-            }
-        }
-        found
-    }
-
     /// A value that is there before the segment's instructions.
     fn given(&mut self, ty: Type, layout: &Layout) -> ValueId {
         let number = self.numbers.len() as u32;
@@ -148,7 +130,16 @@ impl<'a> Sharder<'a> {
 
     fn upload(&mut self, out: ValueId, ty: Type) -> Result<(), OpError> {
         let id = self.given(ty, &at(0));
-        let scope = self.scopes.current().or_else(|| self.first_use.get(&out).cloned());
+        let scope = match self.scopes.current() {
+            Some(scope) => {
+                self.scopes.overruled(&ty, Loc::NONE);
+                Some(scope)
+            }
+            None => {
+                let claims = self.claims.get(&out).map_or(&[][..], Vec::as_slice);
+                self.scopes.claimed(claims, &ty)
+            }
+        };
         if let Some(scope) = scope {
             let wish = self.scopes.wish(&scope, &ty);
             self.version(id, &wish)?;
@@ -170,6 +161,8 @@ impl<'a> Sharder<'a> {
         }
         self.lanes.loc = instr.loc;
         let out = self.emit(instr.op, &inputs)?;
+        let ty = self.at(out).ty;
+        self.scopes.overruled(&ty, instr.loc);
         let future = self.futures[self.numbers.len()];
         self.numbers.push(out);
         if future.kept || future.n_uses != 1 || !future.carried {
@@ -206,4 +199,35 @@ impl<'a> Sharder<'a> {
         }
         Ok(kept)
     }
+}
+
+/// The scopes in which each upload is used, in order, each once; none if the first use is outside
+/// of scopes.
+fn claims(request: &Request<'_>, dropped: &Dropped) -> BTreeMap<ValueId, Vec<Claim>> {
+    let mut scopes = Scopes::new(request.signals, request.n_members, dropped);
+    let mut found: BTreeMap<ValueId, Vec<Claim>> = BTreeMap::new();
+    let mut unused = BTreeSet::new();
+    for entry in &request.template.tape.entries {
+        match entry {
+            Entry::Input { out, .. } => drop(unused.insert(*out)),
+            Entry::Instr(instr) => {
+                let scope = scopes.current();
+                for operand in &instr.inputs {
+                    let Operand::Value(value) = operand else { continue };
+                    if unused.remove(value) && scope.is_some() {
+                        found.insert(*value, Vec::new());
+                    }
+                    if let (Some(claims), Some(scope)) = (found.get_mut(value), &scope)
+                        && claims.iter().all(|claim| !Arc::ptr_eq(&claim.scope, scope))
+                    {
+                        claims.push(Claim { scope: Arc::clone(scope), loc: instr.loc });
+                    }
+                }
+            }
+            Entry::Enter(name) => scopes.enter(name),
+            Entry::Exit(_) => scopes.exit(),
+            Entry::Free(_) | Entry::Output { .. } => {}
+        }
+    }
+    found
 }

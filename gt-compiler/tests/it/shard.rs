@@ -2,5 +2,6 @@
 //! in each layout.
 
 mod members;
+mod pinned;
 mod random;
 mod rows;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{ShardAxis, ShardConfig, SignalConfig, Signals};
+use super::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
 
 impl fmt::Display for ShardAxis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +36,9 @@ impl fmt::Display for ShardConfig {
         }
         if self.open {
             f.write_str(", if nothing else is faster")?;
+        }
+        if self.reduction == Reduction::Pinned {
+            f.write_str(", pinned sums")?;
         }
         if self.priority > 0 { write!(f, ", priority {}", self.priority) } else { Ok(()) }
     }

@@ -10,7 +10,6 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{MAX_LISTED, ShardAxis, Signals, check_mesh, check_name, check_workers};
-use crate::binary::List;
 
 /// In files an axis is a number or a name, as it stands; on the wire it says which.
 #[derive(Serialize, Deserialize)]
@@ -80,9 +79,39 @@ pub(super) fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u
 
 /// The rows of a mesh.
 pub(super) fn mesh<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Vec<u32>>>, D::Error> {
-    let rows = Option::<List<Listed, MAX_LISTED>>::deserialize(from)?;
-    let rows = rows.map(|rows| rows.0.into_iter().map(|Listed(row)| row).collect());
+    let rows = Option::<Rows>::deserialize(from)?.map(|Rows(rows)| rows);
     checked(rows, |rows: &Option<Vec<Vec<u32>>>| rows.as_deref().map_or(Ok(()), check_mesh))
+}
+
+/// The rows of a mesh, each of them checked.
+struct Rows(Vec<Vec<u32>>);
+
+impl<'de> Deserialize<'de> for Rows {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Rows, D::Error> {
+        from.deserialize_seq(RowsVisitor)
+    }
+}
+
+/// Reads [`Rows`].
+struct RowsVisitor;
+
+impl<'de> Visitor<'de> for RowsVisitor {
+    type Value = Rows;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("rows of workers, such as [[0, 1], [2, 3]]")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Rows, A::Error> {
+        let mut rows = Vec::new();
+        while let Some(Listed(row)) = seq.next_element()? {
+            if rows.len() == MAX_LISTED {
+                return Err(A::Error::custom(format!("a mesh has at most {MAX_LISTED} rows")));
+            }
+            rows.push(row);
+        }
+        Ok(Rows(rows))
+    }
 }
 
 /// A list of workers that has been checked; empty for `all`.

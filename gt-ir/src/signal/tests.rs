@@ -59,6 +59,7 @@ fn the_wire_gives_back_what_it_was_given_and_nothing_above_the_limits() {
             replicated: true,
             open: true,
             priority: 3,
+            reduction: Reduction::Pinned,
             ..ShardConfig::default()
         }),
         backward: Some("a".into()),
@@ -75,6 +76,6 @@ fn the_wire_gives_back_what_it_was_given_and_nothing_above_the_limits() {
     assert_eq!(
         signals.to_string(),
         "signal \"a\": shard axis Batch over workers 0, 1\nsignal \"b\": shard replicated on all \
-         workers, if nothing else is faster, priority 3; backward \"a\"; compile\n"
+         workers, if nothing else is faster, pinned sums, priority 3; backward \"a\"; compile\n"
     );
 }

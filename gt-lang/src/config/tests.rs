@@ -48,7 +48,33 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
         (
             "a:\n  shard:\n    axis: 0\n    worker: [0]\n",
             "gt.yaml:4:5: a.shard: unknown field `worker`, expected one of `axis`, `workers`, \
-             `mesh`, `columns`, `replicated`, `open`, `priority`\n  hint: did you mean `workers`?",
+             `mesh`, `columns`, `replicated`, `open`, `priority`, `reduction`\n  hint: did you \
+             mean `workers`?",
+        ),
+        (
+            "a:\n  shard: {axs: 0}\n",
+            "gt.yaml:2:11: a.shard: unknown field `axs`, expected one of `axis`, `workers`, \
+             `mesh`, `columns`, `replicated`, `open`, `priority`, `reduction`\n  hint: did you \
+             mean `axis`?",
+        ),
+        (
+            "a:\n  shard:\n    reduction: pinnd\n",
+            "gt.yaml:3:16: a.shard.reduction: unknown variant `pinnd`, expected `usual` or \
+             `pinned`\n  hint: did you mean `pinned`?",
+        ),
+        (
+            "a:\n  shard:\n    axis: 1.5\n",
+            "gt.yaml:3:11: a.shard.axis: invalid type: floating point `1.5`, expected an axis: its \
+             number, or the name of a dimension",
+        ),
+        (
+            "a:\n  shard:\n    mesh: 3\n",
+            "gt.yaml:3:11: a.shard.mesh: invalid type: integer `3`, expected rows of workers, such \
+             as [[0, 1], [2, 3]]",
+        ),
+        (
+            "a:\n  shard:\n    priority: high\n",
+            "gt.yaml:3:15: a.shard.priority: invalid type: string \"high\", expected u32",
         ),
         (
             "a:\n  nonsense: 1\n",
@@ -78,7 +104,8 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
         ),
         (
             "a:\n  shard: 3\n",
-            "gt.yaml:2:10: a.shard: invalid type: integer `3`, expected struct ShardConfig",
+            "gt.yaml:2:10: a.shard: invalid type: integer `3`, expected keys such as `axis` \
+             and `workers`",
         ),
         ("a: {}\nb: {}\na: {}\n", "gt.yaml:3:1: signal \"a\" is configured twice"),
         (

@@ -9,8 +9,9 @@ use gt_ir::{OpError, Type, ValueId};
 use super::{Sharder, Value};
 use crate::shard::lanes::Lanes;
 use crate::shard::phases::Needed;
-use crate::shard::report::{self, Change, Exchange, Explained, Placed};
+use crate::shard::report::{Change, Exchange, Explained, Placed};
 use crate::shard::reshard::Version;
+use crate::shard::traffic;
 
 impl Sharder<'_> {
     /// The partition with the reasons for its exchanges, and the layouts that were possible for one
@@ -32,10 +33,21 @@ impl Sharder<'_> {
         Ok(Explained {
             values: self.numbers.iter().map(placed).collect(),
             exchanges: exchanges.collect(),
-            seconds: report::seconds(&self.lanes, &needed, &self.request.rates),
+            seconds: traffic::seconds(&self.lanes, &needed, &self.request.rates, &[]),
+            wishes: Vec::new(),
             partition: self.partition(&needed, &end),
             options: self.options,
         })
+    }
+
+    /// Seconds until all members are done, without the journeys of values from before the segment.
+    pub(in crate::shard) fn seconds(mut self) -> Result<f64, OpError> {
+        let end = self.walk()?;
+        let needed = Needed::new(&self.lanes, &end.1);
+        let before = &self.numbers[..self.request.inputs.len()];
+        let arrived = self.changes.iter().filter(|change| before.contains(&change.value));
+        let arrived: Vec<_> = arrived.map(|change| &change.items[..]).collect();
+        Ok(traffic::seconds(&self.lanes, &needed, &self.request.rates, &arrived))
     }
 
     /// A value in another layout. The change is noted with its cause.

@@ -75,7 +75,9 @@ impl Sharder<'_> {
         };
         let operands: SmallVec<[Choice<'_>; 3]> = inputs.iter().map(choice).collect();
         let rates = &self.request.rates;
-        let question = Question { op, types, operands: &operands, out, factors, wish, rates };
+        let operands = &operands;
+        let pinned = self.scopes.pinned();
+        let question = Question { op, types, operands, out, factors, wish, pinned, rates };
         find(&question, &Layout::whole(Arc::clone(mesh)))
     }
 

@@ -1,9 +1,9 @@
-//! What members compute together, by the interpreter: it runs their tapes in lockstep, and the
+//! What members compute together: the interpreter or an engine runs their tapes in lockstep, and the
 //! values that they leave are compared with those of one worker.
 
 use std::collections::BTreeMap;
 
-use gt_compiler::shard::{Literal, Local, Partition, Rates, Request, Step, partition};
+use gt_compiler::shard::{Kept, Literal, Local, Partition, Rates, Request, Step, partition};
 use gt_ir::canonical::{Bindings, Defined, Template, canonical, expand};
 use gt_ir::layout::Layout;
 use gt_ir::signal::Signals;
@@ -15,6 +15,19 @@ pub(crate) const SHARED: Rates = Rates { latency: 0.0, exchange: 1e18, flops: 1e
 /// Rates under which only the number of exchanges counts, so that partial sums pass as far as they
 /// may.
 pub(crate) const LATE: Rates = Rates { latency: 20e-6, exchange: 1e18, flops: 1e18, memory: 1e18 };
+
+/// Runs a tape on its inputs.
+pub(crate) type Runner<'a> = &'a dyn Fn(&Tape, &Values) -> Values;
+/// Tensors by their names.
+pub(crate) type Values = BTreeMap<ValueId, HostTensor>;
+
+/// The reference interpreter.
+pub(crate) fn interpreted(tape: &Tape, data: &Values) -> Values {
+    interp::run(tape, data).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A value that members leave: its name, its layout, and the part of each member of the layout.
+pub(crate) type Left = (ValueId, Layout, Vec<HostTensor>);
 
 /// A segment on several members.
 #[derive(Debug)]
@@ -33,10 +46,34 @@ impl Case {
     /// It says what is wrong.
     pub(crate) fn check(
         &self,
-        data: &BTreeMap<ValueId, HostTensor>,
-        whole: &BTreeMap<ValueId, HostTensor>,
+        data: &Values,
+        whole: &Values,
         compare: impl Fn(ValueId, &HostTensor, &HostTensor) -> Option<String>,
     ) {
+        self.check_on(&interpreted, data, whole, compare);
+    }
+
+    /// As `check`, where `run` runs the tapes of members.
+    pub(crate) fn check_on(
+        &self,
+        run: Runner<'_>,
+        data: &Values,
+        whole: &Values,
+        compare: impl Fn(ValueId, &HostTensor, &HostTensor) -> Option<String>,
+    ) {
+        for (value, layout, parts) in self.left(run, data) {
+            let Some(expected) = whole.get(&value) else { continue };
+            for (rank, got) in parts.iter().enumerate() {
+                if let Some(wrong) = compare(value, &part(expected, &layout, rank), got) {
+                    let member = layout.mesh.members()[rank];
+                    panic!("{value} on member {member}, {layout}: {wrong}\n{self:?}");
+                }
+            }
+        }
+    }
+
+    /// What members leave when they have run.
+    pub(crate) fn left(&self, run: Runner<'_>, data: &Values) -> Vec<Left> {
         let (template, bindings) = canonical(&self.segment);
         let layout = |id: &ValueId| &self.outside.iter().find(|(other, _)| other == id).unwrap().1;
         let inputs = bindings.inputs.iter().map(|id| (*data[id].ty(), layout(id).clone()));
@@ -54,6 +91,7 @@ impl Case {
             Some(k) => bindings.defined.get(k).unwrap(),
         };
         let mut members = Members {
+            run,
             given: vec![BTreeMap::new(); self.n_members as usize],
             made: vec![BTreeMap::new(); self.n_members as usize],
             scalars: &bindings.scalars,
@@ -68,19 +106,14 @@ impl Case {
             members.given[0].insert(number, data[&name(number)].clone());
         }
         let dump = || format!("{self:?}\n{:#?}", partition.parts);
-        let run = std::panic::AssertUnwindSafe(|| members.run(&partition));
-        assert!(std::panic::catch_unwind(run).is_ok(), "{}", dump());
-        for kept in &partition.kept {
-            let Some(expected) = whole.get(&name(kept.value)) else { continue };
-            for (rank, &member) in kept.layout.mesh.members().iter().enumerate() {
-                let got = members.get(member as usize, kept.names[rank]);
-                let expected = part(expected, &kept.layout, rank);
-                if let Some(wrong) = compare(name(kept.value), &expected, &got) {
-                    let (value, layout) = (name(kept.value), &kept.layout);
-                    panic!("{value} on member {member}, {layout}: {wrong}\n{}", dump());
-                }
-            }
-        }
+        let go = std::panic::AssertUnwindSafe(|| members.go(&partition));
+        assert!(std::panic::catch_unwind(go).is_ok(), "{}", dump());
+        let parts = |kept: &Kept| {
+            let holders = kept.layout.mesh.members().iter().zip(&kept.names);
+            let parts = holders.map(|(member, name)| members.get(*member as usize, *name));
+            (name(kept.value), kept.layout.clone(), parts.collect())
+        };
+        partition.kept.iter().map(parts).collect()
     }
 }
 
@@ -98,8 +131,9 @@ fn uploads(template: &Template) -> Vec<u32> {
     uploads.collect()
 }
 
-/// What members hold, as the interpreter runs their tapes in lockstep.
+/// What members hold, as somebody runs their tapes in lockstep.
 struct Members<'a> {
+    run: Runner<'a>,
     given: Vec<BTreeMap<u32, HostTensor>>,
     made: Vec<BTreeMap<u32, HostTensor>>,
     scalars: &'a [Scalar],
@@ -117,7 +151,7 @@ impl Members<'_> {
     }
 
     /// Runs each member as far as it comes, until all are done.
-    fn run(&mut self, partition: &Partition) {
+    fn go(&mut self, partition: &Partition) {
         let mut next = vec![0; partition.parts.len()];
         loop {
             let mut moved = false;
@@ -200,8 +234,7 @@ impl Members<'_> {
                 }
                 let outputs = alive.iter().map(|&value| Entry::Output { value, name: None });
                 tape.entries.extend(outputs);
-                let results = interp::run(&tape, &data).unwrap_or_else(|e| panic!("{e}"));
-                for (value, result) in results {
+                for (value, result) in (self.run)(&tape, &data) {
                     self.made[member].insert(number(value), result);
                 }
             }
@@ -211,7 +244,7 @@ impl Members<'_> {
 }
 
 /// The part of a tensor that a rank of a layout holds.
-fn part(tensor: &HostTensor, layout: &Layout, rank: usize) -> HostTensor {
+pub(crate) fn part(tensor: &HostTensor, layout: &Layout, rank: usize) -> HostTensor {
     let mut part = tensor.clone();
     for (axis, (first, end)) in layout.region(rank, &tensor.ty().shape).into_iter().enumerate() {
         let (start, stop) = (first as u64, end as u64);

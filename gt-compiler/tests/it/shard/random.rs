@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use gt_compiler::shard::{Rates, at};
 use gt_ir::layout::{Layout, Mesh, Spread};
-use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig, Signals};
+use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{self, Source};
-use gt_ir::{Entry, Tape, Type, ValueId, interp};
+use gt_ir::{Entry, Tape, Type, ValueId};
 
-use super::members::{Case, LATE, SHARED};
+use super::members::{Case, LATE, Runner, SHARED, interpreted};
 
 /// A random layout of a value on some of the members.
 fn layout(source: &mut Source<'_>, ty: &Type, n_members: u32) -> Layout {
@@ -50,7 +50,7 @@ fn scoped(tape: &Tape, source: &mut Source<'_>) -> Tape {
     scoped
 }
 
-fn signals(source: &mut Source<'_>, n_members: u32) -> Signals {
+fn signals(source: &mut Source<'_>, n_members: u32, reduction: Reduction) -> Signals {
     let mut signals = Signals::new();
     for name in ["a", "b"] {
         let mut workers: Vec<u32> = (0..n_members + 1).collect();
@@ -70,7 +70,9 @@ fn signals(source: &mut Source<'_>, n_members: u32) -> Signals {
             workers: Some(listed).filter(|w| !w.is_empty() && mesh.is_none()),
             mesh,
             replicated: source.chance(1, 8),
-            ..ShardConfig::default()
+            open: source.chance(1, 4),
+            priority: source.below(2) as u32,
+            reduction,
         };
         let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
         signals.set(name, config).unwrap();
@@ -95,24 +97,31 @@ fn segment(tape: &Tape, source: &mut Source<'_>) -> (Tape, Vec<(ValueId, Type)>)
     (segment, outside)
 }
 
-/// One random program: the values it leaves on its members are those of the interpreter.
-fn check(seed: u64, config: &testing::Config) {
+/// One random program: the values that it leaves on its members are those of one worker, to the bit
+/// if sums are pinned.
+pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, run: Runner<'_>) {
     let mut source = Source::from_seed(seed);
     let tape = testing::tape(&mut source, config);
     let data = testing::inputs(&tape, &mut source);
-    let whole = interp::run(&tape, &data).unwrap();
+    let whole = run(&tape, &data);
     let (body, outside) = segment(&tape, &mut source);
     let segment = scoped(&body, &mut source);
     let n_members = 1 + source.below(6) as u32;
     let outside = outside.into_iter().map(|(id, ty)| (id, layout(&mut source, &ty, n_members)));
     let outside = outside.collect();
-    let signals = signals(&mut source, n_members);
+    let signals = signals(&mut source, n_members, reduction);
     let rates = [Rates::default(), SHARED, LATE][source.below(3)];
     let case = Case { segment, outside, signals, n_members, rates };
     let graph = gt_ir::lower(&tape).unwrap();
-    case.check(&data, &whole, |_, expected, got| {
-        let coarse = testing::units(&graph, got.ty().dtype);
-        testing::difference(got, expected, 32.0 * coarse)
+    case.check_on(run, &data, &whole, |_, expected, got| match reduction {
+        Reduction::Usual => {
+            let coarse = testing::units(&graph, got.ty().dtype);
+            testing::difference(got, expected, 32.0 * coarse)
+        }
+        Reduction::Pinned => {
+            let same = testing::same_bits(got, expected);
+            (!same).then(|| format!("{got:?} and {expected:?}"))
+        }
     });
 }
 
@@ -123,6 +132,7 @@ fn members_together_compute_what_one_computes() {
     // Sums of so many elements are scattered, combined in parts and gathered.
     let large = testing::Config { instrs: 6, max_size: 40, max_numel: 4_000, ..Default::default() };
     for seed in 0..n {
+        let check = |seed, config: &_| check(seed, config, Reduction::Usual, &interpreted);
         check(3 * seed, &testing::Config::integers());
         check(3 * seed + 1, &testing::Config::default());
         if seed % 4 == 0 {
