@@ -18,6 +18,7 @@
 
 mod choose;
 mod cost;
+mod dot;
 mod future;
 mod lanes;
 mod phases;

@@ -37,6 +37,9 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
             format!("{object}\n")
         }
         (Some(Emit::Sharded), false) => sharded.as_ref().map_or_else(String::new, Sharded::text),
+        (Some(Emit::Dot), false) if sharded.is_some() => {
+            sharded.as_ref().map_or_else(String::new, Sharded::dot)
+        }
         (Some(emit), false) => stages.text(emit)?,
         (None, false) => {
             format!("{}\n# graph\n{}", stages.text(Emit::Tape)?, stages.text(Emit::Graph)?)
@@ -63,7 +66,8 @@ fn sharded(
     checked: &Checked,
     config: Option<&Signals>,
 ) -> Result<Option<Sharded>> {
-    if config.is_none() && args.emit != Some(Emit::Sharded) {
+    let drawn = args.emit == Some(Emit::Dot) && args.workers.is_some();
+    if config.is_none() && args.emit != Some(Emit::Sharded) && !drawn {
         return Ok(None);
     }
     let none = Signals::new();
@@ -71,7 +75,7 @@ fn sharded(
     let n_workers = args.workers.or_else(|| sharded::named(signals));
     match (n_workers, args.emit) {
         (Some(n), _) => Sharded::new(&checked.tape, signals, n, args.explain).map(Some),
-        (None, Some(Emit::Sharded)) => {
+        (None, Some(Emit::Sharded | Emit::Dot)) => {
             bail!("the signals name more than 64 workers; add --workers N")
         }
         (None, _) => Ok(None),
@@ -81,9 +85,13 @@ fn sharded(
 fn add_sharded(object: &mut Value, sharded: Option<&Sharded>, emit: Option<Emit>) {
     let Some(sharded) = sharded else { return };
     object["warnings"] = json!(sharded.warnings());
-    if emit == Some(Emit::Sharded) {
-        object["sharded"] = sharded.object();
-        object["text"] = json!(sharded.text());
+    match emit {
+        Some(Emit::Sharded) => {
+            object["sharded"] = sharded.object();
+            object["text"] = json!(sharded.text());
+        }
+        Some(Emit::Dot) => object["text"] = json!(sharded.dot()),
+        _ => {}
     }
 }
 

@@ -71,6 +71,10 @@ impl Sharded {
         )
     }
 
+    pub(super) fn dot(&self) -> String {
+        self.explained.dot(&self.tape, &self.bindings)
+    }
+
     pub(super) fn object(&self) -> Value {
         let Explained { partition, values, exchanges, seconds, .. } = &self.explained;
         let layouts = values.iter().enumerate().map(|(at, placed)| {
@@ -86,6 +90,7 @@ impl Sharded {
             "rounds": partition.report.rounds,
             "seconds": seconds,
             "seconds_of_one_worker": self.alone.seconds,
+            "open": self.explained.wishes.iter().map(wish).collect::<Vec<_>>(),
             "layouts": layouts.collect::<Vec<_>>(),
             "exchanges": exchanges.iter().map(|e| self.exchange(e)).collect::<Vec<_>>(),
         })
@@ -116,6 +121,17 @@ impl Sharded {
     }
 }
 
+/// What became of open signals.
+fn wish(wish: &shard::Wish) -> Value {
+    let signals: Vec<&str> = wish.signals.iter().map(|name| &**name).collect();
+    json!({
+        "signals": signals,
+        "granted": wish.granted,
+        "seconds_with": wish.with,
+        "seconds_without": wish.without,
+    })
+}
+
 /// The most workers that are taken because signals name them. Exchanges among all workers grow with
 /// the square of their number.
 const MAX_NAMED: u32 = 64;
@@ -123,7 +139,7 @@ const MAX_NAMED: u32 = 64;
 /// As many workers as the signals name, and at least two; none if they name too many.
 pub(super) fn named(signals: &Signals) -> Option<u32> {
     let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-    let last = shards.flat_map(|shard| shard.workers.iter().flatten()).max();
+    let last = shards.filter_map(gt_ir::signal::ShardConfig::named).flatten().max();
     let n = last.map_or(2, |last| last.saturating_add(1).max(2));
     (n <= MAX_NAMED).then_some(n)
 }

@@ -8,6 +8,7 @@
 //! - `; test shard N`: the layouts of values on `N` members and the exchanges between members,
 //!   under the signals that lines `; config batch: {shard: {axis: 0}}` configure. An input that the
 //!   tape frees is an upload; the first member holds the others. Nothing is run.
+//! - `; test dot N`: the same in Graphviz's language, each member's work in its own color.
 //!
 //! A tape is a whole program: only its outputs are read. The memory of an input may be reused where
 //! the tape frees it. Graphs and schedules are also run, on random inputs and on those of lines
@@ -20,11 +21,11 @@ use std::{fs, path::Path};
 use gt_compiler::{
     Arg, Dump, Engine, Machine, Numerics, Options, Value,
     pipeline::{self, Optimized, optimize},
-    shard::{self, Rates, Request},
+    shard::{self, Explained, Rates, Request},
 };
 use gt_ir::{
     Entry, Graph, HostTensor, Op, Segment, Tape, ValueId,
-    canonical::canonical,
+    canonical::{Bindings, canonical},
     interp,
     signal::Signals,
     testing::{
@@ -41,6 +42,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "optimize", action: Action::Text(print_optimized) },
     Command { name: "schedule", action: Action::Text(print_schedule) },
     Command { name: "shard", action: Action::Text(print_shard) },
+    Command { name: "dot", action: Action::Text(print_dot) },
 ];
 
 /// How many random inputs a program is run on.
@@ -126,6 +128,21 @@ fn print_schedule(program: &str, policy: &str) -> Result<String, String> {
 }
 
 fn print_shard(program: &str, n_members: &str) -> Result<String, String> {
+    shard(program, n_members, |sharded, alone, tape, bindings| {
+        sharded.sums(alone) + &sharded.tables(tape, bindings)
+    })
+}
+
+fn print_dot(program: &str, n_members: &str) -> Result<String, String> {
+    shard(program, n_members, |sharded, _, tape, bindings| sharded.dot(tape, bindings))
+}
+
+/// Prints a program on so many members, and on one.
+fn shard(
+    program: &str,
+    n_members: &str,
+    print: impl FnOnce(&Explained, &Explained, &Tape, &Bindings) -> String,
+) -> Result<String, String> {
     let n_members = n_members.parse().map_err(|error| format!("{n_members:?}: {error}"))?;
     let lines = program.lines().filter_map(|line| line.strip_prefix("; config "));
     let config = lines.collect::<Vec<_>>().join("\n");
@@ -147,7 +164,7 @@ fn print_shard(program: &str, n_members: &str) -> Result<String, String> {
         shard::explain(&request, None).map_err(|error| error.to_string())
     };
     let (sharded, alone) = (explain(n_members, &signals)?, explain(1, &Signals::new())?);
-    Ok(sharded.sums(&alone) + &sharded.tables(&tape, &bindings))
+    Ok(print(&sharded, &alone, &tape, &bindings))
 }
 
 /// The value that an entry frees.
