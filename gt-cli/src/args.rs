@@ -55,9 +55,20 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Measure the works of docs/benchmarks.md, or tapes of your own
     Bench(BenchArgs),
+    /// Print the JSON Schema of files of signals, for editors
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema,
     /// Report what this build and this machine support, what does not work, and how to fix it
     Doctor(DoctorArgs),
 }
+
+const SCHEMA_EXAMPLES: &str = "\
+An editor with a language server for YAML completes keys and marks mistakes by it, if the file of
+signals begins with the line
+  # yaml-language-server: $schema=signals.schema.json
+
+Examples:
+  gt-cli schema > signals.schema.json";
 
 #[derive(Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
@@ -165,8 +176,8 @@ pub(crate) struct CompileArgs {
     /// scopes, with a warning for each wish that cannot be granted
     #[arg(long, value_name = "FILE.yaml")]
     pub(crate) config: Option<PathBuf>,
-    /// The number of workers, for the stage `sharded` and for warnings [default: as many as the
-    /// configuration names, and at least 2]
+    /// The number of workers, for the stages `sharded` and `dot` and for warnings [default: as many
+    /// as the configuration names, and at least 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
     /// With the stage `sharded`: the ways in which workers could compute this instruction, their
@@ -201,6 +212,8 @@ Examples:
   gt-cli compile step.gt --config signals.yaml       with the configuration of each scope
   gt-cli compile step.gt --config signals.yaml --workers 4 --emit sharded
                                                      layouts, exchanges, and each worker's part
+  gt-cli compile step.gt --config signals.yaml --workers 4 --emit dot | dot -Tsvg > step.svg
+                                                     each worker's part in its own color
   gt-cli compile step.gt -o step.gtp                 a compiled program: gt-cli run step.gtp
   gt-cli compile step.gt --json                      inputs, outputs, key, report: one object";
 
@@ -332,7 +345,8 @@ pub(crate) enum Emit {
     Clif,
     /// The machine instructions of each kernel, for this processor
     Asm,
-    /// The optimized graph in Graphviz's language, with frames around kernels
+    /// The optimized graph in Graphviz's language, with frames around kernels. With `--config` or
+    /// `--workers`: each worker's part in its own color, and dashed edges for what workers exchange
     Dot,
     /// The tape on several workers, by the signals of `--config`: layouts, exchanges, the sums of
     /// bytes, and each worker's part

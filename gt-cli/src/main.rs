@@ -15,6 +15,7 @@ mod fault;
 mod files;
 mod news;
 mod run;
+mod schema;
 mod serve;
 mod signals;
 mod supervise;
@@ -36,6 +37,7 @@ fn main() {
         Command::Diff(args) => diff::diff(args, cli.json),
         Command::Run(args) => run::run(args, cli.json),
         Command::Bench(args) => bench::bench(args, cli.json),
+        Command::Schema => schema::print(),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
     };
     if let Err(error) = done {
