@@ -1,5 +1,5 @@
-//! What members compute together: the interpreter or an engine runs their tapes in lockstep, and the
-//! values that they leave are compared with those of one worker.
+//! What members compute together: the interpreter or an engine runs their tapes in lockstep, and
+//! the values that they leave are compared with those of one worker.
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,8 @@ use gt_ir::Op;
 use gt_ir::backend::{Backend, ErrorKind, RunError};
 use gt_runtime::connection::ConnectionConfig;
 use gt_runtime::dispatcher::Config;
+use gt_runtime::log::Log;
+use gt_runtime::server::ServerConfig;
 
 use super::running::{Process, Running, server_with};
 use super::{read, runs_a_chain};
@@ -19,7 +21,8 @@ const LEASE: Duration = Duration::from_secs(4);
 
 fn server() -> Running {
     let worker = ConnectionConfig { lease: LEASE, ..ConnectionConfig::remote() };
-    server_with(Config { worker, ..Config::remote() })
+    let dispatcher = Config { worker, ..Config::remote() };
+    server_with(ServerConfig { log: Log::off(), dispatcher, ..ServerConfig::local(0) })
 }
 
 /// The error that a session on two workers gets when `harm` is done to the second, whose process

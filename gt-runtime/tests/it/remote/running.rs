@@ -10,7 +10,6 @@ use gt_compiler::{Native, NativeConfig};
 use gt_ir::backend::Backend;
 use gt_runtime::Shutdown;
 use gt_runtime::client::connect;
-use gt_runtime::dispatcher::Config;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
