@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::shape::MAX_RANK;
-use crate::tape::MAX_STRING;
+use crate::tape::{Entry, MAX_STRING, Tape};
 
 #[cfg(feature = "schema")]
 pub use schema::schema;
@@ -217,6 +217,21 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl Signals {
+    /// Whether a tape opens the scope of a signal whose work is compiled before its first run.
+    #[must_use]
+    pub fn compiles(&self, tape: &Tape) -> bool {
+        let asks = |config: &SignalConfig| config.compile;
+        let asks = |entry: &Entry| match entry {
+            Entry::Enter(name) => self.0.get(&**name).is_some_and(asks),
+            Entry::Instr(_)
+            | Entry::Free(_)
+            | Entry::Exit(_)
+            | Entry::Input { .. }
+            | Entry::Output { .. } => false,
+        };
+        self.0.values().any(|config| config.compile) && tape.entries.iter().any(asks)
+    }
+
     /// Nothing is said about any signal.
     #[must_use]
     pub const fn new() -> Signals {

@@ -319,8 +319,9 @@ impl Shared {
     /// closes the queue, and the worker's thread then finds the reason.
     fn later(self: &Arc<Self>, peer: PeerId, queue: Arc<Queue<Job>>) -> Tell {
         let shared = self.clone();
-        Box::new(move |late| match late {
+        Arc::new(move |late| match late {
             Late::Answer(_, answer) => shared.report(peer, 0, std::iter::once(answer)),
+            Late::Planned => queue.push(Job::Planned),
             Late::Lost(_) => queue.close(),
         })
     }

@@ -8,6 +8,7 @@ mod device;
 pub(crate) mod end;
 pub mod executor;
 pub(crate) mod faults;
+mod held;
 pub mod job;
 pub mod line;
 mod memory;

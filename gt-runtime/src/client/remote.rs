@@ -252,6 +252,7 @@ impl Backend for Remote {
     }
 
     fn configure(&self, signals: Signals) {
+        self.submitter.configure(signals.clone());
         self.shared.when_roomy(|session| session.configure(clock::now(), signals));
     }
 

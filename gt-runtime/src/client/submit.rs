@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gt_ir::Tape;
 use gt_ir::backend::{SegmentStats, Stats};
+use gt_ir::signal::Signals;
 
 use super::templates::{Messages, Templates};
 use super::{keep, verbose};
@@ -39,6 +40,12 @@ impl Submitter {
             keep(&mut half.news, news);
         }
         send(messages);
+    }
+
+    /// Takes what the program says about its signals from now on.
+    pub(crate) fn configure(&self, signals: Signals) {
+        let mut half = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        half.templates.configure(signals);
     }
 
     /// Adds the counts and news of this side to the statistics.

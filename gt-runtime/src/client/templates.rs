@@ -4,9 +4,10 @@
 //! A segment is first compared, entry by entry and without a hash, with the segment that followed
 //! its predecessor the last time. If they differ, it is looked up by its key. A new segment is sent
 //! as a tape. A segment that is seen a second time becomes a template, and from then on only its
-//! bindings are sent. The numbers of templates and keys are limited, and the least recently used
-//! are dropped. Templates that differ only in source locations are different, so that errors name
-//! the user's line. Workers share their plan.
+//! bindings are sent. A segment in the scope of a signal with `compile` is a template at once. The
+//! numbers of templates and keys are limited, and the least recently used are dropped. Templates
+//! that differ only in source locations are different, so that errors name the user's line. Workers
+//! share their plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use gt_ir::canonical::{
     Bindings, Canonicalizer, Difference, Key, Matcher, Template, canonical, explain,
 };
 use gt_ir::lru::Lru;
+use gt_ir::signal::Signals;
 use smallvec::SmallVec;
 
 use crate::tier::TemplateConfig;
@@ -52,6 +54,8 @@ pub(crate) struct Templates {
     matcher: Matcher,
     canonicalizer: Canonicalizer,
     stats: SegmentStats,
+    /// The configuration of the program's signals.
+    signals: Signals,
     /// Misses not yet taken. None if nobody asks for them.
     misses: Option<Vec<Miss>>,
 }
@@ -105,6 +109,7 @@ impl Templates {
             matcher: Matcher::with_places(),
             canonicalizer: Canonicalizer::new(),
             stats: SegmentStats::default(),
+            signals: Signals::new(),
             misses: verbose.then(Vec::new),
         }
     }
@@ -112,6 +117,11 @@ impl Templates {
     /// The counts of messages sent so far.
     pub(crate) fn stats(&self) -> SegmentStats {
         self.stats
+    }
+
+    /// Takes what the program says about its signals from now on.
+    pub(crate) fn configure(&mut self, signals: Signals) {
+        self.signals = signals;
     }
 
     /// Keeps the reasons of misses from now on.
@@ -155,7 +165,8 @@ impl Templates {
         if let Some(number) = place {
             return self.launch(number, bindings, out);
         }
-        if known.is_empty() && !self.seen.remove(key) {
+        let is_new = known.is_empty() && !self.seen.remove(key);
+        if is_new && !self.signals.compiles(&segment) {
             self.explain(expected, &segment);
             self.seen.insert(key);
             self.last = None;
@@ -217,7 +228,8 @@ impl Templates {
         let (key, tape) = (template.key, Arc::clone(&template.tape));
         let number = self.held.insert(Held { template, next: None }) as u32;
         self.numbers.entry(key).or_default().push(number);
-        out.push(Order::Define { template: number, tape });
+        let planned = self.signals.compiles(&tape);
+        out.push(Order::Define { template: number, tape, planned });
         Some(number)
     }
 
@@ -275,7 +287,7 @@ mod tests {
             for message in messages {
                 match message {
                     Order::Run(tape) => segments.push(Tape::clone(&tape)),
-                    Order::Define { template, tape } => {
+                    Order::Define { template, tape, .. } => {
                         let made = Template::new(tape).expect("templates are canonical");
                         self.templates.insert(template, made);
                         let entries: usize =

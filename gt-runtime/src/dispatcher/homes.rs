@@ -184,7 +184,7 @@ impl Dispatcher {
         let name = session.name;
         let Work { order, seq, owed, template: launched } = work;
         match &order {
-            Order::Define { template, tape } => {
+            Order::Define { template, tape, .. } => {
                 session.at_home.insert(*template, Arc::clone(tape));
             }
             Order::Launch { template, .. } => {
@@ -194,7 +194,8 @@ impl Dispatcher {
                 if let Some(tape) = tape.filter(lost) {
                     // The previous home was lost after the template was defined.
                     session.at_home.insert(*template, Arc::clone(&tape));
-                    let order = Order::Define { template: *template, tape };
+                    let planned = session.signals.compiles(&tape);
+                    let order = Order::Define { template: *template, tape, planned };
                     let message = ToWorker::Order { session: name, attempt, seq, order };
                     self.give_worker(home, Stream::Control, message, Owed::NOTHING);
                 }

@@ -70,7 +70,9 @@ impl Dispatcher {
                 self.pay(stream, owed);
             }
             Order::Run(tape) => self.tape(id, tape, owed),
-            Order::Define { template, tape } => self.define(id, template, tape, owed),
+            Order::Define { template, tape, planned } => {
+                self.define(id, template, (tape, planned), owed);
+            }
             Order::Launch { template, bindings } => self.launch(id, template, bindings, owed),
             Order::Chunk(chunk) => self.upload(id, chunk, owed),
             Order::Forget { template } => {
@@ -99,10 +101,16 @@ impl Dispatcher {
         }
     }
 
-    fn define(&mut self, id: SessionId, template: u32, tape: Arc<Tape>, owed: Owed) {
+    fn define(
+        &mut self,
+        id: SessionId,
+        template: u32,
+        (tape, planned): (Arc<Tape>, bool),
+        owed: Owed,
+    ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         match session.templates.define(template, Arc::clone(&tape)) {
-            Ok(()) => self.ordered(id, Order::Define { template, tape }, owed),
+            Ok(()) => self.ordered(id, Order::Define { template, tape, planned }, owed),
             Err(why) => {
                 self.pay(Stream::Control, owed);
                 let message = cut(format!("the server refused a template: {}", why.message));

@@ -39,6 +39,7 @@ impl Backend for Embedded {
     }
 
     fn configure(&self, signals: Signals) {
+        self.submitter.configure(signals.clone());
         self.shared().when_roomy(self.peer, |session| session.configure(clock::now(), signals));
     }
 

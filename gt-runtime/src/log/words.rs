@@ -33,7 +33,7 @@ fn from_client(message: &FromClient) -> (&'static str, String) {
 fn words_of(order: &Order) -> (&'static str, String) {
     match order {
         Order::Run(tape) => ("Run", entries(tape)),
-        Order::Define { template, tape } => {
+        Order::Define { template, tape, .. } => {
             ("Define", format!("template {template}: {}", entries(tape)))
         }
         Order::Launch { template, bindings } => {

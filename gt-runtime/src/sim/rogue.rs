@@ -67,7 +67,7 @@ fn message(random: &mut Random) -> Message {
         8 => {
             let tape = Tape { entries: (0..random.below(6)).map(|_| entry(random)).collect() };
             let tape = if random.percent(90) { canonical(&tape).0.tape } else { Arc::new(tape) };
-            Order::Define { template, tape }
+            Order::Define { template, tape, planned: random.percent(50) }
         }
         9 | 10 => Order::Launch { template, bindings: Arc::new(bindings(random)) },
         11 if random.percent(20) => {

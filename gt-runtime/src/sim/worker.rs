@@ -146,6 +146,7 @@ impl Worker {
         match job? {
             Job::Open { .. } => None,
             Job::Task(task) => self.task(now, random, task),
+            Job::Planned => None,
             Job::End { session } => {
                 self.held.remove(&session);
                 self.reads.forget(session);

@@ -25,6 +25,8 @@ pub enum Order {
         template: u32,
         /// The segment, as [`gt_ir::canonical`] makes it.
         tape: Arc<Tape>,
+        /// Whether launches wait until it is compiled.
+        planned: bool,
     },
     /// Runs the next segment of the session's tape: a template with other values and scalars.
     Launch {

@@ -174,8 +174,8 @@ impl Session {
                 task.template = Some(defined);
                 return self.segment(Waiting { task, needs, weight }, out);
             }
-            Order::Define { template, tape } => {
-                match Definition::new(tape) {
+            Order::Define { template, tape, planned } => {
+                match Definition::new(tape, planned) {
                     Some(defined) => self.templates.insert(template, Arc::new(defined)),
                     None => self.templates.remove(&template),
                 };

@@ -17,6 +17,8 @@ const QUICK: u64 = 500_000;
 pub struct Definition {
     pub(super) template: Template,
     pub(super) footprint: Footprint,
+    /// Whether launches wait until it is compiled.
+    pub(super) planned: bool,
     /// For the executor: the plan that it ran last.
     pub(super) plan: PlanHint,
 }
@@ -41,10 +43,10 @@ pub(super) struct PlanHint {
 impl Definition {
     /// A template. None if the tape is not canonical.
     #[must_use]
-    pub fn new(tape: Arc<Tape>) -> Option<Definition> {
+    pub fn new(tape: Arc<Tape>, planned: bool) -> Option<Definition> {
         let template = Template::new(tape).ok()?;
         let footprint = Footprint::of(&template);
-        Some(Definition { template, footprint, plan: PlanHint::default() })
+        Some(Definition { template, footprint, planned, plan: PlanHint::default() })
     }
 
     /// The template itself.

@@ -22,6 +22,7 @@ use super::at_once;
 use super::definition::Definition;
 use super::device::Device;
 use super::faults::{describe, error, kind};
+use super::held::Held;
 use super::job::{Inputs, Job, Missing, Task};
 use super::memory;
 use super::plans::{Plan, Plans, Ready};
@@ -41,6 +42,7 @@ pub struct Executor {
     log: Log,
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
+    held: Held,
     trouble: Trouble,
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
@@ -85,10 +87,11 @@ impl Executor {
         log: Log,
         tell: Tell,
     ) -> Self {
-        let plans = Plans::new(plans, engine.compiler());
+        let plans = Plans::new(plans, engine.compiler(), tell.clone());
         let device = Device { reads: Reads::new(tell), engine };
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
-        Executor { device, name: name.into(), log, sessions, plans, trouble, inputs: Vec::new() }
+        let (name, held, inputs) = (name.into(), Held::default(), Vec::new());
+        Executor { device, name, log, sessions, plans, held, trouble, inputs }
     }
 
     /// The name that it reports under.
@@ -115,9 +118,54 @@ impl Executor {
             Job::Open { session, client } => {
                 self.sessions.entry(session).or_default().client = Some(client);
             }
-            Job::Task(task) => self.task(registration, task, out),
+            Job::Task(task) => self.unless_held(registration, task, out),
+            Job::Planned => self.go_on(registration, out),
             Job::End { session } => self.end((registration, session)),
         }
+    }
+
+    /// Does a task, unless its session waits for a plan.
+    fn unless_held(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) {
+        let session = task.session;
+        if self.held.is_full(session) {
+            while let Some(first) = self.held.take(session) {
+                self.task(registration, first, out);
+            }
+        } else if self.held.waits(session) || self.must_wait(&task) {
+            return self.held.add(task);
+        }
+        self.task(registration, task, out);
+    }
+
+    /// Goes on with the sessions that wait for a plan, each as far as it comes.
+    fn go_on(&mut self, registration: u64, out: &mut Vec<FromWorker>) {
+        for session in self.held.sessions() {
+            while let Some(task) = self.held.take(session) {
+                if self.must_wait(&task) {
+                    self.held.put_back(task);
+                    break;
+                }
+                self.task(registration, task, out);
+            }
+        }
+    }
+
+    /// Whether a task is a launch that is to run as a plan, which is not made yet.
+    fn must_wait(&mut self, task: &Task) -> bool {
+        let (Order::Launch { bindings, .. }, Some(defined)) = (&task.order, &task.template) else {
+            return false;
+        };
+        if !defined.planned || self.plans.is_off() {
+            return false;
+        }
+        let Executor { sessions, plans, inputs: given, .. } = self;
+        let table = sessions.entry(task.session).or_default();
+        let waits = table.lend(&bindings.inputs, given)
+            && plans
+                .get(defined, given.iter().map(|value| &value.ty))
+                .is_some_and(Plan::is_awaited);
+        given.clear();
+        waits
     }
 
     fn task(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) {
@@ -337,6 +385,7 @@ impl Executor {
 
     fn end(&mut self, owner: Owner) {
         self.device.reads.forget(owner);
+        self.held.forget(owner.1);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
         let details = format_args!("{session}: {freed} values freed");

@@ -34,6 +34,8 @@ pub enum Job {
     },
     /// Carry out an order.
     Task(Task),
+    /// Go on with the sessions that wait for plans, because one is made.
+    Planned,
     /// Free the values of a session.
     End {
         /// The session.

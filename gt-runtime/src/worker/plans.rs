@@ -3,9 +3,10 @@
 //!
 //! The first launch that can use a plan orders it. One background thread compiles it, with low
 //! priority if the system supports this. Until the plan is ready, and if its compilation fails,
-//! launches run instruction by instruction. Compilation therefore delays no launch, and a panic of
-//! the compiler loses only its plan. Equal templates of different sessions share a plan. The least
-//! recently used plan is removed if there are too many. This module runs no plans.
+//! launches run instruction by instruction. Compilation therefore delays no launch, except those
+//! that are to wait for it (`held`), and a panic of the compiler loses only its plan. Equal
+//! templates of different sessions share a plan. The least recently used plan is removed if there
+//! are too many. This module runs no plans.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
 
 use super::definition::{Definition, PlanHint};
 use super::faults::panic_text;
+use super::reads::{Late, Tell};
 use crate::clock;
 use crate::tier::{PlanConfig, When};
 use crate::wire::Planned;
@@ -56,6 +58,8 @@ pub(super) struct Plan {
     /// The types of the inputs.
     types: Vec<Type>,
     ordered: AtomicBool,
+    /// Whether launches wait for it.
+    awaited: AtomicBool,
     made: OnceLock<Result<Ready, String>>,
 }
 
@@ -107,6 +111,16 @@ impl Plan {
         }
     }
 
+    /// Whether a launch is to wait for it: it will be made, and its makers then tell so.
+    pub(super) fn is_awaited(&self) -> bool {
+        if !self.ordered.load(Ordering::Relaxed) {
+            return false;
+        }
+        // The thread that makes it looks at this after it has made it.
+        self.awaited.store(true, Ordering::SeqCst);
+        self.made().is_none()
+    }
+
     fn make(&self, compiler: &dyn Compile, options: &Options) {
         let compile = || self.compile(compiler, options);
         let made = catch_unwind(AssertUnwindSafe(compile))
@@ -149,13 +163,15 @@ pub(super) struct Plans {
     /// The number of plans added so far, which is the number of the last one.
     n_made: u64,
     orders: Option<SyncSender<Arc<Plan>>>,
+    /// Tells that a plan is made for which launches wait.
+    tell: Tell,
     matcher: Matcher,
 }
 
 impl Plans {
-    pub(super) fn new(config: PlanConfig, compiler: Arc<dyn Compile>) -> Plans {
+    pub(super) fn new(config: PlanConfig, compiler: Arc<dyn Compile>, tell: Tell) -> Plans {
         let (held, matcher) = (Lru::new(), Matcher::new());
-        Plans { config, compiler, held, n_made: 0, orders: None, matcher }
+        Plans { config, compiler, held, n_made: 0, orders: None, tell, matcher }
     }
 
     /// Whether this worker makes no plans.
@@ -237,6 +253,7 @@ impl Plans {
             template: template.clone(),
             types,
             ordered: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
             made: OnceLock::new(),
         }))
     }
@@ -247,7 +264,9 @@ impl Plans {
             return plan.make(&*self.compiler, &self.config.options);
         }
         let (compiler, options) = (&self.compiler, self.config.options);
-        let orders = self.orders.get_or_insert_with(|| background(compiler.clone(), options));
+        let tell = &self.tell;
+        let orders =
+            self.orders.get_or_insert_with(|| background(compiler.clone(), options, tell.clone()));
         match orders.try_send(plan.clone()) {
             Ok(()) => plan.ordered.store(true, Ordering::Relaxed),
             Err(TrySendError::Full(_)) => {}
@@ -260,12 +279,15 @@ impl Plans {
 }
 
 /// Starts the thread that compiles. It ends when the sender is dropped.
-fn background(compiler: Arc<dyn Compile>, options: Options) -> SyncSender<Arc<Plan>> {
+fn background(compiler: Arc<dyn Compile>, options: Options, tell: Tell) -> SyncSender<Arc<Plan>> {
     let (orders, ordered) = sync_channel::<Arc<Plan>>(MAX_ORDERS);
     let work = move || {
         give_way();
         for plan in ordered {
             plan.make(&*compiler, &options);
+            if plan.awaited.load(Ordering::SeqCst) {
+                tell(Late::Planned);
+            }
         }
     };
     // Without a thread the channel is closed, and the plans say so.
@@ -307,12 +329,12 @@ mod tests {
     fn templates_of_one_key_have_plans_of_their_own() {
         let engine = gt_compiler::Native::new(gt_compiler::NativeConfig::host()).unwrap();
         let config = PlanConfig { when: When::Blocking, most: 8, ..PlanConfig::default() };
-        let mut plans = Plans::new(config, engine.compiler());
+        let mut plans = Plans::new(config, engine.compiler(), Arc::new(|_| ()));
         let defined = |op: &str| {
             let text = format!("gt tape 1\n%0 = input : f32[2]\n%1 = {op} %0\nfree %0\n");
             let mut tape = gt_ir::text::load(&text).unwrap().tape;
             tape.entries.remove(0);
-            let mut defined = Definition::new(Arc::new(tape)).unwrap();
+            let mut defined = Definition::new(Arc::new(tape), false).unwrap();
             defined.template.key = gt_ir::canonical::Key(1);
             defined
         };

@@ -18,6 +18,8 @@ use gt_ir::error::Hinted as _;
 use gt_ir::{HostTensor, Loc, ValueId};
 
 use super::faults::{self, kind, panic_text};
+#[cfg(doc)]
+use super::job::Job;
 use super::line::Line;
 use super::queue::Queue;
 use crate::assembly::whole;
@@ -62,12 +64,14 @@ impl Question {
 pub enum Late {
     /// The answer to a read of this registration.
     Answer(u64, FromWorker),
+    /// A plan is made for which launches wait. The shell answers with a [`Job::Planned`].
+    Planned,
     /// The device is lost, for this reason.
     Lost(String),
 }
 
-/// The function that receives the news, called from the thread of the reads.
-pub type Tell = Box<dyn Fn(Late) + Send + Sync>;
+/// The function that receives the news, called from the threads of the reads and of the compiler.
+pub type Tell = Arc<dyn Fn(Late) + Send + Sync>;
 
 /// The reads of a worker.
 pub(super) struct Reads {
@@ -251,7 +255,7 @@ mod tests {
     fn reads() -> (Reads, Receiver<Late>, Sender<()>, impl Fn() -> Download) {
         let ((tell, told), (permit, permits)) = (channel(), channel());
         let permits = Arc::new(Mutex::new(permits));
-        let reads = Reads::new(Box::new(move |late| tell.send(late).unwrap_or(())));
+        let reads = Reads::new(Arc::new(move |late| tell.send(late).unwrap_or(())));
         (reads, told, permit, move || Download::Coming(Box::new(Let(permits.clone()))))
     }
 

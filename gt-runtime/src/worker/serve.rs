@@ -122,6 +122,8 @@ enum Told {
     Report(u64, Vec<FromWorker>, u64),
     /// The answer to a read of this registration.
     Answer(u64, FromWorker),
+    /// A plan is made for which sessions wait.
+    Planned,
     /// The engine panicked.
     Panic(String),
     /// The device is lost.
@@ -193,9 +195,10 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
 
 /// The function that answers reads that had to wait for the device.
 fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
-    Box::new(move |late| {
+    Arc::new(move |late| {
         told.push(match late {
             Late::Answer(life, report) => Told::Answer(life, report),
+            Late::Planned => Told::Planned,
             Late::Lost(why) => Told::Failure(why),
         });
         waker.wake();
@@ -477,6 +480,10 @@ impl Registration<'_, '_> {
                     self.end.release(owed);
                     let now = clock::now();
                     reports.into_iter().for_each(|report| self.end.report(now, report));
+                }
+                Some(Told::Planned) => {
+                    self.life.n_ordered += 1;
+                    self.life.orders.push(Assigned(self.life.n, Job::Planned));
                 }
                 Some(Told::Answer(life, answer)) if life == self.life.n => {
                     self.end.report(clock::now(), answer);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gt_compiler::{Engine, Native, NativeConfig};
 use gt_ir::backend::Backend;
+use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{Config, Source};
 use gt_ir::{Entry, Op, Operand};
 use gt_runtime::clock;
@@ -66,6 +67,72 @@ fn errors_in_a_replayed_segment_are_those_of_its_instructions() {
     let config = Config { wild_indices: true, empty: false, ..Config::integers() };
     let launches = same_bits_on_every_tier(1000..1040, &config, true);
     assert!(launches > 50, "{launches} launches");
+}
+
+/// `hot` is compiled before its first run, `spread` as well and on all workers.
+fn configure(session: &dyn Backend) {
+    let mut signals = Signals::new();
+    for (name, shard) in [("hot", None), ("spread", Some(ShardConfig::default()))] {
+        let config = SignalConfig { compile: true, shard, ..SignalConfig::default() };
+        signals.set(name, config).unwrap();
+    }
+    session.configure(signals);
+}
+
+/// A chain of `n` additions to an upload, in a scope. Returns its last value.
+fn chain(session: &dyn Backend, scope: &str, first: u64, n: u64) -> u64 {
+    let data = tensor(vec![first as f32; 8]);
+    let mut entries = vec![input(first, *data.ty()), Entry::Enter(scope.into())];
+    session.upload(id(first), data);
+    for i in first..first + n {
+        entries.extend([add_scalar(i + 1, i, 1.0), free(i)]);
+    }
+    entries.push(Entry::Exit(scope.into()));
+    session.submit(tape(entries));
+    first + n
+}
+
+#[test]
+fn a_scope_that_asks_for_it_runs_compiled_from_the_first_time() {
+    for (scope, n_workers) in [("hot", 1), ("spread", 2), ("cold", 1)] {
+        let tiers = Tiers::compiled(When::Background);
+        let system = System::start_with(n_workers, tiers, Log::off()).unwrap();
+        let session = system.session();
+        configure(&*session);
+        // Each program is new. What follows a program waits with it.
+        for n in 20..30 {
+            let first = 1_000 * n;
+            let last = chain(&*session, scope, first, n);
+            session.submit(tape(vec![add(last + 1, last, last), free(last)]));
+            let got = read(&*session, last + 1).unwrap();
+            assert_eq!(got, vec![2.0 * (first + n) as f32; 8], "{scope}");
+        }
+        let total = session.stats().unwrap().total();
+        match scope {
+            "cold" => assert_eq!(total.launches, 0),
+            _ => assert!(total.launches >= 10 && total.interpreted < 60, "{scope}: {total:?}"),
+        }
+    }
+}
+
+#[test]
+fn sessions_that_wait_for_plans_delay_no_others_and_may_end_meanwhile() {
+    let system = system(When::Background);
+    let (waiting, other) = (system.session(), system.session());
+    configure(&*waiting);
+    let last: Vec<u64> = (0..20).map(|k| chain(&*waiting, "hot", 1_000 * k, 300 + k)).collect();
+    for k in 0..50 {
+        let last = chain(&*other, "hot", 100 * k, 3);
+        assert_eq!(read(&*other, last).unwrap(), vec![(100 * k + 3) as f32; 8]);
+    }
+    assert_eq!(read(&*waiting, last[19]).unwrap(), vec![(19_000 + 319) as f32; 8]);
+    let gone = system.session();
+    configure(&*gone);
+    chain(&*gone, "hot", 0, 400);
+    drop(gone);
+    assert_eq!(read(&*waiting, last[0]).unwrap(), vec![300.0; 8]);
+    let total = waiting.stats().unwrap().total();
+    assert_eq!((total.launches, total.interpreted), (20, 0));
 }
 
 /// Runs for `GT_REPLAY_SECONDS` seconds, from a seed that differs from run to run. `GT_REPLAY_SEED`

@@ -10,6 +10,7 @@ use gt_ir::signal::Signals;
 use gt_ir::{Entry, OpError, Tape, ValueId};
 
 use super::exchange::Transfer;
+use super::partitions::Numbered;
 use super::{Bound, Gang, MAX_WARNED, Place};
 use crate::ids::RequestId;
 use crate::wire::{MAX_ENTRIES, Order};
@@ -40,8 +41,7 @@ impl Gang {
         self.uploads(template, bindings, &mut orders);
         let n_inputs = template.n_inputs;
         let bound = self.bind(bindings, n_inputs, &chosen.partition);
-        let numbers = chosen.first.map(|first| (first, chosen.is_new));
-        self.steps(&chosen.partition, &bound, numbers, &mut orders)?;
+        self.steps(&chosen.partition, &bound, chosen.first, &mut orders)?;
         self.settle(&bound, &chosen.partition, &template.tape);
         let news = self.news(&chosen.partition.report.warnings);
         Ok((orders, news))
@@ -116,21 +116,20 @@ impl Gang {
         Bound { bindings, n_inputs, first }
     }
 
-    /// The steps of a partition. Its tapes are launched if there is a number for the first of them,
-    /// which comes with whether members do not know them yet.
+    /// The steps of a partition. Its tapes are launched if the first of them is a template.
     fn steps(
         &mut self,
         partition: &Partition,
         bound: &Bound<'_>,
-        mut numbers: Option<(u32, bool)>,
+        mut numbered: Option<Numbered>,
         orders: &mut Orders,
     ) -> Result<(), OpError> {
         for (member, part) in partition.parts.iter().enumerate() {
             for step in &part.steps {
                 match step {
                     Step::Run(phase) => {
-                        self.run(member, phase, bound, numbers, orders)?;
-                        numbers = numbers.map(|(number, is_new)| (number + 1, is_new));
+                        self.run(member, phase, bound, numbered, orders)?;
+                        numbered.iter_mut().for_each(|template| template.number += 1);
                     }
                     Step::Send { value, to, made } => {
                         let name = bound.local(self, *value, member);
@@ -151,7 +150,7 @@ impl Gang {
         member: usize,
         phase: &Phase,
         bound: &Bound<'_>,
-        number: Option<(u32, bool)>,
+        numbered: Option<Numbered>,
         orders: &mut Orders,
     ) -> Result<(), OpError> {
         let n_entries = phase.template.tape.entries.len();
@@ -175,7 +174,7 @@ impl Gang {
                 .collect::<Option<_>>()
                 .ok_or_else(|| OpError::new("internal: a segment lacks a literal"))?,
         };
-        let Some((template, is_new)) = number else {
+        let Some(Numbered { number: template, is_new, planned }) = numbered else {
             let tape = expand(&phase.template, &bindings)
                 .map_err(|why| OpError::new(format!("internal: {why}")))?;
             orders.push((member, Order::Run(Arc::new(tape))));
@@ -183,7 +182,7 @@ impl Gang {
         };
         if is_new {
             let tape = Arc::clone(&phase.template.tape);
-            orders.push((member, Order::Define { template, tape }));
+            orders.push((member, Order::Define { template, tape, planned }));
         }
         orders.push((member, Order::Launch { template, bindings: Arc::new(bindings) }));
         Ok(())

@@ -37,13 +37,21 @@ struct Held {
     first: Option<u32>,
 }
 
+/// A template of the members.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbered {
+    pub(super) number: u32,
+    /// Whether members learn it now.
+    pub(super) is_new: bool,
+    /// Whether its launches wait until it is compiled.
+    pub(super) planned: bool,
+}
+
 /// A partition that is about to be carried out.
 pub(super) struct Chosen {
     pub(super) partition: Arc<Partition>,
-    /// The number of its first template, where its tapes are launched.
-    pub(super) first: Option<u32>,
-    /// Whether members learn the templates now.
-    pub(super) is_new: bool,
+    /// Its first template, where its tapes are launched.
+    pub(super) first: Option<Numbered>,
     /// Templates that members are to forget.
     pub(super) forgotten: Vec<u32>,
 }
@@ -77,8 +85,10 @@ impl Partitions {
             held.first = Some(n_templates);
             self.n_templates += n_tapes(&held.partition);
         }
+        let planned = is_new && signals.compiles(&template.tape);
         let first = held.first.filter(|_| again);
-        Ok(Chosen { partition: Arc::clone(&held.partition), first, is_new, forgotten })
+        let first = first.map(|number| Numbered { number, is_new, planned });
+        Ok(Chosen { partition: Arc::clone(&held.partition), first, forgotten })
     }
 
     /// Gives up all partitions; returns the templates that members are to forget.

@@ -166,7 +166,8 @@ fn message(role: Role, words: &[&str]) -> Message {
         return Message::FromClient(FromClient::Order(match words {
             ["tape", rest @ ..] => Order::Run(Arc::new(tape(&rest.join(" ")))),
             ["define", n, rest @ ..] => {
-                Order::Define { template: number(n) as u32, tape: Arc::new(tape(&rest.join(" "))) }
+                let (template, tape) = (number(n) as u32, Arc::new(tape(&rest.join(" "))));
+                Order::Define { template, tape, planned: false }
             }
             ["launch", n, rest @ ..] => {
                 Order::Launch { template: number(n) as u32, bindings: Arc::new(bindings(rest)) }
@@ -311,7 +312,7 @@ fn show_order(session: SessionId, attempt: u32, seq: u64, order: &Order) -> Stri
             let text = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
             format!("run {session} #{seq} a{attempt}: {}", text.collect::<Vec<_>>().join("; "))
         }
-        Order::Define { template, tape } => {
+        Order::Define { template, tape, .. } => {
             format!("define {session} t{template} of {} entries", tape.entries.len())
         }
         Order::Launch { template, bindings } => {

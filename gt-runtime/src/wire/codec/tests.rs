@@ -125,6 +125,7 @@ fn packets() -> Vec<Packet> {
             data(Message::FromClient(FromClient::Order(Order::Define {
                 template: 3,
                 tape: gt_ir::canonical::canonical(&tape).0.tape,
+                planned: true,
             }))),
         ),
         packet(

@@ -30,6 +30,7 @@ fn name(job: &Job) -> String {
     let Task { session, seq, order, inputs, owed, .. } = match job {
         Job::Open { session, client } => return format!("open {session} of {client}"),
         Job::Task(task) => task,
+        Job::Planned => return "planned".into(),
         Job::End { session } => return format!("end {session}"),
     };
     let inputs =
@@ -101,7 +102,7 @@ fn a_launch_is_of_the_template_as_it_was_and_waits_for_its_data() {
         let input = Entry::Input { out: ValueId(1), ty: f32s(2), name: None };
         let entries = [Entry::Output { value: ValueId(0), name: None }];
         let entries = entries.into_iter().chain(upload.then_some(input)).collect();
-        order(1, 0, 0, Order::Define { template, tape: Arc::new(Tape { entries }) })
+        order(1, 0, 0, Order::Define { template, tape: Arc::new(Tape { entries }), planned: false })
     };
     let launch = |template, seq, value, defined: u64| {
         let defined = gt_ir::canonical::Defined::Run(ValueId(defined), u64::from(defined > 0));
