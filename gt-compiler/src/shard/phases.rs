@@ -1,5 +1,6 @@
 //! Lanes cut into phases: a member runs all that needs no further exchange, sends what others wait
-//! for, and goes on when what it waits for is there.
+//! for, and goes on when what it waits for is there. If it has more to compute than what others
+//! wait for, it sends first and computes the rest afterwards.
 //!
 //! What nobody uses is left out, and every value is freed after its last use.
 
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gt_ir::canonical::canonical;
-use gt_ir::{Entry, Instr, Operand, Tape, Type, ValueId};
+use gt_ir::{Class, Entry, Instr, Operand, Tape, Type, ValueId};
 
 use super::lanes::{Arg, Item, Lane, Lanes, Name};
 use super::reshard::Version;
@@ -106,7 +107,7 @@ struct Cutter<'a> {
     needed: &'a Needed,
     member: usize,
     kept: Vec<bool>,
-    /// The items of each level, in order.
+    /// The items of each phase, in order.
     levels: BTreeMap<u32, Vec<&'a Item>>,
     /// What each value is outside the lane.
     locals: Vec<Local>,
@@ -130,10 +131,25 @@ impl<'a> Cutter<'a> {
         };
         for item in &lane.items {
             if let Some(level) = cutter.level(item) {
-                cutter.levels.entry(level).or_default().push(item);
+                cutter.levels.entry(2 * level).or_default().push(item);
             }
         }
+        cutter.send_early();
         cutter
+    }
+
+    /// Puts what others do not wait for into a phase of its own, if it takes long.
+    fn send_early(&mut self) {
+        let mut later = Vec::new();
+        for (&level, items) in &mut self.levels {
+            let first = awaited(items);
+            if pays(items, &first) {
+                let mut first = first.into_iter();
+                let rest = items.extract_if(.., |_| first.next() == Some(false)).collect();
+                later.push((level + 1, rest));
+            }
+        }
+        self.levels.extend::<Vec<(u32, Vec<&Item>)>>(later);
     }
 
     /// The level of an item that somebody needs.
@@ -290,6 +306,45 @@ impl<'a> Cutter<'a> {
         let inputs = bindings.inputs.iter().map(|name| self.local(name.0 as Name)).collect();
         (Phase { template, inputs, first, literals }, n)
     }
+}
+
+/// For each item of a level, whether it sends a value or is needed for one that is sent.
+fn awaited(items: &[&Item]) -> Vec<bool> {
+    let mut names: BTreeSet<Name> = BTreeSet::new();
+    let mut awaited = vec![false; items.len()];
+    for (item, awaited) in items.iter().zip(&mut awaited).rev() {
+        *awaited = match item {
+            Item::Send { value, .. } => {
+                names.insert(*value);
+                true
+            }
+            Item::Instr { out, .. } | Item::Receive { out } => names.contains(out),
+        };
+        if let (true, Item::Instr { args, .. }) = (*awaited, item) {
+            names.extend(args.iter().filter_map(|arg| match arg {
+                Arg::Value(name) => Some(*name),
+                Arg::Literal(..) => None,
+            }));
+        }
+    }
+    awaited
+}
+
+/// Whether others would wait long for what does not concern them. Two phases cannot fuse what one
+/// can, so a product must be in the rest, or nothing but movement before it.
+fn pays(items: &[&Item], first: &[bool]) -> bool {
+    let classes = |of: bool| {
+        items.iter().zip(first).filter(move |(_, first)| **first == of).filter_map(|(item, _)| {
+            match item {
+                Item::Instr { op, .. } => Some(op.spec().class),
+                Item::Send { .. } | Item::Receive { .. } => None,
+            }
+        })
+    };
+    let sends = items.iter().any(|item| matches!(item, Item::Send { .. }));
+    let moves = classes(true).all(|class| class == Class::Move);
+    let heavy = |class| class == Class::Contract || (moves && class != Class::Move);
+    sends && classes(false).any(heavy)
 }
 
 /// Where a value is used: by which item of which level, or by being sent after a level.
