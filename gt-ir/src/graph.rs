@@ -26,7 +26,7 @@ use petgraph::{Direction, graph::DiGraph, graph::NodeIndex, visit::EdgeRef};
 use smallvec::SmallVec;
 
 pub use build::{Calls, LowerError, expand, lower};
-pub use dot::Legend;
+pub use dot::{DOT_HEAD, Legend};
 pub use rebuild::Rebuild;
 pub use segment::{Segment, segment};
 

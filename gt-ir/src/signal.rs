@@ -217,6 +217,13 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl Signals {
+    /// The last worker that a signal names, by its number.
+    #[must_use]
+    pub fn last_worker(&self) -> Option<u32> {
+        let shards = self.0.values().filter_map(|config| config.shard.as_ref());
+        shards.filter_map(ShardConfig::named).flatten().max()
+    }
+
     /// Whether a tape opens the scope of a signal whose work is compiled before its first run.
     #[must_use]
     pub fn compiles(&self, tape: &Tape) -> bool {

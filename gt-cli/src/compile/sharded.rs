@@ -138,9 +138,7 @@ const MAX_NAMED: u32 = 64;
 
 /// As many workers as the signals name, and at least two; none if they name too many.
 pub(super) fn named(signals: &Signals) -> Option<u32> {
-    let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-    let last = shards.filter_map(gt_ir::signal::ShardConfig::named).flatten().max();
-    let n = last.map_or(2, |last| last.saturating_add(1).max(2));
+    let n = signals.last_worker().map_or(2, |last| last.saturating_add(1).max(2));
     (n <= MAX_NAMED).then_some(n)
 }
 

@@ -92,9 +92,7 @@ fn workers_here() -> Option<usize> {
 
 /// The workers that signals name and that are not there.
 fn too_few(signals: &Signals, there: usize) -> Option<Finding> {
-    let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-    let last = shards.filter_map(gt_ir::signal::ShardConfig::named).flatten().max()?;
-    let wanted = last as usize + 1;
+    let wanted = signals.last_worker()? as usize + 1;
     let what = format!("the signals of GT_CONFIG name {wanted} workers, but there are {there}");
     (wanted > there).then(|| Finding::advice(what, format!("GT_WORKERS={wanted}")))
 }

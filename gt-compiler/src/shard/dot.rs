@@ -7,21 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gt_ir::canonical::Bindings;
+use gt_ir::graph::DOT_HEAD;
 use gt_ir::op::infer;
 use gt_ir::units::bytes;
 use gt_ir::{Entry, Instr, Operand, OperandType, Tape, Type, ValueId};
 
 use super::print::Names;
 use super::{Explained, Local, Phase, Step};
-
-/// Fonts, and the colors of outlines and edges.
-const HEAD: &str = "digraph gt {
-  graph [fontname=\"Helvetica\", fontsize=11, ranksep=0.35, nodesep=0.25, bgcolor=\"white\"];
-  node [shape=box, style=\"rounded,filled\", color=\"#475569\", fontname=\"Helvetica\", \
-                    fontsize=11];
-  edge [fontname=\"Helvetica\", fontsize=9, color=\"#64748b\", fontcolor=\"#64748b\", \
-                    arrowsize=0.6];
-";
 
 /// The colors of workers, which repeat.
 const COLORS: [&str; 8] =
@@ -44,7 +36,7 @@ impl Explained {
     #[must_use]
     pub fn dot(&self, tape: &Tape, bindings: &Bindings) -> String {
         let names = Names::new(tape, bindings);
-        let (mut out, mut edges) = (String::from(HEAD), String::new());
+        let (mut out, mut edges) = (String::from(DOT_HEAD), String::new());
         for (member, part) in self.partition.parts.iter().enumerate() {
             let mut frame = Frame::default();
             for (number, ty) in self.held(member) {
@@ -108,13 +100,7 @@ impl Frame {
         for entry in &phase.template.tape.entries {
             match entry {
                 Entry::Input { out, ty, .. } => {
-                    self.node(
-                        member,
-                        local(*out),
-                        "received",
-                        Some(*ty),
-                        ", shape=ellipse, style=filled",
-                    );
+                    self.node(member, local(*out), "received", Some(*ty), ROUND);
                 }
                 Entry::Instr(instr) => self.instruction(member, instr, local, edges),
                 Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}

@@ -25,6 +25,16 @@ pub(super) enum Arg {
     Literal(Literal, Scalar),
 }
 
+impl Arg {
+    /// The value, unless it is a literal.
+    pub(super) fn name(&self) -> Option<Name> {
+        match self {
+            Arg::Value(name) => Some(*name),
+            Arg::Literal(..) => None,
+        }
+    }
+}
+
 /// One thing a member does.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are instructions")]
@@ -107,10 +117,7 @@ impl Lanes {
         let lane = self.lane(member);
         let types: SmallVec<[OperandType; 3]> =
             args.iter().map(|arg| lane.operand_type(arg)).collect();
-        let levels = args.iter().map(|arg| match arg {
-            Arg::Value(name) => lane.local(*name).level,
-            Arg::Literal(..) => 0,
-        });
+        let levels = args.iter().filter_map(Arg::name).map(|name| lane.local(name).level);
         let level = levels.max().unwrap_or(0);
         let ty = infer(&op, &types)?.unnamed();
         let out = lane.define(ty, level, None);

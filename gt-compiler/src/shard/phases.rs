@@ -87,10 +87,8 @@ impl Needed {
                         Item::Instr { args, out, .. }
                             if lane.local(*out).level == level && self.0[member][*out as usize] =>
                         {
-                            for arg in args {
-                                if let Arg::Value(name) = arg {
-                                    self.0[member][*name as usize] = true;
-                                }
+                            for name in args.iter().filter_map(Arg::name) {
+                                self.0[member][name as usize] = true;
                             }
                         }
                         Item::Send { .. } | Item::Instr { .. } | Item::Receive { .. } => {}
@@ -107,8 +105,9 @@ struct Cutter<'a> {
     needed: &'a Needed,
     member: usize,
     kept: Vec<bool>,
-    /// The items of each phase, in order.
-    levels: BTreeMap<u32, Vec<&'a Item>>,
+    /// The items of each phase, in order, by its place: level `n` has the places `2n` and `2n + 1`,
+    /// of which the second may be empty.
+    phases: BTreeMap<u32, Vec<&'a Item>>,
     /// What each value is outside the lane.
     locals: Vec<Local>,
     n_made: u32,
@@ -124,14 +123,14 @@ impl<'a> Cutter<'a> {
             needed,
             member,
             kept: vec![false; lane.locals.len()],
-            levels: BTreeMap::new(),
+            phases: BTreeMap::new(),
             locals: lane.locals.iter().map(given).collect(),
             n_made: 0,
             freed: Vec::new(),
         };
         for item in &lane.items {
             if let Some(level) = cutter.level(item) {
-                cutter.levels.entry(2 * level).or_default().push(item);
+                cutter.phases.entry(2 * level).or_default().push(item);
             }
         }
         cutter.send_early();
@@ -141,15 +140,15 @@ impl<'a> Cutter<'a> {
     /// Puts what others do not wait for into a phase of its own, if it takes long.
     fn send_early(&mut self) {
         let mut later = Vec::new();
-        for (&level, items) in &mut self.levels {
+        for (&place, items) in &mut self.phases {
             let first = awaited(items);
             if pays(items, &first) {
                 let mut first = first.into_iter();
                 let rest = items.extract_if(.., |_| first.next() == Some(false)).collect();
-                later.push((level + 1, rest));
+                later.push((place + 1, rest));
             }
         }
-        self.levels.extend::<Vec<(u32, Vec<&Item>)>>(later);
+        self.phases.extend::<Vec<(u32, Vec<&Item>)>>(later);
     }
 
     /// The level of an item that somebody needs.
@@ -185,7 +184,7 @@ impl<'a> Cutter<'a> {
 
     /// Numbers what the lane makes, in the order in which its phases define it.
     fn number(&mut self) {
-        for items in self.levels.values() {
+        for items in self.phases.values() {
             let receives = items.iter().filter(|item| matches!(item, Item::Receive { .. }));
             let others = items.iter().filter(|item| matches!(item, Item::Instr { .. }));
             for item in receives.chain(others) {
@@ -209,8 +208,8 @@ impl<'a> Cutter<'a> {
         let unused = |name: &&Name| last[**name as usize].is_none();
         let mut stale: Vec<Name> = self.freed.iter().filter(unused).copied().collect();
         let mut first = 0;
-        for (level, items) in &self.levels {
-            let (phase, n) = self.phase(*level, items, first, &last, &stale);
+        for (place, items) in &self.phases {
+            let (phase, n) = self.phase(*place, items, first, &last, &stale);
             if !phase.template.tape.entries.is_empty() {
                 part.steps.push(Step::Run(Arc::new(phase)));
                 stale.clear();
@@ -221,7 +220,7 @@ impl<'a> Cutter<'a> {
                     && let Local::Made(made) = all[*to as usize].local(*received)
                 {
                     part.steps.push(Step::Send { value: self.local(*value), to: *to, made });
-                    if last[*value as usize] == Some(Use::Sent(*level))
+                    if last[*value as usize] == Some(Use::Sent(*place))
                         && !self.kept[*value as usize]
                         && !stale.contains(value)
                     {
@@ -240,29 +239,27 @@ impl<'a> Cutter<'a> {
     /// The last use of each value.
     fn last_uses(&self) -> Vec<Option<Use>> {
         let mut last = vec![None; self.locals.len()];
-        for (level, items) in &self.levels {
+        for (place, items) in &self.phases {
             for (at, item) in items.iter().enumerate() {
                 if let Item::Instr { args, .. } = item {
-                    for arg in args {
-                        if let Arg::Value(name) = arg {
-                            last[*name as usize] = Some(Use::Instr(*level, at));
-                        }
+                    for name in args.iter().filter_map(Arg::name) {
+                        last[name as usize] = Some(Use::Instr(*place, at));
                     }
                 }
             }
             for item in items {
                 if let Item::Send { value, .. } = item {
-                    last[*value as usize] = Some(Use::Sent(*level));
+                    last[*value as usize] = Some(Use::Sent(*place));
                 }
             }
         }
         last
     }
 
-    /// The tape of one level, and how many values it defines.
+    /// The tape of one phase, and how many values it defines.
     fn phase(
         &self,
-        level: u32,
+        place: u32,
         items: &[&Item],
         first: u32,
         last: &[Option<Use>],
@@ -294,8 +291,8 @@ impl<'a> Cutter<'a> {
             n += 1;
             let mut over: Vec<Name> = args
                 .iter()
-                .filter_map(|arg| if let Arg::Value(name) = arg { Some(*name) } else { None })
-                .filter(|&name| last[name as usize] == Some(Use::Instr(level, at)))
+                .filter_map(Arg::name)
+                .filter(|&name| last[name as usize] == Some(Use::Instr(place, at)))
                 .filter(|&name| !self.kept[name as usize])
                 .collect();
             over.sort_unstable();
@@ -321,10 +318,7 @@ fn awaited(items: &[&Item]) -> Vec<bool> {
             Item::Instr { out, .. } | Item::Receive { out } => names.contains(out),
         };
         if let (true, Item::Instr { args, .. }) = (*awaited, item) {
-            names.extend(args.iter().filter_map(|arg| match arg {
-                Arg::Value(name) => Some(*name),
-                Arg::Literal(..) => None,
-            }));
+            names.extend(args.iter().filter_map(Arg::name));
         }
     }
     awaited
@@ -347,7 +341,7 @@ fn pays(items: &[&Item], first: &[bool]) -> bool {
     sends && classes(false).any(heavy)
 }
 
-/// Where a value is used: by which item of which level, or by being sent after a level.
+/// Where a value is used: by which item of the phase at which place, or by being sent after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Instr(u32, usize),

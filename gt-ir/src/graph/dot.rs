@@ -14,7 +14,7 @@ use crate::op::Class;
 use crate::units::bytes;
 
 /// The beginning of every drawing: fonts, and the colors of outlines and edges.
-const HEAD: &str = "digraph gt {
+pub const DOT_HEAD: &str = "digraph gt {
   graph [fontname=\"Helvetica\", fontsize=11, ranksep=0.35, nodesep=0.25, bgcolor=\"white\"];
   node [shape=box, style=\"rounded,filled\", color=\"#475569\", fontname=\"Helvetica\", \
                     fontsize=11, margin=\"0.12,0.06\"];
@@ -47,7 +47,7 @@ impl Graph {
     pub fn to_dot(&self, legend: &Legend) -> String {
         let drawing = Drawing { graph: self, small: self.small(), legend };
         let mut frames: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
-        let mut out = String::from(HEAD);
+        let mut out = String::from(DOT_HEAD);
         for id in self.ids().filter(|id| !drawing.is_hidden(*id)) {
             match legend.kernels.get(id.index()).copied().flatten() {
                 Some(group) => frames.entry(group).or_default().push(id),

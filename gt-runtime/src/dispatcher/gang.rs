@@ -21,7 +21,7 @@ use gt_ir::backend::WorkerStats;
 use gt_ir::canonical::Bindings;
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
-use gt_ir::signal::{ShardConfig, Signals};
+use gt_ir::signal::Signals;
 use gt_ir::tape::{Tape, ValueId};
 
 use super::party::Owed;
@@ -149,12 +149,11 @@ impl Gang {
 
     /// How many workers signals ask for, whether they are there or not.
     pub(super) fn wished(signals: &Signals) -> usize {
-        let shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-        let wish = |shard: &ShardConfig| match shard.named() {
-            None => usize::MAX,
-            Some(listed) => listed.iter().max().map_or(1, |last| *last as usize + 1),
-        };
-        shards.map(wish).max().unwrap_or(0)
+        let mut shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
+        if shards.any(|shard| shard.named().is_none()) {
+            return usize::MAX;
+        }
+        signals.last_worker().map_or(0, |last| last as usize + 1)
     }
 
     /// The member for which the others wait: it has work to do or a value to send, and waits for no

@@ -82,12 +82,9 @@ impl Dispatcher {
     fn rank(&self, id: SessionId, worker: &Worker) -> Rank {
         let queued =
             self.queued(worker.peer, Stream::Control) + self.queued(worker.peer, Stream::Bulk);
-        let n_sessions = worker.sessions.iter().filter(|other| **other != id).count();
-        let capacity = worker.capacity.as_ref();
-        capacity.map_or_else(
-            || Rank::new(&Capacity::default(), n_sessions, queued),
-            |capacity| Rank::new(capacity, n_sessions, queued),
-        )
+        let n_sessions = worker.sessions.len() - usize::from(worker.sessions.contains(&id));
+        let unknown = Capacity::default();
+        Rank::new(worker.capacity.as_ref().unwrap_or(&unknown), n_sessions, queued)
     }
 
     /// The sessions that hold nothing give up their homes if a worker that has just joined is

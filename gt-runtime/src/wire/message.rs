@@ -34,14 +34,20 @@ impl Weight for Message {
             | Message::ToWorker(ToWorker::Order { order, .. }) => order.payload(),
             Message::FromClient(FromClient::Configure(signals)) => signals.bytes() as u64,
             Message::ToClient(ToClient::Chunk { chunk, .. })
-            | Message::FromWorker(FromWorker::Chunk { chunk, .. })
-            | Message::Parcel(Parcel { chunk, .. }) => chunk.bytes.len() as u64,
+            | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => chunk.bytes.len() as u64,
+            Message::Parcel(parcel) => return parcel.weight(),
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::FromWorker(_)
             | Message::ToWorker(_) => 0,
         };
         payload + Self::LEAST
+    }
+}
+
+impl Weight for Parcel {
+    fn weight(&self) -> u64 {
+        self.chunk.bytes.len() as u64 + Self::LEAST
     }
 }
 

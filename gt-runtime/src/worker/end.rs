@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::core::Core;
 use super::job::Job;
-use super::siblings::{self, Action, Road, Siblings};
+use super::siblings::{Action, Road, Siblings};
 use crate::assembly::Travel;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
@@ -115,7 +115,7 @@ impl WorkerEnd {
     }
 
     fn arrive(&mut self, road: Road, parcel: Parcel, jobs: &mut Vec<Job>) {
-        let weight = siblings::weight(&parcel.chunk);
+        let weight = parcel.weight();
         match self.core.arrive(parcel, jobs) {
             Some(parcel) => self.early.push_back((road, parcel)),
             None => self.siblings.release(&road, weight),

@@ -22,7 +22,7 @@ use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
     Body, Chunk, Destination, Door, FromWorker, Hello, Message, PROTOCOL, Packet, Parcel, Role,
-    Stream, Weight as _, Welcome,
+    Stream, Welcome,
 };
 
 /// How long the road to a worker is not tried again after it failed.
@@ -286,9 +286,4 @@ impl Outgoing {
             None => self.connection.next_deadline(),
         }
     }
-}
-
-/// The weight of the parcel of a piece, as its link counts it.
-pub(super) fn weight(chunk: &Chunk) -> u64 {
-    chunk.bytes.len() as u64 + Message::LEAST
 }

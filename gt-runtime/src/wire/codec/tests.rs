@@ -114,6 +114,9 @@ fn packets() -> Vec<Packet> {
         Chunk { value: ValueId(7), ty, offset: 2, total: 5, bytes: Bytes::from_static(b"abc") };
     let data = |message| Body::Data { seq: 3, ack: 1 << 40, message };
     let packet = |stream, body| Packet { stream, incarnation: Incarnation(u64::MAX), body };
+    let session = crate::ids::SessionId(1);
+    let ordered =
+        |order| data(Message::ToWorker(ToWorker::Order { session, seq: 2, attempt: 3, order }));
     let hello = |role| Hello::new(role, Identity::default());
     let (engine, device) = (Some("torch".into()), Some("cuda:1".into()));
     let demand = Demand { workers: Some(4), engine, device };
@@ -137,15 +140,10 @@ fn packets() -> Vec<Packet> {
         ),
         packet(
             Stream::Control,
-            data(Message::ToWorker(ToWorker::Order {
-                session: crate::ids::SessionId(1),
-                seq: 2,
-                attempt: 3,
-                order: Order::Launch {
-                    template: 4,
-                    bindings: Arc::new(gt_ir::canonical::canonical(&tape).1),
-                },
-            })),
+            ordered(Order::Launch {
+                template: 4,
+                bindings: Arc::new(gt_ir::canonical::canonical(&tape).1),
+            }),
         ),
         packet(
             Stream::Control,
@@ -175,15 +173,7 @@ fn packets() -> Vec<Packet> {
                 chunk: chunk.clone(),
             })),
         ),
-        packet(
-            Stream::Control,
-            data(Message::ToWorker(ToWorker::Order {
-                session: crate::ids::SessionId(1),
-                seq: 2,
-                attempt: 3,
-                order: send(),
-            })),
-        ),
+        packet(Stream::Control, ordered(send())),
         packet(Stream::Bulk, Body::Ack { upto: 1, seen: 2, credit: u64::MAX }),
     ]
 }
