@@ -5,12 +5,15 @@
 //! dropped, and a piece that does not fit ends the assembly with a reason. Memory is reserved only
 //! if the type and the total of the first piece agree.
 
+mod room;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gt_ir::backend::RunError;
 use gt_ir::{HostTensor, Type};
 
+use self::room::Room;
 use crate::wire::{Chunk, MAX_CHUNK};
 
 /// A tensor that is assembled from pieces.
@@ -21,7 +24,7 @@ pub enum Assembly {
         /// The type of the whole.
         ty: Type,
         /// The bytes so far.
-        bytes: Vec<u8>,
+        bytes: Room,
     },
     /// All pieces have arrived.
     Whole(HostTensor),
@@ -48,10 +51,9 @@ impl Assembly {
         if chunk.is_last() {
             return Assembly::end(ty, chunk.bytes);
         }
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(ty.bytes()).is_err() {
+        let Some(bytes) = Room::new(ty.bytes()) else {
             return Assembly::Broken(format!("no memory for {total} bytes of a {ty}"));
-        }
+        };
         let mut begun = Assembly::Partial { ty, bytes };
         begun.add(chunk);
         begun
@@ -72,7 +74,7 @@ impl Assembly {
             ));
             return;
         }
-        bytes.extend_from_slice(&chunk.bytes);
+        bytes.add(&chunk.bytes);
         if bytes.len() == ty.bytes() {
             *self = Assembly::end(*ty, std::mem::take(bytes).into());
         }
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn pieces_make_the_whole_again() {
-        for n in [0, 1, MAX_CHUNK, MAX_CHUNK + 1, 3 * MAX_CHUNK, 3 * MAX_CHUNK + 7] {
+        for n in [0, 1, MAX_CHUNK, MAX_CHUNK + 1, 3 * MAX_CHUNK, 3 * MAX_CHUNK + 7, 33 << 20] {
             let data = tensor(n);
             let mut cut = pieces(whole(ValueId(1), data.clone()), MAX_CHUNK);
             let mut assembly = Assembly::begin(cut.next().unwrap());

@@ -16,9 +16,9 @@ use crate::log::Log;
 use crate::shutdown::{Manner, Shutdown};
 use crate::wire::codec::{Frames, WireError, encode};
 use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
-use crate::zmq::uplink::{self, Key};
+use crate::zmq::uplink;
 use crate::zmq::{
-    Address, Exposure, Incoming, Peers, Sent, Socket, SocketError, Wakeups, context, wait,
+    Address, Exposure, Incoming, Key, Peers, Sent, Socket, SocketError, Wakeups, context, wait,
 };
 
 /// The most messages taken before deadlines are checked.
@@ -178,6 +178,7 @@ impl Server {
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
         let (peer, new) = self.peers.id(key);
+        self.peers.greet(peer, &packet);
         self.handle(Event::Packet(peer, packet), watch)?;
         if new && self.welcomed != Some(peer) {
             self.peers.forget(peer);
@@ -185,11 +186,11 @@ impl Server {
         Ok(())
     }
 
-    fn decode(&self, incoming: Incoming) -> Result<(Key, Packet), WireError> {
+    fn decode(&mut self, incoming: Incoming) -> Result<(Key, Packet), WireError> {
         let from = incoming.from.clone();
         let key = uplink::key(&from)
             .ok_or_else(|| WireError::Damaged("its sender has no name".into()))?;
-        let packet = uplink::packet(incoming).inspect_err(|error| {
+        let packet = uplink::packet(incoming, self.peers.shared(&key)).inspect_err(|error| {
             if let WireError::Version { theirs, .. } = error {
                 self.refuse_version(&from, *theirs);
             }
@@ -204,7 +205,7 @@ impl Server {
         let packet = Packet { stream: Stream::Control, incarnation: Incarnation(0), body };
         if let Ok(Frames { head, .. }) = encode(&packet) {
             // A refusal that cannot be sent is dropped.
-            let _ = self.socket.send(to, head, None);
+            let _ = self.socket.send(to, head, &[]);
         }
     }
 
@@ -213,7 +214,7 @@ impl Server {
         self.dispatcher.handle(clock::now(), event, &mut actions);
         for action in actions.drain(..) {
             match action {
-                Action::Send(peer, packet) => self.send(peer, &packet, watch)?,
+                Action::Send(peer, packet) => self.send(peer, packet, watch)?,
                 Action::Forget(peer) => self.peers.forget(peer),
                 Action::Report(report) => watch(&describe(&report)),
                 Action::Note(note) => self.log.note(&note),
@@ -229,23 +230,23 @@ impl Server {
     fn send(
         &mut self,
         peer: PeerId,
-        packet: &Packet,
+        mut packet: Packet,
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
         let Some(key) = self.peers.key(peer) else { return Ok(()) };
+        self.peers.answer(peer, &mut packet);
         if matches!(packet.body, Body::Welcome(_)) {
             self.welcomed = Some(peer);
         }
-        match encode(packet) {
-            Ok(Frames { head, payload }) => match self.socket.send(
-                &uplink::name(packet.stream, &key),
-                head,
-                payload.as_deref(),
-            )? {
-                // The link sends packets again that a full queue drops.
-                Sent::Queued | Sent::Full => {}
-                Sent::NoPeer => self.gone.push(peer),
-            },
+        let name = uplink::name(packet.stream, &key);
+        match encode(&packet) {
+            Ok(frames) => {
+                match uplink::send(&self.socket, &name, frames, self.peers.shared(&key))? {
+                    // The link sends packets again that a full queue drops.
+                    Sent::Queued | Sent::Full => {}
+                    Sent::NoPeer => self.gone.push(peer),
+                }
+            }
             Err(error) => watch(&format!("a packet to {peer} could not be sent: {error}")),
         }
         Ok(())

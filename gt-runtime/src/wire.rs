@@ -20,7 +20,7 @@ mod worker;
 
 pub use chunk::Chunk;
 pub use client::{FromClient, Planned, ToClient};
-pub use handshake::{Hello, Refusal, Role, Welcome};
+pub use handshake::{Hello, Offer, Refusal, Role, Welcome};
 pub use message::{Message, Weight};
 pub use order::Order;
 pub use sibling::{Destination, Door, Parcel};
@@ -30,7 +30,7 @@ use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of a packet without its chunk.
@@ -65,6 +65,13 @@ pub struct Packet<M = Message> {
     pub incarnation: Incarnation,
     /// The content.
     pub body: Body<M>,
+}
+
+impl Packet {
+    /// The piece of a tensor that it carries.
+    pub(crate) fn chunk_mut(&mut self) -> Option<&mut Chunk> {
+        if let Body::Data { message, .. } = &mut self.body { message.chunk_mut() } else { None }
+    }
 }
 
 /// The content of a packet.

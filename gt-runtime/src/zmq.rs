@@ -9,12 +9,17 @@
 //! nothing.
 
 mod address;
+mod key;
 mod peers;
+mod ring;
+mod shared;
 pub mod uplink;
 mod wake;
 
 pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
+pub use key::{Key, random_key};
 pub use peers::Peers;
+pub use shared::Shared;
 pub use uplink::{Uplink, UplinkError};
 pub use wake::{Waker, Wakeups, wake_pair};
 
@@ -185,21 +190,15 @@ impl Socket {
         Ok(Socket { raw, role: Role::Dealer, held: None })
     }
 
-    /// Sends a message of one or two frames without waiting. A DEALER ignores `to`.
-    pub fn send(
-        &self,
-        to: &[u8],
-        head: Vec<u8>,
-        payload: Option<&[u8]>,
-    ) -> Result<Sent, SocketError> {
+    /// Sends a message without waiting: its head, and further frames. A DEALER ignores `to`.
+    pub fn send(&self, to: &[u8], head: Vec<u8>, rest: &[&[u8]]) -> Result<Sent, SocketError> {
         // libzmq checks for room only before the first frame of a message.
-        let more = DONTWAIT | SNDMORE;
-        let named = if self.role == Role::Router { self.raw.send(to, more) } else { Ok(()) };
-        let sent = named.and_then(|()| match payload {
-            None => self.raw.send(head, DONTWAIT),
-            Some(payload) => {
-                self.raw.send(head, more).and_then(|()| self.raw.send(payload, DONTWAIT))
-            }
+        let more = |n_left: usize| if n_left > 0 { DONTWAIT | SNDMORE } else { DONTWAIT };
+        let named = if self.role == Role::Router { self.raw.send(to, more(1)) } else { Ok(()) };
+        let sent = named.and_then(|()| self.raw.send(head, more(rest.len())));
+        let sent = sent.and_then(|()| {
+            let mut frames = (0..rest.len()).rev().zip(rest);
+            frames.try_for_each(|(n_left, frame)| self.raw.send(*frame, more(n_left)))
         });
         match sent {
             Ok(()) => Ok(Sent::Queued),
@@ -347,10 +346,10 @@ mod tests {
     }
 
     /// A DEALER refuses to send before it is connected.
-    fn send(socket: &Socket, head: &[u8], payload: Option<&[u8]>) {
+    fn send(socket: &Socket, head: &[u8], rest: &[&[u8]]) {
         let (_waker, wakeups) = wake_pair().unwrap();
         for _ in 0..500 {
-            if socket.send(&[], head.to_vec(), payload).unwrap() == Sent::Queued {
+            if socket.send(&[], head.to_vec(), rest).unwrap() == Sent::Queued {
                 return;
             }
             wait(&[], &wakeups, Some(Duration::from_millis(10))).unwrap();
@@ -369,14 +368,14 @@ mod tests {
             let name = [1, i as u8];
             let dealer = Socket::connect(&ctx, endpoint, &name).unwrap();
             let large = Bytes::from(vec![7; 1 << 20]);
-            send(&dealer, b"head", Some(&large));
+            send(&dealer, b"head", &[&large]);
             let got = patient(&[&router], &router);
             assert_eq!((&got.from[..], &got.frames[0][..]), (&name[..], &b"head"[..]));
             assert_eq!(got.frames[1], large);
-            assert_eq!(router.send(&got.from, b"back".to_vec(), None).unwrap(), Sent::Queued);
+            assert_eq!(router.send(&got.from, b"back".to_vec(), &[]).unwrap(), Sent::Queued);
             assert_eq!(patient(&[&dealer], &dealer).frames, [Bytes::from_static(b"back")]);
         }
-        assert_eq!(router.send(b"nobody", b"x".to_vec(), None).unwrap(), Sent::NoPeer);
+        assert_eq!(router.send(b"nobody", b"x".to_vec(), &[]).unwrap(), Sent::NoPeer);
     }
 
     #[test]
@@ -385,9 +384,9 @@ mod tests {
         let (router, address) =
             Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
         let dealer = Socket::connect(&ctx, &address.tcp_endpoint(), b"x").unwrap();
-        send(&dealer, b"first", None);
+        send(&dealer, b"first", &[]);
         dealer.raw.send_multipart(vec![&b"many"[..]; 1000], 0).unwrap();
-        send(&dealer, b"few", None);
+        send(&dealer, b"few", &[]);
         assert_eq!(patient(&[&router], &router).frames, [Bytes::from_static(b"first")]);
         assert_eq!(patient(&[&router], &router).frames, [Bytes::from_static(b"few")]);
     }

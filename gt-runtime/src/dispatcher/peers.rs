@@ -99,8 +99,8 @@ impl Dispatcher {
             Party::Session(session) => session.to_string(),
             Party::Worker(worker) => worker.to_string(),
         };
-        let welcome =
-            Welcome { name, accepted: known.connection.link(Stream::Control).n_received() };
+        let accepted = known.connection.link(Stream::Control).n_received();
+        let welcome = Welcome { name, accepted, shares: false };
         let incarnation = known.connection.incarnation();
         self.out.push(Action::Send(
             peer,

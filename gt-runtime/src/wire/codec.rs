@@ -123,9 +123,7 @@ pub fn decode(head: &[u8], payload: Option<Bytes>) -> Result<Packet, WireError> 
     if !left.is_empty() {
         return Err(WireError::Damaged(format!("{} bytes too many", left.len())));
     }
-    let chunk =
-        if let Body::Data { message, .. } = &mut packet.body { message.chunk_mut() } else { None };
-    match (chunk, payload) {
+    match (packet.chunk_mut(), payload) {
         (Some(chunk), Some(bytes)) => chunk.bytes = bytes,
         (None, None) => (),
         (Some(_), None) => {

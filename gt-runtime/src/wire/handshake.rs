@@ -30,6 +30,19 @@ pub struct Hello {
     pub resumes: bool,
     /// The workers that a client asks for.
     pub demand: Demand,
+    /// Memory that the sender would share. The sockets add it.
+    pub offer: Option<Offer>,
+}
+
+/// Where a process finds memory that another process of its user offers to share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Offer {
+    /// The process that offers it.
+    pub pid: u32,
+    /// The number of the open file in this process.
+    pub fd: u32,
+    /// A random number at the beginning of the memory.
+    pub key: [u8; 16],
 }
 
 impl Hello {
@@ -44,6 +57,7 @@ impl Hello {
             move_number: 0,
             resumes: false,
             demand: Demand::default(),
+            offer: None,
         }
     }
 
@@ -74,6 +88,8 @@ pub struct Welcome {
     /// The number of control messages of this incarnation that the dispatcher has received. Above 0
     /// after a reconnection.
     pub accepted: u64,
+    /// Whether the offered memory is shared from now on. The sockets decide it.
+    pub shares: bool,
 }
 
 /// Why a packet was refused.

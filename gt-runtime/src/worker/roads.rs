@@ -12,11 +12,12 @@ use zmq::Context;
 
 use super::siblings::Road;
 use crate::identity::machine;
-use crate::wire::codec::{Frames, encode};
+use crate::wire::codec::encode;
 use crate::wire::{Door, Packet};
-use crate::zmq::uplink::{self, random_key};
+use crate::zmq::uplink;
 use crate::zmq::{
-    Address, Exposure, Peers, Sent, Socket, SocketError, Uplink, UplinkError, Wakeups, wait,
+    Address, Exposure, Peers, Sent, Socket, SocketError, Uplink, UplinkError, Wakeups, random_key,
+    wait,
 };
 
 /// The timeout of one attempt to reach another worker. It delays everything else that the worker
@@ -83,9 +84,11 @@ impl<'a> Roads<'a> {
     pub(super) fn receive(&mut self) -> Result<Option<(Road, Packet)>, SocketError> {
         while let Some(incoming) = self.router.as_ref().map(Socket::receive).transpose()?.flatten()
         {
-            let key = uplink::key(&incoming.from);
-            if let (Some(key), Ok(packet)) = (key, uplink::packet(incoming)) {
-                return Ok(Some((Road::From(self.peers.id(key).0), packet)));
+            let Some(key) = uplink::key(&incoming.from) else { continue };
+            if let Ok(packet) = uplink::packet(incoming, self.peers.shared(&key)) {
+                let (peer, _) = self.peers.id(key);
+                self.peers.greet(peer, &packet);
+                return Ok(Some((Road::From(peer), packet)));
             }
         }
         for (door, uplink) in &self.uplinks {
@@ -109,8 +112,10 @@ impl<'a> Roads<'a> {
                 self.uplinks.get(door).map(|uplink| uplink.send(packet).ok())
             }
             Road::From(peer) => self.router.as_ref().zip(self.peers.key(*peer)).map(|(to, key)| {
-                let Frames { head, payload } = encode(packet).ok()?;
-                to.send(&uplink::name(packet.stream, &key), head, payload.as_deref()).ok()
+                let mut packet = packet.clone();
+                self.peers.answer(*peer, &mut packet);
+                let frames = encode(&packet).ok()?;
+                uplink::send(to, &uplink::name(packet.stream, &key), frames, None).ok()
             }),
         };
         match sent.flatten() {

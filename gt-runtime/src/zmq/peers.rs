@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use super::uplink::Key;
+use super::Shared;
+use super::key::Key;
 use crate::ids::PeerId;
+use crate::wire::{Body, Packet};
 
 /// The peers that are connected to a ROUTER.
 #[derive(Default)]
 pub struct Peers {
     ids: BTreeMap<Key, PeerId>,
     keys: BTreeMap<PeerId, Key>,
+    shared: BTreeMap<PeerId, Shared>,
     next: u64,
 }
 
@@ -33,8 +36,31 @@ impl Peers {
         self.keys.get(&id).copied()
     }
 
+    /// The memory that is shared with the peer of this key.
+    pub fn shared(&mut self, key: &Key) -> Option<&mut Shared> {
+        self.shared.get_mut(self.ids.get(key)?)
+    }
+
+    /// Shares memory with a peer whose hello offers some, if it can be opened.
+    pub fn greet(&mut self, id: PeerId, packet: &Packet) {
+        if let Body::Hello(hello) = &packet.body
+            && let Some(offer) = hello.offer
+            && !self.shared.contains_key(&id)
+        {
+            self.shared.extend(Shared::accepting(offer).map(|shared| (id, shared)));
+        }
+    }
+
+    /// A packet for a peer. A welcome tells whether memory is shared.
+    pub fn answer(&self, id: PeerId, packet: &mut Packet) {
+        if let Body::Welcome(welcome) = &mut packet.body {
+            welcome.shares = self.shared.contains_key(&id);
+        }
+    }
+
     /// Forgets a peer.
     pub fn forget(&mut self, id: PeerId) {
+        self.shared.remove(&id);
         if let Some(key) = self.keys.remove(&id) {
             self.ids.remove(&key);
         }

@@ -2,27 +2,31 @@
 //!
 //! Each is a stream of its own, so a large tensor never delays a control message. The server sees
 //! two connections whose names share a random key. The first byte of a name distinguishes the
-//! streams.
+//! streams. Large payloads pass through shared memory if the server is on this machine and belongs
+//! to the same user (`shared`).
 
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use zmq::Context;
 
-use super::{Address, AddressError, Incoming, Sent, Socket, SocketError, Wakeups, wait};
+use super::key::{Key, random_key};
+use super::shared::keep_whole;
+use super::{Address, AddressError, Incoming, Sent, Shared, Socket, SocketError, Wakeups, wait};
 use crate::clock;
 use crate::wire::codec::{Frames, WireError, decode, encode};
-use crate::wire::{Packet, Stream};
+use crate::wire::{Body, Hello, Packet, Stream};
 
 /// The time between two attempts to reach a server that does not answer.
 const RETRY: Duration = Duration::from_millis(50);
-
-/// The key of a peer, equal in the names of both connections.
-pub type Key = [u8; 16];
 
 /// The two sockets that connect to one server.
 pub struct Uplink {
     control: Socket,
     bulk: Socket,
+    /// The memory that it offers, and shares once the server has agreed.
+    shared: RefCell<Shared>,
+    agreed: Cell<bool>,
 }
 
 impl Uplink {
@@ -35,21 +39,40 @@ impl Uplink {
         let endpoint = endpoint(address, patience)?;
         let key = random_key();
         let socket = |stream| Socket::connect(ctx, &endpoint, &name(stream, &key));
-        Ok(Uplink { control: socket(Stream::Control)?, bulk: socket(Stream::Bulk)? })
+        let here = endpoint.starts_with("ipc:");
+        let shared = if here { Shared::offering() } else { Shared::default() };
+        Ok(Uplink {
+            control: socket(Stream::Control)?,
+            bulk: socket(Stream::Bulk)?,
+            shared: RefCell::new(shared),
+            agreed: Cell::new(false),
+        })
     }
 
     /// Sends a packet without waiting. A packet that cannot be queued is dropped, and its link
     /// sends it again.
     pub fn send(&self, packet: &Packet) -> Result<Sent, UplinkError> {
-        let Frames { head, payload } = encode(packet)?;
-        Ok(self.socket(packet.stream).send(&[], head, payload.as_deref())?)
+        let mut shared = self.shared.borrow_mut();
+        let frames = match &packet.body {
+            Body::Hello(hello) => {
+                let body = Body::Hello(Hello { offer: shared.offer(), ..hello.clone() });
+                encode(&Packet { body, ..*packet })?
+            }
+            _ => encode(packet)?,
+        };
+        let shared = self.agreed.get().then_some(&mut *shared);
+        Ok(send(self.socket(packet.stream), &[], frames, shared)?)
     }
 
     /// Takes the next packet. None if there is none.
     pub fn receive(&self) -> Result<Option<Packet>, UplinkError> {
         for socket in [&self.control, &self.bulk] {
             if let Some(incoming) = socket.receive()? {
-                return Ok(Some(packet(incoming)?));
+                let packet = packet(incoming, Some(&mut self.shared.borrow_mut()))?;
+                if let Body::Welcome(welcome) = &packet.body {
+                    self.agreed.set(welcome.shares);
+                }
+                return Ok(Some(packet));
             }
         }
         Ok(None)
@@ -91,15 +114,38 @@ pub enum UplinkError {
     Wire(#[from] WireError),
 }
 
-/// Decodes a message as a packet.
-pub fn packet(incoming: Incoming) -> Result<Packet, WireError> {
+/// Sends a packet's frames. A payload in shared memory is an empty frame and a ticket.
+pub fn send(
+    socket: &Socket,
+    to: &[u8],
+    Frames { head, payload }: Frames,
+    shared: Option<&mut Shared>,
+) -> Result<Sent, SocketError> {
+    let Some(payload) = payload else { return socket.send(to, head, &[]) };
+    let Some(lent) = shared.and_then(|shared| shared.lend(&payload)) else {
+        return socket.send(to, head, &[&payload]);
+    };
+    let sent = socket.send(to, head, &[&[], &lent.ticket])?;
+    if sent != Sent::Queued {
+        lent.take_back();
+    }
+    Ok(sent)
+}
+
+/// Decodes a message as a packet, whose sender may share memory.
+pub fn packet(incoming: Incoming, shared: Option<&mut Shared>) -> Result<Packet, WireError> {
     let mut frames = incoming.frames.into_iter();
     let head = frames.next().ok_or_else(|| WireError::Damaged("it has no frame".into()))?;
-    let payload = frames.next();
-    if frames.next().is_some() {
-        return Err(WireError::Damaged("it has too many frames".into()));
+    match (frames.next(), frames.next(), frames.next()) {
+        (payload, None, _) => decode(&head, payload),
+        (Some(empty), Some(ticket), None) if empty.is_empty() => {
+            let shared = shared.ok_or_else(|| WireError::Damaged("it shares no memory".into()))?;
+            let mut packet = decode(&head, Some(shared.borrow(&ticket)?))?;
+            keep_whole(&mut packet);
+            Ok(packet)
+        }
+        _ => Err(WireError::Damaged("it has too many frames".into())),
     }
-    decode(&head, payload)
 }
 
 /// The name under which a stream of a peer connects.
@@ -141,20 +187,74 @@ fn endpoint(address: &Address, patience: Duration) -> Result<String, AddressErro
     }
 }
 
-/// Sixteen bytes that nobody can guess, because the hasher's keys are random.
-#[must_use]
-pub fn random_key() -> Key {
-    use std::hash::{BuildHasher as _, RandomState};
-    let half = || RandomState::new().hash_one(std::process::id()).to_le_bytes();
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&half());
-    key[8..].copy_from_slice(&half());
-    key
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use gt_ir::{HostTensor, Shape, ValueId};
+
     use super::*;
+    use crate::assembly::whole;
+    use crate::identity::Identity;
+    use crate::ids::Incarnation;
+    use crate::wire::{FromClient, MAX_CHUNK, Message, Order, Role, Welcome};
+    use crate::zmq::{Exposure, Peers, context, wake_pair};
+
+    fn packet_of(stream: Stream, body: Body) -> Packet {
+        Packet { stream, incarnation: Incarnation(1), body }
+    }
+
+    fn patient<T>(sockets: &[&Socket], mut take: impl FnMut() -> Option<T>) -> T {
+        let (_waker, wakeups) = wake_pair().unwrap();
+        for _ in 0..500 {
+            if let Some(taken) = take() {
+                return taken;
+            }
+            wait(sockets, &wakeups, Some(Duration::from_millis(10))).unwrap();
+        }
+        panic!("nothing came");
+    }
+
+    #[test]
+    fn large_payloads_pass_through_memory_after_the_handshake() {
+        let ctx = context();
+        let (router, address) =
+            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let uplink = Uplink::open(&ctx, &address, Duration::from_secs(5)).unwrap();
+        let mut peers = Peers::default();
+        let send = |packet: &Packet| {
+            patient(&[], || (uplink.send(packet).unwrap() == Sent::Queued).then_some(()));
+        };
+        let received = || patient(&[&router], || router.receive().unwrap());
+        let bytes = vec![7u8; MAX_CHUNK];
+        let data = HostTensor::from_vec(bytes, Shape::new(&[MAX_CHUNK]).unwrap()).unwrap();
+        let order = Order::Chunk(whole(ValueId(1), data));
+        let message = Message::FromClient(FromClient::Order(order));
+        let large = packet_of(Stream::Bulk, Body::Data { seq: 0, ack: 0, message });
+
+        send(&large);
+        assert_eq!(received().frames.len(), 2, "nothing is shared before the handshake");
+        let hello = Hello::new(Role::Client, Identity::default());
+        send(&packet_of(Stream::Control, Body::Hello(hello)));
+        let incoming = received();
+        let (name, key) = (incoming.from.clone(), key(&incoming.from).unwrap());
+        let id = peers.id(key).0;
+        peers.greet(id, &packet(incoming, None).unwrap());
+        let welcome = Welcome { name: "s1".into(), accepted: 0, shares: false };
+        let mut welcome = packet_of(Stream::Control, Body::Welcome(welcome));
+        peers.answer(id, &mut welcome);
+        super::send(&router, &name, encode(&welcome).unwrap(), None).unwrap();
+        assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), welcome);
+
+        send(&large);
+        let incoming = received();
+        let sizes: Vec<usize> = incoming.frames.iter().map(Bytes::len).collect();
+        assert!(matches!(sizes[..], [_, 0, 1..100]), "{sizes:?}");
+        let got = packet(incoming, peers.shared(&key)).unwrap();
+        assert_eq!(got, large);
+        let name = super::name(Stream::Bulk, &key);
+        super::send(&router, &name, encode(&got).unwrap(), peers.shared(&key)).unwrap();
+        assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), large);
+    }
 
     #[test]
     fn names_hold_the_key() {

@@ -1,0 +1,231 @@
+//! Payloads through memory that both ends of a connection share.
+//!
+//! A large payload between two processes of one user on one machine does not pass through a socket,
+//! which copies each byte four times in small portions. Its sender writes it into a block of a
+//! [`Ring`], and the message carries the number of the block. The side that connects offers a ring
+//! in its hello. If the server can open the ring, the welcome says so, and both send large payloads
+//! this way. A payload for which no block is free goes through the socket.
+//!
+//! A message that is lost on its way keeps its block until the connection is closed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::ring::{BLOCK, N_BLOCKS, Ring};
+use crate::wire::codec::WireError;
+use crate::wire::{Offer, Packet};
+
+/// The fewest bytes of a payload for which a block is worth it.
+const LEAST: usize = 32 << 10;
+
+/// Where a payload lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Ticket {
+    offer: Offer,
+    block: u32,
+    len: u32,
+}
+
+/// The memory of one end of a connection: what it lends, and what it borrows.
+#[derive(Debug, Default)]
+pub struct Shared {
+    own: Option<Ring>,
+    /// The number of its blocks that have memory.
+    n_reserved: usize,
+    theirs: Option<Arc<Ring>>,
+}
+
+impl Shared {
+    /// The end that connects. It offers memory if the system has such memory.
+    #[must_use]
+    pub fn offering() -> Shared {
+        Shared { own: Ring::new().ok(), ..Shared::default() }
+    }
+
+    /// The end that accepts an offer. None if it cannot open the other end's memory.
+    #[must_use]
+    pub fn accepting(offer: Offer) -> Option<Shared> {
+        let theirs = Some(Arc::new(Ring::open(offer).ok()?));
+        Some(Shared { theirs, ..Shared::default() })
+    }
+
+    /// How the other end opens the memory of this end.
+    #[must_use]
+    pub fn offer(&self) -> Option<Offer> {
+        self.own.as_ref().map(Ring::offer)
+    }
+
+    /// Lends a payload. None if it goes through the socket: it is small, or no block is free.
+    pub(super) fn lend(&mut self, payload: &[u8]) -> Option<Lent<'_>> {
+        if !(LEAST..=BLOCK).contains(&payload.len()) {
+            return None;
+        }
+        if self.own.is_none() {
+            self.own = Some(Ring::new().ok()?);
+        }
+        let ring = self.own.as_ref()?;
+        // The blocks that were used last are in the caches, so the first free one is taken.
+        let free = (0..self.n_reserved).find(|&block| ring.is_free(block));
+        let block = match free {
+            Some(block) => block,
+            None if self.n_reserved < N_BLOCKS => {
+                ring.reserve(self.n_reserved).ok()?;
+                self.n_reserved += 1;
+                self.n_reserved - 1
+            }
+            None => return None,
+        };
+        let ticket = Ticket {
+            offer: ring.offer(),
+            block: u32::try_from(block).ok()?,
+            len: u32::try_from(payload.len()).ok()?,
+        };
+        let ticket = postcard::to_allocvec(&ticket).ok()?;
+        ring.lend(block, payload);
+        Some(Lent { ring, block, ticket })
+    }
+
+    /// The payload of a ticket.
+    ///
+    /// # Errors
+    /// The bytes are no ticket, or their memory cannot be opened.
+    pub(super) fn borrow(&mut self, ticket: &[u8]) -> Result<Bytes, WireError> {
+        let damaged = |why: String| WireError::Damaged(format!("its shared memory: {why}"));
+        let Ticket { offer, block, len } =
+            postcard::from_bytes(ticket).map_err(|why| damaged(why.to_string()))?;
+        let ring = match &self.theirs {
+            Some(ring) if ring.offer() == offer => Arc::clone(ring),
+            _ => {
+                let opened = Ring::open(offer).map_err(|why| damaged(why.to_string()))?;
+                Arc::clone(self.theirs.insert(Arc::new(opened)))
+            }
+        };
+        let (block, len) = (block as usize, len as usize);
+        if ring.bytes(block, len).is_none() {
+            return Err(damaged("there is no such block".into()));
+        }
+        Ok(Bytes::from_owner(Loan { ring, block, len }))
+    }
+}
+
+/// A block that is lent, and the frame that tells so.
+pub(super) struct Lent<'a> {
+    ring: &'a Ring,
+    block: usize,
+    pub(super) ticket: Vec<u8>,
+}
+
+impl Lent<'_> {
+    /// Takes it back, because the message was not sent.
+    pub(super) fn take_back(self) {
+        self.ring.free(self.block);
+    }
+}
+
+/// A block in use. It is free again when the last slice of it is dropped.
+struct Loan {
+    ring: Arc<Ring>,
+    block: usize,
+    len: usize,
+}
+
+impl AsRef<[u8]> for Loan {
+    fn as_ref(&self) -> &[u8] {
+        self.ring.bytes(self.block, self.len).unwrap_or_default()
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.ring.free(self.block);
+    }
+}
+
+/// Copies a borrowed payload that is a whole value. Its receiver may keep it for long, and its
+/// block is needed again.
+pub(super) fn keep_whole(packet: &mut Packet) {
+    if let Some(chunk) = packet.chunk_mut()
+        && chunk.bytes.len() as u64 == chunk.total
+    {
+        chunk.bytes = Bytes::copy_from_slice(&chunk.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Shared, Shared) {
+        let one = Shared::offering();
+        let other = Shared::accepting(one.offer().unwrap()).unwrap();
+        (one, other)
+    }
+
+    #[test]
+    fn payloads_arrive_and_blocks_are_used_again() {
+        let (mut one, mut other) = pair();
+        for i in 0..3 * N_BLOCKS {
+            let payload = vec![i as u8; LEAST + i];
+            let ticket = one.lend(&payload).unwrap().ticket;
+            assert_eq!(other.borrow(&ticket).unwrap(), payload);
+            let ticket = other.lend(&payload).unwrap().ticket;
+            assert_eq!(one.borrow(&ticket).unwrap(), payload);
+        }
+        assert_eq!((one.n_reserved, other.n_reserved), (1, 1));
+    }
+
+    #[test]
+    fn a_payload_without_a_free_block_is_not_lent() {
+        let (mut one, mut other) = pair();
+        let payload = vec![1; BLOCK];
+        let lend = |one: &mut Shared| one.lend(&payload).map(|lent| lent.ticket);
+        let held: Vec<Bytes> =
+            (0..N_BLOCKS).map(|_| other.borrow(&lend(&mut one).unwrap()).unwrap()).collect();
+        assert!(lend(&mut one).is_none());
+        let slice = held[7].slice(5..9);
+        drop(held);
+        let n_free = std::iter::from_fn(|| lend(&mut one)).count();
+        assert_eq!(n_free, N_BLOCKS - 1);
+        assert_eq!(slice, [1, 1, 1, 1][..]);
+        drop(slice);
+        assert!(lend(&mut one).is_some());
+        assert!(one.lend(&payload[1..LEAST]).is_none());
+    }
+
+    #[test]
+    fn a_block_of_a_message_that_was_not_sent_is_free() {
+        let (mut one, _other) = pair();
+        for _ in 0..3 * N_BLOCKS {
+            one.lend(&[0; LEAST]).unwrap().take_back();
+        }
+    }
+
+    #[test]
+    fn what_was_not_offered_is_not_opened() {
+        let (mut one, mut other) = pair();
+        let offer = one.offer().unwrap();
+        let key = random(&offer);
+        assert!(Shared::accepting(Offer { key, ..offer }).is_none());
+        assert!(Shared::accepting(Offer { fd: 0, ..offer }).is_none());
+        assert!(Shared::accepting(Offer { pid: u32::MAX, ..offer }).is_none());
+        let bytes = |ticket: Ticket| postcard::to_allocvec(&ticket).unwrap();
+        drop(one.lend(&[0; LEAST]));
+        let ticket = Ticket { offer, block: 0, len: LEAST as u32 };
+        for bad in [
+            Ticket { block: 1, ..ticket },
+            Ticket { block: u32::MAX, ..ticket },
+            Ticket { len: u32::MAX, ..ticket },
+            Ticket { offer: Offer { key, ..offer }, ..ticket },
+        ] {
+            assert!(other.borrow(&bytes(bad)).is_err(), "{bad:?}");
+        }
+        assert!(other.borrow(b"no ticket").is_err());
+        assert!(other.borrow(&bytes(ticket)).is_ok());
+    }
+
+    fn random(offer: &Offer) -> [u8; 16] {
+        offer.key.map(|byte| !byte)
+    }
+}
