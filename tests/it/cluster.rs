@@ -6,7 +6,7 @@ use crate::process::{Cluster, Finished, Folder, Process, run};
 const DIGITS: &str = "examples/digits";
 
 /// The lines of the epochs of `digits --json`, without their speed.
-fn losses(finished: Finished) -> Vec<String> {
+pub(crate) fn losses(finished: Finished) -> Vec<String> {
     let stdout = finished.good();
     let epochs = stdout.lines().filter(|line| line.contains("\"epoch\""));
     epochs.map(|line| line.split(",\"samples_per_second\"").next().unwrap().to_string()).collect()

@@ -5,6 +5,7 @@
 //! is tested there.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod chaos;
 mod cli;
 mod cluster;
 mod equivalence;

@@ -161,6 +161,21 @@ impl Process {
         self.child.kill().unwrap();
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for the end of a program that was killed.
+    pub(crate) fn ended(&mut self) {
+        self.child.wait().unwrap();
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
         assert!(
             Command::new("kill")

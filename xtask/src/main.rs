@@ -63,6 +63,16 @@ enum Chore {
     Bench(bench::BenchArgs),
     /// Compare GT with PyTorch on PyTorch's own samples of its operators
     Opinfo(opinfo::OpinfoArgs),
+    /// Let workers, clients and the server fail at random while programs train, and check their
+    /// results
+    Chaos {
+        /// Seconds to run
+        #[arg(long, default_value_t = 120)]
+        seconds: u64,
+        /// Repeat the faults of a run that failed
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Run a fuzz target
     Fuzz {
         /// The target: `text` (the parser), `binary` (the decoder), `run` (verified tapes on the
@@ -98,6 +108,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::GpuBundle(args) => gpu_bundle::gpu_bundle(&args),
         Chore::Bench(args) => bench::bench(&args),
         Chore::Opinfo(args) => opinfo::opinfo(&args),
+        Chore::Chaos { seconds, seed } => chaos(seconds, seed),
         Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
     }
 }
@@ -188,6 +199,16 @@ fn bless() -> Result<()> {
         .env("GT_BLESS", "1")
         .run()?;
     Step::new("git", &["status", "--short"]).run()
+}
+
+/// Runs the test with faults at random for longer than the whole check does.
+fn chaos(seconds: u64, seed: Option<u64>) -> Result<()> {
+    let test = cargo(&["test", "--workspace", "--test", "it", "whatever_fails"]);
+    let test = test.args(&["--", "--nocapture"]).env("GT_CHAOS_SECONDS", &seconds.to_string());
+    match seed {
+        Some(seed) => test.env("GT_CHAOS_SEED", &seed.to_string()).run(),
+        None => test.run(),
+    }
 }
 
 /// Runs a coverage-guided fuzz target with the stable compiler. The instrumentation is a code
