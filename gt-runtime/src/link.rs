@@ -14,7 +14,7 @@ mod tests;
 
 use crate::clock::Time;
 use crate::wire::{Body, Weight};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The weight that a sender may send before it knows the receiver's window.
@@ -84,6 +84,11 @@ pub struct Link<M> {
     waiting: Option<Time>,
     /// When a sender without credit next asks for more.
     probe: Option<Time>,
+    /// The numbers of the messages that are sent again at the next opportunity. Acknowledged ones
+    /// may be among them.
+    again: BTreeSet<u64>,
+    /// When reported gaps are next looked into.
+    gaps: Time,
     /// The number of acknowledged messages not yet taken by [`Link::take_acked`].
     acked: usize,
 
@@ -112,8 +117,6 @@ struct Outgoing<M> {
     weight: u64,
     /// When it was last sent, if it was sent.
     at: Time,
-    /// Whether it is sent again at the next opportunity.
-    again: bool,
 }
 
 impl<M: Clone + Weight> Link<M> {
@@ -136,6 +139,8 @@ impl<M: Clone + Weight> Link<M> {
             resend,
             waiting: None,
             probe: None,
+            again: BTreeSet::new(),
+            gaps: Time::ZERO,
             acked: 0,
             next: 0,
             seen: 0,
@@ -156,7 +161,7 @@ impl<M: Clone + Weight> Link<M> {
         let weight = message.weight();
         self.queued += weight;
         self.waiting.get_or_insert(now);
-        self.queue.push_back(Outgoing { message, weight, at: Time::ZERO, again: false });
+        self.queue.push_back(Outgoing { message, weight, at: Time::ZERO });
     }
 
     /// The weight of the queued messages: unacknowledged, or over a reliable transport unsent.
@@ -267,14 +272,14 @@ impl<M: Clone + Weight> Link<M> {
             self.probe = None;
             self.progress(now);
         }
-        if upto == self.base && seen > upto {
-            let quick = self.resend / 8;
+        // Every packet behind a gap reports it, so it is looked into once in a while only.
+        let quick = self.resend / 8;
+        if upto == self.base && seen > upto && self.gaps <= now {
+            self.gaps = now + quick / 8;
             let n_missing = usize::try_from(seen - upto).unwrap_or(usize::MAX).min(self.n_sent);
-            for message in
-                self.queue.iter_mut().take(n_missing).filter(|message| message.at + quick <= now)
-            {
-                message.again = true;
-            }
+            let missing = (self.base..).zip(self.queue.iter().take(n_missing));
+            let long_ago = missing.filter(|(_, message)| message.at + quick <= now);
+            self.again.extend(long_ago.map(|(seq, _)| seq));
         }
     }
 
@@ -330,20 +335,17 @@ impl<M: Clone + Weight> Link<M> {
         let overdue = self.n_sent > 0
             && self.queue.front().is_some_and(|first| first.at + self.resend <= now);
         if overdue {
-            for message in self.queue.iter_mut().take(self.n_sent.min(BURST)) {
-                message.again = true;
-            }
+            self.again.extend(self.base..self.base + self.n_sent.min(BURST) as u64);
             self.resend = (self.resend * 2).min(timing.resend_max);
         }
     }
 
     fn transmit_again(&mut self, now: Time, out: &mut impl FnMut(Body<M>)) {
-        let (base, next) = (self.base, self.next);
-        for (i, message) in
-            self.queue.iter_mut().take(self.n_sent).enumerate().filter(|(_, message)| message.again)
-        {
-            (message.again, message.at) = (false, now);
-            out(Body::Data { seq: base + i as u64, ack: next, message: message.message.clone() });
+        for seq in std::mem::take(&mut self.again) {
+            let place = seq.checked_sub(self.base).and_then(|place| usize::try_from(place).ok());
+            let Some(message) = place.and_then(|place| self.queue.get_mut(place)) else { continue };
+            message.at = now;
+            out(Body::Data { seq, ack: self.next, message: message.message.clone() });
         }
     }
 
