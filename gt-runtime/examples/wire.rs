@@ -255,10 +255,12 @@ impl Program {
         (out, [Entry::Instr(instr), Entry::Free(x)])
     }
 
+    /// Two additions, the shortest segment that becomes a template.
     fn add(&mut self, x: ValueId) -> ValueId {
-        let (out, entries) = self.sum(x);
-        self.session.submit(Tape { entries: entries.into() });
-        out
+        let (x, first) = self.sum(x);
+        let (x, second) = self.sum(x);
+        self.session.submit(Tape { entries: first.into_iter().chain(second).collect() });
+        x
     }
 
     fn add_and_read(&mut self, x: ValueId) -> ValueId {

@@ -22,8 +22,9 @@ pub struct ConnectionConfig {
     pub bulk: LinkConfig,
     /// The longest time without a packet to the other side.
     pub heartbeat: Duration,
-    /// The silence of the other side after which the connection ends. Over a reliable transport it
-    /// does not end.
+    /// The silence of the other side after which the connection ends, 30 s over sockets: a process
+    /// that is stopped for less, in a debugger or on a sleeping laptop, is not lost. Over a
+    /// reliable transport the connection does not end.
     pub lease: Duration,
     /// The same, after the transport has reported that the other side cannot be reached.
     pub grace: Duration,
@@ -33,6 +34,9 @@ pub struct ConnectionConfig {
     pub answer: Option<Duration>,
 }
 
+/// The widest window of a link over sockets. The marks of the sockets' queues follow from it.
+pub const WIDEST_WINDOW: u64 = 32 << 20;
+
 impl ConnectionConfig {
     /// The configuration for processes that connect over sockets.
     #[must_use]
@@ -40,9 +44,9 @@ impl ConnectionConfig {
         let link = |window| LinkConfig { transport: Transport::Lossy(Timing::default()), window };
         ConnectionConfig {
             control: link(4 << 20),
-            bulk: link(32 << 20),
+            bulk: link(WIDEST_WINDOW),
             heartbeat: Duration::from_secs(1),
-            lease: Duration::from_secs(10),
+            lease: Duration::from_secs(30),
             grace: Duration::from_secs(2),
             patience: None,
             answer: Some(Duration::from_millis(1800)),
@@ -120,12 +124,20 @@ pub struct Connection<M = Message> {
 
 #[derive(Debug)]
 enum Phase {
-    Dialing { hello: Box<Hello>, since: Time, next: Time },
+    Dialing { hello: Box<Hello>, since: Time, next: Time, wait: Duration },
     Open,
     Ended,
 }
 
-const REDIAL: Duration = Duration::from_millis(200);
+/// The time after which a hello is repeated, first and at most. It doubles each time. The first
+/// hello is often lost, because the transport is not connected yet.
+const REDIAL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(200)];
+
+impl Phase {
+    fn dialing(now: Time, hello: Hello) -> Phase {
+        Phase::Dialing { hello: Box::new(hello), since: now, next: now, wait: REDIAL[0] }
+    }
+}
 
 impl<M: Clone + Weight> Connection<M> {
     /// The side that connects. Its `incarnation` is greater than all earlier ones of the same peer.
@@ -136,7 +148,7 @@ impl<M: Clone + Weight> Connection<M> {
         hello: Hello,
         config: ConnectionConfig,
     ) -> Connection<M> {
-        let phase = Phase::Dialing { hello: Box::new(hello), since: now, next: now };
+        let phase = Phase::dialing(now, hello);
         Connection { phase, ..Connection::accept(now, incarnation, config) }
     }
 
@@ -163,7 +175,7 @@ impl<M: Clone + Weight> Connection<M> {
         if !self.is_ended() {
             self.n_moves += 1;
             let hello = Hello { move_number: self.n_moves, resumes: self.name.is_some(), ..hello };
-            self.phase = Phase::Dialing { hello: Box::new(hello), since: now, next: now };
+            self.phase = Phase::dialing(now, hello);
         }
     }
 
@@ -283,12 +295,13 @@ impl<M: Clone + Weight> Connection<M> {
         };
         match &mut self.phase {
             Phase::Ended => return,
-            Phase::Dialing { hello, since, next } => {
+            Phase::Dialing { hello, since, next, wait } => {
                 if let Some(limit) = self.config.answer.filter(|limit| *since + *limit <= now) {
                     return self.end(Ending::NoAnswer(limit), ended);
                 }
                 if *next <= now {
-                    *next = now + REDIAL;
+                    *next = now + *wait;
+                    *wait = (*wait * 2).min(REDIAL[1]);
                     say(Stream::Control, Body::Hello(Hello::clone(hello)));
                 }
             }
@@ -400,7 +413,7 @@ mod tests {
         connection.unreachable(seconds(1));
         connection.greeted(seconds(2));
         connection.transmit(seconds(5), &mut |_| (), &mut |what| panic!("{what:?}"));
-        connection.transmit(seconds(12), &mut |_| (), &mut |_| ());
+        connection.transmit(seconds(33), &mut |_| (), &mut |_| ());
         assert!(connection.is_ended());
     }
 }

@@ -23,24 +23,36 @@ pub use shared::Shared;
 pub use uplink::{Uplink, UplinkError};
 pub use wake::{Waker, Wakeups, wake_pair};
 
+use std::cell::Cell;
 use std::fmt;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::zmq::{Context, DONTWAIT, Message, SNDMORE, Socket as Raw, SocketType};
+use ::zmq::{
+    Context, DONTWAIT, Message as Frame, PollEvents, PollItem, SNDMORE, Socket as Raw, SocketType,
+};
 use bytes::Bytes;
 use gt_ir::error::Hinted;
 
+use crate::connection::WIDEST_WINDOW;
+use crate::wire::{MAX_HEAD, Message, Weight};
+
 /// The most bytes of a frame. libzmq closes a connection that announces a larger frame before it
 /// allocates memory.
-pub const MAX_FRAME: i64 = 64 << 20;
+pub const MAX_FRAME: i64 = MAX_HEAD as i64;
 /// The most frames of a message, without the sender's name.
 pub const MAX_FRAMES: usize = 8;
-/// The most messages that libzmq queues for one peer. The byte credits of the links limit them
-/// before.
-const HIGH_WATER: i32 = 10_000;
-const HEARTBEAT_MS: i32 = 1_000;
-const HEARTBEAT_TIMEOUT_MS: i32 = 5_000;
+/// The most messages that libzmq queues for one connection. A connection that reaches this mark
+/// stops reading, and libzmq then ends the process at some later events (an assertion on
+/// `_io_error`). The credits of the links keep every peer below: the widest window in messages of
+/// the least weight, and as much again for acknowledgements and messages sent again.
+const HIGH_WATER: i32 = 1 << 20;
+const _: () = assert!(2 * (WIDEST_WINDOW / <Message as Weight>::LEAST) <= HIGH_WATER as u64);
+/// When the operating system asks a silent tcp peer for a sign of life, in seconds: first, then
+/// how often, and how many times in vain. A connection whose other end is gone ends after a minute
+/// and a half.
+const KEEPALIVE: [i32; 3] = [30, 10, 6];
 
 /// The version of libzmq, and whether it can authenticate and encrypt with CURVE.
 #[must_use]
@@ -135,6 +147,14 @@ pub struct Socket {
     raw: Raw,
     role: Role,
     held: Option<PathBuf>,
+    /// The descriptor that is readable when libzmq has news for this socket. libzmq may take the
+    /// news while the socket sends or receives. It is then no longer readable, though messages may
+    /// be there.
+    fd: RawFd,
+    /// Whether there may be a message.
+    ready: Cell<bool>,
+    /// Whether the socket has sent since it was last looked at.
+    sent: Cell<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,11 +190,14 @@ impl Socket {
         raw.bind(&address.bind_endpoint()?).map_err(refuse)?;
         let bound = bound_port(&raw)
             .map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
-        let held = if address.is_loopback() { ipc_path(bound.port)? } else { None };
-        if let Some(path) = &held {
-            raw.bind(&ipc_endpoint(path)).map_err(refuse)?;
+        let mut held = if address.is_loopback() { ipc_path(bound.port) } else { None };
+        if let Some(path) = &held
+            && raw.bind(&ipc_endpoint(path)).is_err()
+        {
+            // Such as a full disk, or a file system without sockets: clients use tcp.
+            held = None;
         }
-        Ok((Socket { raw, role: Role::Router, held }, bound))
+        Ok((Socket::of(raw, Role::Router, held)?, bound))
     }
 
     /// A DEALER that connects to `endpoint` under `name`. It queues nothing before it is connected.
@@ -187,11 +210,17 @@ impl Socket {
         raw.set_reconnect_ivl_max(2_000)?;
         raw.set_connect_timeout(5_000)?;
         raw.connect(endpoint)?;
-        Ok(Socket { raw, role: Role::Dealer, held: None })
+        Socket::of(raw, Role::Dealer, None)
+    }
+
+    fn of(raw: Raw, role: Role, held: Option<PathBuf>) -> Result<Socket, SocketError> {
+        let (fd, ready, sent) = (raw.get_fd()?, Cell::new(true), Cell::new(false));
+        Ok(Socket { raw, role, held, fd, ready, sent })
     }
 
     /// Sends a message without waiting: its head, and further frames. A DEALER ignores `to`.
     pub fn send(&self, to: &[u8], head: Vec<u8>, rest: &[&[u8]]) -> Result<Sent, SocketError> {
+        self.sent.set(true);
         // libzmq checks for room only before the first frame of a message.
         let more = |n_left: usize| if n_left > 0 { DONTWAIT | SNDMORE } else { DONTWAIT };
         let named = if self.role == Role::Router { self.raw.send(to, more(1)) } else { Ok(()) };
@@ -208,7 +237,8 @@ impl Socket {
         }
     }
 
-    /// Takes the next message. None if there is none. A message with too many frames is dropped.
+    /// Takes the next message. None if there is none, and from then on until the next [`wait`]. A
+    /// message with too many frames is dropped.
     pub fn receive(&self) -> Result<Option<Incoming>, SocketError> {
         loop {
             let Some(mut frame) = self.receive_frame()? else { return Ok(None) };
@@ -237,15 +267,32 @@ impl Socket {
         }
     }
 
-    fn receive_frame(&self) -> Result<Option<Message>, SocketError> {
+    fn receive_frame(&self) -> Result<Option<Frame>, SocketError> {
+        if !self.ready.get() {
+            return Ok(None);
+        }
         loop {
             match self.raw.recv_msg(DONTWAIT) {
                 Ok(message) => return Ok(Some(message)),
-                Err(::zmq::Error::EAGAIN) => return Ok(None),
+                Err(::zmq::Error::EAGAIN) => {
+                    // libzmq has taken all news, so the descriptor tells of the next.
+                    self.ready.set(false);
+                    self.sent.set(false);
+                    return Ok(None);
+                }
                 Err(::zmq::Error::EINTR) => {}
                 Err(e) => return Err(e.into()),
             }
         }
+    }
+
+    /// Whether there may be a message, without a system call in most cases. If not, its descriptor
+    /// becomes readable with the next.
+    fn is_ready(&self) -> Result<bool, SocketError> {
+        if !self.ready.get() && self.sent.replace(false) {
+            self.ready.set(self.raw.get_events()?.contains(PollEvents::POLLIN));
+        }
+        Ok(self.ready.get())
     }
 
     /// Sets how long dropping the socket waits for queued messages to be sent.
@@ -269,18 +316,25 @@ pub fn wait(
     wakeups: &Wakeups,
     timeout: Option<Duration>,
 ) -> Result<(), SocketError> {
-    use std::os::fd::AsRawFd as _;
-    let mut items: smallvec::SmallVec<[::zmq::PollItem<'_>; 4]> =
-        sockets.iter().map(|s| s.raw.as_poll_item(::zmq::POLLIN)).collect();
-    items.push(::zmq::PollItem::from_fd(wakeups.as_raw_fd(), ::zmq::POLLIN));
+    // Asking libzmq to poll its sockets costs several system calls for each of them.
+    let mut ready = false;
+    for socket in sockets {
+        ready |= socket.is_ready()?;
+    }
+    let fds = sockets.iter().map(|socket| socket.fd).chain([wakeups.as_raw_fd()]);
+    let mut items: smallvec::SmallVec<[PollItem<'_>; 4]> =
+        fds.map(|fd| PollItem::from_fd(fd, ::zmq::POLLIN)).collect();
     // Rounded up, so that the deadline has passed when the wait ends.
     let timeout =
         timeout.map_or(-1, |t| i64::try_from(t.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
-    match ::zmq::poll(&mut items, timeout) {
+    match ::zmq::poll(&mut items, if ready { 0 } else { timeout }) {
         Ok(_) | Err(::zmq::Error::EINTR) => {}
         Err(e) => return Err(e.into()),
     }
-    let readable = items.last().is_some_and(::zmq::PollItem::is_readable);
+    for (socket, item) in sockets.iter().zip(&items) {
+        socket.ready.set(socket.ready.get() || item.is_readable());
+    }
+    let readable = items.last().is_some_and(PollItem::is_readable);
     wakeups.clear(readable);
     Ok(())
 }
@@ -290,11 +344,14 @@ fn common_options(raw: &Raw) -> Result<(), SocketError> {
     raw.set_rcvhwm(HIGH_WATER)?;
     raw.set_linger(0)?;
     raw.set_maxmsgsize(MAX_FRAME)?;
-    raw.set_heartbeat_ivl(HEARTBEAT_MS)?;
-    raw.set_heartbeat_timeout(HEARTBEAT_TIMEOUT_MS)?;
-    raw.set_heartbeat_ttl(HEARTBEAT_TIMEOUT_MS)?;
+    // No heartbeats of libzmq: their timers run into the assertion above, and they would cut a
+    // connection whose process is stopped for less than its lease. Connections have their own.
     raw.set_handshake_ivl(5_000)?;
+    let [idle, interval, count] = KEEPALIVE;
     raw.set_tcp_keepalive(1)?;
+    raw.set_tcp_keepalive_idle(idle)?;
+    raw.set_tcp_keepalive_intvl(interval)?;
+    raw.set_tcp_keepalive_cnt(count)?;
     raw.set_ipv6(true)?;
     Ok(())
 }
@@ -316,8 +373,8 @@ fn bound_port(raw: &Raw) -> Option<u16> {
 
 /// A frame as `Bytes`. A small frame is a slice of libzmq's shared read buffer, so it is copied;
 /// otherwise it would keep the buffer alive. A large frame is taken over without a copy.
-fn own(frame: Message) -> Bytes {
-    struct Owner(Message);
+fn own(frame: Frame) -> Bytes {
+    struct Owner(Frame);
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {
             &self.0

@@ -2,9 +2,13 @@
 //!
 //! A server on this machine is reached over `ipc://`, by a socket file in a folder that only its
 //! user may enter, or over tcp on the loopback interface. A server on another machine is reached
-//! over tcp. This file opens no ZeroMQ socket.
+//! over tcp. The folder is the first of these that can be made private: `gt` in the user's
+//! `XDG_RUNTIME_DIR`, `gt/run` in the user's cache folder, and `gt-UID` in the folder for temporary
+//! files. A server uses the first, and clients look into each, because the two may have different
+//! environments. This file opens no ZeroMQ socket.
 
 use std::fmt;
+use std::fs::DirBuilder;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
@@ -28,8 +32,6 @@ pub enum AddressError {
     BadHost(String, String),
     /// The host name has no address.
     Unknown(String, String),
-    /// The folder for socket files cannot be trusted.
-    Folder(PathBuf, String),
     /// No server accepts connections at the address.
     NoServer(Address, String),
 }
@@ -41,9 +43,6 @@ impl Hinted for AddressError {
             AddressError::BadPort(text, port) => format!("`{port}` in `{text}` is not a port"),
             AddressError::BadHost(text, host) => format!("`{host}` in `{text}` is not a host"),
             AddressError::Unknown(host, why) => format!("cannot find the host `{host}`: {why}"),
-            AddressError::Folder(path, why) => {
-                format!("{} cannot hold the socket files: {why}", path.display())
-            }
             AddressError::NoServer(address, why) => format!("no server at {address}: {why}"),
         }
     }
@@ -56,7 +55,6 @@ impl Hinted for AddressError {
                 "a host is a name, an IPv4 address, or an IPv6 address in brackets".into()
             }
             AddressError::Unknown(..) => return None,
-            AddressError::Folder(..) => "remove it, or set TMPDIR to a folder of your own".into(),
             AddressError::NoServer(address, _) => {
                 format!("start one with `gt-cli server -p {}`", address.port)
             }
@@ -131,9 +129,9 @@ impl Address {
     /// The endpoint for a peer to connect to: the socket file if a server of this user answers
     /// there, else tcp if a server accepts within `patience`, else an error.
     pub fn reachable_endpoint(&self, patience: Duration) -> Result<String, AddressError> {
+        let mut paths = folders().filter(|folder| is_private(folder)).map(|f| file(&f, self.port));
         if self.is_loopback()
-            && let Some(path) = ipc_path(self.port)?
-            && UnixStream::connect(&path).is_ok()
+            && let Some(path) = paths.find(|path| UnixStream::connect(path).is_ok())
         {
             return Ok(ipc_endpoint(&path));
         }
@@ -193,27 +191,38 @@ pub fn ipc_endpoint(path: &Path) -> String {
     format!("ipc://{}", path.display())
 }
 
-/// The socket file of a server on this machine, in a folder that only this user may enter. The
-/// folder is made if it is missing, and refused if others may enter it. None if the path is too
-/// long for a socket or is not UTF-8; then only tcp is used.
-pub fn ipc_path(port: u16) -> Result<Option<PathBuf>, AddressError> {
-    let uid = user_id();
-    let folder = std::env::temp_dir().join(format!("gt-{uid}"));
-    let refuse = |why: String| Err(AddressError::Folder(folder.clone(), why));
-    if let Err(e) = std::fs::DirBuilder::new().mode(0o700).create(&folder)
-        && e.kind() != std::io::ErrorKind::AlreadyExists
-    {
-        return refuse(e.to_string());
-    }
-    let held = match std::fs::symlink_metadata(&folder) {
-        Ok(held) => held,
-        Err(e) => return refuse(e.to_string()),
-    };
-    if !held.is_dir() || held.uid() != uid || held.mode() & 0o077 != 0 {
-        return refuse("it is not a folder that only this user may enter".into());
-    }
-    let path = folder.join(format!("{port}.ipc"));
-    Ok((path.as_os_str().len() <= MAX_IPC_PATH && path.to_str().is_some()).then_some(path))
+/// The socket file of a server on this machine, in a folder that only this user may enter, which is
+/// made if it is missing. None if there can be no such folder, or if the path is too long for a
+/// socket or is not UTF-8; then only tcp is used.
+#[must_use]
+pub fn ipc_path(port: u16) -> Option<PathBuf> {
+    let fits = |path: &PathBuf| path.as_os_str().len() <= MAX_IPC_PATH && path.to_str().is_some();
+    // A folder that exists, or cannot be made, is judged like one that was made.
+    let make =
+        |folder: &PathBuf| drop(DirBuilder::new().recursive(true).mode(0o700).create(folder));
+    let private = folders().inspect(make).filter(|folder| is_private(folder));
+    private.map(|folder| file(&folder, port)).find(fits)
+}
+
+fn file(folder: &Path, port: u16) -> PathBuf {
+    folder.join(format!("{port}.ipc"))
+}
+
+/// The folders for socket files, the best first. Another user may have taken the last.
+fn folders() -> impl Iterator<Item = PathBuf> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let home = || std::env::home_dir().filter(|home| home.is_dir());
+    let cache = named("XDG_CACHE_HOME").or_else(|| Some(home()?.join(".cache")));
+    let runtime = named("XDG_RUNTIME_DIR").filter(|folder| is_private(folder));
+    let temporary = std::env::temp_dir().join(format!("gt-{}", user_id()));
+    let own = [runtime.map(|f| f.join("gt")), cache.map(|f| f.join("gt/run"))];
+    own.into_iter().flatten().chain([temporary])
+}
+
+/// Whether a folder belongs to this user, and nobody else may enter it.
+fn is_private(folder: &Path) -> bool {
+    std::fs::symlink_metadata(folder)
+        .is_ok_and(|found| found.is_dir() && found.uid() == user_id() && found.mode() & 0o077 == 0)
 }
 
 /// The user of this process: the owner of its entry in /proc, or without /proc of the home folder.
@@ -272,7 +281,7 @@ mod tests {
 
     #[test]
     fn socket_files_lie_in_a_private_folder() {
-        let Some(path) = ipc_path(4242).unwrap() else { return };
+        let Some(path) = ipc_path(4242) else { return };
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
     }
 }

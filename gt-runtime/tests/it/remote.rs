@@ -1,6 +1,7 @@
 //! Servers, workers and clients over real sockets. Those that a test kills are processes.
 
 mod gangs;
+mod harm;
 mod running;
 mod strangers;
 
@@ -57,7 +58,7 @@ fn clients_at_the_same_time_get_their_own_results_over_ipc_and_tcp() {
     let _worker = server.worker();
     let ipc: Vec<_> = (0..2).map(|_| server.client()).collect();
     // Without the socket file the client uses tcp.
-    std::fs::remove_file(ipc_path(server.address.port).unwrap().unwrap()).unwrap();
+    std::fs::remove_file(ipc_path(server.address.port).unwrap()).unwrap();
     let tcp: Vec<_> = (0..2).map(|_| server.client()).collect();
     thread::scope(|scope| {
         for (n, session) in ipc.iter().chain(&tcp).enumerate() {

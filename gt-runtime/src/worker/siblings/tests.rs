@@ -112,7 +112,7 @@ fn values_come_back_from_a_road_that_is_closed_or_silent() {
     pair.send(1);
     pair.carry(1, 1);
     pair.send(1);
-    for _ in 0..12 {
+    for _ in 0..32 {
         pair.now += Duration::from_secs(1);
         pair.from.transmit(pair.now, &mut Vec::new(), &mut pair.reports);
         pair.to.transmit(pair.now, &mut Vec::new(), &mut Vec::new());

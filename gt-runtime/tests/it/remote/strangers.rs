@@ -5,13 +5,12 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
 use gt_ir::testing::Source;
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::wire::PROTOCOL;
 use gt_runtime::worker::{Worker, WorkerConfig};
-use gt_runtime::zmq::{Address, Exposure, Sent, Socket};
+use gt_runtime::zmq::{Address, Exposure, Incoming, Sent, Socket, wait, wake_pair};
 
 use super::running::server;
 use super::runs_a_chain;
@@ -27,12 +26,13 @@ fn send(socket: &Socket, head: &[u8], rest: &[&[u8]]) {
     }
 }
 
-fn receive(socket: &Socket) -> Vec<Bytes> {
+fn receive(socket: &Socket) -> Incoming {
+    let (_waker, wakeups) = wake_pair().unwrap();
     for _ in 0..500 {
         if let Some(incoming) = socket.receive().unwrap() {
-            return incoming.frames;
+            return incoming;
         }
-        thread::sleep(Duration::from_millis(10));
+        wait(&[socket], &wakeups, Some(Duration::from_millis(10))).unwrap();
     }
     panic!("no answer");
 }
@@ -68,7 +68,7 @@ fn another_version_is_told_so_on_either_side() {
     let ctx = gt_runtime::zmq::context();
     let old = dealer(&ctx, &server.address);
     send(&old, b"GT\x63\x00whatever that version says", &[]);
-    assert_eq!(receive(&old)[0][..4], [b'G', b'T', PROTOCOL as u8, 0]);
+    assert_eq!(receive(&old).frames[0][..4], [b'G', b'T', PROTOCOL as u8, 0]);
     server.says("version 99");
     server.end();
 
@@ -94,12 +94,10 @@ fn a_worker_of_another_version_ends_with_the_reason() {
 /// A server that answers the first packet in version 99. Its socket is open until the join.
 fn server_of_another_version(ctx: &zmq::Context) -> (Address, thread::JoinHandle<Socket>) {
     let (router, address) = Socket::listen(ctx, &Address::local(0), Exposure::Loopback).unwrap();
-    let answer = move || loop {
-        if let Some(incoming) = router.receive().unwrap() {
-            router.send(&incoming.from, b"GT\x63\x00hello".to_vec(), &[]).unwrap();
-            return router;
-        }
-        thread::sleep(Duration::from_millis(5));
+    let answer = move || {
+        let incoming = receive(&router);
+        router.send(&incoming.from, b"GT\x63\x00hello".to_vec(), &[]).unwrap();
+        router
     };
     (address, thread::spawn(answer))
 }
