@@ -1,6 +1,7 @@
 //! The errors of commands, and their output for the user: plain text with carets, or one JSON
 //! object.
 
+use crate::news::{flush, news};
 use gt_ir::Loc;
 use gt_ir::backend::RunError;
 use gt_ir::diagnostic::{Color, Diagnostic, render};
@@ -134,7 +135,9 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
         eprintln!("{}", diagnosed.drawn());
         eprintln!("\nerror: {diagnosed}");
     } else if error.is::<Interrupted>() {
-        eprintln!("{error}");
+        // The user ends the process, which does not wait for a reader.
+        news(false, &error.to_string());
+        flush();
     } else {
         eprintln!("error: {error:#}");
     }

@@ -40,6 +40,7 @@ fn main() {
         Command::Schema => schema::print(),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
     };
+    news::flush();
     if let Err(error) = done {
         let status = fault::report(&error, cli.json);
         // The status 1 of `diff` means that the tapes differ, so errors have the status 2.

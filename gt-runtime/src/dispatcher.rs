@@ -49,6 +49,10 @@ pub struct Config {
     pub worker: ConnectionConfig,
     /// The most clients and workers connected at the same time.
     pub max_peers: usize,
+    /// The places among them that only workers may take, at most a quarter of all.
+    pub worker_places: usize,
+    /// The most sessions of one process.
+    pub max_of_process: usize,
     /// The most bytes of live values and unfinished uploads of one session.
     pub quota: u64,
     /// The most live values of one session.
@@ -72,13 +76,13 @@ impl Config {
     #[must_use]
     pub fn remote() -> Config {
         let worker = ConnectionConfig::remote();
-        // A long lease, because a client may be stopped in a debugger or on a sleeping laptop. A
-        // dead client is noticed when it cannot be reached.
-        let lease = Duration::from_secs(30);
+        // A dead client is noticed when it cannot be reached, long before its lease ends.
         Config {
-            client: ConnectionConfig { lease, patience: Some(lease), ..worker },
+            client: ConnectionConfig { patience: Some(worker.lease), ..worker },
             worker,
             max_peers: 1000,
+            worker_places: 100,
+            max_of_process: 300,
             quota: 1 << 40,
             max_values: 1 << 20,
             max_requests: 1 << 12,
@@ -94,6 +98,8 @@ impl Config {
     #[must_use]
     pub fn embedded() -> Config {
         let connection = ConnectionConfig::embedded();
-        Config { client: connection, worker: connection, relay: u64::MAX, ..Config::remote() }
+        let remote = Config::remote();
+        let max_of_process = remote.max_peers;
+        Config { client: connection, worker: connection, relay: u64::MAX, max_of_process, ..remote }
     }
 }

@@ -21,6 +21,15 @@ pub(crate) fn machine() -> String {
         .unwrap_or_else(|_| "localhost".into())
 }
 
+/// Whether a process of this machine runs. A process that has ended and whose parent has not asked
+/// for its status does not run.
+pub(crate) fn is_running(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The state follows the name of the program, which may contain anything.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X'))
+}
+
 /// The most characters of a name that are shown.
 const MAX_SHOWN: usize = 64;
 
@@ -28,6 +37,11 @@ impl Identity {
     /// The identity of this process, with a name.
     pub(crate) fn here(name: String) -> Identity {
         Identity { name, host: machine(), pid: std::process::id() }
+    }
+
+    /// Whether it is a running process of this machine that this process can see.
+    pub(crate) fn is_running_here(&self) -> bool {
+        self.host == machine() && is_running(self.pid)
     }
 
     /// The identity as one short line: its id, its name if it has one, its host and process id.
@@ -56,6 +70,19 @@ impl fmt::Display for Identity {
 mod tests {
     use super::*;
     use crate::ids::WorkerId;
+
+    #[test]
+    fn a_process_runs_until_it_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(is_running(child.id()) && Identity::here("x".into()).is_running_here());
+        child.kill().unwrap();
+        // It has ended as soon as it is killed, and stays in the table until it is waited for.
+        while is_running(child.id()) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!is_running(child.id()));
+    }
 
     #[test]
     fn a_peer_is_shown_on_one_line_with_its_name_if_it_has_one() {

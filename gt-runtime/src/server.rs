@@ -2,8 +2,12 @@
 //! nothing.
 //!
 //! One thread owns the ROUTER socket and the dispatcher. Bytes that are no packet are dropped,
-//! counted and reported to `watch`, at most once a second. A packet of another version is answered,
-//! so that its sender can report the versions.
+//! counted and reported to `watch`. Lines for `watch` have a limited rate (`lines`). A packet of
+//! another version is answered, so that its sender can report the versions. Packets of unknown
+//! connections are answered at a limited rate. A peer on this machine that cannot be reached is
+//! lost at once if its process has ended.
+
+mod lines;
 
 use std::time::Duration;
 
@@ -20,13 +24,16 @@ use crate::zmq::uplink;
 use crate::zmq::{
     Address, Exposure, Incoming, Key, Peers, Sent, Socket, SocketError, Wakeups, context, wait,
 };
+use lines::{Kind, Lines};
 
 /// The most messages taken before deadlines are checked.
 const BATCH: usize = 256;
 /// The timeout of an orderly end, in which good-byes are sent.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// The shortest time between two reports of bytes that are no packet.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
+/// The most answers to packets of unknown connections in a [`STRAY_TIME`]. The last packets of an
+/// ended connection need none, and a peer that waits for one asks again.
+const MAX_STRAYS: u32 = 100;
+const STRAY_TIME: Duration = Duration::from_millis(100);
 
 /// The configuration of a server.
 #[derive(Debug, Clone)]
@@ -65,7 +72,8 @@ pub struct Server {
     dispatcher: Dispatcher,
     peers: Peers,
     log: Log,
-    complaints: Complaints,
+    lines: Lines,
+    strays: Strays,
     actions: Vec<Action>,
     /// Peers that could not be reached while sending.
     gone: Vec<PeerId>,
@@ -88,7 +96,6 @@ impl Server {
             address: Some(address.to_string()),
             ..config.dispatcher
         });
-        let (peers, complaints) = (Peers::default(), Complaints::default());
         Ok(Server {
             socket,
             _ctx: ctx,
@@ -96,9 +103,10 @@ impl Server {
             shutdown,
             wakeups,
             dispatcher,
-            peers,
+            peers: Peers::default(),
             log: config.log,
-            complaints,
+            lines: Lines::default(),
+            strays: Strays::default(),
             actions: Vec::new(),
             gone: Vec::new(),
             welcomed: None,
@@ -132,10 +140,14 @@ impl Server {
                 }
                 None => {}
             }
-            let due = self.dispatcher.next_deadline().map(|at| at.saturating_sub(clock::now()));
-            if due.is_some_and(|left| left.is_zero()) {
+            let now = clock::now();
+            let (tick, flush) = (self.dispatcher.next_deadline(), self.lines.next_deadline());
+            if flush.is_some_and(|at| at <= now) {
+                self.lines.flush(now, &mut watch);
+            } else if tick.is_some_and(|at| at <= now) {
                 self.handle(Event::Tick, &mut watch)?;
             } else if !more {
+                let due = tick.into_iter().chain(flush).min().map(|at| at.saturating_sub(now));
                 wait(&[&self.socket], &self.wakeups, due)?;
             }
         }
@@ -163,7 +175,10 @@ impl Server {
             let Some(incoming) = self.socket.receive()? else { return Ok(false) };
             match self.decode(incoming) {
                 Ok((key, packet)) => self.packet(key, packet, watch)?,
-                Err(error) => self.complaints.add(clock::now(), &error, watch),
+                Err(error) => {
+                    let line = format!("a message was dropped: {error}");
+                    self.lines.say(clock::now(), Kind::Dropped, line, watch);
+                }
             }
         }
         Ok(true)
@@ -178,10 +193,20 @@ impl Server {
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
         let (peer, new) = self.peers.id(key);
+        let identity = match &packet.body {
+            Body::Hello(hello) if new => Some(hello.identity.clone()),
+            _ if new && !self.strays.may_pass(clock::now()) => {
+                self.peers.forget(peer);
+                return Ok(());
+            }
+            _ => None,
+        };
         self.peers.greet(peer, &packet);
         self.handle(Event::Packet(peer, packet), watch)?;
         if new && self.welcomed != Some(peer) {
             self.peers.forget(peer);
+        } else if let Some(identity) = identity {
+            self.peers.introduce(peer, &identity);
         }
         Ok(())
     }
@@ -216,12 +241,15 @@ impl Server {
             match action {
                 Action::Send(peer, packet) => self.send(peer, packet, watch)?,
                 Action::Forget(peer) => self.peers.forget(peer),
-                Action::Report(report) => watch(&describe(&report)),
+                Action::Report(report) => {
+                    self.lines.say(clock::now(), kind(&report), describe(&report), watch);
+                }
                 Action::Note(note) => self.log.note(&note),
             }
         }
         self.actions = actions;
         match self.gone.pop() {
+            Some(peer) if self.peers.has_ended(peer) => self.handle(Event::PeerLost(peer), watch),
             Some(peer) => self.handle(Event::Unreachable(peer), watch),
             None => Ok(()),
         }
@@ -247,7 +275,10 @@ impl Server {
                     Sent::NoPeer => self.gone.push(peer),
                 }
             }
-            Err(error) => watch(&format!("a packet to {peer} could not be sent: {error}")),
+            Err(error) => {
+                let line = format!("a packet to {peer} could not be sent: {error}");
+                self.lines.say(clock::now(), Kind::Dropped, line, watch);
+            }
         }
         Ok(())
     }
@@ -275,19 +306,28 @@ pub fn describe(report: &Report) -> String {
     }
 }
 
-/// Reports damaged packets at a limited rate.
-#[derive(Default)]
-struct Complaints {
-    n_held: u64,
-    last: Option<Time>,
+fn kind(report: &Report) -> Kind {
+    match report {
+        Report::SessionOpened(..) => Kind::Opened,
+        Report::SessionClosed(..) => Kind::Closed,
+        Report::WorkerJoined(..) | Report::WorkerLost(..) => Kind::Worker,
+        Report::Refused(..) => Kind::Refused,
+    }
 }
 
-impl Complaints {
-    fn add(&mut self, now: Time, error: &WireError, watch: &mut impl FnMut(&str)) {
-        self.n_held += 1;
-        if self.last.is_none_or(|last| last + COMPLAIN_EVERY <= now) {
-            watch(&format!("{} message(s) dropped; the last: {error}", self.n_held));
-            (self.n_held, self.last) = (0, Some(now));
+/// Counts the packets of unknown connections that are answered.
+#[derive(Debug, Default)]
+struct Strays {
+    since: Time,
+    n: u32,
+}
+
+impl Strays {
+    fn may_pass(&mut self, now: Time) -> bool {
+        if self.since + STRAY_TIME <= now {
+            *self = Strays { since: now, n: 0 };
         }
+        self.n += 1;
+        self.n <= MAX_STRAYS
     }
 }

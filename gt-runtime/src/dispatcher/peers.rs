@@ -8,8 +8,9 @@
 use super::core::Dispatcher;
 use super::party::{Party, Peer, Worker};
 use super::session::Session;
-use super::{Action, Report};
+use super::{Action, Config, Report};
 use crate::connection::{Connection, Ending};
+use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};
 
@@ -53,10 +54,28 @@ impl Dispatcher {
         if hello.resumes || self.ended.contains(&(incarnation, hello.identity.pid)) {
             return self.refuse(peer, incarnation, Refusal::Unknown);
         }
-        if self.peers.len() >= self.config.max_peers {
-            return self.refuse(peer, incarnation, Refusal::Full { limit: self.config.max_peers });
+        match self.no_place(&hello) {
+            Some(refusal) => self.refuse(peer, incarnation, refusal),
+            None => self.join(peer, incarnation, hello),
         }
-        self.join(peer, incarnation, hello);
+    }
+
+    /// Why there is no place for a new peer. One process cannot take all places, and clients cannot
+    /// take those of workers.
+    fn no_place(&self, hello: &Hello) -> Option<Refusal> {
+        let Config { max_peers, worker_places, max_of_process, .. } = self.config;
+        let is_client = hello.role == Role::Client;
+        let kept = if is_client { worker_places.min(max_peers / 4) } else { 0 };
+        let limit = max_peers - kept;
+        if self.peers.len() >= limit {
+            return Some(Refusal::Full { limit });
+        }
+        let Identity { host, pid, .. } = &hello.identity;
+        let is_same = |of: &Identity| of.pid == *pid && of.host == *host;
+        let sessions = self.peers.values().filter(|p| matches!(p.party, Party::Session(_)));
+        let n = if is_client { sessions.filter(|p| is_same(&p.identity)).count() } else { 0 };
+        (n >= max_of_process)
+            .then(|| Refusal::Fault(format!("its process has {n} sessions, which is the limit")))
     }
 
     fn join(&mut self, peer: PeerId, incarnation: Incarnation, hello: Hello) {
@@ -202,5 +221,47 @@ impl Dispatcher {
             Party::Session(session) => self.end_session(session, gone.identity, reason),
             Party::Worker(worker) => self.lose_worker(worker, gone.identity, reason),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatcher::Event;
+    use std::time::Duration;
+
+    /// The answers to hellos of one role, each of another incarnation: how many were welcomed, and
+    /// the last refusal.
+    fn greet(core: &mut Dispatcher, ids: std::ops::Range<u64>, role: Role, pid: u32) -> String {
+        let (mut n, mut refused, mut out) = (0, String::new(), Vec::new());
+        for id in ids {
+            let identity = Identity { name: "x".into(), host: "pi".into(), pid };
+            let body = Body::Hello(Hello::new(role, identity));
+            let packet = Packet { stream: Stream::Control, incarnation: Incarnation(id), body };
+            core.handle(Duration::ZERO, Event::Packet(PeerId(id), packet), &mut out);
+        }
+        for action in out {
+            match action {
+                Action::Send(_, Packet { body: Body::Welcome(_), .. }) => n += 1,
+                Action::Send(_, Packet { body: Body::Refused(why), .. }) => {
+                    refused = why.to_string()
+                }
+                _ => (),
+            }
+        }
+        format!("{n} {refused}")
+    }
+
+    #[test]
+    fn no_process_takes_all_places_and_no_client_those_of_workers() {
+        let remote = Config::remote();
+        let config = Config { max_peers: 20, worker_places: 5, max_of_process: 8, ..remote };
+        let mut core = Dispatcher::new(config);
+        let of_process = "8 its process has 8 sessions, which is the limit";
+        assert_eq!(greet(&mut core, 0..100, Role::Client, 1), of_process);
+        let full = "7 the server is full: 15 connections are its limit";
+        assert_eq!(greet(&mut core, 100..200, Role::Client, 2), full);
+        let full = "5 the server is full: 20 connections are its limit";
+        assert_eq!(greet(&mut core, 200..300, Role::Worker, 3), full);
     }
 }

@@ -1,10 +1,11 @@
-//! The numbers of the peers that are connected to a ROUTER. The keys in the names of their
-//! connections tell them apart.
+//! The numbers of the peers that are connected to a ROUTER, and their processes. The keys in the
+//! names of their connections tell them apart.
 
 use std::collections::BTreeMap;
 
 use super::Shared;
 use super::key::Key;
+use crate::identity::{Identity, is_running};
 use crate::ids::PeerId;
 use crate::wire::{Body, Packet};
 
@@ -14,6 +15,8 @@ pub struct Peers {
     ids: BTreeMap<Key, PeerId>,
     keys: BTreeMap<PeerId, Key>,
     shared: BTreeMap<PeerId, Shared>,
+    /// The processes of the peers on this machine.
+    processes: BTreeMap<PeerId, u32>,
     next: u64,
 }
 
@@ -58,9 +61,24 @@ impl Peers {
         }
     }
 
+    /// Notes the process of a peer, if it runs on this machine. A process that cannot be seen, such
+    /// as one in a container, counts as elsewhere.
+    pub fn introduce(&mut self, id: PeerId, identity: &Identity) {
+        if self.keys.contains_key(&id) && identity.is_running_here() {
+            self.processes.insert(id, identity.pid);
+        }
+    }
+
+    /// Whether a peer's process on this machine has ended.
+    #[must_use]
+    pub fn has_ended(&self, id: PeerId) -> bool {
+        self.processes.get(&id).is_some_and(|pid| !is_running(*pid))
+    }
+
     /// Forgets a peer.
     pub fn forget(&mut self, id: PeerId) {
         self.shared.remove(&id);
+        self.processes.remove(&id);
         if let Some(key) = self.keys.remove(&id) {
             self.ids.remove(&key);
         }
