@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gt_ir::backend::{Backend, Demand, ErrorKind, RunError, Stats};
 use gt_ir::signal::Signals;
-use gt_ir::{HostTensor, Tape, ValueId};
+use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
 use super::{Session, Submitter};
 use crate::assembly::Travel;
@@ -139,16 +139,13 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the session has room, calls `act` on it, and wakes the thread that owns the
-    /// sockets.
+    /// Waits until the session has room, and calls `act` on it.
     fn when_roomy(&self, act: impl FnOnce(&mut Session)) {
         let mut session = self
             .moved
             .wait_while(self.lock(), |s| s.is_full())
             .unwrap_or_else(PoisonError::into_inner);
         act(&mut session);
-        drop(session);
-        self.waker.wake();
     }
 
     /// The thread that owns the sockets.
@@ -242,18 +239,26 @@ impl Backend for Remote {
         if self.shared.log.is_on() {
             self.shared.lock().log_segment(&segment);
         }
+        // A read of the output follows, and travels with the segment. Without one the segment waits
+        // for the next sign of life.
+        let is_read = matches!(segment.entries.last(), Some(Entry::Output { .. }));
         self.submitter.submit(segment, |messages| {
             self.shared.when_roomy(|session| session.submit(clock::now(), messages));
         });
+        if !is_read {
+            self.shared.waker.wake();
+        }
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
         self.shared.when_roomy(|session| session.upload(clock::now(), value, data));
+        self.shared.waker.wake();
     }
 
     fn configure(&self, signals: Signals) {
         self.submitter.configure(signals.clone());
         self.shared.when_roomy(|session| session.configure(clock::now(), signals));
+        self.shared.waker.wake();
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {

@@ -27,6 +27,7 @@ use crate::identity::Identity;
 use crate::ids::Incarnation;
 use crate::log::Log;
 use crate::shutdown::{Manner, Shutdown};
+use crate::slot::Slot;
 use crate::tier::PlanConfig;
 use crate::wire::{Capacity, FromWorker, Refusal};
 use crate::zmq::{Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
@@ -37,6 +38,8 @@ pub const REGISTERED: &str = "registered with the server at";
 const BATCH: usize = 256;
 /// The timeout of one attempt to reach a server.
 const PATIENCE: Duration = Duration::from_millis(1_900);
+/// How long the end of a worker waits for its current job.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// The configuration of a worker.
 #[derive(Debug, Clone)]
@@ -163,7 +166,8 @@ impl Worker {
         let waker = self.shutdown.waker().clone();
         let tell = later(told.clone(), waker.clone());
         let executor = Arc::new(Mutex::new(Executor::new(engine, "worker", plans, log, tell)));
-        let thread = spawn(executor.clone(), orders.clone(), told.clone(), waker)
+        let gone = Slot::new();
+        let thread = spawn(executor.clone(), orders.clone(), told.clone(), waker, gone.clone())
             .map_err(SocketError::from)?;
         let mut life = Life {
             worker: &self,
@@ -176,8 +180,11 @@ impl Worker {
         };
         let end = life.until_the_end(&mut watch);
         orders.close();
-        // The thread finishes its current job. A panic of the thread has been reported.
-        let _ = thread.join();
+        // The thread finishes its current job, or ends with the process if that takes longer. A
+        // panic of the thread has been reported.
+        if gone.wait_for(FAREWELL).is_some() {
+            let _ = thread.join();
+        }
         end
     }
 }
@@ -205,12 +212,13 @@ fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
     })
 }
 
-/// Starts the thread that does long jobs.
+/// Starts the thread that does long jobs. It fills `gone` when it ends.
 fn spawn(
     executor: Arc<Mutex<Executor>>,
     orders: Arc<Queue<Assigned>>,
     told: Arc<Queue<Told>>,
     waker: Waker,
+    gone: Slot<()>,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("gt-worker".into()).spawn(move || {
         let work = || {
@@ -230,6 +238,7 @@ fn spawn(
             told.push(Told::Panic(panic_text(&*panic)));
             waker.wake();
         }
+        gone.put(());
     })
 }
 
@@ -436,28 +445,42 @@ impl Registration<'_, '_> {
     /// because waking it and being woken by it would take longer.
     fn hand_over(&mut self) {
         let life = self.life.n;
-        for job in self.jobs.drain(..) {
+        for job in std::mem::take(&mut self.jobs) {
             if self.life.n_ordered > 0 || !job.is_quick() {
                 self.life.n_ordered += 1;
                 self.life.orders.push(Assigned(life, job));
-                continue;
-            }
-            let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
-            let run = || {
-                let mut executor = locked(self.life.executor);
-                executor.run(life, job, &mut reports);
-                executor.failure().map(str::to_owned)
-            };
-            let ran = catch_unwind(AssertUnwindSafe(run));
-            self.life.n_ordered += 1;
-            match ran {
-                Ok(failure) => {
-                    self.life.told.push(Told::Report(life, reports, owed));
-                    failure.into_iter().for_each(|why| self.life.told.push(Told::Failure(why)));
-                }
-                Err(panic) => self.life.told.push(Told::Panic(panic_text(&*panic))),
+            } else {
+                self.do_here(job);
             }
         }
+    }
+
+    /// Does a job on this thread. All earlier reports have been passed on, so its reports follow
+    /// at once, and the next job finds the executor idle.
+    fn do_here(&mut self, job: Job) {
+        let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
+        let run = || {
+            let mut executor = locked(self.life.executor);
+            executor.run(self.life.n, job, &mut reports);
+            executor.failure().map(str::to_owned)
+        };
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(failure) => {
+                self.done(reports, owed);
+                failure.into_iter().for_each(|why| self.life.told.push(Told::Failure(why)));
+            }
+            Err(panic) => {
+                self.life.n_ordered += 1;
+                self.life.told.push(Told::Panic(panic_text(&*panic)));
+            }
+        }
+    }
+
+    /// Passes the reports on a job on, and gives its credit back.
+    fn done(&mut self, reports: Vec<FromWorker>, owed: u64) {
+        self.end.release(owed);
+        let now = clock::now();
+        reports.into_iter().for_each(|report| self.end.report(now, report));
     }
 
     /// Passes the executor's reports on, a batch at most. Says whether there may be more.
@@ -477,9 +500,7 @@ impl Registration<'_, '_> {
                     return Err(WorkerError::Panic(why));
                 }
                 Some(Told::Report(life, reports, owed)) if life == self.life.n => {
-                    self.end.release(owed);
-                    let now = clock::now();
-                    reports.into_iter().for_each(|report| self.end.report(now, report));
+                    self.done(reports, owed);
                 }
                 Some(Told::Planned) => {
                     self.life.n_ordered += 1;
