@@ -3,7 +3,8 @@
 //! Content-addressed: a file is named by a hash of what the program was made from and for, and
 //! holds that key, which is compared. Files appear whole (written beside, then renamed), so any
 //! number of processes may share the folder; one that is damaged is removed with a warning.
-//! Bounded: when the folder holds more than [`LIMIT`] bytes, the files used least recently go.
+//! Bounded: when the folder holds more than [`LIMIT`] bytes, the files used least recently go, and
+//! what killed writers left unfinished goes after an hour.
 //! Nothing here fails a compilation. Only a folder that belongs to this user and that nobody else
 //! may write is used, since its files are run.
 
@@ -12,7 +13,7 @@ use std::{
     hash::Hasher,
     path::{Path, PathBuf},
     sync::mpsc::{Sender, channel},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use gt_ir::{Graph, NodeId, NodeKind};
@@ -185,7 +186,11 @@ pub(crate) fn touch(path: &Path) {
     }
 }
 
-/// Removes the files used least recently until the folder is within three quarters of its limit.
+/// The age from which on a file that a writer left unfinished is removed.
+const UNFINISHED: Duration = Duration::from_hours(1);
+
+/// Removes the files that killed writers left unfinished, and the files used least recently until
+/// the folder is within three quarters of its limit.
 pub(crate) fn prune(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut files: Vec<(SystemTime, PathBuf, u64)> = entries
@@ -195,6 +200,11 @@ pub(crate) fn prune(folder: &Path) {
             Some((is.modified().ok()?, e.path(), is.len()))
         })
         .collect();
+    files.retain(|(changed, path, _)| {
+        let age = SystemTime::now().duration_since(*changed).unwrap_or_default();
+        let left = path.extension().is_some_and(|kind| kind == "tmp") && age >= UNFINISHED;
+        !left || fs::remove_file(path).is_err()
+    });
     let mut total: u64 = files.iter().map(|f| f.2).sum();
     if total <= LIMIT {
         return;
