@@ -35,7 +35,7 @@ use crate::log::Log;
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Role};
 use crate::worker::faults::panic_text;
-use crate::worker::queue::Queue;
+use crate::worker::jobs::{Assigned, Jobs};
 use crate::worker::reads::{Late, Tell};
 use crate::worker::serve::capacity;
 use crate::worker::{Executor, Job, WorkerEnd};
@@ -269,10 +269,10 @@ impl Shared {
     }
 
     /// Registers a worker with the dispatcher.
-    fn join(self: &Arc<Self>, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Queue<Job>>) {
+    fn join(self: &Arc<Self>, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Jobs>) {
         let capacity = capacity(&engine.info());
         let mut state = self.lock();
-        let (peer, queue) = (state.new_peer(), Arc::new(Queue::new()));
+        let (peer, queue) = (state.new_peer(), Arc::new(Jobs::new()));
         let (who, config) = (Identity::here(String::new()), ConnectionConfig::embedded());
         let (now, known) = (clock::now(), capacity.clone());
         let end = WorkerEnd::dial(now, life(), who, known, config, Travel::Whole);
@@ -287,15 +287,14 @@ impl Shared {
     }
 
     /// The work of an executor's thread. Returns the reason if its worker is lost.
-    fn work(&self, peer: PeerId, mut executor: Executor, queue: &Queue<Job>) -> Option<String> {
+    fn work(&self, peer: PeerId, mut executor: Executor, queue: &Jobs) -> Option<String> {
         let mut reports = Vec::new();
-        while let Some(job) = queue.pop() {
-            let owed = job.owed();
-            executor.run(ONLY, job, &mut reports);
-            if reports.is_empty() && owed == 0 {
+        while let Some(Assigned(life, job)) = queue.next() {
+            queue.settle(life, executor.run(life, job, &mut reports));
+            if reports.is_empty() {
                 continue;
             }
-            self.report(peer, owed, reports.drain(..));
+            self.report(peer, reports.drain(..));
             if executor.failure().is_some() {
                 break;
             }
@@ -303,11 +302,10 @@ impl Shared {
         executor.failure().map(|why| format!("its device failed: {why}"))
     }
 
-    /// Sends a worker's reports, and gives back the credit of its job.
-    fn report(&self, peer: PeerId, owed: u64, reports: impl Iterator<Item = FromWorker>) {
+    /// Sends a worker's reports.
+    fn report(&self, peer: PeerId, reports: impl Iterator<Item = FromWorker>) {
         let mut state = self.lock();
         if let Some(worker) = state.workers.get_mut(&peer) {
-            worker.end.release(owed);
             reports.for_each(|report| worker.end.report(clock::now(), report));
             state.settle(peer);
         }
@@ -317,11 +315,11 @@ impl Shared {
 
     /// The function that answers reads that had to wait for the device. If the device is lost, it
     /// closes the queue, and the worker's thread then finds the reason.
-    fn later(self: &Arc<Self>, peer: PeerId, queue: Arc<Queue<Job>>) -> Tell {
+    fn later(self: &Arc<Self>, peer: PeerId, queue: Arc<Jobs>) -> Tell {
         let shared = self.clone();
         Arc::new(move |late| match late {
-            Late::Answer(_, answer) => shared.report(peer, 0, std::iter::once(answer)),
-            Late::Planned => queue.push(Job::Planned),
+            Late::Answer(_, answer) => shared.report(peer, std::iter::once(answer)),
+            Late::Planned => queue.add(ONLY, Job::Planned),
             Late::Lost(_) => queue.close(),
         })
     }

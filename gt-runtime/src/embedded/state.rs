@@ -11,8 +11,10 @@ use crate::ids::PeerId;
 use crate::log::{Log, Source, What};
 use crate::wire::{Capacity, Packet};
 use crate::worker::end::News;
-use crate::worker::queue::Queue;
+use crate::worker::jobs::Jobs;
 use crate::worker::{Job, WorkerEnd};
+
+use super::ONLY;
 
 pub(super) struct State {
     dispatcher: Dispatcher,
@@ -29,7 +31,7 @@ pub(super) struct State {
 
 pub(super) struct Worker {
     pub(super) end: WorkerEnd,
-    pub(super) queue: Arc<Queue<Job>>,
+    pub(super) queue: Arc<Jobs>,
     pub(super) name: String,
     pub(super) capacity: Capacity,
 }
@@ -107,7 +109,7 @@ impl State {
                 News::Opened(welcome) => *name = welcome.name,
                 News::Ended(_) => queue.close(),
             });
-            self.jobs.drain(..).for_each(|job| worker.queue.push(job));
+            self.jobs.drain(..).for_each(|job| worker.queue.add(ONLY, job));
         }
         if self.stirred.back() != Some(&peer) {
             self.stirred.push_back(peer);

@@ -156,7 +156,7 @@ impl Worker {
     }
 
     fn task(&mut self, now: Time, random: &mut Random, task: Task) -> Option<Ran> {
-        let Task { session, attempt, seq, order, template, inputs, owed } = task;
+        let Task { session, attempt, seq, order, template, inputs } = task;
         let tape = match order {
             Order::Run(tape) => tape,
             Order::Launch { bindings, .. } => {
@@ -180,7 +180,6 @@ impl Worker {
             order => panic!("the core's own: {order:?}"),
         };
         let counts = Counts { instructions: self.run(session, &tape, inputs), nanos: 1 };
-        self.end.release(owed);
         self.end.report(now, FromWorker::Done { session, seq, attempt, counts });
         Some((session, attempt, seq))
     }

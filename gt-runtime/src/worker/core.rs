@@ -22,9 +22,10 @@ use crate::ids::{RequestId, SessionId};
 use crate::wire::{Chunk, Destination, Order, Parcel, RESERVED, Stream, ToWorker};
 
 /// The most weight of one session's segments that wait for data. Above it they run without the
-/// data, and the instructions that need the data fail. Their credit has already gone back, so
-/// nothing else limits them. Segments that wait for a value of another worker wait as long as it
-/// takes: their client gets its credit back when all workers of its session have run them.
+/// data, and the instructions that need the data fail. Their credit has already gone back. A
+/// dispatcher sends fewer segments before earlier ones have run. Segments that wait for a value of
+/// another worker wait as long as it takes: their client gets its credit back when all workers of
+/// its session have run them.
 const MAX_WAITING: u64 = 64 << 20;
 /// The number of values of other workers that a session remembers after they have come. More cannot
 /// come twice, because a road carries fewer that are not acknowledged.
@@ -84,17 +85,10 @@ impl Core {
         Self::default()
     }
 
-    /// The only entry point: handles a message of this weight from a stream. Returns the credit
-    /// that goes back to the sender at once. That is the whole weight, except for a segment that
-    /// becomes a job now: its credit goes back when the job is done. A segment that waits for data
-    /// gives its credit back at once, so that other sessions can use the credit.
-    pub fn handle(
-        &mut self,
-        stream: Stream,
-        message: ToWorker,
-        weight: u64,
-        out: &mut Vec<Job>,
-    ) -> u64 {
+    /// The only entry point: handles a message of this weight from a stream. Its credit goes back
+    /// at once, so that all sessions can use it: the dispatcher limits what one session has under
+    /// way.
+    pub fn handle(&mut self, stream: Stream, message: ToWorker, weight: u64, out: &mut Vec<Job>) {
         match message {
             ToWorker::Open { session, client } => {
                 self.n_opened += 1;
@@ -104,19 +98,22 @@ impl Core {
             ToWorker::Order { session, attempt, seq, order } => {
                 let held = self.sessions.entry(session).or_default();
                 let (template, inputs) = (None, Inputs::new());
-                let task = Task { session, attempt, seq, order, template, inputs, owed: 0 };
-                return held.order(task, weight, out);
+                let task = Task { session, attempt, seq, order, template, inputs };
+                held.order(task, weight, out);
             }
             ToWorker::EndSession { session } => {
                 let held = self.sessions.entry(session).or_default();
                 held.ended[stream as usize] = true;
+                if stream == Stream::Control {
+                    held.queue.clear();
+                    out.push(Job::End { session });
+                }
+                // Data that comes later is of a session that is known, and is dropped.
                 if held.ended == [true; 2] {
                     self.sessions.remove(&session);
-                    out.push(Job::End { session });
                 }
             }
         }
-        weight
     }
 
     /// Takes a piece of a value from another worker. Gives it back if the session is not open yet,
@@ -152,27 +149,29 @@ impl Core {
 
     /// Ends every session, because the dispatcher that opened them is gone.
     pub fn end_all(&mut self, out: &mut Vec<Job>) {
-        out.extend(
-            std::mem::take(&mut self.sessions).into_keys().map(|session| Job::End { session }),
-        );
+        let sessions = std::mem::take(&mut self.sessions).into_iter();
+        let open = sessions.filter(|(_, held)| !held.ended[Stream::Control as usize]);
+        out.extend(open.map(|(session, _)| Job::End { session }));
     }
 }
 
 impl Session {
-    /// Takes an order. Returns the credit that goes back at once.
-    fn order(&mut self, mut task: Task, weight: u64, out: &mut Vec<Job>) -> u64 {
+    fn order(&mut self, mut task: Task, weight: u64, out: &mut Vec<Job>) {
+        if self.ended[task.order.stream() as usize] {
+            return; // A dispatcher sends nothing after the end.
+        }
         match task.order {
             Order::Run(ref tape) => {
                 let needs = inputs_of(tape);
-                return self.segment(Waiting { task, needs, weight }, out);
+                self.segment(Waiting { task, needs, weight }, out);
             }
             Order::Launch { template, ref bindings } => {
                 // A dispatcher defines a template before its first launch. Without it nothing can
                 // run.
-                let Some(defined) = self.templates.get(&template).cloned() else { return weight };
+                let Some(defined) = self.templates.get(&template).cloned() else { return };
                 let needs = defined.uploads(bindings);
                 task.template = Some(defined);
-                return self.segment(Waiting { task, needs, weight }, out);
+                self.segment(Waiting { task, needs, weight }, out);
             }
             Order::Define { template, tape, planned } => {
                 match Definition::new(tape, planned) {
@@ -184,10 +183,8 @@ impl Session {
                 self.templates.remove(&template);
             }
             Order::Chunk(chunk) => {
-                if !self.ended[Stream::Bulk as usize] {
-                    self.upload(chunk);
-                    self.release(out);
-                }
+                self.upload(chunk);
+                self.release(out);
             }
             Order::Fail { value, error } => {
                 if !self.came.contains(&value) {
@@ -199,15 +196,22 @@ impl Session {
             Order::Send { request, value, to } => {
                 self.routes.insert(request, to);
                 task.order = Order::Fetch { request, value };
-                self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0 });
-                self.release(out);
+                self.read(task, out);
             }
-            Order::Fetch { .. } | Order::Stats { .. } => {
+            Order::Fetch { .. } => self.read(task, out),
+            Order::Stats { .. } => {
                 self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0 });
                 self.release(out);
             }
         }
-        weight
+    }
+
+    /// Takes a read. It waits for the segments that it needs only.
+    fn read(&mut self, task: Task, out: &mut Vec<Job>) {
+        let own = task.place();
+        let at = self.queue.partition_point(|waiting| waiting.task.place() <= own);
+        self.queue.insert(at, Waiting { task, needs: Vec::new(), weight: 0 });
+        self.release(out);
     }
 
     fn upload(&mut self, chunk: Chunk) {
@@ -237,24 +241,16 @@ impl Session {
         }
     }
 
-    /// Takes a segment, unless it is repeated. Returns the credit that goes back at once.
-    fn segment(&mut self, segment: Waiting, out: &mut Vec<Job>) -> u64 {
-        let (number, weight) = ((segment.task.attempt, segment.task.seq), segment.weight);
+    /// Takes a segment, unless it is repeated.
+    fn segment(&mut self, segment: Waiting, out: &mut Vec<Job>) {
+        let number = (segment.task.attempt, segment.task.seq);
         if self.last.is_some_and(|last| number <= last) {
-            return weight; // Repeated.
+            return; // Repeated.
         }
         self.last = Some(number);
+        self.waiting += segment.weight;
         self.queue.push_back(segment);
-        self.waiting += weight;
         self.release(out);
-        // This segment is the last in the queue, so it became a job if the queue is empty.
-        match out.last_mut() {
-            Some(Job::Task(task)) if self.queue.is_empty() => {
-                task.owed = weight;
-                0
-            }
-            _ => weight,
-        }
     }
 
     /// Turns tasks that can run into jobs, from the front of the queue.

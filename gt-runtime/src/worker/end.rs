@@ -2,7 +2,7 @@
 //! executor, and gives jobs for the executor and packets for the dispatcher.
 //!
 //! It dials, registers the worker, passes messages to the [`Core`], and gives credit back, at once
-//! or when a job is done. It is pure: it owns no socket and no thread and reads no clock. The
+//! It is pure: it owns no socket and no thread and reads no clock. The
 //! embedded system, the worker in a process of its own and the simulation share it. Values that
 //! other workers need go to them directly (`siblings`) where the dispatcher says how.
 
@@ -87,14 +87,14 @@ impl WorkerEnd {
 
     fn message(&mut self, stream: Stream, message: Message, jobs: &mut Vec<Job>) {
         let weight = message.weight();
-        let free = match message {
+        match message {
             Message::ToWorker(message) => self.core.handle(stream, message, weight, jobs),
             Message::FromClient(_)
             | Message::ToClient(_)
             | Message::FromWorker(_)
-            | Message::Parcel(_) => weight,
-        };
-        self.connection.release(stream, free);
+            | Message::Parcel(_) => {}
+        }
+        self.connection.release(stream, weight);
         for (road, parcel) in std::mem::take(&mut self.early) {
             self.arrive(road, parcel, jobs);
         }
@@ -149,11 +149,6 @@ impl WorkerEnd {
             }
         });
         over
-    }
-
-    /// Gives back the credit of a job that is done.
-    pub(crate) fn release(&mut self, owed: u64) {
-        self.connection.release(Stream::Control, owed);
     }
 
     /// Queues a report, or sends the value that it carries to the worker that needs it.

@@ -4,7 +4,8 @@
 //! the worker's name), and the segment goes on. Instructions that depend on the result get the same
 //! error, and a read of their results returns it. A session sees only its own values, and its end
 //! frees them. A read that has to wait for the device is answered later and delays no job
-//! (`reads`). The executor does no I/O and knows no transport.
+//! (`reads`). A task that has to wait for a plan goes back to the queue (`jobs`). The executor does
+//! no I/O and knows no transport.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,6 @@ use super::at_once;
 use super::definition::Definition;
 use super::device::Device;
 use super::faults::{describe, error, kind};
-use super::held::Held;
 use super::job::{Inputs, Job, Missing, Task};
 use super::memory;
 use super::plans::{Plan, Plans, Ready};
@@ -42,10 +42,20 @@ pub struct Executor {
     log: Log,
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
-    held: Held,
     trouble: Trouble,
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
+}
+
+/// The outcome of a job.
+#[derive(Debug)]
+pub enum Ran {
+    /// It is done, and took its session so many nanoseconds.
+    Done(Option<SessionId>, u64),
+    /// The task waits for a plan, as all that its session does next.
+    Waits(Task),
+    /// A plan is made, so tasks that wait go on.
+    Planned,
 }
 
 /// Failures of the engine that concern more than one value.
@@ -90,8 +100,8 @@ impl Executor {
         let plans = Plans::new(plans, engine.compiler(), tell.clone());
         let device = Device { reads: Reads::new(tell), engine };
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
-        let (name, held, inputs) = (name.into(), Held::default(), Vec::new());
-        Executor { device, name, log, sessions, plans, held, trouble, inputs }
+        let (name, inputs) = (name.into(), Vec::new());
+        Executor { device, name, log, sessions, plans, trouble, inputs }
     }
 
     /// The name that it reports under.
@@ -113,39 +123,23 @@ impl Executor {
 
     /// Does one job of a registration of its worker. Adds the reports for the dispatcher to `out`.
     /// A tensor is one chunk of any size.
-    pub fn run(&mut self, registration: u64, job: Job, out: &mut Vec<FromWorker>) {
+    pub fn run(&mut self, registration: u64, job: Job, out: &mut Vec<FromWorker>) -> Ran {
         match job {
             Job::Open { session, client } => {
                 self.sessions.entry(session).or_default().client = Some(client);
+                Ran::Done(Some(session), 0)
             }
-            Job::Task(task) => self.unless_held(registration, task, out),
-            Job::Planned => self.go_on(registration, out),
-            Job::End { session } => self.end((registration, session)),
-        }
-    }
-
-    /// Does a task, unless its session waits for a plan.
-    fn unless_held(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) {
-        let session = task.session;
-        if self.held.is_full(session) {
-            while let Some(first) = self.held.take(session) {
-                self.task(registration, first, out);
+            Job::Task(task) if self.must_wait(&task) => Ran::Waits(task),
+            Job::Task(task) => {
+                let session = task.session;
+                let nanos = self.task(registration, task, out);
+                self.sessions.entry(session).or_default().nanos += nanos;
+                Ran::Done(Some(session), nanos)
             }
-        } else if self.held.waits(session) || self.must_wait(&task) {
-            return self.held.add(task);
-        }
-        self.task(registration, task, out);
-    }
-
-    /// Goes on with the sessions that wait for a plan, each as far as it comes.
-    fn go_on(&mut self, registration: u64, out: &mut Vec<FromWorker>) {
-        for session in self.held.sessions() {
-            while let Some(task) = self.held.take(session) {
-                if self.must_wait(&task) {
-                    self.held.put_back(task);
-                    break;
-                }
-                self.task(registration, task, out);
+            Job::Planned => Ran::Planned,
+            Job::End { session } => {
+                self.end((registration, session));
+                Ran::Done(None, 0)
             }
         }
     }
@@ -168,34 +162,32 @@ impl Executor {
         waits
     }
 
-    fn task(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) {
-        let Task { session, attempt, seq, order, template, inputs, .. } = task;
-        match (order, template) {
-            (Order::Run(tape), _) => {
-                let began = clock::now();
-                let instructions = match self.at_once(session, &tape, &inputs) {
-                    Some(instructions) => instructions,
-                    None => self.segment(session, &tape, inputs),
-                };
-                out.push(done(session, seq, attempt, instructions, began));
-            }
+    /// Does a task. Returns the nanoseconds that it took.
+    fn task(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) -> u64 {
+        let Task { session, attempt, seq, order, template, inputs } = task;
+        let began = clock::now();
+        let instructions = match (order, template) {
+            (Order::Run(tape), _) => Some(match self.at_once(session, &tape, &inputs) {
+                Some(instructions) => instructions,
+                None => self.segment(session, &tape, inputs),
+            }),
             (Order::Launch { bindings, .. }, Some(template)) => {
-                let began = clock::now();
                 let (instructions, planned) =
                     self.launch(session, &template, &bindings, inputs, out);
-                let done = done(session, seq, attempt, instructions, began);
-                if let FromWorker::Done { counts, .. } = &done {
-                    template.plan.took(if planned { counts.nanos } else { u64::MAX });
-                }
-                out.push(done);
+                let nanos = since(began);
+                template.plan.took(if planned { nanos } else { u64::MAX });
+                out.push(done(session, seq, attempt, instructions, nanos));
+                return nanos;
             }
             (Order::Fetch { request, value }, _) => {
                 let (owner, worker) = ((registration, session), self.name.clone());
                 out.extend(self.fetch(Question { owner, request, value, worker }));
+                None
             }
             (Order::Stats { request }, _) => {
                 let stats = Box::new(self.stats(session));
                 out.push(FromWorker::Stats { session, request, stats });
+                None
             }
             // The core handles the first three, and a launch always comes with its template.
             (
@@ -206,8 +198,11 @@ impl Executor {
                 | Order::Send { .. },
                 _,
             )
-            | (Order::Launch { .. }, None) => {}
-        }
+            | (Order::Launch { .. }, None) => None,
+        };
+        let nanos = since(began);
+        out.extend(instructions.map(|n| done(session, seq, attempt, n, nanos)));
+        nanos
     }
 
     /// Runs a launch as a plan if one is ready. Without a plan, or if the plan fails, runs it
@@ -385,7 +380,6 @@ impl Executor {
 
     fn end(&mut self, owner: Owner) {
         self.device.reads.forget(owner);
-        self.held.forget(owner.1);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
         let details = format_args!("{session}: {freed} values freed");
@@ -470,8 +464,11 @@ fn run_plan(
     }
 }
 
-fn done(session: SessionId, seq: u64, attempt: u32, instructions: u64, began: Time) -> FromWorker {
-    let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
+fn since(began: Time) -> u64 {
+    nanoseconds(clock::now().saturating_sub(began))
+}
+
+fn done(session: SessionId, seq: u64, attempt: u32, instructions: u64, nanos: u64) -> FromWorker {
     FromWorker::Done { session, seq, attempt, counts: Counts { instructions, nanos } }
 }
 

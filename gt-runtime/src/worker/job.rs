@@ -22,7 +22,7 @@ pub enum Missing {
     Failed(Arc<RunError>),
 }
 
-/// A job for the executor. The executor does jobs in their order.
+/// A job for the executor. The jobs of a session are done in their order.
 #[derive(Debug)]
 pub enum Job {
     /// Remember the client of a session.
@@ -34,7 +34,7 @@ pub enum Job {
     },
     /// Carry out an order.
     Task(Task),
-    /// Go on with the sessions that wait for plans, because one is made.
+    /// Let the sessions go on that wait for plans, because one is made.
     Planned,
     /// Free the values of a session.
     End {
@@ -51,7 +51,8 @@ pub struct Task {
     pub session: SessionId,
     /// The attempt that the report names.
     pub attempt: u32,
-    /// The number of a segment in its session.
+    /// The number of a segment in its session. For other orders, the number of segments that must
+    /// have run.
     pub seq: u64,
     /// The order.
     pub order: Order,
@@ -59,17 +60,17 @@ pub struct Task {
     pub template: Option<Arc<Definition>>,
     /// The data of a segment's inputs, or for each input why it has none.
     pub inputs: Inputs,
-    /// The credit that goes back to the sender when the task is done.
-    pub owed: u64,
+}
+
+impl Task {
+    /// Its place among the tasks of its session: behind a segment are the orders that need it.
+    pub(super) fn place(&self) -> (u32, u64, bool) {
+        let is_segment = matches!(self.order, Order::Run(_) | Order::Launch { .. });
+        (self.attempt, self.seq, is_segment)
+    }
 }
 
 impl Job {
-    /// The credit that goes back to the sender when the job is done.
-    #[must_use]
-    pub fn owed(&self) -> u64 {
-        if let Job::Task(task) = self { task.owed } else { 0 }
-    }
-
     /// Whether the job takes less time than waking a thread for it: it computes nothing, or it runs
     /// a plan that was quick.
     #[must_use]

@@ -1,4 +1,5 @@
-//! A queue between threads whose reader spins for a moment before it sleeps.
+//! A queue between threads whose reader spins for a moment before it sleeps. Its items are in order,
+//! or in another order ([`Items`]).
 //!
 //! Waking a sleeping thread costs a system call and tens of microseconds, and a reader that was
 //! just busy is likely to be needed again at once. The queue has no limit of its own, because the
@@ -10,35 +11,68 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::slot::spin_until;
 
+/// Items in the order in which they are taken.
+pub trait Items {
+    /// An item.
+    type Item;
+    /// Takes the next item, if one may be taken now.
+    fn take(&mut self) -> Option<Self::Item>;
+    /// Whether no item may be taken now.
+    fn is_empty(&self) -> bool;
+}
+
+impl<T> Items for VecDeque<T> {
+    type Item = T;
+
+    fn take(&mut self) -> Option<T> {
+        self.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        VecDeque::is_empty(self)
+    }
+}
+
+/// A queue between threads, of items in the order in which they were added.
+pub type Fifo<T> = Queue<VecDeque<T>>;
+
 /// A queue between threads.
 #[derive(Debug)]
-pub struct Queue<T> {
-    state: Mutex<State<T>>,
+pub struct Queue<S> {
+    state: Mutex<State<S>>,
     /// Whether there may be an item to take. Read without the lock.
     busy: AtomicBool,
     filled: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
-    items: VecDeque<T>,
+struct State<S> {
+    items: S,
     sleeping: bool,
     closed: bool,
 }
 
-impl<T> Queue<T> {
+impl<T> Fifo<T> {
+    /// Adds an item at the end.
+    pub fn push(&self, item: T) {
+        self.change(|items| items.push_back(item));
+    }
+}
+
+impl<S: Items + Default> Queue<S> {
     /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
-        let state = State { items: VecDeque::new(), sleeping: false, closed: false };
+        let state = State { items: S::default(), sleeping: false, closed: false };
         Queue { state: Mutex::new(state), busy: AtomicBool::new(false), filled: Condvar::new() }
     }
 
-    /// Adds an item at the end.
-    pub fn push(&self, item: T) {
+    /// Changes the items.
+    pub fn change<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         let mut state = self.lock();
-        state.items.push_back(item);
+        let result = act(&mut state.items);
         self.rouse(state);
+        result
     }
 
     /// Closes the queue. The reader gets the remaining items, then None.
@@ -54,14 +88,20 @@ impl<T> Queue<T> {
         self.lock().closed
     }
 
+    /// Whether there may be an item to take.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
     /// Takes the first item, and waits for it if necessary. None if the queue is closed and empty.
     #[must_use]
-    pub fn pop(&self) -> Option<T> {
-        spin_until(|| self.busy.load(Ordering::Acquire));
+    pub fn pop(&self) -> Option<S::Item> {
+        spin_until(|| self.is_busy());
         let mut state = self.lock();
         loop {
-            if let Some(item) = state.items.pop_front() {
-                self.busy.store(!state.items.is_empty() || state.closed, Ordering::Release);
+            if let Some(item) = state.items.take() {
+                self.busy.store(state.is_busy(), Ordering::Release);
                 return Some(item);
             }
             if state.closed {
@@ -75,32 +115,39 @@ impl<T> Queue<T> {
 
     /// Takes the first item without waiting.
     #[must_use]
-    pub fn try_pop(&self) -> Option<T> {
-        if !self.busy.load(Ordering::Acquire) {
+    pub fn try_pop(&self) -> Option<S::Item> {
+        if !self.is_busy() {
             return None;
         }
         let mut state = self.lock();
-        let item = state.items.pop_front();
-        self.busy.store(!state.items.is_empty() || state.closed, Ordering::Release);
+        let item = state.items.take();
+        self.busy.store(state.is_busy(), Ordering::Release);
         item
     }
 
-    fn rouse(&self, state: MutexGuard<'_, State<T>>) {
-        self.busy.store(true, Ordering::Release);
+    fn rouse(&self, state: MutexGuard<'_, State<S>>) {
+        let busy = state.is_busy();
+        self.busy.store(busy, Ordering::Release);
         let sleeping = state.sleeping;
         drop(state);
-        if sleeping {
+        if sleeping && busy {
             self.filled.notify_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
         // Code under the lock cannot panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Default for Queue<T> {
+impl<S: Items> State<S> {
+    fn is_busy(&self) -> bool {
+        self.closed || !self.items.is_empty()
+    }
+}
+
+impl<S: Items + Default> Default for Queue<S> {
     fn default() -> Self {
         Self::new()
     }
@@ -113,7 +160,7 @@ mod tests {
 
     #[test]
     fn items_come_in_order_and_then_none() {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(Fifo::new());
         let reader = {
             let queue = queue.clone();
             std::thread::spawn(move || std::iter::from_fn(|| queue.pop()).collect::<Vec<u32>>())

@@ -21,7 +21,7 @@ use super::faults::{self, kind, panic_text};
 #[cfg(doc)]
 use super::job::Job;
 use super::line::Line;
-use super::queue::Queue;
+use super::queue::Fifo;
 use crate::assembly::whole;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::FromWorker;
@@ -82,7 +82,7 @@ pub(super) struct Reads {
 struct Shared {
     line: Mutex<Line<Owner, (Question, Download)>>,
     /// One item for each turn that a read needs.
-    bell: Queue<()>,
+    bell: Fifo<()>,
     /// Notified when a read is over.
     over: Condvar,
     tell: Tell,
@@ -91,7 +91,7 @@ struct Shared {
 
 impl Reads {
     pub(super) fn new(tell: Tell) -> Reads {
-        let (line, bell) = (Mutex::default(), Queue::new());
+        let (line, bell) = (Mutex::default(), Fifo::new());
         let (over, failure) = (Condvar::new(), OnceLock::new());
         Reads { shared: Arc::new(Shared { line, bell, over, tell, failure }), thread: None }
     }

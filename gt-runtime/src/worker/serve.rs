@@ -13,10 +13,11 @@ use smallvec::SmallVec;
 use zmq::Context;
 
 use super::end::{News, WorkerEnd};
-use super::executor::Executor;
+use super::executor::{Executor, Ran};
 use super::faults::panic_text;
 use super::job::Job;
-use super::queue::Queue;
+use super::jobs::{Assigned, Jobs};
+use super::queue::Fifo;
 use super::reads::{Late, Tell};
 use super::roads::{Listen, Roads, Trouble};
 use super::siblings::{Action, Road};
@@ -116,13 +117,10 @@ pub struct Worker {
     wakeups: Wakeups,
 }
 
-/// A job for the executor's thread, with the number of its registration.
-struct Assigned(u64, Job);
-
 /// News of the executor's thread, and of the thread of the reads.
 enum Told {
-    /// The reports on a job of this registration, and the credit that goes back.
-    Report(u64, Vec<FromWorker>, u64),
+    /// The reports on a job of this registration.
+    Report(u64, Vec<FromWorker>),
     /// The answer to a read of this registration.
     Answer(u64, FromWorker),
     /// A plan is made for which sessions wait.
@@ -162,7 +160,7 @@ impl Worker {
     ) -> Result<Stopped, WorkerError> {
         let info = engine.info();
         let (plans, log) = (self.config.plans, self.config.log.clone());
-        let (orders, told) = (Arc::new(Queue::new()), Arc::new(Queue::new()));
+        let (orders, told) = (Arc::new(Jobs::new()), Arc::new(Fifo::new()));
         let waker = self.shutdown.waker().clone();
         let tell = later(told.clone(), waker.clone());
         let executor = Arc::new(Mutex::new(Executor::new(engine, "worker", plans, log, tell)));
@@ -174,7 +172,6 @@ impl Worker {
             executor: &executor,
             orders: &orders,
             told: &told,
-            n_ordered: 0,
             capacity: capacity(&info),
             n: 0,
         };
@@ -201,7 +198,7 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
 }
 
 /// The function that answers reads that had to wait for the device.
-fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
+fn later(told: Arc<Fifo<Told>>, waker: Waker) -> Tell {
     Arc::new(move |late| {
         told.push(match late {
             Late::Answer(life, report) => Told::Answer(life, report),
@@ -215,22 +212,16 @@ fn later(told: Arc<Queue<Told>>, waker: Waker) -> Tell {
 /// Starts the thread that does long jobs. It fills `gone` when it ends.
 fn spawn(
     executor: Arc<Mutex<Executor>>,
-    orders: Arc<Queue<Assigned>>,
-    told: Arc<Queue<Told>>,
+    orders: Arc<Jobs>,
+    told: Arc<Fifo<Told>>,
     waker: Waker,
     gone: Slot<()>,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("gt-worker".into()).spawn(move || {
         let work = || {
-            while let Some(Assigned(life, job)) = orders.pop() {
-                let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
-                let mut executor = locked(&executor);
-                executor.run(life, job, &mut reports);
-                told.push(Told::Report(life, reports, owed));
-                if let Some(why) = executor.failure() {
-                    told.push(Told::Failure(why.to_owned()));
-                }
-                drop(executor);
+            while let Some(Assigned(life, job)) = orders.next() {
+                let ran = run(&executor, &told, life, job);
+                orders.settle(life, ran);
                 waker.wake();
             }
         };
@@ -240,6 +231,16 @@ fn spawn(
         }
         gone.put(());
     })
+}
+
+/// Does a job, and tells the outcome.
+fn run(executor: &Mutex<Executor>, told: &Fifo<Told>, life: u64, job: Job) -> Ran {
+    let mut reports = Vec::with_capacity(1);
+    let mut executor = locked(executor);
+    let ran = executor.run(life, job, &mut reports);
+    told.push(Told::Report(life, reports));
+    executor.failure().into_iter().for_each(|why| told.push(Told::Failure(why.to_owned())));
+    ran
 }
 
 /// The executor. If its engine panicked, it is not used again, because the worker ends.
@@ -256,10 +257,8 @@ enum Broken {
 struct Life<'a> {
     worker: &'a Worker,
     executor: &'a Mutex<Executor>,
-    /// The number of jobs without a report. While it is 0, the executor is idle.
-    n_ordered: usize,
-    orders: &'a Queue<Assigned>,
-    told: &'a Queue<Told>,
+    orders: &'a Jobs,
+    told: &'a Fifo<Told>,
     capacity: Capacity,
     /// The number of the current registration. Reports of an earlier one are dropped.
     n: u64,
@@ -444,52 +443,23 @@ impl Registration<'_, '_> {
     /// Hands jobs to the executor's thread. A quick job is done here if that thread is idle,
     /// because waking it and being woken by it would take longer.
     fn hand_over(&mut self) {
-        let life = self.life.n;
-        for job in std::mem::take(&mut self.jobs) {
-            if self.life.n_ordered > 0 || !job.is_quick() {
-                self.life.n_ordered += 1;
-                self.life.orders.push(Assigned(life, job));
-            } else {
-                self.do_here(job);
+        let Life { executor, orders, told, n: life, .. } = *self.life;
+        for job in self.jobs.drain(..) {
+            if !job.is_quick() {
+                orders.add(life, job);
+            } else if let Some(job) = orders.try_begin(life, job) {
+                match catch_unwind(AssertUnwindSafe(|| run(executor, told, life, job))) {
+                    Ok(ran) => orders.settle(life, ran),
+                    Err(panic) => told.push(Told::Panic(panic_text(&*panic))),
+                }
             }
         }
-    }
-
-    /// Does a job on this thread. All earlier reports have been passed on, so its reports follow
-    /// at once, and the next job finds the executor idle.
-    fn do_here(&mut self, job: Job) {
-        let (owed, mut reports) = (job.owed(), Vec::with_capacity(1));
-        let run = || {
-            let mut executor = locked(self.life.executor);
-            executor.run(self.life.n, job, &mut reports);
-            executor.failure().map(str::to_owned)
-        };
-        match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(failure) => {
-                self.done(reports, owed);
-                failure.into_iter().for_each(|why| self.life.told.push(Told::Failure(why)));
-            }
-            Err(panic) => {
-                self.life.n_ordered += 1;
-                self.life.told.push(Told::Panic(panic_text(&*panic)));
-            }
-        }
-    }
-
-    /// Passes the reports on a job on, and gives its credit back.
-    fn done(&mut self, reports: Vec<FromWorker>, owed: u64) {
-        self.end.release(owed);
-        let now = clock::now();
-        reports.into_iter().for_each(|report| self.end.report(now, report));
     }
 
     /// Passes the executor's reports on, a batch at most. Says whether there may be more.
     fn report(&mut self, uplink: &Uplink) -> Result<bool, WorkerError> {
         for _ in 0..BATCH {
-            let told = self.life.told.try_pop();
-            self.life.n_ordered -=
-                usize::from(matches!(told, Some(Told::Report(..) | Told::Panic(_))));
-            match told {
+            match self.life.told.try_pop() {
                 None => return Ok(false),
                 Some(Told::Failure(why)) => {
                     send(uplink, &self.end.close(format!("its device failed: {why}")))?;
@@ -499,13 +469,11 @@ impl Registration<'_, '_> {
                     send(uplink, &self.end.close(format!("its engine panicked: {why}")))?;
                     return Err(WorkerError::Panic(why));
                 }
-                Some(Told::Report(life, reports, owed)) if life == self.life.n => {
-                    self.done(reports, owed);
+                Some(Told::Report(life, reports)) if life == self.life.n => {
+                    let now = clock::now();
+                    reports.into_iter().for_each(|report| self.end.report(now, report));
                 }
-                Some(Told::Planned) => {
-                    self.life.n_ordered += 1;
-                    self.life.orders.push(Assigned(self.life.n, Job::Planned));
-                }
+                Some(Told::Planned) => self.life.orders.add(self.life.n, Job::Planned),
                 Some(Told::Answer(life, answer)) if life == self.life.n => {
                     self.end.report(clock::now(), answer);
                 }

@@ -29,6 +29,8 @@ pub(super) struct Table {
     pub(super) launches: u64,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
+    /// The nanoseconds of the executor that it has used.
+    pub(super) nanos: u64,
 }
 
 impl Table {
