@@ -4,7 +4,8 @@
 //!    workers without a peer.
 //! 2. A session's home is a registered worker that lists the session. The members of its gang list
 //!    it, too. A worker lists no other sessions.
-//! 3. Orders wait only in a session without a home, and only while there is no registered worker.
+//! 3. Orders wait in a session without a home while there is no registered worker, and behind a
+//!    segment that is more than its home may have.
 //! 4. Requests among a session's waiting orders are open.
 //! 5. For every queued message the owner of its credit is known.
 //! 6. A client's outstanding credit is the weight of its waiting orders and of its messages queued
@@ -20,12 +21,14 @@
 //!     names members that there are, and each member's part.
 //! 12. Values travel between two different members. No two have a name in common.
 //! 13. Without members a gang holds no place, no transfer and no credit.
+//! 14. A segment that has not run is at the workers of its session, or waits. A worker has no more
+//!     of a session than its share.
 
 use super::Config;
 use super::core::Dispatcher;
 use super::gang::Gang;
 use super::party::{Owed, Party};
-use super::session::Session;
+use super::session::{Session, Work};
 use crate::ids::SessionId;
 use crate::wire::{MAX_TEMPLATES, Stream};
 
@@ -88,7 +91,8 @@ impl Dispatcher {
             let ready = worker.is_some_and(|w| w.capacity.is_some() && w.sessions.contains(&id));
             assert!(ready, "9: {} is a member of {id} and cannot work for it", seat.worker);
         }
-        let few = session.n_live() <= COUNTED;
+        // A gang knows nothing of segments that wait.
+        let few = session.n_live() <= COUNTED && session.waiting.is_empty();
         gang.check(id, few.then(|| session.live().map(|(value, _)| value)));
     }
 
@@ -105,12 +109,14 @@ impl Dispatcher {
                 worker.is_some_and(|worker| worker.sessions.contains(&id)),
                 "2: {home} does not know {id}"
             );
-            assert!(session.waiting.is_empty(), "3: {id} has a home and waits");
+            let first = session.waiting.front();
+            assert!(first.is_none_or(Work::is_segment), "3: {id} has a home and waits");
         }
         assert!(
-            session.waiting.is_empty() || self.n_workers() == 0,
+            session.waiting.is_empty() || session.home.is_some() || self.n_workers() == 0,
             "3: {id} waits while there is a worker"
         );
+        self.check_flight(id, session);
         for work in &session.waiting {
             if let Some(request) = work.order.request() {
                 assert!(
@@ -143,6 +149,18 @@ impl Dispatcher {
                 let known = session.is_live(*value) || session.uploads.contains_key(value);
                 assert!(known, "8: {id} has lost {value}, which it never had");
             }
+        }
+    }
+
+    fn check_flight(&self, id: SessionId, session: &Session) {
+        let (n_sent, weight) = session.flight.sent();
+        let n_waiting = session.waiting.iter().filter(|work| work.is_segment()).count();
+        assert_eq!(session.flight.len(), n_sent + n_waiting, "14: {id} has lost a segment");
+        if session.gang.is_none() && session.broken.is_none() {
+            let n_left = session.n_segments - session.n_done;
+            assert_eq!(session.flight.len() as u64, n_left, "14: {id} waits for a segment");
+            let most = self.config.worker.control.window / 4;
+            assert!(n_sent <= 1 || weight <= most, "14: {id} has more than its share");
         }
     }
 

@@ -34,8 +34,11 @@ impl Dispatcher {
         if session.is_idle() {
             // Then its workers have the numbers of the order in which they joined.
             self.give_up_home(id);
+        } else if session.home.is_some() {
+            self.send_all(id);
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.flight.clear();
         let (home, name, opened) = (session.home, session.name, session.opened);
         let (n_segments, n_done) = (session.n_segments, session.n_done);
         let mut gang = Gang::new(session.live());
@@ -187,6 +190,7 @@ impl Dispatcher {
         loop {
             let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
             let Some(owed) = gang.and_then(|gang| gang.paid()) else { return };
+            self.sessions.entry(id).and_modify(|session| session.flight.drop_first());
             self.pay(Stream::Control, owed);
         }
     }
@@ -311,7 +315,9 @@ impl Dispatcher {
             seat.ran.segments += 1;
             seat.ran.instructions += counts.instructions;
         }
+        session.flight.took(counts.nanos);
         self.pay_members(id);
+        self.send_more(id);
         true
     }
 }

@@ -10,7 +10,7 @@
 use super::core::Dispatcher;
 use super::party::{Owed, Worker};
 use super::placement::{self, Rank};
-use super::session::{Work, error};
+use super::session::{Session, Share, Work, error};
 use crate::ids::{SessionId, WorkerId};
 use crate::wire::codec::cut;
 use crate::wire::{Capacity, Order, Stream, ToWorker};
@@ -22,19 +22,59 @@ use std::sync::Arc;
 const MAX_NAMED: usize = 8;
 
 impl Dispatcher {
-    /// Sends an order to the session's home, or keeps it until there is a home.
+    /// Sends an order to the session's home, or keeps it until there is a home, and a segment until
+    /// earlier ones have run. Data does not wait for segments, because segments wait for it. A read
+    /// waits only for the segments that it needs.
     pub(super) fn work(&mut self, id: SessionId, work: Work) {
-        if self.find_home(id).is_none() {
-            if let Some(why) = self.unfit(id) {
-                self.pay(work.order.stream(), work.owed);
-                return self.fail_session(id, why);
-            }
-            if let Some(session) = self.sessions.get_mut(&id) {
-                session.waiting.push_back(work);
-            }
-            return;
+        let home = self.find_home(id);
+        if home.is_none()
+            && let Some(why) = self.unfit(id)
+        {
+            self.pay(work.order.stream(), work.owed);
+            return self.fail_session(id, why);
         }
-        self.send_work(id, work);
+        let share = home.map(|home| self.share(home));
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let at = match work.order {
+            Order::Chunk(_) | Order::Fail { .. } if home.is_some() => 0,
+            Order::Fetch { .. } => session.waiting.partition_point(|w| w.place() <= work.place()),
+            _ => session.waiting.len(),
+        };
+        let has_room = share.is_some_and(|share| session.flight.has_room(share));
+        if home.is_some() && at == 0 && (has_room || !work.is_segment()) {
+            return self.send_work(id, work);
+        }
+        session.waiting.insert(at, work);
+    }
+
+    /// What a worker may have of each of its sessions. All of them together leave room for others
+    /// in its connection.
+    fn share(&self, worker: WorkerId) -> Share {
+        let n_sessions = self.workers.get(&worker).map_or(0, |worker| worker.sessions.len());
+        let weight = self.config.worker.control.window / 4;
+        Share { weight, has_neighbors: n_sessions > 1 }
+    }
+
+    /// Sends what waits for a session's home, as far as there is room.
+    pub(super) fn send_more(&mut self, id: SessionId) {
+        let Some(home) = self.sessions.get(&id).and_then(|session| session.home) else { return };
+        let share = self.share(home);
+        while let Some(session) = self.sessions.get_mut(&id)
+            && session.home.is_some()
+            && let Some(first) = session.waiting.front()
+            && (!first.is_segment() || session.flight.has_room(share))
+            && let Some(work) = session.waiting.pop_front()
+        {
+            self.send_work(id, work);
+        }
+    }
+
+    /// Sends all that waits for a session's home.
+    pub(super) fn send_all(&mut self, id: SessionId) {
+        let waiting = |session: &mut Session| std::mem::take(&mut session.waiting);
+        for work in self.sessions.get_mut(&id).map(waiting).unwrap_or_default() {
+            self.send_work(id, work);
+        }
     }
 
     /// The workers that a session asks for, by number.
@@ -175,6 +215,9 @@ impl Dispatcher {
             // An order before this one has broken the session.
             return self.pay(work.order.stream(), work.owed);
         };
+        if work.is_segment() {
+            session.flight.send();
+        }
         if session.gang.is_some() {
             return self.gang_work(id, work);
         }

@@ -43,6 +43,48 @@ fn work_and_a_read() {
 }
 
 #[test]
+fn segments_above_the_share_wait_and_what_does_not_need_them_goes_ahead() {
+    let mut config = Config::embedded();
+    // A quarter of it is the share: two segments.
+    config.worker.control.window = 4 * 400;
+    script(
+        config,
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 hello
+         > p1 welcome s1
+         0s p1 tape %0 = full[i64[2]] 3; output %0
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; output %0
+         0s p1 tape %1 = neg %0; output %1
+         > p5 run s1 #1 a0: %1 = neg %0; output %1
+         0s p1 tape %2 = neg %1; output %2
+         0s p1 tape %3 = neg %2; %4 = input : i64[2]
+         0s p1 fetch r1 %3
+         0s p1 fetch r2 %2
+         0s p1 fetch r3 %0
+         > p5 fetch s1 r3 %0
+         0s p1 chunk %4 i64[2] 0 16
+         > p5 chunk s1 %4 0
+         0s p5 done s1 #0 a0
+         > p5 run s1 #2 a0: %2 = neg %1; output %2
+         > p5 fetch s1 r2 %2
+         1s p5 lost
+         > forget p5
+         > p1 failed r1: worker w1 (pi, pid 5) was lost with the values it held: its process ended
+         > p1 failed r2: worker w1 (pi, pid 5) was lost with the values it held: its process ended
+         > p1 failed r3: worker w1 (pi, pid 5) was lost with the values it held: its process ended
+         2s p1 tape %5 = full[i64[2]] 3; output %5
+         2s p5 hello
+         > p5 welcome w2
+         2s p5 register
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 run s1 #4 a1: %5 = full[i64[2]] 3 : i64[2]; output %5",
+    );
+}
+
+#[test]
 fn each_session_has_its_own_signals_and_keeps_them_when_its_worker_is_lost() {
     script(
         Config::embedded(),

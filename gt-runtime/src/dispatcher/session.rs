@@ -5,13 +5,16 @@
 //! session and no other. A value above the quota fails alone (`quota`). After the loss of a worker
 //! its values are lost, each with the cause, and so are values computed from them. Their entries
 //! are removed from tapes, so a worker sees only values that it has. Unfinished uploads are tracked
-//! (`uploads`). This module sends nothing and knows no peers.
+//! (`uploads`), and segments that have not run (`flight`). This module sends nothing and knows no
+//! peers.
 
 mod admission;
+mod flight;
 mod quota;
 mod uploads;
 
 pub(super) use admission::Launched;
+pub(super) use flight::{Flight, Share};
 use uploads::Upload;
 
 use super::Config;
@@ -53,8 +56,11 @@ pub(super) struct Session {
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
-    /// Orders that wait for a worker.
+    /// Orders that wait for a worker, or for earlier segments to run. In the second case the first
+    /// is a segment.
     pub(super) waiting: VecDeque<Work>,
+    /// The segments that have not run.
+    pub(super) flight: Flight,
     /// The number of segments taken from the client, and how many of them ran.
     pub(super) n_segments: u64,
     pub(super) n_done: u64,
@@ -96,12 +102,25 @@ pub(super) struct Session {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Work {
     pub(super) order: Order,
-    /// The number of the session's segments before the order.
+    /// The number of the session's segments before the order. For a read, the number of those that
+    /// it needs.
     pub(super) seq: u64,
     /// The credit that the client gets back when the worker has the order.
     pub(super) owed: Owed,
     /// The template of a launch, as defined at the time of the launch.
     pub(super) template: Option<Arc<Template>>,
+}
+
+impl Work {
+    /// Whether it is a segment.
+    pub(super) fn is_segment(&self) -> bool {
+        matches!(self.order, Order::Run(_) | Order::Launch { .. })
+    }
+
+    /// Its place among the orders of its session: behind a segment are the orders that need it.
+    pub(super) fn place(&self) -> (u64, bool) {
+        (self.seq, self.is_segment())
+    }
 }
 
 /// An open request.
@@ -140,6 +159,7 @@ impl Session {
             gang: None,
             attempt: 0,
             waiting: VecDeque::new(),
+            flight: Flight::default(),
             n_segments: 0,
             n_done: 0,
             requests: BTreeMap::new(),
@@ -190,6 +210,7 @@ impl Session {
         self.home = None;
         self.attempt += 1;
         self.at_home.clear();
+        self.flight.clear();
         self.n_done = self.n_segments;
         for upload in self.uploads.values_mut() {
             upload.lost = true;
@@ -207,6 +228,7 @@ impl Session {
     pub(super) fn fail(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
         self.broken = Some(Arc::clone(cause));
         (self.home, self.gang) = (None, None);
+        self.flight.clear();
         self.lost.clear();
         self.uploads.clear();
         (self.live_bytes, self.early_bytes) = (0, 0);
@@ -254,6 +276,19 @@ impl Session {
         self.ran_elsewhere.push(WorkerStats { name, ..ran });
         let n_above = self.ran_elsewhere.len().saturating_sub(MAX_LEFT);
         self.ran_elsewhere.drain(..n_above);
+    }
+
+    /// Takes the number of the next segment, of this weight.
+    pub(super) fn number(&mut self, weight: u64) -> u64 {
+        let seq = self.n_segments;
+        self.n_segments += 1;
+        self.flight.add(seq, weight, self.above);
+        seq
+    }
+
+    /// The number of segments that a read of a value needs.
+    pub(super) fn needed(&self, value: ValueId) -> u64 {
+        self.flight.needed(value.0, self.n_segments)
     }
 
     pub(super) fn is_live(&self, value: ValueId) -> bool {

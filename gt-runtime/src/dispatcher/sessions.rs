@@ -47,6 +47,11 @@ impl Dispatcher {
     /// Takes what the program says about its signals from now on.
     fn configure(&mut self, id: SessionId, signals: Arc<Signals>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.gang.is_some() {
+            // The segments before it are spread as the program said until now.
+            self.send_all(id);
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         session.wished = Gang::wished(&signals);
         session.signals = signals;
         if let Some(gang) = &mut session.gang {
@@ -157,15 +162,18 @@ impl Dispatcher {
         template: Option<Arc<Template>>,
     ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let seq = session.n_segments;
-        session.n_segments += 1;
+        let seq = session.number(order.payload() + Message::LEAST);
         self.work(id, Work { order, seq, owed, template });
     }
 
     /// Sends an order that is not a segment.
     fn ordered(&mut self, id: SessionId, order: Order, owed: Owed) {
         let Some(session) = self.sessions.get(&id) else { return };
-        self.work(id, Work { order, seq: session.n_segments, owed, template: None });
+        let seq = match order {
+            Order::Fetch { value, .. } => session.needed(value),
+            _ => session.n_segments,
+        };
+        self.work(id, Work { order, seq, owed, template: None });
     }
 
     /// Whether so much waits for a session's home that no expanded launch may be added. The
@@ -174,6 +182,9 @@ impl Dispatcher {
         let Some(session) = self.sessions.get(&id) else { return false };
         if session.home.is_none() {
             return session.waiting.len() as u64 * Message::LEAST > MAX_EXPANDED >> 10;
+        }
+        if session.flight.waiting() > MAX_EXPANDED {
+            return true;
         }
         let seats = session.gang.iter().flat_map(|gang| &gang.seats).map(|seat| seat.worker);
         let workers = session.home.into_iter().chain(seats);

@@ -2,7 +2,7 @@
 
 use super::core::Dispatcher;
 use super::party::{Owed, Party};
-use super::session::{Session, error};
+use super::session::{Session, Work, error};
 use super::{Action, Report};
 use crate::identity::Identity;
 use crate::ids::{PeerId, RequestId, SessionId, WorkerId};
@@ -140,9 +140,13 @@ impl Dispatcher {
                 continue;
             }
             let Some(session) = self.sessions.get_mut(&id) else { continue };
-            for work in std::mem::take(&mut session.waiting) {
-                self.send_work(id, work);
-            }
+            // Segments wait for data, so data goes first.
+            let waiting = std::mem::take(&mut session.waiting);
+            let is_data = |work: &Work| work.order.stream() == Stream::Bulk;
+            let (data, orders): (Vec<Work>, Vec<Work>) = waiting.into_iter().partition(is_data);
+            session.waiting.extend(orders);
+            data.into_iter().for_each(|work| self.send_work(id, work));
+            self.send_more(id);
         }
     }
 
@@ -166,6 +170,10 @@ impl Dispatcher {
         session.progress = self.now;
         session.ran.segments += 1;
         session.ran.instructions += counts.instructions;
+        session.flight.ran(seq, counts.nanos);
+        if !session.waiting.is_empty() {
+            self.send_more(id);
+        }
     }
 
     /// Passes a piece of a fetched value on. The worker gets its credit back at once, or, if the
@@ -288,6 +296,7 @@ impl Dispatcher {
         self.out.push(Action::Report(Report::WorkerLost(id, identity, reason.to_owned())));
         for session_id in worker.sessions {
             let ran = self.ran_so_far(session_id, (id, &name));
+            self.drop_waiting(session_id);
             self.leave_gang(session_id);
             let Some(session) = self.sessions.get_mut(&session_id) else { continue };
             self.seats.remove(&session.name);

@@ -12,8 +12,11 @@ use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::link::Transport;
 use crate::wire::{Capacity, Counts, Door, FromWorker, Order, Packet};
 use crate::worker::end::News;
+use crate::worker::executor;
 use crate::worker::job::Missing;
+use crate::worker::jobs::{Assigned, Lines};
 use crate::worker::line::Line;
+use crate::worker::queue::Items as _;
 use crate::worker::siblings::{Action, Road};
 use crate::worker::{Job, Task, WorkerEnd};
 use gt_ir::backend::{ErrorKind, RunError, Stats};
@@ -21,14 +24,14 @@ use gt_ir::canonical::expand;
 use gt_ir::interp::{self, Arg};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{HostTensor, Operand};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Worker {
     pub(super) life: Incarnation,
     pub(super) end: WorkerEnd,
-    jobs: VecDeque<Job>,
+    jobs: Lines,
     pub(super) next_job: Time,
     reads: Line<SessionId, Reading>,
     pub(super) next_read: Time,
@@ -88,7 +91,7 @@ impl Worker {
         Worker {
             life: incarnation,
             end,
-            jobs: VecDeque::new(),
+            jobs: Lines::default(),
             next_job: Time::MAX,
             reads: Line::default(),
             next_read: Time::MAX,
@@ -128,7 +131,7 @@ impl Worker {
     }
 
     fn take_on(&mut self, now: Time, random: &mut Random, jobs: Vec<Job>) {
-        self.jobs.extend(jobs);
+        jobs.into_iter().for_each(|job| self.jobs.add(0, job));
         if !self.jobs.is_empty() && self.next_job == Time::MAX {
             self.next_job = now + Duration::from_micros(random.below(20_000));
         }
@@ -136,23 +139,25 @@ impl Worker {
 
     /// Does the next job.
     pub(super) fn work(&mut self, now: Time, random: &mut Random) -> Option<Ran> {
-        let job = self.jobs.pop_front();
+        let job = self.jobs.take().map(|Assigned(_, job)| job);
         let slow = if random.percent(2) { 100 } else { 1 };
         self.next_job = if self.jobs.is_empty() {
             Time::MAX
         } else {
             now + Duration::from_micros(random.below(10_000 * slow))
         };
-        match job? {
-            Job::Open { .. } => None,
-            Job::Task(task) => self.task(now, random, task),
-            Job::Planned => None,
+        let (session, ran) = match job? {
+            Job::Open { session, .. } => (Some(session), None),
+            Job::Task(task) => (Some(task.session), self.task(now, random, task)),
+            Job::Planned => (None, None),
             Job::End { session } => {
                 self.held.remove(&session);
                 self.reads.forget(session);
-                None
+                (None, None)
             }
-        }
+        };
+        self.jobs.settle(0, executor::Ran::Done(session, random.below(1_000)));
+        ran
     }
 
     fn task(&mut self, now: Time, random: &mut Random, task: Task) -> Option<Ran> {
@@ -179,7 +184,9 @@ impl Worker {
             }
             order => panic!("the core's own: {order:?}"),
         };
-        let counts = Counts { instructions: self.run(session, &tape, inputs), nanos: 1 };
+        // Some sessions are slow enough that their segments wait for each other.
+        let nanos = random.below(1 << (session.0 % 8 * 4));
+        let counts = Counts { instructions: self.run(session, &tape, inputs), nanos };
         self.end.report(now, FromWorker::Done { session, seq, attempt, counts });
         Some((session, attempt, seq))
     }

@@ -118,7 +118,7 @@ impl Order {
     }
 
     /// About the number of bytes that it holds.
-    pub(super) fn payload(&self) -> u64 {
+    pub(crate) fn payload(&self) -> u64 {
         match self {
             Order::Run(tape) | Order::Define { tape, .. } => tape.entries.len() as u64 * 64,
             Order::Launch { bindings, .. } => {

@@ -23,7 +23,8 @@ pub enum ToWorker {
         session: SessionId,
         /// The number of workers that the session has lost. Reports repeat it.
         attempt: u32,
-        /// The number of the session's segments before the order. For a segment, its number.
+        /// The number of the session's segments before the order. For a segment, its number. For a
+        /// read, the number of segments that it needs.
         seq: u64,
         /// The order. Its values are live on this worker, and its template is defined here.
         order: Order,

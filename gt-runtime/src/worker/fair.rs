@@ -3,7 +3,7 @@
 //!
 //! Guarantees: the items of a session stay in order, except those that are added ahead of others.
 //! A session that has something to do waits at most for the item that is out, and for the sessions
-//! that have used no more time. A session that had nothing to do begins with the time of the session
+//! that have used no more time. A session that had nothing to do begins with the time of the one
 //! that was served last, so nobody saves up time. An operation takes a time logarithmic in the
 //! number of sessions.
 //!

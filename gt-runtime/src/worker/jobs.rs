@@ -22,7 +22,7 @@ pub struct Jobs(Queue<Lines>);
 
 /// The jobs, and whether one of them is out.
 #[derive(Debug, Default)]
-struct Lines {
+pub(crate) struct Lines {
     fair: Fair<Owner, Assigned>,
     is_out: bool,
 }
@@ -42,7 +42,8 @@ impl Items for Lines {
 }
 
 impl Lines {
-    fn add(&mut self, registration: u64, job: Job) {
+    /// Adds a job of a registration.
+    pub(crate) fn add(&mut self, registration: u64, job: Job) {
         let fair = &mut self.fair;
         let owner = |session| (registration, session);
         match job {
@@ -67,6 +68,22 @@ impl Lines {
                 fair.add_first(Assigned(registration, job));
             }
             Job::Planned => fair.add_first(Assigned(registration, job)),
+        }
+    }
+}
+
+impl Lines {
+    /// Ends the turn of the job that is out.
+    pub(crate) fn settle(&mut self, registration: u64, ran: Ran) {
+        self.is_out = false;
+        match ran {
+            Ran::Done(None, _) => {}
+            Ran::Done(Some(session), nanos) => self.fair.charge((registration, session), nanos),
+            Ran::Waits(task) => {
+                let owner = (registration, task.session);
+                self.fair.park(owner, Assigned(registration, Job::Task(task)));
+            }
+            Ran::Planned => self.fair.resume(),
         }
     }
 }
@@ -106,21 +123,7 @@ impl Jobs {
 
     /// Ends the turn of the job that is out: charges its session, and puts the rest back.
     pub fn settle(&self, registration: u64, ran: Ran) {
-        self.0.change(|lines| {
-            lines.is_out = false;
-            let fair = &mut lines.fair;
-            match ran {
-                Ran::Done(None, _) => {}
-                Ran::Done(Some(session), nanos) => fair.charge((registration, session), nanos),
-                Ran::Waits(task) => {
-                    fair.park(
-                        (registration, task.session),
-                        Assigned(registration, Job::Task(task)),
-                    );
-                }
-                Ran::Planned => fair.resume(),
-            }
-        });
+        self.0.change(|lines| lines.settle(registration, ran));
     }
 
     /// Closes the queue and drops its jobs.

@@ -1,5 +1,5 @@
-//! A queue between threads whose reader spins for a moment before it sleeps. Its items are in order,
-//! or in another order ([`Items`]).
+//! A queue between threads whose reader spins for a moment before it sleeps. The items are in the
+//! order in which they were added, or in another one ([`Items`]).
 //!
 //! Waking a sleeping thread costs a system call and tens of microseconds, and a reader that was
 //! just busy is likely to be needed again at once. The queue has no limit of its own, because the

@@ -59,8 +59,9 @@ impl Session {
     }
 
     fn verify(&mut self, tape: &Tape) -> Result<(), RunError> {
-        let first = self.verifier.n_seen();
+        let (first, above) = (self.verifier.n_seen(), self.above);
         for entry in &tape.entries {
+            self.flight.is_mixed |= entry.defines().is_some_and(|value| value.0 < above);
             self.enter(entry).map_err(|fault| self.refusal(&fault, first))?;
         }
         Ok(())

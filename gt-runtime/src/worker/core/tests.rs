@@ -75,10 +75,12 @@ fn segments_run_once_and_in_order() {
 
 #[test]
 fn a_segment_waits_for_its_data_and_holds_up_its_own_session_only() {
-    let fetch = order(1, 1, 0, Order::Fetch { request: RequestId(7), value: ValueId(3) });
+    let fetch =
+        |seq, r| order(1, seq, 0, Order::Fetch { request: RequestId(r), value: ValueId(3) });
     check(&[
         (C, run(1, 0, 0, &[3, 4]), &[]),
-        (C, fetch, &[]),
+        (C, fetch(1, 7), &[]),
+        (C, fetch(0, 8), &["fetch s1 r8"]),
         (C, run(1, 1, 0, &[]), &[]),
         (C, run(2, 0, 0, &[]), &["run s2 0 []"]),
         (B, piece(3, 0, 4, f32s(2)), &[]),
