@@ -23,6 +23,7 @@ chapters! {
     data: "data.md",
     files: "files.md",
     sessions: "sessions.md",
+    neighbours: "neighbours.md",
     engines: "engines.md",
     signals: "signals.md",
     parallel: "parallel.md",

@@ -5,6 +5,7 @@
 
 mod binary;
 mod csv;
+mod doors;
 mod npy;
 mod program;
 mod pth;
@@ -32,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "binary",      check: binary::check,      seeds: binary::seeds },
     Target { name: "run",         check: run::check,         seeds: Vec::new },
     Target { name: "wire",        check: wire::check,        seeds: Vec::new },
+    Target { name: "doors",       check: doors::check,       seeds: doors::seeds },
     Target { name: "replay",      check: replay::check,      seeds: Vec::new },
     Target { name: "npy",         check: npy::check,         seeds: npy::seeds },
     Target { name: "safetensors", check: safetensors::check, seeds: safetensors::seeds },

@@ -4,6 +4,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
 use gt_ir::ValueId;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
+use gt_runtime::doors::{PublicKey, Roles};
+use gt_runtime::zmq::Address;
 use std::path::PathBuf;
 
 /// Serve, join, compile and run GT programs.
@@ -58,9 +60,65 @@ pub(crate) enum Command {
     /// Print the JSON Schema of files of signals, for editors
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
+    /// List, add and revoke the keys of programs and workers that may connect to your servers
+    Keys(KeysArgs),
     /// Report what this build and this machine support, what does not work, and how to fix it
     Doctor(DoctorArgs),
 }
+
+#[derive(Args)]
+#[command(after_help = KEYS_EXAMPLES)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<KeysCommand>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// List your own key, the keys that your servers know, and the servers that you trust [default]
+    List,
+    /// Print your own public key, for users whose servers you connect to
+    Show,
+    /// Let programs with a key connect to your servers, in these roles
+    Add {
+        /// client, worker, monitor, or several with commas. A worker sees the values of all clients
+        #[arg(value_name = "ROLE[,ROLE]")]
+        roles: Roles,
+        /// The public key, as its user's `gt-cli keys show` prints it
+        #[arg(value_name = "KEY")]
+        key: PublicKey,
+        /// A name for the key
+        #[arg(value_name = "NAME")]
+        name: Vec<String>,
+    },
+    /// Let nobody connect with a key any more. Its connections end within a second or two
+    Revoke {
+        /// The name, the key, or its fingerprint
+        #[arg(value_name = "KEY|NAME")]
+        which: String,
+    },
+    /// Trust the server at an address to have a key
+    Trust {
+        /// The address, as programs connect to it
+        #[arg(value_name = "HOST:PORT")]
+        address: Address,
+        /// The server's public key
+        #[arg(value_name = "KEY")]
+        key: PublicKey,
+    },
+}
+
+const KEYS_EXAMPLES: &str = "\
+Programs and workers of one user need none of this: they share the user's key, on every machine with
+the same home folder. The folder of keys is $GT_KEYS, or else gt in $XDG_CONFIG_HOME or ~/.config.
+
+Examples:
+  gt-cli keys                              the keys in the folder
+  ann$ gt-cli keys show                    prints ann's public key
+  bob$ gt-cli keys add client KEY ann      lets ann's programs use bob's servers
+  bob$ gt-cli keys show                    prints the key of bob's servers
+  ann$ gt-cli keys trust head:12345 KEY    lets ann's programs connect there
+  bob$ gt-cli keys revoke ann";
 
 const SCHEMA_EXAMPLES: &str = "\
 An editor with a language server for YAML completes keys and marks mistakes by it, if the file of
@@ -98,7 +156,8 @@ pub(crate) struct ServerArgs {
     /// Host name or address to listen on
     #[arg(long, default_value = "localhost")]
     pub(crate) host: String,
-    /// Allow addresses that other machines can reach, although there is no authentication
+    /// Neither encrypt connections over tcp nor ask for keys: everyone who can reach the port may
+    /// do everything. For closed networks
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
@@ -124,8 +183,9 @@ pub(crate) struct WorkerArgs {
     /// localhost:0 if the server is on this machine; else values pass through the server]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
-    /// Allow --listen at addresses that other machines can reach, although values are not encrypted
-    #[arg(long, requires = "listen")]
+    /// Neither encrypt connections over tcp nor ask for keys, for a server with --insecure [env:
+    /// GT_INSECURE=1]
+    #[arg(long)]
     pub(crate) insecure: bool,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
@@ -147,7 +207,7 @@ Examples:
   gt-cli worker --connect localhost:12345 --name pi --threads 2
   gt-cli worker --connect localhost:12345 --engine torch --device cuda:1
   gt-cli worker --connect localhost:12345 --device all
-  gt-cli worker --connect head:12345 --listen node7:0 --insecure";
+  gt-cli worker --connect head:12345 --listen node7:0";
 
 /// Checks that a name fits on a line.
 fn name(text: &str) -> Result<String, String> {

@@ -13,6 +13,7 @@ mod diff;
 mod doctor;
 mod fault;
 mod files;
+mod keys;
 mod news;
 mod run;
 mod schema;
@@ -38,6 +39,7 @@ fn main() {
         Command::Run(args) => run::run(args, cli.json),
         Command::Bench(args) => bench::bench(args, cli.json),
         Command::Schema => schema::print(),
+        Command::Keys(args) => keys::keys(args, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
     };
     news::flush();

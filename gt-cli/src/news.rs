@@ -39,6 +39,11 @@ pub(crate) fn tell(json: bool, line: &str) {
     }
 }
 
+/// Writes a line of results. An error is ignored, because its reader has read enough.
+pub(crate) fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 /// Writes a text soon. An error is ignored, so that a server does not end with its terminal.
 pub(crate) fn news(json: bool, text: &str) {
     let Some(writer) = writer() else { return write(json, text) };

@@ -14,7 +14,7 @@ use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::roads::Listen;
 use gt_runtime::worker::serve::{Stopped, Worker, WorkerConfig};
-use gt_runtime::zmq::{Address, Exposure};
+use gt_runtime::zmq::{Address, Entry, Exposure};
 use serde_json::json;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ const STOPPED: &str = "it was stopped by a signal";
 pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
     let config = ServerConfig {
         address: Address { host: args.host.clone(), port: args.port },
-        exposure: if args.insecure { Exposure::Insecure } else { Exposure::Loopback },
+        exposure: exposure(args.insecure),
         log: log(args.log_file.as_deref())?,
         ..ServerConfig::local(args.port)
     };
@@ -70,7 +70,10 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     let log = log(args.log_file.as_deref())?;
     let usual = WorkerConfig::new(address.clone());
     let listen = listen(args)?.or_else(|| usual.listen.clone());
-    let worker = Worker::new(WorkerConfig { log, name, listen, ..usual })?;
+    let exposure = exposure(args.insecure || usual.entry == Entry::Plain);
+    let listen = listen.map(|listen| Listen { exposure, ..listen });
+    let entry = if args.insecure { Entry::Plain } else { usual.entry.clone() };
+    let worker = Worker::new(WorkerConfig { log, name, listen, entry, ..usual })?;
     let shutdown = worker.shutdown();
     if args.one_of.is_some() {
         end_with_supervisor(worker.shutdown());
@@ -88,8 +91,11 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
 /// Where the worker listens for other workers, if the command line says so.
 fn listen(args: &WorkerArgs) -> Result<Option<Listen>> {
     let Some(address) = &args.listen else { return Ok(None) };
-    let exposure = if args.insecure { Exposure::Insecure } else { Exposure::Loopback };
-    Ok(Some(Listen { address: address.parse()?, exposure }))
+    Ok(Some(Listen { address: address.parse()?, exposure: exposure(args.insecure) }))
+}
+
+fn exposure(insecure: bool) -> Exposure {
+    if insecure { Exposure::Insecure } else { Exposure::Sealed }
 }
 
 /// The instruction log of the named file, or else of the environment.

@@ -10,6 +10,7 @@ pub mod client;
 pub mod clock;
 pub mod connection;
 pub mod dispatcher;
+pub mod doors;
 pub mod embedded;
 mod footprint;
 pub mod identity;

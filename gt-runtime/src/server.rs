@@ -1,11 +1,11 @@
 //! The dispatcher behind sockets: decodes packets, calls `handle` and encodes packets. It decides
 //! nothing.
 //!
-//! One thread owns the ROUTER socket and the dispatcher. Bytes that are no packet are dropped,
-//! counted and reported to `watch`. Lines for `watch` have a limited rate (`lines`). A packet of
-//! another version is answered, so that its sender can report the versions. Packets of unknown
-//! connections are answered at a limited rate. A peer on this machine that cannot be reached is
-//! lost at once if its process has ended.
+//! One thread owns the sockets and the dispatcher. Bytes that are no packet are dropped, counted
+//! and reported to `watch`. Lines for `watch` have a limited rate (`lines`). A packet of another
+//! version is answered, so that its sender can report the versions. Packets of unknown connections
+//! are answered at a limited rate. A peer on this machine that cannot be reached is lost at once if
+//! its process has ended.
 
 mod lines;
 
@@ -15,14 +15,14 @@ use zmq::Context;
 
 use crate::clock::{self, Time};
 use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
-use crate::ids::{Incarnation, PeerId};
+use crate::doors::Pass;
+use crate::ids::PeerId;
 use crate::log::Log;
 use crate::shutdown::{Manner, Shutdown};
-use crate::wire::codec::{Frames, WireError, encode};
-use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
-use crate::zmq::uplink;
+use crate::wire::codec::encode;
+use crate::wire::{Body, Packet};
 use crate::zmq::{
-    Address, Exposure, Incoming, Key, Peers, Sent, Socket, SocketError, Wakeups, context, wait,
+    Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, Wakeups, context,
 };
 use lines::{Kind, Lines};
 
@@ -40,7 +40,7 @@ const STRAY_TIME: Duration = Duration::from_millis(100);
 pub struct ServerConfig {
     /// The address to listen at. Port 0 takes a free port.
     pub address: Address,
-    /// Whether other machines may reach it.
+    /// Whether connections over tcp are encrypted.
     pub exposure: Exposure,
     /// The configuration of its dispatcher.
     pub dispatcher: Config,
@@ -54,7 +54,7 @@ impl ServerConfig {
     pub fn local(port: u16) -> Self {
         ServerConfig {
             address: Address::local(port),
-            exposure: Exposure::Loopback,
+            exposure: Exposure::Sealed,
             dispatcher: Config::remote(),
             log: Log::from_environment(),
         }
@@ -64,7 +64,7 @@ impl ServerConfig {
 /// A dispatcher that listens.
 pub struct Server {
     // Before the context, because dropping the context waits for its sockets.
-    socket: Socket,
+    gate: Gate,
     _ctx: Context,
     address: Address,
     shutdown: Shutdown,
@@ -88,7 +88,7 @@ impl Server {
     /// The socket cannot listen at the address, or is not allowed to.
     pub fn bind(config: ServerConfig) -> Result<Server, SocketError> {
         let ctx = context();
-        let (socket, address) = Socket::listen(&ctx, &config.address, config.exposure)?;
+        let (gate, address) = Gate::listen(&ctx, &config.address, config.exposure)?;
         let (shutdown, wakeups) = Shutdown::new()?;
         let notes = config.log.is_on();
         let dispatcher = Dispatcher::new(Config {
@@ -97,7 +97,7 @@ impl Server {
             ..config.dispatcher
         });
         Ok(Server {
-            socket,
+            gate,
             _ctx: ctx,
             address,
             shutdown,
@@ -148,7 +148,7 @@ impl Server {
                 self.handle(Event::Tick, &mut watch)?;
             } else if !more {
                 let due = tick.into_iter().chain(flush).min().map(|at| at.saturating_sub(now));
-                wait(&[&self.socket], &self.wakeups, due)?;
+                self.gate.wait(&self.wakeups, due)?;
             }
         }
     }
@@ -156,81 +156,86 @@ impl Server {
     /// Gives the good-byes time to leave. Messages that still arrive are read and dropped: closing
     /// a connection with unread messages resets it, and its other end may then lose the good-bye.
     fn farewell(&mut self) -> Result<(), SocketError> {
-        self.socket.set_linger(FAREWELL)?;
+        self.gate.set_linger(FAREWELL)?;
         let end = clock::now() + FAREWELL / 2;
         loop {
             let left = end.saturating_sub(clock::now());
             if left.is_zero() {
                 return Ok(());
             }
-            if self.socket.receive()?.is_none() {
-                wait(&[&self.socket], &self.wakeups, Some(left))?;
+            if !self.gate.drain()? {
+                self.gate.wait(&self.wakeups, Some(left))?;
             }
         }
     }
 
     /// Takes messages, a batch at most. Says whether there may be more.
     fn receive(&mut self, watch: &mut impl FnMut(&str)) -> Result<bool, SocketError> {
+        self.revoke(watch)?;
         for _ in 0..BATCH {
-            let Some(incoming) = self.socket.receive()? else { return Ok(false) };
-            match self.decode(incoming) {
-                Ok((key, packet)) => self.packet(key, packet, watch)?,
-                Err(error) => {
+            match self.gate.receive(clock::now())? {
+                None => return Ok(false),
+                Some(Arrival::Packet(route, pass, packet)) => {
+                    self.packet(route, pass, packet, watch)?
+                }
+                Some(Arrival::Damaged(error)) => {
                     let line = format!("a message was dropped: {error}");
                     self.lines.say(clock::now(), Kind::Dropped, line, watch);
                 }
+                Some(Arrival::News(line)) => {
+                    self.lines.say(clock::now(), Kind::Refused, line, watch);
+                }
+                Some(Arrival::Handled) => {}
             }
         }
         Ok(true)
+    }
+
+    /// Ends the connections of peers whose key is no longer authorized.
+    fn revoke(&mut self, watch: &mut impl FnMut(&str)) -> Result<(), SocketError> {
+        let (gone, news) = self.gate.revoked(clock::now());
+        if let Some(line) = news {
+            self.lines.say(clock::now(), Kind::Keys, line, watch);
+        }
+        for route in gone {
+            if let Some(peer) = self.peers.find(&route) {
+                self.handle(Event::Revoked(peer), watch)?;
+            }
+            self.gate.close(&route);
+        }
+        Ok(())
     }
 
     /// Passes a packet to the dispatcher. A new peer that is not welcomed is forgotten, because
     /// anyone can send packets.
     fn packet(
         &mut self,
-        key: Key,
+        route: Route,
+        pass: Pass,
         packet: Packet,
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
-        let (peer, new) = self.peers.id(key);
+        let (peer, new) = self.peers.id(route);
         let identity = match &packet.body {
             Body::Hello(hello) if new => Some(hello.identity.clone()),
             _ if new && !self.strays.may_pass(clock::now()) => {
-                self.peers.forget(peer);
+                self.forget(peer);
                 return Ok(());
             }
             _ => None,
         };
-        self.peers.greet(peer, &packet);
-        self.handle(Event::Packet(peer, packet), watch)?;
+        self.handle(Event::Guest(peer, pass, packet), watch)?;
         if new && self.welcomed != Some(peer) {
-            self.peers.forget(peer);
+            self.forget(peer);
         } else if let Some(identity) = identity {
             self.peers.introduce(peer, &identity);
         }
         Ok(())
     }
 
-    fn decode(&mut self, incoming: Incoming) -> Result<(Key, Packet), WireError> {
-        let from = incoming.from.clone();
-        let key = uplink::key(&from)
-            .ok_or_else(|| WireError::Damaged("its sender has no name".into()))?;
-        let packet = uplink::packet(incoming, self.peers.shared(&key)).inspect_err(|error| {
-            if let WireError::Version { theirs, .. } = error {
-                self.refuse_version(&from, *theirs);
-            }
-        })?;
-        Ok((key, packet))
-    }
-
-    /// Refuses a packet of another version. Its sender cannot decode the refusal, but finds the
-    /// version in the first bytes.
-    fn refuse_version(&self, to: &[u8], theirs: u32) {
-        let body = Body::Refused(Refusal::Protocol { ours: PROTOCOL, theirs });
-        let packet = Packet { stream: Stream::Control, incarnation: Incarnation(0), body };
-        if let Ok(Frames { head, .. }) = encode(&packet) {
-            // A refusal that cannot be sent is dropped.
-            let _ = self.socket.send(to, head, &[]);
+    fn forget(&mut self, peer: PeerId) {
+        if let Some(route) = self.peers.forget(peer) {
+            self.gate.forget(&route);
         }
     }
 
@@ -240,7 +245,7 @@ impl Server {
         for action in actions.drain(..) {
             match action {
                 Action::Send(peer, packet) => self.send(peer, packet, watch)?,
-                Action::Forget(peer) => self.peers.forget(peer),
+                Action::Forget(peer) => self.forget(peer),
                 Action::Report(report) => {
                     self.lines.say(clock::now(), kind(&report), describe(&report), watch);
                 }
@@ -261,20 +266,17 @@ impl Server {
         mut packet: Packet,
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
-        let Some(key) = self.peers.key(peer) else { return Ok(()) };
-        self.peers.answer(peer, &mut packet);
+        let Some(route) = self.peers.route(peer) else { return Ok(()) };
+        self.gate.complete(&route, &mut packet);
         if matches!(packet.body, Body::Welcome(_)) {
             self.welcomed = Some(peer);
         }
-        let name = uplink::name(packet.stream, &key);
         match encode(&packet) {
-            Ok(frames) => {
-                match uplink::send(&self.socket, &name, frames, self.peers.shared(&key))? {
-                    // The link sends packets again that a full queue drops.
-                    Sent::Queued | Sent::Full => {}
-                    Sent::NoPeer => self.gone.push(peer),
-                }
-            }
+            Ok(frames) => match self.gate.send(&route, packet.stream, frames)? {
+                // The link sends packets again that a full queue drops.
+                Sent::Queued | Sent::Full => {}
+                Sent::NoPeer => self.gone.push(peer),
+            },
             Err(error) => {
                 let line = format!("a packet to {peer} could not be sent: {error}");
                 self.lines.say(clock::now(), Kind::Dropped, line, watch);

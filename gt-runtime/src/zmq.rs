@@ -1,14 +1,17 @@
 //! Sockets, in this module only: a thin safe layer over libzmq.
 //!
-//! A server binds one ROUTER. Each peer connects one DEALER for control and one for bulk data. Each
-//! connection is a stream of its own, so a large tensor never delays a control message. Sends never
-//! block: a full queue is reported, and the reliable links above send again. Sockets belong to the
-//! thread that polls them, and other threads wake it by a [`Waker`].
+//! A server binds a ROUTER for its socket file and one for tcp ([`gate`]). Each peer connects one
+//! DEALER for control and one for bulk data. Each connection is a stream of its own, so a large
+//! tensor never delays a control message. Sends never block: a full queue is reported, and the
+//! reliable links above send again. Sockets belong to the thread that polls them, and other threads
+//! wake it by a [`Waker`].
 //!
 //! It does not promise delivery, because libzmq loses messages when a connection breaks. It decodes
 //! nothing.
 
 mod address;
+mod entry;
+pub mod gate;
 mod key;
 mod peers;
 mod ring;
@@ -17,6 +20,8 @@ pub mod uplink;
 mod wake;
 
 pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
+pub use entry::Entry;
+pub use gate::{Arrival, Exposure, Gate, Route, Way};
 pub use key::{Key, random_key};
 pub use peers::Peers;
 pub use shared::Shared;
@@ -36,6 +41,7 @@ use bytes::Bytes;
 use gt_ir::error::Hinted;
 
 use crate::connection::WIDEST_WINDOW;
+use crate::doors::{DoorError, KeyError};
 use crate::wire::{MAX_HEAD, Message, Weight};
 
 /// The most bytes of a frame. libzmq closes a connection that announces a larger frame before it
@@ -68,12 +74,18 @@ pub enum SocketError {
     Address(#[from] AddressError),
     /// Another program listens at the address, or the address is not of this machine.
     Bind(Address, ::zmq::Error),
-    /// Everyone who can reach the port could use the server.
-    Exposed(Address),
+    /// A server could not be entered.
+    Door(#[from] DoorError),
     /// libzmq refused.
     Zmq(#[from] ::zmq::Error),
     /// The operating system refused.
     Io(#[from] std::io::Error),
+}
+
+impl From<KeyError> for SocketError {
+    fn from(why: KeyError) -> Self {
+        SocketError::Door(why.into())
+    }
 }
 
 impl Hinted for SocketError {
@@ -83,10 +95,7 @@ impl Hinted for SocketError {
             SocketError::Bind(address, why) => {
                 format!("cannot listen at {address}: {}", bind_reason(*why))
             }
-            SocketError::Exposed(address) => format!(
-                "refusing to listen at {address}: there is no authentication in this build, so \
-                 every machine that can reach the port could run work"
-            ),
+            SocketError::Door(why) => why.message(),
             SocketError::Zmq(why) => format!("libzmq: {why}"),
             SocketError::Io(why) => why.to_string(),
         }
@@ -98,9 +107,7 @@ impl Hinted for SocketError {
             SocketError::Bind(_, ::zmq::Error::EADDRINUSE) => {
                 Some("another server may be running there; choose another port with -p".into())
             }
-            SocketError::Exposed(_) => Some(
-                "listen on localhost and tunnel, or pass --insecure on a network you trust".into(),
-            ),
+            SocketError::Door(why) => why.hint(),
             SocketError::Bind(..) | SocketError::Zmq(_) | SocketError::Io(_) => None,
         }
     }
@@ -110,16 +117,6 @@ impl fmt::Display for SocketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.print(f)
     }
-}
-
-/// Whether a server may listen at addresses that other machines can reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Exposure {
-    /// Only at loopback addresses.
-    #[default]
-    Loopback,
-    /// At every address, without authentication.
-    Insecure,
 }
 
 /// The outcome of sending a message.
@@ -170,34 +167,21 @@ pub fn context() -> Context {
 }
 
 impl Socket {
-    /// A ROUTER that listens at `address` over tcp, and, at a loopback address, over a socket file
-    /// too. Port 0 takes a free port. Returns the address with its port.
-    pub fn listen(
-        ctx: &Context,
-        address: &Address,
-        exposure: Exposure,
-    ) -> Result<(Socket, Address), SocketError> {
-        if !address.is_loopback() && exposure == Exposure::Loopback {
-            return Err(SocketError::Exposed(address.clone()));
-        }
-        let raw = ctx.socket(SocketType::ROUTER)?;
-        common_options(&raw)?;
-        raw.set_router_mandatory(true)?;
-        raw.set_router_handover(true)?;
-        let refuse = |e: ::zmq::Error| SocketError::Bind(address.clone(), e);
-        // tcp comes first, because libzmq would silently replace the socket file of a running
-        // server.
-        raw.bind(&address.bind_endpoint()?).map_err(refuse)?;
+    /// A ROUTER that listens at `address` over tcp. Port 0 takes a free port. Returns the address
+    /// with its port.
+    pub fn listen(ctx: &Context, address: &Address) -> Result<(Socket, Address), SocketError> {
+        let raw = router(ctx)?;
+        raw.bind(&address.bind_endpoint()?).map_err(|e| SocketError::Bind(address.clone(), e))?;
         let bound = bound_port(&raw)
             .map_or_else(|| address.clone(), |port| Address { port, ..address.clone() });
-        let mut held = if address.is_loopback() { ipc_path(bound.port) } else { None };
-        if let Some(path) = &held
-            && raw.bind(&ipc_endpoint(path)).is_err()
-        {
-            // Such as a full disk, or a file system without sockets: clients use tcp.
-            held = None;
-        }
-        Ok((Socket::of(raw, Role::Router, held)?, bound))
+        Ok((Socket::of(raw, Role::Router, None)?, bound))
+    }
+
+    /// A ROUTER that listens at a socket file.
+    pub fn listen_at(ctx: &Context, path: PathBuf) -> Result<Socket, SocketError> {
+        let raw = router(ctx)?;
+        raw.bind(&ipc_endpoint(&path))?;
+        Socket::of(raw, Role::Router, Some(path))
     }
 
     /// A DEALER that connects to `endpoint` under `name`. It queues nothing before it is connected.
@@ -356,6 +340,14 @@ fn common_options(raw: &Raw) -> Result<(), SocketError> {
     Ok(())
 }
 
+fn router(ctx: &Context) -> Result<Raw, SocketError> {
+    let raw = ctx.socket(SocketType::ROUTER)?;
+    common_options(&raw)?;
+    raw.set_router_mandatory(true)?;
+    raw.set_router_handover(true)?;
+    Ok(raw)
+}
+
 fn bind_reason(error: ::zmq::Error) -> String {
     match error {
         ::zmq::Error::EADDRINUSE => "the port is in use".into(),
@@ -417,29 +409,30 @@ mod tests {
     #[test]
     fn messages_go_both_ways_over_tcp_and_ipc() {
         let ctx = context();
-        let (router, address) =
-            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let (tcp, address) = Socket::listen(&ctx, &Address::local(0)).unwrap();
+        let path = ipc_path(address.port).unwrap();
+        let file = Socket::listen_at(&ctx, path).unwrap();
         let ipc = address.reachable_endpoint(Duration::from_secs(1)).unwrap();
         assert!(ipc.starts_with("ipc://"), "{ipc}");
-        for (i, endpoint) in [ipc, address.tcp_endpoint()].iter().enumerate() {
+        let ways = [(ipc, &file), (address.tcp_endpoint(), &tcp)];
+        for (i, (endpoint, router)) in ways.iter().enumerate() {
             let name = [1, i as u8];
             let dealer = Socket::connect(&ctx, endpoint, &name).unwrap();
             let large = Bytes::from(vec![7; 1 << 20]);
             send(&dealer, b"head", &[&large]);
-            let got = patient(&[&router], &router);
+            let got = patient(&[router], router);
             assert_eq!((&got.from[..], &got.frames[0][..]), (&name[..], &b"head"[..]));
             assert_eq!(got.frames[1], large);
             assert_eq!(router.send(&got.from, b"back".to_vec(), &[]).unwrap(), Sent::Queued);
             assert_eq!(patient(&[&dealer], &dealer).frames, [Bytes::from_static(b"back")]);
         }
-        assert_eq!(router.send(b"nobody", b"x".to_vec(), &[]).unwrap(), Sent::NoPeer);
+        assert_eq!(tcp.send(b"nobody", b"x".to_vec(), &[]).unwrap(), Sent::NoPeer);
     }
 
     #[test]
     fn too_many_frames_are_dropped_whole() {
         let ctx = context();
-        let (router, address) =
-            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
+        let (router, address) = Socket::listen(&ctx, &Address::local(0)).unwrap();
         let dealer = Socket::connect(&ctx, &address.tcp_endpoint(), b"x").unwrap();
         send(&dealer, b"first", &[]);
         dealer.raw.send_multipart(vec![&b"many"[..]; 1000], 0).unwrap();
@@ -449,23 +442,20 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_and_an_open_one_are_refused() {
+    fn a_taken_port_is_refused_and_an_address_of_the_machine_is_not() {
         let ctx = context();
-        let (_held, address) =
-            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
-        let again = Socket::listen(&ctx, &address, Exposure::Loopback).err().unwrap().to_string();
+        let (_held, address) = Socket::listen(&ctx, &Address::local(0)).unwrap();
+        let again = Socket::listen(&ctx, &address).err().unwrap().to_string();
         assert!(
             again.starts_with(&format!("cannot listen at {address}: the port is in use")),
             "{again}"
         );
         let open = "0.0.0.0:0".parse().unwrap();
-        let exposed = Socket::listen(&ctx, &open, Exposure::Loopback).err().unwrap().to_string();
-        assert!(exposed.starts_with("refusing to listen at 0.0.0.0:0"), "{exposed}");
-        assert!(Socket::listen(&ctx, &open, Exposure::Insecure).is_ok());
+        assert!(Socket::listen(&ctx, &open).is_ok());
         // ZeroMQ binds to no names.
         let named = Address { host: crate::identity::machine(), port: 0 };
         if named.bind_endpoint().is_ok() {
-            assert!(Socket::listen(&ctx, &named, Exposure::Insecure).is_ok());
+            assert!(Socket::listen(&ctx, &named).is_ok());
         }
     }
 

@@ -151,11 +151,46 @@ fn no_server_is_said_soon_and_by_address() {
     assert!(start.elapsed().unwrap().as_secs() < 10);
 }
 
+/// Two folders of keys stand for two users.
 #[test]
-fn a_server_does_not_expose_itself_unasked() {
-    let (status, said) = run("gt-cli", &["server", "-p", "0", "--host", "0.0.0.0"]).bad();
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("--insecure"), "{said}");
+fn another_user_gets_in_by_two_commands_and_out_by_one() {
+    let folder = Folder::new("keys");
+    let [ann, bob] = ["ann", "bob"].map(|name| folder.path(name));
+    let keys = |user: &str, words: &[&str]| {
+        let words = [&["keys"], words].concat();
+        Process::start_with("gt-cli", &words, &[("GT_KEYS", user)]).finish()
+    };
+    let env = [("GT_KEYS", &*bob)];
+    let words = ["server", "-p", "0", "--host", "0.0.0.0"];
+    let mut server = Process::start_with("gt-cli", &words, &env);
+    let line = server.until("listening at 0.0.0.0:");
+    let address = format!("127.0.0.1:{}", line.trim().rsplit(':').next().unwrap());
+    let worker = |user: &str| {
+        let words = ["worker", "--threads", "1", "--connect", &address];
+        Process::start_with("gt-cli", &words, &[("GT_KEYS", user)])
+    };
+    let mut own = worker(&bob);
+    own.until("registered");
+
+    let (_, said) = worker(&ann).finish().bad();
+    let server_key = keys(&bob, &["show"]).good();
+    let command = format!("gt-cli keys trust {address} {}", server_key.trim());
+    assert!(said.contains(&command), "{said}");
+    keys(&ann, &["trust", &address, server_key.trim()]).good();
+    let (_, said) = worker(&ann).finish().bad();
+    assert!(said.contains("does not know this program's key"), "{said}");
+    let key = keys(&ann, &["show"]).good();
+    keys(&bob, &["add", "worker", key.trim(), "ann", "of", "pi"]).good();
+    let listed = keys(&bob, &["--json"]).good();
+    assert!(listed.contains("\"name\":\"ann of pi\"") && listed.contains(key.trim()), "{listed}");
+
+    server.until("read again");
+    let mut admitted = worker(&ann);
+    admitted.until("registered");
+    keys(&bob, &["revoke", "ann of pi"]).good();
+    server.until("its key was revoked");
+    let (_, said) = keys(&bob, &["revoke", "ann of pi"]).bad();
+    assert!(said.contains("has no key `ann of pi`"), "{said}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ type Setting = (&'static str, fn(&str) -> Option<Finding>);
 
 const SETTINGS: &[Setting] = &[
     ("GT_CONNECT", system::reach),
+    (gt_runtime::doors::VARIABLE, keys),
+    (gt_runtime::doors::INSECURE, insecure),
     (gt_runtime::choice::ENGINE, anything),
     (gt_runtime::choice::DEVICE, anything),
     (gt_runtime::embedded::WORKERS, workers),
@@ -108,6 +110,20 @@ fn numerics(_: &str) -> Option<Finding> {
 fn unpacked(value: &str) -> Option<Finding> {
     let cure = "GT_MAX_UNPACKED=8589934592 (eight GiB), or unset it";
     gt_lang::io::parse_limit(value).err().map(|what| Finding::trouble(what, cure))
+}
+
+fn keys(_: &str) -> Option<Finding> {
+    let found = gt_runtime::doors::KeyFolder::of_user().and_then(|folder| folder.members());
+    found.err().map(|error| Finding::of("GT_KEYS", &error))
+}
+
+fn insecure(value: &str) -> Option<Finding> {
+    let unread = format!("GT_INSECURE={value} has no effect");
+    let open = "with GT_INSECURE=1, programs connect over tcp without encryption";
+    Some(match value.trim() {
+        "1" => Finding::advice(open, "unset GT_INSECURE outside of closed networks"),
+        _ => Finding::advice(unread, "GT_INSECURE=1, or unset it"),
+    })
 }
 
 fn simd(value: &str) -> Option<Finding> {

@@ -2,6 +2,7 @@
 
 use super::report::{Finding, Section};
 use gt_compiler::NativeConfig;
+use gt_runtime::doors::KeyFolder;
 use gt_runtime::zmq::{Address, library};
 use serde_json::{Value, json};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -22,15 +23,31 @@ pub(super) fn network(port: u16) -> Section {
     let text = format!("{port} is {}", if free { "free" } else { "taken" });
     section.line("port", text, json!({ "number": port, "free": free }), taken);
     let (version, curve) = library();
-    let security = if curve {
-        "with CURVE"
-    } else {
-        "without CURVE: peers are not authenticated, so without --insecure servers listen only at \
-         loopback addresses"
-    };
-    let value = json!({ "version": version, "curve": curve });
-    section.line("ZeroMQ", format!("{version}, {security}"), value, None);
+    section.line("ZeroMQ", version.clone(), json!({ "version": version, "curve": curve }), None);
+    keys(&mut section);
     section
+}
+
+/// The key with which programs connect and servers are known.
+fn keys(section: &mut Section) {
+    // Reading the key would make one.
+    let made = |folder: &KeyFolder| folder.path().join("key").exists();
+    let found = KeyFolder::of_user().and_then(|folder| match made(&folder) {
+        true => Ok(Some((folder.own()?, folder))),
+        false => Ok(None),
+    });
+    match found {
+        Ok(None) => section.line("key", "none yet", Value::Null, None),
+        Ok(Some((own, folder))) => {
+            let print = own.public().fingerprint();
+            let value = json!({ "fingerprint": print, "folder": folder.path() });
+            section.line("key", format!("{print} in {}", folder.path().display()), value, None);
+        }
+        Err(error) => {
+            let finding = Finding::of("keys", &error);
+            section.line("key", "none", Value::Null, Some(finding));
+        }
+    }
 }
 
 /// Whether a server listens at an address.

@@ -170,8 +170,8 @@ fn words(args: &WorkerArgs, choice: &Choice, n: usize, label: &str, json: bool) 
         // Each process takes a free port.
         let host = listen.rsplit_once(':').map_or(&**listen, |(host, _)| host);
         words.extend(["--listen".into(), format!("{host}:0").into()]);
-        words.extend(args.insecure.then(|| "--insecure".into()));
     }
+    words.extend(args.insecure.then(|| "--insecure".into()));
     // Each process gets a log file of its own.
     let log = args.log_file.clone().map(OsString::from).or_else(|| std::env::var_os(log::VARIABLE));
     if let Some(mut file) = log.filter(|file| !file.is_empty()) {

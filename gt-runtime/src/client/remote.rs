@@ -16,6 +16,7 @@ use super::{Session, Submitter};
 use crate::assembly::Travel;
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig};
+use crate::doors::random;
 use crate::identity::{Identity, program};
 use crate::ids::Incarnation;
 use crate::log::Log;
@@ -77,7 +78,8 @@ pub fn connect_with(
     let began = clock::now();
     let session_error = |e: SocketError| RunError::of(ErrorKind::Connection, &e);
     let ctx = context();
-    let uplink = Uplink::open(&ctx, address, PATIENCE).map_err(session_error)?;
+    let uplink = Uplink::open(&ctx, address, PATIENCE, &crate::zmq::Entry::from_environment())
+        .map_err(session_error)?;
     let (waker, wakeups) = wake_pair().map_err(|e| session_error(e.into()))?;
     let left = PATIENCE.saturating_sub(clock::now() - began).max(Duration::from_millis(100));
     let config = ConnectionConfig {
@@ -85,6 +87,7 @@ pub fn connect_with(
         ..config
     };
     let hello = Hello::new(Role::Client, Identity::here(program())).asking(demand.clone());
+    let hello = Hello { secret: random(), ..hello };
     let connection =
         Connection::dial(clock::now(), Incarnation(clock::wall_nanos()), hello, config);
     let session = Session::new(

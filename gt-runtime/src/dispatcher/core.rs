@@ -11,6 +11,7 @@ use super::session::Session;
 use super::{Action, Config, Event, Note, Way};
 use crate::clock::Time;
 use crate::connection::Incoming;
+use crate::doors::Pass;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Body, Message, Packet, Stream, ToClient, ToWorker, Weight};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -66,7 +67,9 @@ impl Dispatcher {
         self.now = self.now.max(now);
         std::mem::swap(&mut self.out, out);
         match event {
-            Event::Packet(peer, packet) => self.packet(peer, packet),
+            Event::Packet(peer, packet) => self.packet(peer, Pass::OWNER, packet),
+            Event::Guest(peer, pass, packet) => self.packet(peer, pass, packet),
+            Event::Revoked(peer) => self.expel(peer, "its key was revoked"),
             Event::Unreachable(peer) => {
                 if let Some(known) = self.peers.get_mut(&peer) {
                     known.connection.unreachable(now);
@@ -126,10 +129,10 @@ impl Dispatcher {
         };
     }
 
-    fn packet(&mut self, peer: PeerId, packet: Packet) {
+    fn packet(&mut self, peer: PeerId, pass: Pass, packet: Packet) {
         let incarnation = packet.incarnation;
         match packet.body {
-            Body::Hello(hello) => self.hello(peer, incarnation, hello),
+            Body::Hello(hello) => self.hello(peer, pass, incarnation, hello),
             // Only a dispatcher sends these.
             Body::Welcome(_) | Body::Refused(_) => (),
             Body::Data { .. } | Body::Ack { .. } | Body::Ping | Body::Bye { .. } => {

@@ -1,5 +1,6 @@
 //! The events of the dispatcher. It learns everything from them.
 
+use crate::doors::Pass;
 use crate::ids::PeerId;
 use crate::wire::Packet;
 
@@ -9,6 +10,11 @@ use crate::wire::Packet;
 pub enum Event {
     /// A packet came from a peer, known or new.
     Packet(PeerId, Packet),
+    /// As `Packet`, from a peer whom the transport has identified. `Packet` is for peers in the
+    /// same process, which may be everything.
+    Guest(PeerId, Pass, Packet),
+    /// The key of the peer is no longer authorized.
+    Revoked(PeerId),
     /// The transport knows that the peer is gone for good, because its process or thread ended. A
     /// broken connection that may come back is not such an event: the lease decides there.
     PeerLost(PeerId),

@@ -1,6 +1,7 @@
 //! The core's data about connected peers: connections, workers, and the credit owed to senders.
 
 use crate::connection::Connection;
+use crate::doors::Pass;
 use crate::identity::Identity;
 use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::wire::Capacity;
@@ -21,6 +22,10 @@ pub(super) struct Peer {
     pub(super) connection: Connection,
     pub(super) party: Party,
     pub(super) identity: Identity,
+    /// What the transport knows about it.
+    pub(super) pass: Pass,
+    /// What only this incarnation knows. Whoever takes over its connection must know it.
+    pub(super) secret: [u8; 16],
     /// The move number of the hello that brought the peer to its address.
     pub(super) move_number: u32,
     /// For each queued message of the two streams, the credit that it gives back when it is

@@ -10,15 +10,24 @@ use super::party::{Party, Peer, Worker};
 use super::session::Session;
 use super::{Action, Config, Report};
 use crate::connection::{Connection, Ending};
+use crate::doors::Pass;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};
 
+/// The secret of peers that never move, such as those in the same process.
+const NO_SECRET: [u8; 16] = [0; 16];
 /// The number of ended incarnations that are remembered.
 const MAX_ENDED: usize = 1024;
 
 impl Dispatcher {
-    pub(super) fn hello(&mut self, peer: PeerId, incarnation: Incarnation, hello: Hello) {
+    pub(super) fn hello(
+        &mut self,
+        peer: PeerId,
+        pass: Pass,
+        incarnation: Incarnation,
+        hello: Hello,
+    ) {
         if let Some(known) = self.peers.get(&peer) {
             let current = known.connection.incarnation();
             if incarnation < current {
@@ -40,8 +49,12 @@ impl Dispatcher {
         if hello.fingerprint != gt_ir::op::FINGERPRINT {
             return self.refuse(peer, incarnation, Refusal::Ops);
         }
-        let before =
-            self.same_life(incarnation, &hello).map(|old| (old, self.peers[&old].move_number));
+        if !pass.roles.allow(hello.role) {
+            return self.refuse(peer, incarnation, Refusal::Forbidden(hello.role));
+        }
+        let before = self
+            .same_life(incarnation, pass, &hello)
+            .map(|old| (old, self.peers[&old].move_number));
         match before {
             Some((old, number)) if hello.move_number > number => {
                 return self.attach(old, peer, hello.move_number);
@@ -56,7 +69,7 @@ impl Dispatcher {
         }
         match self.no_place(&hello) {
             Some(refusal) => self.refuse(peer, incarnation, refusal),
-            None => self.join(peer, incarnation, hello),
+            None => self.join(peer, pass, incarnation, hello),
         }
     }
 
@@ -78,7 +91,7 @@ impl Dispatcher {
             .then(|| Refusal::Fault(format!("its process has {n} sessions, which is the limit")))
     }
 
-    fn join(&mut self, peer: PeerId, incarnation: Incarnation, hello: Hello) {
+    fn join(&mut self, peer: PeerId, pass: Pass, incarnation: Incarnation, hello: Hello) {
         let (party, config) = match hello.role {
             Role::Sibling(_) => {
                 let why = "it has values for a worker, and this is a server".to_owned();
@@ -106,6 +119,8 @@ impl Dispatcher {
                 party,
                 move_number: hello.move_number,
                 identity: hello.identity,
+                pass,
+                secret: hello.secret,
                 owed: Default::default(),
             },
         );
@@ -128,14 +143,18 @@ impl Dispatcher {
         self.dirty.insert(peer);
     }
 
-    /// The known peer that this hello comes from, by another route.
-    fn same_life(&self, incarnation: Incarnation, hello: &Hello) -> Option<PeerId> {
+    /// The known peer that this hello comes from, by another route. Its incarnation and identity
+    /// can be guessed; its secret cannot.
+    fn same_life(&self, incarnation: Incarnation, pass: Pass, hello: &Hello) -> Option<PeerId> {
         let same = |peer: &Peer| {
             let role = match peer.party {
                 Party::Session(_) => Role::Client,
                 Party::Worker(_) => Role::Worker,
             };
             peer.connection.incarnation() == incarnation
+                && peer.secret == hello.secret
+                && hello.secret != NO_SECRET
+                && peer.pass.user == pass.user
                 && peer.identity == hello.identity
                 && role == hello.role
         };

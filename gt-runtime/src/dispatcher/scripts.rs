@@ -293,6 +293,22 @@ fn a_hello_is_a_sign_of_life() {
     );
 }
 
+/// The incarnation is a clock, and the identity is shown to others.
+#[test]
+fn who_knows_all_but_the_secret_takes_nothing_over() {
+    script(
+        Config::remote(),
+        "0s p1 hello
+         > p1 welcome s1
+         1s p2 hello guessing p1
+         > p2 refused: the server does not know this connection: it was restarted, or heard \
+         nothing from here for too long
+         > forget p2
+         2s p1 hello again
+         > p1 welcome s1",
+    );
+}
+
 #[test]
 fn an_older_life_replaces_no_newer_one() {
     script(

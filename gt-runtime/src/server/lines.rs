@@ -23,6 +23,8 @@ pub(super) enum Kind {
     Worker,
     /// A peer was refused.
     Refused,
+    /// The authorized keys were read again.
+    Keys,
     /// A message was dropped, because it could not be read or sent.
     Dropped,
 }

@@ -57,6 +57,9 @@ struct Read {
     since: Time,
 }
 
+/// What no rogue knows.
+const SECRET: [u8; 16] = [7; 16];
+
 impl Client {
     pub(super) fn new(
         now: Time,
@@ -69,8 +72,8 @@ impl Client {
     ) -> Client {
         let identity =
             Identity { name: "simulated".into(), host: "here".into(), pid: peer.0 as u32 };
-        let connection =
-            Connection::dial(now, incarnation, Hello::new(Role::Client, identity.clone()), config);
+        let hello = Hello { secret: SECRET, ..Hello::new(Role::Client, identity.clone()) };
+        let connection = Connection::dial(now, incarnation, hello, config);
         Client {
             connection,
             identity,
@@ -96,7 +99,8 @@ impl Client {
 
     /// Moves to another address, as the same incarnation.
     pub(super) fn move_away(&mut self, now: Time) {
-        self.connection.redial(now, Hello::new(Role::Client, self.identity.clone()));
+        let hello = Hello::new(Role::Client, self.identity.clone());
+        self.connection.redial(now, Hello { secret: SECRET, ..hello });
     }
 
     /// Whether its signals ask for workers.

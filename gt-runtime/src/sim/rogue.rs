@@ -77,7 +77,7 @@ fn message(random: &mut Random) -> Message {
         11 if random.percent(30) => Order::Forget { template },
         11 if random.percent(50) => Order::Stats { request },
         11 if random.percent(50) => {
-            let door = Door { address: "1".into(), local: false, key: [0; 16] };
+            let door = Door { address: "1".into(), local: false, sealed: true, key: [0; 16] };
             let (door, session) = (Arc::new(door), crate::ids::SessionId(1));
             let to = Arc::new(Destination { door, session, opened: 1, value });
             Order::Send { request, value, to }

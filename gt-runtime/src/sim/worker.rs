@@ -42,7 +42,7 @@ pub(super) struct Worker {
 /// The door of the worker at an address, in one life.
 fn door(peer: PeerId, life: Incarnation) -> Door {
     let key = u128::from(life.0).to_le_bytes();
-    Door { address: peer.0.to_string(), local: false, key }
+    Door { address: peer.0.to_string(), local: false, sealed: true, key }
 }
 
 /// The road between two workers, as the one that receives a packet sees it, and its address.

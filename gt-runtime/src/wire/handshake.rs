@@ -28,6 +28,8 @@ pub struct Hello {
     pub move_number: u32,
     /// Whether this incarnation was welcomed before.
     pub resumes: bool,
+    /// Random bytes that only the sender knows. A later hello of the incarnation must repeat them.
+    pub secret: [u8; 16],
     /// The workers that a client asks for.
     pub demand: Demand,
     /// Memory that the sender would share. The sockets add it.
@@ -56,6 +58,7 @@ impl Hello {
             identity,
             move_number: 0,
             resumes: false,
+            secret: [0; 16],
             demand: Demand::default(),
             offer: None,
         }
@@ -78,6 +81,15 @@ pub enum Role {
     /// A worker that has values for another worker, whose key it knows
     /// ([`Door`](super::Door)).
     Sibling([u8; 16]),
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Client => "client",
+            Role::Worker | Role::Sibling(_) => "worker",
+        })
+    }
 }
 
 /// The answer to a hello.
@@ -114,6 +126,12 @@ pub enum Refusal {
     },
     /// The peer broke the protocol, or its connection was closed for this reason.
     Fault(String),
+    /// The peer's key does not allow its role.
+    Forbidden(Role),
+    /// The connection is encrypted, and this side encrypts nothing.
+    Plain,
+    /// The connection is not encrypted, and this side takes nothing else.
+    Encrypted,
 }
 
 impl Hinted for Refusal {
@@ -130,6 +148,11 @@ impl Hinted for Refusal {
                 format!("the server is full: {limit} connections are its limit")
             }
             Refusal::Fault(why) => why.clone(),
+            Refusal::Forbidden(role) => {
+                format!("this program's key does not allow it to be a {role}")
+            }
+            Refusal::Plain => "the server does not encrypt: it was started with --insecure".into(),
+            Refusal::Encrypted => "the server takes encrypted connections only".into(),
         }
     }
 
@@ -137,6 +160,11 @@ impl Hinted for Refusal {
         match self {
             Refusal::Protocol { .. } => Some(SAME_VERSION.into()),
             Refusal::Ops => Some("run the same build of gt on both sides".into()),
+            Refusal::Forbidden(role) => {
+                Some(format!("on the server's machine: gt-cli keys add {role} KEY"))
+            }
+            Refusal::Plain => Some("on a network that you trust, set GT_INSECURE=1".into()),
+            Refusal::Encrypted => Some("leave out --insecure, and unset GT_INSECURE".into()),
             Refusal::Unknown | Refusal::Full { .. } | Refusal::Fault(_) => None,
         }
     }

@@ -17,6 +17,8 @@ pub struct Door {
     pub address: String,
     /// Whether only programs on the same machine reach it.
     pub local: bool,
+    /// Whether connections over tcp are encrypted. Their keys are made of `key`.
+    pub sealed: bool,
     /// A number that nobody can guess. The worker talks only to peers that know it.
     pub key: [u8; 16],
 }

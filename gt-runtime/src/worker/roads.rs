@@ -1,8 +1,9 @@
-//! The sockets between workers: one ROUTER at which others bring values, and an uplink to each
-//! worker that gets values of this one. It decides nothing.
+//! The sockets between workers: a gate at which others bring values, and an uplink to each worker
+//! that gets values of this one. It decides nothing.
 //!
-//! A worker listens on the loopback interface if its server is on the same machine. Otherwise it
-//! listens only at an address that its configuration names, because the network may not be trusted.
+//! A worker listens on the loopback interface if its server is on the same machine, else at an
+//! address that its configuration names. Over tcp, values are encrypted. Both ends know the secret
+//! of the door, which the server has told them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use std::time::Duration;
 use zmq::Context;
 
 use super::siblings::Road;
+use crate::clock;
+use crate::doors;
 use crate::identity::machine;
 use crate::wire::codec::encode;
 use crate::wire::{Door, Packet};
-use crate::zmq::uplink;
 use crate::zmq::{
-    Address, Exposure, Peers, Sent, Socket, SocketError, Uplink, UplinkError, Wakeups, random_key,
-    wait,
+    Address, Arrival, Entry, Exposure, Gate, Peers, Sent, Socket, SocketError, Uplink, UplinkError,
+    Wakeups, random_key, wait,
 };
 
 /// The timeout of one attempt to reach another worker. It delays everything else that the worker
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 pub struct Listen {
     /// The address. Port 0 takes a free port.
     pub address: Address,
-    /// Whether other machines may reach it.
+    /// Whether values are encrypted over tcp.
     pub exposure: Exposure,
 }
 
@@ -37,7 +39,7 @@ impl Listen {
     /// The usual place for a worker of a server at this address.
     #[must_use]
     pub fn usual(server: &Address) -> Option<Listen> {
-        let listen = || Listen { address: Address::local(0), exposure: Exposure::Loopback };
+        let listen = || Listen { address: Address::local(0), exposure: Exposure::Sealed };
         server.is_loopback().then(listen)
     }
 }
@@ -45,7 +47,7 @@ impl Listen {
 /// The sockets.
 pub(super) struct Roads<'a> {
     ctx: &'a Context,
-    router: Option<Socket>,
+    gate: Option<Gate>,
     door: Option<Arc<Door>>,
     peers: Peers,
     uplinks: BTreeMap<Arc<Door>, Uplink>,
@@ -64,15 +66,20 @@ impl<'a> Roads<'a> {
     pub(super) fn open(ctx: &'a Context, listen: Option<&Listen>) -> Result<Self, SocketError> {
         let (peers, uplinks) = (Peers::default(), BTreeMap::new());
         let Some(Listen { address, exposure }) = listen else {
-            return Ok(Roads { ctx, router: None, door: None, peers, uplinks });
+            return Ok(Roads { ctx, gate: None, door: None, peers, uplinks });
         };
-        let (router, address) = Socket::listen(ctx, address, *exposure)?;
+        let key = random_key();
+        let sealed = *exposure == Exposure::Sealed;
+        let (gate, address) = match sealed {
+            true => Gate::with_secret(ctx, address, secret(&key))?,
+            false => Gate::listen(ctx, address, *exposure)?,
+        };
         let local = address.is_loopback();
         // Others reach a worker that listens at all its addresses by the name of its machine.
         let host = if address.is_unspecified() { machine() } else { address.host.clone() };
         let address = Address { host, ..address }.to_string();
-        let door = Door { address, local, key: random_key() };
-        Ok(Roads { ctx, router: Some(router), door: Some(Arc::new(door)), peers, uplinks })
+        let door = Door { address, local, sealed, key };
+        Ok(Roads { ctx, gate: Some(gate), door: Some(Arc::new(door)), peers, uplinks })
     }
 
     /// How other workers reach this one.
@@ -82,13 +89,12 @@ impl<'a> Roads<'a> {
 
     /// Takes the next packet of another worker. Bytes that are no packet are dropped.
     pub(super) fn receive(&mut self) -> Result<Option<(Road, Packet)>, SocketError> {
-        while let Some(incoming) = self.router.as_ref().map(Socket::receive).transpose()?.flatten()
+        let now = clock::now();
+        while let Some(arrival) =
+            self.gate.as_mut().map(|gate| gate.receive(now)).transpose()?.flatten()
         {
-            let Some(key) = uplink::key(&incoming.from) else { continue };
-            if let Ok(packet) = uplink::packet(incoming, self.peers.shared(&key)) {
-                let (peer, _) = self.peers.id(key);
-                self.peers.greet(peer, &packet);
-                return Ok(Some((Road::From(peer), packet)));
+            if let Arrival::Packet(route, _, packet) = arrival {
+                return Ok(Some((Road::From(self.peers.id(route).0), packet)));
             }
         }
         for (door, uplink) in &self.uplinks {
@@ -111,12 +117,14 @@ impl<'a> Roads<'a> {
                 }
                 self.uplinks.get(door).map(|uplink| uplink.send(packet).ok())
             }
-            Road::From(peer) => self.router.as_ref().zip(self.peers.key(*peer)).map(|(to, key)| {
-                let mut packet = packet.clone();
-                self.peers.answer(*peer, &mut packet);
-                let frames = encode(&packet).ok()?;
-                uplink::send(to, &uplink::name(packet.stream, &key), frames, None).ok()
-            }),
+            Road::From(peer) => {
+                let to = self.gate.as_mut().zip(self.peers.route(*peer));
+                to.map(|(gate, route)| {
+                    let mut packet = packet.clone();
+                    gate.complete(&route, &mut packet);
+                    gate.send(&route, packet.stream, encode(&packet).ok()?).ok()
+                })
+            }
         };
         match sent.flatten() {
             Some(Sent::Queued) => Ok(()),
@@ -125,14 +133,20 @@ impl<'a> Roads<'a> {
     }
 
     fn connect(&self, door: &Door) -> Option<Uplink> {
-        Uplink::open(self.ctx, &door.address.parse().ok()?, PATIENCE).ok()
+        let entry = if door.sealed { Entry::Secret(secret(&door.key)) } else { Entry::Plain };
+        Uplink::begin(self.ctx, &door.address.parse().ok()?, PATIENCE, &entry).ok()
     }
 
     /// Closes a road.
     pub(super) fn close(&mut self, road: &Road) {
         match road {
             Road::To(door) => drop(self.uplinks.remove(door)),
-            Road::From(peer) => self.peers.forget(*peer),
+            Road::From(peer) => {
+                let route = self.peers.forget(*peer);
+                if let Some((gate, route)) = self.gate.as_mut().zip(route) {
+                    gate.forget(&route);
+                }
+            }
         }
     }
 
@@ -145,8 +159,17 @@ impl<'a> Roads<'a> {
         timeout: Option<Duration>,
     ) -> Result<(), SocketError> {
         let uplinks = self.uplinks.values().flat_map(Uplink::sockets);
-        let sockets: Vec<&Socket> =
-            server.sockets().into_iter().chain(&self.router).chain(uplinks).collect();
+        let sockets: Vec<&Socket> = server
+            .sockets()
+            .into_iter()
+            .chain(self.gate.iter().flat_map(Gate::sockets))
+            .chain(uplinks)
+            .collect();
         wait(&sockets, wakeups, timeout)
     }
+}
+
+/// The secret of a door's key, from which the keys of its connections are made.
+fn secret(key: &[u8; 16]) -> [u8; 32] {
+    doors::derive("gt road", key)
 }

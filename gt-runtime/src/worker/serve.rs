@@ -31,7 +31,7 @@ use crate::shutdown::{Manner, Shutdown};
 use crate::slot::Slot;
 use crate::tier::PlanConfig;
 use crate::wire::{Capacity, FromWorker, Refusal};
-use crate::zmq::{Address, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
+use crate::zmq::{Address, Entry, Sent, SocketError, Uplink, UplinkError, Waker, Wakeups, context};
 
 /// The beginning of the line for watchers that reports a registration.
 pub const REGISTERED: &str = "registered with the server at";
@@ -47,6 +47,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 pub struct WorkerConfig {
     /// The server's address.
     pub address: Address,
+    /// What it brings to the server's door.
+    pub entry: Entry,
     /// Where other workers bring it values. If nowhere, the values pass through the server.
     pub listen: Option<Listen>,
     /// A name for the worker, shown beside the number that the server gives it. It may be empty.
@@ -69,6 +71,7 @@ impl WorkerConfig {
         WorkerConfig {
             listen: Listen::usual(&address),
             address,
+            entry: Entry::from_environment(),
             name: String::new(),
             connection: ConnectionConfig::remote(),
             reconnect,
@@ -296,7 +299,7 @@ impl Life<'_> {
     /// Serves one registration, from its first packet to its last.
     fn once(&mut self, ctx: &Context, watch: &mut impl FnMut(&str)) -> Result<Broken, WorkerError> {
         let config = &self.worker.config;
-        let uplink = Uplink::open(ctx, &config.address, PATIENCE)?;
+        let uplink = Uplink::open(ctx, &config.address, PATIENCE, &config.entry)?;
         let roads = Roads::open(ctx, config.listen.as_ref())?;
         self.n += 1;
         let end = WorkerEnd::dial(
@@ -488,7 +491,12 @@ impl Registration<'_, '_> {
         match ending {
             Ending::Bye(reason) => Ok(Broken::Over(Stopped::Server(reason))),
             Ending::Refused(
-                refusal @ (Refusal::Protocol { .. } | Refusal::Ops | Refusal::Full { .. }),
+                refusal @ (Refusal::Protocol { .. }
+                | Refusal::Ops
+                | Refusal::Full { .. }
+                | Refusal::Forbidden(_)
+                | Refusal::Plain
+                | Refusal::Encrypted),
             ) => Err(WorkerError::Refused(address(), refusal)),
             ending if self.opened => Ok(Broken::Lost(ending.to_string())),
             ending => Err(WorkerError::Lost(address(), ending.to_string())),

@@ -99,6 +99,12 @@ impl Address {
         Ok(Address { host, port: self.port }.tcp_endpoint())
     }
 
+    /// The address as it is written in files: this machine has one name.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        Address { host: self.plain_host().to_ascii_lowercase(), port: self.port }.to_string()
+    }
+
     /// Whether it stands for all addresses of the machine.
     #[must_use]
     pub fn is_unspecified(&self) -> bool {

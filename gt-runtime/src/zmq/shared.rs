@@ -57,6 +57,12 @@ impl Shared {
         self.own.as_ref().map(Ring::offer)
     }
 
+    /// The number of its blocks that have been used.
+    #[cfg(test)]
+    pub(super) fn n_blocks(&self) -> usize {
+        self.n_reserved
+    }
+
     /// Lends a payload. None if it goes through the socket: it is small, or no block is free.
     pub(super) fn lend(&mut self, payload: &[u8]) -> Option<Lent<'_>> {
         if !(LEAST..=BLOCK).contains(&payload.len()) {

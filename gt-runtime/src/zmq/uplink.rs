@@ -2,18 +2,22 @@
 //!
 //! Each is a stream of its own, so a large tensor never delays a control message. The server sees
 //! two connections whose names share a random key. The first byte of a name distinguishes the
-//! streams. Large payloads pass through shared memory if the server is on this machine and belongs
-//! to the same user (`shared`).
+//! streams. Over a socket file large payloads pass through shared memory (`shared`), over tcp all
+//! packets are encrypted (`doors`).
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use zmq::Context;
 
+use super::entry::Entry;
 use super::key::{Key, random_key};
 use super::shared::keep_whole;
-use super::{Address, AddressError, Incoming, Sent, Shared, Socket, SocketError, Wakeups, wait};
-use crate::clock;
+use super::{
+    Address, AddressError, Incoming, Sent, Shared, Socket, SocketError, Wakeups, wait, wake_pair,
+};
+use crate::clock::{self, Time};
+use crate::doors::{DoorError, Guest, Sealed};
 use crate::wire::codec::{Frames, WireError, decode, encode};
 use crate::wire::{Body, Hello, Packet, Stream};
 
@@ -24,34 +28,121 @@ const RETRY: Duration = Duration::from_millis(50);
 pub struct Uplink {
     control: Socket,
     bulk: Socket,
+    /// The lock of the connection over tcp, unless it is not encrypted.
+    sealed: Option<RefCell<Locked>>,
     /// The memory that it offers, and shares once the server has agreed.
     shared: RefCell<Shared>,
     agreed: Cell<bool>,
 }
 
+/// The state of an encrypted connection.
+struct Locked {
+    guest: Guest,
+    /// The last hello that was sent before the server let this side in.
+    hello: Option<Packet>,
+}
+
 impl Uplink {
-    /// Connects to the server at `address`, which must accept within `patience`.
+    /// Connects to the server at `address`, which must accept, and let this side in, within
+    /// `patience`.
     pub fn open(
         ctx: &Context,
         address: &Address,
         patience: Duration,
+        entry: &Entry,
+    ) -> Result<Uplink, SocketError> {
+        let end = clock::now() + patience;
+        let uplink = Uplink::begin(ctx, address, patience, entry)?;
+        uplink.enter(address, end)?;
+        Ok(uplink)
+    }
+
+    /// As `open`, without waiting to be let in. Packets before that are dropped, but a hello is
+    /// sent then.
+    pub fn begin(
+        ctx: &Context,
+        address: &Address,
+        patience: Duration,
+        entry: &Entry,
     ) -> Result<Uplink, SocketError> {
         let endpoint = endpoint(address, patience)?;
         let key = random_key();
+        // The operating system has authenticated both ends of a socket file.
+        let trust = if endpoint.starts_with("tcp:") { entry.trust(address)? } else { None };
+        let guest = trust.map(|trust| Guest::new(address.to_string(), &key, trust));
+        let sealed = guest.map(|guest| RefCell::new(Locked { guest, hello: None }));
         let socket = |stream| Socket::connect(ctx, &endpoint, &name(stream, &key));
         let here = endpoint.starts_with("ipc:");
         let shared = if here { Shared::offering() } else { Shared::default() };
         Ok(Uplink {
             control: socket(Stream::Control)?,
             bulk: socket(Stream::Bulk)?,
+            sealed,
             shared: RefCell::new(shared),
             agreed: Cell::new(false),
         })
     }
 
+    /// Waits until the server has let this side in.
+    fn enter(&self, address: &Address, end: Time) -> Result<(), SocketError> {
+        let Some(sealed) = &self.sealed else { return Ok(()) };
+        let (_waker, wakeups) = wake_pair()?;
+        loop {
+            let now = clock::now();
+            self.knock(now)?;
+            while let Some(incoming) = self.control.receive()? {
+                if let Ok(message) = frames(incoming) {
+                    sealed.borrow_mut().guest.receive(Stream::Control, message);
+                }
+            }
+            let guest = &sealed.borrow().guest;
+            if guest.is_open() {
+                return Ok(());
+            }
+            if let Some(why) = guest.error() {
+                return Err(why.clone().into());
+            }
+            if now >= end {
+                return Err(DoorError::Silent(address.to_string()).into());
+            }
+            let due = guest.next_deadline().map_or(end, |next| next.min(end));
+            wait(&[&self.control], &wakeups, Some(due.saturating_sub(now)))?;
+        }
+    }
+
+    /// Sends the message of the handshake that is due.
+    fn knock(&self, now: Time) -> Result<(), SocketError> {
+        let Some(sealed) = &self.sealed else { return Ok(()) };
+        let guest = &mut sealed.borrow_mut().guest;
+        if let Some(message) = guest.due(now) {
+            let sent = self.control.send(&[], message, &[])?;
+            guest.sent(now, sent == Sent::Queued);
+        }
+        Ok(())
+    }
+
     /// Sends a packet without waiting. A packet that cannot be queued is dropped, and its link
     /// sends it again.
     pub fn send(&self, packet: &Packet) -> Result<Sent, UplinkError> {
+        let Some(sealed) = &self.sealed else { return self.send_plain(packet) };
+        let frames = encode(packet)?;
+        self.knock(clock::now())?;
+        let mut locked = sealed.borrow_mut();
+        if locked.guest.take_disowned() {
+            return Ok(Sent::NoPeer);
+        }
+        match locked.guest.seal(packet.stream, &frames) {
+            Some(frames) => Ok(send(self.socket(packet.stream), &[], frames, None)?),
+            None => {
+                if matches!(packet.body, Body::Hello(_)) {
+                    locked.hello = Some(packet.clone());
+                }
+                Ok(Sent::Full)
+            }
+        }
+    }
+
+    fn send_plain(&self, packet: &Packet) -> Result<Sent, UplinkError> {
         let mut shared = self.shared.borrow_mut();
         let frames = match &packet.body {
             Body::Hello(hello) => {
@@ -66,16 +157,39 @@ impl Uplink {
 
     /// Takes the next packet. None if there is none.
     pub fn receive(&self) -> Result<Option<Packet>, UplinkError> {
-        for socket in [&self.control, &self.bulk] {
-            if let Some(incoming) = socket.receive()? {
-                let packet = packet(incoming, Some(&mut self.shared.borrow_mut()))?;
-                if let Body::Welcome(welcome) = &packet.body {
-                    self.agreed.set(welcome.shares);
+        for stream in [Stream::Control, Stream::Bulk] {
+            while let Some(incoming) = self.socket(stream).receive()? {
+                let Some(sealed) = &self.sealed else { return self.plain(incoming).map(Some) };
+                let was_open = sealed.borrow().guest.is_open();
+                let opened = sealed.borrow_mut().guest.receive(stream, frames(incoming)?);
+                if let Some(Frames { head, payload }) = opened {
+                    return Ok(Some(decode(&head, payload)?));
                 }
-                return Ok(Some(packet));
+                if !was_open {
+                    self.entered()?;
+                }
             }
         }
         Ok(None)
+    }
+
+    /// A packet of a connection without encryption.
+    fn plain(&self, incoming: Incoming) -> Result<Packet, UplinkError> {
+        let packet = packet(incoming, Some(&mut self.shared.borrow_mut()))?;
+        if let Body::Welcome(welcome) = &packet.body {
+            self.agreed.set(welcome.shares);
+        }
+        Ok(packet)
+    }
+
+    /// Goes on with the handshake, and sends the hello that waits for its end.
+    fn entered(&self) -> Result<(), UplinkError> {
+        self.knock(clock::now())?;
+        let hello = self.sealed.as_ref().and_then(|sealed| {
+            let mut locked = sealed.borrow_mut();
+            if locked.guest.is_open() { locked.hello.take() } else { None }
+        });
+        hello.map_or(Ok(()), |hello| self.send(&hello).map(drop))
     }
 
     /// Waits until a packet has come, a wake-up has come, or `timeout` has passed.
@@ -93,6 +207,12 @@ impl Uplink {
     pub fn set_linger(&self, linger: Duration) -> Result<(), SocketError> {
         self.control.set_linger(linger)?;
         self.bulk.set_linger(linger)
+    }
+
+    /// The number of blocks of its memory that have been used.
+    #[cfg(test)]
+    pub(super) fn n_blocks(&self) -> usize {
+        self.shared.borrow().n_blocks()
     }
 
     fn socket(&self, stream: Stream) -> &Socket {
@@ -148,6 +268,17 @@ pub fn packet(incoming: Incoming, shared: Option<&mut Shared>) -> Result<Packet,
     }
 }
 
+/// The frames of a message, which has one or two.
+pub fn frames(incoming: Incoming) -> Result<Sealed, WireError> {
+    let mut frames = incoming.frames.into_iter();
+    let head = frames.next().ok_or_else(|| WireError::Damaged("it has no frame".into()))?;
+    let payload = frames.next();
+    match frames.next() {
+        Some(_) => Err(WireError::Damaged("it has too many frames".into())),
+        None => Ok(Sealed { head, payload }),
+    }
+}
+
 /// The name under which a stream of a peer connects.
 #[must_use]
 pub fn name(stream: Stream, key: &Key) -> [u8; 17] {
@@ -157,14 +288,12 @@ pub fn name(stream: Stream, key: &Key) -> [u8; 17] {
     name
 }
 
-/// The peer's key in the name of one of its connections.
+/// The stream and the peer's key in the name of one of its connections.
 #[must_use]
-pub fn key(name: &[u8]) -> Option<Key> {
+pub fn parse_name(name: &[u8]) -> Option<(Stream, Key)> {
     let (&first, key) = name.split_first()?;
-    if first != tag(Stream::Control) && first != tag(Stream::Bulk) {
-        return None;
-    }
-    key.try_into().ok()
+    let stream = [Stream::Control, Stream::Bulk].into_iter().find(|stream| tag(*stream) == first);
+    stream.zip(key.try_into().ok())
 }
 
 // Names that begin with 0 belong to libzmq.
@@ -189,82 +318,17 @@ fn endpoint(address: &Address, patience: Duration) -> Result<String, AddressErro
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use gt_ir::{HostTensor, Shape, ValueId};
-
     use super::*;
-    use crate::assembly::whole;
-    use crate::identity::Identity;
-    use crate::ids::Incarnation;
-    use crate::wire::{FromClient, MAX_CHUNK, Message, Order, Role, Welcome};
-    use crate::zmq::{Exposure, Peers, context, wake_pair};
-
-    fn packet_of(stream: Stream, body: Body) -> Packet {
-        Packet { stream, incarnation: Incarnation(1), body }
-    }
-
-    fn patient<T>(sockets: &[&Socket], mut take: impl FnMut() -> Option<T>) -> T {
-        let (_waker, wakeups) = wake_pair().unwrap();
-        for _ in 0..500 {
-            if let Some(taken) = take() {
-                return taken;
-            }
-            wait(sockets, &wakeups, Some(Duration::from_millis(10))).unwrap();
-        }
-        panic!("nothing came");
-    }
-
-    #[test]
-    fn large_payloads_pass_through_memory_after_the_handshake() {
-        let ctx = context();
-        let (router, address) =
-            Socket::listen(&ctx, &Address::local(0), Exposure::Loopback).unwrap();
-        let uplink = Uplink::open(&ctx, &address, Duration::from_secs(5)).unwrap();
-        let mut peers = Peers::default();
-        let send = |packet: &Packet| {
-            patient(&[], || (uplink.send(packet).unwrap() == Sent::Queued).then_some(()));
-        };
-        let received = || patient(&[&router], || router.receive().unwrap());
-        let bytes = vec![7u8; MAX_CHUNK];
-        let data = HostTensor::from_vec(bytes, Shape::new(&[MAX_CHUNK]).unwrap()).unwrap();
-        let order = Order::Chunk(whole(ValueId(1), data));
-        let message = Message::FromClient(FromClient::Order(order));
-        let large = packet_of(Stream::Bulk, Body::Data { seq: 0, ack: 0, message });
-
-        send(&large);
-        assert_eq!(received().frames.len(), 2, "nothing is shared before the handshake");
-        let hello = Hello::new(Role::Client, Identity::default());
-        send(&packet_of(Stream::Control, Body::Hello(hello)));
-        let incoming = received();
-        let (name, key) = (incoming.from.clone(), key(&incoming.from).unwrap());
-        let id = peers.id(key).0;
-        peers.greet(id, &packet(incoming, None).unwrap());
-        let welcome = Welcome { name: "s1".into(), accepted: 0, shares: false };
-        let mut welcome = packet_of(Stream::Control, Body::Welcome(welcome));
-        peers.answer(id, &mut welcome);
-        super::send(&router, &name, encode(&welcome).unwrap(), None).unwrap();
-        assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), welcome);
-
-        send(&large);
-        let incoming = received();
-        let sizes: Vec<usize> = incoming.frames.iter().map(Bytes::len).collect();
-        assert!(matches!(sizes[..], [_, 0, 1..100]), "{sizes:?}");
-        let got = packet(incoming, peers.shared(&key)).unwrap();
-        assert_eq!(got, large);
-        let name = super::name(Stream::Bulk, &key);
-        super::send(&router, &name, encode(&got).unwrap(), peers.shared(&key)).unwrap();
-        assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), large);
-    }
 
     #[test]
     fn names_hold_the_key() {
         let (a, b) = (random_key(), random_key());
         assert_ne!(a, b);
         for stream in [Stream::Control, Stream::Bulk] {
-            assert_eq!(key(&name(stream, &a)), Some(a));
+            assert_eq!(parse_name(&name(stream, &a)), Some((stream, a)));
         }
         for bad in [&b""[..], b"c", b"x0123456789abcdef", b"c0123456789abcdefg", b"\0\0\0\0\x05"] {
-            assert_eq!(key(bad), None);
+            assert_eq!(parse_name(bad), None);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Servers, workers and clients over real sockets. Those that a test kills are processes.
 
+mod doors;
 mod gangs;
 mod harm;
 mod running;

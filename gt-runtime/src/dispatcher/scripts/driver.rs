@@ -77,7 +77,8 @@ impl Driver {
         let role = if peer.0 < 5 { Role::Client } else { Role::Worker };
         let identity = Identity { name: String::new(), host: "pi".into(), pid: peer.0 as u32 };
         let mut stream = crate::wire::Stream::Control;
-        let hello = Hello::new(role, identity);
+        let secret = |peer: PeerId| [peer.0 as u8 + 1; 16];
+        let hello = Hello { secret: secret(peer), ..Hello::new(role, identity) };
         let body = match words {
             ["hello"] | ["hello", "asking", ..] => {
                 *self.lives.entry(peer).or_default() += 10;
@@ -89,10 +90,11 @@ impl Driver {
                 let incarnation = Incarnation(self.lives[&peer] - 10);
                 return Packet { stream, incarnation, body: Body::Hello(hello) };
             }
-            ["hello", "of", other] => {
+            ["hello", of @ ("of" | "guessing"), other] => {
                 let other = PeerId(number(other));
                 let identity = Identity { pid: other.0 as u32, ..hello.identity.clone() };
-                let hello = Hello { identity, resumes: true, move_number: 1, ..hello };
+                let secret = if *of == "of" { secret(other) } else { hello.secret };
+                let hello = Hello { identity, resumes: true, move_number: 1, secret, ..hello };
                 let incarnation = Incarnation(self.lives[&other]);
                 self.lives.insert(peer, incarnation.0);
                 return Packet { stream, incarnation, body: Body::Hello(hello) };
@@ -191,7 +193,7 @@ fn message(role: Role, words: &[&str]) -> Message {
     let session = SessionId(words.get(1).map_or(0, |w| w[1..].parse().unwrap_or(0)));
     Message::FromWorker(match words {
         ["register", "at", address] => {
-            let door = Door { address: (*address).into(), local: true, key: [1; 16] };
+            let door = Door { address: (*address).into(), local: true, sealed: true, key: [1; 16] };
             let door = Some(Arc::new(door));
             FromWorker::Register(Capacity { engine: "e".into(), door, ..Capacity::default() })
         }

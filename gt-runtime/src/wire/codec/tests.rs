@@ -95,7 +95,7 @@ fn signals_above_a_limit_do_not_arrive() {
 }
 
 fn send() -> Order {
-    let door = Door { address: "node7:1".into(), local: false, key: [7; 16] };
+    let door = Door { address: "node7:1".into(), local: false, sealed: true, key: [7; 16] };
     let to = Destination {
         door: Arc::new(door),
         session: crate::ids::SessionId(1),

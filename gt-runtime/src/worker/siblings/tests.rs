@@ -6,7 +6,7 @@ use gt_ir::{DType, Shape, Type, ValueId};
 const PEER: PeerId = PeerId(7);
 
 fn door(key: u8) -> Arc<Door> {
-    Arc::new(Door { address: "there:1".into(), local: true, key: [key; 16] })
+    Arc::new(Door { address: "there:1".into(), local: true, sealed: true, key: [key; 16] })
 }
 
 fn siblings(door: Option<Arc<Door>>) -> Siblings {

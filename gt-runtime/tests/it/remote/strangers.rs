@@ -10,7 +10,7 @@ use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::wire::PROTOCOL;
 use gt_runtime::worker::{Worker, WorkerConfig};
-use gt_runtime::zmq::{Address, Exposure, Incoming, Sent, Socket, wait, wake_pair};
+use gt_runtime::zmq::{Address, Incoming, Sent, Socket, wait, wake_pair};
 
 use super::running::server;
 use super::runs_a_chain;
@@ -93,7 +93,7 @@ fn a_worker_of_another_version_ends_with_the_reason() {
 
 /// A server that answers the first packet in version 99. Its socket is open until the join.
 fn server_of_another_version(ctx: &zmq::Context) -> (Address, thread::JoinHandle<Socket>) {
-    let (router, address) = Socket::listen(ctx, &Address::local(0), Exposure::Loopback).unwrap();
+    let (router, address) = Socket::listen(ctx, &Address::local(0)).unwrap();
     let answer = move || {
         let incoming = receive(&router);
         router.send(&incoming.from, b"GT\x63\x00hello".to_vec(), &[]).unwrap();
