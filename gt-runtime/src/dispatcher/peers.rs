@@ -134,7 +134,7 @@ impl Dispatcher {
             Party::Worker(worker) => worker.to_string(),
         };
         let accepted = known.connection.link(Stream::Control).n_received();
-        let welcome = Welcome { name, accepted, shares: false };
+        let welcome = Welcome { name, accepted, offer: None };
         let incarnation = known.connection.incarnation();
         self.out.push(Action::Send(
             peer,

@@ -100,8 +100,8 @@ pub struct Welcome {
     /// The number of control messages of this incarnation that the dispatcher has received. Above 0
     /// after a reconnection.
     pub accepted: u64,
-    /// Whether the offered memory is shared from now on. The sockets decide it.
-    pub shares: bool,
+    /// Memory that the sender would share. The sockets add it.
+    pub offer: Option<Offer>,
 }
 
 /// Why a packet was refused.

@@ -180,7 +180,7 @@ impl Siblings {
         if known != Some(life) {
             self.incoming.insert(peer, Connection::accept(now, life, self.config));
         }
-        let body = Body::Welcome(Welcome { name: String::new(), accepted: 0, shares: false });
+        let body = Body::Welcome(Welcome { name: String::new(), accepted: 0, offer: None });
         let packet = Packet { stream: Stream::Control, incarnation: life, body };
         actions.push(Action::Send(Road::From(peer), packet));
     }

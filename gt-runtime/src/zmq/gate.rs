@@ -222,7 +222,7 @@ impl Gate {
     ) -> Result<Arrival, SocketError> {
         let from = incoming.from.clone();
         let shared = match route.way {
-            Way::File => self.shared.get_mut(&route.key),
+            Way::File => self.shared.get(&route.key),
             Way::Tcp => None,
         };
         match uplink::packet(incoming, shared) {
@@ -241,16 +241,15 @@ impl Gate {
     fn greet(&mut self, from: &Route, packet: &Packet) {
         if let (Body::Hello(hello), Way::File) = (&packet.body, from.way)
             && let Some(offer) = hello.offer
-            && !self.shared.contains_key(&from.key)
         {
-            self.shared.extend(Shared::accepting(offer).map(|shared| (from.key, shared)));
+            self.shared.entry(from.key).or_insert_with(Shared::offering).open(offer);
         }
     }
 
-    /// Says in a welcome whether memory is shared.
+    /// Offers memory in a welcome, if its peer has offered some.
     pub fn complete(&self, to: &Route, packet: &mut Packet) {
         if let (Body::Welcome(welcome), Way::File) = (&mut packet.body, to.way) {
-            welcome.shares = self.shared.contains_key(&to.key);
+            welcome.offer = self.shared.get(&to.key).and_then(Shared::offer);
         }
     }
 
@@ -494,7 +493,7 @@ mod tests {
         let hello = Hello::new(Role::Client, Identity::default());
         send(&packet_of(Stream::Control, Body::Hello(hello)));
         received(&mut gate);
-        let welcome = Welcome { name: "s1".into(), accepted: 0, shares: false };
+        let welcome = Welcome { name: "s1".into(), accepted: 0, offer: None };
         let mut welcome = packet_of(Stream::Control, Body::Welcome(welcome));
         gate.complete(&route, &mut welcome);
         gate.send(&route, Stream::Control, encode(&welcome).unwrap()).unwrap();

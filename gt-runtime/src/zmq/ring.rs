@@ -24,8 +24,10 @@ use crate::wire::{MAX_CHUNK, Offer};
 pub(super) const N_BLOCKS: usize = 40;
 /// The bytes of a block.
 pub(super) const BLOCK: usize = MAX_CHUNK;
-/// The bytes before the first block: the random number, and at `STATES` a word for each block.
+/// The bytes before the first block: the random number, at `OPENED` a word that the borrower sets
+/// when it has opened the memory, and at `STATES` a word for each block.
 const HEAD: usize = 4096;
+const OPENED: usize = 32;
 const STATES: usize = 64;
 const SIZE: usize = HEAD + N_BLOCKS * BLOCK;
 const FREE: u32 = 0;
@@ -37,7 +39,8 @@ const NAME: &str = "gt-ring";
 #[derive(Debug)]
 pub(super) struct Ring {
     map: MmapRaw,
-    file: File,
+    /// The memory as a file, if it is this process's own.
+    file: Option<File>,
     offer: Offer,
 }
 
@@ -48,7 +51,7 @@ impl Ring {
         let map = MmapOptions::new().len(SIZE).map_raw(&file)?;
         let fd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
         let offer = Offer { pid: std::process::id(), fd, key: random_key() };
-        let ring = Ring { map, file, offer };
+        let ring = Ring { map, file: Some(file), offer };
         ring.allocate(0, HEAD)?;
         let head = ring.map.as_mut_ptr().cast::<Key>();
         // SAFETY: the head begins the mapping, is there, and nobody else knows the memory yet.
@@ -75,7 +78,14 @@ impl Ring {
         if key != offer.key {
             return Err(io::Error::other("its key is another one"));
         }
-        Ok(Ring { map, file, offer })
+        let ring = Ring { map, file: None, offer };
+        ring.word(OPENED).store(1, Ordering::Release);
+        Ok(ring)
+    }
+
+    /// Whether the other process has opened this process's memory.
+    pub(super) fn is_opened(&self) -> bool {
+        self.word(OPENED).load(Ordering::Acquire) != 0
     }
 
     /// How another process opens it.
@@ -130,16 +140,23 @@ impl Ring {
     }
 
     fn state(&self, block: usize) -> Option<&AtomicU32> {
-        let word = self.map.as_mut_ptr().wrapping_add(STATES + 4 * block).cast();
+        (block < N_BLOCKS).then(|| self.word(STATES + 4 * block))
+    }
+
+    /// The word at an offset in the head.
+    fn word(&self, at: usize) -> &AtomicU32 {
+        debug_assert!(at.is_multiple_of(4) && at < HEAD);
+        let word = self.map.as_mut_ptr().wrapping_add(at).cast();
         // SAFETY: the word lies within the head, which is reserved; it is aligned, and both
         // processes use it as an atomic only.
-        (block < N_BLOCKS).then(|| unsafe { AtomicU32::from_ptr(word) })
+        unsafe { AtomicU32::from_ptr(word) }
     }
 
     #[cfg(target_os = "linux")]
     fn allocate(&self, from: usize, len: usize) -> io::Result<()> {
         let flags = rustix::fs::FallocateFlags::empty();
-        Ok(rustix::fs::fallocate(&self.file, flags, from as u64, len as u64)?)
+        let Some(file) = &self.file else { return Ok(()) };
+        Ok(rustix::fs::fallocate(file, flags, from as u64, len as u64)?)
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -2,9 +2,9 @@
 //!
 //! A large payload between two processes of one user on one machine does not pass through a socket,
 //! which copies each byte four times in small portions. Its sender writes it into a block of a
-//! [`Ring`], and the message carries the number of the block. The side that connects offers a ring
-//! in its hello. If the server can open the ring, the welcome says so, and both send large payloads
-//! this way. A payload for which no block is free goes through the socket.
+//! [`Ring`], and the message carries the number of the block. Each end offers a ring, in its hello
+//! or its welcome, and lends blocks as soon as the other end has opened the ring. A payload for
+//! which no block is free goes through the socket.
 //!
 //! A message that is lost on its way keeps its block until the connection is closed.
 
@@ -23,7 +23,6 @@ const LEAST: usize = 32 << 10;
 /// Where a payload lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Ticket {
-    offer: Offer,
     block: u32,
     len: u32,
 }
@@ -38,17 +37,17 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The end that connects. It offers memory if the system has such memory.
+    /// An end that offers memory, if the system has such memory.
     #[must_use]
     pub fn offering() -> Shared {
         Shared { own: Ring::new().ok(), ..Shared::default() }
     }
 
-    /// The end that accepts an offer. None if it cannot open the other end's memory.
-    #[must_use]
-    pub fn accepting(offer: Offer) -> Option<Shared> {
-        let theirs = Some(Arc::new(Ring::open(offer).ok()?));
-        Some(Shared { theirs, ..Shared::default() })
+    /// Opens the memory that the other end offers. If that fails, the other end does not lend.
+    pub fn open(&mut self, offer: Offer) {
+        if self.theirs.as_ref().is_none_or(|ring| ring.offer() != offer) {
+            self.theirs = Ring::open(offer).ok().map(Arc::new);
+        }
     }
 
     /// How the other end opens the memory of this end.
@@ -68,10 +67,7 @@ impl Shared {
         if !(LEAST..=BLOCK).contains(&payload.len()) {
             return None;
         }
-        if self.own.is_none() {
-            self.own = Some(Ring::new().ok()?);
-        }
-        let ring = self.own.as_ref()?;
+        let ring = self.own.as_ref().filter(|ring| ring.is_opened())?;
         // The blocks that were used last are in the caches, so the first free one is taken.
         let free = (0..self.n_reserved).find(|&block| ring.is_free(block));
         let block = match free {
@@ -83,11 +79,8 @@ impl Shared {
             }
             None => return None,
         };
-        let ticket = Ticket {
-            offer: ring.offer(),
-            block: u32::try_from(block).ok()?,
-            len: u32::try_from(payload.len()).ok()?,
-        };
+        let ticket =
+            Ticket { block: u32::try_from(block).ok()?, len: u32::try_from(payload.len()).ok()? };
         let ticket = postcard::to_allocvec(&ticket).ok()?;
         ring.lend(block, payload);
         Some(Lent { ring, block, ticket })
@@ -96,18 +89,12 @@ impl Shared {
     /// The payload of a ticket.
     ///
     /// # Errors
-    /// The bytes are no ticket, or their memory cannot be opened.
-    pub(super) fn borrow(&mut self, ticket: &[u8]) -> Result<Bytes, WireError> {
+    /// The bytes are no ticket, or no memory is open.
+    pub(super) fn borrow(&self, ticket: &[u8]) -> Result<Bytes, WireError> {
         let damaged = |why: String| WireError::Damaged(format!("its shared memory: {why}"));
-        let Ticket { offer, block, len } =
+        let Ticket { block, len } =
             postcard::from_bytes(ticket).map_err(|why| damaged(why.to_string()))?;
-        let ring = match &self.theirs {
-            Some(ring) if ring.offer() == offer => Arc::clone(ring),
-            _ => {
-                let opened = Ring::open(offer).map_err(|why| damaged(why.to_string()))?;
-                Arc::clone(self.theirs.insert(Arc::new(opened)))
-            }
-        };
+        let ring = self.theirs.clone().ok_or_else(|| damaged("none is open".into()))?;
         let (block, len) = (block as usize, len as usize);
         if ring.bytes(block, len).is_none() {
             return Err(damaged("there is no such block".into()));
@@ -164,8 +151,9 @@ mod tests {
     use super::*;
 
     fn pair() -> (Shared, Shared) {
-        let one = Shared::offering();
-        let other = Shared::accepting(one.offer().unwrap()).unwrap();
+        let (mut one, mut other) = (Shared::offering(), Shared::offering());
+        one.open(other.offer().unwrap());
+        other.open(one.offer().unwrap());
         (one, other)
     }
 
@@ -184,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_payload_without_a_free_block_is_not_lent() {
-        let (mut one, mut other) = pair();
+        let (mut one, other) = pair();
         let payload = vec![1; BLOCK];
         let lend = |one: &mut Shared| one.lend(&payload).map(|lent| lent.ticket);
         let held: Vec<Bytes> =
@@ -209,29 +197,36 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_not_opened() {
-        let (mut one, mut other) = pair();
+    fn nothing_is_lent_before_the_other_end_has_opened_the_memory() {
+        let (mut one, mut other) = (Shared::offering(), Shared::offering());
+        assert!(one.lend(&[0; LEAST]).is_none());
+        assert!(other.borrow(b"").is_err());
         let offer = one.offer().unwrap();
-        let key = random(&offer);
-        assert!(Shared::accepting(Offer { key, ..offer }).is_none());
-        assert!(Shared::accepting(Offer { fd: 0, ..offer }).is_none());
-        assert!(Shared::accepting(Offer { pid: u32::MAX, ..offer }).is_none());
+        let key = offer.key.map(|byte| !byte);
+        for bad in
+            [Offer { key, ..offer }, Offer { fd: 0, ..offer }, Offer { pid: u32::MAX, ..offer }]
+        {
+            other.open(bad);
+            assert!(one.lend(&[0; LEAST]).is_none(), "{bad:?}");
+        }
+        other.open(offer);
+        assert!(one.lend(&[0; LEAST]).is_some());
+    }
+
+    #[test]
+    fn a_ticket_of_no_block_is_refused() {
+        let (mut one, other) = pair();
         let bytes = |ticket: Ticket| postcard::to_allocvec(&ticket).unwrap();
         drop(one.lend(&[0; LEAST]));
-        let ticket = Ticket { offer, block: 0, len: LEAST as u32 };
+        let ticket = Ticket { block: 0, len: LEAST as u32 };
         for bad in [
             Ticket { block: 1, ..ticket },
             Ticket { block: u32::MAX, ..ticket },
             Ticket { len: u32::MAX, ..ticket },
-            Ticket { offer: Offer { key, ..offer }, ..ticket },
         ] {
             assert!(other.borrow(&bytes(bad)).is_err(), "{bad:?}");
         }
         assert!(other.borrow(b"no ticket").is_err());
         assert!(other.borrow(&bytes(ticket)).is_ok());
-    }
-
-    fn random(offer: &Offer) -> [u8; 16] {
-        offer.key.map(|byte| !byte)
     }
 }

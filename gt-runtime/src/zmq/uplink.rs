@@ -5,7 +5,7 @@
 //! streams. Over a socket file large payloads pass through shared memory (`shared`), over tcp all
 //! packets are encrypted (`doors`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use zmq::Context;
@@ -30,9 +30,8 @@ pub struct Uplink {
     bulk: Socket,
     /// The lock of the connection over tcp, unless it is not encrypted.
     sealed: Option<RefCell<Locked>>,
-    /// The memory that it offers, and shares once the server has agreed.
+    /// The memory that it shares with the server.
     shared: RefCell<Shared>,
-    agreed: Cell<bool>,
 }
 
 /// The state of an encrypted connection.
@@ -79,7 +78,6 @@ impl Uplink {
             bulk: socket(Stream::Bulk)?,
             sealed,
             shared: RefCell::new(shared),
-            agreed: Cell::new(false),
         })
     }
 
@@ -151,8 +149,7 @@ impl Uplink {
             }
             _ => encode(packet)?,
         };
-        let shared = self.agreed.get().then_some(&mut *shared);
-        Ok(send(self.socket(packet.stream), &[], frames, shared)?)
+        Ok(send(self.socket(packet.stream), &[], frames, Some(&mut shared))?)
     }
 
     /// Takes the next packet. None if there is none.
@@ -175,9 +172,12 @@ impl Uplink {
 
     /// A packet of a connection without encryption.
     fn plain(&self, incoming: Incoming) -> Result<Packet, UplinkError> {
-        let packet = packet(incoming, Some(&mut self.shared.borrow_mut()))?;
-        if let Body::Welcome(welcome) = &packet.body {
-            self.agreed.set(welcome.shares);
+        let mut shared = self.shared.borrow_mut();
+        let packet = packet(incoming, Some(&shared))?;
+        if let Body::Welcome(welcome) = &packet.body
+            && let Some(offer) = welcome.offer
+        {
+            shared.open(offer);
         }
         Ok(packet)
     }
@@ -253,7 +253,7 @@ pub fn send(
 }
 
 /// Decodes a message as a packet, whose sender may share memory.
-pub fn packet(incoming: Incoming, shared: Option<&mut Shared>) -> Result<Packet, WireError> {
+pub fn packet(incoming: Incoming, shared: Option<&Shared>) -> Result<Packet, WireError> {
     let mut frames = incoming.frames.into_iter();
     let head = frames.next().ok_or_else(|| WireError::Damaged("it has no frame".into()))?;
     match (frames.next(), frames.next(), frames.next()) {
