@@ -289,15 +289,16 @@ impl Shared {
     /// The work of an executor's thread. Returns the reason if its worker is lost.
     fn work(&self, peer: PeerId, mut executor: Executor, queue: &Jobs) -> Option<String> {
         let mut reports = Vec::new();
-        while let Some(Assigned(life, job)) = queue.next() {
-            queue.settle(life, executor.run(life, job, &mut reports));
-            if reports.is_empty() {
-                continue;
+        let mut next = queue.next();
+        while let Some(Assigned(life, job)) = next {
+            let ran = executor.run(life, job, queue, &mut reports);
+            if !reports.is_empty() {
+                self.report(peer, reports.drain(..));
+                if executor.failure().is_some() {
+                    break;
+                }
             }
-            self.report(peer, reports.drain(..));
-            if executor.failure().is_some() {
-                break;
-            }
+            next = queue.settle_and_next(life, ran);
         }
         executor.failure().map(|why| format!("its device failed: {why}"))
     }
@@ -320,6 +321,7 @@ impl Shared {
         Arc::new(move |late| match late {
             Late::Answer(_, answer) => shared.report(peer, std::iter::once(answer)),
             Late::Planned => queue.add(ONLY, Job::Planned),
+            Late::Compiled(owner, nanos) => queue.owe(owner, nanos),
             Late::Lost(_) => queue.close(),
         })
     }

@@ -12,8 +12,7 @@ use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::link::Transport;
 use crate::wire::{Capacity, Counts, Door, FromWorker, Order, Packet};
 use crate::worker::end::News;
-use crate::worker::executor;
-use crate::worker::job::Missing;
+use crate::worker::job::{self, Missing};
 use crate::worker::jobs::{Assigned, Lines};
 use crate::worker::line::Line;
 use crate::worker::queue::Items as _;
@@ -156,12 +155,12 @@ impl Worker {
                 (None, None)
             }
         };
-        self.jobs.settle(0, executor::Ran::Done(session, random.below(1_000)));
+        self.jobs.settle(0, job::Ran::Done(session, random.below(1_000)));
         ran
     }
 
     fn task(&mut self, now: Time, random: &mut Random, task: Task) -> Option<Ran> {
-        let Task { session, attempt, seq, order, template, inputs } = task;
+        let Task { session, attempt, seq, order, template, inputs, .. } = task;
         let tape = match order {
             Order::Run(tape) => tape,
             Order::Launch { bindings, .. } => {

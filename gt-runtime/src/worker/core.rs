@@ -14,7 +14,7 @@ use std::sync::Arc;
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
 use super::definition::Definition;
-use super::job::{Inputs, Job, Missing, Task};
+use super::job::{Begun, Inputs, Job, Missing, Task};
 use crate::assembly::Assembly;
 #[cfg(test)]
 use crate::dispatcher::holdings::Holding;
@@ -98,7 +98,8 @@ impl Core {
             ToWorker::Order { session, attempt, seq, order } => {
                 let held = self.sessions.entry(session).or_default();
                 let (template, inputs) = (None, Inputs::new());
-                let task = Task { session, attempt, seq, order, template, inputs };
+                let begun = Begun::default();
+                let task = Task { session, attempt, seq, order, template, inputs, begun };
                 held.order(task, weight, out);
             }
             ToWorker::EndSession { session } => {

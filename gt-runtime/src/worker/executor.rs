@@ -23,7 +23,8 @@ use super::at_once;
 use super::definition::Definition;
 use super::device::Device;
 use super::faults::{describe, error, kind};
-use super::job::{Inputs, Job, Missing, Task};
+use super::job::{Begun, Inputs, Job, Missing, Ran, Task};
+use super::jobs::Jobs;
 use super::memory;
 use super::plans::{Plan, Plans, Ready};
 use super::reads::{Owner, Question, Reads, Tell};
@@ -35,6 +36,9 @@ use crate::tier::PlanConfig;
 use crate::wire::codec::cut;
 use crate::wire::{Counts, FromWorker, Order};
 
+/// The nanoseconds that a segment runs instruction by instruction before it may give way.
+const SLICE: u64 = 2_000_000;
+
 /// An engine that works for several sessions.
 pub struct Executor {
     device: Device,
@@ -43,19 +47,10 @@ pub struct Executor {
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
     trouble: Trouble,
+    /// The registration of the current job.
+    registration: u64,
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
-}
-
-/// The outcome of a job.
-#[derive(Debug)]
-pub enum Ran {
-    /// It is done, and took its session so many nanoseconds.
-    Done(Option<SessionId>, u64),
-    /// The task waits for a plan, as all that its session does next.
-    Waits(Task),
-    /// A plan is made, so tasks that wait go on.
-    Planned,
 }
 
 /// Failures of the engine that concern more than one value.
@@ -97,11 +92,11 @@ impl Executor {
         log: Log,
         tell: Tell,
     ) -> Self {
-        let plans = Plans::new(plans, engine.compiler(), tell.clone());
+        let plans = Plans::new(plans, engine.compiler(), engine.info().threads, tell.clone());
         let device = Device { reads: Reads::new(tell), engine };
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
         let (name, inputs) = (name.into(), Vec::new());
-        Executor { device, name, log, sessions, plans, trouble, inputs }
+        Executor { device, name, log, sessions, plans, trouble, registration: 0, inputs }
     }
 
     /// The name that it reports under.
@@ -122,8 +117,15 @@ impl Executor {
     }
 
     /// Does one job of a registration of its worker. Adds the reports for the dispatcher to `out`.
-    /// A tensor is one chunk of any size.
-    pub fn run(&mut self, registration: u64, job: Job, out: &mut Vec<FromWorker>) -> Ran {
+    /// A tensor is one chunk of any size. A long segment gives way to others of `jobs`.
+    pub fn run(
+        &mut self,
+        registration: u64,
+        job: Job,
+        jobs: &Jobs,
+        out: &mut Vec<FromWorker>,
+    ) -> Ran {
+        self.registration = registration;
         match job {
             Job::Open { session, client } => {
                 self.sessions.entry(session).or_default().client = Some(client);
@@ -132,9 +134,11 @@ impl Executor {
             Job::Task(task) if self.must_wait(&task) => Ran::Waits(task),
             Job::Task(task) => {
                 let session = task.session;
-                let nanos = self.task(registration, task, out);
-                self.sessions.entry(session).or_default().nanos += nanos;
-                Ran::Done(Some(session), nanos)
+                let ran = self.task(task, jobs, out);
+                if let Ran::Done(_, nanos) | Ran::Paused(_, nanos) = &ran {
+                    self.sessions.entry(session).or_default().nanos += nanos;
+                }
+                ran
             }
             Job::Planned => Ran::Planned,
             Job::End { session } => {
@@ -152,42 +156,53 @@ impl Executor {
         if !defined.planned || self.plans.is_off() {
             return false;
         }
+        let owner = (self.registration, task.session);
         let Executor { sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(task.session).or_default();
         let waits = table.lend(&bindings.inputs, given)
             && plans
-                .get(defined, given.iter().map(|value| &value.ty))
+                .get(owner, defined, given.iter().map(|value| &value.ty))
                 .is_some_and(Plan::is_awaited);
         given.clear();
         waits
     }
 
-    /// Does a task. Returns the nanoseconds that it took.
-    fn task(&mut self, registration: u64, task: Task, out: &mut Vec<FromWorker>) -> u64 {
-        let Task { session, attempt, seq, order, template, inputs } = task;
-        let began = clock::now();
-        let instructions = match (order, template) {
-            (Order::Run(tape), _) => Some(match self.at_once(session, &tape, &inputs) {
-                Some(instructions) => instructions,
-                None => self.segment(session, &tape, inputs),
-            }),
+    fn task(&mut self, task: Task, jobs: &Jobs, out: &mut Vec<FromWorker>) -> Ran {
+        let (session, began) = (task.session, clock::now());
+        match (&task.order, &task.template) {
+            (Order::Run(tape), _) => {
+                let tape = Arc::clone(tape);
+                let at_once = match task.begun.entries {
+                    0 => self.at_once(session, &tape, &task.inputs),
+                    _ => None,
+                };
+                if let Some(instructions) = at_once {
+                    let nanos = since(began);
+                    out.push(done(&task, instructions, nanos));
+                    return Ran::Done(Some(session), nanos);
+                }
+                return self.step_by_step(task, tape, began, jobs, out);
+            }
             (Order::Launch { bindings, .. }, Some(template)) => {
-                let (instructions, planned) =
-                    self.launch(session, &template, &bindings, inputs, out);
-                let nanos = since(began);
-                template.plan.took(if planned { nanos } else { u64::MAX });
-                out.push(done(session, seq, attempt, instructions, nanos));
-                return nanos;
+                if self.replay(session, template, bindings, &task.inputs, out) {
+                    let nanos = since(began);
+                    template.plan.took(nanos);
+                    out.push(done(&task, template.footprint.n_instrs as u64, nanos));
+                    return Ran::Done(Some(session), nanos);
+                }
+                template.plan.took(u64::MAX);
+                // A dispatcher verifies launches, so only a faulty dispatcher's do not fit. Reads
+                // report that the values were never computed.
+                let tape = Arc::new(expand(&template.template, bindings).unwrap_or_default());
+                return self.step_by_step(task, tape, began, jobs, out);
             }
-            (Order::Fetch { request, value }, _) => {
-                let (owner, worker) = ((registration, session), self.name.clone());
+            (&Order::Fetch { request, value }, _) => {
+                let (owner, worker) = ((self.registration, session), self.name.clone());
                 out.extend(self.fetch(Question { owner, request, value, worker }));
-                None
             }
-            (Order::Stats { request }, _) => {
+            (&Order::Stats { request }, _) => {
                 let stats = Box::new(self.stats(session));
                 out.push(FromWorker::Stats { session, request, stats });
-                None
             }
             // The core handles the first three, and a launch always comes with its template.
             (
@@ -198,33 +213,39 @@ impl Executor {
                 | Order::Send { .. },
                 _,
             )
-            | (Order::Launch { .. }, None) => None,
-        };
-        let nanos = since(began);
-        out.extend(instructions.map(|n| done(session, seq, attempt, n, nanos)));
-        nanos
+            | (Order::Launch { .. }, None) => {}
+        }
+        Ran::Done(Some(session), since(began))
     }
 
-    /// Runs a launch as a plan if one is ready. Without a plan, or if the plan fails, runs it
-    /// instruction by instruction, so errors are the same. Returns the number of instructions, and
-    /// whether they ran as a plan.
-    fn launch(
+    /// Runs a segment instruction by instruction, to its end or until others go first.
+    fn step_by_step(
         &mut self,
-        session: SessionId,
-        defined: &Definition,
-        bindings: &Bindings,
-        inputs: Inputs,
+        mut task: Task,
+        tape: Arc<Tape>,
+        began: Time,
+        jobs: &Jobs,
         out: &mut Vec<FromWorker>,
-    ) -> (u64, bool) {
-        if self.replay(session, defined, bindings, &inputs, out) {
-            return (defined.footprint.n_instrs as u64, true);
+    ) -> Ran {
+        let mut checked = 0;
+        let mut give_way = || {
+            if !jobs.is_contended() {
+                return false;
+            }
+            let nanos = since(began);
+            let is_over = nanos - checked > SLICE;
+            checked = if is_over { nanos } else { checked };
+            is_over && jobs.is_due(nanos)
+        };
+        self.segment(task.session, &tape, &mut task.inputs, &mut task.begun, &mut give_way);
+        let nanos = since(began);
+        task.begun.nanos += nanos;
+        if task.begun.entries < tape.entries.len() {
+            let rest = Task { order: Order::Run(tape), template: None, ..task };
+            return Ran::Paused(rest, nanos);
         }
-        match expand(&defined.template, bindings) {
-            Ok(tape) => (self.segment(session, &tape, inputs), false),
-            // A dispatcher verifies launches, so only a faulty dispatcher gets here. Reads report
-            // that the values were never computed.
-            Err(_) => (0, false),
-        }
+        out.push(done(&task, tape.instrs().count() as u64, task.begun.nanos));
+        Ran::Done(Some(task.session), nanos)
     }
 
     /// Runs a launch as a plan. Says whether it did; if not, nothing has changed.
@@ -239,12 +260,13 @@ impl Executor {
         if self.plans.is_off() {
             return false;
         }
+        let owner = (self.registration, session);
         let Executor { device, name, log, sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(session).or_default();
         if !table.lend(&bindings.inputs, given) {
             return false;
         }
-        let plan = plans.get(defined, given.iter().map(|value| &value.ty));
+        let plan = plans.get(owner, defined, given.iter().map(|value| &value.ty));
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
@@ -274,12 +296,21 @@ impl Executor {
         at_once::run(&mut self.device, &self.plans, table, tape, inputs)
     }
 
-    fn segment(&mut self, session: SessionId, tape: &Tape, mut inputs: Inputs) -> u64 {
+    /// Runs the entries of a tape that have not run, until `give_way` says so.
+    fn segment(
+        &mut self,
+        session: SessionId,
+        tape: &Tape,
+        inputs: &mut Inputs,
+        begun: &mut Begun,
+        give_way: &mut impl FnMut() -> bool,
+    ) {
         let Executor { device, name, log, sessions, trouble, .. } = self;
         let mut table = sessions.entry(session).or_default();
         let mut log = log.entry();
         let mut instructions = 0;
-        for entry in &tape.entries {
+        for entry in &tape.entries[begun.entries..] {
+            begun.entries += 1;
             match entry {
                 Entry::Instr(instr) => {
                     instructions += 1;
@@ -292,6 +323,9 @@ impl Executor {
                         log_instruction(log, name, instr, &outcome);
                     }
                     table.insert(instr.out, outcome);
+                    if give_way() {
+                        break;
+                    }
                 }
                 Entry::Free(value) => {
                     table.remove(*value);
@@ -322,8 +356,7 @@ impl Executor {
         }
         table.instructions += instructions;
         table.interpreted += instructions;
-        table.segments += 1;
-        instructions
+        table.segments += u64::from(begun.entries == tape.entries.len());
     }
 
     /// Returns the answer to a read, or None if the answer comes later.
@@ -380,6 +413,7 @@ impl Executor {
 
     fn end(&mut self, owner: Owner) {
         self.device.reads.forget(owner);
+        self.plans.forget(owner);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
         let details = format_args!("{session}: {freed} values freed");
@@ -468,7 +502,8 @@ fn since(began: Time) -> u64 {
     nanoseconds(clock::now().saturating_sub(began))
 }
 
-fn done(session: SessionId, seq: u64, attempt: u32, instructions: u64, nanos: u64) -> FromWorker {
+fn done(task: &Task, instructions: u64, nanos: u64) -> FromWorker {
+    let Task { session, seq, attempt, .. } = *task;
     FromWorker::Done { session, seq, attempt, counts: Counts { instructions, nanos } }
 }
 

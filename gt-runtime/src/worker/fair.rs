@@ -83,8 +83,14 @@ impl<K: Ord + Copy, T> Fair<K, T> {
         self.first.push_back(item);
     }
 
-    /// Puts an item back that was taken, unless its session has ended. The session gets no turn
-    /// before [`Fair::resume`].
+    /// Puts an item back that was taken, unless its session has ended.
+    pub fn put_back(&mut self, session: K, item: T) {
+        if self.lines.contains_key(&session) {
+            self.change(session, |line, _| line.items.push_front(item));
+        }
+    }
+
+    /// As [`Fair::put_back`], but the session gets no turn before [`Fair::resume`].
     pub fn park(&mut self, session: K, item: T) {
         if self.lines.contains_key(&session) {
             self.change(session, |line, _| {
@@ -131,14 +137,25 @@ impl<K: Ord + Copy, T> Fair<K, T> {
 
     /// Whether the session has no item, and no other session has an item to take.
     pub fn is_free_for(&self, session: K) -> bool {
-        self.is_empty() && self.lines.get(&session).is_none_or(|line| line.items.is_empty())
+        self.is_empty() && self.n_items(session) == 0
     }
 
-    /// Forgets a session. Returns the number of its items.
-    pub fn end(&mut self, session: K) -> usize {
-        let Some(line) = self.lines.remove(&session) else { return 0 };
+    /// Whether an item of another session than this one may be taken.
+    pub fn has_others(&self, session: Option<K>) -> bool {
+        let mut ready = self.ready.iter();
+        !self.first.is_empty() || ready.any(|(_, other)| Some(*other) != session)
+    }
+
+    /// The number of a session's items.
+    pub fn n_items(&self, session: K) -> usize {
+        self.lines.get(&session).map_or(0, |line| line.items.len())
+    }
+
+    /// Forgets a session. Returns its items.
+    pub fn end(&mut self, session: K) -> VecDeque<T> {
+        let Some(line) = self.lines.remove(&session) else { return VecDeque::new() };
         self.ready.remove(&(line.used, session));
-        line.items.len()
+        line.items
     }
 
     /// Changes a line, and keeps its place among those that are ready.
@@ -152,7 +169,9 @@ impl<K: Ord + Copy, T> Fair<K, T> {
             line.used = line.used.max(self.now);
         }
         if (is_ready, line.used) != (was_ready, before) {
-            self.ready.remove(&(before, session));
+            if was_ready {
+                self.ready.remove(&(before, session));
+            }
             if is_ready {
                 self.ready.insert((line.used, session));
             }
@@ -274,7 +293,7 @@ mod tests {
         assert_eq!((fair.take(), fair.take()), (Some("a0"), Some("a1")));
         fair.park('a', "a1");
         fair.resume();
-        assert_eq!((fair.take(), fair.end('a'), fair.take()), (Some("a1"), 1, None));
+        assert_eq!((fair.take(), fair.end('a').len(), fair.take()), (Some("a1"), 1, None));
         fair.charge('a', 5);
         assert!(fair.is_free_for('a'));
     }
@@ -316,7 +335,7 @@ mod tests {
                 },
                 _ => {
                     let n_held = held.remove(&session).map_or(0, |items| items.len());
-                    assert_eq!(fair.end(session), n_held);
+                    assert_eq!((fair.n_items(session), fair.end(session).len()), (n_held, n_held));
                 }
             }
             let n_ready = held.values().filter(|items| !items.is_empty()).count();

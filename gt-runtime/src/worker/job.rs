@@ -60,6 +60,30 @@ pub struct Task {
     pub template: Option<Arc<Definition>>,
     /// The data of a segment's inputs, or for each input why it has none.
     pub inputs: Inputs,
+    /// What has been done of a segment.
+    pub begun: Begun,
+}
+
+/// The part of a segment that has run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// Entries.
+    pub entries: usize,
+    /// The nanoseconds that they took.
+    pub nanos: u64,
+}
+
+/// The outcome of a job.
+#[derive(Debug)]
+pub enum Ran {
+    /// It is done, and took its session so many nanoseconds.
+    Done(Option<SessionId>, u64),
+    /// The segment gives way to other sessions, after so many nanoseconds. The rest comes back.
+    Paused(Task, u64),
+    /// The task waits for a plan, as all that its session does next.
+    Waits(Task),
+    /// A plan is made, so tasks that wait go on.
+    Planned,
 }
 
 impl Task {

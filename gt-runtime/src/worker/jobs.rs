@@ -2,11 +2,14 @@
 //! stay in order, except that a read goes ahead of segments that it does not need.
 //!
 //! Guarantees: the queued jobs of a session that ends are dropped, and its end is the next job. A
-//! closed queue gives no job more. A session whose task waits for a plan gives way to the others.
+//! closed queue gives no job more. A session whose task waits for a plan gives way to the others. A
+//! long segment that runs instruction by instruction does so, too.
 
-use super::executor::Ran;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::fair::Fair;
-use super::job::Job;
+use super::job::{Job, Ran};
 use super::queue::{Items, Queue};
 use super::reads::Owner;
 use crate::ids::SessionId;
@@ -17,23 +20,32 @@ use crate::wire::Order;
 pub struct Assigned(pub u64, pub Job);
 
 /// The jobs of an executor, which other threads add.
-#[derive(Debug, Default)]
-pub struct Jobs(Queue<Lines>);
+#[derive(Debug)]
+pub struct Jobs {
+    queue: Queue<Lines>,
+    contended: Arc<AtomicBool>,
+}
 
-/// The jobs, and whether one of them is out.
+/// The jobs, and the one that is out.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     fair: Fair<Owner, Assigned>,
-    is_out: bool,
+    out: Option<Out>,
+    /// Whether another session waits than that of the job that is out. Read without the lock.
+    contended: Arc<AtomicBool>,
 }
+
+/// A job that is out: its session, if it is of one.
+#[derive(Clone, Copy, Debug)]
+struct Out(Option<Owner>);
 
 impl Items for Lines {
     type Item = Assigned;
 
     fn take(&mut self) -> Option<Assigned> {
-        let job = self.fair.take();
-        self.is_out |= job.is_some();
-        job
+        let job = self.fair.take()?;
+        self.begin(&job);
+        Some(job)
     }
 
     fn is_empty(&self) -> bool {
@@ -69,22 +81,41 @@ impl Lines {
             }
             Job::Planned => fair.add_first(Assigned(registration, job)),
         }
+        self.compare();
+    }
+
+    fn begin(&mut self, Assigned(registration, job): &Assigned) {
+        self.out = Some(Out(job.session().map(|session| (*registration, session))));
+        self.compare();
+    }
+
+    /// Notes whether other sessions wait for the job that is out.
+    fn compare(&self) {
+        let contended = self.out.is_some_and(|Out(owner)| self.fair.has_others(owner));
+        self.contended.store(contended, Ordering::Relaxed);
     }
 }
 
 impl Lines {
     /// Ends the turn of the job that is out.
     pub(crate) fn settle(&mut self, registration: u64, ran: Ran) {
-        self.is_out = false;
+        let owner = |session| (registration, session);
         match ran {
             Ran::Done(None, _) => {}
-            Ran::Done(Some(session), nanos) => self.fair.charge((registration, session), nanos),
+            Ran::Done(Some(session), nanos) => self.fair.charge(owner(session), nanos),
+            Ran::Paused(task, nanos) => {
+                let owner = owner(task.session);
+                self.fair.charge(owner, nanos);
+                self.fair.put_back(owner, Assigned(registration, Job::Task(task)));
+            }
             Ran::Waits(task) => {
-                let owner = (registration, task.session);
+                let owner = owner(task.session);
                 self.fair.park(owner, Assigned(registration, Job::Task(task)));
             }
             Ran::Planned => self.fair.resume(),
         }
+        self.out = None;
+        self.compare();
     }
 }
 
@@ -92,25 +123,28 @@ impl Jobs {
     /// No jobs.
     #[must_use]
     pub fn new() -> Jobs {
-        Jobs::default()
+        let queue: Queue<Lines> = Queue::new();
+        let contended = queue.change(|lines| lines.contended.clone());
+        Jobs { queue, contended }
     }
 
     /// Adds a job of a registration.
     pub fn add(&self, registration: u64, job: Job) {
-        self.0.change(|lines| lines.add(registration, job));
+        self.queue.change(|lines| lines.add(registration, job));
     }
 
     /// Takes a job out if it is the next one and no other is out. Else adds it. A job that is taken
     /// out must be settled.
     pub(super) fn try_begin(&self, registration: u64, job: Job) -> Option<Job> {
-        self.0.change(|lines| {
+        self.queue.change(|lines| {
             let free = |session| lines.fair.is_free_for((registration, session));
-            if lines.is_out || !job.session().is_none_or(free) {
+            if lines.out.is_some() || !job.session().is_none_or(free) {
                 lines.add(registration, job);
                 return None;
             }
-            lines.is_out = true;
-            Some(job)
+            let job = Assigned(registration, job);
+            lines.begin(&job);
+            Some(job.1)
         })
     }
 
@@ -118,18 +152,55 @@ impl Jobs {
     /// must be settled.
     #[must_use]
     pub fn next(&self) -> Option<Assigned> {
-        self.0.pop()
+        self.queue.pop()
     }
 
     /// Ends the turn of the job that is out: charges its session, and puts the rest back.
     pub fn settle(&self, registration: u64, ran: Ran) {
-        self.0.change(|lines| lines.settle(registration, ran));
+        self.queue.change(|lines| lines.settle(registration, ran));
+    }
+
+    /// Ends the turn of the job that is out, and takes the next one as [`Jobs::next`] does.
+    #[must_use]
+    pub fn settle_and_next(&self, registration: u64, ran: Ran) -> Option<Assigned> {
+        let next = self.queue.change(|lines| {
+            lines.settle(registration, ran);
+            lines.take()
+        });
+        next.or_else(|| self.next())
+    }
+
+    /// Whether other sessions wait for the job that is out.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::Relaxed)
+    }
+
+    /// Whether another session goes first once that of the job that is out has used so many
+    /// nanoseconds.
+    #[must_use]
+    pub fn is_due(&self, nanos: u64) -> bool {
+        self.queue.change(|lines| {
+            let owner = lines.out.and_then(|Out(owner)| owner);
+            owner.is_some_and(|owner| lines.fair.is_due(owner, nanos))
+        })
+    }
+
+    /// Charges a session for work beside its jobs.
+    pub fn owe(&self, owner: Owner, nanos: u64) {
+        self.queue.change(|lines| lines.fair.owe(owner, nanos));
     }
 
     /// Closes the queue and drops its jobs.
     pub fn close(&self) {
-        self.0.change(|lines| lines.fair = Fair::default());
-        self.0.close();
+        self.queue.change(|lines| lines.fair = Fair::default());
+        self.queue.close();
+    }
+}
+
+impl Default for Jobs {
+    fn default() -> Jobs {
+        Jobs::new()
     }
 }
 

@@ -2,7 +2,8 @@
 //! them.
 //!
 //! The first launch that can use a plan orders it. One background thread compiles it, with low
-//! priority if the system supports this. Until the plan is ready, and if its compilation fails,
+//! priority if the system supports this. Sessions share the thread by time (`fair`), and the time
+//! is charged to the session that ordered the plan. Until the plan is ready, and if its compilation fails,
 //! launches run instruction by instruction. Compilation therefore delays no launch, except those
 //! that are to wait for it (`held`), and a panic of the compiler loses only its plan. Equal
 //! templates of different sessions share a plan. The least recently used plan is removed if there
@@ -10,7 +11,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use gt_compiler::engine::Compile;
@@ -21,15 +21,21 @@ use gt_ir::lru::Lru;
 use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
 
 use super::definition::{Definition, PlanHint};
+use super::fair::Fair;
 use super::faults::panic_text;
-use super::reads::{Late, Tell};
+use super::queue::Queue;
+use super::reads::{Late, Owner, Tell};
 use crate::clock;
 use crate::tier::{PlanConfig, When};
 use crate::wire::Planned;
 use crate::wire::codec::cut;
 
-/// The most plans that wait for the compiler. The next launch of any other plan orders it again.
+/// The most plans of one session that wait for the compiler. The next launch of any other plan
+/// orders it again.
 const MAX_ORDERS: usize = 64;
+
+/// The plans that wait for the compiler, with the sessions that ordered them.
+type Orders = Queue<Fair<Owner, (Owner, Arc<Plan>)>>;
 
 /// A text about the first input whose type has changed: the instruction that uses it first, and
 /// both types.
@@ -162,16 +168,40 @@ pub(super) struct Plans {
     held: Lru<Arc<Plan>>,
     /// The number of plans added so far, which is the number of the last one.
     n_made: u64,
-    orders: Option<SyncSender<Arc<Plan>>>,
+    orders: Arc<Orders>,
+    /// Whether there is a thread that compiles.
+    is_served: bool,
+    /// The number of threads of the engine.
+    n_threads: u64,
     /// Tells that a plan is made for which launches wait.
     tell: Tell,
     matcher: Matcher,
 }
 
 impl Plans {
-    pub(super) fn new(config: PlanConfig, compiler: Arc<dyn Compile>, tell: Tell) -> Plans {
-        let (held, matcher) = (Lru::new(), Matcher::new());
-        Plans { config, compiler, held, n_made: 0, orders: None, tell, matcher }
+    pub(super) fn new(
+        config: PlanConfig,
+        compiler: Arc<dyn Compile>,
+        n_threads: usize,
+        tell: Tell,
+    ) -> Plans {
+        let (held, matcher, orders) = (Lru::new(), Matcher::new(), Arc::default());
+        let n_threads = n_threads.max(1) as u64;
+        let (n_made, is_served) = (0, false);
+        Plans { config, compiler, held, n_made, orders, is_served, n_threads, tell, matcher }
+    }
+
+    /// Forgets what a session has ordered that has ended. Another session may have to order it.
+    pub(super) fn forget(&self, owner: Owner) {
+        let dropped = self.orders.change(|orders| orders.end(owner));
+        let mut awaited = false;
+        for (_, plan) in dropped {
+            plan.ordered.store(false, Ordering::Relaxed);
+            awaited |= plan.awaited.load(Ordering::SeqCst);
+        }
+        if awaited {
+            (self.tell)(Late::Planned);
+        }
     }
 
     /// Whether this worker makes no plans.
@@ -194,6 +224,7 @@ impl Plans {
     /// The plan of a template for inputs of these types. Orders it if necessary.
     pub(super) fn get<'t>(
         &mut self,
+        owner: Owner,
         defined: &Definition,
         types: impl Iterator<Item = &'t Type> + Clone,
     ) -> Option<&Plan> {
@@ -210,7 +241,7 @@ impl Plans {
         defined.plan.number.store(plan.number, Ordering::Relaxed);
         if !plan.ordered.load(Ordering::Relaxed) {
             let plan = plan.clone();
-            self.order(&plan);
+            self.order(owner, &plan);
         }
         self.held.get(slot).map(|plan| &**plan)
     }
@@ -258,41 +289,56 @@ impl Plans {
         }))
     }
 
-    fn order(&mut self, plan: &Arc<Plan>) {
+    fn order(&mut self, owner: Owner, plan: &Arc<Plan>) {
         if self.config.when == When::Blocking {
             plan.ordered.store(true, Ordering::Relaxed);
             return plan.make(&*self.compiler, &self.config.options);
         }
-        let (compiler, options) = (&self.compiler, self.config.options);
-        let tell = &self.tell;
-        let orders =
-            self.orders.get_or_insert_with(|| background(compiler.clone(), options, tell.clone()));
-        match orders.try_send(plan.clone()) {
-            Ok(()) => plan.ordered.store(true, Ordering::Relaxed),
-            Err(TrySendError::Full(_)) => {}
-            Err(TrySendError::Disconnected(_)) => {
-                plan.ordered.store(true, Ordering::Relaxed);
-                let _ = plan.made.set(Err("there is no thread to compile it".into()));
-            }
+        if !self.is_served && !self.serve() {
+            plan.ordered.store(true, Ordering::Relaxed);
+            let _ = plan.made.set(Err("there is no thread to compile it".into()));
+            return;
         }
+        self.orders.change(|orders| {
+            if orders.n_items(owner) < MAX_ORDERS {
+                plan.ordered.store(true, Ordering::Relaxed);
+                orders.add(owner, (owner, Arc::clone(plan)));
+            }
+        });
+    }
+
+    /// Starts the thread that compiles. It ends when the plans are dropped. Says whether it did.
+    fn serve(&mut self) -> bool {
+        let (orders, compiler, tell) =
+            (self.orders.clone(), self.compiler.clone(), self.tell.clone());
+        let (options, n_threads) = (self.config.options, self.n_threads);
+        let work = move || {
+            give_way();
+            while let Some((owner, plan)) = orders.pop() {
+                let began = clock::now();
+                plan.make(&*compiler, &options);
+                let nanos = (clock::now() - began).as_nanos();
+                let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+                orders.change(|orders| orders.charge(owner, nanos));
+                // It took one of the threads.
+                tell(Late::Compiled(owner, nanos / n_threads));
+                if plan.awaited.load(Ordering::SeqCst) {
+                    tell(Late::Planned);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("gt-compile".into()).spawn(work);
+        self.is_served = thread.is_ok();
+        self.is_served
     }
 }
 
-/// Starts the thread that compiles. It ends when the sender is dropped.
-fn background(compiler: Arc<dyn Compile>, options: Options, tell: Tell) -> SyncSender<Arc<Plan>> {
-    let (orders, ordered) = sync_channel::<Arc<Plan>>(MAX_ORDERS);
-    let work = move || {
-        give_way();
-        for plan in ordered {
-            plan.make(&*compiler, &options);
-            if plan.awaited.load(Ordering::SeqCst) {
-                tell(Late::Planned);
-            }
-        }
-    };
-    // Without a thread the channel is closed, and the plans say so.
-    let _ = std::thread::Builder::new().name("gt-compile".into()).spawn(work);
-    orders
+impl Drop for Plans {
+    /// Ends the thread after its current plan.
+    fn drop(&mut self) {
+        self.orders.change(|orders| *orders = Fair::default());
+        self.orders.close();
+    }
 }
 
 /// Lowers the priority of this thread, if the system supports this.
@@ -307,6 +353,7 @@ fn give_way() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SessionId;
     use gt_compiler::Engine as _;
 
     #[test]
@@ -329,7 +376,7 @@ mod tests {
     fn templates_of_one_key_have_plans_of_their_own() {
         let engine = gt_compiler::Native::new(gt_compiler::NativeConfig::host()).unwrap();
         let config = PlanConfig { when: When::Blocking, most: 8, ..PlanConfig::default() };
-        let mut plans = Plans::new(config, engine.compiler(), Arc::new(|_| ()));
+        let mut plans = Plans::new(config, engine.compiler(), 1, Arc::new(|_| ()));
         let defined = |op: &str| {
             let text = format!("gt tape 1\n%0 = input : f32[2]\n%1 = {op} %0\nfree %0\n");
             let mut tape = gt_ir::text::load(&text).unwrap().tape;
@@ -339,7 +386,7 @@ mod tests {
             defined
         };
         let (neg, exp, ty) = (defined("neg"), defined("exp"), ["f32[2]".parse().unwrap()]);
-        let mut number = |of| plans.get(of, ty.iter()).unwrap().number;
+        let mut number = |of| plans.get((0, SessionId(1)), of, ty.iter()).unwrap().number;
         assert_eq!([number(&neg), number(&exp), number(&neg), number(&exp)], [1, 2, 1, 2]);
         // Another session's definition has no hint yet.
         assert_eq!([number(&defined("exp")), number(&defined("neg"))], [2, 1]);

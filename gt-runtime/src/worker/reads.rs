@@ -31,7 +31,7 @@ const MOST: usize = 1024;
 
 /// The owner of a read: the session, and the registration of the worker, because sessions of
 /// different registrations may have the same name.
-pub(super) type Owner = (u64, SessionId);
+pub type Owner = (u64, SessionId);
 
 /// A request for a value.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub enum Late {
     Answer(u64, FromWorker),
     /// A plan is made for which launches wait. The shell answers with a [`Job::Planned`].
     Planned,
+    /// A plan was made for this session, in so many nanoseconds of all threads.
+    Compiled(Owner, u64),
     /// The device is lost, for this reason.
     Lost(String),
 }

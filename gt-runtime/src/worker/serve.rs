@@ -13,9 +13,9 @@ use smallvec::SmallVec;
 use zmq::Context;
 
 use super::end::{News, WorkerEnd};
-use super::executor::{Executor, Ran};
+use super::executor::Executor;
 use super::faults::panic_text;
-use super::job::Job;
+use super::job::{Job, Ran};
 use super::jobs::{Assigned, Jobs};
 use super::queue::Fifo;
 use super::reads::{Late, Tell};
@@ -165,7 +165,7 @@ impl Worker {
         let (plans, log) = (self.config.plans, self.config.log.clone());
         let (orders, told) = (Arc::new(Jobs::new()), Arc::new(Fifo::new()));
         let waker = self.shutdown.waker().clone();
-        let tell = later(told.clone(), waker.clone());
+        let tell = later(orders.clone(), told.clone(), waker.clone());
         let executor = Arc::new(Mutex::new(Executor::new(engine, "worker", plans, log, tell)));
         let gone = Slot::new();
         let thread = spawn(executor.clone(), orders.clone(), told.clone(), waker, gone.clone())
@@ -201,11 +201,12 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
 }
 
 /// The function that answers reads that had to wait for the device.
-fn later(told: Arc<Fifo<Told>>, waker: Waker) -> Tell {
+fn later(orders: Arc<Jobs>, told: Arc<Fifo<Told>>, waker: Waker) -> Tell {
     Arc::new(move |late| {
         told.push(match late {
             Late::Answer(life, report) => Told::Answer(life, report),
             Late::Planned => Told::Planned,
+            Late::Compiled(owner, nanos) => return orders.owe(owner, nanos),
             Late::Lost(why) => Told::Failure(why),
         });
         waker.wake();
@@ -223,7 +224,7 @@ fn spawn(
     std::thread::Builder::new().name("gt-worker".into()).spawn(move || {
         let work = || {
             while let Some(Assigned(life, job)) = orders.next() {
-                let ran = run(&executor, &told, life, job);
+                let ran = run(&executor, &orders, &told, life, job);
                 orders.settle(life, ran);
                 waker.wake();
             }
@@ -237,10 +238,10 @@ fn spawn(
 }
 
 /// Does a job, and tells the outcome.
-fn run(executor: &Mutex<Executor>, told: &Fifo<Told>, life: u64, job: Job) -> Ran {
+fn run(executor: &Mutex<Executor>, orders: &Jobs, told: &Fifo<Told>, life: u64, job: Job) -> Ran {
     let mut reports = Vec::with_capacity(1);
     let mut executor = locked(executor);
-    let ran = executor.run(life, job, &mut reports);
+    let ran = executor.run(life, job, orders, &mut reports);
     told.push(Told::Report(life, reports));
     executor.failure().into_iter().for_each(|why| told.push(Told::Failure(why.to_owned())));
     ran
@@ -451,7 +452,7 @@ impl Registration<'_, '_> {
             if !job.is_quick() {
                 orders.add(life, job);
             } else if let Some(job) = orders.try_begin(life, job) {
-                match catch_unwind(AssertUnwindSafe(|| run(executor, told, life, job))) {
+                match catch_unwind(AssertUnwindSafe(|| run(executor, orders, told, life, job))) {
                     Ok(ran) => orders.settle(life, ran),
                     Err(panic) => told.push(Told::Panic(panic_text(&*panic))),
                 }
