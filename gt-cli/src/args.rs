@@ -5,6 +5,7 @@ use gt_compiler::Numerics;
 use gt_ir::ValueId;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
 use gt_runtime::doors::{PublicKey, Roles};
+use gt_runtime::priority::Priority;
 use gt_runtime::zmq::Address;
 use std::path::PathBuf;
 
@@ -160,6 +161,10 @@ pub(crate) struct ServerArgs {
     /// do everything. For closed networks
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// The highest priority that a program gets, whatever GT_PRIORITY asks for: low, normal, high,
+    /// or a number from 1 to 100
+    #[arg(long, value_name = "PRIORITY", default_value = "100")]
+    pub(crate) max_priority: Priority,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,

@@ -9,6 +9,7 @@ use crate::supervise::{end_with_supervisor, supervise};
 use anyhow::{Context, Result, bail};
 use gt_compiler::NativeConfig;
 use gt_runtime::choice::{Begun, Choice, Devices};
+use gt_runtime::dispatcher::Config;
 use gt_runtime::embedded::share_of_host;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
@@ -26,7 +27,7 @@ pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
         address: Address { host: args.host.clone(), port: args.port },
         exposure: exposure(args.insecure),
         log: log(args.log_file.as_deref())?,
-        ..ServerConfig::local(args.port)
+        dispatcher: Config { max_priority: args.max_priority, ..Config::remote() },
     };
     let server = Server::bind(config)?;
     let shutdown = server.shutdown();

@@ -198,6 +198,10 @@ pub struct WorkerStats {
     pub kernels_compiled: u64,
     /// Nanoseconds spent compiling them.
     pub compile_ns: u64,
+    /// Nanoseconds for which the session kept it busy.
+    pub busy_ns: u64,
+    /// The same of all sessions together, also of those that have ended.
+    pub all_busy_ns: u64,
     /// Bytes uploaded to it.
     pub bytes_in: u64,
     /// Bytes downloaded from it.
@@ -298,6 +302,8 @@ impl Stats {
             plans: a.plans + w.plans,
             kernels_compiled: a.kernels_compiled + w.kernels_compiled,
             compile_ns: a.compile_ns + w.compile_ns,
+            busy_ns: a.busy_ns + w.busy_ns,
+            all_busy_ns: a.all_busy_ns + w.all_busy_ns,
             bytes_in: a.bytes_in + w.bytes_in,
             bytes_out: a.bytes_out + w.bytes_out,
             live_bytes: a.live_bytes + w.live_bytes,

@@ -297,6 +297,8 @@ impl std::fmt::Display for Described<'_> {
             "  {} plans ready, {} kernels compiled in {ms:.1} ms",
             w.plans, w.kernels_compiled
         )?;
+        let (own, all) = (w.busy_ns as f64 / 1e6, w.all_busy_ns as f64 / 1e6);
+        writeln!(f, "  busy for {own:.1} ms, of {all:.1} ms for all sessions")?;
         writeln!(f, "  {} values of {}", w.live_values, bytes(w.live_bytes))?;
         writeln!(f, "  {} in, {} out", bytes(w.bytes_in), bytes(w.bytes_out))?;
         let m = &w.memory;

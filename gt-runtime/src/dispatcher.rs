@@ -38,6 +38,7 @@ pub use event::Event;
 pub use party::Party;
 
 use crate::connection::ConnectionConfig;
+use crate::priority::Priority;
 use std::time::Duration;
 
 /// The limits of a dispatcher, and its timeouts.
@@ -63,6 +64,8 @@ pub struct Config {
     pub wait_worker: Duration,
     /// How long a read waits for a worker that sends no report about the session.
     pub stall: Duration,
+    /// The highest priority of a session, whatever its program asks for.
+    pub max_priority: Priority,
     /// The bytes of fetched data queued for a slow client before its worker must wait.
     pub relay: u64,
     /// Whether each message causes an [`Action::Note`].
@@ -88,6 +91,7 @@ impl Config {
             max_requests: 1 << 12,
             wait_worker: Duration::from_secs(10),
             stall: Duration::from_secs(600),
+            max_priority: Priority::MOST,
             relay: 64 << 20,
             notes: false,
             address: None,

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod ids;
 pub mod link;
 pub mod log;
+pub mod priority;
 pub mod server;
 mod shutdown;
 #[cfg(test)]

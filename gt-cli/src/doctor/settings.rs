@@ -4,6 +4,7 @@ use super::report::{Finding, Section};
 use super::system;
 use gt_compiler::Options;
 use gt_ir::signal::Signals;
+use gt_runtime::priority::Priority;
 use std::path::Path;
 
 /// A variable, and a check of its value.
@@ -16,6 +17,7 @@ const SETTINGS: &[Setting] = &[
     (gt_runtime::choice::ENGINE, anything),
     (gt_runtime::choice::DEVICE, anything),
     (gt_runtime::embedded::WORKERS, workers),
+    (gt_runtime::priority::PRIORITY, priority),
     (gt_lang::config::CONFIG, config),
     (gt_runtime::tier::TIER, tier),
     (gt_compiler::options::NUMERICS_VARIABLE, numerics),
@@ -73,6 +75,12 @@ fn workers(value: &str) -> Option<Finding> {
     let n: Option<usize> = value.trim().parse().ok();
     let what = format!("GT_WORKERS={value} is not a number of workers");
     n.is_none_or(|n| n == 0).then(|| Finding::trouble(what, "GT_WORKERS=1, or unset it"))
+}
+
+fn priority(value: &str) -> Option<Finding> {
+    let what = |why| format!("GT_PRIORITY={value}: {why}");
+    let wrong = value.parse::<Priority>().err();
+    wrong.map(|why| Finding::trouble(what(why), "GT_PRIORITY=normal, or unset it"))
 }
 
 fn config(_: &str) -> Option<Finding> {

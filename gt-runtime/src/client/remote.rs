@@ -20,6 +20,7 @@ use crate::doors::random;
 use crate::identity::{Identity, program};
 use crate::ids::Incarnation;
 use crate::log::Log;
+use crate::priority::Priority;
 use crate::slot::Slot;
 use crate::tier::{TemplateConfig, Tiers};
 use crate::wire::{Hello, Role};
@@ -87,7 +88,7 @@ pub fn connect_with(
         ..config
     };
     let hello = Hello::new(Role::Client, Identity::here(program())).asking(demand.clone());
-    let hello = Hello { secret: random(), ..hello };
+    let hello = Hello { secret: random(), ..hello }.at(Priority::from_environment()?);
     let connection =
         Connection::dial(clock::now(), Incarnation(clock::wall_nanos()), hello, config);
     let session = Session::new(

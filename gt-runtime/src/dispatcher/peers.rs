@@ -13,6 +13,7 @@ use crate::connection::{Connection, Ending};
 use crate::doors::Pass;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
+use crate::priority::Priority;
 use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};
 
 /// The secret of peers that never move, such as those in the same process.
@@ -100,7 +101,9 @@ impl Dispatcher {
             Role::Client => {
                 self.n_sessions += 1;
                 let id = SessionId(self.n_sessions);
-                self.sessions.insert(id, Session::new(peer, id, hello.demand, self.now));
+                let priority = Priority::of(hello.weight).min(self.config.max_priority);
+                let session = Session::new(peer, id, hello.demand, priority, self.now);
+                self.sessions.insert(id, session);
                 self.out.push(Action::Report(Report::SessionOpened(id, hello.identity.clone())));
                 (Party::Session(id), self.config.client)
             }

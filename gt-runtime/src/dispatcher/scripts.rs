@@ -10,6 +10,7 @@ mod placement;
 mod templates;
 
 use super::Config;
+use crate::priority::Priority;
 use crate::wire::PROTOCOL;
 use driver::{Driver, script};
 
@@ -81,6 +82,26 @@ fn segments_above_the_share_wait_and_what_does_not_need_them_goes_ahead() {
          2s p5 register
          > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #4 a1: %5 = full[i64[2]] 3 : i64[2]; output %5",
+    );
+}
+
+#[test]
+fn a_worker_learns_the_weight_of_a_session_up_to_the_servers_limit() {
+    script(
+        Config { max_priority: Priority::of(40), ..Config::embedded() },
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 hello weighing 20
+         > p1 welcome s1
+         0s p1 tape %0 = full[i64[2]] 3
+         > p5 open s1 of s1 (pi, pid 1) with weight 20
+         > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]
+         0s p2 hello weighing 4000
+         > p2 welcome s2
+         0s p2 tape %0 = full[i64[2]] 3
+         > p5 open s2 of s2 (pi, pid 2) with weight 40
+         > p5 run s2 #0 a0: %0 = full[i64[2]] 3 : i64[2]",
     );
 }
 

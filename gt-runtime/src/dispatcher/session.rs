@@ -23,6 +23,7 @@ use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
 use crate::ids::{PeerId, RequestId, SessionId, WorkerId};
+use crate::priority::Priority;
 use crate::wire::Order;
 use gt_ir::backend::{Demand, ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::Template;
@@ -52,6 +53,8 @@ pub(super) struct Session {
     pub(super) moved: bool,
     /// The workers that its program asks for.
     pub(super) demand: Demand,
+    /// How much of its workers' time it gets.
+    pub(super) priority: Priority,
     /// Its workers, once signals have asked for several.
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
@@ -148,7 +151,13 @@ impl Request {
 }
 
 impl Session {
-    pub(super) fn new(peer: PeerId, id: SessionId, demand: Demand, now: Time) -> Session {
+    pub(super) fn new(
+        peer: PeerId,
+        id: SessionId,
+        demand: Demand,
+        priority: Priority,
+        now: Time,
+    ) -> Session {
         Session {
             peer,
             home: None,
@@ -156,6 +165,7 @@ impl Session {
             name: id,
             moved: false,
             demand,
+            priority,
             gang: None,
             attempt: 0,
             waiting: VecDeque::new(),

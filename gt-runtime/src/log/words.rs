@@ -66,7 +66,7 @@ fn to_client(message: &ToClient) -> (&'static str, String) {
 
 fn to_worker(message: &ToWorker) -> (&'static str, String) {
     match message {
-        ToWorker::Open { session, client } => ("Open", format!("{session} of {client}")),
+        ToWorker::Open { session, client, .. } => ("Open", format!("{session} of {client}")),
         ToWorker::Order { session, attempt, seq, order } => {
             let (command, details) = words_of(order);
             let details = match order {

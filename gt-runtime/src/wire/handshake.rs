@@ -3,6 +3,7 @@
 
 use super::PROTOCOL;
 use crate::identity::Identity;
+use crate::priority::Priority;
 use gt_ir::backend::Demand;
 use gt_ir::error::Hinted;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub struct Hello {
     pub secret: [u8; 16],
     /// The workers that a client asks for.
     pub demand: Demand,
+    /// The weight that a client asks for ([`Priority`]).
+    pub weight: u32,
     /// Memory that the sender would share. The sockets add it.
     pub offer: Option<Offer>,
 }
@@ -61,6 +64,7 @@ impl Hello {
             secret: [0; 16],
             demand: Demand::default(),
             offer: None,
+            weight: Priority::default().weight(),
         }
     }
 
@@ -68,6 +72,12 @@ impl Hello {
     #[must_use]
     pub fn asking(self, demand: Demand) -> Hello {
         Hello { demand, ..self }
+    }
+
+    /// The same hello of a client with this priority.
+    #[must_use]
+    pub fn at(self, priority: Priority) -> Hello {
+        Hello { weight: priority.weight(), ..self }
     }
 }
 

@@ -16,6 +16,8 @@ pub enum ToWorker {
         session: SessionId,
         /// The client's name, which other clients may see: `s1 digits (pi, pid 123)`.
         client: Arc<str>,
+        /// How much of the worker's time it gets ([`Priority`](crate::priority::Priority)).
+        weight: u32,
     },
     /// An order of a session.
     Order {

@@ -49,6 +49,8 @@ pub struct Executor {
     trouble: Trouble,
     /// The registration of the current job.
     registration: u64,
+    /// The nanoseconds that all sessions have used.
+    busy: u64,
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
 }
@@ -96,7 +98,7 @@ impl Executor {
         let device = Device { reads: Reads::new(tell), engine };
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
         let (name, inputs) = (name.into(), Vec::new());
-        Executor { device, name, log, sessions, plans, trouble, registration: 0, inputs }
+        Executor { device, name, log, sessions, plans, trouble, registration: 0, busy: 0, inputs }
     }
 
     /// The name that it reports under.
@@ -127,7 +129,7 @@ impl Executor {
     ) -> Ran {
         self.registration = registration;
         match job {
-            Job::Open { session, client } => {
+            Job::Open { session, client, .. } => {
                 self.sessions.entry(session).or_default().client = Some(client);
                 Ran::Done(Some(session), 0)
             }
@@ -137,6 +139,7 @@ impl Executor {
                 let ran = self.task(task, jobs, out);
                 if let Ran::Done(_, nanos) | Ran::Paused(_, nanos) = &ran {
                     self.sessions.entry(session).or_default().nanos += nanos;
+                    self.busy += nanos;
                 }
                 ran
             }
@@ -439,6 +442,7 @@ impl Executor {
             kernels_compiled: engine.kernels_compiled,
             plans: self.plans.n_ready(),
             compile_ns: nanoseconds(engine.compile_time),
+            all_busy_ns: self.busy,
             ..self.sessions.get(&session).map(Table::stats).unwrap_or_default()
         };
         Stats { workers: vec![worker], ..Stats::default() }

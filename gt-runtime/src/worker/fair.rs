@@ -15,12 +15,12 @@ use super::queue::Items;
 
 /// The highest weight.
 pub const MAX_WEIGHT: u32 = 100;
-/// The most weighted time by which [`Fair::owe`] sets a session back.
-const MAX_DEBT: u64 = 100_000_000 * SCALE / NORMAL;
-/// The weight of a session that was not opened with another one.
-const NORMAL: u64 = 10;
 /// The weighted time of a nanosecond of weight 1.
 const SCALE: u64 = MAX_WEIGHT as u64;
+/// The weight of a session that was not opened with another one.
+const NORMAL: u64 = 10;
+/// The most weighted time by which [`Fair::owe`] sets a session back: 100 ms of weight 10.
+const MAX_DEBT: u64 = 100_000_000 * SCALE / NORMAL;
 
 /// The items (`T`) of sessions (`K`).
 #[derive(Debug)]

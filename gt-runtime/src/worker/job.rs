@@ -31,6 +31,8 @@ pub enum Job {
         session: SessionId,
         /// The client's name, which other clients may see.
         client: Arc<str>,
+        /// How much of the executor's time it gets.
+        weight: u32,
     },
     /// Carry out an order.
     Task(Task),

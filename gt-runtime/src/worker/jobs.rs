@@ -59,8 +59,8 @@ impl Lines {
         let fair = &mut self.fair;
         let owner = |session| (registration, session);
         match job {
-            Job::Open { session, .. } => {
-                fair.open(owner(session), 10);
+            Job::Open { session, weight, .. } => {
+                fair.open(owner(session), weight);
                 fair.add(owner(session), Assigned(registration, job));
             }
             Job::Task(task) => {

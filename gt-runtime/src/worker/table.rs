@@ -97,6 +97,7 @@ impl Table {
             bytes_out: self.bytes_out,
             live_bytes,
             live_values,
+            busy_ns: self.nanos,
             ..WorkerStats::default()
         }
     }

@@ -85,6 +85,11 @@ impl Driver {
                 self.seqs.retain(|(other, _), _| *other != peer);
                 Body::Hello(hello.asking(demand(words.get(2..).unwrap_or_default())))
             }
+            ["hello", "weighing", weight] => {
+                *self.lives.entry(peer).or_default() += 10;
+                self.seqs.retain(|(other, _), _| *other != peer);
+                Body::Hello(Hello { weight: weight.parse().unwrap(), ..hello })
+            }
             ["hello", "again"] => Body::Hello(hello),
             ["hello", "late"] => {
                 let incarnation = Incarnation(self.lives[&peer] - 10);
@@ -278,8 +283,9 @@ fn show(action: &Action) -> Option<String> {
 
 fn show_message(message: &Message) -> String {
     match message {
-        Message::ToWorker(ToWorker::Open { session, client }) => {
-            format!("open {session} of {client}")
+        Message::ToWorker(ToWorker::Open { session, client, weight }) => {
+            let weight = (*weight != 10).then(|| format!(" with weight {weight}"));
+            format!("open {session} of {client}{}", weight.unwrap_or_default())
         }
         Message::ToWorker(ToWorker::Order { session, attempt, seq, order }) => {
             show_order(*session, *attempt, *seq, order)

@@ -136,6 +136,7 @@ fn packets() -> Vec<Packet> {
             data(Message::ToWorker(ToWorker::Open {
                 session: crate::ids::SessionId(1),
                 client: "s1 digits (pi, pid 7)".into(),
+                weight: 10,
             })),
         ),
         packet(

@@ -28,7 +28,7 @@ fn run(session: u64, seq: u64, attempt: u32, inputs: &[u64]) -> ToWorker {
 /// A job as a line of text.
 fn name(job: &Job) -> String {
     let Task { session, seq, order, inputs, .. } = match job {
-        Job::Open { session, client } => return format!("open {session} of {client}"),
+        Job::Open { session, client, .. } => return format!("open {session} of {client}"),
         Job::Task(task) => task,
         Job::Planned => return "planned".into(),
         Job::End { session } => return format!("end {session}"),
@@ -129,7 +129,7 @@ fn data_that_makes_no_sense_fails_its_value() {
 #[test]
 fn a_session_ends_when_both_streams_have() {
     let end = || ToWorker::EndSession { session: SessionId(1) };
-    let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into() };
+    let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into(), weight: 10 };
     check(&[
         (C, open, &["open s1 of s1 digits"]),
         (C, run(1, 0, 0, &[3]), &[]),
@@ -172,7 +172,7 @@ fn values_of_other_workers_wait_for_their_session_and_come_once() {
     let value = RESERVED + 1;
     let early = parcel(1, 1, value, 0);
     assert_eq!(core.arrive(early.clone(), &mut jobs), Some(early.clone()), "not open yet");
-    let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into() };
+    let open = ToWorker::Open { session: SessionId(1), client: "s1 digits".into(), weight: 10 };
     core.handle(Stream::Control, open, 10, &mut jobs);
     assert_eq!(core.arrive(early, &mut jobs), None);
     // Its road fails, so it comes through the dispatcher, too.
