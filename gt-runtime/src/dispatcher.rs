@@ -66,7 +66,8 @@ pub struct Config {
     pub stall: Duration,
     /// The highest priority of a session, whatever its program asks for.
     pub max_priority: Priority,
-    /// The bytes of fetched data queued for a slow client before its worker must wait.
+    /// The bytes that a client has asked for and not taken, above which its further reads wait. One
+    /// read is always under way.
     pub relay: u64,
     /// Whether each message causes an [`Action::Note`].
     pub notes: bool,

@@ -66,6 +66,7 @@ impl Dispatcher {
                 work.order.request().is_none_or(|request| !answered.contains_key(&request))
             });
             self.answer_errors(id, expired, &Arc::new(cause));
+            self.send_more(id);
         }
     }
 

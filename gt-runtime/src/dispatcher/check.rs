@@ -5,12 +5,12 @@
 //! 2. A session's home is a registered worker that lists the session. The members of its gang list
 //!    it, too. A worker lists no other sessions.
 //! 3. Orders wait in a session without a home while there is no registered worker, and behind a
-//!    segment that is more than its home may have.
+//!    segment that is more than its home may have or a read that its client is too slow for.
 //! 4. Requests among a session's waiting orders are open.
 //! 5. For every queued message the owner of its credit is known.
 //! 6. A client's outstanding credit is the weight of its waiting orders and of its messages queued
-//!    for workers. A worker's outstanding credit is the weight of its data queued for clients. No
-//!    credit is lost or comes back twice.
+//!    for workers. A worker's outstanding credit is the weight of its data queued for other
+//!    workers. No credit is lost or comes back twice.
 //! 7. Only a session with a home has templates at home, and no more than the limit.
 //! 8. A lost value is live or being uploaded. A broken session holds nothing. The count of live
 //!    bytes is the sum over the live values.
@@ -30,7 +30,7 @@ use super::gang::Gang;
 use super::party::{Owed, Party};
 use super::session::{Session, Work};
 use crate::ids::SessionId;
-use crate::wire::{MAX_TEMPLATES, Stream};
+use crate::wire::{MAX_TEMPLATES, Order, Stream};
 
 /// The values of sessions with more live values are not counted after every event.
 const COUNTED: usize = 256;
@@ -110,7 +110,9 @@ impl Dispatcher {
                 "2: {home} does not know {id}"
             );
             let first = session.waiting.front();
-            assert!(first.is_none_or(Work::is_segment), "3: {id} has a home and waits");
+            let waits =
+                |work: &Work| work.is_segment() || matches!(work.order, Order::Fetch { .. });
+            assert!(first.is_none_or(waits), "3: {id} has a home and waits");
         }
         assert!(
             session.waiting.is_empty() || session.home.is_some() || self.n_workers() == 0,

@@ -281,8 +281,13 @@ impl Dispatcher {
     fn settle(&mut self, peer: PeerId, stream: Stream) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
         let n_taken = known.connection.take_acked(stream);
+        let party = known.party;
         let owed = &mut known.owed[stream as usize];
         let taken: smallvec::SmallVec<[Owed; 4]> = owed.drain(..n_taken.min(owed.len())).collect();
+        let has_read = stream == Stream::Bulk && !taken.is_empty();
         taken.into_iter().for_each(|owed| self.pay(stream, owed));
+        if let (Party::Session(session), true) = (party, has_read) {
+            self.send_more(session);
+        }
     }
 }

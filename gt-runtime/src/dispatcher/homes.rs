@@ -10,7 +10,7 @@
 use super::core::Dispatcher;
 use super::party::{Owed, Worker};
 use super::placement::{self, Rank};
-use super::session::{Session, Share, Work, error};
+use super::session::{Request, Session, Share, Work, error};
 use crate::ids::{SessionId, WorkerId};
 use crate::wire::codec::cut;
 use crate::wire::{Capacity, Order, Stream, ToWorker};
@@ -40,11 +40,26 @@ impl Dispatcher {
             Order::Fetch { .. } => session.waiting.partition_point(|w| w.place() <= work.place()),
             _ => session.waiting.len(),
         };
-        let has_room = share.is_some_and(|share| session.flight.has_room(share));
-        if home.is_some() && at == 0 && (has_room || !work.is_segment()) {
-            return self.send_work(id, work);
+        if at > 0 || share.is_none_or(|share| !self.may_send(id, share, &work)) {
+            self.sessions.entry(id).and_modify(|session| session.waiting.insert(at, work));
+            return;
         }
-        session.waiting.insert(at, work);
+        self.send_work(id, work);
+    }
+
+    /// Whether the next order of a session may go to its home: a segment within the share, and a
+    /// read if its client has taken enough of what it has read.
+    fn may_send(&self, id: SessionId, share: Share, work: &Work) -> bool {
+        let Some(session) = self.sessions.get(&id) else { return true };
+        match &work.order {
+            Order::Run(_) | Order::Launch { .. } => session.flight.has_room(share),
+            Order::Fetch { request, .. } => {
+                let bytes = session.requests.get(request).map_or(0, Request::left);
+                let unread = session.unanswered() + self.queued(session.peer, Stream::Bulk);
+                unread == 0 || unread.saturating_add(bytes) <= self.config.relay
+            }
+            _ => true,
+        }
     }
 
     /// What a worker may have of each of its sessions. All of them together leave room for others
@@ -57,13 +72,15 @@ impl Dispatcher {
 
     /// Sends what waits for a session's home, as far as there is room.
     pub(super) fn send_more(&mut self, id: SessionId) {
-        let Some(home) = self.sessions.get(&id).and_then(|session| session.home) else { return };
+        let waits = |session: &&Session| !session.waiting.is_empty();
+        let session = self.sessions.get(&id).filter(waits);
+        let Some(home) = session.and_then(|session| session.home) else { return };
         let share = self.share(home);
-        while let Some(session) = self.sessions.get_mut(&id)
+        while let Some(session) = self.sessions.get(&id)
             && session.home.is_some()
             && let Some(first) = session.waiting.front()
-            && (!first.is_segment() || session.flight.has_room(share))
-            && let Some(work) = session.waiting.pop_front()
+            && self.may_send(id, share, first)
+            && let Some(work) = self.sessions.get_mut(&id).and_then(|s| s.waiting.pop_front())
         {
             self.send_work(id, work);
         }
@@ -218,6 +235,9 @@ impl Dispatcher {
         };
         if work.is_segment() {
             session.flight.send();
+        }
+        if let Some(asked) = work.order.request().and_then(|r| session.requests.get_mut(&r)) {
+            asked.is_sent = true;
         }
         if session.gang.is_some() {
             return self.gang_work(id, work);

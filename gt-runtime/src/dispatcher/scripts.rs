@@ -86,6 +86,33 @@ fn segments_above_the_share_wait_and_what_does_not_need_them_goes_ahead() {
 }
 
 #[test]
+fn a_slow_reader_waits_for_itself() {
+    script(
+        Config { relay: 20, ..Config::embedded() },
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 hello
+         > p1 welcome s1
+         0s p1 tape %0 = full[i64[2]] 3; output %0
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; output %0
+         0s p1 fetch r1 %0
+         > p5 fetch s1 r1 %0
+         0s p1 fetch r2 %0
+         0s p1 tape free %0
+         0s p5 chunk s1 r1 %0 i64[2] 0 8
+         > p1 chunk r1 %0 0
+         0s p5 chunk s1 r1 %0 i64[2] 8 8
+         > p1 chunk r1 %0 8
+         > p5 fetch s1 r2 %0
+         > p5 run s1 #1 a0: free %0
+         0s p5 failed s1 r2
+         > p1 failed r2: index 9 is out of range",
+    );
+}
+
+#[test]
 fn a_worker_learns_the_weight_of_a_session_up_to_the_servers_limit() {
     script(
         Config { max_priority: Priority::of(40), ..Config::embedded() },

@@ -59,8 +59,8 @@ pub(super) struct Session {
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
-    /// Orders that wait for a worker, or for earlier segments to run. In the second case the first
-    /// is a segment.
+    /// Orders that wait for a worker, for earlier segments to run, or for the client to take what it
+    /// has read. With a home the first is a segment or a read.
     pub(super) waiting: VecDeque<Work>,
     /// The segments that have not run.
     pub(super) flight: Flight,
@@ -138,6 +138,8 @@ pub(super) struct Request {
     pub(super) n_answers: usize,
     /// The statistics of those that have.
     pub(super) answers: Vec<WorkerStats>,
+    /// Whether a worker has it.
+    pub(super) is_sent: bool,
     /// The bytes of the answer that were sent to the client.
     pub(super) sent: u64,
 }
@@ -146,7 +148,14 @@ impl Request {
     /// A request for a value, or for statistics, which one worker answers.
     pub(super) fn new(since: Time, value: Option<(ValueId, Type)>) -> Request {
         let name = value.map_or(ValueId(0), |(value, _)| value);
-        Request { since, value, name, n_answers: 1, answers: Vec::new(), sent: 0 }
+        Request { since, value, name, n_answers: 1, answers: Vec::new(), is_sent: false, sent: 0 }
+    }
+}
+
+impl Request {
+    /// The bytes of the answer that were not sent to the client.
+    pub(super) fn left(&self) -> u64 {
+        self.value.map_or(0, |(_, ty)| (ty.bytes() as u64).saturating_sub(self.sent))
     }
 }
 
@@ -294,6 +303,12 @@ impl Session {
         self.n_segments += 1;
         self.flight.add(seq, weight, self.above);
         seq
+    }
+
+    /// The bytes that its workers were asked for and that have not come.
+    pub(super) fn unanswered(&self) -> u64 {
+        let sent = self.requests.values().filter(|asked| asked.is_sent);
+        sent.fold(0, |bytes, asked| bytes.saturating_add(asked.left()))
     }
 
     /// The number of segments that a read of a value needs.

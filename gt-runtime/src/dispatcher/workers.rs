@@ -171,13 +171,10 @@ impl Dispatcher {
         session.ran.segments += 1;
         session.ran.instructions += counts.instructions;
         session.flight.ran(seq, counts.nanos);
-        if !session.waiting.is_empty() {
-            self.send_more(id);
-        }
+        self.send_more(id);
     }
 
-    /// Passes a piece of a fetched value on. The worker gets its credit back at once, or, if the
-    /// client is slow, when the client has taken the piece.
+    /// Passes a piece of a fetched value on.
     fn relay(
         &mut self,
         worker: WorkerId,
@@ -217,16 +214,17 @@ impl Dispatcher {
                 worker: Some(name),
                 ..error(ErrorKind::Internal, message)
             };
-            return self.answer_error(id, request, Arc::new(error));
+            self.answer_error(id, request, Arc::new(error));
+            return self.send_more(id);
         }
         asked.sent += chunk.bytes.len() as u64;
         let chunk = Chunk { value: asked.value.map_or(asked.name, |(value, _)| value), ..chunk };
         if chunk.is_last() {
             session.requests.remove(&request);
         }
-        let peer = session.peer;
-        let later = self.pay_unless_slow(Some(peer), owed);
-        self.give_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, later);
+        // A client that is slow gets no further reads, so it keeps no credit of a worker.
+        self.pay(Stream::Bulk, owed);
+        self.give_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, Owed::NOTHING);
     }
 
     /// Gives back the credit of data that is passed on to a peer, or returns it if so much waits
@@ -246,7 +244,9 @@ impl Dispatcher {
             return false;
         };
         session.progress = self.now;
-        session.requests.remove(&request).is_some()
+        let was_open = session.requests.remove(&request).is_some();
+        self.send_more(id);
+        was_open
     }
 
     /// Takes the statistics of one worker; the last one completes the answer.
