@@ -1,5 +1,5 @@
-//! A door takes any bytes: no message of a stranger panics, gives a stranger a room, or ends the room
-//! of a peer that has one. No message panics a guest or lets it send to a stranger.
+//! A door takes any bytes: no message of a stranger panics, gives a stranger a room, or ends the
+//! room of a peer that has one. No message panics a guest or lets it send to a stranger.
 
 use std::time::Duration;
 
