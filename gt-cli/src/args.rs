@@ -1,5 +1,6 @@
 //! The command line: its arguments and help texts. It decides nothing.
 
+use crate::quota::Quotas;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
 use gt_ir::ValueId;
@@ -150,6 +151,7 @@ Examples:
   gt-cli doctor --json                            one object";
 
 #[derive(Args)]
+#[command(after_help = SERVER_EXAMPLES)]
 pub(crate) struct ServerArgs {
     /// Port to listen on; 0 takes a free port and prints it
     #[arg(short, long, default_value_t = 12345)]
@@ -165,10 +167,31 @@ pub(crate) struct ServerArgs {
     /// or a number from 1 to 100
     #[arg(long, value_name = "PRIORITY", default_value = "100")]
     pub(crate) max_priority: Priority,
+    /// Quotas of sessions and users, as listed below
+    #[arg(long, value_name = "KEY=VALUE,..")]
+    pub(crate) quota: Option<Quotas>,
+    /// A file with quotas, in TOML [default: gt.toml in the folder of keys, if it exists]
+    #[arg(long, value_name = "gt.toml")]
+    pub(crate) config: Option<PathBuf>,
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 }
+
+const SERVER_EXAMPLES: &str = "\
+Quotas, with their defaults:
+  memory    bytes of live values of a session [twice the memory of all workers]
+  values    live values of a session [262144]
+  uploads   bytes of a session's uploads before their inputs are declared [as memory]
+  sessions  sessions of a user [800]
+  requests  unanswered reads of a session [4096]
+  stall     seconds that a read waits for a worker that reports nothing [600]
+A value above a quota is an error of this value, as if memory had run out; the session goes on.
+
+Examples:
+  gt-cli server -p 12345
+  gt-cli server --host head --quota memory=8GiB,sessions=20
+  gt-cli server --config gt.toml           with the lines: [quota] memory = \"8GiB\" sessions = 20";
 
 #[derive(Args)]
 #[command(after_help = WORKER_EXAMPLES)]

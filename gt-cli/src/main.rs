@@ -15,6 +15,7 @@ mod fault;
 mod files;
 mod keys;
 mod news;
+mod quota;
 mod run;
 mod schema;
 mod serve;

@@ -23,11 +23,12 @@ use std::path::Path;
 const STOPPED: &str = "it was stopped by a signal";
 
 pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
+    let quotas = crate::quota::of(args.quota.as_ref(), args.config.as_deref())?;
     let config = ServerConfig {
         address: Address { host: args.host.clone(), port: args.port },
         exposure: exposure(args.insecure),
+        dispatcher: quotas.apply(Config { max_priority: args.max_priority, ..Config::remote() }),
         log: log(args.log_file.as_deref())?,
-        dispatcher: Config { max_priority: args.max_priority, ..Config::remote() },
     };
     let server = Server::bind(config)?;
     let shutdown = server.shutdown();

@@ -56,8 +56,15 @@ pub struct Config {
     pub max_of_process: usize,
     /// The most bytes of live values and unfinished uploads of one session.
     pub quota: u64,
+    /// Whether this quota becomes [`MEMORIES`](Config::MEMORIES) times the memory of all workers
+    /// when the first of them joins.
+    pub quota_of_workers: bool,
     /// The most live values of one session.
     pub max_values: usize,
+    /// The most bytes of one session's uploads whose input is not declared yet.
+    pub max_uploads: u64,
+    /// The most sessions of one user.
+    pub max_sessions: usize,
     /// The most unanswered requests (reads and statistics) of one session.
     pub max_requests: usize,
     /// How long a read waits for a worker to connect.
@@ -76,6 +83,10 @@ pub struct Config {
 }
 
 impl Config {
+    /// The usual quota of a session is so many times the memory of all workers, because views of
+    /// one tensor count as values of their own.
+    pub const MEMORIES: u64 = 2;
+
     /// The configuration for processes that connect over sockets.
     #[must_use]
     pub fn remote() -> Config {
@@ -88,7 +99,10 @@ impl Config {
             worker_places: 100,
             max_of_process: 300,
             quota: 1 << 40,
-            max_values: 1 << 20,
+            quota_of_workers: true,
+            max_values: 1 << 18,
+            max_uploads: u64::MAX,
+            max_sessions: 800,
             max_requests: 1 << 12,
             wait_worker: Duration::from_secs(10),
             stall: Duration::from_secs(600),
@@ -104,7 +118,14 @@ impl Config {
     pub fn embedded() -> Config {
         let connection = ConnectionConfig::embedded();
         let remote = Config::remote();
-        let max_of_process = remote.max_peers;
-        Config { client: connection, worker: connection, relay: u64::MAX, max_of_process, ..remote }
+        Config {
+            client: connection,
+            worker: connection,
+            max_of_process: remote.max_peers,
+            quota_of_workers: false,
+            max_values: 1 << 20,
+            relay: u64::MAX,
+            ..remote
+        }
     }
 }

@@ -29,6 +29,8 @@ pub struct Dispatcher {
     pub(super) seats: BTreeMap<SessionId, SessionId>,
     pub(super) n_sessions: u64,
     pub(super) n_workers: u64,
+    /// The quota by the memory of the workers. 0 before the first worker.
+    pub(super) memory_quota: u64,
     /// Peers whose connections may have something to send.
     pub(super) dirty: BTreeSet<PeerId>,
     /// The incarnations and process ids of the peers that left last. A late hello of such a peer
@@ -52,6 +54,7 @@ impl Dispatcher {
             seats: BTreeMap::new(),
             n_sessions: 0,
             n_workers: 0,
+            memory_quota: 0,
             dirty: BTreeSet::new(),
             ended: VecDeque::new(),
             over: false,

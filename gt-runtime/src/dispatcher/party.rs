@@ -1,7 +1,7 @@
 //! The core's data about connected peers: connections, workers, and the credit owed to senders.
 
 use crate::connection::Connection;
-use crate::doors::Pass;
+use crate::doors::{Pass, User};
 use crate::identity::Identity;
 use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::wire::Capacity;
@@ -31,6 +31,13 @@ pub(super) struct Peer {
     /// For each queued message of the two streams, the credit that it gives back when it is
     /// acknowledged.
     pub(super) owed: [VecDeque<Owed>; 2],
+}
+
+impl Peer {
+    /// Whether it is a client of this user.
+    pub(super) fn is_client_of(&self, user: User) -> bool {
+        matches!(self.party, Party::Session(_)) && self.pass.user == user
+    }
 }
 
 /// One worker.

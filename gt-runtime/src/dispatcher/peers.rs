@@ -99,6 +99,13 @@ impl Dispatcher {
                 return self.refuse(peer, incarnation, Refusal::Fault(why));
             }
             Role::Client => {
+                let of_user = self.peers.values().filter(|peer| peer.is_client_of(pass.user));
+                let (n_open, limit) = (of_user.count(), self.config.max_sessions);
+                if n_open >= limit {
+                    let why =
+                        format!("its user has {n_open} sessions open, and {limit} are the most");
+                    return self.refuse(peer, incarnation, Refusal::Fault(why));
+                }
                 self.n_sessions += 1;
                 let id = SessionId(self.n_sessions);
                 let priority = Priority::of(hello.weight).min(self.config.max_priority);

@@ -432,6 +432,97 @@ fn a_value_there_is_no_room_for_fails_alone() {
 }
 
 #[test]
+fn a_value_too_many_fails_alone() {
+    script(
+        Config { max_values: 2, ..Config::embedded() },
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 hello
+         > p1 welcome s1
+         0s p1 tape %0 = full[u8[1]] 3; %1 = full[u8[1]] 4; %2 = full[u8[1]] 5; %3 = neg %2
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 run s1 #0 a0: %0 = full[u8[1]] 3 : u8[1]; %1 = full[u8[1]] 4 : u8[1]
+         0s p1 fetch r1 %3
+         > p1 failed r1: full: the session holds 2 values, and may hold no more; hint: drop \
+         tensors as soon as they are not needed
+         0s p1 tape free %0; free %2; free %3; %4 = full[u8[1]] 6
+         > p5 run s1 #1 a0: free %0; %4 = full[u8[1]] 6 : u8[1]
+         0s p1 fetch r2 %4
+         > p5 fetch s1 r2 %4",
+    );
+}
+
+#[test]
+fn uploads_that_no_program_declares_are_bounded() {
+    script(
+        Config { max_uploads: 100, ..Config::embedded() },
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 hello
+         > p1 welcome s1
+         0s p1 chunk %0 i64[10] 0 80
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 chunk s1 %0 0
+         0s p1 chunk %1 i64[10] 0 80
+         0s p1 tape %0 = input : i64[10]; %1 = input : i64[10]
+         > p5 run s1 #0 a0: %0 = input : i64[10]
+         0s p1 fetch r1 %1
+         > p1 failed r1: 160 B of uploads wait for a program that declares their inputs, and 100 B \
+         are the most; hint: use each upload before the next ones, or upload less",
+    );
+}
+
+#[test]
+fn a_user_has_a_limited_number_of_sessions() {
+    script(
+        Config { max_sessions: 1, ..Config::embedded() },
+        "0s p1 hello
+         > p1 welcome s1
+         0s p2 hello
+         > p2 refused: its user has 1 sessions open, and 1 are the most
+         > forget p2
+         0s p5 hello
+         > p5 welcome w1
+         0s p1 bye
+         > forget p1
+         0s p3 hello
+         > p3 welcome s2",
+    );
+}
+
+/// `p6` is a worker, but the session lives on `p5`.
+#[test]
+fn a_worker_answers_only_for_its_own_sessions() {
+    script(
+        Config::embedded(),
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register
+         0s p1 hello
+         > p1 welcome s1
+         0s p1 tape %0 = full[u8[1]] 3; output %0
+         > p5 open s1 of s1 (pi, pid 1)
+         > p5 run s1 #0 a0: %0 = full[u8[1]] 3 : u8[1]; output %0
+         0s p1 fetch r1 %0
+         > p5 fetch s1 r1 %0
+         0s p6 hello
+         > p6 welcome w2
+         0s p6 register
+         0s p6 chunk s1 r1 %0 u8[1] 0 1
+         0s p6 failed s1 r1
+         0s p6 done s1 #0 a0
+         0s p6 stats s1 r1
+         0s p6 sent s1 r1
+         0s p5 chunk s1 r1 %0 u8[1] 0 1
+         > p1 chunk r1 %0 0
+         0s p5 chunk s1 r1 %0 u8[1] 0 1
+         0s p5 failed s1 r2",
+    );
+}
+
+#[test]
 fn data_there_is_no_room_for_fails_alone() {
     script(
         small(),

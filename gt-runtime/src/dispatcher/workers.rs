@@ -3,7 +3,7 @@
 use super::core::Dispatcher;
 use super::party::{Owed, Party};
 use super::session::{Session, Work, error};
-use super::{Action, Report};
+use super::{Action, Config, Report};
 use crate::identity::Identity;
 use crate::ids::{PeerId, RequestId, SessionId, WorkerId};
 use crate::wire::{Capacity, Chunk, Counts, FromWorker, RESERVED, Stream, ToClient};
@@ -124,9 +124,21 @@ impl Dispatcher {
         let identity =
             self.peers.get(&worker.peer).map(|peer| peer.identity.clone()).unwrap_or_default();
         if joined {
+            self.measure_memory();
             self.out.push(Action::Report(Report::WorkerJoined(id, identity, capacity)));
             self.take_up_waiting();
             self.release_idle(id);
+        }
+    }
+
+    /// Adapts the quota of sessions to the memory of the workers. It never falls when a worker is
+    /// lost, because its sessions go on with the other workers.
+    fn measure_memory(&mut self) {
+        let memories = self.ready().filter_map(|(_, worker)| worker.capacity.as_ref());
+        let sum = memories.fold(0_u64, |sum, capacity| sum.saturating_add(capacity.memory));
+        let quota = sum.saturating_mul(Config::MEMORIES);
+        if self.config.quota_of_workers && quota > self.memory_quota {
+            (self.memory_quota, self.config.quota) = (quota, quota);
         }
     }
 

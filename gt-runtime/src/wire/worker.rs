@@ -14,10 +14,12 @@ pub enum ToWorker {
     Open {
         /// The session.
         session: SessionId,
-        /// The client's name, which other clients may see: `s1 digits (pi, pid 123)`.
+        /// The client's name, which other clients of its user may see: `s1 digits (pi, pid 123)`.
         client: Arc<str>,
         /// How much of the worker's time it gets ([`Priority`](crate::priority::Priority)).
         weight: u32,
+        /// Its user, as a number that is equal for equal users.
+        user: u64,
     },
     /// An order of a session.
     Order {

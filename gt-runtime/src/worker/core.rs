@@ -90,10 +90,10 @@ impl Core {
     /// way.
     pub fn handle(&mut self, stream: Stream, message: ToWorker, weight: u64, out: &mut Vec<Job>) {
         match message {
-            ToWorker::Open { session, client, weight: share } => {
+            ToWorker::Open { session, client, user, weight } => {
                 self.n_opened += 1;
                 self.sessions.entry(session).or_default().opened = self.n_opened;
-                out.push(Job::Open { session, client, weight: share });
+                out.push(Job::Open { session, client, user, weight });
             }
             ToWorker::Order { session, attempt, seq, order } => {
                 let held = self.sessions.entry(session).or_default();

@@ -129,8 +129,8 @@ impl Executor {
     ) -> Ran {
         self.registration = registration;
         match job {
-            Job::Open { session, client, .. } => {
-                self.sessions.entry(session).or_default().client = Some(client);
+            Job::Open { session, client, user, .. } => {
+                self.sessions.entry(session).or_default().client = Some((client, user));
                 Ran::Done(Some(session), 0)
             }
             Job::Task(task) if self.must_wait(&task) => Ran::Waits(task),

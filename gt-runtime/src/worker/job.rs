@@ -29,10 +29,12 @@ pub enum Job {
     Open {
         /// The session.
         session: SessionId,
-        /// The client's name, which other clients may see.
+        /// The client's name, which other clients of its user may see.
         client: Arc<str>,
         /// How much of the executor's time it gets.
         weight: u32,
+        /// The user.
+        user: u64,
     },
     /// Carry out an order.
     Task(Task),

@@ -1,7 +1,7 @@
 //! The memory that the sessions of a worker hold, for statistics and out-of-memory errors.
 //!
-//! A client sees the names of other clients and how many bytes each holds, and nothing else. This
-//! module gives no session a share of the memory.
+//! A client sees the names of its user's other clients and how many bytes each holds. Of other
+//! users it sees one total. This module gives no session a share of the memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ use crate::wire::codec::cut;
 /// The most other clients named in an error, and in statistics.
 const MOST_IN_ERROR: usize = 8;
 const MOST_IN_STATS: usize = 64;
+/// The clients of other users, which are not told apart.
+const OTHER_USERS: &str = "clients of other users";
 
 /// An engine's use of memory.
 pub(super) fn of_engine(engine: &dyn Engine) -> MemoryStats {
@@ -39,12 +41,28 @@ pub(super) fn others(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> V
 }
 
 fn everybody_else(sessions: &BTreeMap<SessionId, Table>, own: SessionId) -> Vec<Holding> {
+    holdings_of(sessions, own, |table| table.live().0)
+}
+
+/// As `everybody_else`, with the number of bytes that a table holds.
+fn holdings_of(
+    sessions: &BTreeMap<SessionId, Table>,
+    own: SessionId,
+    held: impl Fn(&Table) -> u64,
+) -> Vec<Holding> {
+    let user = |table: &Table| table.client.as_ref().map(|(_, user)| *user);
+    let own_user = sessions.get(&own).and_then(user);
     let others = sessions.iter().filter(|(id, _)| **id != own);
+    let (same, foreign): (Vec<_>, Vec<_>) = others.partition(|(_, table)| user(table) == own_user);
     let holding = |(id, table): (&SessionId, &Table)| {
-        let client = table.client.as_ref().map_or_else(|| id.to_string(), ToString::to_string);
-        Holding { client, bytes: table.live().0 }
+        let client =
+            table.client.as_ref().map_or_else(|| id.to_string(), |(name, _)| name.to_string());
+        Holding { client, bytes: held(table) }
     };
-    let mut all: Vec<Holding> = others.map(holding).filter(|held| held.bytes > 0).collect();
+    let foreign = foreign.into_iter().map(|(_, table)| held(table)).sum();
+    let foreign = Holding { client: OTHER_USERS.into(), bytes: foreign };
+    let all = same.into_iter().map(holding).chain([foreign]);
+    let mut all: Vec<Holding> = all.filter(|held| held.bytes > 0).collect();
     all.sort_by_key(|held| Reverse(held.bytes));
     all
 }
@@ -82,4 +100,29 @@ fn holders(sessions: &BTreeMap<SessionId, Table>, own: SessionId, engine: &dyn E
 
 fn size(bytes: u64) -> String {
     if bytes == 0 { "nothing".into() } else { size_text(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_users_are_one_total() {
+        let table = |name: &str, user| {
+            let mut table = Table::default();
+            table.client = Some((name.into(), user));
+            table
+        };
+        let sessions = [(1, "a", 7), (2, "b", 7), (3, "c", 8), (4, "d", 9)];
+        let sessions: BTreeMap<SessionId, Table> = sessions
+            .into_iter()
+            .map(|(id, name, user)| (SessionId(id), table(name, user)))
+            .collect();
+        let names = |own| {
+            let held = holdings_of(&sessions, SessionId(own), |_| 4);
+            held.into_iter().map(|held| (held.client, held.bytes)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(1), [(OTHER_USERS.to_owned(), 8), ("b".to_owned(), 4)]);
+        assert_eq!(names(3), [(OTHER_USERS.to_owned(), 12)]);
+    }
 }

@@ -20,8 +20,8 @@ pub(super) enum Outcome {
 /// The values of one session, and counts of the work it has run.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The client's name, which other clients may see.
-    pub(super) client: Option<Arc<str>>,
+    /// The client's name, which other clients of its user may see, and the user.
+    pub(super) client: Option<(Arc<str>, u64)>,
     values: HashMap<u64, Outcome, IdHash>,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,

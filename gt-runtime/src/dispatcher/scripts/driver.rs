@@ -283,7 +283,7 @@ fn show(action: &Action) -> Option<String> {
 
 fn show_message(message: &Message) -> String {
     match message {
-        Message::ToWorker(ToWorker::Open { session, client, weight }) => {
+        Message::ToWorker(ToWorker::Open { session, client, weight, .. }) => {
             let weight = (*weight != 10).then(|| format!(" with weight {weight}"));
             format!("open {session} of {client}{}", weight.unwrap_or_default())
         }

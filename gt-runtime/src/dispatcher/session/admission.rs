@@ -124,7 +124,10 @@ impl Session {
             return false;
         };
         let bytes = *live_bytes + variant.bytes.0 - variant.bytes.1;
-        if bytes + u128::from(*early_bytes) > u128::from(config.quota) {
+        let n_live = verifier.n_live() + variant.kept.len();
+        if bytes + u128::from(*early_bytes) > u128::from(config.quota)
+            || n_live.saturating_sub(held.footprint.freed.len()) > config.max_values
+        {
             return false;
         }
         let freed = held.footprint.freed.iter();
@@ -138,7 +141,8 @@ impl Session {
 
     fn check_values(&self, config: &Config) -> Result<(), RunError> {
         check_name(self.above)?;
-        let (held, most) = (self.verifier.n_live(), config.max_values);
+        // Values above the limit are lost, and take some memory all the same.
+        let (held, most) = (self.verifier.n_live(), config.max_values.saturating_mul(2));
         if held <= most {
             return Ok(());
         }

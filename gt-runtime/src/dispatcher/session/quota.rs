@@ -1,9 +1,10 @@
-//! The quota of a session. A value above the quota is lost, and so are values computed from it. All
-//! other values are unaffected.
+//! The quotas of a session: bytes, values, and bytes of uploads whose input is not declared. A
+//! value above a quota is lost, and so are values computed from it. All other values are
+//! unaffected.
 //!
 //! Guarantees: after every segment and every first piece of an upload, the session's values are
-//! within its quota. Lost values do not count, because no worker has them. The quota does not limit
-//! values that live only within a segment; the worker's memory does.
+//! within its quotas. Lost values do not count, because no worker has them. The quota does not
+//! limit values that live only within a segment; the worker's memory does.
 
 use super::{Session, error};
 use crate::dispatcher::Config;
@@ -23,8 +24,11 @@ impl Session {
         }
         let new = tape.entries.iter().filter_map(|entry| self.new_value(entry));
         let new: u128 = new.map(|(_, ty)| ty.bytes() as u128).sum();
-        let before = self.held() - new;
+        let n_new = tape.entries.iter().filter_map(|entry| self.new_value(entry)).count();
+        let before = self.held().saturating_sub(new);
+        let n_before = self.n_held().saturating_sub(n_new);
         let mut room = u128::from(config.quota).saturating_sub(before);
+        let mut n_room = config.max_values.saturating_sub(n_before);
         for entry in &tape.entries {
             let Some((value, ty)) = self.new_value(entry) else { continue };
             let operand = match entry {
@@ -33,7 +37,11 @@ impl Session {
             };
             match operand {
                 Some(cause) => self.lose(value, cause),
-                None if ty.bytes() as u128 <= room => room -= ty.bytes() as u128,
+                None if n_room == 0 => self.lose(value, Arc::new(too_many(entry, config))),
+                None if ty.bytes() as u128 <= room => {
+                    room -= ty.bytes() as u128;
+                    n_room -= 1;
+                }
                 None => self.lose(value, Arc::new(refusal(entry, ty, before, config))),
             }
         }
@@ -42,7 +50,17 @@ impl Session {
 
     /// Loses an upload that has just begun, if it exceeds the quota.
     pub(super) fn refuse_upload(&mut self, value: ValueId, ty: Type, config: &Config) {
-        if self.is_over(config) {
+        let early = self.early_bytes;
+        if early > config.max_uploads {
+            let message = format!(
+                "{} of uploads wait for a program that declares their inputs, and {} are the most",
+                units::bytes(early),
+                units::bytes(config.max_uploads)
+            );
+            let hint = "use each upload before the next ones, or upload less";
+            let error = error(ErrorKind::Resource, message).hint(hint);
+            self.lose(value, Arc::new(RunError { value: Some(value), ..error }));
+        } else if self.is_over(config) {
             let before = self.held().saturating_sub(ty.bytes() as u128);
             let input = Entry::Input { out: value, ty, name: None };
             self.lose(value, Arc::new(refusal(&input, ty, before, config)));
@@ -51,8 +69,15 @@ impl Session {
 
     fn is_over(&self, config: &Config) -> bool {
         let most = u128::from(config.quota);
-        // The first comparison is quick and nearly always decides.
-        self.live_bytes + u128::from(self.early_bytes) > most && self.held() > most
+        // The first comparisons are quick and nearly always decide.
+        let bytes = self.live_bytes + u128::from(self.early_bytes) > most && self.held() > most;
+        bytes || self.n_live() > config.max_values && self.n_held() > config.max_values
+    }
+
+    /// The number of live values that are not lost.
+    fn n_held(&self) -> usize {
+        let lost = self.lost.keys().filter(|value| self.verifier.is_live(**value)).count();
+        self.n_live() - lost
     }
 
     /// Bytes of values and uploads that are not lost.
@@ -82,12 +107,26 @@ impl Session {
     }
 }
 
-/// The error of a value above the quota.
-fn refusal(entry: &Entry, ty: Type, before: u128, config: &Config) -> RunError {
-    let (what, loc) = match entry {
+/// The error of a value above the number of values.
+fn too_many(entry: &Entry, config: &Config) -> RunError {
+    let (what, loc) = named(entry);
+    let message =
+        format!("{what}the session holds {} values, and may hold no more", config.max_values);
+    let hint = "drop tensors as soon as they are not needed";
+    RunError { value: entry.defines(), loc, ..error(ErrorKind::Resource, message).hint(hint) }
+}
+
+/// The op and the line of an entry, for an error.
+fn named(entry: &Entry) -> (String, Loc) {
+    match entry {
         Entry::Instr(instr) => (format!("{}: ", instr.op.name()), instr.loc),
         _ => (String::new(), Loc::NONE),
-    };
+    }
+}
+
+/// The error of a value above the quota.
+fn refusal(entry: &Entry, ty: Type, before: u128, config: &Config) -> RunError {
+    let (what, loc) = named(entry);
     let size = |bytes: u128| units::bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
     let message = format!(
         "{what}{ty} takes {}, but the session holds {} of the {} it may hold",

@@ -137,6 +137,7 @@ fn packets() -> Vec<Packet> {
                 session: crate::ids::SessionId(1),
                 client: "s1 digits (pi, pid 7)".into(),
                 weight: 10,
+                user: 1 << 63,
             })),
         ),
         packet(

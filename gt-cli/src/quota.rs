@@ -1,0 +1,174 @@
+//! The quotas of a server's users: `--quota memory=8GiB,values=100000`, or the same keys in the
+//! table `[quota]` of a file in TOML. The command line is stronger than the file.
+
+use anyhow::{Context, Result, bail};
+use gt_runtime::dispatcher::Config;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Quotas. What is not given keeps its default.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Quotas {
+    memory: Option<u64>,
+    values: Option<usize>,
+    uploads: Option<u64>,
+    sessions: Option<usize>,
+    requests: Option<usize>,
+    stall: Option<Duration>,
+}
+
+impl Quotas {
+    /// The quotas of a file in TOML.
+    pub(crate) fn read(path: &Path) -> Result<Quotas> {
+        let about = || format!("cannot use {}", path.display());
+        let text = std::fs::read_to_string(path).with_context(about)?;
+        parse(&text).map_err(anyhow::Error::msg).with_context(about)
+    }
+
+    /// These quotas, and those of another source where these say nothing.
+    pub(crate) fn or(self, other: Quotas) -> Quotas {
+        Quotas {
+            memory: self.memory.or(other.memory),
+            values: self.values.or(other.values),
+            uploads: self.uploads.or(other.uploads),
+            sessions: self.sessions.or(other.sessions),
+            requests: self.requests.or(other.requests),
+            stall: self.stall.or(other.stall),
+        }
+    }
+
+    /// A dispatcher's configuration with these quotas.
+    pub(crate) fn apply(&self, config: Config) -> Config {
+        Config {
+            quota: self.memory.unwrap_or(config.quota),
+            quota_of_workers: self.memory.is_none() && config.quota_of_workers,
+            max_values: self.values.unwrap_or(config.max_values),
+            max_uploads: self.uploads.unwrap_or(config.max_uploads),
+            max_sessions: self.sessions.unwrap_or(config.max_sessions),
+            max_requests: self.requests.unwrap_or(config.max_requests),
+            stall: self.stall.unwrap_or(config.stall),
+            ..config
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "memory" => self.memory = Some(bytes(value)?),
+            "values" => self.values = Some(number(value)?),
+            "uploads" => self.uploads = Some(bytes(value)?),
+            "sessions" => self.sessions = Some(number(value)?),
+            "requests" => self.requests = Some(number(value)?),
+            "stall" => self.stall = Some(seconds(value)?),
+            _ => {
+                return Err(format!(
+                    "`{key}` is no quota; the quotas are memory, values, uploads, sessions, \
+                     requests and stall"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Quotas {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Quotas, String> {
+        let mut quotas = Quotas::default();
+        for part in text.split(',') {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| format!("`{part}` is not KEY=VALUE"))?;
+            quotas.set(key.trim(), value.trim())?;
+        }
+        Ok(quotas)
+    }
+}
+
+/// The table `[quota]` of a file.
+fn parse(text: &str) -> Result<Quotas, String> {
+    let file: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+    let mut quotas = Quotas::default();
+    for (name, table) in &file {
+        let table = table.as_table().filter(|_| name == "quota");
+        let table = table.ok_or_else(|| format!("`{name}` is no table of a server"))?;
+        for (key, value) in table {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            quotas.set(key, &value)?;
+        }
+    }
+    Ok(quotas)
+}
+
+fn number<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
+    let number = text.parse().ok().filter(|n| *n >= N::from(1));
+    number.ok_or_else(|| format!("`{text}` is not a number above 0"))
+}
+
+/// A number of bytes, with a unit if there is one.
+fn bytes(text: &str) -> Result<u64, String> {
+    let units: [(&str, u64); 9] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("B", 1),
+    ];
+    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
+    let (unit, factor) = unit.copied().unwrap_or(("", 1));
+    let count = number::<u64>(text.trim_end_matches(unit).trim()).ok();
+    let size = count.and_then(|count| count.checked_mul(factor));
+    size.ok_or_else(|| format!("`{text}` is no size, such as 8GiB or 500MB"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = number(text.strip_suffix('s').unwrap_or(text).trim());
+    seconds.map(Duration::from_secs).map_err(|_| format!("`{text}` is no time, such as 120s"))
+}
+
+/// The quotas of the command line and of the file, which must exist if it is named.
+pub(crate) fn of(flag: Option<&Quotas>, file: Option<&Path>) -> Result<Quotas> {
+    let given = flag.cloned().unwrap_or_default();
+    let usual = gt_runtime::doors::KeyFolder::of_user().ok();
+    let usual = usual.map(|folder| folder.path().join("gt.toml")).filter(|path| path.exists());
+    match file.map(Path::to_path_buf).or(usual) {
+        Some(path) if !path.exists() => bail!("there is no file {}", path.display()),
+        Some(path) => Ok(given.or(Quotas::read(&path)?)),
+        None => Ok(given),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_read_from_a_flag_and_from_a_file() {
+        let flag: Quotas = "memory=8GiB, values=1000,stall=120s".parse().unwrap();
+        let file = parse("[quota]\nmemory = \"500MB\"\nsessions = 7\n").unwrap();
+        let config = flag.or(file).apply(Config::remote());
+        assert_eq!((config.quota, config.max_values, config.max_sessions), (8 << 30, 1000, 7));
+        assert!(!config.quota_of_workers && config.stall == Duration::from_secs(120));
+        assert!(Quotas::default().apply(Config::remote()).quota_of_workers);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let check = |text: &str, why: &str| {
+            let said = text.parse::<Quotas>().unwrap_err();
+            assert!(said.contains(why), "{said}");
+        };
+        check("memory", "`memory` is not KEY=VALUE");
+        check("memroy=1", "`memroy` is no quota");
+        check("memory=lots", "`lots` is no size");
+        check("memory=99999999TiB", "is no size");
+        check("values=0", "`0` is not a number above 0");
+        check("stall=-1", "`-1` is no time");
+        assert!(parse("[quoat]\nmemory = 1").unwrap_err().contains("`quoat` is no table"));
+        assert!(parse("[quota]\nvalues = true").unwrap_err().contains("`true` is not a number"));
+    }
+}
