@@ -200,7 +200,12 @@ impl Dispatcher {
         let Session { gang: Some(gang), requests, .. } = session else { return };
         match gang.fetch(request, value) {
             Ok((orders, name)) => {
-                requests.entry(request).and_modify(|asked| asked.name = name);
+                let last = orders.iter().rfind(|(_, order)| order.request() == Some(request));
+                let seat = last.and_then(|(member, _)| gang.seats.get(*member));
+                let worker = seat.map(|seat| seat.worker);
+                requests
+                    .entry(request)
+                    .and_modify(|asked| (asked.name, asked.worker) = (name, worker));
                 self.give_members(id, orders, Owed::NOTHING);
             }
             Err(why) => self.fail_session(id, refusal(&why)),

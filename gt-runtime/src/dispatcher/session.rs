@@ -134,6 +134,8 @@ pub(super) struct Request {
     pub(super) value: Option<(ValueId, Type)>,
     /// What the worker calls the value.
     pub(super) name: ValueId,
+    /// The member of a gang that was asked for the value. Other members may not answer.
+    pub(super) worker: Option<WorkerId>,
     /// How many workers still have to answer.
     pub(super) n_answers: usize,
     /// The statistics of those that have.
@@ -145,14 +147,26 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// Whether the worker's answer counts, given that the session lives on it.
+    pub(super) fn asks(&self, worker: WorkerId) -> bool {
+        self.worker.is_none_or(|asked| asked == worker)
+    }
+
     /// A request for a value, or for statistics, which one worker answers.
     pub(super) fn new(since: Time, value: Option<(ValueId, Type)>) -> Request {
         let name = value.map_or(ValueId(0), |(value, _)| value);
-        Request { since, value, name, n_answers: 1, answers: Vec::new(), is_sent: false, sent: 0 }
+        Request {
+            since,
+            value,
+            name,
+            worker: None,
+            n_answers: 1,
+            answers: Vec::new(),
+            is_sent: false,
+            sent: 0,
+        }
     }
-}
 
-impl Request {
     /// The bytes of the answer that were not sent to the client.
     pub(super) fn left(&self) -> u64 {
         self.value.map_or(0, |(_, ty)| (ty.bytes() as u64).saturating_sub(self.sent))

@@ -200,9 +200,8 @@ impl Dispatcher {
             return self.pay(Stream::Bulk, owed); // The session has ended or moved.
         };
         session.progress = self.now;
-        let Some(asked) = session.requests.get_mut(&request) else {
-            return self.pay(Stream::Bulk, owed);
-        };
+        let asked = session.requests.get_mut(&request).filter(|asked| asked.asks(worker));
+        let Some(asked) = asked else { return self.pay(Stream::Bulk, owed) };
         let expected = asked.value.is_some_and(|(_, ty)| {
             let total = ty.bytes() as u64;
             let end = chunk.offset.checked_add(chunk.bytes.len() as u64);
@@ -249,14 +248,15 @@ impl Dispatcher {
         Owed::NOTHING
     }
 
-    /// Closes a request; says whether it was open and this worker is the session's home.
+    /// Closes a request; says whether it was open and this worker was asked.
     fn take_request(&mut self, worker: WorkerId, id: SessionId, request: RequestId) -> bool {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))
         else {
             return false;
         };
         session.progress = self.now;
-        let was_open = session.requests.remove(&request).is_some();
+        let asked = session.requests.get(&request).is_some_and(|asked| asked.asks(worker));
+        let was_open = asked && session.requests.remove(&request).is_some();
         self.send_more(id);
         was_open
     }

@@ -70,6 +70,8 @@ fn each_member_gets_its_part_and_what_others_send_it() {
          > p5 fetch s2 r1 %+6
          > p5 run s2 #4 a0: free %+6
          > p6 fetch s3 r+2 %+4
+         0s p6 chunk s3 r1 %+6 i64[4] 0 32
+         0s p6 failed s3 r1
          0s p6 chunk s3 r+2 %+4 i64[2] 0 16
          > p5 chunk s2 %+5 0
          0s p5 chunk s2 r1 %+6 i64[4] 0 32
