@@ -133,12 +133,14 @@ impl Jobs {
         self.queue.change(|lines| lines.add(registration, job));
     }
 
-    /// Takes a job out if it is the next one and no other is out. Else adds it. A job that is taken
-    /// out must be settled.
+    /// Takes a task out if it is the next job and no other is out. Else adds the job. A job that is
+    /// taken out must be settled.
     pub(super) fn try_begin(&self, registration: u64, job: Job) -> Option<Job> {
         self.queue.change(|lines| {
             let free = |session| lines.fair.is_free_for((registration, session));
-            if lines.out.is_some() || !job.session().is_none_or(free) {
+            // The others change the queue itself, too.
+            let is_task = matches!(job, Job::Task(_));
+            if !is_task || lines.out.is_some() || !job.session().is_none_or(free) {
                 lines.add(registration, job);
                 return None;
             }
