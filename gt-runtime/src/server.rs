@@ -29,7 +29,7 @@ use lines::{Kind, Lines};
 /// The most messages taken before deadlines are checked.
 const BATCH: usize = 256;
 /// The timeout of an orderly end, in which good-byes are sent.
-const FAREWELL: Duration = Duration::from_millis(500);
+const FAREWELL: Duration = Duration::from_millis(300);
 /// The most answers to packets of unknown connections in a [`STRAY_TIME`]. The last packets of an
 /// ended connection need none, and a peer that waits for one asks again.
 const MAX_STRAYS: u32 = 100;

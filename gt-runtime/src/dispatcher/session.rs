@@ -59,8 +59,8 @@ pub(super) struct Session {
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
-    /// Orders that wait for a worker, for earlier segments to run, or for the client to take what it
-    /// has read. With a home the first is a segment or a read.
+    /// Orders that wait for a worker, for earlier segments to run, or for the client to take what
+    /// it has read. With a home the first is a segment or a read.
     pub(super) waiting: VecDeque<Work>,
     /// The segments that have not run.
     pub(super) flight: Flight,

@@ -3,11 +3,11 @@
 //!
 //! The first launch that can use a plan orders it. One background thread compiles it, with low
 //! priority if the system supports this. Sessions share the thread by time (`fair`), and the time
-//! is charged to the session that ordered the plan. Until the plan is ready, and if its compilation fails,
-//! launches run instruction by instruction. Compilation therefore delays no launch, except those
-//! that are to wait for it (`held`), and a panic of the compiler loses only its plan. Equal
-//! templates of different sessions share a plan. The least recently used plan is removed if there
-//! are too many. This module runs no plans.
+//! is charged to the session that ordered the plan. Until the plan is ready, and if its compilation
+//! fails, launches run instruction by instruction. Compilation therefore delays no launch, except
+//! those that are to wait for it, and a panic of the compiler loses only its plan. Equal templates
+//! of different sessions share a plan. The least recently used plan is removed if there are too
+//! many. This module runs no plans.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
