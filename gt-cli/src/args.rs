@@ -77,7 +77,7 @@ pub(crate) struct KeysArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
-    /// List your own key, the keys that your servers know, and the servers that you trust [default]
+    /// List your key, the keys that your servers know, and the servers you trust (the default)
     List,
     /// Print your own public key, for users whose servers you connect to
     Show,
