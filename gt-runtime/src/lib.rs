@@ -4,6 +4,7 @@
 //! arguments and return packets. Thin shells around them own sockets, threads and the clock. The
 //! embedded and the remote system share the state machines.
 
+mod allowance;
 pub mod assembly;
 pub mod choice;
 pub mod client;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use zmq::Context;
 
-use crate::clock::{self, Time};
+use crate::allowance::Allowance;
+use crate::clock;
 use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
 use crate::doors::Pass;
 use crate::ids::PeerId;
@@ -73,7 +74,7 @@ pub struct Server {
     peers: Peers,
     log: Log,
     lines: Lines,
-    strays: Strays,
+    strays: Allowance,
     actions: Vec<Action>,
     /// Peers that could not be reached while sending.
     gone: Vec<PeerId>,
@@ -106,7 +107,7 @@ impl Server {
             peers: Peers::default(),
             log: config.log,
             lines: Lines::default(),
-            strays: Strays::default(),
+            strays: Allowance::new(MAX_STRAYS, STRAY_TIME),
             actions: Vec::new(),
             gone: Vec::new(),
             welcomed: None,
@@ -218,7 +219,7 @@ impl Server {
         let (peer, new) = self.peers.id(route);
         let identity = match &packet.body {
             Body::Hello(hello) if new => Some(hello.identity.clone()),
-            _ if new && !self.strays.may_pass(clock::now()) => {
+            _ if new && !self.strays.take(clock::now()) => {
                 self.forget(peer);
                 return Ok(());
             }
@@ -314,22 +315,5 @@ fn kind(report: &Report) -> Kind {
         Report::SessionClosed(..) => Kind::Closed,
         Report::WorkerJoined(..) | Report::WorkerLost(..) => Kind::Worker,
         Report::Refused(..) => Kind::Refused,
-    }
-}
-
-/// Counts the packets of unknown connections that are answered.
-#[derive(Debug, Default)]
-struct Strays {
-    since: Time,
-    n: u32,
-}
-
-impl Strays {
-    fn may_pass(&mut self, now: Time) -> bool {
-        if self.since + STRAY_TIME <= now {
-            *self = Strays { since: now, n: 0 };
-        }
-        self.n += 1;
-        self.n <= MAX_STRAYS
     }
 }

@@ -12,7 +12,6 @@
 mod address;
 mod entry;
 pub mod gate;
-mod key;
 mod peers;
 mod ring;
 mod shared;
@@ -22,7 +21,6 @@ mod wake;
 pub use address::{Address, AddressError, ipc_endpoint, ipc_path};
 pub use entry::Entry;
 pub use gate::{Arrival, Exposure, Gate, Route, Way};
-pub use key::{Key, random_key};
 pub use peers::Peers;
 pub use shared::Shared;
 pub use uplink::{Uplink, UplinkError};

@@ -12,6 +12,7 @@ use super::frame::{self, Kind, message};
 use super::noise::{Handshake, MAX_MESSAGE, Name, Proof};
 use super::seal::{Sealed, Seals};
 use super::{Authorized, Pair, Pass, PublicKey, Roles};
+use crate::allowance::Allowance;
 use crate::clock::Time;
 use crate::wire::Stream;
 use crate::wire::codec::{Frames, WireError};
@@ -58,7 +59,7 @@ pub struct Host {
     lock: Lock,
     greeted: BTreeMap<Name, Greeted>,
     rooms: BTreeMap<Name, Room>,
-    allowance: (Time, u32),
+    allowance: Allowance,
     swept: Time,
 }
 
@@ -86,7 +87,13 @@ impl Host {
     #[must_use]
     pub fn new(lock: Lock) -> Host {
         let (greeted, rooms) = (BTreeMap::new(), BTreeMap::new());
-        Host { lock, greeted, rooms, allowance: (Time::ZERO, ALLOWANCE), swept: Time::ZERO }
+        Host {
+            lock,
+            greeted,
+            rooms,
+            allowance: Allowance::new(ALLOWANCE, SECOND),
+            swept: Time::ZERO,
+        }
     }
 
     /// Takes a message of the connection of a stream, whose name holds the key.
@@ -131,13 +138,7 @@ impl Host {
 
     /// Whether a stranger may be answered; takes one of the second's answers.
     pub fn may_answer(&mut self, now: Time) -> bool {
-        let (since, left) = &mut self.allowance;
-        if *since + SECOND <= now {
-            (*since, *left) = (now, ALLOWANCE);
-        }
-        let may = *left > 0;
-        *left = left.saturating_sub(1);
-        may
+        self.allowance.take(now)
     }
 
     /// Begins a handshake. A peer with a room has no reason to begin another one, so whoever does

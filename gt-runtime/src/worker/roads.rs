@@ -19,7 +19,7 @@ use crate::wire::codec::encode;
 use crate::wire::{Door, Packet};
 use crate::zmq::{
     Address, Arrival, Entry, Exposure, Gate, Peers, Sent, Socket, SocketError, Uplink, UplinkError,
-    Wakeups, random_key, wait,
+    Wakeups, wait,
 };
 
 /// The timeout of one attempt to reach another worker. It delays everything else that the worker
@@ -68,7 +68,7 @@ impl<'a> Roads<'a> {
         let Some(Listen { address, exposure }) = listen else {
             return Ok(Roads { ctx, gate: None, door: None, peers, uplinks });
         };
-        let key = random_key();
+        let key = doors::random();
         let sealed = *exposure == Exposure::Sealed;
         let (gate, address) = match sealed {
             true => Gate::with_secret(ctx, address, secret(&key))?,

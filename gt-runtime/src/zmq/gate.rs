@@ -12,9 +12,9 @@ use std::time::Duration;
 use zmq::Context;
 
 use super::uplink;
-use super::{Address, Incoming, Key, Sent, Shared, Socket, SocketError, Wakeups, ipc_path, wait};
+use super::{Address, Incoming, Sent, Shared, Socket, SocketError, Wakeups, ipc_path, wait};
 use crate::clock::Time;
-use crate::doors::{Heard, Host, KeyError, KeyFolder, Lock, Pass, Stamp};
+use crate::doors::{Heard, Host, KeyError, KeyFolder, Lock, Name, Pass, Stamp};
 use crate::ids::Incarnation;
 use crate::wire::codec::{Frames, WireError, encode};
 use crate::wire::{Body, PROTOCOL, Packet, Refusal, Stream};
@@ -47,7 +47,7 @@ pub struct Route {
     /// By which socket it came.
     pub way: Way,
     /// The key in the names of its connections.
-    pub key: Key,
+    pub key: Name,
 }
 
 /// Something that arrived.
@@ -70,7 +70,7 @@ pub struct Gate {
     tcp: Socket,
     door: Door,
     /// The memory that is shared with peers at the socket file.
-    shared: BTreeMap<Key, Shared>,
+    shared: BTreeMap<Name, Shared>,
     /// The socket that is looked at first next, so that neither starves the other.
     first: Way,
 }

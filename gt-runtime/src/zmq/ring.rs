@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::key::{Key, random_key};
+use crate::doors::random;
 use crate::wire::{MAX_CHUNK, Offer};
 
 /// The number of blocks: as many as the window of a link, and some for what is on its way.
@@ -50,10 +50,10 @@ impl Ring {
         let file = anonymous_file()?;
         let map = MmapOptions::new().len(SIZE).map_raw(&file)?;
         let fd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
-        let offer = Offer { pid: std::process::id(), fd, key: random_key() };
+        let offer = Offer { pid: std::process::id(), fd, key: random() };
         let ring = Ring { map, file: Some(file), offer };
         ring.allocate(0, HEAD)?;
-        let head = ring.map.as_mut_ptr().cast::<Key>();
+        let head = ring.map.as_mut_ptr().cast::<[u8; 16]>();
         // SAFETY: the head begins the mapping, is there, and nobody else knows the memory yet.
         unsafe { head.write(offer.key) };
         Ok(ring)
@@ -72,7 +72,7 @@ impl Ring {
             return Err(io::Error::other("it is memory of another user or another size"));
         }
         let map = MmapOptions::new().len(SIZE).map_raw(&file)?;
-        let head = map.as_ptr().cast::<Key>();
+        let head = map.as_ptr().cast::<[u8; 16]>();
         // SAFETY: the file has this size for good, and a key is any bytes.
         let key = unsafe { head.read_volatile() };
         if key != offer.key {

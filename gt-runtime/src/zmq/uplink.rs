@@ -11,13 +11,12 @@ use std::time::Duration;
 use zmq::Context;
 
 use super::entry::Entry;
-use super::key::{Key, random_key};
 use super::shared::keep_whole;
 use super::{
     Address, AddressError, Incoming, Sent, Shared, Socket, SocketError, Wakeups, wait, wake_pair,
 };
 use crate::clock::{self, Time};
-use crate::doors::{DoorError, Guest, Sealed};
+use crate::doors::{DoorError, Guest, Name, Sealed, random};
 use crate::wire::codec::{Frames, WireError, decode, encode};
 use crate::wire::{Body, Hello, Packet, Stream};
 
@@ -65,7 +64,7 @@ impl Uplink {
         entry: &Entry,
     ) -> Result<Uplink, SocketError> {
         let endpoint = endpoint(address, patience)?;
-        let key = random_key();
+        let key = random();
         // The operating system has authenticated both ends of a socket file.
         let trust = if endpoint.starts_with("tcp:") { entry.trust(address)? } else { None };
         let guest = trust.map(|trust| Guest::new(address.to_string(), &key, trust));
@@ -281,7 +280,7 @@ pub fn frames(incoming: Incoming) -> Result<Sealed, WireError> {
 
 /// The name under which a stream of a peer connects.
 #[must_use]
-pub fn name(stream: Stream, key: &Key) -> [u8; 17] {
+pub fn name(stream: Stream, key: &Name) -> [u8; 17] {
     let mut name = [0; 17];
     name[0] = tag(stream);
     name[1..].copy_from_slice(key);
@@ -290,7 +289,7 @@ pub fn name(stream: Stream, key: &Key) -> [u8; 17] {
 
 /// The stream and the peer's key in the name of one of its connections.
 #[must_use]
-pub fn parse_name(name: &[u8]) -> Option<(Stream, Key)> {
+pub fn parse_name(name: &[u8]) -> Option<(Stream, Name)> {
     let (&first, key) = name.split_first()?;
     let stream = [Stream::Control, Stream::Bulk].into_iter().find(|stream| tag(*stream) == first);
     stream.zip(key.try_into().ok())
@@ -322,7 +321,7 @@ mod tests {
 
     #[test]
     fn names_hold_the_key() {
-        let (a, b) = (random_key(), random_key());
+        let (a, b): (Name, Name) = (random(), random());
         assert_ne!(a, b);
         for stream in [Stream::Control, Stream::Bulk] {
             assert_eq!(parse_name(&name(stream, &a)), Some((stream, a)));
