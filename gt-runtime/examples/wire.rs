@@ -10,17 +10,13 @@
     reason = "a report for people, with a clock"
 )]
 
-use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod cluster;
 
-use gt_compiler::{Native, NativeConfig};
-use gt_ir::backend::Backend;
-use gt_ir::{Entry, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, ValueId};
-use gt_runtime::client::connect;
-use gt_runtime::server::{Server, ServerConfig};
-use gt_runtime::worker::{Worker, WorkerConfig};
+use std::process::Child;
+use std::time::Instant;
+
+use cluster::{Cluster, Program, role, serves};
+use gt_ir::{Entry, ValueId};
 
 /// The launches of one client.
 const LAUNCHES: usize = 200_000;
@@ -32,21 +28,11 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        ["server", port] => {
-            Server::bind(ServerConfig::local(port.parse().unwrap())).unwrap().run(|_| ()).unwrap()
-        }
-        ["worker", address] => work(address),
+        _ if serves(&words) => {}
         ["launches-of", address] => launches_of(address),
         ["first-of", address] => first_of(address),
         _ => report(&words),
     }
-}
-
-fn work(address: &str) {
-    let engine = Box::new(Native::new(NativeConfig::host()).unwrap());
-    let worker = Worker::new(WorkerConfig::new(address.parse().unwrap())).unwrap();
-    // It ends when the server is killed.
-    let _ = worker.serve(engine, |_| ());
 }
 
 /// A row of the report: its name, its figure and its unit.
@@ -80,23 +66,23 @@ fn report(words: &[&str]) {
 
 /// The launches in a second of `n` clients together.
 fn launches(cluster: &Cluster, n: usize) -> Row {
-    let clients: Vec<Kill> =
-        (0..n).map(|_| child(&["launches-of", &cluster.address], Stdio::piped())).collect();
-    let seconds = clients.into_iter().map(Kill::figure).fold(0.0, f64::max);
+    let start = |_| role(&["launches-of", &cluster.address]).spawn().unwrap();
+    let clients: Vec<Child> = (0..n).map(start).collect();
+    let seconds = clients.into_iter().map(figure).fold(0.0, f64::max);
     (format!("launches, {n} clients"), (n * LAUNCHES) as f64 / seconds, "per second")
 }
 
 /// One client: prints the seconds for its launches.
 fn launches_of(address: &str) {
     let mut program = Program::connect(address);
-    let mut x = program.give(vec![0.0; 4]);
+    let mut x = program.give(vec![0.0; 4], &[4]);
     for _ in 0..2_000 {
-        x = program.add(x);
+        x = add_twice(&mut program, x);
     }
     program.read(x);
     let began = Instant::now();
     for _ in 0..LAUNCHES {
-        x = program.add(x);
+        x = add_twice(&mut program, x);
     }
     program.read(x);
     println!("{}", began.elapsed().as_secs_f64());
@@ -108,7 +94,7 @@ fn first(cluster: &Cluster) -> [Row; 2] {
     let (mut inside, mut whole) = (Vec::new(), Vec::new());
     for _ in 0..20 {
         let began = Instant::now();
-        inside.push(child(&["first-of", &cluster.address], Stdio::piped()).figure());
+        inside.push(figure(role(&["first-of", &cluster.address]).spawn().unwrap()));
         whole.push(began.elapsed().as_secs_f64());
     }
     [("first result", inside), ("a client from start to end", whole)].map(|(name, mut times)| {
@@ -120,7 +106,7 @@ fn first(cluster: &Cluster) -> [Row; 2] {
 fn first_of(address: &str) {
     let began = Instant::now();
     let mut program = Program::connect(address);
-    let x = program.give(vec![0.0; 4]);
+    let x = program.give(vec![0.0; 4], &[4]);
     program.read(x);
     println!("{}", began.elapsed().as_secs_f64());
 }
@@ -128,11 +114,12 @@ fn first_of(address: &str) {
 /// An addition of four numbers, and a read of the result.
 fn read(cluster: &Cluster) -> Vec<Row> {
     let mut program = Program::connect(&cluster.address);
-    let mut x = program.give(vec![0.0; 4]);
+    let mut x = program.give(vec![0.0; 4], &[4]);
     let mut times: Vec<f64> = (0..READS)
         .map(|_| {
             let began = Instant::now();
-            x = program.add_and_read(x);
+            x = program.add(x);
+            program.read(x);
             began.elapsed().as_secs_f64() * 1e6
         })
         .collect();
@@ -149,125 +136,34 @@ fn large(cluster: &Cluster) -> [Row; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..3 {
         let data = vec![1.0; LARGE];
-        let small = program.give(vec![0.0; 4]);
+        let small = program.give(vec![0.0; 4], &[4]);
         let began = Instant::now();
-        let x = program.give(data);
+        let x = program.give(data, &[LARGE]);
         // The segments of a session wait for each other, so the whole has come.
         program.read(small);
         times[0].push(began.elapsed().as_secs_f64());
         let began = Instant::now();
         program.read(x);
         times[1].push(began.elapsed().as_secs_f64());
-        program.session.submit(Tape { entries: vec![Entry::Free(x), Entry::Free(small)] });
+        program.entries.extend([Entry::Free(x), Entry::Free(small)]);
+        program.submit();
     }
     let [up, down] = times.map(|times| times.into_iter().fold(f64::MAX, f64::min));
     let rate = |seconds: f64| (LARGE * 4) as f64 / seconds / 1e9;
     [("256 MB up".into(), rate(up), "GB/s"), ("256 MB down".into(), rate(down), "GB/s")]
 }
 
-/// A server and a worker, which end with it.
-struct Cluster {
-    address: String,
-    _parts: [Kill; 2],
+/// Two additions, the shortest segment that becomes a template.
+fn add_twice(program: &mut Program, x: ValueId) -> ValueId {
+    let x = program.add(x);
+    let x = program.add(x);
+    program.submit();
+    x
 }
 
-impl Cluster {
-    fn start() -> Cluster {
-        let port = (21_000 + std::process::id() % 10_000).to_string();
-        let address = format!("localhost:{port}");
-        let server = child(&["server", &port], Stdio::null());
-        std::thread::sleep(Duration::from_millis(200));
-        let worker = child(&["worker", &address], Stdio::null());
-        let cluster = Cluster { address, _parts: [server, worker] };
-        let mut program = Program::connect(&cluster.address);
-        let x = program.give(vec![0.0; 4]);
-        program.read(x);
-        cluster
-    }
-}
-
-fn child(args: &[&str], stdout: Stdio) -> Kill {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    Kill(command.args(args).stdout(stdout).spawn().unwrap())
-}
-
-struct Kill(Child);
-
-impl Kill {
-    /// Waits for its end, and gives the number that it printed.
-    fn figure(mut self) -> f64 {
-        let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(self.0.wait().unwrap().success());
-        text.trim().parse().unwrap()
-    }
-}
-
-impl Drop for Kill {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-struct Program {
-    session: Arc<dyn Backend>,
-    next: u64,
-}
-
-impl Program {
-    fn connect(address: &str) -> Program {
-        let began = Instant::now();
-        let session = loop {
-            match connect(address) {
-                Ok(session) => break session,
-                Err(_) if began.elapsed() < Duration::from_secs(10) => {}
-                Err(error) => panic!("{error}"),
-            }
-        };
-        Program { session, next: 0 }
-    }
-
-    fn id(&mut self) -> ValueId {
-        self.next += 1;
-        ValueId(self.next)
-    }
-
-    fn give(&mut self, data: Vec<f32>) -> ValueId {
-        let shape = Shape::new(&[data.len()]).unwrap();
-        let data = HostTensor::from_vec(data, shape).unwrap();
-        let (out, ty) = (self.id(), *data.ty());
-        self.session.upload(out, data);
-        self.session.submit(Tape { entries: vec![Entry::Input { out, ty, name: None }] });
-        out
-    }
-
-    fn read(&mut self, value: ValueId) {
-        self.session.submit(Tape { entries: vec![Entry::Output { value, name: None }] });
-        self.session.fetch(value).unwrap();
-    }
-
-    fn sum(&mut self, x: ValueId) -> (ValueId, [Entry; 2]) {
-        let out = self.id();
-        let inputs = [Operand::Value(x), Operand::Scalar(Scalar::F64(1.0))].into_iter().collect();
-        let instr = Instr { out, op: Op::Add, inputs, loc: Loc::NONE };
-        (out, [Entry::Instr(instr), Entry::Free(x)])
-    }
-
-    /// Two additions, the shortest segment that becomes a template.
-    fn add(&mut self, x: ValueId) -> ValueId {
-        let (x, first) = self.sum(x);
-        let (x, second) = self.sum(x);
-        self.session.submit(Tape { entries: first.into_iter().chain(second).collect() });
-        x
-    }
-
-    fn add_and_read(&mut self, x: ValueId) -> ValueId {
-        let (out, [add, free]) = self.sum(x);
-        let output = Entry::Output { value: out, name: None };
-        self.session.submit(Tape { entries: vec![add, free, output] });
-        self.session.fetch(out).unwrap();
-        out
-    }
+/// Waits for the end of a process, and gives the number that it printed.
+fn figure(process: Child) -> f64 {
+    let ended = process.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    String::from_utf8(ended.stdout).unwrap().trim().parse().unwrap()
 }
