@@ -12,18 +12,13 @@ mod templates;
 use super::Config;
 use crate::priority::Priority;
 use crate::wire::PROTOCOL;
-use driver::{Driver, script};
+use driver::{Driver, script, served};
 
 #[test]
 fn work_and_a_read() {
-    script(
+    served(
         Config::embedded(),
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 chunk %0 i64[2] 0 16
+        "0s p1 chunk %0 i64[2] 0 16
          > p5 open s1 of s1 (pi, pid 1)
          > p5 chunk s1 %0 0
          0s p1 tape %0 = input : i64[2]; %1 = add %0, %0; output %1
@@ -48,14 +43,9 @@ fn segments_above_the_share_wait_and_what_does_not_need_them_goes_ahead() {
     let mut config = Config::embedded();
     // A quarter of it is the share: two segments.
     config.worker.control.window = 4 * 400;
-    script(
+    served(
         config,
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 tape %0 = full[i64[2]] 3; output %0
+        "0s p1 tape %0 = full[i64[2]] 3; output %0
          > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; output %0
          0s p1 tape %1 = neg %0; output %1
@@ -87,14 +77,9 @@ fn segments_above_the_share_wait_and_what_does_not_need_them_goes_ahead() {
 
 #[test]
 fn a_slow_reader_waits_for_itself() {
-    script(
+    served(
         Config { relay: 20, ..Config::embedded() },
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 tape %0 = full[i64[2]] 3; output %0
+        "0s p1 tape %0 = full[i64[2]] 3; output %0
          > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; output %0
          0s p1 fetch r1 %0
@@ -166,14 +151,9 @@ fn each_session_has_its_own_signals_and_keeps_them_when_its_worker_is_lost() {
 
 #[test]
 fn a_lost_worker_poisons_what_it_held() {
-    script(
+    served(
         Config::embedded(),
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 tape %0 = input : i64[2]; %1 = neg %0; output %1
+        "0s p1 tape %0 = input : i64[2]; %1 = neg %0; output %1
          > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = input : i64[2]; %1 = neg %0 : i64[2]; output %1
          0s p1 fetch r1 %1
@@ -225,14 +205,9 @@ fn without_a_worker_a_read_fails_and_says_why() {
 
 #[test]
 fn a_bad_tape_harms_only_its_session() {
-    script(
+    served(
         Config::embedded(),
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p2 hello
+        "0s p2 hello
          > p2 welcome s2
          0s p2 tape %0 = full[i64[2]] 3
          > p5 open s2 of s2 (pi, pid 2)
@@ -405,15 +380,10 @@ const NO_ROOM: &str = "i64[10] takes 80 B, but the session holds 80 B of the 100
 
 #[test]
 fn a_value_there_is_no_room_for_fails_alone() {
-    script(
+    served(
         small(),
         &format!(
-            "0s p5 hello
-             > p5 welcome w1
-             0s p5 register
-             0s p1 hello
-             > p1 welcome s1
-             0s p1 tape %0 = full[i64[10]] 3
+            "0s p1 tape %0 = full[i64[10]] 3
              > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[10]] 3 : i64[10]
              0s p1 tape %1 = full[i64[10]] 4; %2 = neg %1; %3 = sum[0] %2; %4 = sum[0] %0; output \
@@ -433,14 +403,9 @@ fn a_value_there_is_no_room_for_fails_alone() {
 
 #[test]
 fn a_value_too_many_fails_alone() {
-    script(
+    served(
         Config { max_values: 2, ..Config::embedded() },
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 tape %0 = full[u8[1]] 3; %1 = full[u8[1]] 4; %2 = full[u8[1]] 5; %3 = neg %2
+        "0s p1 tape %0 = full[u8[1]] 3; %1 = full[u8[1]] 4; %2 = full[u8[1]] 5; %3 = neg %2
          > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[u8[1]] 3 : u8[1]; %1 = full[u8[1]] 4 : u8[1]
          0s p1 fetch r1 %3
@@ -455,14 +420,9 @@ fn a_value_too_many_fails_alone() {
 
 #[test]
 fn uploads_that_no_program_declares_are_bounded() {
-    script(
+    served(
         Config { max_uploads: 100, ..Config::embedded() },
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 chunk %0 i64[10] 0 80
+        "0s p1 chunk %0 i64[10] 0 80
          > p5 open s1 of s1 (pi, pid 1)
          > p5 chunk s1 %0 0
          0s p1 chunk %1 i64[10] 0 80
@@ -495,14 +455,9 @@ fn a_user_has_a_limited_number_of_sessions() {
 /// `p6` is a worker, but the session lives on `p5`.
 #[test]
 fn a_worker_answers_only_for_its_own_sessions() {
-    script(
+    served(
         Config::embedded(),
-        "0s p5 hello
-         > p5 welcome w1
-         0s p5 register
-         0s p1 hello
-         > p1 welcome s1
-         0s p1 tape %0 = full[u8[1]] 3; output %0
+        "0s p1 tape %0 = full[u8[1]] 3; output %0
          > p5 open s1 of s1 (pi, pid 1)
          > p5 run s1 #0 a0: %0 = full[u8[1]] 3 : u8[1]; output %0
          0s p1 fetch r1 %0
@@ -524,15 +479,10 @@ fn a_worker_answers_only_for_its_own_sessions() {
 
 #[test]
 fn data_there_is_no_room_for_fails_alone() {
-    script(
+    served(
         small(),
         &format!(
-            "0s p5 hello
-             > p5 welcome w1
-             0s p5 register
-             0s p1 hello
-             > p1 welcome s1
-             0s p1 tape %0 = full[i64[10]] 3
+            "0s p1 tape %0 = full[i64[10]] 3
              > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[10]] 3 : i64[10]
              0s p1 chunk %1 i64[10] 0 40
@@ -564,15 +514,10 @@ fn a_launch_there_is_no_room_for_fails_alone() {
              > p5 launch s1 #{seq} a0 t0: [] to [%{number}] with [I64({number})]"
         )
     };
-    script(
+    served(
         small(),
         &format!(
-            "0s p5 hello
-             > p5 welcome w1
-             0s p5 register
-             0s p1 hello
-             > p1 welcome s1
-             0s p1 define t0 %0 = full[i64[10]] 0
+            "0s p1 define t0 %0 = full[i64[10]] 0
              > p5 open s1 of s1 (pi, pid 1)
              > p5 define s1 t0 of 1 entries
              {}

@@ -33,6 +33,17 @@ pub(super) fn script(config: Config, text: &str) {
     assert_eq!(got, want, "\n{}", got.join("\n"));
 }
 
+/// As [`script`], after worker `p5` and client `p1` have connected.
+pub(super) fn served(config: Config, text: &str) {
+    const BEFORE: &str = "0s p5 hello
+        > p5 welcome w1
+        0s p5 register
+        0s p1 hello
+        > p1 welcome s1
+        ";
+    script(config, &format!("{BEFORE}{text}"));
+}
+
 /// A dispatcher, with the incarnations and sequence numbers of its peers.
 pub(super) struct Driver {
     pub(super) dispatcher: Dispatcher,

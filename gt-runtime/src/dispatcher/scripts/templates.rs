@@ -1,21 +1,16 @@
 //! Dialogues about templates and launches.
 
-use super::{Config, script};
+use super::{Config, script, served};
 
 /// `-(x + literal)`; everything but the result is freed.
 const LOOP: &str = "%1 = add %0, 0; %2 = neg %1; free %0; free %1";
 
 #[test]
 fn a_template_is_launched_by_its_number() {
-    script(
+    served(
         Config::embedded(),
         &format!(
-            "0s p5 hello
-             > p5 welcome w1
-             0s p5 register
-             0s p1 hello
-             > p1 welcome s1
-             0s p1 tape %0 = full[i64[2]] 3
+            "0s p1 tape %0 = full[i64[2]] 3
              > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]
              0s p1 define t3 {LOOP}
@@ -43,15 +38,10 @@ fn a_template_is_launched_by_its_number() {
 fn a_launch_that_does_not_fit_breaks_its_session_and_says_why() {
     let refused = "> p5 end s1\n> p5 end s1";
     let why = |launches: &str, message: &str| {
-        script(
+        served(
             Config::embedded(),
             &format!(
-                "0s p5 hello
-                 > p5 welcome w1
-                 0s p5 register
-                 0s p1 hello
-                 > p1 welcome s1
-                 0s p1 tape %0 = full[i64[2]] 3; %1 = full[i64[2]] 3
+                "0s p1 tape %0 = full[i64[2]] 3; %1 = full[i64[2]] 3
                  > p5 open s1 of s1 (pi, pid 1)
                  > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; %1 = full[i64[2]] 3 : i64[2]
                  0s p1 define t0 {LOOP}
@@ -168,14 +158,9 @@ fn a_new_home_is_told_the_templates_it_needs() {
 
 #[test]
 fn a_launch_brings_types_not_met_before() {
-    script(
+    served(
         Config::embedded(),
-        "0s p5 hello
-             > p5 welcome w1
-             0s p5 register
-             0s p1 hello
-             > p1 welcome s1
-             0s p1 tape %0 = full[i64[2]] 3; %1 = full[i64[3]] 3
+        "0s p1 tape %0 = full[i64[2]] 3; %1 = full[i64[3]] 3
              > p5 open s1 of s1 (pi, pid 1)
              > p5 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]; %1 = full[i64[3]] 3 : i64[3]
              0s p1 define t0 %2 = mul %0, %1
