@@ -45,8 +45,7 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::MatMul => Action::MatMul,
         Primitive::Cat(axis) => Action::Cat(axis),
         Primitive::Pad(pad) => Action::Pad(pad),
-        Primitive::Argmax(_)
-        | Primitive::CumSum(_)
+        Primitive::CumSum(_)
         | Primitive::ArgSort(_)
         | Primitive::Gather(_)
         | Primitive::ScatterAdd(_)

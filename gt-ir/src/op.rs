@@ -397,9 +397,6 @@ primitive {
     /// The smallest element over axes, or NaN if an element is NaN. Equal smallest elements share
     /// the gradient equally.
     "min"         = Min(Reduce), Reduce,    Exactly(1), ty::extremum,   Rule(g::extremum_over) => Shard(sh::min);
-    /// The index of the largest element along an axis, as `i64`. Of equal elements it is the first,
-    /// and a NaN counts as the largest.
-    "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero;
     /// The positions along an axis in the sorted order of their elements, as `i64`. Equal elements
     /// keep their order, and NaN counts as the largest.
     "argsort"     = ArgSort(Order), Reduce, Exactly(1), ty::argsort,    Zero;
@@ -540,9 +537,12 @@ derived {
     /// the main one, and positive ones are above it.
     "triu"        = Triu(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle) => Shard(sh::matrices);
 
+    /// The index of the largest element along an axis, as `i64`. Of equal elements it is the first,
+    /// and a NaN counts as the largest.
+    "argmax"      = Argmax(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::place);
     /// The index of the smallest element along an axis, as `i64`. Of equal elements it is the
     /// first, and a NaN counts as the smallest.
-    "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::argmin);
+    "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::place);
     /// The product over axes. Integers and `bool` are multiplied in `i64`. Elements are multiplied
     /// in pairs, then their products in pairs, and so on.
     "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod) => Full;

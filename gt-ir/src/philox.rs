@@ -73,7 +73,7 @@ pub fn fill(distribution: Distribution, dtype: DType, seed: u64, start: u64, out
             integers(seed, start, low, high, dtype, out)
         }
         (Distribution::Uniform, DType::F32) => {
-            fours(seed, start, out, |w, i| (uniform(w[i], 24) as f32).to_ne_bytes())
+            groups(seed, start, out, uniforms, |v| v.to_ne_bytes());
         }
         (Distribution::Uniform, DType::F16) => {
             fours(seed, start, out, |w, i| f16::from_f64(uniform(w[i], 11)).to_ne_bytes())
@@ -85,13 +85,13 @@ pub fn fill(distribution: Distribution, dtype: DType, seed: u64, start: u64, out
             twos(seed, start, out, |w, i| uniform64(word64(w, i)).to_ne_bytes())
         }
         (Distribution::Normal, DType::F32) => {
-            fours(seed, start, out, |w, i| normal(w, i).to_ne_bytes())
+            groups(seed, start, out, normals, |v| v.to_ne_bytes());
         }
         (Distribution::Normal, DType::F16) => {
-            fours(seed, start, out, |w, i| f16::from_f32(normal(w, i)).to_ne_bytes())
+            groups(seed, start, out, normals, |v| f16::from_f32(v).to_ne_bytes());
         }
         (Distribution::Normal, DType::Bf16) => {
-            fours(seed, start, out, |w, i| bf16::from_f32(normal(w, i)).to_ne_bytes())
+            groups(seed, start, out, normals, |v| bf16::from_f32(v).to_ne_bytes());
         }
         (Distribution::Normal, DType::F64) => {
             twos(seed, start, out, |w, i| normal64(w, i).to_ne_bytes())
@@ -119,6 +119,66 @@ fn twos<const N: usize>(
     f: impl Fn([u32; 4], usize) -> [u8; N],
 ) {
     blocks(seed, start, out, 2, f);
+}
+
+/// Blocks that are computed side by side, which the compiler makes vectors of.
+const SIDE: usize = 16;
+/// The elements of that many blocks, four of each.
+type Group = [[f32; 4]; SIDE];
+
+/// Fills `out` with elements, four of each block, by groups of blocks. The blocks of a group that
+/// lie outside of `out` are left out.
+fn groups<const N: usize>(
+    seed: u64,
+    start: u64,
+    out: &mut [u8],
+    group: impl Fn([[u32; SIDE]; 4]) -> Group,
+    element: impl Fn(f32) -> [u8; N],
+) {
+    let (mut index, mut skipped) = (start / 4, (start % 4) as usize);
+    let mut rest = out;
+    while rest.len() >= N {
+        let made = group(blocks_beside(seed, index));
+        let n = (4 * SIDE - skipped).min(rest.len() / N);
+        let (here, after) = rest.split_at_mut(n * N);
+        let values = made.as_flattened()[skipped..].iter();
+        here.chunks_exact_mut(N).zip(values).for_each(|(to, v)| to.copy_from_slice(&element(*v)));
+        (index, skipped, rest) = (index + SIDE as u64, 0, after);
+    }
+}
+
+/// The words of the blocks from this index on.
+fn blocks_beside(seed: u64, index: u64) -> [[u32; SIDE]; 4] {
+    let at: [u64; SIDE] = std::array::from_fn(|i| index.wrapping_add(i as u64));
+    let (mut a, mut b) = (at.map(|i| i as u32), at.map(|i| (i >> 32) as u32));
+    let (mut c, mut d) = ([0; SIDE], [0; SIDE]);
+    let (mut k0, mut k1) = (seed as u32, (seed >> 32) as u32);
+    for _ in 0..10 {
+        for i in 0..SIDE {
+            let (p0, p1) = (M0 * u64::from(a[i]), M1 * u64::from(c[i]));
+            (a[i], b[i]) = ((p1 >> 32) as u32 ^ b[i] ^ k0, p1 as u32);
+            (c[i], d[i]) = ((p0 >> 32) as u32 ^ d[i] ^ k1, p0 as u32);
+        }
+        (k0, k1) = (k0.wrapping_add(W0), k1.wrapping_add(W1));
+    }
+    [a, b, c, d]
+}
+
+/// Uniform numbers: as [`uniform`] of 24 bits, which are exact in `f32`.
+fn uniforms(words: [[u32; SIDE]; 4]) -> Group {
+    std::array::from_fn(|i| words.map(|w| (w[i] >> 8) as i32 as f32 * (1.0 / 16_777_216.0)))
+}
+
+/// Normal numbers: of words 0 and 1, then of words 2 and 3.
+fn normals([u0, v0, u1, v1]: [[u32; SIDE]; 4]) -> Group {
+    let (mut first, mut second) = ([[0.0; 2]; SIDE], [[0.0; 2]; SIDE]);
+    for i in 0..SIDE {
+        first[i] = normal(u0[i], v0[i]);
+    }
+    for i in 0..SIDE {
+        second[i] = normal(u1[i], v1[i]);
+    }
+    std::array::from_fn(|i| [first[i][0], first[i][1], second[i][0], second[i][1]])
 }
 
 /// Fills `out` with elements, `per` of each block. A block is computed once for all its elements,
@@ -155,15 +215,14 @@ fn uniform64(word: u64) -> f64 {
     (word >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Element `i` of four: words 0 and 1 make elements 0 and 1, words 2 and 3 the others.
+/// Two standard normal numbers of two words.
 ///
 /// The logarithm takes (u + 1) / 2^24, which is never 0. Its largest radius is about 5.8, so that
 /// is the farthest a number can be from 0.
-fn normal(w: [u32; 4], i: usize) -> f32 {
-    let (u, v) = (w[i & 2], w[(i & 2) + 1]);
-    let radius = (-2.0 * log_f32(((u >> 8) + 1) as f32 * (1.0 / 16_777_216.0))).sqrt();
+fn normal(u: u32, v: u32) -> [f32; 2] {
+    let radius = (-2.0 * log_f32(((u >> 8) + 1) as i32 as f32 * (1.0 / 16_777_216.0))).sqrt();
     let (sin, cos) = turn_f32(v);
-    radius * if i & 1 == 0 { cos } else { sin }
+    [radius * cos, radius * sin]
 }
 
 /// A standard normal number by the Box-Muller transform (1958).
@@ -179,10 +238,9 @@ fn log_f32(x: f32) -> f32 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 23) as i32 - 126;
     let mut m = f32::from_bits(bits & 0x007f_ffff | 0x3f00_0000);
-    if m < std::f32::consts::FRAC_1_SQRT_2 {
-        exponent -= 1;
-        m += m;
-    }
+    let small = m < std::f32::consts::FRAC_1_SQRT_2;
+    exponent -= i32::from(small);
+    m += if small { m } else { 0.0 };
     let x = m - 1.0;
     let z = x * x;
     const P: [f32; 9] = [
@@ -209,16 +267,15 @@ fn log_f32(x: f32) -> f32 {
 fn turn_f32(word: u32) -> (f32, f32) {
     let quadrant = word >> 30;
     // The fraction of the quadrant, centered: 23 bits are exact in a float.
-    let r = (((word << 2) >> 9) as f32 * (1.0 / 8_388_608.0) - 0.5) * std::f32::consts::FRAC_PI_2;
+    let r = (((word << 2) >> 9) as i32 as f32 * (1.0 / 8_388_608.0) - 0.5)
+        * std::f32::consts::FRAC_PI_2;
     let z = r * r;
     let sin = ((-1.951_529_6e-4 * z + 8.332_161e-3) * z - 1.666_665_5e-1) * z * r + r;
     let cos = ((2.443_315_7e-5 * z - 1.388_731_6e-3) * z + 4.166_664_6e-2) * z * z - 0.5 * z + 1.0;
-    match quadrant {
-        0 => (sin, cos),
-        1 => (cos, -sin),
-        2 => (-sin, -cos),
-        _ => (-cos, sin),
-    }
+    let (a, b) = if quadrant & 1 == 0 { (sin, cos) } else { (cos, sin) };
+    // The second bit is the sign.
+    let signed = |v: f32, bit: u32| f32::from_bits(v.to_bits() ^ bit << 30);
+    (signed(a, quadrant & 2), signed(b, (quadrant + 1) & 2))
 }
 
 /// Integers in [low, high): a 64-bit word times the width, its high half.
@@ -293,6 +350,17 @@ mod tests {
         [mean, central(2), central(3), central(4)]
     }
 
+    /// Beyond the ends of groups, with an index of more than 32 bits, from within a block.
+    #[test]
+    fn groups_have_the_words_of_their_blocks() {
+        let (seed, start, n) = (0x1234_5678_9abc, 4 * 0xffff_fff0_u64 + 3, 301);
+        let mut bytes = vec![0; 4 * n];
+        fill(Distribution::Uniform, DType::F32, seed, start, &mut bytes);
+        let word = |at: u64| block(seed, at / 4)[(at % 4) as usize];
+        let want: Vec<f32> = (0..n as u64).map(|i| uniform(word(start + i), 24) as f32).collect();
+        assert_eq!(f32::from_bytes(&bytes), want);
+    }
+
     #[test]
     fn moments_are_right() {
         let close = |got: [f64; 4], want: [f64; 4]| {
@@ -313,7 +381,7 @@ mod tests {
                 * (f64::from(w[1]) / 4_294_967_296.0 * std::f64::consts::TAU
                     - std::f64::consts::FRAC_PI_4)
                     .cos();
-            assert!((f64::from(normal(w, 0)) - want).abs() < 3e-6, "{w:?}");
+            assert!((f64::from(normal(w[0], w[1])[0]) - want).abs() < 3e-6, "{w:?}");
         }
     }
 }

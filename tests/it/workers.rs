@@ -142,9 +142,6 @@ fn flags_come_before_the_environment_and_its_mistakes_are_named() {
         let (status, said) = with(&[], env).bad();
         assert!(status == Some(1) && said.starts_with(expected), "{env:?}: {said}");
     }
-    let (status, said) =
-        with(&[&native[..], &["--connect", "localhost:1"]].concat(), ("A", "")).bad();
-    assert!(status == Some(1) && said.contains("the workers of a server choose"), "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The search over all blocks of a graph: each distinct block is solved once, and the cheapest
 //! combination of solutions is taken.
 
-use gt_ir::{Graph, OpError};
+use gt_ir::{Graph, NodeId, NodeKind, OpError};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cost::{self, Machine},
     options::Numerics,
-    passes::Context,
+    passes::{Context, needed},
     report::Search,
 };
 
@@ -109,7 +109,8 @@ impl<'g> Searcher<'g> {
 
     /// The cheapest graph tried, if one is cheaper than the graph as it came, which takes `before`,
     /// and what it takes: with all solutions, or, where blocks get in each other's way, with those
-    /// that help one by one.
+    /// that help one by one. A graph that computes fewer steps that can fail is none: it would give
+    /// a result in place of an error.
     fn choose(
         &self,
         cut: &Cut,
@@ -121,7 +122,11 @@ impl<'g> Searcher<'g> {
         if solutions.is_empty() {
             return Ok((None, before));
         }
-        let seconds = |graph: &Graph| cost::cost(graph, self.machine).seconds;
+        let n_checks = n_checks(self.graph);
+        let seconds = |graph: &Graph| match self::n_checks(graph) < n_checks {
+            true => f64::INFINITY,
+            false => cost::cost(graph, self.machine).seconds,
+        };
         let all = self.assemble(cut, placed, &solutions)?;
         let cost = seconds(&all);
         if cost < before {
@@ -190,4 +195,14 @@ impl<'g> Searcher<'g> {
         self.search.improved = improved;
         cx.report.egraph = std::mem::take(&mut self.search);
     }
+}
+
+/// The number of steps that can fail and that an output needs.
+fn n_checks(graph: &Graph) -> usize {
+    let needed = needed(graph);
+    let can_fail = |id: NodeId| match graph.node(id).kind {
+        NodeKind::Op(op) => op.spec().can_fail(),
+        NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_) => false,
+    };
+    graph.ids().filter(|id| needed[id.index()] && can_fail(*id)).count()
 }

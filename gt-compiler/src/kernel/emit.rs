@@ -264,7 +264,7 @@ impl<'f> Emitter<'_, 'f> {
             (Expr::Load { buffer, access }, Some(at)) => {
                 Some(self.load(nest.spec.buffers[usize::from(*buffer)], access, at, u, mode))
             }
-            (Expr::Index(access), Some(at)) => Some(self.index(access, at, u, mode)),
+            (Expr::Index(access), Some(at)) => Some(self.index(node.dtype, access, at, u, mode)),
             (Expr::Load { .. } | Expr::Index(_), None) => None,
             (Expr::Scalar(_), _) => Some(self.values[id][0]),
             (Expr::Unary(op, a), _) => {

@@ -123,7 +123,7 @@ pub(crate) enum Expr {
     },
     /// A scalar argument, in its slot's dtype.
     Scalar(u16),
-    /// The value of the affine function itself, as `i64`.
+    /// The value of the affine function itself, as `i64`, or its low half as `i32`.
     Index(Access),
     Unary(Unary, ExprId),
     Binary(Binary, ExprId, ExprId),

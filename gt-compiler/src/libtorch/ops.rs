@@ -20,7 +20,7 @@ mod tape;
 
 use gt_ir::{
     DType, Graph, NodeId, NodeKind, Op, OperandType, Scalar, Shape, Type,
-    attr::{AxisSet, Keep, Order, Reduce, ReduceOne, Slice},
+    attr::{AxisSet, Keep, Order, Reduce, Slice},
     op::{Binary, Primitive, Unary},
 };
 use smallvec::SmallVec;
@@ -168,9 +168,6 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         Primitive::Sum(r) => sum(arg(0)?, r)?,
         Primitive::Max(r) => extremum::max(arg(0)?, r)?,
         Primitive::Min(r) => extremum::min(arg(0)?, r)?,
-        Primitive::Argmax(ReduceOne { axis, keep }) => {
-            arg(0)?.f_argmax(i64::from(axis), keep == Keep::Yes)?
-        }
         Primitive::ArgSort(Order { axis, descending }) => {
             arg(0)?.f_argsort_stable(true, i64::from(axis), descending)?
         }

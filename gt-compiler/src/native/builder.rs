@@ -39,7 +39,9 @@ use crate::{
 
 /// The compiler of native programs.
 pub(super) struct Builder {
-    compiler: Mutex<Compiler>,
+    /// Compilers that nobody uses. Every thread takes one for itself, so that an engine that needs
+    /// a kernel now does not wait for those of a plan.
+    idle: Mutex<Vec<Compiler>>,
     store: Option<Store>,
     target: Target,
     products: Option<Arc<dyn Products>>,
@@ -58,7 +60,7 @@ impl Builder {
         let simd = compiler.simd();
         let target = Target::here(products.as_deref(), &simd, threads);
         Ok(Builder {
-            compiler: Mutex::new(compiler),
+            idle: Mutex::new(vec![compiler]),
             store: cache.and_then(|folder| Store::open(folder, target.clone())),
             target,
             products,
@@ -68,8 +70,20 @@ impl Builder {
         })
     }
 
-    fn compiler(&self) -> MutexGuard<'_, Compiler> {
-        self.compiler.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, Vec<Compiler>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with a compiler. One in which `act` panics is not used again.
+    fn with<R>(
+        &self,
+        act: impl FnOnce(&mut Compiler) -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        let idle = self.idle().pop();
+        let mut compiler = idle.map_or_else(Compiler::new, Ok)?;
+        let result = act(&mut compiler);
+        self.idle().push(compiler);
+        result
     }
 
     /// Kernels compiled so far.
@@ -142,9 +156,7 @@ impl Builder {
             *number = match known.get(&spelled) {
                 Some(&number) => number,
                 None => {
-                    // One kernel at a time, so that others who need a kernel now wait for one at
-                    // most.
-                    code.push(self.compiler().generate(nest)?);
+                    code.push(self.with(|compiler| compiler.generate(nest))?);
                     known.insert(spelled, code.len() - 1);
                     code.len() - 1
                 }
@@ -155,7 +167,7 @@ impl Builder {
     }
 
     fn loaded(&self, artifact: Artifact) -> Result<Program, EngineError> {
-        let kernels = self.compiler().load(&artifact.code)?;
+        let kernels = self.with(|compiler| compiler.load(&artifact.code))?;
         Ok(Program::new(Loaded { artifact, kernels }))
     }
 }

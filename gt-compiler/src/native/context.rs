@@ -70,6 +70,11 @@ impl<'p> Memory<'p> {
         self.addresses[id.index()]
     }
 
+    /// Whether a result lies where this operand lay, and begins as the operand ended.
+    pub(super) fn is_in_place(&self, operand: BufferId, out: BufferId) -> bool {
+        self.address(operand) == self.address(out)
+    }
+
     /// The contents of a buffer written before.
     pub(super) fn bytes(&self, id: BufferId) -> &[u8] {
         match self.sizes[id.index()] {

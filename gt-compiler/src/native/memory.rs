@@ -1,5 +1,6 @@
 //! Waves and their jobs as users of memory, and the arena with the threads' scratch behind it.
 
+use gt_ir::Op;
 use smallvec::SmallVec;
 
 use super::plan::{At, Job, Plan, Stage, Tile, Wave, Work};
@@ -34,14 +35,31 @@ impl Uses for Wave {
         self.jobs.iter().flat_map(|job| uses(job).1).collect()
     }
 
+    fn reads_for(&self, out: BufferId) -> Vec<BufferId> {
+        self.jobs
+            .iter()
+            .map(uses)
+            .filter(|(_, to)| to.contains(&out))
+            .flat_map(|(r, _)| r)
+            .collect()
+    }
+
     fn can_fail(&self) -> bool {
         self.jobs.iter().any(can_fail)
+    }
+
+    /// What is added to must not be what is added, or where.
+    fn base(&self) -> Option<(BufferId, BufferId)> {
+        let [Job::Routine(routine)] = self.jobs.as_slice() else { return None };
+        let (Op::ScatterAdd(_) | Op::IndexAdd(_)) = routine.op else { return None };
+        let ((base, _), rest) = routine.inputs.split_first()?;
+        rest.iter().all(|(b, _)| b != base).then_some((*base, routine.out))
     }
 
     /// Only the job that writes `out` may read `input`.
     fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
         let mut nearest = FAR;
-        for job in self.jobs.iter().filter(|job| uses(job).0.contains(&input)) {
+        for job in self.jobs.iter().filter(|job| reads(job, input)) {
             let Job::Tile(tile) = job else { return None };
             nearest = nearest.min(distance(tile, input, out)?);
         }
@@ -112,6 +130,15 @@ pub(super) fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
         Job::MatMul(m) => (vec![m.lhs.buffer, m.rhs.buffer], vec![m.out]),
         Job::Fold(f) => (vec![f.from], vec![f.out]),
         Job::Routine(r) => (r.inputs.iter().map(|(b, _)| *b).collect(), vec![r.out]),
+    }
+}
+
+fn reads(job: &Job, buffer: BufferId) -> bool {
+    match job {
+        Job::Tile(tile) => tile.stages.iter().any(|stage| stage_reads(stage, buffer)),
+        Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => {
+            uses(job).0.contains(&buffer)
+        }
     }
 }
 

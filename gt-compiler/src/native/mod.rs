@@ -2,10 +2,10 @@
 //!
 //! `assemble` makes a [`Plan`](plan::Plan) of the pieces of a schedule: `tile` cuts groups of them
 //! into tiles, `memory` gives buffers their places. `builder` compiles a plan, `artifact` and
-//! `store` keep it as bytes; `run` executes it, with `routines` (`scan`, `sort`) and `matmul` for
-//! the pieces that are no kernels. Guarantees: results depend on the program and the data, not on
-//! the number of threads; kernels and routines never read or write outside their buffers; scalars
-//! are run-time arguments.
+//! `store` keep it as bytes; `run` executes it, with `routines` (`scan`, `sort`, `indexing`) and
+//! `matmul` for the pieces that are no kernels. Guarantees: results depend on the program and the
+//! data, not on the number of threads; kernels and routines never read or write outside their
+//! buffers; scalars are run-time arguments.
 
 mod artifact;
 mod assemble;
@@ -13,6 +13,7 @@ mod builder;
 mod cache;
 mod context;
 mod dump;
+mod indexing;
 mod loaded;
 mod matmul;
 mod memory;

@@ -1,11 +1,16 @@
 //! The order of elements along an axis: stable, NaN the largest, in time proportional to the number
-//! of elements.
+//! of elements; less where only a few positions of the order are read.
 //!
 //! Elements become unsigned keys whose order is that of the elements, equal where the elements are.
 //! Short rows are sorted by comparing; long ones by the digits of the keys, from the lowest on
-//! (Knuth, volume 3, 5.2.5), passing over digits that are the same everywhere. Rows share the
-//! threads. Nothing here fails.
+//! (Knuth, volume 3, 5.2.5), passing over digits that are the same everywhere. `select` finds a
+//! part of the order without the rest. Rows share the threads, and neighboring columns are read
+//! together. Nothing here fails.
 #![expect(unsafe_code, reason = "hands disjoint rows of a result to several threads")]
+
+mod select;
+
+use std::ops::{BitXor, Range};
 
 use bytemuck::Pod;
 use gt_ir::{DType, Type, attr::Order};
@@ -13,7 +18,7 @@ use half::{bf16, f16};
 
 use super::{
     context::{Context, Target},
-    slices::cut,
+    slices::{Cut, cut},
 };
 
 /// Elements of a row up to which comparing is cheaper than counting digits.
@@ -22,12 +27,16 @@ const SHORT: usize = 512;
 const DIGIT: usize = 11;
 /// Elements of one task.
 const GRAIN: usize = 1 << 12;
+/// Columns that are read together: their elements share lines of the cache.
+const SIDE: usize = 16;
 
 /// An element's key and where it stands.
-trait Pair: Copy + Ord + Default + Send {
+trait Pair: Copy + Ord + Default + Send + Sync {
+    type Key: Copy + Ord + BitXor<Output = Self::Key> + Send + Sync;
     /// Bits of the key.
     const BITS: usize;
-    fn new(key: u64, place: usize) -> Self;
+    fn new(key: Self::Key, place: usize) -> Self;
+    fn key(self) -> Self::Key;
     fn place(self) -> usize;
     /// The digit of the key that begins at this bit.
     fn digit(self, bit: usize) -> usize;
@@ -35,9 +44,13 @@ trait Pair: Copy + Ord + Default + Send {
 
 /// A key of at most 32 bits and a place below 2^32 in one word.
 impl Pair for u64 {
+    type Key = u32;
     const BITS: usize = 32;
-    fn new(key: u64, place: usize) -> u64 {
-        key << 32 | place as u64
+    fn new(key: u32, place: usize) -> u64 {
+        u64::from(key) << 32 | place as u64
+    }
+    fn key(self) -> u32 {
+        (self >> 32) as u32
     }
     fn place(self) -> usize {
         self as u32 as usize
@@ -48,9 +61,13 @@ impl Pair for u64 {
 }
 
 impl Pair for (u64, u64) {
+    type Key = u64;
     const BITS: usize = 64;
     fn new(key: u64, place: usize) -> (u64, u64) {
         (key, place as u64)
+    }
+    fn key(self) -> u64 {
+        self.0
     }
     fn place(self) -> usize {
         self.1 as usize
@@ -60,89 +77,186 @@ impl Pair for (u64, u64) {
     }
 }
 
-/// The positions along an axis in the order of the elements there.
-pub(super) fn argsort(context: &Context<'_>, order: Order, ty: &Type, x: &[u8], out: &mut [i64]) {
+/// Rows to be ordered.
+struct Rows<'a, T> {
+    x: &'a [T],
+    cut: Cut,
+    /// The positions of the order that are written.
+    part: Range<usize>,
+    out: Target,
+}
+
+/// The positions along an axis in the order of the elements there. Only `part` of each row of the
+/// result is written.
+pub(super) fn argsort(
+    context: &Context<'_>,
+    order: Order,
+    part: Range<usize>,
+    ty: &Type,
+    x: &[u8],
+    out: &mut [i64],
+) {
+    let work = Work { context, order, part, ty, x, out: Target(out.as_mut_ptr().cast()) };
     match ty.dtype {
-        DType::F32 => typed(context, order, ty, x, out, |v: f32| ordered32(v)),
-        DType::Bf16 => typed(context, order, ty, x, out, |v: bf16| ordered32(v.to_f32())),
-        DType::F16 => typed(context, order, ty, x, out, |v: f16| ordered32(v.to_f32())),
-        DType::I32 => typed(context, order, ty, x, out, |v: i32| u64::from(v as u32 ^ 1 << 31)),
-        DType::U8 | DType::Bool => typed(context, order, ty, x, out, |v: u8| u64::from(v)),
-        DType::F64 => typed(context, order, ty, x, out, |v: f64| ordered64(v)),
-        DType::I64 => typed(context, order, ty, x, out, |v: i64| v as u64 ^ 1 << 63),
+        DType::F32 => work.narrow(ordered32),
+        DType::Bf16 => work.narrow(|v: bf16| ordered32(v.to_f32())),
+        DType::F16 => work.narrow(|v: f16| ordered32(v.to_f32())),
+        DType::I32 => work.narrow(|v: i32| v as u32 ^ 1 << 31),
+        DType::U8 | DType::Bool => work.narrow(|v: u8| v.into()),
+        DType::F64 => work.wide(ordered64),
+        DType::I64 => work.wide(|v: i64| v as u64 ^ 1 << 63),
     }
 }
 
 /// A float's bits in its order: zeros are equal, and so are all NaN, which come last.
-fn ordered32(v: f32) -> u64 {
+fn ordered32(v: f32) -> u32 {
     let bits = (if v == 0.0 { 0.0 } else { v }).to_bits();
-    let negative = bits >> 31 == 1;
-    u64::from(if v.is_nan() {
-        u32::MAX
-    } else if negative {
-        !bits
-    } else {
-        bits | 1 << 31
-    })
+    let turned = bits ^ (((bits as i32 >> 31) as u32) | 1 << 31);
+    if v.is_nan() { u32::MAX } else { turned }
 }
 
 fn ordered64(v: f64) -> u64 {
     let bits = (if v == 0.0 { 0.0 } else { v }).to_bits();
-    let negative = bits >> 63 == 1;
-    if v.is_nan() {
-        u64::MAX
-    } else if negative {
-        !bits
-    } else {
-        bits | 1 << 63
+    let turned = bits ^ (((bits as i64 >> 63) as u64) | 1 << 63);
+    if v.is_nan() { u64::MAX } else { turned }
+}
+
+/// What is to be ordered, before its dtype is known to the compiler.
+struct Work<'a> {
+    context: &'a Context<'a>,
+    order: Order,
+    part: Range<usize>,
+    ty: &'a Type,
+    x: &'a [u8],
+    out: Target,
+}
+
+impl Work<'_> {
+    /// Elements with keys of 32 bits. A place that needs more has wide pairs.
+    fn narrow<T: Pod + Sync>(&self, key: impl Fn(T) -> u32 + Sync) {
+        if u32::try_from(self.ty.shape.sizes()[usize::from(self.order.axis)]).is_err() {
+            return self.wide(|v: T| u64::from(key(v)));
+        }
+        let all = if self.order.descending { u32::MAX } else { 0 };
+        self.rows().sort::<u64>(self.context, &|v| key(v) ^ all);
+    }
+
+    fn wide<T: Pod + Sync>(&self, key: impl Fn(T) -> u64 + Sync) {
+        let all = if self.order.descending { u64::MAX } else { 0 };
+        self.rows().sort::<(u64, u64)>(self.context, &|v| key(v) ^ all);
+    }
+
+    fn rows<T: Pod>(&self) -> Rows<'_, T> {
+        let cut = cut(&self.ty.shape, usize::from(self.order.axis));
+        Rows { x: bytemuck::cast_slice(self.x), cut, part: self.part.clone(), out: self.out }
     }
 }
 
-fn typed<T: Pod + Sync>(
-    context: &Context<'_>,
-    order: Order,
-    ty: &Type,
-    x: &[u8],
-    out: &mut [i64],
-    key: impl Fn(T) -> u64 + Sync,
-) {
-    let x: &[T] = bytemuck::cast_slice(x);
-    let n = ty.shape.sizes()[usize::from(order.axis)];
-    if ty.dtype.size() > 4 || u32::try_from(n).is_err() {
-        let all = if order.descending { u64::MAX } else { 0 };
-        rows::<T, (u64, u64)>(context, order, ty, x, out, &|v| key(v) ^ all);
-    } else {
-        let all = if order.descending { u64::from(u32::MAX) } else { 0 };
-        rows::<T, u64>(context, order, ty, x, out, &|v| key(v) ^ all);
-    }
+/// The memory of one task.
+struct Room<T, P> {
+    columns: Vec<T>,
+    pairs: Vec<P>,
+    other: Vec<P>,
 }
 
-fn rows<T: Pod + Sync, P: Pair>(
-    context: &Context<'_>,
-    order: Order,
-    ty: &Type,
-    x: &[T],
-    out: &mut [i64],
-    key: &(dyn Fn(T) -> u64 + Sync),
-) {
-    let cut = cut(&ty.shape, usize::from(order.axis));
-    let (n_rows, n, inner) = (cut.outer * cut.inner, cut.axis, cut.inner);
-    let per_task = (GRAIN / n.max(1)).max(1);
-    let target = Target(out.as_mut_ptr().cast());
-    context.threads.run(n_rows.div_ceil(per_task), &|task, _| {
-        let (mut pairs, mut other): (Vec<P>, Vec<P>) = (Vec::with_capacity(n), Vec::new());
-        for row in task * per_task..((task + 1) * per_task).min(n_rows) {
-            let first = row / inner * n * inner + row % inner;
+impl<T: Pod + Sync> Rows<'_, T> {
+    fn sort<P: Pair>(&self, context: &Context<'_>, key: &(impl Fn(T) -> P::Key + Sync)) {
+        let Cut { outer, axis: n, inner } = self.cut;
+        if outer * inner == 0 || self.part.is_empty() {
+            return;
+        }
+        let n_threads = context.threads.count();
+        if inner == 1
+            && outer < n_threads
+            && let Some(blocks) = select::blocks(n, &self.part, n_threads)
+        {
+            return (0..outer).for_each(|row| self.select_apart::<P>(context, row, blocks, key));
+        }
+        // A group is some columns that lie side by side.
+        let side = inner.min(SIDE);
+        let (groups, per_task) = (inner.div_ceil(side), (GRAIN / (n * side)).max(1));
+        let n_groups = outer * groups;
+        context.threads.run(n_groups.div_ceil(per_task), &|task, _| {
+            let mut room = Room { columns: Vec::new(), pairs: Vec::new(), other: Vec::new() };
+            for group in task * per_task..((task + 1) * per_task).min(n_groups) {
+                let (at, first) = (group / groups * n * inner, group % groups * side);
+                self.group::<P>(at + first, side.min(inner - first), key, &mut room);
+            }
+        });
+    }
+
+    /// Orders `side` columns that begin at `first`.
+    fn group<P: Pair>(
+        &self,
+        first: usize,
+        side: usize,
+        key: &impl Fn(T) -> P::Key,
+        room: &mut Room<T, P>,
+    ) {
+        let Cut { axis: n, inner, .. } = self.cut;
+        if inner == 1 {
+            self.row::<P>(first, &self.x[first..first + n], key, room);
+            return;
+        }
+        let mut columns = std::mem::take(&mut room.columns);
+        columns.resize(n * side, T::zeroed());
+        for i in 0..n {
+            let line = &self.x[first + i * inner..][..side];
+            line.iter().enumerate().for_each(|(column, v)| columns[column * n + i] = *v);
+        }
+        for (column, x) in columns.chunks_exact(n).enumerate() {
+            self.row::<P>(first + column, x, key, room);
+        }
+        room.columns = columns;
+    }
+
+    /// Orders one row, whose result begins at `first`.
+    fn row<P: Pair>(
+        &self,
+        first: usize,
+        x: &[T],
+        key: &impl Fn(T) -> P::Key,
+        room: &mut Room<T, P>,
+    ) {
+        let Room { pairs, other, .. } = room;
+        let part = self.part.clone();
+        if select::is_small(x.len(), part.end) {
+            select::first(x, 0, part.end, key, pairs);
+        } else {
             pairs.clear();
-            pairs.extend((0..n).map(|i| P::new(key(x[first + i * inner]), i)));
-            sort(&mut pairs, &mut other);
-            for (i, pair) in pairs.iter().enumerate() {
-                let at = target.address().cast::<i64>().wrapping_add(first + i * inner);
-                // SAFETY: the element is one of this row, which is this task's alone.
-                unsafe { at.write(pair.place() as i64) };
+            pairs.extend(x.iter().enumerate().map(|(i, v)| P::new(key(*v), i)));
+            if select::is_small(x.len(), part.len()) {
+                select::middle(pairs, &part);
+            } else {
+                sort(pairs, other);
             }
         }
-    });
+        self.write(first, &pairs[part]);
+    }
+
+    /// The first positions of a long row, from those of its blocks.
+    fn select_apart<P: Pair>(
+        &self,
+        context: &Context<'_>,
+        row: usize,
+        n_blocks: usize,
+        key: &(impl Fn(T) -> P::Key + Sync),
+    ) {
+        let n = self.cut.axis;
+        let x = &self.x[row * n..][..n];
+        let mut pairs: Vec<P> = select::apart(context, x, n_blocks, self.part.end, key);
+        pairs.sort_unstable();
+        self.write(row * n, &pairs[self.part.clone()]);
+    }
+
+    /// Writes the places of `part` of the row that begins at `first`.
+    fn write<P: Pair>(&self, first: usize, pairs: &[P]) {
+        for (i, pair) in self.part.clone().zip(pairs) {
+            let at = self.out.address().cast::<i64>().wrapping_add(first + i * self.cut.inner);
+            // SAFETY: the element is one of this row, which is this task's alone.
+            unsafe { at.write(pair.place() as i64) };
+        }
+    }
 }
 
 /// Sorts pairs that are in the order of their places.
@@ -181,10 +295,16 @@ fn counts<P: Pair>(pairs: &[P]) -> Vec<[usize; 1 << DIGIT]> {
 mod tests {
     use super::*;
 
-    fn places<P: Pair>(keys: &[u64]) -> Vec<usize> {
+    fn places<P: Pair>(keys: &[P::Key]) -> Vec<usize> {
         let mut pairs: Vec<P> = keys.iter().enumerate().map(|(i, k)| P::new(*k, i)).collect();
         sort(&mut pairs, &mut Vec::new());
         pairs.into_iter().map(P::place).collect()
+    }
+
+    fn by_comparing<K: Ord>(keys: &[K]) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..keys.len()).collect();
+        places.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
+        places
     }
 
     #[test]
@@ -193,12 +313,7 @@ mod tests {
             let noise = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
             for mask in [u64::MAX, 0xff, 0xf << 40, 0] {
                 let keys: Vec<u64> = (0..n as u64).map(|i| noise(i) & mask).collect();
-                let narrow: Vec<u64> = keys.iter().map(|k| k & 0xffff_ffff).collect();
-                let by_comparing = |keys: &[u64]| {
-                    let mut places: Vec<usize> = (0..n).collect();
-                    places.sort_by_key(|i| keys[*i]);
-                    places
-                };
+                let narrow: Vec<u32> = keys.iter().map(|k| *k as u32).collect();
                 assert_eq!(places::<(u64, u64)>(&keys), by_comparing(&keys));
                 assert_eq!(places::<u64>(&narrow), by_comparing(&narrow));
             }

@@ -3,8 +3,8 @@
 //! Content-addressed: a file is named by a hash of what the program was made from and for, and
 //! holds that key, which is compared. Files appear whole (written beside, then renamed), so any
 //! number of processes may share the folder; one that is damaged is removed with a warning.
-//! Bounded: when the folder holds more than [`LIMIT`] bytes, the files used least recently go, and
-//! what killed writers left unfinished goes after an hour.
+//! Bounded: when the folder holds more than about [`LIMIT`] bytes, the files used least recently
+//! go, and what killed writers left unfinished goes after an hour.
 //! Nothing here fails a compilation. Only a folder that belongs to this user and that nobody else
 //! may write is used, since its files are run.
 
@@ -12,7 +12,7 @@ use std::{
     fs,
     hash::Hasher,
     path::{Path, PathBuf},
-    sync::mpsc::{Sender, channel},
+    sync::mpsc::{SyncSender, sync_channel},
     time::{Duration, SystemTime},
 };
 
@@ -27,6 +27,8 @@ use crate::error::ArtifactError;
 
 /// Bytes the folder may hold.
 const LIMIT: u64 = 256 << 20;
+/// The most programs that wait to be written.
+const MAX_UNWRITTEN: usize = 1 << 10;
 /// The environment variable that names the folder; `off` for none.
 const VARIABLE: &str = "GT_CACHE";
 
@@ -35,7 +37,7 @@ pub(super) struct Store {
     folder: PathBuf,
     target: Target,
     /// Takes programs to be written: a thread writes them, so that nobody waits for a disk.
-    writer: Sender<(PathBuf, Vec<u8>)>,
+    writer: SyncSender<(PathBuf, Vec<u8>)>,
 }
 
 /// The folder programs are kept in unless told otherwise: `GT_CACHE`, else `gt` in the user's
@@ -68,13 +70,18 @@ impl Store {
                 return None;
             }
         };
-        let (writer, jobs) = channel::<(PathBuf, Vec<u8>)>();
+        let (writer, jobs) = sync_channel::<(PathBuf, Vec<u8>)>(MAX_UNWRITTEN);
         let own = folder.clone();
         let write = move || {
-            let mut unpruned = true;
+            let mut unpruned = u64::MAX;
             for (path, bytes) in jobs {
-                if write_whole(&path, &bytes).is_ok() && std::mem::take(&mut unpruned) {
+                if write_whole(&path, &bytes).is_err() {
+                    continue;
+                }
+                unpruned = unpruned.saturating_add(bytes.len() as u64);
+                if unpruned >= LIMIT / 8 {
                     prune(&own);
+                    unpruned = 0;
                 }
             }
         };
@@ -100,11 +107,11 @@ impl Store {
         }
     }
 
-    /// Keeps a program, some time soon.
+    /// Keeps a program, some time soon, unless the disk is too slow for as many as there are.
     pub(super) fn keep(&self, artifact: &Artifact) {
         if let Some(bytes) = artifact.to_bytes() {
             // Nothing is kept once the thread of the writer is gone.
-            let _ = self.writer.send((self.path(&artifact.key), bytes));
+            let _ = self.writer.try_send((self.path(&artifact.key), bytes));
         }
     }
 

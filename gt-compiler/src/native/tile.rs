@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::plan::{Arg, At, CopyOut, Product, Stage, Tile, Work};
 use crate::{
-    kernel::Nest,
+    kernel::{Access, Nest},
     schedule::{
         BufferId, Draft, Matrix, Piece, drafts, iterations,
         rows::{self, Extents, Strides},
@@ -25,6 +25,9 @@ const LINE: usize = 16;
 /// The same where it only holds what goes past the caches: small, so that reading for one tile
 /// overlaps with the stores of the one before.
 const STREAM_SCRATCH: usize = 8 << 10;
+/// Bytes that several stages of a tile read: a part of the second-level cache, so that only the
+/// first stage waits for memory.
+const SHARED: usize = 256 << 10;
 /// Bytes of scratch one row may take before finer rows are preferred.
 const ROW_SCRATCH: usize = 32 << 10;
 /// Rows wanted, where a coarser cut has fewer.
@@ -112,6 +115,11 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
         (false, false) => 1,
     };
     let block = block(per_row, (n_rows, n_outer), (floor, limit), total, setting);
+    let shared: usize = shared(&drafts, &written).iter().map(|b| row_bytes(*b)).sum();
+    let block = match SHARED.checked_div(shared) {
+        Some(most) if !has_product => block.min(most.max(floor)),
+        Some(_) | None => block,
+    };
     let mut scratch = Scratch { places: BTreeMap::new(), len: 0, copies: SmallVec::new() };
     for &b in written.iter().filter(|b| local(b)) {
         scratch.places.insert(b, (scratch.len, row_bytes(b)));
@@ -162,6 +170,20 @@ fn transposes(draft: &Draft) -> bool {
         [row, .., inner] => (1..LINE as i64).contains(row) && *inner >= LINE as i64,
         _ => false,
     })
+}
+
+/// Buffers from outside whose rows, one after the other, several stages read.
+fn shared(drafts: &[Draft], written: &BTreeSet<BufferId>) -> BTreeSet<BufferId> {
+    let (mut once, mut again) = (written.clone(), BTreeSet::new());
+    for draft in drafts {
+        let Draft::Kernel(k) = draft else { continue };
+        let by_rows = |access: &Access| access.strides.first().is_some_and(|s| *s >= LINE as i64);
+        let rows = k.spec.loads().filter(|(_, access)| by_rows(access));
+        let here: BTreeSet<BufferId> = rows.map(|(b, _)| k.argument(b).buffer).collect();
+        again.extend(once.intersection(&here).filter(|b| !written.contains(b)).copied());
+        once.extend(here);
+    }
+    again
 }
 
 fn stage(draft: Draft, scratch: &Scratch) -> Stage {

@@ -28,7 +28,7 @@ use crate::{cost::Machine, options::Options, report::Report};
 pub(crate) use canonicalize::Canonicalize;
 pub(crate) use cast::{CancelCasts, skips};
 pub(crate) use cse::Cse;
-pub(crate) use dce::Dce;
+pub(crate) use dce::{Dce, needed};
 pub(crate) use fold::Fold;
 pub(crate) use join_pads::JoinPads;
 pub(crate) use movement::Movement;

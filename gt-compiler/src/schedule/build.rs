@@ -4,7 +4,9 @@
 //! Kernels are built by `fuse`; products, routines and attention get their operands as they lie in
 //! memory.
 
-use gt_ir::{NodeId, Op, attr};
+use std::ops::Range;
+
+use gt_ir::{Graph, NodeId, NodeKind, Op, attr};
 use smallvec::SmallVec;
 
 use super::{
@@ -75,7 +77,26 @@ fn routine(
         let operand = |&id| Ok((values.place(id, time).ok_or_else(absent)?, values.ty(id)));
         inputs = operands.iter().map(operand).collect::<Result<_, EngineError>>()?;
     }
-    Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id) })
+    let read = read(values.graph, id, op);
+    Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id), read })
+}
+
+/// The positions along the axis of an order from the first to the last that anybody reads.
+fn read(graph: &Graph, id: NodeId, op: Op) -> Range<usize> {
+    let Op::ArgSort(order) = op else { return 0..0 };
+    let all = 0..graph.node(id).ty.shape.sizes()[usize::from(order.axis)];
+    let slices = graph.users(id).into_iter().map(|user| match graph.node(user).kind {
+        NodeKind::Op(Op::Slice(s)) if s.axis == order.axis => {
+            s.start as usize..(s.stop as usize).min(all.end)
+        }
+        NodeKind::Op(_) | NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_) => {
+            all.clone()
+        }
+    });
+    match slices.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) {
+        Some(slices) if !graph.outputs().contains(&id) => slices,
+        Some(_) | None => all,
+    }
 }
 
 /// An operand of a library's work as strides over what is materialized.

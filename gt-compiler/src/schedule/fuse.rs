@@ -148,11 +148,10 @@ impl<'m, 'g> Fuse<'m, 'g> {
             Action::Cast => Expr::Cast(self.pull(operands[0], map.clone())?),
             Action::Iota => {
                 let position = Expr::Index(index::linear(map, &ty.shape, self.spec.loops.len()));
-                let position = self.node(position, DType::I64);
-                if ty.dtype == DType::I64 {
-                    return Ok(position);
+                if matches!(ty.dtype, DType::I64 | DType::I32) {
+                    return Ok(self.node(position, ty.dtype));
                 }
-                Expr::Cast(position)
+                Expr::Cast(self.node(position, DType::I64))
             }
             Action::View
             | Action::Reshape

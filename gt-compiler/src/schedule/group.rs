@@ -22,6 +22,8 @@ const MIN_ROWS: usize = 32;
 const SMALL: usize = 32 << 10;
 /// Rows of a tile that keep a product efficient.
 const PRODUCT_ROWS: usize = 256;
+/// Multiply-adds of a tile that make the cost of calling the library small.
+const PRODUCT_CALL: usize = 1 << 15;
 /// Groups looked at for shared reads.
 const NEIGHBORS: usize = 6;
 /// Pieces of one group at most.
@@ -223,14 +225,17 @@ fn usable(members: &[&Piece], cuts: &[usize]) -> Extents {
 
 /// Whether products stay what they are: a row of a product is one row of its left side, and each
 /// tile brings its right side into the form multiplication wants, so tiles of few rows would do
-/// little else.
+/// little else. If a tile has as many rows as the product has columns, and enough to multiply, that
+/// costs less than a left side that goes through memory: the windows of a convolution.
 fn keeps_products(members: &[&Piece], rows: usize) -> bool {
     let walked = |of: &[&Piece], rows| rows::common(of, rows).and_then(|d| d.last().copied());
     let together = walked(members, rows).unwrap_or(0);
     members.iter().all(|m| {
         let Piece::MatMul(product) = m else { return true };
         let own = product.n_rows();
-        rows >= own && together >= walked(&[m], own).unwrap_or(0).min(PRODUCT_ROWS)
+        let work = together.saturating_mul(product.n).saturating_mul(product.k);
+        let enough = if work >= PRODUCT_CALL { PRODUCT_ROWS.min(product.n) } else { PRODUCT_ROWS };
+        rows >= own && together >= walked(&[m], own).unwrap_or(0).min(enough)
     })
 }
 

@@ -4,10 +4,12 @@
 //! Guarantees: buffers whose lifetimes overlap never overlap in the arena. A result takes the
 //! memory of a donated input of its size that no step reads after the step that writes the result
 //! first; in that step the input is read element by element only, each element before the result's
-//! is written in its place; and no step from there on may find its data unfit. So a run that fails
-//! on its data has changed no input. Nothing is allocated here: that is the engine's.
+//! is written in its place; and no step from there on may find its data unfit once it writes. So a
+//! run that fails on its data has changed no input. A result that a step makes of a base, adding
+//! some elements, lies where the base lay if nobody else needs that. Nothing is allocated here:
+//! that is the engine's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gt_ir::Type;
 use serde::{Deserialize, Serialize};
@@ -29,8 +31,20 @@ pub(crate) trait Uses {
 
     fn writes(&self) -> SmallVec<[BufferId; 2]>;
 
+    /// The buffers that the part of the step that writes `out` reads. [`Uses::distance`] from any
+    /// other buffer that the step reads is `None`.
+    fn reads_for(&self, _out: BufferId) -> Vec<BufferId> {
+        self.reads().to_vec()
+    }
+
     /// Whether it may find its data unfit.
     fn can_fail(&self) -> bool;
+
+    /// The buffer whose memory the step may find its result in, and the result: it looks at its
+    /// data before it writes, and reads the buffer as the beginning of the result only.
+    fn base(&self) -> Option<(BufferId, BufferId)> {
+        None
+    }
 
     /// The operations between an element of `input` and the element of `out` that takes its place,
     /// where the step reads one and writes the other; `None` where it reads of `input` what it has
@@ -114,22 +128,51 @@ pub(crate) struct Buffers<'a> {
 impl Layout {
     /// Gives every buffer its place.
     pub(crate) fn new<S: Uses>(steps: &[S], buffers: &Buffers<'_>) -> Layout {
-        let lives = lives(buffers.sizes.len(), steps);
+        let mut lives = lives(buffers.sizes.len(), steps);
         let places = vec![Place::Nowhere; buffers.sizes.len()];
         let mut layout = Layout { places, ..Layout::default() };
         for i in 0..buffers.n_inputs {
             layout.places[i] = Place::Input(i as u32);
         }
         layout.find(buffers.outputs);
+        let bases = layout.bases(steps, &mut lives, buffers);
         layout.take(steps, &lives, buffers);
         let todo = lives.iter().enumerate().filter(|(b, _)| layout.places[*b] == Place::Nowhere);
+        let is_base = |b: usize| bases.iter().any(|(base, _)| base.index() == b);
+        let todo = todo.filter(|(b, _)| !is_base(*b));
         let todo = todo.filter_map(|(b, life)| Some((b, (*life)?))).collect();
         let (places, end) = arena(buffers.sizes, todo, buffers.align);
         for (b, at) in places {
             layout.places[b] = Place::Arena(at);
         }
+        for (base, out) in bases.into_iter().rev() {
+            layout.places[base.index()] = layout.places[out.index()];
+        }
         layout.arena = end;
         layout
+    }
+
+    /// The bases that lie where their results do, in order: those of this run's own making that
+    /// nobody reads afterwards. A result lives from the first step of its base on.
+    fn bases<S: Uses>(
+        &self,
+        steps: &[S],
+        lives: &mut [Option<Life>],
+        buffers: &Buffers<'_>,
+    ) -> Vec<(BufferId, BufferId)> {
+        let mut found = Vec::new();
+        for (step, (base, out)) in
+            steps.iter().enumerate().filter_map(|(i, s)| Some((i, s.base()?)))
+        {
+            let (Some(of), Some(to)) = (lives[base.index()], lives[out.index()]) else { continue };
+            let own = self.places[base.index()] == Place::Nowhere;
+            let size = |b: BufferId| buffers.sizes[b.index()];
+            if own && of.last == step && to.first == step && size(base) == size(out) {
+                lives[out.index()] = Some(Life { first: of.first, last: to.last });
+                found.push((base, out));
+            }
+        }
+        found
     }
 
     /// Decides where each output is found.
@@ -155,24 +198,33 @@ impl Layout {
     fn take<S: Uses>(&mut self, steps: &[S], lives: &[Option<Life>], buffers: &Buffers<'_>) {
         let sizes = buffers.sizes;
         let barrier = steps.iter().rposition(S::can_fail).map_or(0, |step| step + 1);
-        let distance = |input: usize, out: BufferId| {
+        let distance = |input: usize, out: BufferId, beside: &[BufferId]| {
             let first = lives[out.index()]?.first;
-            let is_output = buffers.outputs.iter().any(|(b, _)| b.index() == input);
-            if first < barrier || is_output || sizes[input] != sizes[out.index()] {
+            if sizes[input] != sizes[out.index()] {
                 return None;
             }
+            let id = BufferId(input as u32);
+            if first + 1 == barrier && steps[first].base() == Some((id, out)) {
+                return (lives[input]?.last == first).then_some(0);
+            }
             match lives[input] {
+                _ if first < barrier => None,
                 Some(read) if read.last > first => None,
                 Some(read) if read.last == first => {
-                    steps[first].distance(BufferId(input as u32), out)
+                    beside.contains(&id).then(|| steps[first].distance(id, out))?
                 }
                 Some(_) | None => Some(FAR),
             }
         };
-        let donors = || (0..buffers.n_inputs).filter(|&i| buffers.donated.get(i) == Some(&true));
+        let outputs: BTreeSet<usize> = buffers.outputs.iter().map(|(b, _)| b.index()).collect();
+        let is_free = |i: &usize| buffers.donated.get(*i) == Some(&true) && !outputs.contains(i);
+        let donors: Vec<usize> = (0..buffers.n_inputs).filter(is_free).collect();
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
-        for (n, made) in self.made.iter().enumerate() {
-            pairs.extend(donors().filter_map(|i| Some((distance(i, made.buffer)?, n, i))));
+        for (n, Made { buffer, .. }) in self.made.iter().enumerate() {
+            let first = lives[buffer.index()].map(|life| &steps[life.first]);
+            let beside = first.map(|step| step.reads_for(*buffer)).unwrap_or_default();
+            let donors = donors.iter();
+            pairs.extend(donors.filter_map(|&i| Some((distance(i, *buffer, &beside)?, n, i))));
         }
         pairs.sort_unstable();
         let mut taken = vec![false; buffers.n_inputs];
@@ -326,6 +378,7 @@ mod tests {
         reads: Vec<u32>,
         writes: Vec<u32>,
         fails: bool,
+        base: Option<(u32, u32)>,
         near: fn(u32, u32) -> Option<usize>,
     }
 
@@ -340,6 +393,10 @@ mod tests {
 
         fn can_fail(&self) -> bool {
             self.fails
+        }
+
+        fn base(&self) -> Option<(BufferId, BufferId)> {
+            self.base.map(|(base, out)| (BufferId(base), BufferId(out)))
         }
 
         fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
@@ -365,7 +422,7 @@ mod tests {
     }
 
     fn step(reads: &[u32], writes: &[u32], near: fn(u32, u32) -> Option<usize>) -> Step {
-        Step { reads: reads.to_vec(), writes: writes.to_vec(), fails: false, near }
+        Step { reads: reads.to_vec(), writes: writes.to_vec(), fails: false, base: None, near }
     }
 
     #[test]
@@ -383,5 +440,41 @@ mod tests {
         assert_eq!(donors(&later), [Some(1), Some(0)]);
         let failing = Step { fails: true, ..step(&[], &[3], all) };
         assert_eq!(donors(&[step(&[0, 1], &[2], all), failing]), [None, None]);
+    }
+    #[test]
+    fn a_result_lies_where_its_base_lay() {
+        let none = |_, _| None;
+        let added = |base, out| Step {
+            fails: true,
+            base: Some((base, out)),
+            ..step(&[base], &[out], none)
+        };
+        // A donated base that nobody reads later; one that is read later.
+        assert_eq!(donors(&[step(&[], &[3], none), added(0, 2)]), [Some(0), None]);
+        assert_eq!(donors(&[added(0, 2), step(&[0], &[3], none)])[0], None);
+        // A failure after the base was changed would leave it changed.
+        assert_eq!(donors(&[added(0, 2), added(1, 3)]), [None, Some(1)]);
+    }
+
+    #[test]
+    fn a_base_in_the_arena_shares_its_place_with_the_result() {
+        let none = |_, _| None;
+        let ty = Type::new(DType::F32, Shape::new(&[4]).unwrap());
+        let place = |last: &[u32]| {
+            let added = Step { base: Some((1, 2)), ..step(&[1], &[2], none) };
+            let steps = [step(&[0], &[1], none), added, step(last, &[3], none)];
+            let buffers = Buffers {
+                sizes: &[16; 4],
+                n_inputs: 1,
+                outputs: &[(BufferId(3), ty)],
+                donated: &[],
+                align: 64,
+            };
+            let layout = Layout::new(&steps, &buffers);
+            (layout.places[1], layout.places[2])
+        };
+        assert_eq!(place(&[2]), (Place::Arena(0), Place::Arena(0)));
+        let (base, out) = place(&[1, 2]);
+        assert!(base != out, "the base is read afterwards");
     }
 }

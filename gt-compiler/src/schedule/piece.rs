@@ -4,6 +4,8 @@
 //! A piece names the buffers it reads and writes; the order of pieces respects them. Nothing here
 //! says which pieces run together.
 
+use std::ops::Range;
+
 use gt_ir::{DType, Op, Scalar, Type};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -100,6 +102,9 @@ pub(crate) struct Routine {
     pub(crate) scalars: SmallVec<[ScalarArg; 3]>,
     pub(crate) out: BufferId,
     pub(crate) out_ty: Type,
+    /// Of an order: the positions along its axis that anybody reads. The others may be left as they
+    /// are.
+    pub(crate) read: Range<usize>,
 }
 
 impl MatMul {

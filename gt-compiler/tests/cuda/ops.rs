@@ -20,5 +20,6 @@ sweeps! {
     sources_on_a_gpu => sources,
     products_on_a_gpu => products,
     gathers_and_scatters_on_a_gpu => gathers_and_scatters,
+    large_gathers_and_scatters_on_a_gpu => large_gathers_and_scatters,
     compositions_of_real_sizes_on_a_gpu => compositions,
 }

@@ -30,6 +30,7 @@ sweeps! {
     sources => sources on 2,
     products => products on 2,
     gathers_and_scatters => gathers_and_scatters on 2,
+    large_gathers_and_scatters => large_gathers_and_scatters on 2,
     compositions_of_real_sizes => compositions on 2,
 }
 

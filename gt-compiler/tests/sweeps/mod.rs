@@ -13,7 +13,7 @@ pub(crate) mod tapes;
 use gt_ir::{HostTensor, Op, OperandType, infer, interp};
 
 pub(crate) use data::{agree, edgy, plain, shape, units};
-pub(crate) use index::gathers_and_scatters;
+pub(crate) use index::{gathers_and_scatters, large_gathers_and_scatters};
 pub(crate) use movement::{movement, sources};
 pub(crate) use pointwise::{casts, pointwise_ops_at_the_edges};
 pub(crate) use reduce::{compositions, long_reductions, products, reductions};

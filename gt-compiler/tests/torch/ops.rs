@@ -41,6 +41,7 @@ sweeps! {
     sources => sources,
     products => products,
     gathers_and_scatters => gathers_and_scatters,
+    large_gathers_and_scatters => large_gathers_and_scatters,
     compositions_of_real_sizes => compositions,
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Type,
-    attr::{AxisSet, Pad, ReduceOne, Slice},
+    attr::{AxisSet, Pad, Slice},
     op::{Binary, Op, Primitive, Unary},
 };
 
@@ -36,9 +36,6 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         Primitive::Sum(r) => Ok(reduce::sum(out, arg(0)?, &axes(r.axes))),
         Primitive::Max(r) => Ok(reduce::max(out, arg(0)?, &axes(r.axes))),
         Primitive::Min(r) => Ok(reduce::min(out, arg(0)?, &axes(r.axes))),
-        Primitive::Argmax(ReduceOne { axis, .. }) => {
-            Ok(reduce::argmax(out, arg(0)?, &[usize::from(*axis)]))
-        }
         Primitive::ArgSort(order) => {
             Ok(reduce::argsort(out, arg(0)?, usize::from(order.axis), order.descending))
         }

@@ -8,9 +8,9 @@ use super::{
     EvalError,
     array::{Array, Data},
     pointwise::{maximum, minimum},
-    walk::{Strides, Walk, row_major},
+    walk::{Walk, row_major},
 };
-use crate::{DType, Type};
+use crate::Type;
 
 /// The sum over `axes`; integers and bools are added as 64-bit integers.
 ///
@@ -50,21 +50,6 @@ pub(super) fn min(out: Type, x: &Array, axes: &[usize]) -> Array {
         Data::Bool(v) => Data::Bool(fold(v, places, out, true, |a, b| a & b)),
     };
     Array::new(out, data)
-}
-
-/// The position along `axes` (all taken as one) of the first maximum; the first `nan` counts as the
-/// maximum.
-pub(super) fn argmax(out: Type, x: &Array, axes: &[usize]) -> Array {
-    let positions = Walk::new(x.sizes(), &position_strides(x.sizes(), axes), 0);
-    let places = places(x, axes);
-    let data = match &x.data {
-        Data::Float(v) => {
-            best(v, positions, places, out, |new, old| new > old || (new.is_nan() && !old.is_nan()))
-        }
-        Data::Int(v) => best(v, positions, places, out, |new, old| new > old),
-        Data::Bool(v) => best(v, positions, places, out, |new, old| new & !old),
-    };
-    Array::new(out, Data::Int(data))
 }
 
 /// The product of the last two axes of each; all axes before them agree.
@@ -165,14 +150,6 @@ fn places(x: &Array, axes: &[usize]) -> Walk {
     Walk::new(x.sizes(), &strides, 0)
 }
 
-/// Strides that count along `axes` and stand still along the others.
-fn position_strides(sizes: &[usize], axes: &[usize]) -> Strides {
-    let reduced: Vec<usize> =
-        sizes.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 1 }).collect();
-    let strides = row_major(&reduced);
-    strides.iter().enumerate().map(|(i, s)| if axes.contains(&i) { *s } else { 0 }).collect()
-}
-
 /// Joins each element of `v` with what its place in the result holds so far.
 fn fold<T: Copy>(v: &[T], places: Walk, out: Type, first: T, f: impl Fn(T, T) -> T) -> Vec<T> {
     let mut result = vec![first; out.shape.numel()];
@@ -180,24 +157,4 @@ fn fold<T: Copy>(v: &[T], places: Walk, out: Type, first: T, f: impl Fn(T, T) ->
         result[place] = f(result[place], *x);
     }
     result
-}
-
-/// The position of the first element of each place that no later one is better than. `better` must
-/// be strict, or the last of equal elements would win. An empty place gives 0; type rules allow it
-/// only where the result is empty as well.
-fn best<T: Copy>(
-    v: &[T],
-    positions: Walk,
-    places: Walk,
-    out: Type,
-    better: impl Fn(T, T) -> bool,
-) -> Vec<i64> {
-    debug_assert_eq!(out.dtype, DType::I64, "positions are i64");
-    let mut found: Vec<Option<(T, usize)>> = vec![None; out.shape.numel()];
-    for ((x, position), place) in v.iter().zip(positions).zip(places) {
-        if found[place].is_none_or(|(old, _)| better(*x, old)) {
-            found[place] = Some((*x, position));
-        }
-    }
-    found.into_iter().map(|f| f.map_or(0, |(_, position)| position as i64)).collect()
 }

@@ -156,7 +156,8 @@ fn weigh(e: &mut dyn Emit, scores: ValueId, kind: Attention, mask: Option<ValueI
     let last = shape.rank() - 1;
     let mut seen = scores;
     if kind == Attention::Causal {
-        let (row, column) = (ruler(e, &shape, last - 1)?, ruler(e, &shape, last)?);
+        let (row, column) =
+            (ruler(e, &shape, last - 1, DType::I64)?, ruler(e, &shape, last, DType::I64)?);
         let before = e.ge(row, column)?;
         seen = e.select(before, seen, f64::NEG_INFINITY)?;
     }

@@ -39,7 +39,7 @@ pub(crate) fn triangle(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let shape = e.ty(x).shape;
     let rank = shape.rank();
     let matrix = Shape::collect(shape.dims().skip(rank - 2))?;
-    let (row, column) = (ruler(e, &matrix, 0)?, ruler(e, &matrix, 1)?);
+    let (row, column) = (ruler(e, &matrix, 0, DType::I64)?, ruler(e, &matrix, 1, DType::I64)?);
     let above = e.sub(column, row)?;
     let kept = match *op {
         Op::Tril(k) => e.le(above, k.0)?,

@@ -23,24 +23,33 @@ fn count(shape: &Shape, axes: AxisSet) -> usize {
     axes.iter().map(|a| shape.sizes()[a]).product()
 }
 
-/// The order turned around without overflow: floats change sign, integers become `-1 - x`.
+/// The smallest position whose element is the extremum or NaN.
 ///
-/// The first of equal elements, and the first NaN, stay the first when the order is turned around,
-/// so this has the ties of `argmax`. Negating the smallest integer would overflow; `-1 - x` cannot.
-pub(crate) fn argmin(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let Op::Argmin(r) = *op else { return Err(misplaced(op)) };
-    let x = value(op, ins, 0)?;
-    let dtype = e.ty(x).dtype;
-    let turned = match dtype {
-        DType::Bool => e.logical_not(x)?,
-        _ if dtype.is_float() => e.neg(x)?,
-        // In an unsigned dtype -1 is the largest number.
-        _ => {
-            let ones = number(e, (-1_i64).into(), dtype)?;
-            e.sub(ones, x)?
-        }
+/// The extremum of a row with NaN is NaN, which equals no element. The positions therefore count in
+/// `i32`, as wide as most elements, where they fit.
+pub(crate) fn place(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let (r, extremum): (_, fn(Reduce) -> Op) = match *op {
+        Op::Argmax(r) => (r, Op::Max),
+        Op::Argmin(r) => (r, Op::Min),
+        _ => return Err(misplaced(op)),
     };
-    e.emit(Op::Argmax(r), &[turned.into()])
+    let x = value(op, ins, 0)?;
+    let (ty, axis) = (e.ty(x), usize::from(r.axis));
+    let n = ty.shape.sizes()[axis];
+    let narrow = i32::try_from(n).is_ok();
+    let (counted, none) =
+        if narrow { (DType::I32, i64::from(i32::MAX)) } else { (DType::I64, i64::MAX) };
+    let kept = Reduce { axes: AxisSet::from_iter([axis]), keep: Keep::Yes };
+    let best = e.emit(extremum(kept), &[x.into()])?;
+    let mut found = e.eq(x, best)?;
+    if ty.dtype.is_float() {
+        let nan = e.emit(Op::Ne, &[x.into(), x.into()])?;
+        found = e.emit(Op::LogicalOr, &[found.into(), nan.into()])?;
+    }
+    let positions = ruler(e, &ty.shape, axis, counted)?;
+    let positions = e.select(found, positions, none)?;
+    let first = e.emit(Op::Min(Reduce { keep: r.keep, ..kept }), &[positions.into()])?;
+    e.cast(first, DType::I64)
 }
 
 /// The largest of `x != 0` over the axes; false over none.
@@ -196,8 +205,8 @@ pub(crate) fn norm_grad(cx: &mut Vjp<'_>) -> Out {
 }
 
 /// A value of this type that counts along one axis and has size 1 on the others.
-pub(super) fn ruler(e: &mut dyn Emit, shape: &Shape, axis: usize) -> Emitted {
-    let line = Type::new(DType::I64, Shape::from_dims(&[shape.dim(axis)])?);
+pub(super) fn ruler(e: &mut dyn Emit, shape: &Shape, axis: usize, dtype: DType) -> Emitted {
+    let line = Type::new(dtype, Shape::from_dims(&[shape.dim(axis)])?);
     let counted = e.emit(Op::Iota(line), &[])?;
     along(e, counted, shape, axis)
 }

@@ -16,7 +16,7 @@ use crate::shell::{cargo, root, target_folder};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use differences::Differences;
-use python::Python;
+pub(crate) use python::Python;
 use report::Report;
 use running::Options;
 use std::path::{Path, PathBuf};

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 const OWN: &str = "GT_OPINFO_PYTHON";
 
 /// A Python program, and the folder of its packages.
-pub(super) struct Python {
-    pub(super) program: PathBuf,
+pub(crate) struct Python {
+    pub(crate) program: PathBuf,
     /// `None` for a Python with its own packages.
-    pub(super) packages: Option<PathBuf>,
+    pub(crate) packages: Option<PathBuf>,
 }
 
 impl Python {
@@ -36,7 +36,7 @@ impl Python {
     }
 
     /// The Python, with its packages fetched if they are missing.
-    pub(super) fn get() -> Result<Python> {
+    pub(crate) fn get() -> Result<Python> {
         if let Some(why) = Python::unfit()? {
             bail!(why);
         }

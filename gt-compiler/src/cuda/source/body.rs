@@ -204,7 +204,10 @@ impl<'s> Body<'s> {
                 }
             }
             Expr::Scalar(slot) => expression::scalar(node.dtype, &format!("scalars[{slot}]")),
-            Expr::Index(access) => index(access, at),
+            Expr::Index(access) if node.dtype == DType::I64 => index(access, at),
+            Expr::Index(access) => {
+                expression::cast(DType::I64, node.dtype, &format!("({})", index(access, at)))
+            }
             Expr::Unary(op, a) => expression::unary(*op, self.dtype(*a), &name(*a)),
             Expr::Binary(op, a, b) => expression::binary(*op, self.dtype(*a), &name(*a), &name(*b)),
             Expr::Select(c, a, b) => format!("{} ? {} : {}", name(*c), name(*a), name(*b)),

@@ -1,6 +1,6 @@
 //! Where a nest's elements lie: addresses as the loops go on, loads and stores of vectors.
 
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use gt_ir::DType;
 
 use super::{Emitter, Mode, Regs};
@@ -100,15 +100,25 @@ impl Emitter<'_, '_> {
         }
     }
 
-    pub(super) fn index(&mut self, access: &Access, at: Value, u: usize, mode: Mode) -> Value {
+    pub(super) fn index(
+        &mut self,
+        dtype: DType,
+        access: &Access,
+        at: Value,
+        u: usize,
+        mode: Mode,
+    ) -> Value {
+        let at = if dtype == DType::I64 { at } else { self.b.ins().ireduce(types::I32, at) };
         if mode == Mode::Single {
             return at;
         }
         let (lanes, stride) = (self.nest.lanes, self.vector_stride(access));
-        let elements: Regs = (0..lanes)
-            .map(|lane| self.b.ins().iadd_imm_s(at, stride * (u * lanes + lane) as i64))
-            .collect();
-        self.lanes(mode).pack(DType::I64, &elements)
+        let far = |lane: usize| stride * (u * lanes + lane) as i64;
+        // In 32 bits a distance wraps as the sum does.
+        let near = |n: i64| if dtype == DType::I64 { n } else { i64::from(n as i32) };
+        let elements: Regs =
+            (0..lanes).map(|lane| self.b.ins().iadd_imm_s(at, near(far(lane)))).collect();
+        self.lanes(mode).pack(dtype, &elements)
     }
 
     pub(super) fn store(&mut self, i: usize, store: &Store, value: Value, u: usize, mode: Mode) {

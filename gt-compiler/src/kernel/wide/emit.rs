@@ -411,7 +411,7 @@ impl Emitter<'_> {
                 let v = self.operand(*a, u);
                 self.f.cast(dtype_of(*a), node.dtype, v)
             }
-            (Expr::Index(access), Some(place)) => self.index(access, place, u, part),
+            (Expr::Index(access), Some(place)) => self.index(node.dtype, access, place, u, part),
             (Expr::Load { .. } | Expr::Scalar(_) | Expr::Index(_), _) => {
                 Err(Unsupported("a value without a place"))
             }

@@ -263,7 +263,7 @@ impl Encoder<'_> {
             Op::Join => self.join(inst),
             Op::Exchange { groups, order } => self.exchange(inst, groups, order),
             Op::Splat { wide } => self.splat(inst, wide),
-            Op::SplatGeneral => self.splat_general(inst),
+            Op::SplatGeneral { wide } => self.splat_general(inst, wide),
             Op::Ramp(step) => self.ramp(inst, step),
             Op::WideRamp(step) => self.wide_ramp(inst, step),
             Op::SplatNarrow(width) => self.splat_narrow(inst, width),

@@ -89,8 +89,10 @@ pub(super) enum Op {
     Splat {
         wide: bool,
     },
-    /// A general register in all lanes of 64 bits.
-    SplatGeneral,
+    /// A general register in all lanes of 64 bits, or its low half in all lanes.
+    SplatGeneral {
+        wide: bool,
+    },
     /// The same narrow element of memory in all lanes.
     SplatNarrow(Width),
     Load(Width),

@@ -8,7 +8,7 @@ use super::{
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
     lanes::Value,
 };
-use crate::kernel::spec::{Access, Expr, Store};
+use crate::kernel::spec::{Access, Binary, Expr, Store};
 
 fn width(dtype: DType) -> Width {
     match dtype.size() {
@@ -198,6 +198,7 @@ impl Emitter<'_> {
     /// Positions as values.
     pub(super) fn index(
         &mut self,
+        dtype: DType,
         access: &Access,
         place: Place,
         u: usize,
@@ -209,7 +210,15 @@ impl Emitter<'_> {
         };
         let mem = self.mem(place, stride * (u * LANES) as i64)?;
         let first = self.general(Op::Address, &[], Some(mem));
-        let first = self.f.make(Op::SplatGeneral, &[Source::Reg(first)]);
+        let wide = dtype == DType::I64;
+        let first = self.f.make(Op::SplatGeneral { wide }, &[Source::Reg(first)]);
+        if !wide {
+            if stride == 0 {
+                return Ok(Value::Lanes(first));
+            }
+            let ramp = Source::Reg(self.f.constant(Op::Ramp(stride as i32), &[]));
+            return self.f.binary(Binary::Add, dtype, Value::Lanes(first), Value::Lanes(ramp));
+        }
         if stride == 0 {
             return Ok(Value::Pair([first; 2]));
         }

@@ -59,11 +59,10 @@ impl Encoder<'_> {
     }
 
     /// A general register in all lanes.
-    pub(super) fn splat_general(&mut self, inst: &Inst) {
+    pub(super) fn splat_general(&mut self, inst: &Inst, wide: bool) {
         let from = Operand::Register(self.general_source(inst, 0, RAX));
-        self.to(inst, |e, d| {
-            e.asm.evex(isa::VPBROADCASTQ, d, 0, from, Modifiers::default());
-        });
+        let broadcast = if wide { isa::VPBROADCASTQ } else { isa::VPBROADCASTD };
+        self.to(inst, |e, d| e.asm.evex(broadcast, d, 0, from, Modifiers::default()));
     }
 
     /// 0, step, 2 * step, ..

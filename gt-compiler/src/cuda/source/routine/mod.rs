@@ -1,11 +1,10 @@
-//! The steps that are no loop nests: argmax, sorting, running sums, the gather family, random
+//! The steps that are no loop nests: sorting, running sums, the gather family, random
 //! numbers.
 //!
 //! Guarantees: as `native::routines` to the bit, but for normal numbers in `f64`, whose functions
 //! are CUDA's; the order of adding is that of the indices, whoever adds. A kernel takes the
 //! routine's inputs, then its result.
 
-mod argmax;
 mod argsort;
 mod gather;
 mod random;
@@ -32,7 +31,6 @@ pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
         return vec![check(name, routine, usize::from(axis.0))];
     }
     match routine.op {
-        Op::Argmax(a) => vec![argmax::write(name, routine, usize::from(a.axis))],
         Op::ArgSort(order) => argsort::write(name, routine, order),
         Op::CumSum(axis) => scan::write(name, routine, usize::from(axis.0)),
         Op::Gather(axis) => vec![gather::gather(name, routine, usize::from(axis.0))],

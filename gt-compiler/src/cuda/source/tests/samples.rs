@@ -94,7 +94,6 @@ pub(super) const SAMPLES: &[(&str, &str)] = &[
         "%0 = input : f32[65536]\n%1 = cast[bf16] %0 : bf16[65536]\n%2 = exp %1 : \
          bf16[65536]\noutput %2",
     ),
-    ("argmax", "%0 = input : f32[64,1000]\n%1 = argmax[1] %0 : i64[64]\noutput %1"),
     ("argsort", "%0 = input : f32[4,3000]\n%1 = argsort[1] %0 : i64[4,3000]\noutput %1"),
     (
         "gather",
