@@ -27,6 +27,7 @@ mod report;
 mod reshard;
 mod scopes;
 mod sharder;
+mod sums;
 mod traffic;
 mod wishes;
 
@@ -150,7 +151,8 @@ pub fn at(member: u32) -> Layout {
 /// The segment is not well formed on inputs of these types. One that was verified is.
 pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
     let (dropped, _) = wishes::decide(request)?;
-    sharder::Sharder::new(request, &dropped)?.run()
+    let sums = sums::decide(request, &dropped)?;
+    sharder::Sharder::new(request, &dropped, sums)?.run()
 }
 
 /// Partitions a segment, and says where its values are, what members exchange and why, and what
@@ -161,7 +163,8 @@ pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
 /// As [`partition`].
 pub fn explain(request: &Request<'_>, asked: Option<u32>) -> Result<Explained, OpError> {
     let (dropped, wishes) = wishes::decide(request)?;
-    let explained = sharder::Sharder::new(request, &dropped)?.explain(asked)?;
+    let sums = sums::decide(request, &dropped)?;
+    let explained = sharder::Sharder::new(request, &dropped, sums)?.explain(asked)?;
     Ok(Explained { wishes, ..explained })
 }
 

@@ -161,6 +161,17 @@ impl Layout {
         })
     }
 
+    /// Parts of the largest dimension that is not split yet for the members along an axis of the
+    /// mesh, at least one element each; of several such dimensions the first, whose parts lie
+    /// together in memory.
+    #[must_use]
+    pub fn widest(&self, axis: usize, shape: &Shape) -> Option<Spread> {
+        let (n, sizes) = (self.mesh.sizes()[axis], shape.sizes());
+        let free = (0..sizes.len()).filter(|&dim| !self.splits(dim) && sizes[dim] >= n);
+        let dim = free.rev().max_by_key(|&dim| sizes[dim])?;
+        Some(Spread::Split { dim: dim as u8, chunk: sizes[dim].div_ceil(n) })
+    }
+
     /// The layout in which partial results have been combined on each member.
     #[must_use]
     pub fn combined(&self) -> Layout {

@@ -61,6 +61,8 @@ pub(super) struct Question<'a> {
     pub(super) wish: Option<&'a Layout>,
     /// Whether sums of floats are to have the bits of one worker.
     pub(super) pinned: bool,
+    /// Whether members may share large sums.
+    pub(super) shares: bool,
     pub(super) rates: &'a Rates,
 }
 
@@ -148,16 +150,17 @@ impl Question<'_> {
     /// The ways along an axis, those that need no exchange first.
     pub(super) fn candidates(&self, whole: &Layout, axis: usize, chosen: &[Along]) -> Vec<Along> {
         let mut found = Vec::new();
-        for (operand, links) in self.operands.iter().zip(&self.factors.operands) {
+        let operands = self.operands.iter().zip(self.types);
+        for ((operand, ty), links) in operands.zip(&self.factors.operands) {
             for layout in operand.layouts().filter(|layout| layout.mesh == whole.mesh) {
-                match layout.spreads[axis] {
-                    Spread::Split { dim, chunk } => {
-                        if let Some(Some(link)) = links.get(usize::from(dim)) {
-                            found.push(Along::Factor(link.factor, chunk * link.unit));
-                        }
-                    }
-                    Spread::Partial(combine) => found.push(Along::Pass(combine)),
-                    Spread::Whole => {}
+                let spread = layout.spreads[axis];
+                if let Spread::Partial(combine) = spread {
+                    found.push(Along::Pass(combine));
+                }
+                if let Some(Spread::Split { dim, chunk }) = self.part(layout, axis, ty)
+                    && let Some(Some(link)) = links.get(usize::from(dim))
+                {
+                    found.push(Along::Factor(link.factor, chunk * link.unit));
                 }
             }
         }
@@ -177,6 +180,20 @@ impl Question<'_> {
         found.push(Along::Same);
         found.dedup();
         found
+    }
+
+    /// How an operand is split along an axis, or may be: of a large sum each member may make its
+    /// part. A sum that is only moved is made later.
+    fn part(&self, layout: &Layout, axis: usize, ty: &OperandType) -> Option<Spread> {
+        match (layout.spreads[axis], ty) {
+            (spread @ Spread::Split { .. }, _) => Some(spread),
+            (Spread::Partial(_), OperandType::Tensor(ty))
+                if self.shares && self.op.spec().class != Class::Move =>
+            {
+                self.rates.shared(layout, axis, ty)
+            }
+            (Spread::Partial(_) | Spread::Whole, _) => None,
+        }
     }
 
     /// The layouts that a choice for each axis means; none where it is not possible. Axes without a

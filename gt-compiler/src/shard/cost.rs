@@ -6,7 +6,7 @@ use gt_ir::layout::{Layout, Spread};
 use gt_ir::{Class, Op, OperandType, Type};
 
 use super::lanes::{shared, volume};
-use super::reshard::{Version, is_direct};
+use super::reshard::{Version, is_direct, scattered};
 
 /// What exchanges and computation cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,9 +22,12 @@ pub struct Rates {
 }
 
 impl Default for Rates {
-    /// A processor's thread as a member, its siblings in the same machine.
+    /// A processor's thread as a member, its siblings in the same machine. An exchange ends a
+    /// kernel that could have gone on, and members wait for the slowest. Threads of one process
+    /// exchange faster than processes do, and have the same rates: what is estimated decides the
+    /// order of sums, and both have the same bits.
     fn default() -> Rates {
-        Rates { latency: 20e-6, exchange: 4e9, flops: 40e9, memory: 8e9 }
+        Rates { latency: 200e-6, exchange: 10e9, flops: 40e9, memory: 8e9 }
     }
 }
 
@@ -39,12 +42,13 @@ impl Rates {
             if matches!(spread, Spread::Partial(_)) && !kept {
                 let n = from.mesh.sizes()[axis];
                 let local = bytes(volume(&from.region(0, &ty.shape))) * (n - 1) as f64;
-                seconds += if is_direct(ty, n) {
-                    self.latency + local / self.exchange
-                } else {
-                    2.0 * (self.latency + local / n as f64 / self.exchange)
+                let part = scattered(&settled, to, axis);
+                seconds += match part {
+                    Some(_) => self.latency + local / n as f64 / self.exchange,
+                    None if is_direct(ty, n) => self.latency + local / self.exchange,
+                    None => 2.0 * (self.latency + local / n as f64 / self.exchange),
                 };
-                settled = settled.with(axis, Spread::Whole);
+                settled = settled.with(axis, part.unwrap_or(Spread::Whole));
             }
         }
         let lacking = (0..to.mesh.len()).map(|rank| {
@@ -55,6 +59,14 @@ impl Rates {
         });
         let most = lacking.max().unwrap_or(0);
         if most > 0 { seconds + self.latency + bytes(most) / self.exchange } else { seconds }
+    }
+
+    /// The dimension along which members share the sum of a partial result along an axis of its
+    /// mesh, if the sum is large: its bytes travel for longer than any message does.
+    pub(super) fn shared(&self, layout: &Layout, axis: usize, ty: &Type) -> Option<Spread> {
+        let bytes = volume(&layout.region(0, &ty.shape)) * ty.dtype.size();
+        let is_large = bytes as f64 > self.latency * self.exchange;
+        is_large.then(|| layout.widest(axis, &ty.shape))?
     }
 
     /// Seconds until a value is in another layout, from the version that is nearest to it.
@@ -70,17 +82,24 @@ impl Rates {
 
     /// Seconds that one member computes a part of an op: `share` is its part of the whole.
     pub(super) fn compute(&self, op: &Op, ins: &[OperandType], out: &Type, share: f64) -> f64 {
-        let tensors = ins.iter().filter_map(|operand| match operand {
-            OperandType::Tensor(ty) => Some(ty),
-            OperandType::Scalar(_) => None,
-        });
-        let bytes: usize = tensors.clone().map(Type::bytes).sum::<usize>() + out.bytes();
+        let read = match op.spec().class {
+            // Of what a slice does not take nothing is read.
+            Class::Move => out.bytes(),
+            Class::Pointwise | Class::Reduce | Class::Contract | Class::Gather | Class::Source => {
+                tensors(ins).map(Type::bytes).sum()
+            }
+        };
+        share * self.work(op, ins, out, read + out.bytes())
+    }
+
+    /// Seconds that one member computes an op that reads and writes so many bytes.
+    pub(super) fn work(&self, op: &Op, ins: &[OperandType], out: &Type, bytes: usize) -> f64 {
         let weight = op.spec().marks.weight.max(1) as f64;
         let flops = match op.spec().class {
             Class::Contract => {
                 // Of a product of `m k` and `k n` elements to `m n` this is `k`.
                 let numels: f64 =
-                    tensors.take(2).map(|ty| ty.shape.numel().max(1) as f64).product();
+                    tensors(ins).take(2).map(|ty| ty.shape.numel().max(1) as f64).product();
                 let numel = out.shape.numel().max(1) as f64;
                 2.0 * numel * (numels / numel).sqrt()
             }
@@ -88,6 +107,14 @@ impl Rates {
                 out.shape.numel() as f64 * weight
             }
         };
-        share * (flops / self.flops).max(bytes as f64 / self.memory)
+        (flops / self.flops).max(bytes as f64 / self.memory)
     }
+}
+
+/// The operands that are no literals.
+fn tensors(ins: &[OperandType]) -> impl Iterator<Item = &Type> {
+    ins.iter().filter_map(|operand| match operand {
+        OperandType::Tensor(ty) => Some(ty),
+        OperandType::Scalar(_) => None,
+    })
 }

@@ -3,7 +3,7 @@
 
 use gt_ir::factors::Linear;
 use gt_ir::op::{factors, infer};
-use gt_ir::{Entry, Instr, OpError, Operand, OperandType, Type};
+use gt_ir::{Class, Entry, Instr, OpError, Operand, OperandType, Type};
 use smallvec::SmallVec;
 
 use super::Request;
@@ -18,6 +18,8 @@ pub(super) struct Future {
     pub(super) kept: bool,
     /// Whether it is there before the segment's instructions: from outside, or an upload.
     pub(super) given: bool,
+    /// The value from before that it replaces, as a parameter's update does.
+    pub(super) heir_of: Option<u32>,
 }
 
 /// The futures of the values from outside and of those the segment defines, by their numbers.
@@ -32,14 +34,36 @@ pub(super) fn foresee(request: &Request<'_>) -> Result<Vec<Future>, OpError> {
                 futures.push(given);
             }
             Entry::Instr(instr) => {
-                types.push(instruction(instr, &types, &mut futures)?);
-                futures.push(Future { kept: true, ..Future::default() });
+                let ty = instruction(instr, &types, &mut futures)?;
+                let heir_of = heir(instr, &ty, &types, &futures);
+                types.push(ty);
+                futures.push(Future { kept: true, heir_of, ..Future::default() });
             }
             Entry::Free(value) => futures[value.0 as usize].kept = false,
             Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
         }
     }
+    let kept: Vec<bool> = futures.iter().map(|future| future.kept).collect();
+    for future in &mut futures {
+        future.heir_of = future.heir_of.filter(|before| !kept[*before as usize]);
+    }
     Ok(futures)
+}
+
+/// The value from before that a result is computed from element by element: the first operand's of
+/// the same shape.
+fn heir(instr: &Instr, ty: &Type, types: &[Type], futures: &[Future]) -> Option<u32> {
+    let before = |operand: &Operand| match operand {
+        Operand::Value(value) => {
+            let (number, own) = (value.0 as usize, &types[value.0 as usize]);
+            let fits = own.dtype == ty.dtype && own.shape.same_sizes(&ty.shape);
+            let Future { given, heir_of, .. } = futures[number];
+            if given { Some(number as u32) } else { heir_of }.filter(|_| fits)
+        }
+        Operand::Scalar(_) => None,
+    };
+    let is_pointwise = instr.op.spec().class == Class::Pointwise;
+    instr.inputs.iter().filter(|_| is_pointwise).find_map(before)
 }
 
 /// The type of an instruction's result; its operands are used.

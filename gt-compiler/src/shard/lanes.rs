@@ -2,8 +2,11 @@
 //! members send each other.
 //!
 //! Every local value has a *level*: how many exchanges must have happened before it exists. A value
-//! that is received has one level more than the value that was sent. Levels cut a lane into phases
-//! (`phases`); all that is sent at one level travels together.
+//! that is received has one level more than the value that was sent. An instruction has the same
+//! level on all its members, also on those that received nothing for it: otherwise a member that
+//! is a level ahead would send its results with what the others need first, and they would compute
+//! one after the other. Levels cut a lane into phases (`phases`); all that is sent at one level
+//! travels together.
 
 use std::collections::BTreeMap;
 
@@ -68,6 +71,8 @@ pub(super) struct Lanes {
     pub(super) all: Vec<Lane>,
     /// Where the user wrote what is added now.
     pub(super) loc: Loc,
+    /// The lowest level of instructions that are added now.
+    pub(super) floor: u32,
 }
 
 /// Who holds a box of a tensor, and under which name.
@@ -99,7 +104,7 @@ impl Lane {
 
 impl Lanes {
     pub(super) fn new(n_members: u32) -> Lanes {
-        Lanes { all: vec![Lane::default(); n_members as usize], loc: Loc::NONE }
+        Lanes { all: vec![Lane::default(); n_members as usize], loc: Loc::NONE, floor: 0 }
     }
 
     fn lane(&mut self, member: u32) -> &mut Lane {
@@ -113,12 +118,12 @@ impl Lanes {
 
     /// An instruction of a member.
     pub(super) fn instr(&mut self, member: u32, op: Op, args: &[Arg]) -> Result<Name, OpError> {
-        let loc = self.loc;
+        let (loc, floor) = (self.loc, self.floor);
         let lane = self.lane(member);
         let types: SmallVec<[OperandType; 3]> =
             args.iter().map(|arg| lane.operand_type(arg)).collect();
         let levels = args.iter().filter_map(Arg::name).map(|name| lane.local(name).level);
-        let level = levels.max().unwrap_or(0);
+        let level = levels.fold(floor, u32::max);
         let ty = infer(&op, &types)?.unnamed();
         let out = lane.define(ty, level, None);
         lane.items.push(Item::Instr { op, args: args.into(), out, loc });

@@ -131,6 +131,19 @@ pub(super) struct Change {
     pub(super) items: Vec<Range<usize>>,
 }
 
+impl Change {
+    /// Whether each member gets all of a large sum.
+    pub(super) fn repeats(&self, rates: &Rates) -> bool {
+        let Change { from, to, ty, .. } = self;
+        let pairs = from.spreads.iter().zip(&to.spreads).enumerate();
+        let mut axes = pairs.filter(|(_, (from, _))| matches!(from, Spread::Partial(_)));
+        from.mesh == to.mesh
+            && axes.any(|(axis, (_, to))| {
+                *to == Spread::Whole && rates.shared(from, axis, ty).is_some()
+            })
+    }
+}
+
 impl Report {
     pub(super) fn new(lanes: &Lanes, needed: &Needed, warnings: Vec<String>) -> Report {
         let mut traffic = Traffic::default();

@@ -25,6 +25,16 @@ pub(super) fn is_direct(ty: &Type, n: usize) -> bool {
     n <= 2 || ty.shape.numel() < SMALL
 }
 
+/// How a sum along an axis of the mesh becomes parts at once: it is to be split along the axis, in
+/// a dimension that is not split yet.
+pub(super) fn scattered(from: &Layout, to: &Layout, axis: usize) -> Option<Spread> {
+    let spread = to.spreads.get(axis).copied().filter(|_| from.mesh == to.mesh)?;
+    match spread {
+        Spread::Split { dim, .. } => (!from.splits(usize::from(dim))).then_some(spread),
+        Spread::Whole | Spread::Partial(_) => None,
+    }
+}
+
 impl Version {
     pub(super) fn member(&self, rank: usize) -> u32 {
         self.layout.mesh.members()[rank]
@@ -41,6 +51,13 @@ impl Version {
 }
 
 impl Lanes {
+    /// The level at which all members have a value.
+    pub(super) fn level(&self, version: &Version) -> u32 {
+        let names = version.layout.mesh.members().iter().zip(&version.names);
+        let levels = names.map(|(&member, &name)| self.all[member as usize].local(name).level);
+        levels.max().unwrap_or(0)
+    }
+
     /// A value that members have before the segment begins.
     pub(super) fn hold(&mut self, number: u32, ty: &Type, layout: &Layout) -> Version {
         let members = layout.mesh.members().iter().enumerate();
@@ -63,7 +80,8 @@ impl Lanes {
                 && from.layout.spreads[axis]
                     == to.spreads.get(axis).copied().unwrap_or(Spread::Whole);
             if let (Spread::Partial(combine), false) = (version.layout.spreads[axis], same) {
-                version = self.reduce(&version, axis, combine, ty)?;
+                let part = scattered(&version.layout, to, axis);
+                version = self.reduce(&version, (axis, part), combine, ty)?;
             }
         }
         if version.layout == *to {
@@ -84,27 +102,19 @@ impl Lanes {
         Ok(Version { layout: to.clone(), names })
     }
 
-    /// Partial results along one axis of the mesh, combined.
+    /// Partial results along one axis of the mesh, combined: each member's part as it is asked for,
+    /// else the whole on each member, or parts of it that are gathered later.
     fn reduce(
         &mut self,
         from: &Version,
-        axis: usize,
+        (axis, part): (usize, Option<Spread>),
         combine: Combine,
         ty: &Type,
     ) -> Result<Version, OpError> {
         let mesh = &from.layout.mesh;
-        let n = mesh.sizes()[axis];
-        let sizes = ty.shape.sizes();
-        let dim = (0..sizes.len())
-            .filter(|&dim| !from.layout.splits(dim) && sizes[dim] >= n)
-            .max_by_key(|&d| sizes[d]);
-        let layout = match dim {
-            Some(dim) if !is_direct(ty, n) => {
-                let chunk = sizes[dim].div_ceil(n);
-                from.layout.with(axis, Spread::Split { dim: dim as u8, chunk })
-            }
-            _ => from.layout.with(axis, Spread::Whole),
-        };
+        let widest = || from.layout.widest(axis, &ty.shape);
+        let part = part.or_else(|| if is_direct(ty, mesh.sizes()[axis]) { None } else { widest() });
+        let layout = from.layout.with(axis, part.unwrap_or(Spread::Whole));
         let mut names = SmallVec::new();
         for rank in 0..mesh.len() {
             let region = layout.region(rank, &ty.shape);

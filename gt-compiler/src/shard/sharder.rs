@@ -38,8 +38,20 @@ struct Value {
     wish: Option<Layout>,
 }
 
+/// What members do with large sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sums {
+    /// Each member combines all of a sum.
+    Repeated,
+    /// Each member combines a part. What replaces a whole value is gathered.
+    Shared,
+    /// Each member combines a part. What replaces a whole value stays in parts.
+    Kept,
+}
+
 pub(super) struct Sharder<'a> {
     request: &'a Request<'a>,
+    sums: Sums,
     scopes: Scopes<'a>,
     lanes: Lanes,
     values: Vec<Value>,
@@ -67,9 +79,11 @@ impl<'a> Sharder<'a> {
     pub(super) fn new(
         request: &'a Request<'a>,
         dropped: &'a Dropped,
+        sums: Sums,
     ) -> Result<Sharder<'a>, OpError> {
         let mut sharder = Sharder {
             request,
+            sums,
             scopes: Scopes::new(request.signals, request.n_members, dropped),
             lanes: Lanes::new(request.n_members),
             values: Vec::new(),
@@ -192,12 +206,38 @@ impl<'a> Sharder<'a> {
                 (false, _) => {
                     let layout = first.or_else(|| value.wish.clone());
                     let layout = layout.unwrap_or_else(|| self.lead.clone());
+                    let layout = self.inherited(number, &layout).unwrap_or(layout);
                     self.version(id, &layout)?
                 }
             };
             kept.push((number as u32, self.at(id).ty, version));
         }
         Ok(kept)
+    }
+}
+
+impl Sharder<'_> {
+    /// The layout of the value from before that a value replaces, on the same mesh: what a loop
+    /// updates comes out as it went in.
+    fn inherited(&self, number: usize, layout: &Layout) -> Option<Layout> {
+        let before = self.futures[number].heir_of?;
+        let versions = self.at(self.numbers[before as usize]).versions.iter();
+        let before = versions.map(|v| &v.layout).find(|before| before.mesh == layout.mesh)?;
+        let stays = match self.sums {
+            Sums::Repeated => false,
+            Sums::Shared => true,
+            Sums::Kept => !before.is_whole(),
+        };
+        stays.then(|| before.clone())
+    }
+
+    /// Where the segment leaves what replaces values from before, by their numbers.
+    pub(super) fn heirs(mut self) -> Result<BTreeMap<u32, Layout>, OpError> {
+        let (_, kept) = self.walk()?;
+        let heir = |(number, _, version): (u32, Type, Version)| {
+            Some((self.futures[number as usize].heir_of?, version.layout))
+        };
+        Ok(kept.into_iter().filter_map(heir).collect())
     }
 }
 

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use gt_ir::OperandType;
+use gt_ir::{Class, Op, OperandType};
 
 use super::Rates;
-use super::lanes::{Item, Lane, Lanes};
+use super::lanes::{Arg, Item, Lane, Lanes, Name};
 use super::phases::Needed;
 
 /// What travels.
@@ -102,13 +102,42 @@ pub(super) fn seconds(
 /// Seconds that a member computes at each level.
 fn compute(lane: &Lane, member: usize, needed: &Needed, rates: &Rates) -> BTreeMap<u32, f64> {
     let mut seconds = BTreeMap::new();
+    let fused = fused(lane, member, needed);
+    let bytes = |name: Name| if fused[name as usize] { 0 } else { lane.local(name).ty.bytes() };
     for item in &lane.items {
         let Item::Instr { op, args, out, .. } = item else { continue };
         if needed.contains(member, *out) {
             let types: Vec<OperandType> = args.iter().map(|arg| lane.operand_type(arg)).collect();
             let local = lane.local(*out);
-            *seconds.entry(local.level).or_default() += rates.compute(op, &types, &local.ty, 1.0);
+            let read: usize = args.iter().filter_map(Arg::name).map(bytes).sum();
+            // Of what a slice does not take nothing is read.
+            let most = if op.spec().class == Class::Move { local.ty.bytes() } else { usize::MAX };
+            let bytes = read.min(most) + bytes(*out);
+            *seconds.entry(local.level).or_default() += rates.work(op, &types, &local.ty, bytes);
         }
     }
     seconds
+}
+
+/// For each value whether it stays in the caches: it is made element by element, or moved, and used
+/// so, all at one level.
+fn fused(lane: &Lane, member: usize, needed: &Needed) -> Vec<bool> {
+    let fuses = |op: &Op| matches!(op.spec().class, Class::Pointwise | Class::Move | Class::Source);
+    let (mut made, mut used) = (vec![false; lane.locals.len()], vec![None; lane.locals.len()]);
+    for item in &lane.items {
+        match item {
+            Item::Instr { op, args, out, .. } if needed.contains(member, *out) => {
+                made[*out as usize] = fuses(op);
+                for name in args.iter().filter_map(Arg::name) {
+                    let near = fuses(op) && lane.local(name).level == lane.local(*out).level;
+                    used[name as usize] = Some(near && used[name as usize] != Some(false));
+                }
+            }
+            Item::Send { value, to, received } if needed.contains(*to as usize, *received) => {
+                used[*value as usize] = Some(false);
+            }
+            Item::Instr { .. } | Item::Send { .. } | Item::Receive { .. } => {}
+        }
+    }
+    made.iter().zip(used).map(|(made, used)| *made && used == Some(true)).collect()
 }

@@ -15,7 +15,7 @@ use gt_ir::{Entry, OpError};
 use super::Request;
 use super::report::Wish;
 use super::scopes::Dropped;
-use super::sharder::Sharder;
+use super::sharder::{Sharder, Sums};
 
 /// The most wishes that are tried one by one; more are tried together.
 const MAX_TRIED: usize = 8;
@@ -30,7 +30,7 @@ pub(super) fn decide(request: &Request<'_>) -> Result<(Dropped, Vec<Wish>), OpEr
         return Ok((dropped, wishes));
     }
     let all = trials.concat();
-    let mut seconds = Sharder::new(request, &dropped)?.seconds()?;
+    let mut seconds = estimate(request, &dropped)?;
     for signals in trials {
         let wish = tried(request, signals, &mut dropped, &mut seconds)?;
         wishes.push(wish);
@@ -45,6 +45,10 @@ pub(super) fn decide(request: &Request<'_>) -> Result<(Dropped, Vec<Wish>), OpEr
     Ok((dropped, wishes))
 }
 
+fn estimate(request: &Request<'_>, dropped: &Dropped) -> Result<f64, OpError> {
+    Ok(Sharder::new(request, dropped, Sums::Repeated)?.seconds(|_| true)?.0)
+}
+
 /// Drops signals if the segment is faster without them.
 fn tried(
     request: &Request<'_>,
@@ -54,7 +58,7 @@ fn tried(
 ) -> Result<Wish, OpError> {
     let others = dropped.clone();
     dropped.extend(signals.iter().cloned());
-    let (with, without) = (*seconds, Sharder::new(request, dropped)?.seconds()?);
+    let (with, without) = (*seconds, estimate(request, dropped)?);
     let granted = without >= with * (1.0 - LENIENCE);
     match granted {
         true => *dropped = others,

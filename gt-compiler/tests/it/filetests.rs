@@ -6,8 +6,9 @@
 //! - `; test schedule [POLICY]`: what the native engine runs, on two threads: the launches, the
 //!   tiles in them, and the formulas of the kernels.
 //! - `; test shard N`: the layouts of values on `N` members and the exchanges between members,
-//!   under the signals that lines `; config batch: {shard: {axis: 0}}` configure. An input that the
-//!   tape frees is an upload; the first member holds the others. Nothing is run.
+//!   under the signals that lines `; config batch: {shard: {axis: 0}}` configure. An input with the
+//!   name of an output is state, and is where the step before has left it. Of the others, an input
+//!   that the tape frees is an upload; the first member holds the rest. Nothing is run.
 //! - `; test dot N`: the same in Graphviz's language, each member's work in its own color.
 //!
 //! A tape is a whole program: only its outputs are read. The memory of an input may be reused where
@@ -16,7 +17,7 @@
 //! results of the tape for both; under `exact`, the bits of the results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 use gt_compiler::{
     Arg, Dump, Engine, Machine, Numerics, Options, Value,
@@ -24,9 +25,10 @@ use gt_compiler::{
     shard::{self, Explained, Rates, Request},
 };
 use gt_ir::{
-    Entry, Graph, HostTensor, Op, Segment, Tape, ValueId,
+    Entry, Graph, HostTensor, Op, Segment, Tape, Type, ValueId,
     canonical::{Bindings, canonical},
     interp,
+    layout::Layout,
     signal::Signals,
     testing::{
         Source, difference,
@@ -152,19 +154,42 @@ fn shard(
     let (mut body, mut held) = (Tape::default(), BTreeMap::new());
     for entry in &tape.entries {
         match entry {
-            Entry::Input { out, ty, .. } if !freed.contains(out) => drop(held.insert(*out, *ty)),
+            Entry::Input { out, ty, name }
+                if !freed.contains(out) || after(&tape, name).is_some() =>
+            {
+                held.insert(*out, (*ty, after(&tape, name)));
+            }
             entry => body.entries.push(entry.clone()),
         }
     }
     let (template, bindings) = canonical(&body);
-    let inputs: Vec<_> = bindings.inputs.iter().map(|id| (held[id], shard::at(0))).collect();
-    let explain = |n_members, signals| {
+    let mut inputs: Vec<_> = bindings.inputs.iter().map(|id| (held[id].0, shard::at(0))).collect();
+    let explain = |inputs: &[(Type, Layout)], n_members, signals| {
         let rates = Rates::default();
-        let request = Request { template: &template, inputs: &inputs, signals, n_members, rates };
+        let request = Request { template: &template, inputs, signals, n_members, rates };
         shard::explain(&request, None).map_err(|error| error.to_string())
     };
-    let (sharded, alone) = (explain(n_members, &signals)?, explain(1, &Signals::new())?);
+    let none = Signals::new();
+    let alone = explain(&inputs, 1, &none)?;
+    let first = explain(&inputs, n_members, &signals)?;
+    for (id, input) in bindings.inputs.iter().zip(&mut inputs) {
+        let number = |after| bindings.defined.iter().position(|defined| Some(defined) == after);
+        let left = number(held[id].1).map(|at| (template.n_inputs + at) as u32);
+        let mut kept = first.partition.kept.iter();
+        let kept = kept.find(|kept| Some(kept.value) == left);
+        kept.into_iter().for_each(|kept| input.1 = kept.layout.clone());
+    }
+    let sharded = explain(&inputs, n_members, &signals)?;
     Ok(print(&sharded, &alone, &tape, &bindings))
+}
+
+/// The output of this name.
+fn after(tape: &Tape, name: &Option<Arc<str>>) -> Option<ValueId> {
+    let output = |entry: &Entry| match entry {
+        Entry::Output { value, name: own } if own.is_some() && own == name => Some(*value),
+        _ => None,
+    };
+    tape.entries.iter().find_map(output)
 }
 
 /// The value that an entry frees.

@@ -40,14 +40,21 @@ impl Sharder<'_> {
         })
     }
 
-    /// Seconds until all members are done, without the journeys of values from before the segment.
-    pub(in crate::shard) fn seconds(mut self) -> Result<f64, OpError> {
+    /// Seconds until all members are done. The journeys of values from before the segment, those
+    /// that `free` names, cost nothing. Also says whether members repeat a large sum that they
+    /// could share.
+    pub(in crate::shard) fn seconds(
+        mut self,
+        free: impl Fn(&Change) -> bool,
+    ) -> Result<(f64, bool), OpError> {
         let end = self.walk()?;
         let needed = Needed::new(&self.lanes, &end.1);
         let before = &self.numbers[..self.request.inputs.len()];
-        let arrived = self.changes.iter().filter(|change| before.contains(&change.value));
+        let arrived = self.changes.iter().filter(|c| before.contains(&c.value) && free(c));
         let arrived: Vec<_> = arrived.map(|change| &change.items[..]).collect();
-        Ok(traffic::seconds(&self.lanes, &needed, &self.request.rates, &arrived))
+        let rates = &self.request.rates;
+        let repeats = self.changes.iter().any(|change| change.repeats(rates));
+        Ok((traffic::seconds(&self.lanes, &needed, rates, &arrived), repeats))
     }
 
     /// A value in another layout. The change is noted with its cause.

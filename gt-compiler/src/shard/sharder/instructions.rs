@@ -12,6 +12,7 @@ use super::{LITERALS, Sharder, Value};
 use crate::shard::choose::{Operand as Choice, Question, Strategy};
 use crate::shard::lanes::Arg;
 use crate::shard::reshard::Version;
+use crate::shard::sharder::Sums;
 
 impl Sharder<'_> {
     /// The mesh of an instruction outside configured scopes: of its operands' the largest.
@@ -77,7 +78,8 @@ impl Sharder<'_> {
         let rates = &self.request.rates;
         let operands = &operands;
         let pinned = self.scopes.pinned();
-        let question = Question { op, types, operands, out, factors, wish, pinned, rates };
+        let shares = self.sums != Sums::Repeated;
+        let question = Question { op, types, operands, out, factors, wish, pinned, shares, rates };
         find(&question, &Layout::whole(Arc::clone(mesh)))
     }
 
@@ -97,6 +99,8 @@ impl Sharder<'_> {
             });
         }
         let layout = strategy.result.clone();
+        let levels = versions.iter().flatten().map(|version| self.lanes.level(version));
+        self.lanes.floor = levels.max().unwrap_or(0);
         let mut names = SmallVec::new();
         for (rank, &member) in layout.mesh.members().iter().enumerate() {
             let arg = |(operand, version): (&Operand, &Option<Version>)| match version {
@@ -107,6 +111,7 @@ impl Sharder<'_> {
             let local = layout.local(rank, &ty);
             names.push(self.lanes.instr(member, op.resized(&local), &args)?);
         }
+        self.lanes.floor = 0;
         let versions = vec![Version { layout, names }];
         Ok(self.value(Value { ty, versions, made: None, wish: None }))
     }

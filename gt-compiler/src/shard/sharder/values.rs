@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::layout::Layout;
+use gt_ir::layout::{Layout, Spread};
 use gt_ir::{Class, Op, OpError, Operand, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
@@ -11,6 +11,7 @@ use super::{LITERALS, Sharder, Value};
 use crate::shard::Literal;
 use crate::shard::lanes::{Arg, Name, Piece, everything};
 use crate::shard::reshard::{Version, is_zero};
+use crate::shard::sharder::Sums;
 
 impl Sharder<'_> {
     pub(super) fn value(&mut self, value: Value) -> ValueId {
@@ -22,13 +23,20 @@ impl Sharder<'_> {
         &self.values[id.0 as usize]
     }
 
-    /// Combines partial results.
+    /// Combines partial results, where members share large sums in parts.
     pub(super) fn settle(&mut self, id: ValueId) -> Result<(), OpError> {
-        let versions = &self.at(id).versions;
+        let Value { versions, ty, .. } = self.at(id);
         let Some(first) = versions.first().filter(|v| v.layout.is_partial()) else {
             return Ok(());
         };
-        let layout = first.layout.combined();
+        let mut layout = first.layout.combined();
+        for (axis, spread) in first.layout.spreads.iter().enumerate() {
+            if let (Spread::Partial(_), Sums::Shared | Sums::Kept) = (spread, self.sums)
+                && let Some(part) = self.request.rates.shared(&layout, axis, ty)
+            {
+                layout = layout.with(axis, part);
+            }
+        }
         self.version(id, &layout)?;
         self.values[id.0 as usize].versions.retain(|version| !version.layout.is_partial());
         Ok(())
