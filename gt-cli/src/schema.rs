@@ -1,4 +1,4 @@
-//! `gt-cli schema`: the JSON Schema of files of signals.
+//! `gt-cli schema`: the JSON Schema of configuration files.
 
 use crate::files;
 use anyhow::Result;
@@ -10,7 +10,7 @@ pub(crate) fn print() -> Result<()> {
 
 /// The schema as a file has it.
 fn text() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&gt_ir::signal::schema())? + "\n")
+    Ok(serde_json::to_string_pretty(&gt_ir::config::schema())? + "\n")
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     data::HostTensor,
@@ -47,15 +48,22 @@ pub struct Target<'a> {
     /// The server at `HOST:PORT`; without one, the server that the environment names, else the
     /// process's own system, which this starts if it does not run yet.
     pub server: Option<&'a str>,
-    /// The workers it asks for.
+    /// The workers that the program asks for.
     pub demand: &'a Demand,
+    /// The workers that its configuration asks for, where the program and the environment leave the
+    /// choice open.
+    pub configured: &'a Demand,
 }
 
 /// The workers that a session asks for. What it leaves out may be anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields, expecting = "keys such as `workers` and `engine`")]
 pub struct Demand {
     /// The number of workers: how many a process starts, and over how many workers of a server the
     /// session may be spread.
+    #[serde(deserialize_with = "n_workers")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 256)))]
     pub workers: Option<usize>,
     /// The engine: `native`, `torch`.
     pub engine: Option<String>,
@@ -64,7 +72,32 @@ pub struct Demand {
     pub device: Option<String>,
 }
 
+fn n_workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let n = Option::deserialize(from)?;
+    let possible = n.map_or(Ok(()), possible_workers);
+    possible.map_err(|error| D::Error::custom(error.message())).map(|()| n)
+}
+
 impl Demand {
+    /// Anything will do.
+    #[must_use]
+    pub const fn new() -> Demand {
+        Demand { workers: None, engine: None, device: None }
+    }
+
+    /// This demand, completed by another. The other's engine and device count if this demand names
+    /// neither.
+    #[must_use]
+    pub fn or(self, other: &Demand) -> Demand {
+        let open = self.engine.is_none() && self.device.is_none();
+        let of = |theirs: &Option<String>| theirs.clone().filter(|_| open);
+        Demand {
+            workers: self.workers.or(other.workers),
+            engine: self.engine.or_else(|| of(&other.engine)),
+            device: self.device.or_else(|| of(&other.device)),
+        }
+    }
+
     /// Whether a worker with this engine and device is one of those asked for.
     ///
     /// ```

@@ -11,6 +11,7 @@ pub mod attr;
 pub mod backend;
 pub mod binary;
 pub mod canonical;
+pub mod config;
 pub mod data;
 pub mod diagnostic;
 pub mod dtype;

@@ -4,7 +4,7 @@
 //! Guarantees: whatever [`Signals`] holds is within the limits below, wherever it came from; two
 //! that say the same are equal, encode to the same bytes and print the same text. How they are
 //! written to files and to the wire, and held to the limits when read, is in `serial`; how they
-//! print, in `print`. With the feature `schema`, `schema` is their JSON Schema, for editors.
+//! print, in `print`; their part of the JSON Schema of files, in `schema`.
 //!
 //! Does not: read files, follow scopes or place anything. A signal nobody configured, and a
 //! configuration no scope refers to, are harmless.
@@ -23,8 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::shape::MAX_RANK;
 use crate::tape::{Entry, MAX_STRING, Tape};
 
-#[cfg(feature = "schema")]
-pub use schema::schema;
+pub(crate) use serial::NewName;
 
 /// The most signals a session may configure.
 pub const MAX_SIGNALS: usize = 1 << 10;

@@ -1,7 +1,11 @@
-//! Configuration of signals: how the work of a [scope](crate::signal) is to be spread, as the
-//! program or a YAML file says.
+//! Configuration: how the work of a [scope](crate::signal) is to be spread, and the workers that
+//! sessions ask for, as the program or a YAML file says.
 //!
 //! ```yaml
+//! session:                 # the workers of sessions, where the program and the environment leave
+//!   workers: 4             # the choice open: their number,
+//!   engine: native         # their engine,
+//!   device: cpu            # and their device
 //! layer1:                  # a signal, by its name
 //!   shard:
 //!     axis: 0              # the axis that is cut: a number or a dimension's name (default 0)
@@ -13,12 +17,13 @@
 //!     priority: 0          # of signals that contradict each other the lowest is heard first
 //!     reduction: usual     # pinned: sums of floats to the bit as on one worker
 //!   backward: layer1_grad  # the signal of its gradients
-//!   compile: true          # compiled the first time it is seen (without effect yet)
+//!   compile: true          # its segments run as compiled programs from the first time on
 //! ```
 //!
 //! Guarantees: one configuration a process, which every session of it hands to its dispatcher
 //! before the next segment; what is said later replaces what was said of a signal before; a file is
-//! taken whole or not at all. The file that `GT_CONFIG` names is read first of all. A configuration
+//! taken whole or not at all. What it asks for under `session` counts for sessions that are opened
+//! afterwards. The file that `GT_CONFIG` names is read first of all. A configuration
 //! changes the last bits of sums of floats, unless they are pinned, and no other result. A signal
 //! without a scope is harmless.
 //!
@@ -30,6 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gt_ir::Loc;
+use gt_ir::backend::Demand;
+pub use gt_ir::config::ConfigFile;
 pub use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig, Signals};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -40,6 +47,8 @@ pub const CONFIG: &str = "GT_CONFIG";
 const MAX_FILE: u64 = 4 << 20;
 
 static SIGNALS: Mutex<Signals> = Mutex::new(Signals::new());
+/// The workers that files ask for.
+static SESSION: Mutex<Demand> = Mutex::new(Demand::new());
 /// How often the configuration changed. It changes under the lock.
 static VERSION: AtomicU64 = AtomicU64::new(0);
 
@@ -62,7 +71,7 @@ pub fn register_config(name: &str, config: SignalConfig) -> Result<Option<Signal
 }
 
 /// Takes the configuration in a YAML file, in the form the [module](self) shows; signals it does
-/// not name stay as they are.
+/// not name stay as they are. The workers that it asks for are those of sessions opened afterwards.
 ///
 /// # Errors
 /// The file cannot be read, or something in it is wrong: the message says what, at which line, and
@@ -92,13 +101,27 @@ pub fn get_signal_config(name: &str) -> Result<Option<SignalConfig>> {
     Ok(lock().get(name).cloned())
 }
 
+/// The workers that sessions ask for, as the files that were loaded say.
+///
+/// # Errors
+/// The file that `GT_CONFIG` names is faulty.
+pub fn get_session_config() -> Result<Demand> {
+    from_environment()?;
+    Ok(session().clone())
+}
+
 /// The configuration in a YAML text that messages call `name`, without taking it.
 ///
 /// # Errors
 /// Something in it is wrong; see [`load_config`].
-pub fn parse_config(text: &str, name: &str) -> Result<Signals> {
-    let parsed = serde_yaml::from_str::<Option<Signals>>(text);
+pub fn parse_config(text: &str, name: &str) -> Result<ConfigFile> {
+    let parsed = serde_yaml::from_str::<Option<ConfigFile>>(text);
     parsed.map(Option::unwrap_or_default).map_err(|error| faulty(&error, name))
+}
+
+fn session() -> MutexGuard<'static, Demand> {
+    // Each change replaces it whole.
+    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The backward signal that is configured for a signal.
@@ -147,9 +170,13 @@ fn load(path: &Path, at: Loc) -> Result<()> {
     let text = std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
     let read = parse_config(&text, &name).map_err(|error| error.or_at(at))?;
     let add = |signals: &mut Signals| {
-        read.iter().try_for_each(|(name, config)| signals.set(name, config.clone()).map(drop))
+        let mut configs = read.signals.iter();
+        configs.try_for_each(|(name, config)| signals.set(name, config.clone()).map(drop))
     };
-    change(add, at)
+    change(add, at)?;
+    let mut session = session();
+    *session = read.session.or(&session);
+    Ok(())
 }
 
 /// Changes the configuration, or leaves it as it was.

@@ -152,8 +152,10 @@ impl Session {
         Options::new().server(address).open()
     }
 
-    fn with(target: Target<'_>, at: impl Into<Loc>) -> Result<Session> {
-        config::from_environment()?;
+    fn with(options: &Options, at: impl Into<Loc>) -> Result<Session> {
+        let configured = &config::get_session_config()?;
+        let Options { server, demand } = options;
+        let target = Target { server: server.as_deref(), demand, configured };
         let opened = __gt_embedded_backend(target);
         opened.map(Session::with_backend).map_err(|e| Error::from_run(e, at))
     }

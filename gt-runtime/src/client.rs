@@ -250,7 +250,10 @@ impl Session {
     fn send(&mut self, now: Time, message: impl Into<FromClient>) {
         if !self.is_over() {
             let message = Message::FromClient(message.into());
-            self.connection.send(now, message.stream(), message);
+            match message.stream() {
+                Stream::Bulk => self.connection.send_behind(now, message),
+                Stream::Control => self.connection.send(now, Stream::Control, message),
+            }
         }
     }
 

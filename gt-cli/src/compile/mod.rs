@@ -12,6 +12,7 @@ use crate::args::{CompileArgs, Emit};
 use crate::files::{self, Checked};
 use anyhow::{Result, bail};
 use gt_compiler::Options;
+use gt_ir::config::ConfigFile;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, Graph};
 use serde_json::{Value, json};
@@ -30,6 +31,7 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
         }
     }
     let sharded = sharded(args, &checked, config.as_ref())?;
+    let config = config.map(|file| file.signals);
     let text = match (args.emit, json) {
         (emit, true) => {
             let mut object = object(&checked, &stages, config.as_ref(), emit)?;
@@ -64,15 +66,16 @@ pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
 fn sharded(
     args: &CompileArgs,
     checked: &Checked,
-    config: Option<&Signals>,
+    config: Option<&ConfigFile>,
 ) -> Result<Option<Sharded>> {
     let drawn = args.emit == Some(Emit::Dot) && args.workers.is_some();
     if config.is_none() && args.emit != Some(Emit::Sharded) && !drawn {
         return Ok(None);
     }
-    let none = Signals::new();
-    let signals = config.unwrap_or(&none);
-    let n_workers = args.workers.or_else(|| sharded::named(signals));
+    let none = ConfigFile::default();
+    let ConfigFile { session, signals } = config.unwrap_or(&none);
+    let asked = session.workers.and_then(|n| u32::try_from(n).ok());
+    let n_workers = args.workers.or(asked).or_else(|| sharded::named(signals));
     match (n_workers, args.emit) {
         (Some(n), _) => Sharded::new(&checked.tape, signals, n, args.explain).map(Some),
         (None, Some(Emit::Sharded | Emit::Dot)) => {

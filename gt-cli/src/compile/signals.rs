@@ -2,6 +2,7 @@
 
 use crate::files;
 use anyhow::{Context, Result};
+use gt_ir::config::ConfigFile;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, Tape};
 use serde_json::{Value, json};
@@ -9,8 +10,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The configuration in a YAML file.
-pub(super) fn read(path: &Path) -> Result<Signals> {
+/// A configuration file.
+pub(super) fn read(path: &Path) -> Result<ConfigFile> {
     let text = String::from_utf8(files::read(path)?.into())
         .with_context(|| format!("{} is not text", files::shown(path)))?;
     Ok(gt_lang::config::parse_config(&text, &files::shown(path))?)

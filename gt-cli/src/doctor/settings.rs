@@ -96,7 +96,10 @@ fn workers_here() -> Option<usize> {
     match of(gt_runtime::embedded::WORKERS) {
         _ if of("GT_CONNECT").is_some() => None,
         Some(n) => n.trim().parse().ok(),
-        None => of(gt_runtime::choice::DEVICE).is_none().then_some(1),
+        None => {
+            let asked = gt_lang::config::get_session_config().ok().and_then(|asked| asked.workers);
+            asked.or(of(gt_runtime::choice::DEVICE).is_none().then_some(1))
+        }
     }
 }
 

@@ -96,7 +96,7 @@ fn accepts(yaml: &str) -> Result<(), String> {
     check(&schema, &schema, &value)
 }
 
-/// The files of signals in the examples, and the blocks of YAML in the guide.
+/// The configuration files in the examples, and the blocks of YAML in the guide.
 fn examples() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(root().join("examples")).unwrap() {

@@ -1,7 +1,4 @@
-//! The JSON Schema of files of signals, by which editors complete keys and mark mistakes.
-//!
-//! Guarantees: keys, types, defaults and descriptions are those of the types that read a file. It
-//! accepts every file that [`Signals`] accepts, as long as no key is set to null.
+//! The parts of signals in the JSON Schema of configuration files.
 //!
 //! Does not: know all that is refused. Workers that are listed twice within a mesh, and a mesh
 //! beside `workers`, are found when the file is read.
@@ -10,31 +7,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{MAX_LISTED, MAX_SIGNALS, ShardAxis, SignalConfig, Signals};
+use super::{MAX_LISTED, ShardAxis};
 use crate::shape::MAX_RANK;
 use crate::tape::MAX_STRING;
-
-/// The JSON Schema of a file of signals.
-#[must_use]
-pub fn schema() -> Schema {
-    schemars::schema_for!(Signals)
-}
-
-impl JsonSchema for Signals {
-    fn schema_name() -> Cow<'static, str> {
-        "Signals of GT".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["object", "null"],
-            "description": "The configuration of signals, each by its name.",
-            "additionalProperties": generator.subschema_for::<SignalConfig>(),
-            "propertyNames": { "minLength": 1, "maxLength": MAX_STRING },
-            "maxProperties": MAX_SIGNALS,
-        })
-    }
-}
 
 impl JsonSchema for ShardAxis {
     fn schema_name() -> Cow<'static, str> {

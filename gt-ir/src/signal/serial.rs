@@ -167,7 +167,7 @@ impl<'de> Deserialize<'de> for Name {
 }
 
 /// Reads the name of a signal about which nothing is said yet.
-struct NewName<'a>(&'a Signals);
+pub(crate) struct NewName<'a>(pub(crate) &'a Signals);
 
 impl<'de> DeserializeSeed<'de> for NewName<'_> {
     type Value = String;

@@ -4,7 +4,7 @@
 use super::*;
 
 fn parse(text: &str) -> Result<Signals> {
-    parse_config(text, "gt.yaml")
+    parse_config(text, "gt.yaml").map(|file| file.signals)
 }
 
 #[test]
@@ -122,6 +122,36 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
 }
 
 #[test]
+fn a_file_asks_for_workers() {
+    let file = parse_config("session: {workers: 2, engine: native}\na: {}\n", "gt.yaml").unwrap();
+    let engine = Some("native".into());
+    assert_eq!(file.session, Demand { workers: Some(2), engine, device: None });
+    assert_eq!(file.signals.len(), 1);
+    let written = serde_yaml::to_string(&file).unwrap();
+    assert_eq!(parse_config(&written, "gt.yaml").unwrap(), file, "{written}");
+    assert_eq!(parse_config("session:\n", "gt.yaml").unwrap(), ConfigFile::default());
+    for (text, want) in [
+        (
+            "session: {workers: 0}\n",
+            "gt.yaml:1:10: session: 0 workers were asked for, but there can be 1 to 256",
+        ),
+        (
+            "a: {}\nsession:\n  engines: torch\n",
+            "gt.yaml:3:3: session: unknown field `engines`, expected one of `workers`, `engine`, \
+             `device`\n  hint: did you mean `engine`?",
+        ),
+        (
+            "session: {shard: {axis: 0}}\n",
+            "gt.yaml:1:11: session: unknown field `shard`, expected one of `workers`, `engine`, \
+             `device`",
+        ),
+        ("session: {}\nsession: {}\n", "gt.yaml:1:1: `session` is there twice"),
+    ] {
+        assert_eq!(parse(text).unwrap_err().to_string(), want, "{text}");
+    }
+}
+
+#[test]
 fn what_is_said_last_counts_and_a_faulty_file_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("signals.yaml");
@@ -151,7 +181,9 @@ fn what_is_said_last_counts_and_a_faulty_file_changes_nothing() {
 
 #[test]
 fn meshes_are_grids_of_workers() {
-    let check = |text: &str| parse_config(text, "config.yaml").map_err(|e| e.to_string());
+    let check = |text: &str| {
+        parse_config(text, "config.yaml").map(|file| file.signals).map_err(|e| e.to_string())
+    };
     let mesh = "a: {shard: {mesh: [[0, 1], [2, 3]], axis: 0, columns: -1}}";
     let shown = check(mesh).unwrap().to_string();
     let want = "shard axis 0 over rows of workers 0, 1 | 2, 3, axis -1 over the columns";

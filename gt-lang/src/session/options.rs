@@ -2,12 +2,13 @@
 
 use std::panic::Location;
 
-use gt_ir::backend::{Demand, Target, possible_workers};
+use gt_ir::backend::{Demand, possible_workers};
 
 use super::Session;
 use crate::error::{Error, Result};
 
-/// The system and the workers that a session asks for. What is left open follows the environment.
+/// The system and the workers that a session asks for. What is left open follows the
+/// environment, and then the configuration ([`config`](crate::config)).
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -18,7 +19,8 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// A process without a server starts workers of this kind. A server places the session on such a
-/// worker. If it has workers, and none of this kind, every read is an error that lists them.
+/// worker. While it has only other workers, the session waits, and a read that has waited for 10 s
+/// is an error that lists them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[must_use = "options do nothing until a session is opened with them"]
 pub struct Options {
@@ -29,8 +31,7 @@ pub struct Options {
 impl Options {
     /// Nothing is chosen.
     pub const fn new() -> Options {
-        let demand = Demand { workers: None, engine: None, device: None };
-        Options { server: None, demand }
+        Options { server: None, demand: Demand::new() }
     }
 
     /// The server at `HOST:PORT`, in place of the one that `GT_CONNECT` names.
@@ -68,17 +69,12 @@ impl Options {
     pub fn open(&self) -> Result<Session> {
         let at = Location::caller();
         self.check(at)?;
-        Session::with(self.target(), at)
+        Session::with(self, at)
     }
 
     /// Whether there can be so many workers.
     pub(super) fn check(&self, at: &'static Location<'static>) -> Result<()> {
         let possible = self.demand.workers.map_or(Ok(()), possible_workers);
         possible.map_err(|error| Error::from_run(error, at))
-    }
-
-    /// What the system is asked for.
-    pub(super) fn target(&self) -> Target<'_> {
-        Target { server: self.server.as_deref(), demand: &self.demand }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn session() -> Result<Session> {
     if let Some(opened) = &process.opened {
         return opened.clone();
     }
-    let opened = Session::with(process.options.target(), Loc::NONE);
+    let opened = Session::with(&process.options, Loc::NONE);
     process.opened.insert(opened).clone()
 }
 
@@ -63,7 +63,7 @@ pub(super) fn session() -> Result<Session> {
 pub(super) fn another(at: &'static Location<'static>) -> Result<Session> {
     // Connecting may take seconds: not under the lock.
     let options = lock().options.clone();
-    Session::with(options.target(), at)
+    Session::with(&options, at)
 }
 
 impl Options {
@@ -78,7 +78,7 @@ impl Options {
         self.check(at)?;
         let mut process = lock();
         process.too_late("make_default", at)?;
-        let session = Session::with(self.target(), at)?;
+        let session = Session::with(&self, at)?;
         (process.options, process.opened) = (self, Some(Ok(session.clone())));
         Ok(session)
     }
@@ -97,7 +97,7 @@ pub fn connect(address: &str) -> Result<Session> {
     let mut process = lock();
     process.too_late("connect", at)?;
     let options = Options::new().server(address);
-    let session = Session::with(options.target(), at)?;
+    let session = Session::with(&options, at)?;
     (process.options, process.opened) = (options, Some(Ok(session.clone())));
     Ok(session)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use gt_ir::backend::{Backend, Demand, ErrorKind, MAX_WORKERS, RunError, Target, possible_workers};
 
 use super::{Handle, System};
-use crate::choice::Wish;
+use crate::choice::{DEVICE, ENGINE, Wish};
 use crate::client;
 
 /// The variable that names a server.
@@ -63,10 +63,26 @@ fn own(demand: &Demand) -> Result<System, RunError> {
 /// number of workers.
 pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     let named = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty());
-    let Target { server, demand } = target;
+    let Target { server, demand, configured } = target;
     match server.or(named.as_deref()) {
-        Some(address) => client::connect_asking(address, demand),
-        None => own(demand).map(|system| system.session_asking(demand)),
+        Some(address) => client::connect_asking(address, &demand.clone().or(configured)),
+        None => {
+            let demand = demand.clone().or(&left_open(configured));
+            own(&demand).map(|system| system.session_asking(&demand))
+        }
+    }
+}
+
+/// What a configuration asks for, without the choices that the environment makes. An environment
+/// that names an engine or a device chooses both.
+fn left_open(configured: &Demand) -> Demand {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let chosen = is_set(ENGINE) || is_set(DEVICE);
+    let of = |named: &Option<String>| named.clone().filter(|_| !chosen);
+    Demand {
+        workers: configured.workers.filter(|_| !is_set(WORKERS)),
+        engine: of(&configured.engine),
+        device: of(&configured.device),
     }
 }
 

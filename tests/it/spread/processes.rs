@@ -144,3 +144,32 @@ fn what_a_file_asks_for_in_vain_is_said_once() {
         assert!(stderr.contains(said), "{stderr}");
     }
 }
+
+#[test]
+fn a_file_asks_for_workers_where_the_environment_does_not() {
+    let folder = Folder::new("session");
+    let signals = "layer1: {shard: {workers: [0, 7]}}";
+    let run = |session: &str, set: &[(&str, &str)]| {
+        let file = folder.write("a.yaml", format!("session: {session}\n{signals}\n"));
+        Process::start_with("examples/signals", &[&file], set).finish()
+    };
+    let connected = |n: usize| format!("names worker 7, but {n} are connected, from 0 on");
+    for (session, set, n) in [
+        ("{workers: 3}", &[][..], 3),
+        ("{workers: 3}", &[("GT_WORKERS", "2")], 2),
+        ("{workers: 2, device: 'cuda:7'}", &[("GT_ENGINE", "native")], 2),
+    ] {
+        let finished = run(session, set);
+        assert!(finished.stderr.contains(&connected(n)), "{session} {set:?}: {finished:#?}");
+        finished.good();
+    }
+    let cluster = Cluster::start(1);
+    let place = [("GT_CONNECT", &*cluster.address)];
+    for (session, set, said) in [
+        ("{engine: troch}", &[][..], "unknown engine `troch`"),
+        ("{engine: torch}", &place[..], "no worker has engine torch"),
+    ] {
+        let (_, stderr) = run(session, set).bad();
+        assert!(stderr.contains(said), "{session} {set:?}: {stderr}");
+    }
+}
