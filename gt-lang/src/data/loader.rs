@@ -53,13 +53,16 @@ impl Default for LoaderConfig {
     }
 }
 
-/// Batches of a dataset. Iterate over [`DataLoader::epoch`], once an epoch.
+/// Batches of a dataset. Iterate over [`DataLoader::epoch`], once for each epoch.
 pub struct DataLoader {
     dataset: Arc<dyn Dataset>,
     config: LoaderConfig,
     epoch: u64,
     /// Batches of this epoch that were handed out.
     batch: u64,
+    /// Whether the epoch is one that a state has restored, and [`DataLoader::epoch`] goes on with
+    /// it.
+    restored: bool,
 }
 
 impl DataLoader {
@@ -73,7 +76,7 @@ impl DataLoader {
             let error = data_error("data loader: `batch_size` is 0".to_owned());
             return Err(error.hint("a batch has at least one example"));
         }
-        Ok(DataLoader { dataset: Arc::new(dataset), config, epoch: 0, batch: 0 })
+        Ok(DataLoader { dataset: Arc::new(dataset), config, epoch: 0, batch: 0, restored: false })
     }
 
     /// The number of batches of an epoch.
@@ -90,15 +93,29 @@ impl DataLoader {
         self.len() == 0
     }
 
-    /// The epoch that [`DataLoader::epoch`] goes through, from 0.
+    /// The number of the current epoch, from 0.
     pub fn epoch_number(&self) -> u64 {
         self.epoch
     }
 
-    /// The batches of this epoch that have not been handed out; after the last one the next epoch
-    /// begins.
+    /// The batches of the next epoch. The first call after a state was restored gives the rest of
+    /// the restored epoch.
+    ///
+    /// An epoch that the program has left early, by a `break` or an error, is over.
+    /// [`DataLoader::rest`] goes on with it.
     #[track_caller]
     pub fn epoch(&mut self) -> Batches<'_> {
+        if !self.restored && self.batch > 0 {
+            (self.epoch, self.batch) = (self.epoch + 1, 0);
+        }
+        self.rest()
+    }
+
+    /// The batches of this epoch that have not been handed out. All batches of the next epoch, if
+    /// none is left.
+    #[track_caller]
+    pub fn rest(&mut self) -> Batches<'_> {
+        self.restored = false;
         let start = usize::try_from(self.batch).unwrap_or(usize::MAX);
         let order = match self.config.shuffle {
             Shuffle::Off => Order::plain(self.dataset.len()),
@@ -111,7 +128,7 @@ impl DataLoader {
     }
 }
 
-/// What [`DataLoader::epoch`] iterates over: the tensors of each batch, in the current session.
+/// An iterator over the batches of an epoch: the tensors of each batch, in the current session.
 pub struct Batches<'a> {
     loader: &'a mut DataLoader,
     prefetch: Prefetch,
@@ -174,6 +191,7 @@ impl Stateful for DataLoader {
         let (epoch, batch): (i64, i64) = (state.number("epoch")?, state.number("batch")?);
         Ok(Box::new(move || {
             (self.epoch, self.batch) = (epoch.cast_unsigned(), batch.cast_unsigned());
+            self.restored = true;
         }))
     }
 }

@@ -4,6 +4,7 @@
 //! Where two curves meet, the later one is drawn.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use super::Row;
 
@@ -24,7 +25,7 @@ pub(super) fn line(curves: &[String], row: &Row) -> String {
 
 /// All curves over all steps: each column of letters has the mean of its points.
 pub(super) fn draw(curves: &[String], rows: &[Row], colors: bool) -> String {
-    let Some((low, high)) = bounds(rows) else { return String::new() };
+    let Some((low, high)) = bounds(rows, 1..usize::MAX) else { return String::new() };
     let mut grid = vec![vec![None; WIDTH]; HEIGHT];
     for curve in 0..curves.len() {
         for (column, mean) in means(rows, curve + 1).into_iter().enumerate() {
@@ -63,9 +64,11 @@ fn paint(curve: usize, colors: bool) -> String {
     }
 }
 
-/// The smallest and largest value of all curves.
-pub(super) fn bounds(rows: &[Row]) -> Option<(f64, f64)> {
-    let all = rows.iter().flat_map(|row| row.iter().skip(1)).copied().filter(|v| v.is_finite());
+/// The smallest and largest value in these columns of the rows.
+pub(super) fn bounds(rows: &[Row], columns: Range<usize>) -> Option<(f64, f64)> {
+    let (first, n) = (columns.start, columns.len());
+    let all = rows.iter().flat_map(|row| row.iter().skip(first).take(n));
+    let all = all.copied().filter(|v| v.is_finite());
     all.fold(None, |bounds, v| {
         let (low, high) = bounds.unwrap_or((v, v));
         Some((v.min(low), v.max(high)))

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::Row;
@@ -11,57 +12,109 @@ use super::chart::bounds;
 use crate::error::Result;
 use crate::io::{InFile, atomic};
 
-/// Width and height in pixels of the picture's own coordinates; SVG scales to any size.
-const SIZE: (u32, u32) = (960, 540);
+/// Width of the picture, and height of one panel of several and of a single one, in pixels of the
+/// picture's own coordinates. SVG scales to any size.
+const WIDTH: u32 = 960;
+const HEIGHTS: (u32, u32) = (320, 540);
+/// How many times as large the values of a curve may be as those of another one in its panel.
+const RATIO: f64 = 20.0;
+
+/// Curves of similar values, by their numbers.
+struct Panel {
+    curves: Vec<usize>,
+    low: f64,
+    high: f64,
+}
 
 /// Writes the picture, unless there is no point to draw.
 #[track_caller]
 pub(super) fn save(path: &Path, curves: &[String], rows: &[Row]) -> Result<()> {
-    let Some(bounds) = bounds(rows) else { return Ok(()) };
-    let svg = draw(curves, rows, bounds).in_file(path)?;
+    let panels = panels(curves.len(), rows);
+    if panels.is_empty() {
+        return Ok(());
+    }
+    let svg = draw(curves, rows, &panels).in_file(path)?;
     atomic::write(path, |file| file.write_all(svg.as_bytes()))
 }
 
-/// The picture as text: one line for each curve, in the order of the table, and a legend. A value
-/// that is not finite is left out, and the line goes on to the next one.
+/// The panels of the picture. A curve shares the first panel whose largest value is not much larger
+/// or smaller than its own: a learning rate of 1e-3 beside a loss of 2 would be a flat line.
+fn panels(n_curves: usize, rows: &[Row]) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
+    for curve in 0..n_curves {
+        let Some((low, high)) = bounds(rows, curve + 1..curve + 2) else { continue };
+        let size = |low: f64, high: f64| low.abs().max(high.abs());
+        let own = size(low, high);
+        let is_like = |panel: &&mut Panel| {
+            let other = size(panel.low, panel.high);
+            own == 0.0 || own <= RATIO * other && other <= RATIO * own
+        };
+        match panels.iter_mut().find(is_like) {
+            Some(panel) => {
+                panel.curves.push(curve);
+                (panel.low, panel.high) = (panel.low.min(low), panel.high.max(high));
+            }
+            None => panels.push(Panel { curves: vec![curve], low, high }),
+        }
+    }
+    panels
+}
+
+/// The picture as text: a panel below the other, each with its own axis of values and a legend. A
+/// value that is not finite is left out, and the line goes on to the next one.
 fn draw(
     curves: &[String],
     rows: &[Row],
-    (low, high): (f64, f64),
+    panels: &[Panel],
 ) -> std::result::Result<String, Box<dyn Error>> {
     let mut svg = String::new();
+    let height = if panels.len() == 1 { HEIGHTS.1 } else { HEIGHTS.0 * panels.len() as u32 };
     {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         area.fill(&WHITE)?;
-        let step = |row: Option<&Row>| row.and_then(|row| row.first()).copied().unwrap_or(0.0);
-        let (first, last) = (step(rows.first()), step(rows.last()));
-        // A single point, or values all alike, still need room.
-        let margin = ((high - low) * 0.05).max(high.abs().max(1.0) * 1e-3);
-        let mut chart = ChartBuilder::on(&area)
+        for (part, panel) in area.split_evenly((panels.len(), 1)).iter().zip(panels) {
+            draw_panel(part, curves, rows, panel)?;
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+fn draw_panel(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    curves: &[String],
+    rows: &[Row],
+    panel: &Panel,
+) -> std::result::Result<(), Box<dyn Error>> {
+    let &Panel { low, high, .. } = panel;
+    let step = |row: Option<&Row>| row.and_then(|row| row.first()).copied().unwrap_or(0.0);
+    let (first, last) = (step(rows.first()), step(rows.last()));
+    // A single point, or values all alike, still need room.
+    let size = high.abs().max(low.abs());
+    let margin = ((high - low) * 0.05).max(if size > 0.0 { size * 1e-3 } else { 1e-3 });
+    let mut chart =
+        ChartBuilder::on(area)
             .margin(16)
             .x_label_area_size(36)
             .y_label_area_size(64)
             .build_cartesian_2d(first..last.max(first + 1.0), low - margin..high + margin)?;
-        let whole = |step: &f64| format!("{step}");
+    let whole = |step: &f64| format!("{step}");
+    chart
+        .configure_mesh()
+        .x_desc("step")
+        .x_label_formatter(&whole)
+        .light_line_style(WHITE)
+        .draw()?;
+    for &i in &panel.curves {
+        let color = Palette99::pick(i).to_rgba();
+        let points = rows.iter().filter_map(|row| Some((*row.first()?, *row.get(i + 1)?)));
+        let points = points.filter(|(_, value)| value.is_finite());
+        let name = curves.get(i).map_or("", String::as_str);
         chart
-            .configure_mesh()
-            .x_desc("step")
-            .x_label_formatter(&whole)
-            .light_line_style(WHITE)
-            .draw()?;
-        for (i, curve) in curves.iter().enumerate() {
-            let color = Palette99::pick(i).to_rgba();
-            let points = rows.iter().filter_map(|row| Some((*row.first()?, *row.get(i + 1)?)));
-            let points = points.filter(|(_, value)| value.is_finite());
-            chart
-                .draw_series(LineSeries::new(points, color.stroke_width(2)))?
-                .label(curve.as_str())
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2))
-                });
-        }
-        chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
-        area.present()?;
+            .draw_series(LineSeries::new(points, color.stroke_width(2)))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
     }
-    Ok(svg)
+    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    Ok(())
 }

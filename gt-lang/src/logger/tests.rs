@@ -90,6 +90,13 @@ fn files_and_going_on() {
     let svg = std::fs::read_to_string(folder.path().join("run.svg")).unwrap();
     assert!(svg.starts_with("<svg") && svg.matches("<polyline").count() >= 2, "{svg}");
     assert!(!svg.contains("val <&>"), "names are escaped");
+    assert!(!svg.contains(&format!("height=\"{}\"", 2 * 320)), "similar values have one panel");
+    // A learning rate has an axis of its own.
+    let mut log = RunLogger::new(folder.path(), &["loss", "rate", "train"], 10).unwrap();
+    (0..9).for_each(|i| log.log(i, &[("loss", 2.0), ("rate", 1e-3), ("train", 0.5)]));
+    log.finish().unwrap();
+    let svg = std::fs::read_to_string(folder.path().join("run.svg")).unwrap();
+    assert!(svg.contains("height=\"640\"") && svg.matches("<polyline").count() >= 3, "{svg}");
     // One point, and none.
     let (mut one, _) = logger(folder.path(), Look::Lines);
     one.log(3, &[("loss", 1.0)]);

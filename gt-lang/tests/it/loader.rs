@@ -111,6 +111,20 @@ fn going_on_in_the_middle() {
 }
 
 #[test]
+fn an_epoch_left_early_is_over_unless_its_rest_is_asked_for() {
+    run(|| {
+        let mut loader = DataLoader::new(numbers(20, None).0, config(3, 2)).unwrap();
+        let all: Vec<_> = (0..3).map(|_| epoch(&mut loader)).collect();
+        let mut loader = DataLoader::new(numbers(20, None).0, config(3, 2)).unwrap();
+        assert_eq!(loader.epoch().take(2).count(), 2);
+        assert_eq!((epoch(&mut loader), loader.epoch_number()), (all[1].clone(), 2));
+        assert_eq!(loader.epoch().take(2).count(), 2);
+        let rest = loader.rest().map(|batch| batch.unwrap()[0].to_vec().unwrap());
+        assert_eq!(rest.collect::<Vec<Vec<i64>>>(), all[2][2..]);
+    });
+}
+
+#[test]
 fn errors_and_panics_end_the_epoch() {
     run(|| {
         for prefetch in [0, 3] {
