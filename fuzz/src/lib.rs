@@ -32,7 +32,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text",        check: text::check,        seeds: text::seeds },
     Target { name: "binary",      check: binary::check,      seeds: binary::seeds },
     Target { name: "run",         check: run::check,         seeds: Vec::new },
-    Target { name: "wire",        check: wire::check,        seeds: Vec::new },
+    Target { name: "wire",        check: wire::check,        seeds: wire::seeds },
     Target { name: "doors",       check: doors::check,       seeds: doors::seeds },
     Target { name: "replay",      check: replay::check,      seeds: Vec::new },
     Target { name: "npy",         check: npy::check,         seeds: npy::seeds },

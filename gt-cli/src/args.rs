@@ -4,6 +4,7 @@ use crate::quota::Quotas;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
 use gt_ir::ValueId;
+use gt_ir::backend::Demand;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
 use gt_runtime::doors::{PublicKey, Roles};
 use gt_runtime::priority::Priority;
@@ -40,6 +41,7 @@ Examples:
     gt-cli bench step.gt --inputs in.safetensors
 
   See what is wrong:
+    gt-cli status --connect HOST:PORT
     gt-cli doctor
 
 `-` stands for standard input or output. Exit status: 0 for success, 1 for an error, 2 for a wrong
@@ -59,11 +61,13 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Measure the works of docs/benchmarks.md, or tapes of your own
     Bench(BenchArgs),
-    /// Print the JSON Schema of files of signals, for editors
+    /// Print the JSON Schema of configuration files, for editors
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
     /// List, add and revoke the keys of programs and workers that may connect to your servers
     Keys(KeysArgs),
+    /// Show the workers and sessions of a server
+    Status(StatusArgs),
     /// Report what this build and this machine support, what does not work, and how to fix it
     Doctor(DoctorArgs),
 }
@@ -150,6 +154,22 @@ Examples:
   GT_ENGINE=torch GT_DEVICE=cuda gt-cli doctor    whether libtorch works on a GPU, else why not
   gt-cli doctor --json                            one object";
 
+const STATUS_EXAMPLES: &str = "\
+Your own servers show everything. On a server of another user, the role `monitor` shows all sessions
+and the role `client` those of your own.
+
+Examples:
+  gt-cli status --connect localhost:12345
+  gt-cli status --connect head:12345 --json    one object; times are in nanoseconds";
+
+#[derive(Args)]
+#[command(after_help = STATUS_EXAMPLES)]
+pub(crate) struct StatusArgs {
+    /// The server to ask
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: String,
+}
+
 #[derive(Args)]
 #[command(after_help = SERVER_EXAMPLES)]
 pub(crate) struct ServerArgs {
@@ -186,7 +206,10 @@ Quotas, with their defaults:
   sessions  sessions of a user [800]
   requests  unanswered reads of a session [4096]
   stall     seconds that a read waits for a worker that reports nothing [600]
+  pause     seconds after which an upload that stops in the middle is given up [30]
+  compile   time for compiling the programs of a user, such as 10s/min [no limit]
 A value above a quota is an error of this value, as if memory had run out; the session goes on.
+New programs of a user who has used the time for compiling wait; those that are compiled run on.
 
 Examples:
   gt-cli server -p 12345
@@ -340,7 +363,8 @@ pub(crate) struct RunArgs {
     /// File for the tape's outputs, by name or by number [default: print them]
     #[arg(long, value_name = "OUT.safetensors")]
     pub(crate) outputs: Option<PathBuf>,
-    /// Run on this server instead of in this process
+    /// Run on this server instead of in this process, on a worker with the engine and device of
+    /// --engine and --device, if they are given
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
     #[command(flatten)]
@@ -370,7 +394,8 @@ pub(crate) struct BenchArgs {
     /// Tensors for the inputs of a tape [default: noise for floats, zeros for other dtypes]
     #[arg(long, value_name = "IN.safetensors")]
     pub(crate) inputs: Option<PathBuf>,
-    /// Measure on this server instead of in this process
+    /// Measure on this server instead of in this process, on a worker with the engine and device of
+    /// --engine and --device, if they are given
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: Option<String>,
     /// Cut the batch of each step over so many workers: of the server, or of this process, which
@@ -389,6 +414,9 @@ pub(crate) struct BenchArgs {
     /// with samples
     #[arg(long, hide = true)]
     pub(crate) paced: bool,
+    /// Measure the tapes that standard input sends, in this process
+    #[arg(long, hide = true)]
+    pub(crate) served: bool,
 }
 
 const BENCH_EXAMPLES: &str = "\
@@ -448,7 +476,7 @@ impl Emit {
     }
 }
 
-/// The engine and devices of this process.
+/// The engine and devices of this process, or of the worker that a server gives.
 #[derive(Args)]
 pub(crate) struct ComputeArgs {
     /// Engine: native, or torch (libtorch) [env: GT_ENGINE] [default: torch if this build has CUDA
@@ -465,6 +493,12 @@ impl ComputeArgs {
     /// The wish of the flags.
     pub(crate) fn wish(&self) -> Wish {
         Wish { engine: self.engine, devices: self.device.clone() }
+    }
+
+    /// What the flags ask a server for.
+    pub(crate) fn demand(&self) -> Demand {
+        let engine = self.engine.map(|engine| engine.to_string());
+        Demand { engine, device: self.device.as_ref().map(ToString::to_string), workers: None }
     }
 
     /// Whether any of the flags is given.

@@ -20,6 +20,7 @@ mod run;
 mod schema;
 mod serve;
 mod signals;
+mod status;
 mod supervise;
 mod system;
 mod tensors;
@@ -41,6 +42,7 @@ fn main() {
         Command::Bench(args) => bench::bench(args, cli.json),
         Command::Schema => schema::print(),
         Command::Keys(args) => keys::keys(args, cli.json),
+        Command::Status(args) => status::status(args, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
     };
     news::flush();

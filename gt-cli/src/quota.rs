@@ -2,7 +2,7 @@
 //! table `[quota]` of a file in TOML. The command line is stronger than the file.
 
 use anyhow::{Context, Result, bail};
-use gt_runtime::dispatcher::Config;
+use gt_runtime::dispatcher::{Config, Rate};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub(crate) struct Quotas {
     sessions: Option<usize>,
     requests: Option<usize>,
     stall: Option<Duration>,
+    pause: Option<Duration>,
+    compile: Option<Rate>,
 }
 
 impl Quotas {
@@ -35,6 +37,8 @@ impl Quotas {
             sessions: self.sessions.or(other.sessions),
             requests: self.requests.or(other.requests),
             stall: self.stall.or(other.stall),
+            pause: self.pause.or(other.pause),
+            compile: self.compile.or(other.compile),
         }
     }
 
@@ -48,6 +52,8 @@ impl Quotas {
             max_sessions: self.sessions.unwrap_or(config.max_sessions),
             max_requests: self.requests.unwrap_or(config.max_requests),
             stall: self.stall.unwrap_or(config.stall),
+            pause: self.pause.unwrap_or(config.pause),
+            compile: self.compile.or(config.compile),
             ..config
         }
     }
@@ -60,10 +66,12 @@ impl Quotas {
             "sessions" => self.sessions = Some(number(value)?),
             "requests" => self.requests = Some(number(value)?),
             "stall" => self.stall = Some(seconds(value)?),
+            "pause" => self.pause = Some(seconds(value)?),
+            "compile" => self.compile = Some(rate(value)?),
             _ => {
                 return Err(format!(
                     "`{key}` is no quota; the quotas are memory, values, uploads, sessions, \
-                     requests and stall"
+                     requests, stall, pause and compile"
                 ));
             }
         }
@@ -130,6 +138,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs).map_err(|_| format!("`{text}` is no time, such as 120s"))
 }
 
+/// A time in each period, such as `10s/min`.
+fn rate(text: &str) -> Result<Rate, String> {
+    let periods = [("s", 1), ("min", 60), ("h", 3600)];
+    let (most, unit) = text.split_once('/').unwrap_or((text, ""));
+    let period = periods.iter().find(|(name, _)| *name == unit.trim());
+    let rate = seconds(most.trim()).ok().zip(period);
+    let rate = rate.map(|(most, (_, period))| Rate { most, period: Duration::from_secs(*period) });
+    rate.ok_or_else(|| format!("`{text}` is no rate, such as 10s/min or 300s/h"))
+}
+
 /// The quotas of the command line and of the file, which must exist if it is named.
 pub(crate) fn of(flag: Option<&Quotas>, file: Option<&Path>) -> Result<Quotas> {
     let given = flag.cloned().unwrap_or_default();
@@ -148,11 +166,13 @@ mod tests {
 
     #[test]
     fn quotas_are_read_from_a_flag_and_from_a_file() {
-        let flag: Quotas = "memory=8GiB, values=1000,stall=120s".parse().unwrap();
+        let flag: Quotas = "memory=8GiB, values=1000,stall=120s,compile=10s/min".parse().unwrap();
         let file = parse("[quota]\nmemory = \"500MB\"\nsessions = 7\n").unwrap();
         let config = flag.or(file).apply(Config::remote());
         assert_eq!((config.quota, config.max_values, config.max_sessions), (8 << 30, 1000, 7));
         assert!(!config.quota_of_workers && config.stall == Duration::from_secs(120));
+        let minute = Rate { most: Duration::from_secs(10), period: Duration::from_secs(60) };
+        assert_eq!(config.compile, Some(minute));
         assert!(Quotas::default().apply(Config::remote()).quota_of_workers);
     }
 
@@ -168,6 +188,8 @@ mod tests {
         check("memory=99999999TiB", "is no size");
         check("values=0", "`0` is not a number above 0");
         check("stall=-1", "`-1` is no time");
+        check("compile=10s", "`10s` is no rate");
+        check("compile=0/h", "`0/h` is no rate");
         assert!(parse("[quoat]\nmemory = 1").unwrap_err().contains("`quoat` is no table"));
         assert!(parse("[quota]\nvalues = true").unwrap_err().contains("`true` is not a number"));
     }

@@ -97,20 +97,25 @@ fn storm(address: &str) {
     let (began, mut n) = (Instant::now(), 0);
     while began.elapsed() < TIME {
         n += 1;
-        let size = 1_000 + n * 7;
-        let mut x = program.give(vec![0.5; size], &[size]);
+        let shape = [1 + n % 32, 1 + n / 32 % 32, 1 + n / 1_024];
+        let mut x = program.give(vec![0.5; shape.iter().product()], &shape);
         for _ in 0..2 {
             let y = (0..30).fold(x, |x, i| {
                 let op = [Op::Exp, Op::Neg, Op::Tanh, Op::Add][(n + i * i) % 4];
                 let scalar = [Operand::Scalar(Scalar::F64(0.5))];
                 let more: &[Operand] = if op == Op::Add { &scalar } else { &[] };
                 let args: Vec<Operand> = [Operand::Value(x)].iter().chain(more).cloned().collect();
-                program.make(op, &args)
+                let y = program.make(op, &args);
+                program.entries.push(Entry::Free(x));
+                y
             });
             program.submit();
             x = y;
         }
+        program.entries.push(Entry::Free(x));
     }
+    let x = program.give(vec![0.0], &[1]);
+    program.session.fetch(x).unwrap();
     println!("{n} programs");
 }
 

@@ -11,6 +11,7 @@ use crate::clock::Time;
 use crate::ids::Incarnation;
 use crate::link::{Link, LinkConfig, Timing, Transport};
 use crate::wire::{Body, Hello, Message, Packet, Refusal, Stream, Weight, Welcome};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The configuration of a connection.
@@ -115,6 +116,9 @@ pub struct Connection<M = Message> {
     n_moves: u32,
     control: Link<M>,
     bulk: Link<M>,
+    /// Numbers of bulk messages, and of control messages: a bulk message from the first number on
+    /// waits until as many control messages as the second number were sent.
+    behind: VecDeque<(u64, u64)>,
     /// When the last packet came from the other side, and when the last packet was sent.
     heard: Time,
     spoke: Time,
@@ -163,6 +167,7 @@ impl<M: Clone + Weight> Connection<M> {
             n_moves: 0,
             control: Link::new(config.control),
             bulk: Link::new(config.bulk),
+            behind: VecDeque::new(),
             heard: now,
             spoke: now,
             unreachable: None,
@@ -220,6 +225,16 @@ impl<M: Clone + Weight> Connection<M> {
         }
     }
 
+    /// Queues a bulk message that does not overtake the control messages queued before it. The
+    /// other side limits the data that it holds for orders that have not come.
+    pub fn send_behind(&mut self, now: Time, message: M) {
+        let needed = self.control.n_queued_ever();
+        if needed > self.control.n_sent() && self.behind.back().is_none_or(|last| last.1 < needed) {
+            self.behind.push_back((self.bulk.n_queued_ever(), needed));
+        }
+        self.send(now, Stream::Bulk, message);
+    }
+
     /// Releases a delivered message of this weight, so that the other side may send as much more.
     pub fn release(&mut self, stream: Stream, weight: u64) {
         self.link_mut(stream).release(weight);
@@ -239,7 +254,9 @@ impl<M: Clone + Weight> Connection<M> {
         self.greeted(now);
         let stream = packet.stream;
         match packet.body {
-            Body::Hello(_) => (), // Repeated: the owner answers it.
+            // A repeated hello is answered by the owner, and a state is asked for without a
+            // connection.
+            Body::Hello(_) | Body::Status(_) => (),
             Body::Welcome(welcome) => self.welcomed(welcome, out),
             Body::Refused(refusal) => self.end(Ending::Refused(refusal), out),
             Body::Bye { reason } => self.end(Ending::Bye(reason), out),
@@ -312,6 +329,10 @@ impl<M: Clone + Weight> Connection<M> {
                     self.bulk.pinged(now);
                 }
                 self.control.transmit(now, &mut |body| say(Stream::Control, body));
+                while self.behind.front().is_some_and(|first| first.1 <= self.control.n_sent()) {
+                    self.behind.pop_front();
+                }
+                self.bulk.set_barrier(self.behind.front().map(|first| first.0));
                 self.bulk.transmit(now, &mut |body| say(Stream::Bulk, body));
                 let (lease, ending) = self.lease();
                 if lease.is_some_and(|until| until <= now) {
@@ -403,6 +424,47 @@ mod tests {
         check(&mut connection, &[Stream::Bulk]);
         check(&mut connection, &[Stream::Control]);
         check(&mut connection, &[]);
+    }
+
+    /// A message that is its own weight.
+    impl Weight for u64 {
+        fn weight(&self) -> u64 {
+            *self
+        }
+    }
+
+    #[test]
+    fn data_does_not_overtake_the_orders_before_it() {
+        let config = ConnectionConfig::remote();
+        let mut connection = Connection::<u64>::accept(Time::ZERO, Incarnation(1), config);
+        let sent = |connection: &mut Connection<u64>| {
+            let mut sent = Vec::new();
+            let mut note = |packet: Packet<u64>| match packet.body {
+                Body::Data { message, .. } => sent.push((packet.stream, message)),
+                Body::Ack { .. } => {}
+                other => panic!("{other:?}"),
+            };
+            connection.transmit(Time::ZERO, &mut note, &mut |_| ());
+            sent
+        };
+        let first = crate::link::FIRST_CREDIT;
+        for (control, bulk) in [(first, 10), (1, 20), (2, 30)] {
+            connection.send(Time::ZERO, Stream::Control, control);
+            connection.send_behind(Time::ZERO, bulk);
+            connection.send_behind(Time::ZERO, bulk + 1);
+        }
+        let [control, bulk] = [Stream::Control, Stream::Bulk];
+        assert_eq!(sent(&mut connection), [(control, first), (bulk, 10), (bulk, 11)]);
+        assert_eq!(sent(&mut connection), []);
+        let ack = |credit| Packet {
+            stream: control,
+            incarnation: Incarnation(1),
+            body: Body::Ack { upto: 1, seen: 1, credit },
+        };
+        connection.receive(Time::ZERO, ack(first + 1), &mut |_| ());
+        assert_eq!(sent(&mut connection), [(control, 1), (bulk, 20), (bulk, 21)]);
+        connection.receive(Time::ZERO, ack(first + 9), &mut |_| ());
+        assert_eq!(sent(&mut connection), [(control, 2), (bulk, 30), (bulk, 31)]);
     }
 
     #[test]

@@ -8,14 +8,18 @@
 //!
 //! Files: `core` holds the state and routes messages. `party` has the types of connected peers, and
 //! `peers` ties connections to them. `sessions` and `workers` carry out messages. `homes` sends
-//! orders to the worker that [`placement`] chooses. A `gang` is the workers of a session whose
+//! orders to the worker that [`placement`] chooses, among those of which `demands` says that the
+//! session asks for them. A `gang` is the workers of a session whose
 //! signals ask for several, and `gangs` sends the orders of its members. `answers` gives the
-//! answers that no worker gives. `check` states the invariants.
+//! answers that no worker gives, and `status` those to monitors. A `budget` limits the time for
+//! compiling. `check` states the invariants.
 
 pub mod action;
 mod answers;
+mod budget;
 mod check;
 mod core;
+mod demands;
 pub mod event;
 mod gang;
 mod gangs;
@@ -29,10 +33,12 @@ pub mod placement;
 mod scripts;
 mod session;
 mod sessions;
+mod status;
 mod templates;
 mod workers;
 
 pub use action::{Action, Note, Report, Way};
+pub use budget::Rate;
 pub use core::Dispatcher;
 pub use event::Event;
 pub use party::Party;
@@ -67,10 +73,18 @@ pub struct Config {
     pub max_sessions: usize,
     /// The most unanswered requests (reads and statistics) of one session.
     pub max_requests: usize,
-    /// How long a read waits for a worker to connect.
+    /// How long a client that may send brings none of the data of its unfinished uploads, before
+    /// they are given up.
+    pub pause: Duration,
+    /// How long a read waits for a worker to connect that its session asks for.
     pub wait_worker: Duration,
-    /// How long a read waits for a worker that sends no report about the session.
+    /// Whether other workers may join. If not, a session that asks for other workers fails at once.
+    pub may_grow: bool,
+    /// How long a read waits for a worker that sends no report about the session. A long segment
+    /// looks like a worker that hangs, so this is far above a lease, which tells of a worker's end.
     pub stall: Duration,
+    /// How much time for compiling the programs of a user may use, if it is limited.
+    pub compile: Option<Rate>,
     /// The highest priority of a session, whatever its program asks for.
     pub max_priority: Priority,
     /// The bytes that a client has asked for and not taken, above which its further reads wait. One
@@ -104,8 +118,11 @@ impl Config {
             max_uploads: u64::MAX,
             max_sessions: 800,
             max_requests: 1 << 12,
+            pause: Duration::from_secs(30),
             wait_worker: Duration::from_secs(10),
+            may_grow: true,
             stall: Duration::from_secs(600),
+            compile: None,
             max_priority: Priority::MOST,
             relay: 64 << 20,
             notes: false,
@@ -122,6 +139,7 @@ impl Config {
             client: connection,
             worker: connection,
             max_of_process: remote.max_peers,
+            may_grow: false,
             quota_of_workers: false,
             max_values: 1 << 20,
             relay: u64::MAX,

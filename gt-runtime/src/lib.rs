@@ -24,6 +24,7 @@ mod shutdown;
 #[cfg(test)]
 mod sim;
 pub mod slot;
+pub mod status;
 #[doc(hidden)]
 pub mod testing;
 pub mod tier;

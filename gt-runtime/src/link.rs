@@ -74,6 +74,8 @@ pub struct Link<M> {
     n_sent: usize,
     /// The weight of all messages in `queue`.
     queued: u64,
+    /// The number of the first message that may not be sent yet, if there is one.
+    barrier: Option<u64>,
     /// The weight of all messages sent so far, each counted once.
     sent: u64,
     /// The limit: a message may be sent while `sent` is below it.
@@ -134,6 +136,7 @@ impl<M: Clone + Weight> Link<M> {
             base: 0,
             n_sent: 0,
             queued: 0,
+            barrier: None,
             sent: 0,
             credit: FIRST_CREDIT,
             resend,
@@ -162,6 +165,28 @@ impl<M: Clone + Weight> Link<M> {
         self.queued += weight;
         self.waiting.get_or_insert(now);
         self.queue.push_back(Outgoing { message, weight, at: Time::ZERO });
+    }
+
+    /// The number of messages queued here so far.
+    #[must_use]
+    pub fn n_queued_ever(&self) -> u64 {
+        self.base + self.queue.len() as u64
+    }
+
+    /// The number of messages sent so far, each counted once.
+    #[must_use]
+    pub fn n_sent(&self) -> u64 {
+        self.base + self.n_sent as u64
+    }
+
+    /// Sends no message from this number on, until another barrier is set.
+    pub fn set_barrier(&mut self, barrier: Option<u64>) {
+        self.barrier = barrier;
+    }
+
+    /// Whether the credit and the barrier allow one more message.
+    fn may_send(&self) -> bool {
+        self.sent < self.credit && self.barrier.is_none_or(|barrier| self.n_sent() < barrier)
     }
 
     /// The weight of the queued messages: unacknowledged, or over a reliable transport unsent.
@@ -316,7 +341,7 @@ impl<M: Clone + Weight> Link<M> {
     }
 
     fn transmit_once(&mut self, out: &mut impl FnMut(Body<M>)) {
-        while self.sent < self.credit
+        while self.may_send()
             && let Some(Outgoing { message, weight, .. }) = self.queue.pop_front()
         {
             self.queued -= weight;
@@ -350,7 +375,7 @@ impl<M: Clone + Weight> Link<M> {
     }
 
     fn transmit_new(&mut self, now: Time, out: &mut impl FnMut(Body<M>)) {
-        while self.sent < self.credit
+        while self.may_send()
             && let Some(message) = self.queue.get_mut(self.n_sent)
         {
             message.at = now;

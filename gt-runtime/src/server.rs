@@ -21,7 +21,7 @@ use crate::ids::PeerId;
 use crate::log::Log;
 use crate::shutdown::{Manner, Shutdown};
 use crate::wire::codec::encode;
-use crate::wire::{Body, Packet};
+use crate::wire::{Body, Packet, Role};
 use crate::zmq::{
     Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, Wakeups, context,
 };
@@ -31,8 +31,8 @@ use lines::{Kind, Lines};
 const BATCH: usize = 256;
 /// The timeout of an orderly end, in which good-byes are sent.
 const FAREWELL: Duration = Duration::from_millis(300);
-/// The most answers to packets of unknown connections in a [`STRAY_TIME`]. The last packets of an
-/// ended connection need none, and a peer that waits for one asks again.
+/// The most answers to monitors and to packets of unknown connections in a [`STRAY_TIME`]. The last
+/// packets of an ended connection need none, and a peer that waits for one asks again.
 const MAX_STRAYS: u32 = 100;
 const STRAY_TIME: Duration = Duration::from_millis(100);
 
@@ -218,7 +218,9 @@ impl Server {
     ) -> Result<(), SocketError> {
         let (peer, new) = self.peers.id(route);
         let identity = match &packet.body {
-            Body::Hello(hello) if new => Some(hello.identity.clone()),
+            Body::Hello(hello) if new && hello.role != Role::Monitor => {
+                Some(hello.identity.clone())
+            }
             _ if new && !self.strays.take(clock::now()) => {
                 self.forget(peer);
                 return Ok(());

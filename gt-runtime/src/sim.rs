@@ -1,6 +1,8 @@
 //! A simulation of the whole system in one thread and virtual time. It runs the real connections of
 //! clients and workers, the real dispatcher and the real worker core. The network loses, repeats,
-//! delays and reorders packets. Nodes crash, restart and are cut off.
+//! delays and reorders packets, and drops those above a mark, as libzmq does. Nodes crash, restart
+//! and are cut off. Some clients take late what they get. Rogues send what they like as clients and
+//! as workers; among it are acknowledgements of what they never took.
 //!
 //! The seed alone decides a run, and is printed if the run fails. `GT_SIM_SEED=n` runs only this
 //! seed, and `GT_SIM_SEEDS=n` runs n seeds. The checks:
@@ -15,7 +17,9 @@
 //! 4. After the faults every read is answered in bounded time, and new work succeeds.
 //! 5. After a quiet time a worker holds the live values of its sessions, or its parts of them, and
 //!    the templates that are launched on it.
-//! 6. After the clients have ended, nothing of them is left in the dispatcher or on a worker.
+//! 6. Sessions that have work on a worker get time in proportion to their weights.
+//! 7. What the dispatcher keeps for a session is bounded (`dispatcher::check`).
+//! 8. After the clients have ended, nothing of them is left in the dispatcher or on a worker.
 
 mod client;
 mod network;
@@ -26,6 +30,7 @@ mod world;
 
 use gt_ir::testing::Source;
 use profile::Profile;
+use std::time::Duration;
 use world::{Counts, World};
 
 /// A small random generator. Equal seeds give equal runs.
@@ -67,21 +72,26 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
     };
     let (mut launches, mut evictions, mut gangs, mut poisoned) = (0, 0, 0, 0);
     let (mut parcels, mut closed) = (0, 0);
+    let (mut full, mut shared) = (0, Duration::ZERO);
     let many = seeds.end - seeds.start >= 40;
     for seed in seeds {
         let named = Named(seed);
-        let Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed } =
+        let Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed, n_full, shared: longest } =
             World::new(seed, profile(seed)).run();
+        (full, shared) = (full + n_full, shared.max(longest));
         (parcels, closed) = (parcels + n_parcels, closed + n_closed);
         (gangs, poisoned) = (gangs + n_gangs, poisoned + n_poisoned);
         (launches, evictions) = (launches + sent.launches, evictions + sent.evictions);
         drop(named);
     }
     // Every fault must occur, or it is not tested.
+    let Profile { greedy, weather, .. } = profile(0);
     assert!(
-        !many || (launches > 100 && evictions > 10),
+        !many || (launches > 100 && evictions > 10 || greedy),
         "{launches} launches, {evictions} evictions"
     );
+    assert!(!greedy || shared.as_secs() > 2, "sessions shared a worker for {shared:?}");
+    assert!(!many || weather.reliable || greedy || full > 1_000, "{full} packets above a mark");
     let spread = profile(0).spread > 0;
     assert!(
         !many || !spread || (gangs > 40 && poisoned > 5),
@@ -109,6 +119,12 @@ fn clients_do_not_harm_each_other() {
 #[test]
 fn everything_recovers() {
     run_seeds(100, Profile::everything);
+}
+
+/// Sessions that have work share their worker by their weights, whatever others do.
+#[test]
+fn time_is_shared_by_weight() {
+    run_seeds(12, Profile::shares);
 }
 
 /// The same within one process: the transport is reliable, and peers vanish.

@@ -38,7 +38,7 @@ struct World {
 }
 
 /// How trainings ended.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Tally {
     right: usize,
     killed: usize,
@@ -243,7 +243,6 @@ fn setting(name: &str) -> Option<u64> {
 fn whatever_fails_no_result_is_wrong_and_nothing_hangs() {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = setting("GT_CHAOS_SEED").unwrap_or_else(|| now().as_secs());
-    let end = now() + Duration::from_secs(setting("GT_CHAOS_SECONDS").unwrap_or(10));
     let mut cluster = Cluster::start(N_WORKERS);
     let alone = |seed| {
         let words = words(seed);
@@ -255,6 +254,7 @@ fn whatever_fails_no_result_is_wrong_and_nothing_hangs() {
         oracle: (0..N_SEEDS).map(alone).collect(),
         tally: Mutex::default(),
     });
+    let end = now() + Duration::from_secs(setting("GT_CHAOS_SECONDS").unwrap_or(10));
     let users: Vec<User> = (0..N_USERS as u64).map(|n| User::start(&world, n)).collect();
     let source = Source::from_seed(seed);
     let mut faults = Faults { source, cluster: &mut cluster, users: &users, strangers: Vec::new() };
@@ -268,12 +268,13 @@ fn whatever_fails_no_result_is_wrong_and_nothing_hangs() {
     }
     // Everything is well again.
     let (pid, killed) = Default::default();
+    let mended = now() + MEND;
     let n_right = world.tally.lock().unwrap().right;
     while world.tally.lock().unwrap().right == n_right {
+        let tally = world.tally.lock().unwrap().clone();
+        assert!(now() < mended, "GT_CHAOS_SEED={seed}: nothing works again: {tally:?}");
         revive(&mut cluster);
         world.train(0, &pid, &killed);
-        let tally = world.tally.lock().unwrap();
-        assert!(now() < end + MEND, "GT_CHAOS_SEED={seed}: nothing works again: {tally:?}");
     }
     println!("GT_CHAOS_SEED={seed}: {:?}", world.tally.lock().unwrap());
     cluster.server.interrupt();

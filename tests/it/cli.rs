@@ -324,7 +324,7 @@ fn what_is_missing_or_does_not_fit_is_named() {
 #[test]
 fn works_and_tapes_are_measured() {
     let listed = run("gt-cli", &["bench", "--list"]).good();
-    assert_eq!(listed.lines().count(), 14, "{listed}");
+    assert_eq!(listed.lines().count(), 25, "{listed}");
     assert!(listed.starts_with("mlp_small"), "{listed}");
 
     let folder = Folder::new("bench");

@@ -137,6 +137,19 @@ fn a_killed_client_is_noticed_and_its_tensors_are_freed() {
 }
 
 #[test]
+fn a_tape_runs_on_a_worker_of_the_kind_that_the_flags_ask_for() {
+    let (cluster, folder) = (Cluster::start(1), Folder::new("kind"));
+    let tape = "gt tape 1\n%0 = full[f32[2]] 2.0\noutput %0\n";
+    let tape = folder.write("x.gt", tape);
+    let words = |kind| [["run", &tape, "--connect", &cluster.address].as_slice(), kind].concat();
+    let printed = run("gt-cli", &words(&["--engine", "native", "--device", "cpu"])).good();
+    assert_eq!(printed, "%0 : f32[2]\n  2 2\n");
+    let (status, said) = run("gt-cli", &words(&["--engine", "torch"])).bad();
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("torch") && said.contains("w1"), "{said}");
+}
+
+#[test]
 fn no_server_is_said_soon_and_by_address() {
     // No server listens on port 1, and the second address belongs to no host.
     let start = std::time::SystemTime::now();
@@ -191,6 +204,23 @@ fn another_user_gets_in_by_two_commands_and_out_by_one() {
     server.until("its key was revoked");
     let (_, said) = keys(&bob, &["revoke", "ann of pi"]).bad();
     assert!(said.contains("has no key `ann of pi`"), "{said}");
+}
+
+#[test]
+fn a_server_says_who_is_there() {
+    let cluster = Cluster::start(1);
+    let env = [("GT_CONNECT", &*cluster.address)];
+    let mut client = Process::start_with(DIGITS, &["--epochs", "100000"], &env);
+    client.until("epoch");
+    let words = ["status", "--connect", &cluster.address, "--json"];
+    let status: serde_json::Value = serde_json::from_str(&run("gt-cli", &words).good()).unwrap();
+    assert_eq!(status["n_sessions"], 1, "{status}");
+    let (session, worker) = (&status["sessions"][0], &status["workers"][0]);
+    assert!(session["name"].as_str().unwrap().contains("digits"), "{status}");
+    assert_eq!((&session["workers"][0], &worker["sessions"]), (&"w1".into(), &1.into()));
+    assert!(session["ran"].as_u64() > Some(0) && session["values"].as_u64() > Some(0), "{status}");
+    let said = run("gt-cli", &words[..3]).good();
+    assert!(said.contains("workers: 1, sessions: 1"), "{said}");
 }
 
 #[test]

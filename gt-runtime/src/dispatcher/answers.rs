@@ -6,36 +6,42 @@
 
 use super::core::Dispatcher;
 use super::party::Owed;
-use super::session::{Request, Session, error};
+use super::session::{Requests, Session, error};
 use crate::clock::Time;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::{Stream, ToClient};
 use gt_ir::backend::{ErrorKind, RunError};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Dispatcher {
-    pub(super) fn answer_error(&mut self, id: SessionId, request: RequestId, error: Arc<RunError>) {
-        self.give_client(id, Stream::Control, ToClient::Failed { request, error }, Owed::NOTHING);
+    /// Answers a request with an error. Its credit goes back when the client has taken the answer.
+    pub(super) fn answer_error(
+        &mut self,
+        id: SessionId,
+        request: RequestId,
+        error: Arc<RunError>,
+        owed: Owed,
+    ) {
+        self.give_client(id, Stream::Control, ToClient::Failed { request, error }, owed);
     }
 
     pub(super) fn answer_errors(
         &mut self,
         id: SessionId,
-        requests: BTreeMap<RequestId, Request>,
+        requests: Requests,
         cause: &Arc<RunError>,
     ) {
         for (request, asked) in requests {
             let value = asked.value.map(|(value, _)| value);
             let error =
                 Arc::new(RunError { value: cause.value.or(value), ..RunError::clone(cause) });
-            self.answer_error(id, request, error);
+            self.answer_error(id, request, error, asked.owed);
         }
     }
 
     /// When the timeout of a session's oldest request ends.
     pub(super) fn read_deadline(&self, session: &Session) -> Option<Time> {
-        let first = session.requests.values().map(|asked| asked.since).min()?;
+        let first = session.requests.oldest()?;
         Some(match session.home {
             None => first + self.config.wait_worker,
             Some(_) => first.max(session.progress) + self.config.stall,
@@ -52,18 +58,18 @@ impl Dispatcher {
         let late: Vec<_> = self.sessions.iter().filter_map(late).collect();
         for (id, home, progress) in late {
             let (patience, cause) = match home {
-                None => (self.config.wait_worker, self.no_worker()),
+                None => {
+                    let cause = self.unfit(id).unwrap_or_else(|| self.no_worker());
+                    (self.config.wait_worker, cause)
+                }
                 Some(home) => (self.config.stall, self.no_progress(home)),
             };
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             let floor = if home.is_some() { progress } else { Time::ZERO };
-            let (expired, kept) = std::mem::take(&mut session.requests)
-                .into_iter()
-                .partition(|(_, asked)| asked.since.max(floor) + patience <= self.now);
-            session.requests = kept;
-            let answered: &BTreeMap<RequestId, Request> = &expired;
+            let now = self.now;
+            let expired = session.requests.close_late(|since| since.max(floor) + patience <= now);
             session.waiting.retain(|work| {
-                work.order.request().is_none_or(|request| !answered.contains_key(&request))
+                work.order.request().is_none_or(|request| expired.get(request).is_none())
             });
             self.answer_errors(id, expired, &Arc::new(cause));
             self.send_more(id);

@@ -1,11 +1,13 @@
-//! The invariants between events, by number. Debug builds check them after every event.
+//! The invariants between events, by number. Debug builds check them after every event, or less
+//! often while so much waits that a check takes long.
 //!
 //! 1. Each peer is one session or one worker, which names this peer. There are no sessions or
 //!    workers without a peer.
 //! 2. A session's home is a registered worker that lists the session. The members of its gang list
 //!    it, too. A worker lists no other sessions.
-//! 3. Orders wait in a session without a home while there is no registered worker, and behind a
-//!    segment that is more than its home may have or a read that its client is too slow for.
+//! 3. Orders wait in a session without a home while there is no registered worker that it asks
+//!    for, and behind a segment that is more than its home may have or a read that its client is
+//!    too slow for.
 //! 4. Requests among a session's waiting orders are open.
 //! 5. For every queued message the owner of its credit is known.
 //! 6. A client's outstanding credit is the weight of its waiting orders and of its messages queued
@@ -23,37 +25,61 @@
 //! 13. Without members a gang holds no place, no transfer and no credit.
 //! 14. A segment that has not run is at the workers of its session, or waits. A worker has no more
 //!     of a session than its share.
+//! 15. Over sockets, what a client has sent and no worker has taken is within its windows and one
+//!     message. What is queued for a client on the control stream is an answer, whose request is
+//!     among what it has sent, or within the limit of news.
 
 use super::Config;
 use super::core::Dispatcher;
 use super::gang::Gang;
-use super::party::{Owed, Party};
+use super::party::{Party, Peer};
 use super::session::{Session, Work};
-use crate::ids::SessionId;
-use crate::wire::{MAX_TEMPLATES, Order, Stream};
+use super::workers::MAX_NEWS;
+use crate::connection::ConnectionConfig;
+use crate::ids::{PeerId, SessionId};
+use crate::link::{FIRST_CREDIT, Transport};
+use crate::wire::{MAX_HEAD, MAX_TEMPLATES, Message, Order, Stream, Weight as _};
+use std::collections::BTreeMap;
 
 /// The values of sessions with more live values are not counted after every event.
 const COUNTED: usize = 256;
+/// The waiting messages for which an event may be followed by a check.
+#[cfg(debug_assertions)]
+const MANY: usize = 256;
+const STREAMS: [Stream; 2] = [Stream::Control, Stream::Bulk];
 
 impl Dispatcher {
+    /// Checks the invariants, unless so much waits that the checks would take longer than the
+    /// events.
+    #[cfg(debug_assertions)]
+    pub(super) fn check_often(&mut self) {
+        let waiting = self.sessions.values().map(|session| session.waiting.len());
+        let owed = self.peers.values().flat_map(|peer| &peer.owed).map(|owed| owed.len());
+        self.n_unchecked += 1;
+        if self.n_unchecked * MANY >= waiting.chain(owed).sum() {
+            self.n_unchecked = 0;
+            self.check();
+        }
+    }
+
     /// Panics if an invariant does not hold, which is a bug in this module.
     pub fn check(&self) {
+        let out = STREAMS.map(|stream| self.out(stream));
         for (id, peer) in &self.peers {
             let back = match peer.party {
                 Party::Session(session) => self.sessions.get(&session).map(|session| session.peer),
                 Party::Worker(worker) => self.workers.get(&worker).map(|worker| worker.peer),
             };
             assert_eq!(back, Some(*id), "1: {id} is {:?}, which is not it", peer.party);
-            for stream in [Stream::Control, Stream::Bulk] {
+            for stream in STREAMS {
                 let n_queued = peer.connection.link(stream).n_queued();
                 assert_eq!(peer.owed[stream as usize].len(), n_queued, "5: {id} {stream:?}");
                 let held = peer.connection.link(stream).held();
-                assert_eq!(
-                    held,
-                    self.out_of(peer.party, stream),
-                    "6: credit of {:?} {stream:?}",
-                    peer.party
-                );
+                let out = out[stream as usize].get(&peer.party).copied().unwrap_or_default();
+                assert_eq!(held, out, "6: credit of {:?} {stream:?}", peer.party);
+            }
+            if matches!(peer.party, Party::Session(_)) {
+                self.check_kept(*id, peer);
             }
         }
         assert_eq!(
@@ -77,6 +103,20 @@ impl Dispatcher {
             let home = session.is_some_and(|s| s.home.is_some() && s.name == *alias);
             assert!(seated || home, "9: {alias} is no worker's name for {id}");
         }
+    }
+
+    /// Of what is kept for a client.
+    fn check_kept(&self, id: PeerId, peer: &Peer) {
+        let ConnectionConfig { control, bulk, .. } = self.config.client;
+        for (stream, config) in [(Stream::Control, control), (Stream::Bulk, bulk)] {
+            let held = peer.connection.link(stream).held();
+            let most = config.window.max(FIRST_CREDIT) + MAX_HEAD as u64;
+            let is_bounded = config.transport == Transport::Reliable || held <= most;
+            assert!(is_bounded, "15: {held} bytes of {id} are on their way");
+        }
+        let news = peer.owed[Stream::Control as usize].iter().filter(|owed| owed.weight == 0);
+        let n_news = news.count() as u64;
+        assert!(n_news <= MAX_NEWS / Message::LEAST + 1, "15: {id} has {n_news} news to take");
     }
 
     /// Of the members of a gang.
@@ -110,19 +150,22 @@ impl Dispatcher {
                 "2: {home} does not know {id}"
             );
             let first = session.waiting.front();
-            let waits =
-                |work: &Work| work.is_segment() || matches!(work.order, Order::Fetch { .. });
+            let waits = |work: &Work| {
+                work.is_segment() || work.is_new || matches!(work.order, Order::Fetch { .. })
+            };
             assert!(first.is_none_or(waits), "3: {id} has a home and waits");
         }
         assert!(
-            session.waiting.is_empty() || session.home.is_some() || self.n_workers() == 0,
-            "3: {id} waits while there is a worker"
+            session.waiting.is_empty()
+                || session.home.is_some()
+                || self.fitting(id).next().is_none(),
+            "3: {id} waits while there is a worker for it"
         );
         self.check_flight(id, session);
         for work in &session.waiting {
             if let Some(request) = work.order.request() {
                 assert!(
-                    session.requests.contains_key(&request),
+                    session.requests.get(request).is_some(),
                     "4: {id} has {request} waiting, which is not open"
                 );
             }
@@ -147,10 +190,14 @@ impl Dispatcher {
         }
         if session.n_live() <= COUNTED {
             assert_eq!(session.live_bytes, session.count_live(), "8: live bytes of {id}");
-            for value in session.lost.keys() {
-                let known = session.is_live(*value) || session.uploads.contains_key(value);
+            for (value, ty) in session.lost.iter() {
+                let known = session.ty(value) == ty && (ty.is_some() || session.uploads.has(value));
                 assert!(known, "8: {id} has lost {value}, which it never had");
             }
+            let lost = session.lost.iter().filter_map(|(_, ty)| ty);
+            let lost: Vec<u128> = lost.map(|ty| ty.bytes() as u128).collect();
+            assert_eq!(session.lost.n_live(), lost.len(), "8: lost values of {id}");
+            assert_eq!(session.lost.bytes(), lost.iter().sum(), "8: lost bytes of {id}");
         }
     }
 
@@ -166,18 +213,19 @@ impl Dispatcher {
         }
     }
 
-    /// The weight of a party's messages that have not reached their receivers.
-    fn out_of(&self, party: Party, stream: Stream) -> u64 {
-        let sum = |owed: &mut dyn Iterator<Item = &Owed>| -> u64 {
-            owed.filter(|owed| owed.to == Some(party)).map(|owed| owed.weight).sum()
-        };
-        let queued: u64 =
-            self.peers.values().map(|peer| sum(&mut peer.owed[stream as usize].iter())).sum();
+    /// The weight of each party's messages that have not reached their receivers.
+    fn out(&self, stream: Stream) -> BTreeMap<Party, u64> {
+        let queued = self.peers.values().flat_map(|peer| &peer.owed[stream as usize]);
         let waiting = self.sessions.values().flat_map(|session| &session.waiting);
-        let mut waiting =
-            waiting.filter(|work| work.order.stream() == stream).map(|work| &work.owed);
+        let waiting = waiting.filter(|work| work.order.stream() == stream).map(|work| &work.owed);
         let gangs = self.sessions.values().filter_map(|session| session.gang.as_ref());
-        let mut unpaid = gangs.filter(|_| stream == Stream::Control).flat_map(|gang| gang.unpaid());
-        queued + sum(&mut waiting) + sum(&mut unpaid)
+        let unpaid = gangs.filter(|_| stream == Stream::Control).flat_map(|gang| gang.unpaid());
+        let open = self.sessions.values().filter(|_| stream == Stream::Control);
+        let open = open.flat_map(|session| session.requests.owed());
+        let mut out = BTreeMap::new();
+        for owed in queued.chain(waiting).chain(unpaid).chain(open) {
+            owed.to.into_iter().for_each(|to| *out.entry(to).or_default() += owed.weight);
+        }
+        out
     }
 }

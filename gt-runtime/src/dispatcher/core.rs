@@ -6,14 +6,15 @@
 //! the receiver of the message has taken it. A handler only queues messages. They are sent at the
 //! end of the event, so the messages caused by one packet travel together.
 
+use super::budget::Budget;
 use super::party::{Owed, Party, Peer, Worker};
 use super::session::Session;
 use super::{Action, Config, Event, Note, Way};
 use crate::clock::Time;
 use crate::connection::Incoming;
-use crate::doors::Pass;
+use crate::doors::{Pass, User};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
-use crate::wire::{Body, Message, Packet, Stream, ToClient, ToWorker, Weight};
+use crate::wire::{Body, Message, Packet, Role, Stream, ToClient, ToWorker, Weight};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The state machine.
@@ -31,6 +32,8 @@ pub struct Dispatcher {
     pub(super) n_workers: u64,
     /// The quota by the memory of the workers. 0 before the first worker.
     pub(super) memory_quota: u64,
+    /// What users have used of the time for compiling, if it is limited.
+    pub(super) budgets: BTreeMap<User, Budget>,
     /// Peers whose connections may have something to send.
     pub(super) dirty: BTreeSet<PeerId>,
     /// The incarnations and process ids of the peers that left last. A late hello of such a peer
@@ -38,6 +41,9 @@ pub struct Dispatcher {
     pub(super) ended: VecDeque<(Incarnation, u32)>,
     /// Whether it has shut down: it handles no further event.
     over: bool,
+    /// The events since the last check of the invariants.
+    #[cfg(debug_assertions)]
+    pub(super) n_unchecked: usize,
 }
 
 impl Dispatcher {
@@ -55,9 +61,12 @@ impl Dispatcher {
             n_sessions: 0,
             n_workers: 0,
             memory_quota: 0,
+            budgets: BTreeMap::new(),
             dirty: BTreeSet::new(),
             ended: VecDeque::new(),
             over: false,
+            #[cfg(debug_assertions)]
+            n_unchecked: 0,
         }
     }
 
@@ -85,7 +94,7 @@ impl Dispatcher {
         self.flush();
         std::mem::swap(&mut self.out, out);
         #[cfg(debug_assertions)]
-        self.check();
+        self.check_often();
     }
 
     /// When [`Event::Tick`] is due, unless another event happens before.
@@ -93,7 +102,9 @@ impl Dispatcher {
     pub fn next_deadline(&self) -> Option<Time> {
         let peers = self.peers.values().filter_map(|peer| peer.connection.next_deadline());
         let reads = self.sessions.values().filter_map(|session| self.read_deadline(session));
-        peers.chain(reads).min()
+        let uploads = self.sessions.values().filter_map(|session| self.upload_deadline(session));
+        let delays = self.sessions.values().filter_map(|session| self.delay(session));
+        peers.chain(reads).chain(uploads).chain(delays).min()
     }
 
     /// The number of open sessions.
@@ -117,6 +128,8 @@ impl Dispatcher {
     fn tick(&mut self) {
         self.dirty.extend(self.peers.keys());
         self.expire_reads();
+        self.expire_uploads();
+        self.end_delays();
     }
 
     fn shutdown(&mut self, reason: &str) {
@@ -135,9 +148,12 @@ impl Dispatcher {
     fn packet(&mut self, peer: PeerId, pass: Pass, packet: Packet) {
         let incarnation = packet.incarnation;
         match packet.body {
+            Body::Hello(hello) if hello.role == Role::Monitor => {
+                self.show(peer, pass, incarnation, &hello);
+            }
             Body::Hello(hello) => self.hello(peer, pass, incarnation, hello),
             // Only a dispatcher sends these.
-            Body::Welcome(_) | Body::Refused(_) => (),
+            Body::Welcome(_) | Body::Refused(_) | Body::Status(_) => (),
             Body::Data { .. } | Body::Ack { .. } | Body::Ping | Body::Bye { .. } => {
                 self.traffic(peer, packet)
             }
@@ -197,9 +213,12 @@ impl Dispatcher {
     pub(super) fn pay(&mut self, stream: Stream, owed: Owed) {
         let peer = match owed.to {
             None => return,
-            Some(Party::Session(session)) => {
-                self.sessions.get(&session).map(|session| session.peer)
-            }
+            Some(Party::Session(session)) => self.sessions.get_mut(&session).map(|session| {
+                if stream == Stream::Bulk {
+                    session.brought = self.now;
+                }
+                session.peer
+            }),
             Some(Party::Worker(worker)) => self.workers.get(&worker).map(|worker| worker.peer),
         };
         let Some(peer) = peer else { return };

@@ -175,7 +175,7 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Session { gang: Some(gang), requests, .. } = session else { return };
         let n_members = gang.seats.len();
-        requests.entry(request).and_modify(|asked| asked.n_answers = n_members);
+        requests.get_mut(request).into_iter().for_each(|asked| asked.n_answers = n_members);
         let orders = (0..n_members).map(|member| (member, Order::Stats { request }));
         self.give_members(id, orders.collect(), Owed::NOTHING);
     }
@@ -203,9 +203,8 @@ impl Dispatcher {
                 let last = orders.iter().rfind(|(_, order)| order.request() == Some(request));
                 let seat = last.and_then(|(member, _)| gang.seats.get(*member));
                 let worker = seat.map(|seat| seat.worker);
-                requests
-                    .entry(request)
-                    .and_modify(|asked| (asked.name, asked.worker) = (name, worker));
+                let asked = requests.get_mut(request).into_iter();
+                asked.for_each(|asked| (asked.name, asked.worker) = (name, worker));
                 self.give_members(id, orders, Owed::NOTHING);
             }
             Err(why) => self.fail_session(id, refusal(&why)),
@@ -320,6 +319,7 @@ impl Dispatcher {
             seat.ran.segments += 1;
             seat.ran.instructions += counts.instructions;
         }
+        session.spent.run = session.spent.run.saturating_add(counts.nanos);
         session.flight.took(counts.nanos);
         self.pay_members(id);
         self.send_more(id);

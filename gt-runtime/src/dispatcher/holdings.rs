@@ -25,7 +25,7 @@ impl Dispatcher {
         for (&worker, known) in self.workers.iter().filter(|(_, worker)| worker.peer == peer) {
             for id in &known.sessions {
                 let session = &self.sessions[id];
-                let early = session.uploads.keys().copied().collect();
+                let early = session.uploads.values().collect();
                 let (name, holding) = match &session.gang {
                     Some(gang) => gang.holding(worker),
                     None => {
@@ -38,6 +38,16 @@ impl Dispatcher {
             }
         }
         holdings
+    }
+
+    /// The sessions that have segments to run on the worker at an address, and wait for no data of
+    /// theirs, by the names under which it knows them, with their weights.
+    pub(crate) fn busy(&self, peer: PeerId) -> Vec<(SessionId, u64)> {
+        let worker = self.workers.values().find(|worker| worker.peer == peer);
+        let sessions = worker.into_iter().flat_map(|worker| &worker.sessions);
+        let sessions = sessions.map(|id| &self.sessions[id]);
+        let busy = sessions.filter(|session| session.flight.len() > 0 && !session.waits_for_data());
+        busy.map(|session| (session.name, session.priority.weight().into())).collect()
     }
 
     /// Whether every member of every gang has run what it was ordered, and no value is on its way.

@@ -1,7 +1,6 @@
 //! Homes of sessions. A session's orders go to its home. A session without a home gets the best
-//! worker of those that it asks for (`placement`). Without any worker its orders wait; if there are
-//! only other workers than it asks for, it fails. A session that holds nothing gives up its home
-//! when a better worker joins.
+//! worker (`placement`) of those that it asks for (`demands`). Without such a worker its orders
+//! wait. A session that holds nothing gives up its home when a better worker joins.
 //!
 //! Guarantees: a home learns of a session's client before it gets an order of the session. It gets
 //! each template before the first launch of the template. Orders that waited are sent in their
@@ -10,16 +9,12 @@
 use super::core::Dispatcher;
 use super::party::{Owed, Worker};
 use super::placement::{self, Rank};
-use super::session::{Request, Session, Share, Work, error};
+use super::session::{Request, Session, Share, Work};
+use crate::clock::Time;
 use crate::ids::{SessionId, WorkerId};
-use crate::wire::codec::cut;
 use crate::wire::{Capacity, Order, Stream, ToWorker};
-use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::tape::Tape;
 use std::sync::Arc;
-
-/// The most workers that an error names.
-const MAX_NAMED: usize = 8;
 
 impl Dispatcher {
     /// Sends an order to the session's home, or keeps it until there is a home, and a segment until
@@ -27,11 +22,8 @@ impl Dispatcher {
     /// waits only for the segments that it needs.
     pub(super) fn work(&mut self, id: SessionId, work: Work) {
         let home = self.find_home(id);
-        if home.is_none()
-            && let Some(why) = self.unfit(id)
-        {
-            self.pay(work.order.stream(), work.owed);
-            return self.fail_session(id, why);
+        if home.is_none() && self.miss_home(id) {
+            return self.pay(work.order.stream(), work.owed);
         }
         let share = home.map(|home| self.share(home));
         let Some(session) = self.sessions.get_mut(&id) else { return };
@@ -41,21 +33,28 @@ impl Dispatcher {
             _ => session.waiting.len(),
         };
         if at > 0 || share.is_none_or(|share| !self.may_send(id, share, &work)) {
+            if work.is_new {
+                self.warn_delay(id);
+            }
             self.sessions.entry(id).and_modify(|session| session.waiting.insert(at, work));
             return;
         }
         self.send_work(id, work);
     }
 
-    /// Whether the next order of a session may go to its home: a segment within the share, and a
-    /// read if its client has taken enough of what it has read.
+    /// Whether the next order of a session may go to its home: a segment within the share, a read
+    /// if its client has taken enough of what it has read, and a new program if its user may
+    /// compile one.
     fn may_send(&self, id: SessionId, share: Share, work: &Work) -> bool {
         let Some(session) = self.sessions.get(&id) else { return true };
+        if work.is_new && self.compile_from(session) > self.now {
+            return false;
+        }
         match &work.order {
             Order::Run(_) | Order::Launch { .. } => session.flight.has_room(share),
             Order::Fetch { request, .. } => {
-                let bytes = session.requests.get(request).map_or(0, Request::left);
-                let unread = session.unanswered() + self.queued(session.peer, Stream::Bulk);
+                let bytes = session.requests.get(*request).map_or(0, Request::left);
+                let unread = session.requests.awaited() + self.queued(session.peer, Stream::Bulk);
                 unread == 0 || unread.saturating_add(bytes) <= self.config.relay
             }
             _ => true,
@@ -86,53 +85,68 @@ impl Dispatcher {
         }
     }
 
-    /// Sends all that waits for a session's home.
+    /// From when on a session's user may compile a program.
+    fn compile_from(&self, session: &Session) -> Time {
+        let (Some(rate), Some(peer)) = (self.config.compile, self.peers.get(&session.peer)) else {
+            return Time::ZERO;
+        };
+        self.budgets.get(&peer.pass.user).map_or(Time::ZERO, |budget| budget.ready(rate))
+    }
+
+    /// The end of the delay of a session whose next order is a new program.
+    pub(super) fn delay(&self, session: &Session) -> Option<Time> {
+        session.waiting.front().filter(|work| work.is_new && session.home.is_some())?;
+        Some(self.compile_from(session)).filter(|from| *from > self.now)
+    }
+
+    /// Sends what was delayed until now.
+    pub(super) fn end_delays(&mut self) {
+        let is_new = |session: &Session| session.waiting.front().is_some_and(|work| work.is_new);
+        let delayed = self.sessions.iter().filter(|(_, session)| is_new(session));
+        let delayed: Vec<SessionId> = delayed.map(|(&id, _)| id).collect();
+        delayed.into_iter().for_each(|id| self.send_more(id));
+    }
+
+    /// Tells a client, once for each delay, that its new programs wait.
+    fn warn_delay(&mut self, id: SessionId) {
+        let (Some(rate), Some(session)) = (self.config.compile, self.sessions.get(&id)) else {
+            return;
+        };
+        let (from, now) = (self.compile_from(session), self.now);
+        if from <= now || session.told_delay > now {
+            return;
+        }
+        self.sessions.entry(id).and_modify(|session| session.told_delay = from);
+        let (most, period) = (rate.most.as_secs(), rate.period.as_secs());
+        let wait = (from - now).as_secs() + 1;
+        self.tell_warning(
+            id,
+            format!(
+                "new programs wait for {wait} s: those of this user may be compiled for {most} s \
+                 in {period} s"
+            ),
+        );
+    }
+
+    /// Charges a session and its user for compiling.
+    pub(super) fn compiled(&mut self, id: SessionId, nanos: u64) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.spent.compile = session.spent.compile.saturating_add(nanos);
+        let user = self.peers.get(&session.peer).map(|peer| peer.pass.user);
+        if let (Some(rate), Some(user)) = (self.config.compile, user) {
+            let now = self.now;
+            self.budgets.retain(|_, budget| !budget.is_free(now));
+            self.budgets.entry(user).or_default().charge(now, rate, nanos);
+        }
+    }
+
+    /// Sends all that waits for a session's home, if it has one.
     pub(super) fn send_all(&mut self, id: SessionId) {
-        let waiting = |session: &mut Session| std::mem::take(&mut session.waiting);
-        for work in self.sessions.get_mut(&id).map(waiting).unwrap_or_default() {
+        let session = self.sessions.get_mut(&id).filter(|session| session.home.is_some());
+        let waiting = session.map(|session| std::mem::take(&mut session.waiting));
+        for work in waiting.unwrap_or_default() {
             self.send_work(id, work);
         }
-    }
-
-    /// The workers that a session asks for, by number.
-    pub(super) fn fitting(&self, id: SessionId) -> impl Iterator<Item = (WorkerId, &Worker)> {
-        let demand = self.sessions.get(&id).map(|session| &session.demand);
-        let fits = move |worker: &Worker| match (demand, &worker.capacity) {
-            (Some(demand), Some(capacity)) => demand.fits(&capacity.engine, &capacity.device),
-            _ => false,
-        };
-        self.ready().filter(move |(_, worker)| fits(worker))
-    }
-
-    /// The number of workers over which a session may be spread.
-    pub(super) fn n_fitting(&self, id: SessionId) -> usize {
-        let most = self.sessions.get(&id).and_then(|session| session.demand.workers);
-        self.fitting(id).count().min(most.unwrap_or(usize::MAX))
-    }
-
-    /// Why a session finds no home, if there are workers.
-    pub(super) fn unfit(&self, id: SessionId) -> Option<RunError> {
-        let demand = &self.sessions.get(&id)?.demand;
-        if self.n_workers() == 0 || self.fitting(id).next().is_some() {
-            return None;
-        }
-        let there = self.ready().filter_map(|(id, worker)| {
-            let Capacity { engine, device, threads, .. } = worker.capacity.as_ref()?;
-            Some(format!("{} ({engine} on {device}, {threads} threads)", self.worker_name(id)))
-        });
-        let mut there: Vec<String> = there.take(MAX_NAMED).collect();
-        let n_more = self.n_workers() - there.len();
-        there.extend((n_more > 0).then(|| format!("{n_more} more")));
-        let engine = demand.engine.iter().map(|engine| format!("engine {engine}"));
-        let device = demand.device.iter().map(|device| format!("device {device}"));
-        let asked: Vec<String> = engine.chain(device).collect();
-        let (asked, there) = (asked.join(" and "), there.join(", "));
-        let message = cut(format!("no worker has {asked}: the workers are {there}"));
-        let flags = demand.engine.iter().map(|engine| format!(" --engine {engine}"));
-        let device = demand.device.iter().map(|device| format!(" --device {device}"));
-        let flags: String = flags.chain(device).collect();
-        let hint = cut(format!("start one with `gt-cli worker{flags}`, or ask for one of these"));
-        Some(error(ErrorKind::Resource, message).hint(hint))
     }
 
     /// How little a worker suits a session.
@@ -190,6 +204,7 @@ impl Dispatcher {
         self.workers.get_mut(&home)?.sessions.insert(id);
         let session = self.sessions.get_mut(&id)?;
         (session.home, session.progress) = (Some(home), self.now);
+        session.told_unfit = false;
         if !is_gang {
             if session.moved {
                 self.n_sessions += 1;
@@ -202,16 +217,6 @@ impl Dispatcher {
         }
         self.warn_few(id);
         Some(home)
-    }
-
-    /// Tells a client that asks for more workers than there are.
-    fn warn_few(&mut self, id: SessionId) {
-        let wanted = self.sessions.get(&id).and_then(|session| session.demand.workers);
-        let n_there = self.fitting(id).count();
-        if let Some(wanted) = wanted.filter(|wanted| *wanted > n_there) {
-            let text = format!("{wanted} workers were asked for, and {n_there} of them are there");
-            self.tell_warning(id, text);
-        }
     }
 
     /// Tells a worker which client a session belongs to, so an out-of-memory error can name the
@@ -237,14 +242,12 @@ impl Dispatcher {
         if work.is_segment() {
             session.flight.send();
         }
-        if let Some(asked) = work.order.request().and_then(|r| session.requests.get_mut(&r)) {
-            asked.is_sent = true;
-        }
+        work.order.request().into_iter().for_each(|request| session.requests.ask(request));
         if session.gang.is_some() {
             return self.gang_work(id, work);
         }
         let name = session.name;
-        let Work { order, seq, owed, template: launched } = work;
+        let Work { order, seq, owed, template: launched, is_new: _ } = work;
         match &order {
             Order::Define { template, tape, .. } => {
                 session.at_home.insert(*template, Arc::clone(tape));

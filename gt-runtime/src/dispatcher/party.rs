@@ -8,7 +8,7 @@ use crate::wire::Capacity;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The other side of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Party {
     /// A client, by its session.
     Session(SessionId),

@@ -94,7 +94,8 @@ impl Dispatcher {
 
     fn join(&mut self, peer: PeerId, pass: Pass, incarnation: Incarnation, hello: Hello) {
         let (party, config) = match hello.role {
-            Role::Sibling(_) => {
+            // A monitor joins nothing: it is answered before.
+            Role::Sibling(_) | Role::Monitor => {
                 let why = "it has values for a worker, and this is a server".to_owned();
                 return self.refuse(peer, incarnation, Refusal::Fault(why));
             }

@@ -4,25 +4,29 @@
 //! A tape is admitted entry by entry (`admission`). A tape that is not well formed breaks its
 //! session and no other. A value above the quota fails alone (`quota`). After the loss of a worker
 //! its values are lost, each with the cause, and so are values computed from them. Their entries
-//! are removed from tapes, so a worker sees only values that it has. Unfinished uploads are tracked
-//! (`uploads`), and segments that have not run (`flight`). This module sends nothing and knows no
-//! peers.
+//! are removed from tapes, so a worker sees only values that it has. Unfinished uploads
+//! (`uploads`), segments that have not run (`flight`) and open requests (`requests`) are tracked.
+//! This module sends nothing and knows no peers.
 
 mod admission;
 mod flight;
+mod lost;
 mod quota;
+mod requests;
 mod uploads;
 
 pub(super) use admission::Launched;
 pub(super) use flight::{Flight, Share};
-use uploads::Upload;
+use lost::Lost;
+pub(super) use requests::{Request, Requests};
+use uploads::Uploads;
 
 use super::Config;
 use super::gang::Gang;
 use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
-use crate::ids::{PeerId, RequestId, SessionId, WorkerId};
+use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::priority::Priority;
 use crate::wire::Order;
 use gt_ir::backend::{Demand, ErrorKind, RunError, WorkerStats};
@@ -59,7 +63,7 @@ pub(super) struct Session {
     pub(super) gang: Option<Box<Gang>>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
-    /// Orders that wait for a worker, for earlier segments to run, or for the client to take what
+    /// Orders that wait for a home, for earlier segments to run, or for the client to take what
     /// it has read. With a home the first is a segment or a read.
     pub(super) waiting: VecDeque<Work>,
     /// The segments that have not run.
@@ -67,7 +71,7 @@ pub(super) struct Session {
     /// The number of segments taken from the client, and how many of them ran.
     pub(super) n_segments: u64,
     pub(super) n_done: u64,
-    pub(super) requests: BTreeMap<RequestId, Request>,
+    pub(super) requests: Requests,
     /// When its worker last sent a report about it.
     pub(super) progress: Time,
     /// Statistics of its home, from the worker's reports, and of the workers that it has left or
@@ -84,8 +88,14 @@ pub(super) struct Session {
     pub(super) signals: Arc<Signals>,
     /// How many workers its signals ask for.
     pub(super) wished: usize,
+    /// The time that its workers have used for it.
+    pub(super) spent: Spent,
+    /// The end of the delay of which its client knows.
+    pub(super) told_delay: Time,
     /// Whether the client knows that there is one worker only.
     pub(super) warned: bool,
+    /// Whether the client knows that there are only other workers than it asks for.
+    pub(super) told_unfit: bool,
     /// The templates that its home knows.
     pub(super) at_home: BTreeMap<u32, Arc<Tape>>,
     /// The number of launches verified in full.
@@ -93,12 +103,11 @@ pub(super) struct Session {
     /// Bytes of live values. 128 bits, because the quota is checked at the end of a tape, and the
     /// sum may exceed 64 bits within it.
     pub(super) live_bytes: u128,
-    /// Live values that were lost with a worker or exceeded the quota, and values computed from
-    /// them.
-    pub(super) lost: BTreeMap<ValueId, Arc<RunError>>,
-    pub(super) uploads: BTreeMap<ValueId, Upload>,
-    /// Bytes of uploads whose input is not declared yet.
-    early_bytes: u64,
+    pub(super) lost: Lost,
+    pub(super) uploads: Uploads,
+    /// When its client last brought data or got credit to bring more, or its first unfinished
+    /// upload began.
+    pub(super) brought: Time,
 }
 
 /// An order on its way to a worker.
@@ -112,6 +121,17 @@ pub(super) struct Work {
     pub(super) owed: Owed,
     /// The template of a launch, as defined at the time of the launch.
     pub(super) template: Option<Arc<Template>>,
+    /// Whether a worker may have to compile a program for it.
+    pub(super) is_new: bool,
+}
+
+/// Nanoseconds of a session on its workers.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Spent {
+    /// Of its segments.
+    pub(super) run: u64,
+    /// Of compiling its programs.
+    pub(super) compile: u64,
 }
 
 impl Work {
@@ -120,56 +140,10 @@ impl Work {
         matches!(self.order, Order::Run(_) | Order::Launch { .. })
     }
 
-    /// Its place among the orders of its session: behind a segment are the orders that need it.
+    /// Its place among the orders of its session: behind a segment are the orders that need it. A
+    /// template belongs to the segments that follow.
     pub(super) fn place(&self) -> (u64, bool) {
-        (self.seq, self.is_segment())
-    }
-}
-
-/// An open request.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Request {
-    pub(super) since: Time,
-    /// The value to read, with its type. None for a request for statistics.
-    pub(super) value: Option<(ValueId, Type)>,
-    /// What the worker calls the value.
-    pub(super) name: ValueId,
-    /// The member of a gang that was asked for the value. Other members may not answer.
-    pub(super) worker: Option<WorkerId>,
-    /// How many workers still have to answer.
-    pub(super) n_answers: usize,
-    /// The statistics of those that have.
-    pub(super) answers: Vec<WorkerStats>,
-    /// Whether a worker has it.
-    pub(super) is_sent: bool,
-    /// The bytes of the answer that were sent to the client.
-    pub(super) sent: u64,
-}
-
-impl Request {
-    /// Whether the worker's answer counts, given that the session lives on it.
-    pub(super) fn asks(&self, worker: WorkerId) -> bool {
-        self.worker.is_none_or(|asked| asked == worker)
-    }
-
-    /// A request for a value, or for statistics, which one worker answers.
-    pub(super) fn new(since: Time, value: Option<(ValueId, Type)>) -> Request {
-        let name = value.map_or(ValueId(0), |(value, _)| value);
-        Request {
-            since,
-            value,
-            name,
-            worker: None,
-            n_answers: 1,
-            answers: Vec::new(),
-            is_sent: false,
-            sent: 0,
-        }
-    }
-
-    /// The bytes of the answer that were not sent to the client.
-    pub(super) fn left(&self) -> u64 {
-        self.value.map_or(0, |(_, ty)| (ty.bytes() as u64).saturating_sub(self.sent))
+        (self.seq, self.is_segment() || self.is_new)
     }
 }
 
@@ -195,7 +169,7 @@ impl Session {
             flight: Flight::default(),
             n_segments: 0,
             n_done: 0,
-            requests: BTreeMap::new(),
+            requests: Requests::default(),
             progress: now,
             ran: WorkerStats::default(),
             ran_elsewhere: Vec::new(),
@@ -205,13 +179,16 @@ impl Session {
             templates: Templates::default(),
             signals: Arc::default(),
             wished: 0,
+            spent: Spent::default(),
+            told_delay: Time::ZERO,
             warned: false,
+            told_unfit: false,
             at_home: BTreeMap::new(),
             n_verified: 0,
             live_bytes: 0,
-            lost: BTreeMap::new(),
-            uploads: BTreeMap::new(),
-            early_bytes: 0,
+            lost: Lost::default(),
+            uploads: Uploads::default(),
+            brought: now,
         }
     }
 
@@ -220,7 +197,7 @@ impl Session {
         if let Some(why) = self.unanswerable(config) {
             return Err(why);
         }
-        if let Some(cause) = self.lost.get(&value) {
+        if let Some(cause) = self.lost.cause(value) {
             return Err(Arc::new(RunError { value: Some(value), ..RunError::clone(cause) }));
         }
         self.verifier.ty(value).ok_or_else(|| {
@@ -239,32 +216,27 @@ impl Session {
     }
 
     /// Marks all live values as lost with the session's home. Returns the open requests.
-    pub(super) fn lose_home(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
+    pub(super) fn lose_home(&mut self, cause: &Arc<RunError>) -> Requests {
         self.home = None;
         self.attempt += 1;
         self.at_home.clear();
         self.flight.clear();
         self.n_done = self.n_segments;
-        for upload in self.uploads.values_mut() {
-            upload.lost = true;
-        }
-        let early =
-            self.uploads.iter().filter(|(_, upload)| !upload.declared).map(|(&value, _)| value);
-        let gone = self.verifier.live().into_iter().chain(early);
+        let gone = self.verifier.live().into_iter().chain(self.uploads.lose_all());
         for value in gone {
-            self.lost.entry(value).or_insert_with(|| Arc::clone(cause));
+            self.lost.add(value, self.verifier.ty(value), cause);
         }
         std::mem::take(&mut self.requests)
     }
 
     /// Breaks the session. Returns the open requests.
-    pub(super) fn fail(&mut self, cause: &Arc<RunError>) -> BTreeMap<RequestId, Request> {
+    pub(super) fn fail(&mut self, cause: &Arc<RunError>) -> Requests {
         self.broken = Some(Arc::clone(cause));
         (self.home, self.gang) = (None, None);
         self.flight.clear();
-        self.lost.clear();
+        self.lost = Lost::default();
         self.uploads.clear();
-        (self.live_bytes, self.early_bytes) = (0, 0);
+        self.live_bytes = 0;
         self.verifier = Verifier::new();
         self.templates.clear();
         self.at_home.clear();
@@ -281,6 +253,11 @@ impl Session {
             .sum()
     }
 
+    /// The type of a live value.
+    pub(super) fn ty(&self, value: ValueId) -> Option<Type> {
+        self.verifier.ty(value)
+    }
+
     pub(super) fn n_live(&self) -> usize {
         self.verifier.n_live()
     }
@@ -288,7 +265,7 @@ impl Session {
     /// The live values that are not lost, with their types.
     pub(super) fn live(&self) -> impl Iterator<Item = (ValueId, Type)> + '_ {
         let live = self.verifier.live().into_iter();
-        let live = live.filter(|value| !self.lost.contains_key(value));
+        let live = live.filter(|value| !self.lost.contains(*value));
         live.filter_map(|value| Some((value, self.verifier.ty(value)?)))
     }
 
@@ -319,19 +296,9 @@ impl Session {
         seq
     }
 
-    /// The bytes that its workers were asked for and that have not come.
-    pub(super) fn unanswered(&self) -> u64 {
-        let sent = self.requests.values().filter(|asked| asked.is_sent);
-        sent.fold(0, |bytes, asked| bytes.saturating_add(asked.left()))
-    }
-
     /// The number of segments that a read of a value needs.
     pub(super) fn needed(&self, value: ValueId) -> u64 {
         self.flight.needed(value.0, self.n_segments)
-    }
-
-    pub(super) fn is_live(&self, value: ValueId) -> bool {
-        self.verifier.is_live(value)
     }
 }
 

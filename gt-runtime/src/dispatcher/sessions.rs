@@ -7,8 +7,9 @@
 use super::core::Dispatcher;
 use super::gang::Gang;
 use super::party::{Owed, Party};
-use super::session::{Launched, Request, Work, error};
+use super::session::{Launched, Request, Session, Work, error};
 use super::{Action, Report};
+use crate::clock::Time;
 use crate::identity::Identity;
 use crate::ids::{RequestId, SessionId};
 use crate::wire::codec::cut;
@@ -63,6 +64,8 @@ impl Dispatcher {
     fn order(&mut self, id: SessionId, order: Order, owed: Owed) {
         let stream = order.stream();
         self.form_gang(id);
+        let now = self.now;
+        self.sessions.get_mut(&id).into_iter().for_each(|session| session.heard_order(now));
         match order {
             // Only the dispatcher says so, and its own requests have numbers of their own.
             Order::Fail { .. } | Order::Send { .. } => self.pay(stream, owed),
@@ -84,21 +87,15 @@ impl Dispatcher {
                 self.pay(stream, owed);
                 self.forget(id, template);
             }
-            Order::Fetch { request, value } => {
-                self.pay(stream, owed);
-                self.fetch(id, request, value);
-            }
-            Order::Stats { request } => {
-                self.pay(stream, owed);
-                self.stats(id, request);
-            }
+            Order::Fetch { request, value } => self.fetch(id, request, value, owed),
+            Order::Stats { request } => self.stats(id, request, owed),
         }
     }
 
     fn tape(&mut self, id: SessionId, tape: Arc<Tape>, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         match session.admit(tape, &self.config) {
-            Ok(tape) => self.segment(id, Order::Run(tape), owed, None),
+            Ok(tape) => self.segment(id, Order::Run(tape), owed, (None, false)),
             Err(error) => {
                 self.pay(Stream::Control, owed);
                 self.fail_session(id, error);
@@ -135,9 +132,13 @@ impl Dispatcher {
 
     fn launch(&mut self, id: SessionId, template: u32, bindings: Arc<Bindings>, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        match session.launch(template, &bindings, &self.config) {
+        let n_verified = session.n_verified;
+        let launched = session.launch(template, &bindings, &self.config);
+        let is_new = session.n_verified > n_verified;
+        match launched {
             Ok(Launched::Whole(defined)) => {
-                self.segment(id, Order::Launch { template, bindings }, owed, Some(defined))
+                let order = Order::Launch { template, bindings };
+                self.segment(id, order, owed, (Some(defined), is_new))
             }
             Ok(Launched::Stripped(_)) if self.crowded(id) => {
                 self.pay(Stream::Control, owed);
@@ -145,7 +146,7 @@ impl Dispatcher {
                 let error = error(ErrorKind::Resource, message.into());
                 self.fail_session(id, error.hint("free the values that were lost with a worker"));
             }
-            Ok(Launched::Stripped(tape)) => self.segment(id, Order::Run(tape), owed, None),
+            Ok(Launched::Stripped(tape)) => self.segment(id, Order::Run(tape), owed, (None, false)),
             Err(error) => {
                 self.pay(Stream::Control, owed);
                 self.fail_session(id, error);
@@ -159,11 +160,11 @@ impl Dispatcher {
         id: SessionId,
         order: Order,
         owed: Owed,
-        template: Option<Arc<Template>>,
+        (template, is_new): (Option<Arc<Template>>, bool),
     ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let seq = session.number(order.payload() + Message::LEAST);
-        self.work(id, Work { order, seq, owed, template });
+        self.work(id, Work { order, seq, owed, template, is_new });
     }
 
     /// Sends an order that is not a segment.
@@ -173,7 +174,8 @@ impl Dispatcher {
             Order::Fetch { value, .. } => session.needed(value),
             _ => session.n_segments,
         };
-        self.work(id, Work { order, seq, owed, template: None });
+        let is_new = matches!(order, Order::Define { .. });
+        self.work(id, Work { order, seq, owed, template: None, is_new });
     }
 
     /// Whether so much waits for a session's home that no expanded launch may be added. The
@@ -194,7 +196,7 @@ impl Dispatcher {
 
     fn upload(&mut self, id: SessionId, chunk: Chunk, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        match session.upload(&chunk, &self.config) {
+        match session.upload(self.now, &chunk, &self.config) {
             Ok(true) => self.ordered(id, Order::Chunk(chunk), owed),
             Ok(false) => self.pay(Stream::Bulk, owed),
             Err(error) => {
@@ -204,29 +206,60 @@ impl Dispatcher {
         }
     }
 
-    fn fetch(&mut self, id: SessionId, request: RequestId, value: ValueId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        match session.readable(value, &self.config) {
-            Ok(ty) => {
-                let asked = Request::new(self.now, Some((value, ty)));
-                session.requests.insert(request, asked);
-                self.ordered(id, Order::Fetch { request, value }, Owed::NOTHING);
+    /// When the unfinished uploads of a session are given up. Not while a piece is on its way to a
+    /// worker, because the client may have no credit for more.
+    pub(super) fn upload_deadline(&self, session: &Session) -> Option<Time> {
+        let deadline = session.upload_deadline(&self.config)?;
+        let peer = self.peers.get(&session.peer)?;
+        (peer.connection.link(Stream::Bulk).held() == 0).then_some(deadline)
+    }
+
+    /// Gives up the unfinished uploads of clients that bring nothing more.
+    pub(super) fn expire_uploads(&mut self) {
+        let is_late = |session: &Session| {
+            self.upload_deadline(session).is_some_and(|deadline| deadline <= self.now)
+        };
+        let late = self.sessions.iter().filter(|(_, session)| is_late(session));
+        let late: Vec<SessionId> = late.map(|(&id, _)| id).collect();
+        for id in late {
+            let Some(session) = self.sessions.get_mut(&id) else { continue };
+            for (value, error) in session.give_up_uploads(&self.config) {
+                self.ordered(id, Order::Fail { value, error }, Owed::NOTHING);
             }
-            Err(error) => self.answer_error(id, request, error),
         }
     }
 
-    fn stats(&mut self, id: SessionId, request: RequestId) {
+    fn fetch(&mut self, id: SessionId, request: RequestId, value: ValueId, owed: Owed) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match session.readable(value, &self.config) {
+            Ok(ty) => {
+                let asked = Request::new(self.now, Some((value, ty)), owed);
+                let replaced = session.requests.open(request, asked);
+                self.pay_request(replaced);
+                self.ordered(id, Order::Fetch { request, value }, Owed::NOTHING);
+            }
+            Err(error) => self.answer_error(id, request, error, owed),
+        }
+    }
+
+    fn stats(&mut self, id: SessionId, request: RequestId, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if let Some(error) = session.unanswerable(&self.config) {
-            return self.answer_error(id, request, error);
+            return self.answer_error(id, request, error, owed);
         }
-        session.requests.insert(request, Request::new(self.now, None));
-        if session.home.is_none() && session.waiting.is_empty() {
+        let is_alone = session.home.is_none() && session.waiting.is_empty();
+        let replaced = session.requests.open(request, Request::new(self.now, None, owed));
+        self.pay_request(replaced);
+        if is_alone {
             // Nothing runs and nothing waits, so all statistics are of lost workers.
             return self.answer_stats(id, request, None);
         }
         self.ordered(id, Order::Stats { request }, Owed::NOTHING);
+    }
+
+    /// Gives back the credit of a request that is answered otherwise than on the control stream.
+    pub(super) fn pay_request(&mut self, closed: Option<Request>) {
+        closed.into_iter().for_each(|request| self.pay(Stream::Control, request.owed));
     }
 
     /// Breaks a session: its values are freed, and its reads fail with the cause.

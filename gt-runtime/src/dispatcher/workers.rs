@@ -49,7 +49,11 @@ impl Dispatcher {
                 self.take_stats(worker, session, request, *stats);
             }
             FromWorker::Planned { session, planned } => {
-                self.relay_news(worker, self.whose(session), ToClient::Planned(planned))
+                let session = self.whose(session);
+                if self.sessions.get(&session).is_some_and(|held| held.lives_on(worker)) {
+                    self.compiled(session, planned.nanos);
+                }
+                self.relay_news(worker, session, ToClient::Planned(planned))
             }
             FromWorker::Note { session, text } => {
                 self.relay_news(worker, self.whose(session), ToClient::Note(text))
@@ -78,15 +82,15 @@ impl Dispatcher {
         if self.pass_error(worker, id, request, &error) {
             return;
         }
-        let asked = self.sessions.get(&id).and_then(|session| session.requests.get(&request));
+        let asked = self.sessions.get(&id).and_then(|session| session.requests.get(request));
         let asked = asked.and_then(|asked| asked.value).map(|(value, _)| value);
-        if self.take_request(worker, id, request) {
+        if let Some(owed) = self.take_request(worker, id, request) {
             let foreign = error.value.is_some_and(|value| value.0 >= RESERVED);
             let error = match foreign {
                 true => Arc::new(RunError { value: asked, ..RunError::clone(&error) }),
                 false => error,
             };
-            self.answer_error(id, request, error);
+            self.answer_error(id, request, error, owed);
         }
     }
 
@@ -148,7 +152,7 @@ impl Dispatcher {
         let waiting: Vec<SessionId> = waiting.map(|(&id, _)| id).collect();
         for id in waiting {
             if self.find_home(id).is_none() {
-                self.unfit(id).into_iter().for_each(|why| self.fail_session(id, why));
+                self.miss_home(id);
                 continue;
             }
             let Some(session) = self.sessions.get_mut(&id) else { continue };
@@ -182,6 +186,7 @@ impl Dispatcher {
         session.progress = self.now;
         session.ran.segments += 1;
         session.ran.instructions += counts.instructions;
+        session.spent.run = session.spent.run.saturating_add(counts.nanos);
         session.flight.ran(seq, counts.nanos);
         self.send_more(id);
     }
@@ -200,7 +205,7 @@ impl Dispatcher {
             return self.pay(Stream::Bulk, owed); // The session has ended or moved.
         };
         session.progress = self.now;
-        let asked = session.requests.get_mut(&request).filter(|asked| asked.asks(worker));
+        let asked = session.requests.get(request).filter(|asked| asked.asks(worker));
         let Some(asked) = asked else { return self.pay(Stream::Bulk, owed) };
         let expected = asked.value.is_some_and(|(_, ty)| {
             let total = ty.bytes() as u64;
@@ -208,12 +213,12 @@ impl Dispatcher {
             chunk.value == asked.name
                 && chunk.ty.same_layout(&ty)
                 && chunk.total == total
-                && chunk.offset == asked.sent
+                && chunk.offset == asked.sent()
                 && end.is_some_and(|end| end <= total)
         });
         if !expected {
             let asked = asked.value.map(|(value, _)| value);
-            session.requests.remove(&request);
+            let closed = session.requests.close(request).map(|request| request.owed);
             self.pay(Stream::Bulk, owed);
             let name = self.worker_name(worker);
             let value = asked.unwrap_or(chunk.value);
@@ -225,14 +230,13 @@ impl Dispatcher {
                 worker: Some(name),
                 ..error(ErrorKind::Internal, message)
             };
-            self.answer_error(id, request, Arc::new(error));
+            self.answer_error(id, request, Arc::new(error), closed.unwrap_or(Owed::NOTHING));
             return self.send_more(id);
         }
-        asked.sent += chunk.bytes.len() as u64;
         let chunk = Chunk { value: asked.value.map_or(asked.name, |(value, _)| value), ..chunk };
-        if chunk.is_last() {
-            session.requests.remove(&request);
-        }
+        session.requests.answer(request, chunk.bytes.len() as u64);
+        let closed = if chunk.is_last() { session.requests.close(request) } else { None };
+        self.pay_request(closed);
         // A client that is slow gets no further reads, so it keeps no credit of a worker.
         self.pay(Stream::Bulk, owed);
         self.give_client(id, Stream::Bulk, ToClient::Chunk { request, chunk }, Owed::NOTHING);
@@ -248,17 +252,19 @@ impl Dispatcher {
         Owed::NOTHING
     }
 
-    /// Closes a request; says whether it was open and this worker was asked.
-    fn take_request(&mut self, worker: WorkerId, id: SessionId, request: RequestId) -> bool {
-        let Some(session) = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))
-        else {
-            return false;
-        };
+    /// Closes a request, if it is open and this worker was asked. Returns its credit.
+    fn take_request(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        request: RequestId,
+    ) -> Option<Owed> {
+        let session = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))?;
         session.progress = self.now;
-        let asked = session.requests.get(&request).is_some_and(|asked| asked.asks(worker));
-        let was_open = asked && session.requests.remove(&request).is_some();
+        let asked = session.requests.get(request).is_some_and(|asked| asked.asks(worker));
+        let closed = if asked { session.requests.close(request) } else { None };
         self.send_more(id);
-        was_open
+        closed.map(|request| request.owed)
     }
 
     /// Takes the statistics of one worker; the last one completes the answer.
@@ -268,7 +274,7 @@ impl Dispatcher {
             return;
         };
         session.progress = self.now;
-        let Some(asked) = session.requests.get_mut(&request) else { return };
+        let Some(asked) = session.requests.get_mut(request) else { return };
         asked.answers.extend(stats.workers.clone());
         asked.n_answers = asked.n_answers.saturating_sub(1);
         if asked.n_answers == 0 {
@@ -280,20 +286,26 @@ impl Dispatcher {
     /// Answers with the statistics of the session's workers and of the workers that it has lost.
     pub(super) fn answer_stats(&mut self, id: SessionId, request: RequestId, home: Option<Stats>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.requests.remove(&request);
+        let owed = session.requests.close(request).map_or(Owed::NOTHING, |request| request.owed);
+        let (peer, signals) = (session.peer, Signals::clone(&session.signals));
         let workers = session
             .ran_elsewhere
             .iter()
             .cloned()
             .chain(home.into_iter().flat_map(|stats| stats.workers));
         let segments = SegmentStats { verified: session.n_verified, ..SegmentStats::default() };
-        let stats = Box::new(Stats {
-            workers: workers.collect(),
-            segments,
-            signals: Signals::clone(&session.signals),
-            ..Stats::default()
-        });
-        self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, Owed::NOTHING);
+        let stats =
+            Box::new(Stats { workers: workers.collect(), segments, signals, ..Stats::default() });
+        if self.queued(peer, Stream::Control) > MAX_NEWS {
+            let message = "the program has not taken earlier answers".to_owned();
+            return self.answer_error(
+                id,
+                request,
+                Arc::new(error(ErrorKind::Resource, message)),
+                owed,
+            );
+        }
+        self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, owed);
     }
 
     /// Handles the loss of a worker with all its values.
@@ -347,5 +359,5 @@ impl Dispatcher {
     }
 }
 
-/// The most weight queued for a client when news is added.
-const MAX_NEWS: u64 = 1 << 20;
+/// The most weight queued for a client when news or statistics are added.
+pub(super) const MAX_NEWS: u64 = 1 << 20;

@@ -44,9 +44,17 @@ impl Roles {
         let asked = match role {
             Role::Client => Roles::CLIENT,
             Role::Worker => Roles::WORKER,
+            // Clients may ask for what they may see.
+            Role::Monitor => Roles::MONITOR.and(Roles::CLIENT),
             Role::Sibling(_) => return true,
         };
         self.0 & asked.0 != 0
+    }
+
+    /// Whether these roles are among them.
+    #[must_use]
+    pub fn has(self, roles: Roles) -> bool {
+        self.0 & roles.0 == roles.0
     }
 
     pub(super) fn bits(self) -> u8 {
@@ -113,6 +121,7 @@ mod tests {
         assert!(Roles::CLIENT.allow(Role::Client) && !Roles::CLIENT.allow(Role::Worker));
         assert!(Roles::WORKER.allow(Role::Worker) && !Roles::WORKER.allow(Role::Client));
         assert!(!Roles::MONITOR.allow(Role::Client) && !Roles::NONE.allow(Role::Worker));
+        assert!(Roles::MONITOR.allow(Role::Monitor) && !Roles::WORKER.allow(Role::Monitor));
         assert!(Roles::ALL.allow(Role::Client) && Roles::ALL.allow(Role::Worker));
     }
 }

@@ -4,13 +4,18 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::Time;
-use crate::wire::Stream;
 use crate::wire::codec::Frames;
+use crate::wire::{PROTOCOL, Stream};
 
 const START: Time = Duration::from_secs(100);
 
 fn frames(head: &[u8]) -> Frames {
     Frames { head: head.to_vec(), payload: None }
+}
+
+/// The head of a message of this version.
+fn head(magic: &[u8], rest: &[u8]) -> Vec<u8> {
+    [magic, &(PROTOCOL as u16).to_le_bytes(), rest].concat()
 }
 
 fn host(pair: &Pair, members: Vec<Member>) -> Host {
@@ -147,7 +152,7 @@ fn what_strangers_leave_unfinished_is_bounded_and_so_are_answers() {
     let later = START + Duration::from_secs(5);
     host.receive(later, Stream::Control, name(0), frames(b"GS"));
     assert_eq!(host.counts(), (0, 0));
-    let large = frames(&[b"GS\x09\x00\x01".as_slice(), &[0; 1000]].concat());
+    let large = frames(&head(b"GS", &[[1].as_slice(), &[0; 1000]].concat()));
     assert!(matches!(host.receive(later, Stream::Control, name(1), large), Heard::Nothing));
 }
 
@@ -157,12 +162,15 @@ fn nobody_can_end_a_room_from_outside() {
     let (mut host, mut known) = (host(&pair, Vec::new()), guest([1; 16], &pair, &[]));
     meet(&mut host, &mut known, [1; 16], || false);
     let other = guest([1; 16], &Pair::new(), &[]).due(START).unwrap();
-    for message in [&other[..], b"GS\x09\x00\x03third", b"GS\x09\x00\x05sealed..............."] {
-        let heard = host.receive(START, Stream::Control, [1; 16], frames(message));
+    let third = head(b"GS", b"\x03third");
+    let sealed = head(b"GS", b"\x05sealed...............");
+    for message in [other, third, sealed] {
+        let heard = host.receive(START, Stream::Control, [1; 16], frames(&message));
         assert!(matches!(heard, Heard::Nothing), "{heard:?}");
     }
-    for message in [&b"GS\x09\x00\x04verdict"[..], b"GS\x09\x00\x06", b"GT\x09\x00plain"] {
-        assert_eq!(known.receive(Stream::Control, frames(message)), None);
+    let verdict = head(b"GS", b"\x04verdict");
+    for message in [verdict, head(b"GS", b"\x06"), head(b"GT", b"plain")] {
+        assert_eq!(known.receive(Stream::Control, frames(&message)), None);
     }
     assert!(talk(&mut host, &mut known, [1; 16]).is_some());
 }

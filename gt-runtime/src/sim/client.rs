@@ -4,6 +4,7 @@
 mod gang;
 
 use super::Random;
+use super::worker::HONEST;
 use crate::assembly;
 use crate::client::Templates;
 use crate::clock::Time;
@@ -12,11 +13,11 @@ use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId};
 use crate::tier::TemplateConfig;
 use crate::wire::{FromClient, Hello, Message, Order, Packet, Role, Stream, ToClient, Weight};
-use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::backend::{Demand, ErrorKind, RunError};
 use gt_ir::interp::{self, Arg};
 use gt_ir::tape::{Entry, Instr, Tape, ValueId};
 use gt_ir::{HostTensor, Loc, Op, Operand, Scalar, Shape};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +28,9 @@ pub(super) struct Client {
     pub(super) next_act: Time,
     n_values: u64,
     n_requests: u64,
-    n_elements: usize,
-    /// Whether its signals ask for workers.
-    spread: bool,
+    habits: Habits,
+    /// The credit of messages that it has not taken yet, and when it takes them.
+    untaken: VecDeque<(Time, Stream, u64)>,
     /// The scope in which it records.
     scope: Option<Arc<str>>,
     segment: Vec<Entry>,
@@ -49,6 +50,20 @@ pub(super) struct Client {
     pub(super) errors: Vec<Arc<RunError>>,
 }
 
+/// What a client does.
+#[derive(Clone, Copy)]
+pub(super) struct Habits {
+    pub(super) templates: TemplateConfig,
+    pub(super) n_elements: usize,
+    /// Whether its signals ask for workers.
+    pub(super) spread: bool,
+    /// Whether it records as much as it can.
+    pub(super) greedy: bool,
+    /// How long it keeps what it gets before it takes it.
+    pub(super) slow: Duration,
+    pub(super) weight: u32,
+}
+
 struct Read {
     expected: Option<HostTensor>,
     /// Whether the answer may be an error of an instruction.
@@ -60,31 +75,34 @@ struct Read {
 /// What no rogue knows.
 const SECRET: [u8; 16] = [7; 16];
 
+fn hello(identity: &Identity, habits: Habits) -> Hello {
+    let demand = Demand { engine: Some(HONEST.into()), ..Demand::default() };
+    let hello = Hello::new(Role::Client, identity.clone()).asking(demand);
+    Hello { secret: SECRET, weight: habits.weight, ..hello }
+}
+
 impl Client {
     pub(super) fn new(
         now: Time,
         peer: PeerId,
         incarnation: Incarnation,
         config: ConnectionConfig,
-        templates: TemplateConfig,
-        n_elements: usize,
-        spread: bool,
+        habits: Habits,
     ) -> Client {
         let identity =
             Identity { name: "simulated".into(), host: "here".into(), pid: peer.0 as u32 };
-        let hello = Hello { secret: SECRET, ..Hello::new(Role::Client, identity.clone()) };
-        let connection = Connection::dial(now, incarnation, hello, config);
+        let connection = Connection::dial(now, incarnation, hello(&identity, habits), config);
         Client {
             connection,
             identity,
             next_act: now,
             n_values: 0,
             n_requests: 0,
-            n_elements,
-            spread,
+            habits,
+            untaken: VecDeque::new(),
             scope: None,
             segment: Vec::new(),
-            templates: Templates::new(templates, true),
+            templates: Templates::new(habits.templates, true),
             live: BTreeMap::new(),
             poisoned: BTreeSet::new(),
             reads: BTreeMap::new(),
@@ -99,13 +117,26 @@ impl Client {
 
     /// Moves to another address, as the same incarnation.
     pub(super) fn move_away(&mut self, now: Time) {
-        let hello = Hello::new(Role::Client, self.identity.clone());
-        self.connection.redial(now, Hello { secret: SECRET, ..hello });
+        self.connection.redial(now, hello(&self.identity, self.habits));
     }
 
     /// Whether its signals ask for workers.
     pub(super) fn is_spread(&self) -> bool {
-        self.spread
+        self.habits.spread
+    }
+
+    /// When it next does something.
+    pub(super) fn next_deadline(&self) -> Time {
+        let taken = self.untaken.front().map(|(at, ..)| *at);
+        let due = self.connection.next_deadline().into_iter().chain(taken);
+        due.fold(self.next_act, Time::min)
+    }
+
+    /// Takes what it has kept for long enough.
+    pub(super) fn take(&mut self, now: Time) {
+        while let Some((_, stream, weight)) = self.untaken.pop_front_if(|(at, ..)| *at <= now) {
+            self.connection.release(stream, weight);
+        }
     }
 
     pub(super) fn n_waiting(&self) -> usize {
@@ -136,7 +167,10 @@ impl Client {
         if self.connection.link(Stream::Control).queued() > 1 << 16 {
             return;
         }
-        if self.spread && (self.n_values == 0 || random.percent(3)) {
+        if self.habits.greedy {
+            return self.rush(now, random);
+        }
+        if self.habits.spread && (self.n_values == 0 || random.percent(3)) {
             self.configure(now, random);
         }
         self.enter(random.below(8));
@@ -152,6 +186,24 @@ impl Client {
             9 if random.percent(20) => self.ask_stats(now),
             9 => (),
             _ => self.repeat(now, random),
+        }
+    }
+
+    /// Many equal segments, with pauses between stretches of them.
+    fn rush(&mut self, now: Time, random: &mut Random) {
+        let pause = if random.percent(2) { 300_000 } else { 3_000 };
+        self.next_act = now + Duration::from_micros(random.below(pause));
+        if self.live.is_empty() {
+            self.upload(now, random);
+        }
+        let Some(a) = self.pick(random) else { return };
+        for _ in 0..random.below(20) {
+            let b = self.compute(Op::Neg, &[Operand::Value(a)]);
+            self.free_value(b);
+            self.submit(now);
+        }
+        if random.percent(2) {
+            self.read(now, a);
         }
     }
 
@@ -235,10 +287,10 @@ impl Client {
 
     fn upload(&mut self, now: Time, random: &mut Random) {
         let out = self.value();
-        let data: Vec<i64> = (0..self.n_elements)
+        let data: Vec<i64> = (0..self.habits.n_elements)
             .map(|_| random.below(u64::MAX) as i64 - random.below(1 << 40) as i64)
             .collect();
-        let shape = Shape::new(&[self.n_elements]).expect("a small shape");
+        let shape = Shape::new(&[self.habits.n_elements]).expect("a small shape");
         let data = HostTensor::from_vec(data, shape).expect("as many elements");
         self.live.insert(out, data.clone());
         self.push(Entry::Input { out, ty: *data.ty(), name: None });
@@ -250,7 +302,7 @@ impl Client {
 
     fn instruction(&mut self, random: &mut Random) {
         let (Some(a), Some(b)) = (self.pick(random), self.pick(random)) else { return };
-        if self.spread && random.percent(30) {
+        if self.habits.spread && random.percent(30) {
             return self.mixed(a, random);
         }
         let (op, inputs): (Op, Vec<Operand>) = match random.below(5) {
@@ -322,16 +374,17 @@ impl Client {
     pub(super) fn receive(&mut self, now: Time, packet: Packet) -> Option<String> {
         let mut incoming = Vec::new();
         self.connection.receive(now, packet, &mut |what| incoming.push(what));
-        incoming.into_iter().find_map(|what| self.incoming(what))
+        incoming.into_iter().find_map(|what| self.incoming(now, what))
     }
 
     /// Returns the reason if the connection is over.
-    pub(super) fn incoming(&mut self, incoming: Incoming) -> Option<String> {
+    pub(super) fn incoming(&mut self, now: Time, incoming: Incoming) -> Option<String> {
         match incoming {
             Incoming::Opened(welcome) => self.session = Some(welcome.name),
             Incoming::Ended(ending) => return Some(ending.to_string()),
             Incoming::Message(stream, message) => {
-                self.connection.release(stream, message.weight());
+                self.untaken.push_back((now + self.habits.slow, stream, message.weight()));
+                self.take(now);
                 let Message::ToClient(message) = message else {
                     panic!("a client was sent {message:?}")
                 };

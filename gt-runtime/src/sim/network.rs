@@ -29,6 +29,9 @@ pub(super) struct Weather {
     pub(super) delay: u64,
     /// Whether packets of one route stay in order, and none is lost or repeated.
     pub(super) reliable: bool,
+    /// The most packets on their way on one route. What is sent above this mark is dropped, as
+    /// libzmq does.
+    pub(super) mark: usize,
 }
 
 #[derive(Debug)]
@@ -36,14 +39,26 @@ pub(super) struct Network {
     pub(super) weather: Weather,
     flight: BTreeMap<(Time, u64), (Way, PeerId, Packet)>,
     last: BTreeMap<(Way, PeerId), Time>,
+    /// The number of packets on their way on each route.
+    on_way: BTreeMap<(Way, PeerId), usize>,
     n_packets: u64,
+    /// The packets that were dropped at the mark.
+    pub(super) n_full: u64,
 }
 
 impl Network {
     pub(super) fn new(weather: Weather) -> Network {
-        Network { weather, flight: BTreeMap::new(), last: BTreeMap::new(), n_packets: 0 }
+        Network {
+            weather,
+            flight: BTreeMap::new(),
+            last: BTreeMap::new(),
+            on_way: BTreeMap::new(),
+            n_packets: 0,
+            n_full: 0,
+        }
     }
 
+    /// Sends a packet. Says whether the route had room for it.
     pub(super) fn send(
         &mut self,
         now: Time,
@@ -51,13 +66,18 @@ impl Network {
         way: Way,
         peer: PeerId,
         packet: Packet,
-    ) {
+    ) -> bool {
         let weather = self.weather;
         if weather.reliable {
             let earliest = self.last.get(&(way, peer)).copied().unwrap_or_default().max(now);
             let at = earliest + Duration::from_micros(random.below(weather.delay));
             self.last.insert((way, peer), at);
-            return self.put(at, way, peer, packet);
+            self.put(at, way, peer, packet);
+            return true;
+        }
+        if self.on_way.get(&(way, peer)).is_some_and(|&n| n >= weather.mark) {
+            self.n_full += 1;
+            return false;
         }
         let n_copies = if random.percent(weather.lost) {
             0
@@ -76,10 +96,12 @@ impl Network {
             assert_eq!(copy, packet);
             self.put(at, way, peer, copy);
         }
+        true
     }
 
     fn put(&mut self, at: Time, way: Way, peer: PeerId, packet: Packet) {
         self.n_packets += 1;
+        *self.on_way.entry((way, peer)).or_default() += 1;
         self.flight.insert((at, self.n_packets), (way, peer, packet));
     }
 
@@ -89,11 +111,14 @@ impl Network {
 
     pub(super) fn take_arrived(&mut self, now: Time) -> Option<(Way, PeerId, Packet)> {
         let first = self.flight.first_entry().filter(|first| first.key().0 <= now)?;
-        Some(first.remove())
+        let (way, peer, packet) = first.remove();
+        self.on_way.entry((way, peer)).and_modify(|n| *n -= 1);
+        Some((way, peer, packet))
     }
 
     /// Removes the packets of a process that is gone.
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.flight.retain(|_, (_, other, _)| *other != peer);
+        self.on_way.retain(|(_, other), _| *other != peer);
     }
 }

@@ -2,6 +2,7 @@
 //! that follow.
 
 use super::Random;
+use super::client::Habits;
 use super::network::Weather;
 use crate::connection::ConnectionConfig;
 use crate::dispatcher::Config;
@@ -19,6 +20,10 @@ pub(super) struct Profile {
     pub(super) n_rogues: usize,
     /// The percentage of clients whose signals ask for several workers.
     pub(super) spread: u64,
+    /// The percentage of clients that take what they get late.
+    pub(super) slow: u64,
+    /// Whether clients record as much as they can, with weights, and workers share their time.
+    pub(super) greedy: bool,
     /// Chances in ten thousand, at each step of a node.
     pub(super) client_crash: u64,
     pub(super) client_move: u64,
@@ -39,6 +44,7 @@ impl Profile {
             repeated: random.below(30),
             delay: [100, 2_000, 50_000][random.below(3) as usize],
             reliable: false,
+            mark: [8, 100, usize::MAX][random.below(3) as usize],
         };
         Profile {
             weather,
@@ -47,6 +53,8 @@ impl Profile {
             n_workers: 1 + random.below(3) as usize,
             n_rogues: 0,
             spread: 0,
+            slow: 20,
+            greedy: false,
             client_crash: 0,
             client_move: 0,
             worker_crash: 0,
@@ -90,6 +98,22 @@ impl Profile {
         Profile { weather, client_move: 0, n_rogues: 0, worker_crash: (seed % 2) * 40, ..base }
     }
 
+    /// Busy clients on a worker whose network is good.
+    pub(super) fn shares(seed: u64) -> Profile {
+        let base = Profile::clients(seed);
+        let mark = usize::MAX;
+        let weather = Weather { lost: 0, repeated: 0, delay: 10, reliable: false, mark };
+        Profile {
+            weather,
+            window: 1 << 20,
+            greedy: true,
+            n_workers: 1,
+            client_crash: 10,
+            until: Duration::from_secs(4),
+            ..base
+        }
+    }
+
     /// One of the other profiles, with sessions on several workers.
     pub(super) fn gangs(seed: u64) -> Profile {
         let base = match seed % 4 {
@@ -127,8 +151,22 @@ impl Profile {
         }
     }
 
+    /// What a client does.
+    pub(super) fn habits(&self, random: &mut Random) -> Habits {
+        let most = if self.spread > 0 { 13 } else { 7 };
+        let slow = if random.percent(self.slow) { random.below(3_000) } else { 0 };
+        Habits {
+            n_elements: random.below(most) as usize,
+            templates: self.templates(random),
+            spread: self.spread > 0 && random.percent(self.spread),
+            greedy: self.greedy,
+            slow: Duration::from_millis(slow),
+            weight: if self.greedy { [10, 10, 1, 40][random.below(4) as usize] } else { 10 },
+        }
+    }
+
     /// Few templates, so that they are dropped often, or as many as the limit allows.
-    pub(super) fn templates(&self, random: &mut Random) -> TemplateConfig {
+    fn templates(&self, random: &mut Random) -> TemplateConfig {
         let most = [0, 1, 2, 3, 64][random.below(5) as usize];
         let entries = if random.percent(50) { 12 } else { 1 << 10 };
         TemplateConfig { most, entries, least: 1 + random.below(3) as usize }

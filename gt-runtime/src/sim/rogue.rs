@@ -1,4 +1,8 @@
-//! A client that sends random messages, valid or not. It may harm only its own session.
+//! A peer that sends random messages, valid or not, as a client or as a worker (`worker`). It takes
+//! nothing that it is sent, and acknowledges it all the same. It may harm only its own session, and
+//! the sessions that live on it.
+
+mod worker;
 
 use super::Random;
 use crate::identity::Identity;
@@ -16,38 +20,52 @@ use gt_ir::{DType, Loc, Op, Operand, Scalar, Shape, Type};
 use std::sync::Arc;
 
 pub(super) struct Rogue {
+    role: Role,
     incarnation: Incarnation,
     seqs: [u64; 2],
+    /// The messages that it has acknowledged.
+    acknowledged: u64,
 }
 
 impl Rogue {
-    pub(super) fn new() -> Rogue {
-        Rogue { incarnation: Incarnation(1), seqs: [0; 2] }
+    pub(super) fn new(is_worker: bool) -> Rogue {
+        let role = if is_worker { Role::Worker } else { Role::Client };
+        Rogue { role, incarnation: Incarnation(1), seqs: [0; 2], acknowledged: 0 }
     }
 
     /// The next random message.
     pub(super) fn say(&mut self, random: &mut Random) -> Packet {
-        let mut stream = Stream::Control;
-        let body = match random.below(12) {
-            0 | 1 => {
+        let mut stream = if random.percent(50) { Stream::Control } else { Stream::Bulk };
+        let body = match random.below(24) {
+            0 => {
+                stream = Stream::Control;
                 self.incarnation = Incarnation(self.incarnation.0 + random.below(2));
-                self.seqs = [0; 2];
-                let fingerprint = if random.percent(80) { gt_ir::op::FINGERPRINT } else { 7 };
-                let role = if random.percent(80) { Role::Client } else { Role::Worker };
+                (self.seqs, self.acknowledged) = ([0; 2], 0);
+                let fingerprint = if random.percent(90) { gt_ir::op::FINGERPRINT } else { 7 };
+                let role = match random.below(20) {
+                    0 => Role::Worker,
+                    1 => Role::Monitor,
+                    _ => self.role,
+                };
                 let engine = random.percent(20).then(|| "no such engine".into());
                 let demand = Demand { engine, ..Demand::default() };
                 let hello = Hello::new(role, Identity::default()).asking(demand);
                 Body::Hello(Hello { fingerprint, ..hello })
             }
-            2 => Body::Ping,
-            3 => Body::Ack {
-                upto: random.below(9),
-                seen: random.below(1 << 40),
-                credit: random.below(1 << 60),
-            },
-            4 if random.percent(10) => Body::Bye { reason: "no reason".into() },
+            1 => Body::Ping,
+            2..=6 => {
+                self.acknowledged += random.below(3);
+                let upto = self.acknowledged;
+                Body::Ack { upto, seen: random.below(1 << 40), credit: random.below(1 << 60) }
+            }
+            7 if random.percent(10) => Body::Bye { reason: "no reason".into() },
             _ => {
-                let message = message(random);
+                let message = match self.role {
+                    Role::Client if random.percent(50) => self.valid(random),
+                    Role::Client => message(random),
+                    _ if self.seqs == [0; 2] => worker::register(),
+                    _ => worker::message(random),
+                };
                 stream = message.stream();
                 let next = &mut self.seqs[stream as usize];
                 let seq = if random.percent(90) { *next } else { random.below(u64::MAX) };
@@ -56,6 +74,27 @@ impl Rogue {
             }
         };
         Packet { stream, incarnation: self.incarnation, body }
+    }
+
+    /// A message that breaks no session: a value, or a read of one.
+    fn valid(&self, random: &mut Random) -> Message {
+        let n = self.seqs[Stream::Control as usize];
+        let order = match random.below(3) {
+            0 => {
+                let ty = Type { dtype: DType::I64, shape: Shape::new(&[9]).expect("small") };
+                let inputs = [Operand::Scalar(Scalar::I64(3))].into_iter().collect();
+                let (out, op) = (ValueId(1_000 + n), Op::Full(ty));
+                let full = Entry::Instr(Instr { out, op, inputs, loc: Loc::NONE });
+                let output = Entry::Output { value: out, name: None };
+                Order::Run(Arc::new(Tape { entries: vec![full, output] }))
+            }
+            1 => Order::Stats { request: RequestId(1_000 + n) },
+            _ => {
+                let value = ValueId(1_000 + n - random.below(4).min(n));
+                Order::Fetch { request: RequestId(1_000 + n), value }
+            }
+        };
+        Message::FromClient(order.into())
     }
 }
 

@@ -31,12 +31,27 @@ pub(super) struct Worker {
     pub(super) life: Incarnation,
     pub(super) end: WorkerEnd,
     jobs: Lines,
+    /// The job that it does, and the nanoseconds that it takes.
+    out: Option<(Job, u64)>,
+    /// When this job ends, or the next one begins.
     pub(super) next_job: Time,
+    /// Whether a session's segments take about equally long.
+    is_even: bool,
+    /// The nanoseconds that each session has used.
+    pub(super) used: BTreeMap<SessionId, u64>,
     reads: Line<SessionId, Reading>,
     pub(super) next_read: Time,
     /// The values of each session.
     pub(super) held: BTreeMap<SessionId, BTreeMap<ValueId, Outcome>>,
 }
+
+/// The most nanoseconds of a session's jobs, where they take about equally long.
+pub(super) fn longest(session: SessionId) -> u64 {
+    100_000 << (session.0 % 6)
+}
+
+/// The engine of workers that compute what they are told.
+pub(super) const HONEST: &str = "model";
 
 /// The door of the worker at an address, in one life.
 fn door(peer: PeerId, life: Incarnation) -> Door {
@@ -78,19 +93,23 @@ impl Worker {
         incarnation: Incarnation,
         config: ConnectionConfig,
         piece: usize,
+        is_even: bool,
     ) -> Worker {
         let identity = Identity { name: "model".into(), host: "there".into(), pid: peer.0 as u32 };
         let door = (config.bulk.transport != Transport::Reliable)
             .then(|| Arc::new(door(peer, incarnation)));
         // Workers differ, so that sessions prefer some of them.
         let threads = 1 + peer.0 as u32 % 4;
-        let capacity = Capacity { engine: "model".into(), threads, door, ..Capacity::default() };
+        let capacity = Capacity { engine: HONEST.into(), threads, door, ..Capacity::default() };
         let end =
             WorkerEnd::dial(now, incarnation, identity, capacity, config, Travel::Pieces(piece));
         Worker {
             life: incarnation,
             end,
             jobs: Lines::default(),
+            out: None,
+            is_even,
+            used: BTreeMap::new(),
             next_job: Time::MAX,
             reads: Line::default(),
             next_read: Time::MAX,
@@ -131,23 +150,45 @@ impl Worker {
 
     fn take_on(&mut self, now: Time, random: &mut Random, jobs: Vec<Job>) {
         jobs.into_iter().for_each(|job| self.jobs.add(0, job));
-        if !self.jobs.is_empty() && self.next_job == Time::MAX {
+        if self.out.is_none() && !self.jobs.is_empty() && self.next_job == Time::MAX {
             self.next_job = now + Duration::from_micros(random.below(20_000));
         }
     }
 
-    /// Does the next job.
+    /// Ends the job that is out, and begins the next one.
     pub(super) fn work(&mut self, now: Time, random: &mut Random) -> Option<Ran> {
-        let job = self.jobs.take().map(|Assigned(_, job)| job);
-        let slow = if random.percent(2) { 100 } else { 1 };
-        self.next_job = if self.jobs.is_empty() {
-            Time::MAX
-        } else {
-            now + Duration::from_micros(random.below(10_000 * slow))
-        };
-        let (session, ran) = match job? {
+        let ran = self.out.take().and_then(|(job, nanos)| self.finish(now, random, job, nanos));
+        self.out = self.jobs.take().map(|Assigned(_, job)| {
+            let nanos = self.nanos(random, &job);
+            (job, nanos)
+        });
+        let end = |(_, nanos): &(Job, u64)| now + Duration::from_nanos(*nanos);
+        self.next_job = self.out.as_ref().map_or(Time::MAX, end);
+        ran
+    }
+
+    /// How long a job takes.
+    fn nanos(&self, random: &mut Random, job: &Job) -> u64 {
+        match job {
+            Job::Task(task) if self.is_even => {
+                let longest = longest(task.session);
+                longest / 2 + random.below(longest / 2)
+            }
+            Job::Task(_) => {
+                let slow = if random.percent(2) { 100 } else { 1 };
+                random.below(10_000_000 * slow)
+            }
+            Job::Open { .. } | Job::Planned | Job::End { .. } => 0,
+        }
+    }
+
+    fn finish(&mut self, now: Time, random: &mut Random, job: Job, nanos: u64) -> Option<Ran> {
+        let (session, ran) = match job {
             Job::Open { session, .. } => (Some(session), None),
-            Job::Task(task) => (Some(task.session), self.task(now, random, task)),
+            Job::Task(task) => {
+                *self.used.entry(task.session).or_default() += nanos;
+                (Some(task.session), self.task(now, random, task, nanos))
+            }
             Job::Planned => (None, None),
             Job::End { session } => {
                 self.held.remove(&session);
@@ -155,11 +196,11 @@ impl Worker {
                 (None, None)
             }
         };
-        self.jobs.settle(0, job::Ran::Done(session, random.below(1_000)));
+        self.jobs.settle(0, job::Ran::Done(session, nanos));
         ran
     }
 
-    fn task(&mut self, now: Time, random: &mut Random, task: Task) -> Option<Ran> {
+    fn task(&mut self, now: Time, random: &mut Random, task: Task, nanos: u64) -> Option<Ran> {
         let Task { session, attempt, seq, order, template, inputs, .. } = task;
         let tape = match order {
             Order::Run(tape) => tape,
@@ -183,8 +224,6 @@ impl Worker {
             }
             order => panic!("the core's own: {order:?}"),
         };
-        // Some sessions are slow enough that their segments wait for each other.
-        let nanos = random.below(1 << (session.0 % 8 * 4));
         let counts = Counts { instructions: self.run(session, &tape, inputs), nanos };
         self.end.report(now, FromWorker::Done { session, seq, attempt, counts });
         Some((session, attempt, seq))
@@ -292,7 +331,7 @@ impl Worker {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.reads.is_empty() && self.end.is_idle()
+        self.out.is_none() && self.jobs.is_empty() && self.reads.is_empty() && self.end.is_idle()
     }
 }
 

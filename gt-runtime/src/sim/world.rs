@@ -1,6 +1,7 @@
 //! The world of a simulation: the nodes, the network between them, and the faults.
 
 mod nodes;
+mod shares;
 
 use super::Random;
 use super::client::Client;
@@ -14,6 +15,7 @@ use crate::ids::{PeerId, SessionId};
 use crate::wire::{Body, Packet};
 use crate::worker::siblings::{Action as RoadAction, Road};
 use gt_ir::backend::SegmentStats;
+use shares::Shares;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -36,6 +38,10 @@ pub(super) struct Counts {
     pub(super) n_parcels: u64,
     /// Roads between workers that were found closed.
     pub(super) n_closed: u64,
+    /// Packets that were dropped at a mark.
+    pub(super) n_full: u64,
+    /// The longest time in which two sessions shared a worker.
+    pub(super) shared: Duration,
 }
 
 pub(super) struct World {
@@ -53,6 +59,7 @@ pub(super) struct World {
     cut: BTreeMap<usize, Time>,
     n_lives: u64,
     ran: BTreeMap<SessionId, (u32, Vec<u64>)>,
+    shares: Shares,
     n_workers_lost: u64,
     n_parcels: u64,
     n_closed: u64,
@@ -79,6 +86,7 @@ impl World {
             cut: BTreeMap::new(),
             n_lives: 0,
             ran: BTreeMap::new(),
+            shares: Shares::default(),
             n_workers_lost: 0,
             n_parcels: 0,
             n_closed: 0,
@@ -113,7 +121,8 @@ impl World {
         let (n_gangs, n_poisoned) = (self.dispatcher.n_gangs(), poisoned.sum());
         self.end_clients();
         let (n_parcels, n_closed) = (self.n_parcels, self.n_closed);
-        Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed }
+        let (n_full, shared) = (self.network.n_full, self.shares.longest);
+        Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed, n_full, shared }
     }
 
     /// Ends the faults and restarts nodes that are down. Then all clients do new work, which must
@@ -263,10 +272,7 @@ impl World {
         self.n_steps += 1;
         assert!(self.n_steps < 3_000_000, "seed {}: something is busy with nothing", self.seed);
         let nodes = self.nodes.iter().map(|node| match node {
-            Node::Client(client) => client
-                .connection
-                .next_deadline()
-                .map_or(client.next_act, |at| at.min(client.next_act)),
+            Node::Client(client) => client.next_deadline(),
             Node::Worker(worker) => worker
                 .end
                 .next_deadline()
@@ -294,6 +300,9 @@ impl World {
         for i in 0..self.nodes.len() {
             self.misfortune(i);
             self.node(i);
+        }
+        if self.profile.greedy {
+            self.check_shares();
         }
         if !self.quiet && self.chance(self.profile.restart) {
             self.dispatcher = Dispatcher::new(self.profile.dispatcher());

@@ -168,7 +168,7 @@ fn check(packet: &Packet) -> Result<(), WireError> {
         Body::Welcome(welcome) => limit("a name", welcome.name.len(), MAX_TEXT),
         Body::Bye { reason } => limit("a reason", reason.len(), MAX_TEXT),
         Body::Data { message, .. } => check_message(message, packet.stream),
-        Body::Refused(_) | Body::Ack { .. } | Body::Ping => Ok(()),
+        Body::Refused(_) | Body::Status(_) | Body::Ack { .. } | Body::Ping => Ok(()),
     }
 }
 

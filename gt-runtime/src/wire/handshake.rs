@@ -88,6 +88,9 @@ pub enum Role {
     Client,
     /// A process that runs tapes.
     Worker,
+    /// Somebody who asks a server for its state. The answer is a
+    /// [`Body::Status`](super::Body::Status), and opens no connection.
+    Monitor,
     /// A worker that has values for another worker, whose key it knows
     /// ([`Door`](super::Door)).
     Sibling([u8; 16]),
@@ -97,6 +100,7 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Role::Client => "client",
+            Role::Monitor => "monitor",
             Role::Worker | Role::Sibling(_) => "worker",
         })
     }

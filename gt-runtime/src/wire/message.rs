@@ -3,6 +3,9 @@
 use super::{Chunk, FromClient, FromWorker, Order, Parcel, Stream, ToClient, ToWorker};
 use serde::{Deserialize, Serialize};
 
+/// The weight of a request for its answer, so that a client may wait for a few thousand answers.
+const ANSWER: u64 = 960;
+
 /// A message of a link.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Message {
@@ -30,16 +33,36 @@ pub trait Weight {
 impl Weight for Message {
     fn weight(&self) -> u64 {
         let payload = match self {
+            // The dispatcher may have to keep the answer.
+            Message::FromClient(FromClient::Order(Order::Fetch { .. } | Order::Stats { .. })) => {
+                ANSWER
+            }
             Message::FromClient(FromClient::Order(order))
             | Message::ToWorker(ToWorker::Order { order, .. }) => order.payload(),
+            Message::ToClient(ToClient::Failed { error, .. })
+            | Message::FromWorker(FromWorker::Failed { error, .. }) => {
+                (error.message.len() + error.hint.as_ref().map_or(0, String::len)) as u64
+            }
+            Message::ToClient(ToClient::Stats { stats, .. })
+            | Message::FromWorker(FromWorker::Stats { stats, .. }) => {
+                stats.signals.bytes() as u64 + Self::LEAST * stats.workers.len() as u64
+            }
+            Message::ToClient(ToClient::Note(text) | ToClient::Warning(text))
+            | Message::FromWorker(FromWorker::Note { text, .. }) => text.len() as u64,
+            Message::ToClient(ToClient::Planned(planned))
+            | Message::FromWorker(FromWorker::Planned { planned, .. }) => {
+                let texts = [&planned.failed, &planned.retyped].into_iter().flatten();
+                texts.map(|text| text.len() as u64).sum()
+            }
             Message::FromClient(FromClient::Configure(signals)) => signals.bytes() as u64,
             Message::ToClient(ToClient::Chunk { chunk, .. })
             | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => chunk.bytes.len() as u64,
             Message::Parcel(parcel) => return parcel.weight(),
-            Message::FromClient(_)
-            | Message::ToClient(_)
-            | Message::FromWorker(_)
-            | Message::ToWorker(_) => 0,
+            Message::FromClient(FromClient::Close)
+            | Message::FromWorker(
+                FromWorker::Register(_) | FromWorker::Done { .. } | FromWorker::Sent { .. },
+            )
+            | Message::ToWorker(ToWorker::Open { .. } | ToWorker::EndSession { .. }) => 0,
         };
         payload + Self::LEAST
     }

@@ -1,8 +1,11 @@
 //! Servers, workers and clients over real sockets. Those that a test kills are processes.
 
 mod doors;
+mod folders;
 mod gangs;
 mod harm;
+mod neighbours;
+mod rogues;
 mod running;
 mod strangers;
 
@@ -17,6 +20,7 @@ use gt_ir::backend::{Backend, Demand, ErrorKind};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::{Entry, Op};
 use gt_runtime::client::{connect, connect_asking};
+use gt_runtime::dispatcher::Config;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::wire::RESERVED;
@@ -146,20 +150,29 @@ fn values_go_from_worker_to_worker_where_there_is_a_road_and_through_the_server_
 
 #[test]
 fn a_client_gets_the_workers_it_asks_for_or_hears_which_there_are() {
-    let server = server();
+    let dispatcher = Config { wait_worker: Duration::from_secs(1), ..Config::remote() };
+    let server =
+        server_with(ServerConfig { log: Log::off(), dispatcher, ..ServerConfig::local(0) });
     let _worker = server.worker();
-    let asking = |device: &str| {
-        let demand = Demand { device: Some(device.into()), ..Demand::default() };
-        connect_asking(&server.address.to_string(), &demand).unwrap()
-    };
-    runs_a_chain(&*asking("cpu"), 0.0);
-    let session = asking("cuda:7");
+    let asking = |demand| connect_asking(&server.address.to_string(), &demand).unwrap();
+    let on = |device: &str| Demand { device: Some(device.into()), ..Demand::default() };
+    runs_a_chain(&*asking(on("cpu")), 0.0);
+    let session = asking(on("cuda:7"));
     give(&*session, 0, tensor(vec![1.0]));
     let error = read(&*session, 0).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Resource, "{error}");
-    assert!(error.message.starts_with("no worker has device cuda:7: the workers are w1 ("));
+    let expected = "no worker has device cuda:7, and none came within 1 s: the workers are w1 (";
+    assert!(error.message.starts_with(expected), "{error}");
     assert!(error.message.contains("native on cpu"), "{error}");
     assert!(error.hint.unwrap().contains("gt-cli worker --device cuda:7"));
+    // The session goes on with a worker that joins later.
+    let later = asking(Demand { engine: Some("moody".into()), ..Demand::default() });
+    give(&*later, 0, tensor(vec![1.0]));
+    let config = WorkerConfig { log: Log::off(), ..WorkerConfig::new(server.address.clone()) };
+    let moody = Worker::new(config).unwrap();
+    thread::spawn(move || moody.serve(Moody::boxed(), |_| ()));
+    server.says("moody on cpu");
+    assert_eq!(read(&*later, 0).unwrap(), [1.0]);
     server.end();
 }
 

@@ -72,7 +72,8 @@ impl Partitions {
         let slot = match self.find(&case, template) {
             Some(slot) => slot,
             None => {
-                let (inputs, rates) = (&case.1[..], Rates::default());
+                let inputs = &case.1[..];
+                let rates = Rates::default();
                 let made = partition(&Request { template, inputs, signals, n_members, rates })?;
                 self.add(case, template.clone(), made, &mut forgotten)
             }

@@ -5,7 +5,7 @@ use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
     Body, Capacity, Chunk, Counts, Door, FromClient, FromWorker, Hello, Message, Order, Packet,
-    RESERVED, Role, ToClient, ToWorker,
+    Planned, RESERVED, Role, ToClient, ToWorker,
 };
 use bytes::Bytes;
 use gt_ir::Scalar;
@@ -235,6 +235,13 @@ fn message(role: Role, words: &[&str]) -> Message {
             let error = Arc::new(RunError { value, ..error });
             FromWorker::Failed { session, request: request(r), error }
         }
+        ["planned", _, seconds] => {
+            let nanos = seconds.parse::<u64>().unwrap() * 1_000_000_000;
+            FromWorker::Planned {
+                session,
+                planned: Box::new(Planned { nanos, ..Planned::default() }),
+            }
+        }
         ["stats", _, r] => {
             FromWorker::Stats { session, request: request(r), stats: Box::new(Stats::default()) }
         }
@@ -294,6 +301,7 @@ fn show(action: &Action) -> Option<String> {
 
 fn show_message(message: &Message) -> String {
     match message {
+        Message::ToClient(ToClient::Planned(_)) => "planned".into(),
         Message::ToWorker(ToWorker::Open { session, client, weight, .. }) => {
             let weight = (*weight != 10).then(|| format!(" with weight {weight}"));
             format!("open {session} of {client}{}", weight.unwrap_or_default())

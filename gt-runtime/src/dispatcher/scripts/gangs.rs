@@ -53,15 +53,15 @@ fn each_member_gets_its_part_and_what_others_send_it() {
          > p6 open s3 of s1 (pi, pid 1)
          0s p1 tape enter \"a\"; %0 = input : i64[4]; %1 = neg %0; exit \"a\"; free %0
          > p5 run s2 #0 a0: %0 = input : i64[4]
-         > p5 run s2 #1 a0: %+0 = slice[0,2,4,1] %0
-         > p5 fetch s2 r+1 %+0
-         > p5 run s2 #2 a0: free %+0; %+1 = slice[0,0,2,1] %0; free %0; %+2 = neg \
-         %+1; free %+1
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 fetch s2 r+1 %+1
+         > p5 run s2 #2 a0: free %+1; %+2 = neg %+0; free %+0
          > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]; free %+3
          0s p5 done s2 #0 a0
-         0s p5 chunk s2 r+1 %+0 i64[2] 0 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 8
          > p6 chunk s3 %+3 0
-         0s p5 chunk s2 r+1 %+0 i64[2] 8 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 8 8
          > p6 chunk s3 %+3 8
          0s p5 done s2 #1 a0
          0s p6 done s3 #0 a0
@@ -102,17 +102,17 @@ fn members_that_reach_each_other_need_no_server_between_them() {
          0s p1 tape %0 = input : i64[4]; enter \"a\"; %1 = neg %0; exit \"a\"; free %0
          > p5 open s2 of s1 (pi, pid 1)
          > p5 run s2 #0 a0: %0 = input : i64[4]
-         > p5 run s2 #1 a0: %+0 = slice[0,2,4,1] %0
-         > p5 send s2 r+1 %+0 to s3 %+3
-         > p5 run s2 #2 a0: free %+0; %+1 = slice[0,0,2,1] %0; free %0; %+2 = neg \
-         %+1; free %+1
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 send s2 r+1 %+1 to s3 %+3
+         > p5 run s2 #2 a0: free %+1; %+2 = neg %+0; free %+0
          > p6 open s3 of s1 (pi, pid 1)
          > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]; free %+3
          0s p6 sent s3 r+1
-         0s p5 chunk s2 r+1 %+0 i64[2] 0 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 8
          > p6 chunk s3 %+3 0
          0s p5 sent s2 r+1
-         0s p5 chunk s2 r+1 %+0 i64[2] 8 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 8 8
          0s p1 fetch r1 %1
          > p5 run s2 #3 a0: %+5 = input : i64[2]; %+6 = cat[0] %+2, %+5; free %+5
          > p5 fetch s2 r1 %+6
@@ -194,10 +194,10 @@ fn an_error_travels_to_the_members_that_need_the_value() {
          > p6 open s3 of s1 (pi, pid 1)
          0s p1 tape enter \"a\"; %0 = input : i64[4]; %1 = neg %0; exit \"a\"
          > p5 run s2 #0 a0: %0 = input : i64[4]
-         > p5 run s2 #1 a0: %+0 = slice[0,2,4,1] %0
-         > p5 fetch s2 r+1 %+0
-         > p5 run s2 #2 a0: free %+0; %+1 = slice[0,0,2,1] %0; free %0; %+2 = neg \
-         %+1
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 fetch s2 r+1 %+1
+         > p5 run s2 #2 a0: free %+1; %+2 = neg %+0
          > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]
          0s p1 fetch r1 %1
          > p5 run s2 #3 a0: %+5 = input : i64[2]; %+6 = cat[0] %+2, %+5; free %+5
@@ -210,7 +210,7 @@ fn an_error_travels_to_the_members_that_need_the_value() {
          > p5 fail s2 %+5: index 9 is out of range
          0s p5 failed s2 r1
          > p1 failed r1: index 9 is out of range
-         0s p5 chunk s2 r+1 %+0 i64[2] 0 16",
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 16",
     );
 }
 
@@ -248,12 +248,12 @@ fn a_client_that_leaves_in_the_middle_of_an_exchange_leaves_nothing() {
          > p6 open s3 of s1 (pi, pid 1)
          0s p1 tape enter \"a\"; %0 = input : i64[4]; %1 = neg %0; exit \"a\"
          > p5 run s2 #0 a0: %0 = input : i64[4]
-         > p5 run s2 #1 a0: %+0 = slice[0,2,4,1] %0
-         > p5 fetch s2 r+1 %+0
-         > p5 run s2 #2 a0: free %+0; %+1 = slice[0,0,2,1] %0; free %0; %+2 = neg \
-         %+1
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 fetch s2 r+1 %+1
+         > p5 run s2 #2 a0: free %+1; %+2 = neg %+0
          > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]
-         0s p5 chunk s2 r+1 %+0 i64[2] 0 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 8
          > p6 chunk s3 %+3 0
          0s p1 lost
          > forget p1
@@ -261,7 +261,7 @@ fn a_client_that_leaves_in_the_middle_of_an_exchange_leaves_nothing() {
          > p5 end s2
          > p6 end s3
          > p6 end s3
-         0s p5 chunk s2 r+1 %+0 i64[2] 8 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 8 8
          0s p6 done s3 #0 a0
          0s p6 failed s3 r+1",
     );
@@ -277,19 +277,19 @@ fn a_session_that_breaks_in_the_middle_of_an_exchange_ends_on_all_members() {
          > p6 open s3 of s1 (pi, pid 1)
          0s p1 tape enter \"a\"; %0 = input : i64[4]; %1 = neg %0; exit \"a\"
          > p5 run s2 #0 a0: %0 = input : i64[4]
-         > p5 run s2 #1 a0: %+0 = slice[0,2,4,1] %0
-         > p5 fetch s2 r+1 %+0
-         > p5 run s2 #2 a0: free %+0; %+1 = slice[0,0,2,1] %0; free %0; %+2 = neg \
-         %+1
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 fetch s2 r+1 %+1
+         > p5 run s2 #2 a0: free %+1; %+2 = neg %+0
          > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]
-         0s p5 chunk s2 r+1 %+0 i64[2] 0 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 8
          > p6 chunk s3 %+3 0
          0s p1 tape %2 = neg %9
          > p5 end s2
          > p5 end s2
          > p6 end s3
          > p6 end s3
-         0s p5 chunk s2 r+1 %+0 i64[2] 8 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 8 8
          0s p1 fetch r1 %1
          > p1 failed r1: the server refused entry 0 of segment 1: neg: %9 is not alive; hint: it \
          was freed, or never defined",
@@ -306,15 +306,15 @@ fn a_member_that_sends_other_data_than_was_asked_for_fails_one_value() {
          > p6 open s3 of s1 (pi, pid 1)
          0s p1 tape enter \"a\"; %0 = input : i64[4]; %1 = neg %0; exit \"a\"
          > p5 run s2 #0 a0: %0 = input : i64[4]
-         > p5 run s2 #1 a0: %+0 = slice[0,2,4,1] %0
-         > p5 fetch s2 r+1 %+0
-         > p5 run s2 #2 a0: free %+0; %+1 = slice[0,0,2,1] %0; free %0; %+2 = neg \
-         %+1
+         > p5 run s2 #1 a0: %+0 = slice[0,0,2,1] %0; %+1 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 fetch s2 r+1 %+1
+         > p5 run s2 #2 a0: free %+1; %+2 = neg %+0
          > p6 run s3 #0 a0: %+3 = input : i64[2]; %+4 = neg %+3 : i64[2]
          0s p6 chunk s3 r+1 %+1 i64[2] 0 16
-         0s p5 chunk s2 r+1 %+0 i64[2] 8 8
+         0s p5 chunk s2 r+1 %+1 i64[2] 8 8
          > p6 fail s3 %+3: member 0 sent other data than was asked for
-         0s p5 chunk s2 r+1 %+0 i64[2] 0 16",
+         0s p5 chunk s2 r+1 %+1 i64[2] 0 16",
     );
 }
 
@@ -367,10 +367,10 @@ fn a_session_that_asks_for_workers_at_run_time_keeps_its_values() {
          > p6 launch s2 #0 a0 t1: [] to [%+1] with [I64(8)]
          0s p5 done s1 #0 a0
          0s p1 tape %2 = add %0, %1
-         > p5 run s1 #2 a0: %+2 = slice[0,2,4,1] %0
-         > p5 fetch s1 r+1 %+2
-         > p5 run s1 #3 a0: free %+2; %+3 = slice[0,0,2,1] %0; free %0; %+4 = add \
-         %+3, %+0
+         > p5 run s1 #2 a0: %+2 = slice[0,0,2,1] %0; %+3 = slice[0,2,4,1] %0; free \
+         %0
+         > p5 fetch s1 r+1 %+3
+         > p5 run s1 #3 a0: free %+3; %+4 = add %+2, %+0
          > p6 run s2 #1 a0: %+5 = input : i64[2]; %+6 = add %+5, %+1
          0s p1 configure
          > p5 forget s1 t0
@@ -381,7 +381,7 @@ fn a_session_that_asks_for_workers_at_run_time_keeps_its_values() {
          > p5 define s1 t2 of 1 entries
          > p5 launch s1 #4 a0 t2: [] to [%+7] with [I64(9)]
          0s p1 fetch r1 %0
-         > p5 run s1 #5 a0: %+8 = input : i64[2]; %+9 = cat[0] %+3, %+8; free %+8
+         > p5 run s1 #5 a0: %+8 = input : i64[2]; %+9 = cat[0] %+2, %+8; free %+8
          > p5 fetch s1 r1 %+9
          > p5 run s1 #6 a0: free %+9
          > p6 fetch s2 r+2 %+5

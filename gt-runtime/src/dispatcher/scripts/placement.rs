@@ -36,7 +36,7 @@ fn a_session_lives_on_a_worker_that_it_asks_for() {
 }
 
 #[test]
-fn a_demand_that_no_worker_meets_is_an_error_that_lists_the_workers() {
+fn where_no_worker_can_join_a_demand_that_none_meets_is_an_error_at_once() {
     dialogue(
         "0s p1 hello asking device=cuda:1
          > p1 welcome s1
@@ -53,6 +53,45 @@ fn a_demand_that_no_worker_meets_is_an_error_that_lists_the_workers() {
          0s p2 fetch r1 %0
          > p2 failed r1: no worker has engine torch: the workers are w1 (pi, pid 5) (e on cpu, \
          8 threads); hint: start one with `gt-cli worker --engine torch`, or ask for one of these",
+    );
+}
+
+#[test]
+fn a_session_waits_for_a_worker_that_it_asks_for_and_hears_which_there_are() {
+    script(
+        Config { may_grow: true, ..Config::embedded() },
+        "0s p5 hello
+         > p5 welcome w1
+         0s p5 register cpu 8
+         0s p1 hello asking device=cuda:1
+         > p1 welcome s1
+         0s p1 tape %0 = full[i64[2]] 3
+         > p1 warning: the program waits for a worker with device cuda:1: the workers are \
+         w1 (pi, pid 5) (e on cpu, 8 threads)
+         0s p1 fetch r1 %0
+         1s p6 hello
+         > p6 welcome w2
+         1s p6 register cuda:0 1
+         9s tick
+         10s tick
+         > p1 failed r1: no worker has device cuda:1, and none came within 10 s: the workers are \
+         w1 (pi, pid 5) (e on cpu, 8 threads), w2 (pi, pid 6) (e on cuda:0, 1 threads); hint: \
+         start one with `gt-cli worker --device cuda:1`, or ask for one of these
+         11s p1 fetch r2 %0
+         12s p7 hello
+         > p7 welcome w3
+         12s p7 register cuda:1 1
+         > p7 open s1 of s1 (pi, pid 1)
+         > p7 run s1 #0 a0: %0 = full[i64[2]] 3 : i64[2]
+         > p7 fetch s1 r2 %0
+         13s p7 lost
+         > forget p7
+         > p1 failed r2: worker w3 (pi, pid 7) was lost with the values it held: its process ended
+         14s p1 tape %1 = full[i64[2]] 3
+         > p1 warning: the program waits for a worker with device cuda:1: the workers are \
+         w1 (pi, pid 5) (e on cpu, 8 threads), w2 (pi, pid 6) (e on cuda:0, 1 threads)
+         15s p1 close
+         > forget p1",
     );
 }
 

@@ -117,7 +117,7 @@ impl Session {
         if !self.lost.is_empty() {
             return false;
         }
-        let Session { templates, verifier, above, live_bytes, early_bytes, .. } = self;
+        let Session { templates, verifier, above, live_bytes, uploads, .. } = self;
         let (Some((held, variant)), Some(first)) =
             (templates.fitting(number, bindings, verifier, *above), first_defined(bindings))
         else {
@@ -125,7 +125,7 @@ impl Session {
         };
         let bytes = *live_bytes + variant.bytes.0 - variant.bytes.1;
         let n_live = verifier.n_live() + variant.kept.len();
-        if bytes + u128::from(*early_bytes) > u128::from(config.quota)
+        if bytes + u128::from(uploads.early()) > u128::from(config.quota)
             || n_live.saturating_sub(held.footprint.freed.len()) > config.max_values
         {
             return false;
@@ -142,7 +142,8 @@ impl Session {
     fn check_values(&self, config: &Config) -> Result<(), RunError> {
         check_name(self.above)?;
         // Values above the limit are lost, and take some memory all the same.
-        let (held, most) = (self.verifier.n_live(), config.max_values.saturating_mul(2));
+        let n_held = self.verifier.n_live().max(self.uploads.len());
+        let (held, most) = (n_held, config.max_values.saturating_mul(2));
         if held <= most {
             return Ok(());
         }
@@ -184,7 +185,7 @@ impl Session {
     /// The error of the first lost operand.
     pub(super) fn lost_operand(&self, instr: &Instr) -> Option<Arc<RunError>> {
         instr.inputs.iter().find_map(|operand| match operand {
-            Operand::Value(value) => self.lost.get(value).cloned(),
+            Operand::Value(value) => self.lost.cause(*value).cloned(),
             Operand::Scalar(_) => None,
         })
     }
@@ -195,17 +196,18 @@ impl Session {
         for entry in &tape.entries {
             let keep = match entry {
                 Entry::Instr(instr) => {
-                    let itself = || self.lost.get(&instr.out).cloned();
+                    let itself = || self.lost.cause(instr.out).cloned();
                     let cause = self.lost_operand(instr).or_else(itself);
                     let keep = cause.is_none();
                     if let Some(cause) = cause {
-                        self.lost.insert(instr.out, cause);
+                        // No type: the tape frees the value.
+                        self.lost.add(instr.out, self.verifier.ty(instr.out), &cause);
                     }
                     keep
                 }
-                Entry::Free(value) => self.lost.remove(value).is_none(),
+                Entry::Free(value) => self.lost.remove(*value).is_none(),
                 Entry::Input { out: value, .. } | Entry::Output { value, .. } => {
-                    !self.lost.contains_key(value)
+                    !self.lost.contains(*value)
                 }
                 Entry::Enter(_) | Entry::Exit(_) => true,
             };

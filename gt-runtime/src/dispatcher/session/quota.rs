@@ -36,13 +36,13 @@ impl Session {
                 _ => None,
             };
             match operand {
-                Some(cause) => self.lose(value, cause),
-                None if n_room == 0 => self.lose(value, Arc::new(too_many(entry, config))),
+                Some(cause) => self.lose(value, &cause),
+                None if n_room == 0 => self.lose(value, &Arc::new(too_many(entry, config))),
                 None if ty.bytes() as u128 <= room => {
                     room -= ty.bytes() as u128;
                     n_room -= 1;
                 }
-                None => self.lose(value, Arc::new(refusal(entry, ty, before, config))),
+                None => self.lose(value, &Arc::new(refusal(entry, ty, before, config))),
             }
         }
         true
@@ -50,7 +50,7 @@ impl Session {
 
     /// Loses an upload that has just begun, if it exceeds the quota.
     pub(super) fn refuse_upload(&mut self, value: ValueId, ty: Type, config: &Config) {
-        let early = self.early_bytes;
+        let early = self.uploads.early();
         if early > config.max_uploads {
             let message = format!(
                 "{} of uploads wait for a program that declares their inputs, and {} are the most",
@@ -59,51 +59,43 @@ impl Session {
             );
             let hint = "use each upload before the next ones, or upload less";
             let error = error(ErrorKind::Resource, message).hint(hint);
-            self.lose(value, Arc::new(RunError { value: Some(value), ..error }));
+            self.lose(value, &Arc::new(RunError { value: Some(value), ..error }));
         } else if self.is_over(config) {
             let before = self.held().saturating_sub(ty.bytes() as u128);
             let input = Entry::Input { out: value, ty, name: None };
-            self.lose(value, Arc::new(refusal(&input, ty, before, config)));
+            self.lose(value, &Arc::new(refusal(&input, ty, before, config)));
         }
     }
 
     fn is_over(&self, config: &Config) -> bool {
         let most = u128::from(config.quota);
         // The first comparisons are quick and nearly always decide.
-        let bytes = self.live_bytes + u128::from(self.early_bytes) > most && self.held() > most;
+        let bytes = self.live_bytes + u128::from(self.uploads.early()) > most && self.held() > most;
         bytes || self.n_live() > config.max_values && self.n_held() > config.max_values
     }
 
     /// The number of live values that are not lost.
     fn n_held(&self) -> usize {
-        let lost = self.lost.keys().filter(|value| self.verifier.is_live(**value)).count();
-        self.n_live() - lost
+        self.n_live() - self.lost.n_live()
     }
 
     /// Bytes of values and uploads that are not lost.
-    fn held(&self) -> u128 {
-        let early = |value: &ValueId| {
-            self.uploads.get(value).filter(|upload| !upload.declared).map(|upload| upload.ty)
-        };
-        let ty = |value: &ValueId| self.verifier.ty(*value).or_else(|| early(value));
-        let lost: u128 = self.lost.keys().filter_map(ty).map(|ty| ty.bytes() as u128).sum();
-        self.live_bytes + u128::from(self.early_bytes) - lost
+    pub(in crate::dispatcher) fn held(&self) -> u128 {
+        self.live_bytes + u128::from(self.uploads.early()) - self.lost.bytes()
     }
 
     /// The value that an entry defines, if it is alive at the tape's end and no worker has data of
     /// it.
     fn new_value(&self, entry: &Entry) -> Option<(ValueId, Type)> {
-        let value = entry.defines().filter(|value| !self.lost.contains_key(value))?;
+        let value = entry.defines().filter(|value| !self.lost.contains(*value))?;
         let ty = self.verifier.ty(value)?;
-        let untouched = self.uploads.get(&value).is_some_and(|upload| upload.received == 0);
+        let untouched = self.uploads.is_untouched(value);
         (untouched || matches!(entry, Entry::Instr(_))).then_some((value, ty))
     }
 
-    fn lose(&mut self, value: ValueId, cause: Arc<RunError>) {
-        if let Some(upload) = self.uploads.get_mut(&value) {
-            upload.lost = true;
-        }
-        self.lost.insert(value, cause);
+    fn lose(&mut self, value: ValueId, cause: &Arc<RunError>) {
+        self.uploads.lose(value);
+        self.lost.add(value, self.verifier.ty(value), cause);
     }
 }
 

@@ -31,7 +31,7 @@ impl Client {
 
     /// Enters the scope of a signal, or leaves all scopes.
     pub(super) fn enter(&mut self, number: u64) {
-        let name = NAMES.get(number as usize).filter(|_| self.spread);
+        let name = NAMES.get(number as usize).filter(|_| self.habits.spread);
         self.scope = name.map(|name| Arc::from(*name));
     }
 
@@ -59,7 +59,7 @@ impl Client {
 
     /// A random instruction on all elements of a value.
     pub(super) fn mixed(&mut self, a: ValueId, random: &mut Random) {
-        let n = self.n_elements;
+        let n = self.habits.n_elements;
         let axes: AxisSet = std::iter::once(0).collect();
         let (a, part) = (Operand::Value(a), random.below(n as u64 + 1));
         match random.below(6) {

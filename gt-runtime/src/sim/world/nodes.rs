@@ -87,11 +87,12 @@ impl World {
                         client.next_act = Time::MAX;
                     }
                 }
+                client.take(now);
                 let mut incoming = Vec::new();
                 client
                     .connection
                     .transmit(now, &mut |packet| out.push(packet), &mut |what| incoming.push(what));
-                ended = incoming.into_iter().find_map(|what| client.incoming(what));
+                ended = incoming.into_iter().find_map(|what| client.incoming(now, what));
             }
             Node::Worker(worker) => {
                 let ran =
@@ -112,7 +113,11 @@ impl World {
             }
         }
         for packet in out {
-            self.network.send(now, &mut self.random, Way::ToDispatcher, address, packet);
+            let had_room =
+                self.network.send(now, &mut self.random, Way::ToDispatcher, address, packet);
+            if let (false, Node::Client(client)) = (had_room, &mut self.nodes[i]) {
+                client.connection.unreachable(now);
+            }
         }
         self.send_values(i, values);
         ended.into_iter().for_each(|reason| self.ended(i, &reason));
@@ -127,18 +132,15 @@ impl World {
         let (now, peer, life) =
             (self.now, self.addresses[i], Incarnation(self.n_lives << 8 | i as u64));
         let config = self.profile.connection();
-        let most = if self.profile.spread > 0 { 13 } else { 7 };
-        let n_elements = self.random.below(most) as usize;
         self.nodes[i] = if i < self.profile.n_clients {
-            let templates = self.profile.templates(&mut self.random);
-            let spread = self.profile.spread > 0 && self.random.percent(self.profile.spread);
-            let client = Client::new(now, peer, life, config, templates, n_elements, spread);
-            Node::Client(Box::new(client))
+            let habits = self.profile.habits(&mut self.random);
+            Node::Client(Box::new(Client::new(now, peer, life, config, habits)))
         } else if i < self.profile.n_clients + self.profile.n_workers {
             let piece = 1 + self.random.below(24) as usize;
-            Node::Worker(Box::new(Worker::new(now, peer, life, config, piece)))
+            Node::Worker(Box::new(Worker::new(now, peer, life, config, piece, self.profile.greedy)))
         } else {
-            Node::Rogue(Rogue::new())
+            // Honest clients do not ask for a rogue's engine, so they wait where there is no other.
+            Node::Rogue(Rogue::new(self.random.percent(50)))
         };
     }
 }

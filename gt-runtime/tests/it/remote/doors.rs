@@ -59,11 +59,21 @@ fn child_joins() {
     .unwrap();
 }
 
+#[test]
+fn child_asks() {
+    let Some(address) = child_address() else { return };
+    let said = match gt_runtime::status::ask(&address) {
+        Ok(status) => format!("{} of {} sessions", status.sessions.len(), status.n_sessions),
+        Err(error) => error.to_string(),
+    };
+    writeln!(std::io::stderr(), "{said}").unwrap();
+}
+
 /// A user of this machine.
-struct User(PathBuf);
+pub(super) struct User(pub(super) PathBuf);
 
 /// A process of a user, killed at the end.
-struct Running(Child);
+pub(super) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -73,7 +83,7 @@ impl Drop for Running {
 }
 
 impl User {
-    fn new(test: &str, name: &str) -> User {
+    pub(super) fn new(test: &str, name: &str) -> User {
         let folder = format!("doors-{}-{test}-{name}", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(folder);
         std::fs::create_dir_all(&path).unwrap();
@@ -97,7 +107,15 @@ impl User {
         command
     }
 
-    fn server(&self, insecure: bool) -> (Running, Address) {
+    /// May use a server of another user in a role.
+    fn joins(&self, other: &User, address: &Address, roles: Roles) {
+        let key = other.keys().own().unwrap().public();
+        self.keys().trust(&address.canonical(), key).unwrap();
+        let key = self.keys().own().unwrap().public();
+        other.keys().add(Member { roles, key, name: String::new() }).unwrap();
+    }
+
+    pub(super) fn server(&self, insecure: bool) -> (Running, Address) {
         let file = self.0.join("address");
         let mut command = self.command("child_server", 0);
         command.env("GT_TEST_FILE", &file).stderr(Stdio::null());
@@ -114,7 +132,7 @@ impl User {
         panic!("the server never listened");
     }
 
-    fn worker(&self, address: &Address) -> Running {
+    pub(super) fn worker(&self, address: &Address) -> Running {
         let mut command = self.command("child_joins", 1);
         command.env("GT_TEST_ADDRESS", address.to_string()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
@@ -128,7 +146,7 @@ impl User {
     }
 
     /// Runs a program until it says what is expected: the server reads its files once a second.
-    fn says_soon(&self, child: &str, address: &Address, expected: &str) {
+    pub(super) fn says_soon(&self, child: &str, address: &Address, expected: &str) {
         let mut said = String::new();
         for _ in 0..20 {
             said = self.says(child, address, &[]);
@@ -173,6 +191,23 @@ fn a_user_needs_no_flag_and_another_user_gets_nowhere_without_two_commands() {
     ann.keys().revoke(|member| member.name == "bob").unwrap();
     bob.says_soon("child_program", &address, "does not know this program's key");
     ann.says_soon("child_program", &address, "it worked");
+}
+
+#[test]
+fn a_monitor_sees_the_state_and_does_nothing_else() {
+    let [ann, bob, eve] = ["ann", "bob", "eve"].map(|name| User::new("monitor", name));
+    let (_server, address) = ann.server(false);
+    let _worker = ann.worker(&address);
+    bob.joins(&ann, &address, Roles::MONITOR);
+    eve.joins(&ann, &address, Roles::WORKER);
+    ann.says_soon("child_program", &address, "it worked");
+    bob.says_soon("child_asks", &address, "0 of 0 sessions");
+    let said = bob.says("child_program", &address, &[]);
+    assert!(said.contains("does not allow it to be a client"), "{said}");
+    let said = bob.says("child_joins", &address, &[]);
+    assert!(said.contains("does not allow it to be a worker"), "{said}");
+    let said = eve.says("child_asks", &address, &[]);
+    assert!(said.contains("does not allow it to be a monitor"), "{said}");
 }
 
 #[test]

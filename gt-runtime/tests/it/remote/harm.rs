@@ -11,11 +11,11 @@ use gt_ir::backend::Backend;
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
-use gt_runtime::zmq::{Address, Socket};
+use gt_runtime::zmq::Address;
 
-use super::running::{Process, child_address, server, worker};
+use super::running::{Process, child_address, child_dealer, child_session, server, step, worker};
 use super::runs_a_chain;
-use crate::programs::{add_scalar, free, give, read, tape, tensor};
+use crate::programs::{add_scalar, free, give, tape, tensor};
 
 /// How long a process is stopped: half a lease.
 const STOPPED: Duration = Duration::from_secs(15);
@@ -30,10 +30,7 @@ fn child_server() {
 /// Sends as fast as it can, and reads nothing.
 #[test]
 fn child_flood() {
-    let Some(address) = child_address() else { return };
-    let endpoint = address.reachable_endpoint(Duration::from_secs(1)).unwrap();
-    let ctx = gt_runtime::zmq::context();
-    let socket = Socket::connect(&ctx, &endpoint, b"cnobody-at-all-xx").unwrap();
+    let Some(socket) = child_dealer() else { return };
     loop {
         socket.send(&[], vec![7; 64], &[]).unwrap();
     }
@@ -42,8 +39,7 @@ fn child_flood() {
 /// Records without reading.
 #[test]
 fn child_recorder() {
-    let Some(address) = child_address() else { return };
-    let session = connect(&address.to_string()).unwrap();
+    let Some(session) = child_session() else { return };
     give(&*session, 0, tensor(vec![1.0; 4]));
     for i in 0.. {
         session.submit(tape(vec![add_scalar(i + 1, i, 1.0), free(i)]));
@@ -53,15 +49,14 @@ fn child_recorder() {
 /// Works for some seconds.
 #[test]
 fn child_stepper() {
-    let Some(address) = child_address() else { return };
-    steps(&*connect(&address.to_string()).unwrap(), 60);
+    let Some(session) = child_session() else { return };
+    steps(&*session, 60);
 }
 
 fn steps(session: &dyn Backend, n: u64) {
     give(session, 0, tensor(vec![0.0]));
     for i in 0..n {
-        session.submit(tape(vec![add_scalar(i + 1, i, 1.0), free(i)]));
-        assert_eq!(read(session, i + 1).unwrap(), [(i + 1) as f32]);
+        step(session, i);
         thread::sleep(Duration::from_millis(30));
     }
 }

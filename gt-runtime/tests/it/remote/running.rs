@@ -13,7 +13,9 @@ use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
-use gt_runtime::zmq::Address;
+use gt_runtime::zmq::{Address, Incoming, Sent, Socket, wait, wake_pair};
+
+use crate::programs::{add_scalar, free, read, tape};
 
 pub(super) const LONG: Duration = Duration::from_secs(20);
 
@@ -110,4 +112,45 @@ impl Drop for Process {
 
 pub(super) fn child_address() -> Option<Address> {
     std::env::var("GT_TEST_ADDRESS").ok().map(|address| address.parse().unwrap())
+}
+
+/// The session of a process that a test has started.
+pub(super) fn child_session() -> Option<Arc<dyn Backend>> {
+    child_address().map(|address| connect(&address.to_string()).unwrap())
+}
+
+/// Adds a one to value `i` and reads the sum.
+pub(super) fn step(session: &dyn Backend, i: u64) {
+    session.submit(tape(vec![add_scalar(i + 1, i, 1.0), free(i)]));
+    assert_eq!(read(session, i + 1).unwrap(), [(i + 1) as f32]);
+}
+
+/// A socket that connects as the control stream of an unknown peer.
+pub(super) fn dealer(ctx: &zmq::Context, endpoint: &str, n: u64) -> Socket {
+    let mut name = *b"cnobody-at-all-xx";
+    name[9..].copy_from_slice(&n.to_be_bytes());
+    Socket::connect(ctx, endpoint, &name).unwrap()
+}
+
+/// The same, of a process that a test has started.
+pub(super) fn child_dealer() -> Option<Socket> {
+    let endpoint = child_address()?.reachable_endpoint(Duration::from_secs(1)).unwrap();
+    Some(dealer(&gt_runtime::zmq::context(), &endpoint, 0))
+}
+
+pub(super) fn send(socket: &Socket, head: &[u8], rest: &[&[u8]]) {
+    while socket.send(&[], head.to_vec(), rest).unwrap() != Sent::Queued {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(super) fn receive(socket: &Socket) -> Incoming {
+    let (_waker, wakeups) = wake_pair().unwrap();
+    for _ in 0..500 {
+        if let Some(incoming) = socket.receive().unwrap() {
+            return incoming;
+        }
+        wait(&[socket], &wakeups, Some(Duration::from_millis(10))).unwrap();
+    }
+    panic!("no answer");
 }

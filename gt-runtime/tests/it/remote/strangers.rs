@@ -3,39 +3,17 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::thread;
-use std::time::Duration;
 
 use gt_ir::testing::Source;
 use gt_runtime::client::connect;
 use gt_runtime::log::Log;
 use gt_runtime::wire::PROTOCOL;
 use gt_runtime::worker::{Worker, WorkerConfig};
-use gt_runtime::zmq::{Address, Incoming, Sent, Socket, wait, wake_pair};
+use gt_runtime::zmq::{Address, Socket};
 
-use super::running::server;
+use super::running::{dealer, receive, send, server};
 use super::runs_a_chain;
 use crate::programs::Moody;
-
-fn dealer(ctx: &zmq::Context, address: &Address) -> Socket {
-    Socket::connect(ctx, &address.tcp_endpoint(), b"cnobody-at-all-xx").unwrap()
-}
-
-fn send(socket: &Socket, head: &[u8], rest: &[&[u8]]) {
-    while socket.send(&[], head.to_vec(), rest).unwrap() != Sent::Queued {
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn receive(socket: &Socket) -> Incoming {
-    let (_waker, wakeups) = wake_pair().unwrap();
-    for _ in 0..500 {
-        if let Some(incoming) = socket.receive().unwrap() {
-            return incoming;
-        }
-        wait(&[socket], &wakeups, Some(Duration::from_millis(10))).unwrap();
-    }
-    panic!("no answer");
-}
 
 #[test]
 fn random_bytes_harm_nobody() {
@@ -43,7 +21,7 @@ fn random_bytes_harm_nobody() {
     let _worker = server.worker();
     let session = server.client();
     let ctx = gt_runtime::zmq::context();
-    let noise = dealer(&ctx, &server.address);
+    let noise = dealer(&ctx, &server.address.tcp_endpoint(), 0);
     let mut source = Source::from_seed(1);
     let mut random = |n: usize| -> Vec<u8> { (0..n).map(|_| source.bits() as u8).collect() };
     for n in 0..200 {
@@ -66,7 +44,7 @@ fn random_bytes_harm_nobody() {
 fn another_version_is_told_so_on_either_side() {
     let server = server();
     let ctx = gt_runtime::zmq::context();
-    let old = dealer(&ctx, &server.address);
+    let old = dealer(&ctx, &server.address.tcp_endpoint(), 0);
     send(&old, b"GT\x63\x00whatever that version says", &[]);
     assert_eq!(receive(&old).frames[0][..4], [b'G', b'T', PROTOCOL as u8, 0]);
     server.says("version 99");

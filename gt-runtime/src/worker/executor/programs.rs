@@ -1,0 +1,117 @@
+//! Segments that run as one program: launches as plans, and segments that are compiled at their
+//! first run.
+
+use gt_compiler::engine::Value;
+use gt_ir::Tape;
+use gt_ir::canonical::Bindings;
+
+use super::Executor;
+use crate::ids::SessionId;
+use crate::log::{Source, What};
+use crate::wire::FromWorker;
+use crate::wire::codec::cut;
+use crate::worker::at_once;
+use crate::worker::definition::Definition;
+use crate::worker::device::Device;
+use crate::worker::job::Inputs;
+use crate::worker::plans::{Plan, Ready};
+use crate::worker::table::{Outcome, Table};
+
+impl Executor {
+    /// Runs a launch as a plan. Says whether it did; if not, nothing has changed.
+    pub(super) fn replay(
+        &mut self,
+        session: SessionId,
+        defined: &Definition,
+        bindings: &Bindings,
+        inputs: &Inputs,
+        out: &mut Vec<FromWorker>,
+    ) -> bool {
+        if self.plans.is_off() {
+            return false;
+        }
+        let owner = (self.registration, session);
+        let Executor { device, name, log, sessions, plans, inputs: given, .. } = self;
+        let table = sessions.entry(session).or_default();
+        if !table.lend(&bindings.inputs, given) {
+            return false;
+        }
+        let plan = plans.get(owner, defined, given.iter().map(|value| &value.ty));
+        if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
+            out.push(FromWorker::Planned { session, planned: Box::new(planned) });
+        }
+        let ran = match plan.and_then(Plan::made) {
+            Some(Ok(ready)) => run_plan(device, ready, table, defined, bindings, inputs, given),
+            Some(Err(_)) | None => false,
+        };
+        given.clear();
+        for note in device.engine.notes() {
+            out.push(FromWorker::Note { session, text: cut(note).into() });
+        }
+        if ran {
+            let n = defined.footprint.n_instrs;
+            let details = format_args!("{session}: {n} instructions as one plan");
+            log.line(What::Execute, Source::Worker(name), "Launch", 0, details);
+        }
+        ran
+    }
+
+    /// Runs a segment as one program at its first run, if this pays. Returns the number of
+    /// instructions if it ran.
+    pub(super) fn at_once(
+        &mut self,
+        session: SessionId,
+        tape: &Tape,
+        inputs: &Inputs,
+    ) -> Option<u64> {
+        if self.plans.is_off() || self.log.is_on() {
+            return None;
+        }
+        let table = self.sessions.entry(session).or_default();
+        at_once::run(&mut self.device, &self.plans, table, tape, inputs)
+    }
+}
+
+/// Runs a plan. `given` holds clones of the values at its boundary. Says whether it ran.
+fn run_plan(
+    device: &mut Device,
+    ready: &Ready,
+    table: &mut Table,
+    defined: &Definition,
+    bindings: &Bindings,
+    inputs: &Inputs,
+    given: &mut Vec<Value>,
+) -> bool {
+    let mut bytes_in = 0;
+    for (at, _) in &defined.footprint.uploads {
+        let data = bindings.defined.get(*at as usize).and_then(|value| inputs.get(&value));
+        let Some(Ok(data)) = data else { return false };
+        let Ok(value) = device.retried(|engine| engine.upload(data)) else { return false };
+        bytes_in += data.bytes().len() as u64;
+        given.push(value);
+    }
+    let freed = defined.footprint.freed.iter().filter_map(|&at| bindings.inputs.get(at as usize));
+    // The table gives up the values that the segment frees, so that the program can reuse their
+    // memory.
+    for &value in freed {
+        table.remove(value);
+    }
+    match device.retried(|engine| engine.run(&ready.program, given, &bindings.scalars)) {
+        Ok(results) => {
+            for (result, kept) in results.into_iter().zip(&ready.outputs) {
+                let Some((at, ty)) = *kept else { continue };
+                if let Some(out) = bindings.defined.get(at as usize) {
+                    table.insert(out, Outcome::Ready(result.retyped(ty).unwrap_or(result)));
+                }
+            }
+            table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);
+            true
+        }
+        Err(_) => {
+            for (&value, held) in bindings.inputs.iter().zip(given.drain(..)) {
+                table.insert(value, Outcome::Ready(held));
+            }
+            false
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Segments that run instruction by instruction.
+//!
+//! A failed instruction's error takes the place of its result. An out-of-memory error names what
+//! each client holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gt_compiler::engine::{Arg, Engine};
+use gt_ir::backend::{ErrorKind, RunError};
+use gt_ir::error::Hinted as _;
+use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, Type, ValueId};
+use smallvec::SmallVec;
+
+use super::{Executor, Trouble, done, since};
+use crate::clock::Time;
+use crate::ids::SessionId;
+use crate::log::{LogEntry, Source, What};
+use crate::wire::{FromWorker, Order};
+use crate::worker::device::Device;
+use crate::worker::faults::{describe, error, kind};
+use crate::worker::job::{Begun, Inputs, Missing, Ran, Task};
+use crate::worker::jobs::Jobs;
+use crate::worker::memory;
+use crate::worker::table::{Outcome, Table};
+
+/// The nanoseconds that a segment runs instruction by instruction before it may give way.
+const SLICE: u64 = 2_000_000;
+
+impl Executor {
+    /// Runs a segment instruction by instruction, to its end or until others go first.
+    pub(super) fn step_by_step(
+        &mut self,
+        mut task: Task,
+        tape: Arc<Tape>,
+        began: Time,
+        jobs: &Jobs,
+        out: &mut Vec<FromWorker>,
+    ) -> Ran {
+        let mut checked = 0;
+        let mut give_way = || {
+            if !jobs.is_contended() {
+                return false;
+            }
+            let nanos = since(began);
+            let is_over = nanos - checked > SLICE;
+            checked = if is_over { nanos } else { checked };
+            is_over && jobs.is_due(nanos)
+        };
+        self.segment(task.session, &tape, &mut task.inputs, &mut task.begun, &mut give_way);
+        let nanos = since(began);
+        task.begun.nanos += nanos;
+        if task.begun.entries < tape.entries.len() {
+            let rest = Task { order: Order::Run(tape), template: None, ..task };
+            return Ran::Paused(rest, nanos);
+        }
+        out.push(done(&task, tape.instrs().count() as u64, task.begun.nanos));
+        Ran::Done(Some(task.session), nanos)
+    }
+
+    /// Runs the entries of a tape that have not run, until `give_way` says so.
+    fn segment(
+        &mut self,
+        session: SessionId,
+        tape: &Tape,
+        inputs: &mut Inputs,
+        begun: &mut Begun,
+        give_way: &mut impl FnMut() -> bool,
+    ) {
+        let Executor { device, name, log, sessions, trouble, .. } = self;
+        let mut table = sessions.entry(session).or_default();
+        let mut log = log.entry();
+        let mut instructions = 0;
+        for entry in &tape.entries[begun.entries..] {
+            begun.entries += 1;
+            match entry {
+                Entry::Instr(instr) => {
+                    instructions += 1;
+                    let mut outcome = table.execute(device, instr, name, trouble);
+                    if trouble.was_short() {
+                        outcome = told(outcome, sessions, session, device.engine.as_ref());
+                        table = sessions.entry(session).or_default();
+                    }
+                    if let Some(log) = &mut log {
+                        log_instruction(log, name, instr, &outcome);
+                    }
+                    table.insert(instr.out, outcome);
+                    if give_way() {
+                        break;
+                    }
+                }
+                Entry::Free(value) => {
+                    table.remove(*value);
+                }
+                Entry::Input { out, ty, .. } => {
+                    let given = inputs
+                        .remove(out)
+                        .unwrap_or_else(|| Err(Missing::Broken("its data never arrived".into())))
+                        .and_then(|data| fitting(data, ty));
+                    if let Some(log) = &mut log {
+                        log.line(
+                            What::Execute,
+                            Source::Worker(&name),
+                            "Upload",
+                            ty.bytes() as u64,
+                            format_args!("{out}: {ty}"),
+                        );
+                    }
+                    let mut outcome = table.upload(device, *out, given, name, trouble);
+                    if trouble.was_short() {
+                        outcome = told(outcome, sessions, session, device.engine.as_ref());
+                        table = sessions.entry(session).or_default();
+                    }
+                    table.insert(*out, outcome);
+                }
+                Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
+            }
+        }
+        table.instructions += instructions;
+        table.interpreted += instructions;
+        table.segments += u64::from(begun.entries == tape.entries.len());
+    }
+}
+
+/// The data of an input, which must have the input's type. A client or a member of a gang may send
+/// any.
+fn fitting(data: HostTensor, ty: &Type) -> Result<HostTensor, Missing> {
+    match data.ty().same_layout(ty) {
+        true => Ok(data),
+        false => Err(Missing::Broken(format!("a {} arrived in place of a {ty}", data.ty()))),
+    }
+}
+
+impl Table {
+    fn execute(
+        &self,
+        device: &mut Device,
+        instr: &Instr,
+        worker: &str,
+        trouble: &mut Trouble,
+    ) -> Outcome {
+        let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
+        for input in &instr.inputs {
+            match input {
+                Operand::Scalar(scalar) => args.push(Arg::Scalar(*scalar)),
+                Operand::Value(value) => match self.get(*value) {
+                    Some(Outcome::Ready(held)) => args.push(Arg::Value(held)),
+                    Some(Outcome::Failed(first)) => return Outcome::Failed(first.clone()),
+                    None => {
+                        let message = format!("{}: its operand {value} is not here", instr.op);
+                        let kind = ErrorKind::Internal;
+                        let error = error(kind, message, instr.out, instr.loc, worker);
+                        return Outcome::Failed(error.into());
+                    }
+                },
+            }
+        }
+        match device.retried(|engine| engine.execute(&instr.op, &args)) {
+            Ok(value) => Outcome::Ready(value),
+            Err(e) => {
+                trouble.note(&e);
+                let message = describe(&e, instr, &args);
+                let error = error(kind(&e), message, instr.out, instr.loc, worker);
+                Outcome::Failed(RunError { hint: e.hint(), ..error }.into())
+            }
+        }
+    }
+
+    fn upload(
+        &mut self,
+        device: &mut Device,
+        out: ValueId,
+        given: Result<HostTensor, Missing>,
+        worker: &str,
+        trouble: &mut Trouble,
+    ) -> Outcome {
+        let failed = |kind, why: String, hint| {
+            let message = format!("upload of {out}: {why}");
+            let error = error(kind, message, out, Loc::NONE, worker);
+            Outcome::Failed(RunError { hint, ..error }.into())
+        };
+        let data = match given {
+            Ok(data) => data,
+            Err(Missing::Failed(error)) => return Outcome::Failed(error),
+            Err(Missing::Broken(why)) => return failed(ErrorKind::Internal, why, None),
+        };
+        self.bytes_in += data.bytes().len() as u64;
+        match device.retried(|engine| engine.upload(&data)) {
+            Ok(value) => Outcome::Ready(value),
+            Err(e) => {
+                trouble.note(&e);
+                failed(kind(&e), e.message(), e.hint())
+            }
+        }
+    }
+}
+
+/// Adds the memory that each client holds to an out-of-memory error.
+fn told(
+    outcome: Outcome,
+    sessions: &BTreeMap<SessionId, Table>,
+    session: SessionId,
+    engine: &dyn Engine,
+) -> Outcome {
+    match outcome {
+        Outcome::Failed(error) => {
+            Outcome::Failed(memory::with_holders(&error, sessions, session, engine))
+        }
+        ready @ Outcome::Ready(_) => ready,
+    }
+}
+
+fn log_instruction(log: &mut LogEntry<'_>, worker: &str, instr: &Instr, outcome: &Outcome) {
+    let source = Source::Worker(&worker);
+    match outcome {
+        Outcome::Ready(value) => log.instruction(
+            What::Execute,
+            source,
+            instr,
+            value.bytes() as u64,
+            &format!(" : {}", value.ty),
+        ),
+        Outcome::Failed(error) => {
+            log.instruction(What::Error, source, instr, 0, &format!(": {}", error.message))
+        }
+    }
+}
