@@ -9,6 +9,7 @@ import sys
 import jax
 import jax.numpy as jnp
 
+import layers_jax
 import pace
 
 
@@ -241,6 +242,7 @@ WORKS = {
     "dispatch2000": dispatch,
     "matmul1024": matmul,
 }
+WORKS |= {name: lambda prepare=prepare: prepare(stepping) for name, prepare in layers_jax.WORKS.items()}
 
 if __name__ == "__main__":
     pace.serve(WORKS, sys.argv[2])

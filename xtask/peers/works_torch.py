@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import layers_torch
 import pace
 
 torch.set_num_threads(os.cpu_count())
@@ -299,6 +300,7 @@ WORKS = {
     "gpt_124m": gpt2(8, 50257, 1024, 768, 12, 12, torch.bfloat16),
     "stream_64m": stream,
 }
+WORKS |= {name: lambda prepare=prepare: prepare(compiled) for name, prepare in layers_torch.WORKS.items()}
 
 if __name__ == "__main__":
     pace.serve({name: waited(prepare) for name, prepare in WORKS.items()}, sys.argv[2], measured)

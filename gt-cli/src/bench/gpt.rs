@@ -4,7 +4,7 @@
 //! `gelu` in a perceptron four times as wide. Widths, heads and the context are static; the batch
 //! is a named dimension.
 
-use super::step::{Step, in_batch, integers};
+use super::step::{Step, integers, learning};
 use gt_lang::prelude::*;
 
 const BATCH: usize = 8;
@@ -81,19 +81,12 @@ impl Gpt {
 /// A model, a batch, and a step that learns to predict the next word.
 pub(super) fn step() -> Step {
     let net = Gpt::new();
-    let mut optimizer = AdamW::new(net.parameters(), AdamWConfig::default());
+    let optimizer = AdamW::new(net.parameters(), AdamWConfig::default());
     let said = integers(BATCH * TOKENS + 1, WORDS);
     let words: T![Batch, { TOKENS }; Int] = Tensor::from_vec(said[..BATCH * TOKENS].to_vec());
     let next: T![Batch, { TOKENS }; Int] = Tensor::from_vec(said[1..].to_vec());
     let mask = later_tokens();
-    Box::new(move || {
-        let loss = in_batch(|| net.forward(&words, &mask).cross_entropy(&next));
-        optimizer.zero_grad();
-        loss.backward()?;
-        optimizer.step()?;
-        loss.item()?;
-        Ok(())
-    })
+    learning(optimizer, move || net.forward(&words, &mask).cross_entropy(&next).into_dyn())
 }
 
 /// True where a token (the row) must not attend to a later token (the column).

@@ -12,20 +12,21 @@ mod measure;
 mod plan;
 mod print;
 mod rules;
+mod served;
 mod step;
 mod tape;
 mod works;
 
 use crate::args::BenchArgs;
 use crate::fault::Silent;
-use crate::fault::advised;
+use crate::fault::{advised, run_error};
 use crate::{files, signals, system};
 use anyhow::{Context, Result, bail, ensure};
 use gt_compiler::{Compile, Engine, Native, NativeConfig, Report};
-use gt_ir::backend::Backend;
+use gt_ir::backend::{Backend, Demand};
 use gt_lang::{DynTensor, Session, ShardConfig, SignalConfig};
 use gt_runtime::choice::{Choice, Devices};
-use gt_runtime::embedded::WORKERS;
+use gt_runtime::embedded::{System, WORKERS};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Surroundings, Until};
 use print::Row;
@@ -50,6 +51,10 @@ const SECONDS: f64 = 2.0;
 pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
     if args.list {
         return list(json);
+    }
+    if args.served {
+        let system = System::own(&args.compute.wish(), None).map_err(run_error)?;
+        return served::serve(|| system.session(), BufReader::new(stdin().lock()), stdout().lock());
     }
     let named = args.works.iter().map(|word| subject(word)).collect::<Result<Vec<_>>>()?;
     if args.rules {
@@ -166,7 +171,9 @@ fn measured_elsewhere(
     }
     if let Some(address) = &args.connect {
         command.args(["--connect", address]);
-        ensure!(!args.compute.is_given(), system::chosen_there());
+        let Demand { engine, device, .. } = args.compute.demand();
+        command.args(engine.iter().flat_map(|engine| ["--engine", engine]));
+        command.args(device.iter().flat_map(|device| ["--device", device]));
     }
     if let Some(Choice { engine, devices, .. }) = choice {
         let devices = Devices::List(devices.clone()).to_string();

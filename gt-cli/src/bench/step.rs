@@ -23,9 +23,21 @@ pub(super) fn classifying<B: Dim>(
     forward: impl Fn() -> T![B, 10] + 'static,
 ) -> Step {
     let classes: T![B; Int] = Tensor::from_vec(integers(batch, 10));
-    let mut optimizer = Sgd::new(parameters, SgdConfig { lr: 0.01, ..Default::default() });
+    learning(sgd(parameters), move || forward().cross_entropy(&classes).into_dyn())
+}
+
+/// Plain stochastic gradient descent.
+pub(super) fn sgd(parameters: Vec<DynTensor>) -> Sgd {
+    Sgd::new(parameters, SgdConfig { lr: 0.01, ..Default::default() })
+}
+
+/// A step of training: a loss, its gradients, an update, and the loss is read.
+pub(super) fn learning(
+    mut optimizer: impl Optimizer + 'static,
+    loss: impl Fn() -> DynTensor + 'static,
+) -> Step {
     Box::new(move || {
-        let loss = in_batch(|| forward().cross_entropy(&classes));
+        let loss = in_batch(&loss);
         optimizer.zero_grad();
         loss.backward()?;
         optimizer.step()?;
@@ -37,6 +49,16 @@ pub(super) fn classifying<B: Dim>(
 /// Random numbers in `[-1, 1)`, equal in every run.
 pub(super) fn floats(n: usize) -> Vec<f32> {
     noise().take(n).map(|bits| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
+}
+
+/// [`floats`] as a tensor.
+pub(super) fn noisy<const R: usize>(sizes: [usize; R]) -> DynTensor {
+    DynTensor::from_vec(floats(sizes.iter().product()), sizes)
+}
+
+/// [`floats`] of a tenth of the size, to be learned.
+pub(super) fn weight<const R: usize>(sizes: [usize; R]) -> DynTensor {
+    noisy(sizes).mul(0.1).detach().requires_grad()
 }
 
 /// Random numbers from 0 to below `below`, equal in every run.

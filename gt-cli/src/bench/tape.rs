@@ -21,6 +21,15 @@ use std::sync::Arc;
 /// The first number of a value, far from the values by which the measurement waits for the session.
 const FIRST: u64 = 1 << 32;
 
+/// The random numbers of inputs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noise {
+    /// Integers are from 0 to below this number.
+    pub(crate) below: i64,
+    /// Floats are from 0.5 to below 2.5, else from -1 to below 1.
+    pub(crate) positive: bool,
+}
+
 /// A tape with tensors for its inputs.
 pub(crate) struct TapeFile {
     tape: Tape,
@@ -36,8 +45,15 @@ impl TapeFile {
             Some(path) => boundary::bind(&wanted, &tensors::read(path)?)?,
             // Without a file: noise for floats, zeros for other dtypes, because zeros are valid
             // indices.
-            None => wanted.iter().map(|input| filled(input.ty)).collect::<Result<_>>()?,
+            None => return TapeFile::noise(tape, Noise { below: 1, positive: false }),
         };
+        Ok(TapeFile { tape, inputs })
+    }
+
+    /// A tape whose inputs are noise.
+    pub(crate) fn noise(tape: Tape, noise: Noise) -> Result<TapeFile> {
+        let wanted = boundary::inputs(&tape);
+        let inputs = wanted.iter().map(|input| filled(input.ty, noise)).collect::<Result<_>>()?;
         Ok(TapeFile { tape, inputs })
     }
 
@@ -65,8 +81,11 @@ impl TapeFile {
     }
 }
 
-fn filled(ty: Type) -> Result<HostTensor> {
-    let noise = || super::step::floats(ty.shape.numel());
+fn filled(ty: Type, of: Noise) -> Result<HostTensor> {
+    let shift = if of.positive { 1.5 } else { 0.0 };
+    let floats = || super::step::floats(ty.shape.numel());
+    let noise = || floats().into_iter().map(|v| v + shift).collect::<Vec<f32>>();
+    let whole = || super::step::integers(ty.shape.numel(), of.below);
     Ok(match ty.dtype {
         DType::F32 => HostTensor::from_vec(noise(), ty.shape)?,
         DType::F64 => HostTensor::from_vec(noise().into_iter().map(f64::from).collect(), ty.shape)?,
@@ -76,8 +95,15 @@ fn filled(ty: Type) -> Result<HostTensor> {
         DType::Bf16 => {
             HostTensor::from_vec(noise().into_iter().map(bf16::from_f32).collect(), ty.shape)?
         }
-        DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
-            HostTensor::new(ty, Bytes::from(vec![0; ty.bytes()]))?
+        DType::I64 => HostTensor::from_vec(whole(), ty.shape)?,
+        DType::I32 => {
+            HostTensor::from_vec(whole().into_iter().map(|v| v as i32).collect(), ty.shape)?
+        }
+        DType::U8 => {
+            HostTensor::from_vec(whole().into_iter().map(|v| v as u8).collect(), ty.shape)?
+        }
+        DType::Bool => {
+            HostTensor::new(ty, Bytes::from_iter(whole().iter().map(|v| (v & 1) as u8)))?
         }
     })
 }
@@ -222,7 +248,7 @@ output %20
     fn every_dtype_is_filled() {
         for dtype in DType::ALL {
             let ty = Type::new(dtype, gt_ir::Shape::new(&[2, 3]).unwrap());
-            assert_eq!(*filled(ty).unwrap().ty(), ty);
+            assert_eq!(*filled(ty, Noise { below: 9, positive: true }).unwrap().ty(), ty);
         }
     }
 }

@@ -3,6 +3,18 @@
 //! Each work prepares its inputs and parameters in the current session and returns a [`Step`]. This
 //! file does not read the clock.
 
+mod embedding;
+mod gru;
+mod kmeans;
+mod lora;
+mod lstm;
+mod parameters;
+mod residual;
+mod separable;
+mod stencil;
+mod unet;
+mod vocabulary;
+
 use super::step::{Step, classifying, floats};
 use super::{cnn, decode, gpt, large};
 use gt_lang::prelude::*;
@@ -29,6 +41,17 @@ pub(crate) const WORKS: &[Work] = &[
     Work { name: "norm",         about: "softmax(gelu_tanh(layer_norm(x))), x of 4096x1024", prepare: norm, gpu: false },
     Work { name: "dispatch2000", about: "2,000 additions on 4 floats, each needing the last, then a read", prepare: dispatch, gpu: false },
     Work { name: "matmul1024",   about: "the product of two 1024x1024 matrices", prepare: matmul, gpu: false },
+    Work { name: "residual",     about: "two 3x3 convolutions of 16 channels with batch normalization and a skip, 32x32 pixels, batch 32: one SGD step, its loss read", prepare: residual::step, gpu: false },
+    Work { name: "separable",    about: "a 3x3 convolution by channel and one by pixel, 32 to 64 channels, 32x32 pixels, batch 16: likewise", prepare: separable::step, gpu: false },
+    Work { name: "unet",         about: "a level of a U-Net, 16 and 32 channels, 32x32 pixels, batch 8: likewise", prepare: unet::step, gpu: false },
+    Work { name: "lstm",         about: "64 to 128 wide, 32 steps, batch 16: likewise", prepare: lstm::step, gpu: false },
+    Work { name: "gru",          about: "likewise", prepare: gru::step, gpu: false },
+    Work { name: "embedding",    about: "64x32 look-ups in a table of 50,000x128: likewise", prepare: embedding::step, gpu: false },
+    Work { name: "vocabulary",   about: "256 states 128 wide, 32,000 words, cross entropy: likewise", prepare: vocabulary::step, gpu: false },
+    Work { name: "parameters",   about: "200 matrices of 64x64: one Adam step, its loss read", prepare: parameters::step, gpu: false },
+    Work { name: "lora",         about: "four layers 512 wide with products of rank 8, batch 128: likewise", prepare: lora::step, gpu: false },
+    Work { name: "kmeans",       about: "a step of Lloyd's algorithm, 10,000 points in 16 dimensions, 64 centers", prepare: kmeans::step, gpu: false },
+    Work { name: "stencil",      about: "ten steps of the heat equation on 1024x1024 floats", prepare: stencil::step, gpu: false },
     Work { name: "gpt_one",      about: "GPT-2 of 4 layers, width 256, 8 heads, 256 words, 1 row of 64 tokens: one AdamW step, its loss read", prepare: large::gpt_one, gpu: true },
     Work { name: "gpt_124m",     about: "GPT-2, 124 million parameters, 8 rows of 1,024 tokens, bf16: one AdamW step, its loss read", prepare: large::gpt_124m, gpu: true },
     Work { name: "stream_64m",   about: "x = max(0.999x + 0.001, 0.5x) over 2^26 floats that stay, one of them read", prepare: large::stream, gpu: true },

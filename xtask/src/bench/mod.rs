@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the rows of benches/runtime, or with `--vs` the works of `gt-cli bench`
-//! compared with other frameworks.
+//! `cargo xtask bench`: the rows of benches/runtime, with `--vs` the works of `gt-cli bench`
+//! compared with other frameworks, or with `--ops` the ops compared with PyTorch's.
 //!
 //! For each work every program is started and warmed up. Then the programs run in turn, block by
 //! block, so that a disturbance of the machine affects all of them alike. The peers are the Python
@@ -7,6 +7,7 @@
 //! `table` prints and writes the results.
 
 mod environment;
+mod ops;
 mod paced;
 mod table;
 
@@ -21,6 +22,18 @@ pub(crate) struct BenchArgs {
     /// Measure the works of `gt-cli bench` in turn with these frameworks
     #[arg(long, value_enum, value_delimiter = ',')]
     vs: Vec<Peer>,
+    /// Measure every op beside PyTorch, at several sizes and in several dtypes
+    #[arg(long, conflicts_with = "vs")]
+    ops: bool,
+    /// With --ops, these sizes only: 64, 512, 4096
+    #[arg(long, value_delimiter = ',', requires = "ops")]
+    sizes: Vec<usize>,
+    /// With --ops, these dtypes only: f32, bf16, i64
+    #[arg(long, value_delimiter = ',', requires = "ops")]
+    dtypes: Vec<String>,
+    /// With --ops, forget earlier results
+    #[arg(long, requires = "ops")]
+    again: bool,
     /// Number of turns of each program
     #[arg(long, default_value_t = 5, requires = "vs")]
     rounds: usize,
@@ -36,7 +49,7 @@ pub(crate) struct BenchArgs {
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Rows, or with --vs works, to measure [default: all]
+    /// Rows, with --vs works, or with --ops ops, to measure [default: all]
     names: Vec<String>,
 }
 
@@ -98,7 +111,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     let feature = args.feature().into_iter().flat_map(|feature| ["--features", feature]);
     let build = cargo(&["build", "--release", "-p", "gt-cli"]);
     build.args(&feature.collect::<Vec<_>>()).run()?;
-    if args.vs.is_empty() { rows(args) } else { compare(args) }
+    match args.ops {
+        true => ops::compare(args),
+        false if args.vs.is_empty() => rows(args),
+        false => compare(args),
+    }
 }
 
 /// The rows of benches/runtime.

@@ -44,9 +44,20 @@ pub(super) struct Paced {
 impl Paced {
     /// Starts the program and waits until it is warm.
     pub(super) fn start(name: &str, program: &Path, words: &[&str]) -> Result<Paced> {
+        Paced::start_with(name, program, words, &[])
+    }
+
+    /// Likewise, with these variables in its environment.
+    pub(super) fn start_with(
+        name: &str,
+        program: &Path,
+        words: &[&str],
+        env: &[(&str, &str)],
+    ) -> Result<Paced> {
         let log = target_folder().join(format!("bench-{}.log", name.replace(' ', "-")));
         let mut child = Command::new(program)
             .args(words)
+            .envs(env.iter().copied())
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // GT and torch.compile keep compiled programs on disk. Without them the first call
             // compiles.
@@ -79,6 +90,16 @@ impl Paced {
         let samples = answer["samples"].as_array().context("samples are a list")?;
         self.samples.extend(samples.iter().filter_map(Value::as_f64));
         Ok(())
+    }
+
+    /// Sends a line, and returns the answer.
+    pub(super) fn ask(&mut self, line: &str) -> Result<Value> {
+        let asked = self.asks.as_mut().map(|asks| writeln!(asks, "{line}"));
+        if !matches!(asked, Some(Ok(()))) {
+            return Err(self.ended());
+        }
+        let answer = self.answers.recv_timeout(PATIENCE).map_err(|_| self.ended())?;
+        serde_json::from_str(&answer).with_context(|| format!("{} printed `{answer}`", self.name))
     }
 
     /// Ends the program and returns its measurements.
