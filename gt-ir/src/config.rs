@@ -31,6 +31,14 @@ pub struct ConfigFile {
     pub signals: Signals,
 }
 
+impl ConfigFile {
+    /// A file that says nothing.
+    #[must_use]
+    pub const fn new() -> ConfigFile {
+        ConfigFile { session: Demand::new(), signals: Signals::new() }
+    }
+}
+
 impl<'de> Deserialize<'de> for ConfigFile {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ConfigFile, D::Error> {
         from.deserialize_map(FileVisitor)

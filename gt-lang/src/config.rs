@@ -46,16 +46,15 @@ pub const CONFIG: &str = "GT_CONFIG";
 /// The most bytes of a file: more than any configuration within the limits takes.
 const MAX_FILE: u64 = 4 << 20;
 
-static SIGNALS: Mutex<Signals> = Mutex::new(Signals::new());
-/// The workers that files ask for.
-static SESSION: Mutex<Demand> = Mutex::new(Demand::new());
+/// What files and the program said.
+static CONFIGURATION: Mutex<ConfigFile> = Mutex::new(ConfigFile::new());
 /// How often the configuration changed. It changes under the lock.
 static VERSION: AtomicU64 = AtomicU64::new(0);
 
 /// The configuration of the process; a writer that panicked leaves it whole.
-fn lock() -> MutexGuard<'static, Signals> {
+fn lock() -> MutexGuard<'static, ConfigFile> {
     // Each change replaces it whole.
-    SIGNALS.lock().unwrap_or_else(PoisonError::into_inner)
+    CONFIGURATION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says something about a signal, in place of what was said before, which is given back.
@@ -67,7 +66,7 @@ fn lock() -> MutexGuard<'static, Signals> {
 pub fn register_config(name: &str, config: SignalConfig) -> Result<Option<SignalConfig>> {
     let at = Location::caller();
     from_environment()?;
-    change(|signals| signals.set(name, config), at)
+    change(|said| said.signals.set(name, config), at)
 }
 
 /// Takes the configuration in a YAML file, in the form the [module](self) shows; signals it does
@@ -89,7 +88,7 @@ pub fn load_config(path: impl AsRef<Path>) -> Result<()> {
 /// The file that `GT_CONFIG` names is faulty.
 pub fn get_config() -> Result<Signals> {
     from_environment()?;
-    Ok(lock().clone())
+    Ok(lock().signals.clone())
 }
 
 /// What is said about a signal, if anything.
@@ -98,7 +97,7 @@ pub fn get_config() -> Result<Signals> {
 /// The file that `GT_CONFIG` names is faulty.
 pub fn get_signal_config(name: &str) -> Result<Option<SignalConfig>> {
     from_environment()?;
-    Ok(lock().get(name).cloned())
+    Ok(lock().signals.get(name).cloned())
 }
 
 /// The workers that sessions ask for, as the files that were loaded say.
@@ -107,7 +106,7 @@ pub fn get_signal_config(name: &str) -> Result<Option<SignalConfig>> {
 /// The file that `GT_CONFIG` names is faulty.
 pub fn get_session_config() -> Result<Demand> {
     from_environment()?;
-    Ok(session().clone())
+    Ok(lock().session.clone())
 }
 
 /// The configuration in a YAML text that messages call `name`, without taking it.
@@ -119,11 +118,6 @@ pub fn parse_config(text: &str, name: &str) -> Result<ConfigFile> {
     parsed.map(Option::unwrap_or_default).map_err(|error| faulty(&error, name))
 }
 
-fn session() -> MutexGuard<'static, Demand> {
-    // Each change replaces it whole.
-    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The backward signal that is configured for a signal.
 pub(crate) fn backward_of(name: &str) -> Option<String> {
     // A file that is faulty is reported where the session opens.
@@ -131,7 +125,7 @@ pub(crate) fn backward_of(name: &str) -> Option<String> {
     if VERSION.load(Ordering::Acquire) == 0 {
         return None;
     }
-    lock().get(name)?.backward.clone()
+    lock().signals.get(name)?.backward.clone()
 }
 
 /// The configuration, with its version, when it changed since that version.
@@ -139,8 +133,8 @@ pub(crate) fn newer_than(known: u64) -> Option<(u64, Signals)> {
     if VERSION.load(Ordering::Acquire) == known {
         return None;
     }
-    let signals = lock();
-    Some((VERSION.load(Ordering::Acquire), signals.clone()))
+    let said = lock();
+    Some((VERSION.load(Ordering::Acquire), said.signals.clone()))
 }
 
 /// Takes the file that the environment names, the first time.
@@ -169,26 +163,24 @@ fn load(path: &Path, at: Loc) -> Result<()> {
     }
     let text = std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
     let read = parse_config(&text, &name).map_err(|error| error.or_at(at))?;
-    let add = |signals: &mut Signals| {
+    let add = |said: &mut ConfigFile| {
+        said.session = read.session.or(&said.session);
         let mut configs = read.signals.iter();
-        configs.try_for_each(|(name, config)| signals.set(name, config.clone()).map(drop))
+        configs.try_for_each(|(name, config)| said.signals.set(name, config.clone()).map(drop))
     };
-    change(add, at)?;
-    let mut session = session();
-    *session = read.session.or(&session);
-    Ok(())
+    change(add, at)
 }
 
 /// Changes the configuration, or leaves it as it was.
 fn change<T>(
-    change: impl FnOnce(&mut Signals) -> Result<T, gt_ir::signal::SignalError>,
+    change: impl FnOnce(&mut ConfigFile) -> Result<T, gt_ir::signal::SignalError>,
     at: impl Into<Loc>,
 ) -> Result<T> {
-    let mut signals = lock();
-    let mut changed = signals.clone();
+    let mut said = lock();
+    let mut changed = said.clone();
     let given = change(&mut changed)
         .map_err(|error| Error::new(ErrorKind::Signal, error.to_string(), at))?;
-    *signals = changed;
+    *said = changed;
     VERSION.fetch_add(1, Ordering::Release);
     Ok(given)
 }
