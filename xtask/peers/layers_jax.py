@@ -20,7 +20,7 @@ def integers(n, below, *sizes):
 
 
 def cross_entropy(logits, y):
-    return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], axis=-1).mean()
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[..., None], axis=-1).mean()
 
 
 def sgd(loss):
@@ -31,7 +31,7 @@ def sgd(loss):
     return update
 
 
-def adam(loss):
+def adam(loss, decay=0.0):
     def update(state, *batch):
         params, means, squares, n = state
         value, grads = jax.value_and_grad(loss)(params, *batch)
@@ -40,7 +40,8 @@ def adam(loss):
         squares = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, squares, grads)
 
         def updated(p, m, v):
-            return p - 1e-3 * m / (1 - 0.9**n) / (jnp.sqrt(v / (1 - 0.999**n)) + 1e-8)
+            m, v = m / (1 - 0.9**n), v / (1 - 0.999**n)
+            return p * (1 - 1e-3 * decay) - 1e-3 * m / (jnp.sqrt(v) + 1e-8)
 
         return (jax.tree.map(updated, params, means, squares), means, squares, n), value
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 import layers_jax
 import pace
+from layers_jax import adam, cross_entropy, sgd, with_moments
 
 
 def key(n):
@@ -28,11 +29,6 @@ def apply(layer, x):
     return x @ layer["weight"].T + layer["bias"]
 
 
-def cross_entropy(logits, y):
-    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), y[..., None], axis=-1)
-    return -picked.mean()
-
-
 def stepping(update, state, *batch, read=float):
     """A step that reads its result, in training the loss. `update` returns the next state and the result."""
     update = jax.jit(update, donate_argnums=0)
@@ -44,14 +40,6 @@ def stepping(update, state, *batch, read=float):
         return read(result)
 
     return step
-
-
-def sgd(loss):
-    def update(params, x, y):
-        value, grads = jax.value_and_grad(loss)(params, x, y)
-        return jax.tree.map(lambda p, g: p - 0.01 * g, params, grads), value
-
-    return update
 
 
 def mlp(sizes, batch):
@@ -96,20 +84,6 @@ def gpt_loss(params, words, following):
     return cross_entropy(apply(params["head"], layer_norm(params["norm"], x)), following)
 
 
-def adamw(state, *batch):
-    params, means, squares, n = state
-    value, grads = jax.value_and_grad(gpt_loss)(params, *batch)
-    n = n + 1
-    means = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, means, grads)
-    squares = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, squares, grads)
-
-    def updated(p, m, v):
-        m, v = m / (1 - 0.9**n), v / (1 - 0.999**n)
-        return p * (1 - 1e-3 * 1e-2) - 1e-3 * m / (jnp.sqrt(v) + 1e-8)
-
-    return (jax.tree.map(updated, params, means, squares), means, squares, n), value
-
-
 def gpt_params():
     unit = lambda: {"weight": jnp.ones(WIDTH), "bias": jnp.zeros(WIDTH)}
     square = lambda n: linear(n, WIDTH, WIDTH)
@@ -131,10 +105,9 @@ def gpt_params():
 
 def gpt():
     params = gpt_params()
-    zeros = lambda: jax.tree.map(jnp.zeros_like, params)
     said = jax.random.randint(key(73), (BATCH * TOKENS + 1,), 0, WORDS)
     x, y = said[:-1].reshape(BATCH, TOKENS), said[1:].reshape(BATCH, TOKENS)
-    return stepping(adamw, (params, zeros(), zeros(), jnp.float32(0)), *jax.block_until_ready((x, y)))
+    return stepping(adam(gpt_loss, decay=1e-2), with_moments(params), *jax.block_until_ready((x, y)))
 
 
 def following(state, params):

@@ -64,17 +64,7 @@ def measured():
 
 def trained(net, optimizer, x, y):
     """One step of training and a read of its loss. Forward pass, gradients and update are compiled."""
-    forward = compiled(lambda: F.cross_entropy(net(x).flatten(0, -2), y.flatten()))
-    update = compiled(optimizer.step)
-
-    def step():
-        loss = forward()
-        optimizer.zero_grad()
-        loss.backward()
-        update()
-        return loss.item()
-
-    return step
+    return layers_torch.learning(compiled, lambda: F.cross_entropy(net(x).flatten(0, -2), y.flatten()), optimizer)
 
 
 def mlp(sizes, batch):

@@ -4,11 +4,10 @@
 //! file does not read the clock.
 
 mod embedding;
-mod gru;
 mod kmeans;
 mod lora;
-mod lstm;
 mod parameters;
+mod recurrent;
 mod residual;
 mod separable;
 mod stencil;
@@ -44,8 +43,8 @@ pub(crate) const WORKS: &[Work] = &[
     Work { name: "residual",     about: "two 3x3 convolutions of 16 channels with batch normalization and a skip, 32x32 pixels, batch 32: one SGD step, its loss read", prepare: residual::step, gpu: false },
     Work { name: "separable",    about: "a 3x3 convolution by channel and one by pixel, 32 to 64 channels, 32x32 pixels, batch 16: likewise", prepare: separable::step, gpu: false },
     Work { name: "unet",         about: "a level of a U-Net, 16 and 32 channels, 32x32 pixels, batch 8: likewise", prepare: unet::step, gpu: false },
-    Work { name: "lstm",         about: "64 to 128 wide, 32 steps, batch 16: likewise", prepare: lstm::step, gpu: false },
-    Work { name: "gru",          about: "likewise", prepare: gru::step, gpu: false },
+    Work { name: "lstm",         about: "64 to 128 wide, 32 steps, batch 16: likewise", prepare: recurrent::lstm, gpu: false },
+    Work { name: "gru",          about: "likewise", prepare: recurrent::gru, gpu: false },
     Work { name: "embedding",    about: "64x32 look-ups in a table of 50,000x128: likewise", prepare: embedding::step, gpu: false },
     Work { name: "vocabulary",   about: "256 states 128 wide, 32,000 words, cross entropy: likewise", prepare: vocabulary::step, gpu: false },
     Work { name: "parameters",   about: "200 matrices of 64x64: one Adam step, its loss read", prepare: parameters::step, gpu: false },
