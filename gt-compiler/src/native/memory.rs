@@ -133,6 +133,8 @@ pub(super) fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
     }
 }
 
+/// Asked for each donor of memory and each job: a list of all that a tile reads would take longer
+/// than the compilation of its kernels.
 fn reads(job: &Job, buffer: BufferId) -> bool {
     match job {
         Job::Tile(tile) => tile.stages.iter().any(|stage| stage_reads(stage, buffer)),

@@ -26,6 +26,7 @@ use crate::zmq::{Sent, Uplink, UplinkError};
 
 /// The most packets or reports taken before queued packets are sent.
 const BATCH: usize = 256;
+
 /// How one registration ended.
 pub(super) enum Broken {
     Over(Stopped),

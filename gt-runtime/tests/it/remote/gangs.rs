@@ -39,11 +39,13 @@ fn lose(server: &Running, harm: impl FnOnce(&mut Process)) -> RunError {
     session.submit(tape(within("all", add(1, 0, 0)).into()));
     assert_eq!(read(&*session, 1).unwrap(), [2.0, 4.0, 6.0]);
 
-    let roots = (0..200).flat_map(|i| within("second", unary(i + 2, Op::Sqrt, i + 1)));
+    // About 5 s of work, so that the second worker is harmed in the middle of it on a slow machine,
+    // too.
+    let roots = (0..1_000).flat_map(|i| within("second", unary(i + 2, Op::Sqrt, i + 1)));
     session.submit(tape(roots.collect()));
     let waiting = {
         let session = Arc::clone(&session);
-        thread::spawn(move || read(&*session, 201))
+        thread::spawn(move || read(&*session, 1_001))
     };
     thread::sleep(Duration::from_millis(300));
     harm(&mut second);
@@ -54,10 +56,10 @@ fn lose(server: &Running, harm: impl FnOnce(&mut Process)) -> RunError {
 
     other.submit(tape(vec![add_scalar(101, 100, 1.0), free(100)]));
     assert_eq!(read(&*other, 101).unwrap(), [101.0; 4]);
-    works(&*session, 300);
+    works(&*session, 1_100);
     let _third = server.worker();
-    works(&*session, 400);
-    works(&*other, 500);
+    works(&*session, 1_200);
+    works(&*other, 1_300);
     error
 }
 
