@@ -51,7 +51,10 @@ pub struct Request<'a> {
     pub inputs: &'a [(Type, Layout)],
     /// What the program says about its signals; workers are numbered as members are.
     pub signals: &'a Signals,
-    /// How many members there are. Uploads come to member 0.
+    /// Where the segment's uploads come, in their order. Uploads that are not listed come to
+    /// member 0.
+    pub uploads: &'a [Layout],
+    /// How many members there are.
     pub n_members: u32,
     /// What exchanges and computation cost.
     pub rates: Rates,
@@ -65,6 +68,8 @@ pub struct Partition {
     /// Where values are at the end, if they were not there before: what the segment defines and
     /// leaves, and what has moved.
     pub kept: Vec<Kept>,
+    /// The layouts in which uploads are needed, in their order.
+    pub uploads: Vec<Layout>,
     /// What it costs, and what signals asked for and did not get.
     pub report: Report,
 }
@@ -180,5 +185,23 @@ pub fn gather(ty: &Type, layout: &Layout, n_members: u32) -> Result<Partition, O
     let needed = phases::Needed::new(&lanes, &kept);
     let report = Report::new(&lanes, &needed, Vec::new());
     let (parts, kept) = phases::cut(&lanes, &needed, &[], &kept);
-    Ok(Partition { parts, kept, report })
+    Ok(Partition { parts, kept, uploads: Vec::new(), report })
+}
+
+/// The bytes from which on an upload goes straight to the members that need its parts.
+pub const LARGE_UPLOAD: u64 = 1 << 20;
+
+/// Whether several members of a layout hold rows that lie together in memory, at least one each.
+#[must_use]
+pub fn is_by_rows(layout: &Layout, ty: &Type) -> bool {
+    let sizes = ty.shape.sizes();
+    let rows = |rank: usize| {
+        let region = layout.region(rank, &ty.shape);
+        region.iter().all(|(first, end)| first < end)
+            && region.iter().zip(sizes).skip(1).all(|(&region, &size)| region == (0, size))
+    };
+    layout.mesh.len() > 1
+        && !sizes.is_empty()
+        && !layout.is_partial()
+        && (0..layout.mesh.len()).all(rows)
 }

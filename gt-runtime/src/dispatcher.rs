@@ -45,6 +45,7 @@ pub use party::Party;
 
 use crate::connection::ConnectionConfig;
 use crate::priority::Priority;
+use gt_compiler::shard::LARGE_UPLOAD;
 use std::time::Duration;
 
 /// The limits of a dispatcher, and its timeouts.
@@ -69,6 +70,9 @@ pub struct Config {
     pub max_values: usize,
     /// The most bytes of one session's uploads whose input is not declared yet.
     pub max_uploads: u64,
+    /// The bytes from which on an upload of a session on several workers goes straight to the
+    /// workers that need its parts.
+    pub large_upload: u64,
     /// The most sessions of one user.
     pub max_sessions: usize,
     /// The most unanswered requests (reads and statistics) of one session.
@@ -116,6 +120,7 @@ impl Config {
             quota_of_workers: true,
             max_values: 1 << 18,
             max_uploads: u64::MAX,
+            large_upload: LARGE_UPLOAD,
             max_sessions: 800,
             max_requests: 1 << 12,
             pause: Duration::from_secs(30),

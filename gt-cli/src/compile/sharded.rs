@@ -1,12 +1,12 @@
 //! The tape as the work of several workers: layouts, exchanges, and each worker's tapes.
 //!
 //! Only outputs are alive at the end. An input with the name of an output is state, such as a
-//! parameter: it is where the step before has left it. Other inputs are uploads, which come to
-//! worker 0.
+//! parameter: it is where the step before has left it. Other inputs are uploads. Large ones come
+//! in parts to the workers that need them, the others to worker 0.
 
 use anyhow::{Context, Result};
 use gt_compiler::shard::{self, Exchange, Explained, Rates, Request};
-use gt_ir::canonical::{Bindings, canonical};
+use gt_ir::canonical::{Bindings, Template, canonical};
 use gt_ir::layout::Layout;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, Tape, Type, ValueId};
@@ -33,25 +33,25 @@ impl Sharded {
         let (program, state) = program(tape);
         let (template, bindings) = canonical(&program);
         let asked = asked.map(|value| number(&bindings, value)).transpose()?;
-        let explain = |n_members, signals, inputs: &[(Type, Layout)], asked| {
+        let explain = |n_members, signals, (inputs, uploads): (&[_], &[Layout]), asked| {
             let rates = Rates::default();
-            shard::explain(
-                &Request { template: &template, inputs, signals, n_members, rates },
-                asked,
-            )
+            let template = &template;
+            let request = Request { template, inputs, uploads, signals, n_members, rates };
+            shard::explain(&request, asked)
         };
         let held = bindings.inputs.iter().map(|value| (state[value].0, shard::at(0)));
         let mut inputs: Vec<(Type, Layout)> = held.collect();
         let none = Signals::new();
-        let alone = explain(1, &none, &inputs, None)?;
-        let first = explain(n_workers, signals, &inputs, None)?;
+        let alone = explain(1, &none, (&inputs, &[]), None)?;
+        let first = explain(n_workers, signals, (&inputs, &[]), None)?;
         for (value, (ty, layout)) in bindings.inputs.iter().zip(&mut inputs) {
             let after = number(&bindings, state[value].1)?;
             let mut kept = first.partition.kept.iter();
             let kept = kept.find(|kept| kept.value == after && kept.ty == *ty);
             kept.into_iter().for_each(|kept| *layout = kept.layout.clone());
         }
-        let explained = explain(n_workers, signals, &inputs, asked)?;
+        let uploads = cut(&template, &first.partition.uploads);
+        let explained = explain(n_workers, signals, (&inputs, &uploads), asked)?;
         Ok(Sharded { tape: tape.clone(), bindings, n_workers, explained, alone })
     }
 
@@ -176,6 +176,26 @@ fn program(tape: &Tape) -> (Tape, State) {
     let ends = |value: &&ValueId| !outputs.contains(*value);
     entries.extend(alive.iter().filter(ends).map(|value| Entry::Free(*value)));
     (Tape { entries }, state)
+}
+
+/// Where uploads come that are needed in these layouts.
+fn cut(template: &Template, needed: &[Layout]) -> Vec<Layout> {
+    let types = template.tape.entries.iter().filter_map(|entry| match entry {
+        Entry::Input { ty, .. } => Some(ty),
+        Entry::Instr(_)
+        | Entry::Free(_)
+        | Entry::Enter(_)
+        | Entry::Exit(_)
+        | Entry::Output { .. } => None,
+    });
+    let is_cut = |ty: &Type, layout: &Layout| {
+        ty.bytes() as u64 >= shard::LARGE_UPLOAD && shard::is_by_rows(layout, ty)
+    };
+    let come = |(ty, needed): (&Type, &Layout)| match is_cut(ty, needed) {
+        true => needed.clone(),
+        false => shard::at(0),
+    };
+    types.zip(needed).map(come).collect()
 }
 
 /// The number of a value in the segment.

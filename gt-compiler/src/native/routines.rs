@@ -92,9 +92,12 @@ fn random(
         }
         (op, _) => return Err(EngineError::Codegen(format!("{op} of other numbers"))),
     };
-    let grain = RANDOM_GRAIN * ty.dtype.size();
-    parallel_chunks(context, out, grain, &|i, chunk| {
-        philox::fill(distribution, ty.dtype, seed, (i * RANDOM_GRAIN) as u64, chunk);
+    let size = ty.dtype.size();
+    let row = ty.shape.sizes().iter().skip(1).product::<usize>();
+    let (first, end) = (step.read.start * row, step.read.end * row);
+    let out = &mut out[first * size..end * size];
+    parallel_chunks(context, out, RANDOM_GRAIN * size, &|i, chunk| {
+        philox::fill(distribution, ty.dtype, seed, (first + i * RANDOM_GRAIN) as u64, chunk);
     });
     Ok(())
 }

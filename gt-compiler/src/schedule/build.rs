@@ -81,12 +81,19 @@ fn routine(
     Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id), read })
 }
 
-/// The positions along the axis of an order from the first to the last that anybody reads.
+/// The positions from the first to the last that anybody reads: along the axis of an order, along
+/// the first axis of random numbers.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other routines compute all of their result")]
 fn read(graph: &Graph, id: NodeId, op: Op) -> Range<usize> {
-    let Op::ArgSort(order) = op else { return 0..0 };
-    let all = 0..graph.node(id).ty.shape.sizes()[usize::from(order.axis)];
+    let axis = match op {
+        Op::ArgSort(order) => order.axis,
+        Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => 0,
+        _ => return 0..0,
+    };
+    let sizes = graph.node(id).ty.shape.sizes();
+    let all = 0..sizes.get(usize::from(axis)).copied().unwrap_or(1);
     let slices = graph.users(id).into_iter().map(|user| match graph.node(user).kind {
-        NodeKind::Op(Op::Slice(s)) if s.axis == order.axis => {
+        NodeKind::Op(Op::Slice(s)) if s.axis == axis => {
             s.start as usize..(s.stop as usize).min(all.end)
         }
         NodeKind::Op(_) | NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_) => {

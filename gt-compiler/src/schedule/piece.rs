@@ -102,8 +102,8 @@ pub(crate) struct Routine {
     pub(crate) scalars: SmallVec<[ScalarArg; 3]>,
     pub(crate) out: BufferId,
     pub(crate) out_ty: Type,
-    /// Of an order: the positions along its axis that anybody reads. The others may be left as they
-    /// are.
+    /// The positions that anybody reads, of an order along its axis, of random numbers along their
+    /// first axis. The others may be left as they are.
     pub(crate) read: Range<usize>,
 }
 

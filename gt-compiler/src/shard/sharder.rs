@@ -9,7 +9,7 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gt_ir::layout::Layout;
+use gt_ir::layout::{Layout, Region};
 use gt_ir::{Emit, Entry, Instr, Loc, Op, OpError, Operand, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
@@ -33,9 +33,18 @@ struct Value {
     ty: Type,
     versions: Vec<Version>,
     /// How each member can make it by itself, where it depends on no value from outside.
-    made: Option<(Op, Operands)>,
+    made: Option<Made>,
     /// The layout that a signal asks for.
     wish: Option<Layout>,
+}
+
+/// An operation that depends on no value from outside.
+#[derive(Clone)]
+struct Made {
+    op: Op,
+    inputs: Operands,
+    /// The length of the longest chain of operations that it ends.
+    depth: u8,
 }
 
 /// What members do with large sums.
@@ -59,8 +68,10 @@ pub(super) struct Sharder<'a> {
     numbers: Vec<ValueId>,
     futures: Vec<Future>,
     slots: Vec<Scalar>,
-    /// What members have made by themselves.
-    made: BTreeMap<(ValueId, u32), Name>,
+    /// The boxes of values that members have made by themselves.
+    made: BTreeMap<(ValueId, u32, Region), Name>,
+    /// The layouts in which the uploads so far are needed.
+    uploads: Vec<Layout>,
     /// The scopes in which each upload is used.
     claims: BTreeMap<ValueId, Vec<Claim>>,
     lead: Layout,
@@ -91,6 +102,7 @@ impl<'a> Sharder<'a> {
             futures: foresee(request)?,
             slots: Vec::new(),
             made: BTreeMap::new(),
+            uploads: Vec::new(),
             claims: claims(request, dropped),
             lead: at(0),
             now: None,
@@ -112,7 +124,7 @@ impl<'a> Sharder<'a> {
     fn partition(&self, needed: &Needed, (freed, kept): &End) -> Partition {
         let report = Report::new(&self.lanes, needed, self.scopes.warnings.clone());
         let (parts, kept) = phases::cut(&self.lanes, needed, freed, kept);
-        Partition { parts, kept, report }
+        Partition { parts, kept, uploads: self.uploads.clone(), report }
     }
 
     fn walk(&mut self) -> Result<End, OpError> {
@@ -143,7 +155,9 @@ impl<'a> Sharder<'a> {
     }
 
     fn upload(&mut self, out: ValueId, ty: Type) -> Result<(), OpError> {
-        let id = self.given(ty, &at(0));
+        let come = self.request.uploads.get(self.uploads.len());
+        let mut layout = come.cloned().unwrap_or_else(|| at(0));
+        let id = self.given(ty, &layout);
         let scope = match self.scopes.current() {
             Some(scope) => {
                 self.scopes.overruled(&ty, Loc::NONE);
@@ -157,8 +171,10 @@ impl<'a> Sharder<'a> {
         if let Some(scope) = scope {
             let wish = self.scopes.wish(&scope, &ty);
             self.version(id, &wish)?;
-            self.values[id.0 as usize].wish = Some(wish);
+            self.values[id.0 as usize].wish = Some(wish.clone());
+            layout = wish;
         }
+        self.uploads.push(layout);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod check;
 mod exchange;
 mod orders;
 mod partitions;
+mod uploads;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::wire::{Destination, Door, Order, RESERVED};
 use exchange::{Transfer, Transfers};
 pub(super) use orders::Orders;
 use partitions::Partitions;
+use uploads::Uploads;
 
 /// The most warnings of which a client is told. Each is told once, so all of them are kept.
 const MAX_WARNED: usize = 256;
@@ -37,11 +39,12 @@ const MAX_WARNED: usize = 256;
 /// The workers of one session.
 #[derive(Debug, Default)]
 pub(super) struct Gang {
-    /// The members. The first one takes uploads and is the session's home.
+    /// The members. The first one is the session's home.
     pub(super) seats: Vec<Seat>,
     /// Where each live value is.
     places: BTreeMap<ValueId, Place>,
     partitions: Partitions,
+    uploads: Uploads,
     n_names: u64,
     n_requests: u64,
     /// Values on their way from one member to another, by the request that reads them.

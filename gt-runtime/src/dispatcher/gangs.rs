@@ -138,9 +138,16 @@ impl Dispatcher {
             },
             Order::Fetch { request, value } => self.gang_fetch(id, request, value),
             Order::Define { .. } | Order::Forget { .. } => self.pay(stream, owed),
-            Order::Chunk(_) | Order::Fail { .. } | Order::Send { .. } => {
-                self.give_members(id, vec![(0, order)], owed);
+            Order::Chunk(chunk) => {
+                let large = self.config.large_upload;
+                let orders = self.gang_of(id).map(|gang| gang.chunk(chunk, large));
+                self.give_data(id, orders.unwrap_or_default(), owed);
             }
+            Order::Fail { value, error } => {
+                let orders = self.gang_of(id).map(|gang| gang.fail_upload(value, &error));
+                self.give_data(id, orders.unwrap_or_default(), owed);
+            }
+            Order::Send { .. } => self.give_members(id, vec![(0, order)], owed),
             Order::Stats { request } => self.gang_stats(id, request),
         }
     }
@@ -153,9 +160,11 @@ impl Dispatcher {
         again: bool,
         owed: Owed,
     ) {
+        let large = self.config.large_upload;
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Session { gang: Some(gang), signals, .. } = session else { return };
-        match gang.segment(template, bindings, signals, again) {
+        let Session { gang: Some(gang), signals, uploads, .. } = session else { return };
+        let is_untouched = |value: ValueId| uploads.is_untouched(value);
+        match gang.segment(template, bindings, signals, again, (large, &is_untouched)) {
             Ok((orders, news)) => {
                 news.into_iter().for_each(|text| self.tell_warning(id, text));
                 self.give_members(id, orders, Owed::NOTHING);
@@ -221,6 +230,19 @@ impl Dispatcher {
         if last.is_none() {
             self.pay(Stream::Control, owed);
         }
+    }
+
+    /// Sends pieces of an upload to members. The credit goes with the last of them.
+    fn give_data(&mut self, id: SessionId, mut orders: Orders, owed: Owed) {
+        let Some((member, last)) = orders.pop() else { return self.pay(Stream::Bulk, owed) };
+        for (member, order) in orders {
+            self.give_member(id, member, order, Owed::NOTHING);
+        }
+        self.give_member(id, member, last, owed);
+    }
+
+    fn gang_of(&mut self, id: SessionId) -> Option<&mut Gang> {
+        self.sessions.get_mut(&id)?.gang.as_deref_mut()
     }
 
     fn give_member(&mut self, id: SessionId, member: usize, order: Order, owed: Owed) {

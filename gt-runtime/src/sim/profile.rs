@@ -179,6 +179,7 @@ impl Profile {
             client: ConnectionConfig { lease, patience: Some(lease), ..connection },
             worker: connection,
             relay: self.window / 2,
+            large_upload: 16,
             ..Config::remote()
         }
     }

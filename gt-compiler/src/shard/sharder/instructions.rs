@@ -129,8 +129,8 @@ impl Emit for Sharder<'_> {
             inputs.iter().map(|operand| self.operand_type(*operand)).collect();
         let ty = infer(&op, &types)?;
         let wish = self.wish(&ty);
-        if self.is_made(&op, inputs) {
-            let made = Some((op, inputs.into()));
+        let made = self.made(&op, inputs);
+        if made.is_some() {
             return Ok(self.value(Value { ty, versions: Vec::new(), made, wish }));
         }
         if let (Op::Reshape(_), [Operand::Value(x)], Some(wish)) = (op, inputs, &wish)

@@ -3,15 +3,20 @@
 
 use std::sync::Arc;
 
-use gt_ir::layout::{Layout, Spread};
-use gt_ir::{Class, Op, OpError, Operand, Scalar, Type, ValueId};
+use gt_ir::factors::{Factors, Link, Links};
+use gt_ir::layout::{Layout, Region, Spread, boxed};
+use gt_ir::op::factors;
+use gt_ir::{Class, Emit as _, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::{LITERALS, Sharder, Value};
+use super::{LITERALS, Made, Operands, Sharder, Value};
 use crate::shard::Literal;
 use crate::shard::lanes::{Arg, Name, Piece, everything};
 use crate::shard::reshard::{Version, is_zero};
 use crate::shard::sharder::Sums;
+
+/// The longest chain of operations that each member repeats: their walk is a recursion.
+const MAX_DEPTH: u8 = 32;
 
 impl Sharder<'_> {
     pub(super) fn value(&mut self, value: Value) -> ValueId {
@@ -70,53 +75,83 @@ impl Sharder<'_> {
             names.push(if is_zero(&whole, layout, rank) {
                 self.lanes.zeros(member, layout.local(rank, &ty))?
             } else {
-                self.make_part(
-                    id,
-                    member,
-                    layout.local(rank, &ty),
-                    &layout.region(rank, &ty.shape),
-                )?
+                self.make_part(id, member, layout.region(rank, &ty.shape))?
             });
         }
         Ok(Version { layout: layout.clone(), names })
     }
 
-    pub(super) fn make_part(
-        &mut self,
-        id: ValueId,
-        member: u32,
-        local: Type,
-        region: &[(usize, usize)],
-    ) -> Result<Name, OpError> {
-        if let Some((Op::Full(_), inputs)) = &self.at(id).made {
-            let args = self.literals(&inputs.clone());
-            return self.lanes.instr(member, Op::Full(local), &args);
-        }
-        let name = self.make_whole(id, member)?;
-        let whole = everything(&self.at(id).ty);
-        self.lanes.slice(&Piece { member, name, region: whole }, region)
-    }
-
-    /// All of a value at one member.
-    pub(super) fn make_whole(&mut self, id: ValueId, member: u32) -> Result<Name, OpError> {
-        if let Some(name) = self.made.get(&(id, member)) {
+    /// A box of a value that depends on nothing from outside, made by a member. Of pointwise
+    /// operations no more than the box is computed.
+    fn make_part(&mut self, id: ValueId, member: u32, region: Region) -> Result<Name, OpError> {
+        let key = (id, member, region);
+        if let Some(name) = self.made.get(&key) {
             return Ok(*name);
         }
-        let Some((op, inputs)) = self.at(id).made.clone() else {
+        let (_, _, region) = &key;
+        let Value { ty, made: Some(made), .. } = self.at(id) else {
             return Err(OpError::new("internal: a value that no member can make by itself"));
         };
-        let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
-        for operand in &inputs {
+        let (ty, made) = (*ty, made.clone());
+        let (whole, local) = (everything(&ty), boxed(&ty, region));
+        let name = if let Op::Full(_) = made.op {
+            let args = self.literals(&made.inputs);
+            self.lanes.instr(member, Op::Full(local), &args)?
+        } else if let Some(parts) = self.parts(&made, &ty, region) {
+            let args = self.made_operands(&made.inputs, member, &parts)?;
+            self.lanes.instr(member, made.op.resized(&local), &args)?
+        } else {
+            let name = self.make_part(id, member, whole.clone())?;
+            self.lanes.slice(&Piece { member, name, region: whole }, region)?
+        };
+        self.made.insert(key, name);
+        Ok(name)
+    }
+
+    /// The boxes of the operands from which a member makes a box of a result; none if it makes the
+    /// whole first.
+    fn parts(&self, made: &Made, ty: &Type, region: &Region) -> Option<SmallVec<[Region; 3]>> {
+        let (op, inputs) = (&made.op, &made.inputs);
+        let types: SmallVec<[OperandType; 3]> =
+            inputs.iter().map(|operand| self.operand_type(*operand)).collect();
+        let all = types.iter().map(|ty| match ty {
+            OperandType::Tensor(ty) => everything(ty),
+            OperandType::Scalar(_) => Region::new(),
+        });
+        let whole = everything(ty);
+        if *region == whole {
+            return Some(all.collect());
+        }
+        let factors = factors(op, &types, ty).filter(|_| op.spec().class == Class::Pointwise)?;
+        let mut dims = whole.iter().zip(region).zip(&factors.result);
+        dims.all(|((whole, region), link)| whole == region || link.is_some()).then_some(())?;
+        let part = |(all, links): (Region, &Links)| {
+            let dim = |(all, link): (&(usize, usize), &Option<Link>)| {
+                let dim = link.and_then(|link| Factors::find(&factors.result, link.factor));
+                dim.map_or(*all, |(dim, _)| region[dim])
+            };
+            all.iter().zip(links).map(dim).collect()
+        };
+        Some(all.zip(&factors.operands).map(part).collect())
+    }
+
+    /// The operands of a value that a member makes, by their boxes.
+    fn made_operands(
+        &mut self,
+        inputs: &Operands,
+        member: u32,
+        parts: &[Region],
+    ) -> Result<SmallVec<[Arg; 3]>, OpError> {
+        let mut args = SmallVec::new();
+        for (operand, part) in inputs.iter().zip(parts) {
             args.push(match *operand {
                 Operand::Value(value) if value.0 < LITERALS => {
-                    Arg::Value(self.make_whole(value, member)?)
+                    Arg::Value(self.make_part(value, member, part.clone())?)
                 }
                 Operand::Value(_) | Operand::Scalar(_) => self.literals(&[*operand])[0],
             });
         }
-        let name = self.lanes.instr(member, op.unnamed(), &args)?;
-        self.made.insert((id, member), name);
-        Ok(name)
+        Ok(args)
     }
 
     /// Operands that are literals, as a member's instruction has them.
@@ -132,16 +167,24 @@ impl Sharder<'_> {
         operands.iter().map(literal).collect()
     }
 
-    /// Whether each member can make a result by itself, cheaply.
-    pub(super) fn is_made(&self, op: &Op, inputs: &[Operand]) -> bool {
+    /// How each member can make a result by itself, if it can do so cheaply.
+    pub(super) fn made(&self, op: &Op, inputs: &[Operand]) -> Option<Made> {
         let cheap = match op.spec().class {
             Class::Pointwise | Class::Source | Class::Move => true,
             Class::Reduce | Class::Contract | Class::Gather => false,
         };
-        cheap
-            && inputs.iter().all(|operand| match operand {
-                Operand::Value(value) if value.0 < LITERALS => self.at(*value).made.is_some(),
-                Operand::Value(_) | Operand::Scalar(_) => true,
-            })
+        let mut depth = 0;
+        for operand in inputs {
+            if let Operand::Value(value) = operand
+                && value.0 < LITERALS
+            {
+                depth = depth.max(self.at(*value).made.as_ref()?.depth);
+            }
+        }
+        (cheap && depth < MAX_DEPTH).then(|| Made {
+            op: *op,
+            inputs: inputs.into(),
+            depth: depth + 1,
+        })
     }
 }

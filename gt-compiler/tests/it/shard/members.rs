@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gt_compiler::shard::{Kept, Literal, Local, Partition, Rates, Request, Step, partition};
+use gt_compiler::shard::{self, Kept, Literal, Local, Partition, Rates, Request, Step, partition};
 use gt_ir::canonical::{Bindings, Defined, Template, canonical, expand};
 use gt_ir::layout::Layout;
 use gt_ir::signal::Signals;
@@ -35,6 +35,8 @@ pub(crate) struct Case {
     pub(crate) segment: Tape,
     /// The values from outside, and where they are.
     pub(crate) outside: Vec<(ValueId, Layout)>,
+    /// Where uploads come, in their order; the others come to member 0.
+    pub(crate) uploads: Vec<Layout>,
     pub(crate) signals: Signals,
     pub(crate) n_members: u32,
     pub(crate) rates: Rates,
@@ -82,6 +84,7 @@ impl Case {
             template: &template,
             inputs: &inputs,
             signals: &self.signals,
+            uploads: &self.uploads,
             n_members: self.n_members,
             rates: self.rates,
         };
@@ -102,8 +105,12 @@ impl Case {
                 members.given[member as usize].insert(number as u32, held);
             }
         }
-        for number in uploads(&template) {
-            members.given[0].insert(number, data[&name(number)].clone());
+        for (i, number) in uploads(&template).into_iter().enumerate() {
+            let (whole, home) = (&data[&name(number)], shard::at(0));
+            let layout = self.uploads.get(i).unwrap_or(&home);
+            for (rank, &member) in layout.mesh.members().iter().enumerate() {
+                members.given[member as usize].insert(number, part(whole, layout, rank));
+            }
         }
         let dump = || format!("{self:?}\n{:#?}", partition.parts);
         let go = std::panic::AssertUnwindSafe(|| members.go(&partition));

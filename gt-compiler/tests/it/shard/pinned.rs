@@ -88,7 +88,14 @@ fn left(
         let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
         signals.set(name, config).unwrap();
     }
-    let case = Case { segment: body, outside, signals, n_members, rates: Rates::default() };
+    let case = Case {
+        segment: body,
+        outside,
+        uploads: Vec::new(),
+        signals,
+        n_members,
+        rates: Rates::default(),
+    };
     let engine = RefCell::new(engine());
     let run = |tape: &Tape, data: &_| compiled(&mut engine.borrow_mut(), tape, data);
     let is_output = |id: &ValueId| {

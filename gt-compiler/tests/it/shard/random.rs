@@ -111,7 +111,16 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
     let outside = outside.collect();
     let signals = signals(&mut source, n_members, reduction);
     let rates = [Rates::default(), SHARED, LATE][source.below(3)];
-    let case = Case { segment, outside, signals, n_members, rates };
+    let come = |entry: &Entry| match entry {
+        Entry::Input { ty, .. } => Some(layout(&mut source, ty, n_members)),
+        Entry::Instr(_)
+        | Entry::Free(_)
+        | Entry::Enter(_)
+        | Entry::Exit(_)
+        | Entry::Output { .. } => None,
+    };
+    let uploads = segment.entries.iter().filter_map(come).collect();
+    let case = Case { segment, outside, uploads, signals, n_members, rates };
     let graph = gt_ir::lower(&tape).unwrap();
     case.check_on(run, &data, &whole, |_, expected, got| match reduction {
         Reduction::Usual => {

@@ -11,7 +11,7 @@ use gt_ir::{Entry, OpError, Tape, ValueId};
 
 use super::exchange::Transfer;
 use super::partitions::Numbered;
-use super::{Bound, Gang, MAX_WARNED, Place};
+use super::{Bound, Gang, MAX_WARNED};
 use crate::ids::RequestId;
 use crate::wire::{MAX_ENTRIES, Order};
 
@@ -20,13 +20,15 @@ pub(in crate::dispatcher) type Orders = Vec<(usize, Order)>;
 
 impl Gang {
     /// A segment as the orders of members, and what its signals asked for and did not get. `again`
-    /// says that the segment has come before.
+    /// says that the segment has come before. Uploads of at least `large` bytes may be cut;
+    /// `is_untouched` says whether no piece of an upload has come.
     pub(in crate::dispatcher) fn segment(
         &mut self,
         template: &Template,
         bindings: &Bindings,
         signals: &Signals,
         again: bool,
+        (large, is_untouched): (u64, &dyn Fn(ValueId) -> bool),
     ) -> Result<(Orders, Vec<String>), OpError> {
         let n_members = self.seats.len() as u32;
         let mut inputs: Vec<(Type, Layout)> = Vec::new();
@@ -35,10 +37,14 @@ impl Gang {
             let place = place.ok_or_else(|| OpError::new(format!("{value} is nowhere")))?;
             inputs.push((place.ty, place.layout.clone()));
         }
-        let chosen = self.partitions.get(template, inputs, signals, n_members, again)?;
+        let mut declared = Orders::new();
+        let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
+        let places = (inputs, uploads);
+        let chosen = self.partitions.get(template, places, signals, n_members, again)?;
         let mut orders = Orders::new();
         self.forget(&chosen.forgotten, &mut orders);
-        self.uploads(template, bindings, &mut orders);
+        orders.extend(declared);
+        self.note_needed(template, &chosen.partition);
         let n_inputs = template.n_inputs;
         let bound = self.bind(bindings, n_inputs, &chosen.partition);
         self.steps(&chosen.partition, &bound, chosen.first, &mut orders)?;
@@ -84,25 +90,6 @@ impl Gang {
     pub(super) fn forget(&self, templates: &[u32], orders: &mut Orders) {
         for &template in templates {
             orders.extend((0..self.seats.len()).map(|m| (m, Order::Forget { template })));
-        }
-    }
-
-    /// What the client uploads goes to the first member, under its own name.
-    fn uploads(&mut self, template: &Template, bindings: &Bindings, orders: &mut Orders) {
-        let mut tape = Tape::default();
-        let mut defined = bindings.defined.iter();
-        for entry in &template.tape.entries {
-            if entry.defines().is_none() {
-                continue;
-            }
-            let Some(out) = defined.next() else { break };
-            if let Entry::Input { ty, name, .. } = entry {
-                tape.entries.push(Entry::Input { out, ty: *ty, name: name.clone() });
-                self.places.insert(out, Place::at_home(out, *ty));
-            }
-        }
-        if !tape.entries.is_empty() {
-            orders.push((0, Order::Run(Arc::new(tape))));
         }
     }
 

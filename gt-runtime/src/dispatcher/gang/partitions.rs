@@ -14,9 +14,12 @@ use gt_ir::signal::Signals;
 /// The most partitions of one session.
 const MAX_PARTITIONS: usize = 256;
 
-/// What a partition depends on besides the signals: the segment, its inputs with their places, and
-/// the number of members.
-type Case = (Key, Vec<(Type, Layout)>, u32);
+/// The inputs of a segment with their places, and the places of its uploads.
+pub(super) type Places = (Vec<(Type, Layout)>, Vec<Layout>);
+
+/// What a partition depends on besides the signals: the segment, the places of its values, and the
+/// number of members.
+type Case = (Key, Places, u32);
 
 /// The partitions of one session.
 #[derive(Debug, Default)]
@@ -57,24 +60,25 @@ pub(super) struct Chosen {
 }
 
 impl Partitions {
-    /// The partition of a segment on members that hold its inputs so. `again` says that the segment
+    /// The partition of a segment on members that hold its values so. `again` says that the segment
     /// has come before and will come again.
     pub(super) fn get(
         &mut self,
         template: &Template,
-        inputs: Vec<(Type, Layout)>,
+        places: Places,
         signals: &Signals,
         n_members: u32,
         again: bool,
     ) -> Result<Chosen, OpError> {
-        let case = (template.key, inputs, n_members);
+        let case = (template.key, places, n_members);
         let mut forgotten = Vec::new();
         let slot = match self.find(&case, template) {
             Some(slot) => slot,
             None => {
-                let inputs = &case.1[..];
+                let (inputs, uploads) = (&case.1.0[..], &case.1.1[..]);
                 let rates = Rates::default();
-                let made = partition(&Request { template, inputs, signals, n_members, rates })?;
+                let request = Request { template, inputs, uploads, signals, n_members, rates };
+                let made = partition(&request)?;
                 self.add(case, template.clone(), made, &mut forgotten)
             }
         };

@@ -89,6 +89,44 @@ fn each_member_gets_its_part_and_what_others_send_it() {
 }
 
 #[test]
+fn a_large_upload_goes_to_the_members_that_need_its_rows() {
+    script(
+        Config { large_upload: 32, ..Config::embedded() },
+        &format!(
+            "{BEFORE}0s p1 configure a=all
+             0s p1 tape enter \"a\"; %0 = input : i64[4]; %1 = neg %0; exit \"a\"; free %0; free %1
+             > p5 open s2 of s1 (pi, pid 1)
+             > p5 run s2 #0 a0: %0 = input : i64[4]
+             > p5 run s2 #1 a0: free %0
+             > p6 open s3 of s1 (pi, pid 1)
+             0s p1 chunk %0 i64[4] 0 32
+             > p5 chunk s2 %0 0
+             0s p1 chunk %2 i64[4] 0 24
+             > p5 chunk s2 %+0 0
+             > p6 chunk s3 %+1 0
+             0s p1 tape enter \"a\"; %2 = input : i64[4]; %3 = neg %2; exit \"a\"; free %2
+             > p5 run s2 #2 a0: %+0 = input : i64[2]
+             > p5 run s2 #3 a0: %+2 = neg %+0; free %+0
+             > p6 run s3 #0 a0: %+1 = input : i64[2]
+             > p6 run s3 #1 a0: %+3 = neg %+1; free %+1
+             0s p1 chunk %2 i64[4] 24 8
+             > p6 chunk s3 %+1 8
+             0s p1 tape enter \"a\"; %4 = input : i64[4]; %5 = neg %4; exit \"a\"; free %4
+             > p5 run s2 #4 a0: %+4 = input : i64[2]
+             > p5 run s2 #5 a0: %+6 = neg %+4; free %+4
+             > p6 run s3 #2 a0: %+5 = input : i64[2]
+             > p6 run s3 #3 a0: %+7 = neg %+5; free %+5
+             0s p1 chunk %4 i64[4] 0 8
+             > p5 chunk s2 %+4 0
+             20s tick
+             40s tick
+             > p5 fail s2 %+4: the program brought no more of its data for 30 s
+             > p6 fail s3 %+5: the program brought no more of its data for 30 s"
+        ),
+    );
+}
+
+#[test]
 fn members_that_reach_each_other_need_no_server_between_them() {
     let text = "0s p5 hello
          > p5 welcome w1

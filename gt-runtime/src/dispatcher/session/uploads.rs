@@ -84,7 +84,7 @@ impl Uploads {
     }
 
     /// Whether no piece of the value has come.
-    pub(super) fn is_untouched(&self, value: ValueId) -> bool {
+    pub(in crate::dispatcher) fn is_untouched(&self, value: ValueId) -> bool {
         self.open.get(&value).is_some_and(|upload| upload.received == 0)
     }
 
