@@ -1,11 +1,13 @@
 //! Random tapes, signals and layouts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gt_compiler::shard::{Rates, at};
 use gt_ir::layout::{Layout, Mesh, Spread};
 use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{self, Source};
+use gt_ir::text;
 use gt_ir::{Entry, Tape, Type, ValueId};
 
 use super::members::{Case, LATE, Runner, SHARED, interpreted};
@@ -148,4 +150,24 @@ fn members_together_compute_what_one_computes() {
             check(3 * seed + 2, &large);
         }
     }
+}
+
+/// Each member repeats what depends on literals alone, but no chain so long that its walk, which is
+/// a recursion, would leave the stack.
+#[test]
+fn a_long_chain_of_constants_is_computed() {
+    let n = 100_000;
+    let chain = (1..n).map(|i| format!("%{i} = add %{}, 1.0\nfree %{}\n", i - 1, i - 1));
+    let chain: String = chain.collect();
+    let text = format!("gt tape 1\nenter \"a\"\n%0 = full[f32[4]] 0.0\n{chain}exit \"a\"\n");
+    let segment = text::parse(&text).unwrap().0;
+    let shard = Some(ShardConfig::default());
+    let mut signals = Signals::new();
+    signals.set("a", SignalConfig { shard, ..SignalConfig::default() }).unwrap();
+    let (outside, uploads, rates) = (Vec::new(), Vec::new(), Rates::default());
+    let case = Case { segment, outside, uploads, signals, n_members: 2, rates };
+    let whole = interpreted(&case.segment, &BTreeMap::new());
+    case.check(&BTreeMap::new(), &whole, |_, expected, got| {
+        (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
+    });
 }
