@@ -13,6 +13,7 @@
 mod cluster;
 
 use std::process::Child;
+use std::thread;
 use std::time::Instant;
 
 use cluster::{Cluster, Program, role, serves};
@@ -51,6 +52,7 @@ fn report(words: &[&str]) {
     }
     if wanted("read") {
         rows.extend(read(&cluster));
+        rows.push(floor());
     }
     if wanted("large") {
         rows.extend(large(&cluster));
@@ -115,19 +117,69 @@ fn first_of(address: &str) {
 fn read(cluster: &Cluster) -> Vec<Row> {
     let mut program = Program::connect(&cluster.address);
     let mut x = program.give(vec![0.0; 4], &[4]);
-    let mut times: Vec<f64> = (0..READS)
-        .map(|_| {
-            let began = Instant::now();
-            x = program.add(x);
-            program.read(x);
-            began.elapsed().as_secs_f64() * 1e6
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
+    let times = timed(|| {
+        x = program.add(x);
+        program.read(x);
+    });
     let row = |percent| (format!("operation and read, p{percent}"), times[READS * percent / 100]);
     let rows = [row(50), row(99)].into_iter();
     let mean = ("operation and read, mean".into(), times.iter().sum::<f64>() / READS as f64);
     rows.chain([mean]).map(|(name, time)| (name, time, "us")).collect()
+}
+
+/// The least that a read can take: 64 bytes from one socket of ZeroMQ by way of a second to a third
+/// and back, each with a context and a thread of its own, as a client, a server and a worker have.
+fn floor() -> Row {
+    let folder = std::env::temp_dir().join(format!("gt-wire-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let address = format!("ipc://{}/floor", folder.display());
+    let socket = |kind, name: &str| {
+        let socket = zmq::Context::new().socket(kind).unwrap();
+        socket.set_identity(name.as_bytes()).unwrap();
+        socket
+    };
+    let relay = socket(zmq::ROUTER, "relay");
+    relay.bind(&address).unwrap();
+    let [client, worker] = ["client", "worker"].map(|name| {
+        let socket = socket(zmq::DEALER, name);
+        socket.connect(&address).unwrap();
+        socket
+    });
+    // The relay knows its peers when they have spoken.
+    worker.send("", 0).unwrap();
+    let relayed = thread::spawn(move || {
+        relay.recv_multipart(0).unwrap();
+        for i in 0..2 * READS {
+            let to = if i % 2 == 0 { &b"worker"[..] } else { b"client" };
+            let message = relay.recv_multipart(0).unwrap().swap_remove(1);
+            relay.send_multipart([to, &message], 0).unwrap();
+        }
+    });
+    let answered = thread::spawn(move || {
+        (0..READS).for_each(|_| worker.send(worker.recv_bytes(0).unwrap(), 0).unwrap());
+    });
+    let times = timed(|| {
+        client.send(vec![0; 64], 0).unwrap();
+        client.recv_bytes(0).unwrap();
+    });
+    relayed.join().unwrap();
+    answered.join().unwrap();
+    // Leftovers of a measurement harm nobody.
+    let _ = std::fs::remove_dir_all(folder);
+    ("the same way of bare sockets, p50".into(), times[READS / 2], "us")
+}
+
+/// The microseconds of each of so many calls, in order of size.
+fn timed(mut call: impl FnMut()) -> Vec<f64> {
+    let mut times: Vec<f64> = (0..READS)
+        .map(|_| {
+            let began = Instant::now();
+            call();
+            began.elapsed().as_secs_f64() * 1e6
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times
 }
 
 /// 256 MB to the worker, and back.
