@@ -146,6 +146,22 @@ impl Layout {
         layout
     }
 
+    /// The same with an axis of the mesh as two: the members along it stand in rows of `n`. None if
+    /// they do not, if the axis splits a dimension, or if the mesh would have too many axes.
+    #[must_use]
+    pub fn in_rows(&self, axis: usize, n: usize) -> Option<Layout> {
+        let splits = matches!(self.spreads[axis], Spread::Split { .. });
+        let (mut sizes, mut spreads) = (self.mesh.sizes.clone(), self.spreads.clone());
+        if n == 0 || !sizes[axis].is_multiple_of(n) || splits {
+            return None;
+        }
+        sizes[axis] /= n;
+        sizes.insert(axis + 1, n);
+        spreads.insert(axis + 1, spreads[axis]);
+        let mesh = Mesh::new(self.mesh.members.clone(), &sizes)?;
+        Some(Layout { mesh: Arc::new(mesh), spreads })
+    }
+
     /// Whether each member has all elements.
     #[must_use]
     pub fn is_whole(&self) -> bool {

@@ -6,7 +6,7 @@ use gt_ir::layout::{Layout, Spread};
 use gt_ir::{Class, Op, OperandType, Type};
 
 use super::lanes::{shared, volume};
-use super::reshard::{Version, is_direct, scattered};
+use super::reshard::{GROUP, Version, group, is_direct, scattered};
 
 /// What exchanges and computation cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,12 +41,11 @@ impl Rates {
             let kept = from.mesh == to.mesh && to.spreads[axis] == *spread;
             if matches!(spread, Spread::Partial(_)) && !kept {
                 let n = from.mesh.sizes()[axis];
-                let local = bytes(volume(&from.region(0, &ty.shape))) * (n - 1) as f64;
+                let addend = bytes(volume(&from.region(0, &ty.shape)));
                 let part = scattered(&settled, to, axis);
                 seconds += match part {
-                    Some(_) => self.latency + local / n as f64 / self.exchange,
-                    None if is_direct(ty, n) => self.latency + local / self.exchange,
-                    None => 2.0 * (self.latency + local / n as f64 / self.exchange),
+                    Some(_) => self.reduce_scatter(addend, n),
+                    None => self.all_reduce(addend, ty, n),
                 };
                 settled = settled.with(axis, part.unwrap_or(Spread::Whole));
             }
@@ -58,7 +57,28 @@ impl Rates {
             volume(&region) - own
         });
         let most = lacking.max().unwrap_or(0);
-        if most > 0 { seconds + self.latency + bytes(most) / self.exchange } else { seconds }
+        let n = from.mesh.len().max(to.mesh.len());
+        if most > 0 { seconds + self.wait(n) + bytes(most) / self.exchange } else { seconds }
+    }
+
+    /// Seconds of the messages of an exchange in which `n` members have one for each other member.
+    fn wait(&self, n: usize) -> f64 {
+        self.latency * (n as f64 / GROUP as f64).max(1.0)
+    }
+
+    /// Seconds until each of `n` members has its part of the sum of addends of so many bytes.
+    fn reduce_scatter(&self, addend: f64, n: usize) -> f64 {
+        self.wait(n) + addend * (n - 1) as f64 / n as f64 / self.exchange
+    }
+
+    /// Seconds until each of `n` members has the sum of addends of so many bytes: many members
+    /// combine in groups, and then across groups.
+    fn all_reduce(&self, addend: f64, ty: &Type, n: usize) -> f64 {
+        match group(n) {
+            Some(size) => self.all_reduce(addend, ty, size) + self.all_reduce(addend, ty, n / size),
+            None if is_direct(ty, n) => self.wait(n) + addend * (n - 1) as f64 / self.exchange,
+            None => 2.0 * self.reduce_scatter(addend, n),
+        }
     }
 
     /// The dimension along which members share the sum of a partial result along an axis of its

@@ -1,7 +1,8 @@
 //! Changes of layout. A value moves box by box: each member receives the elements that it lacks
 //! from a member that has them. Partial results are first reduced: each member combines one part of
 //! all addends, in the order of the members, and the parts are then gathered (reduce-scatter and
-//! all-gather, which send `2 (n - 1) / n` times the value).
+//! all-gather, which send `2 (n - 1) / n` times the value). Each of `n` members would exchange
+//! messages with all others, so many members combine in groups, and then across groups.
 
 use gt_ir::layout::{Combine, Layout, Region, Spread};
 use gt_ir::{Op, OpError, Type};
@@ -23,6 +24,14 @@ const SMALL: usize = 1024;
 /// they are small, and if there are two, who send as much either way.
 pub(super) fn is_direct(ty: &Type, n: usize) -> bool {
     n <= 2 || ty.shape.numel() < SMALL
+}
+
+/// The most members that exchange messages with all others.
+pub(super) const GROUP: usize = 8;
+
+/// The size of the groups in which so many members combine, if they do.
+pub(super) fn group(n: usize) -> Option<usize> {
+    (2..=GROUP).rev().find(|size| n > GROUP && n.is_multiple_of(*size))
 }
 
 /// How a sum along an axis of the mesh becomes parts at once: it is to be split along the axis, in
@@ -112,6 +121,11 @@ impl Lanes {
         ty: &Type,
     ) -> Result<Version, OpError> {
         let mesh = &from.layout.mesh;
+        let rows = group(mesh.sizes()[axis]).filter(|_| part.is_none());
+        if let Some(layout) = rows.and_then(|n| from.layout.in_rows(axis, n)) {
+            let names = self.reduce_by_groups(from, (axis, layout), combine, ty)?;
+            return Ok(Version { layout: from.layout.with(axis, Spread::Whole), names });
+        }
         let widest = || from.layout.widest(axis, &ty.shape);
         let part = part.or_else(|| if is_direct(ty, mesh.sizes()[axis]) { None } else { widest() });
         let layout = from.layout.with(axis, part.unwrap_or(Spread::Whole));
@@ -121,6 +135,28 @@ impl Lanes {
             names.push(self.combined(from, (rank, axis), &region, combine, ty)?);
         }
         Ok(Version { layout, names })
+    }
+
+    /// Partial results along an axis that `layout` has as two, combined: along the second, then
+    /// along the first. Parts that this leaves are gathered in the opposite order.
+    fn reduce_by_groups(
+        &mut self,
+        from: &Version,
+        (axis, layout): (usize, Layout),
+        combine: Combine,
+        ty: &Type,
+    ) -> Result<SmallVec<[Name; 4]>, OpError> {
+        let mut version = Version { layout, names: from.names.clone() };
+        for axis in [axis + 1, axis] {
+            version = self.reduce(&version, (axis, None), combine, ty)?;
+        }
+        for axis in [axis, axis + 1] {
+            if version.layout.spreads[axis] != Spread::Whole {
+                let whole = version.layout.with(axis, Spread::Whole);
+                version = self.reshard(&version, &whole, ty)?;
+            }
+        }
+        Ok(version.names)
     }
 
     /// One box of all addends along an axis, combined at a rank.

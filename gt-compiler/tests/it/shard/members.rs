@@ -74,12 +74,10 @@ impl Case {
         }
     }
 
-    /// What members leave when they have run.
-    pub(crate) fn left(&self, run: Runner<'_>, data: &Values) -> Vec<Left> {
+    /// The segment as the work of members.
+    pub(crate) fn partition(&self, data: &Values) -> Partition {
         let (template, bindings) = canonical(&self.segment);
-        let layout = |id: &ValueId| &self.outside.iter().find(|(other, _)| other == id).unwrap().1;
-        let inputs = bindings.inputs.iter().map(|id| (*data[id].ty(), layout(id).clone()));
-        let inputs: Vec<(Type, Layout)> = inputs.collect();
+        let inputs = self.inputs(&bindings, data);
         let request = Request {
             template: &template,
             inputs: &inputs,
@@ -88,7 +86,20 @@ impl Case {
             n_members: self.n_members,
             rates: self.rates,
         };
-        let partition = partition(&request).unwrap_or_else(|e| panic!("{e}\n{self:#?}"));
+        partition(&request).unwrap_or_else(|e| panic!("{e}\n{self:#?}"))
+    }
+
+    /// The types and places of the values from outside, in the order of their numbers.
+    fn inputs(&self, bindings: &Bindings, data: &Values) -> Vec<(Type, Layout)> {
+        let layout = |id: &ValueId| &self.outside.iter().find(|(other, _)| other == id).unwrap().1;
+        bindings.inputs.iter().map(|id| (*data[id].ty(), layout(id).clone())).collect()
+    }
+
+    /// What members leave when they have run.
+    pub(crate) fn left(&self, run: Runner<'_>, data: &Values) -> Vec<Left> {
+        let (template, bindings) = canonical(&self.segment);
+        let inputs = self.inputs(&bindings, data);
+        let partition = self.partition(data);
         let name = |number: u32| match (number as usize).checked_sub(template.n_inputs) {
             None => bindings.inputs[number as usize],
             Some(k) => bindings.defined.get(k).unwrap(),

@@ -8,7 +8,7 @@ use gt_ir::layout::{Layout, Mesh, Spread};
 use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{self, Source};
 use gt_ir::text;
-use gt_ir::{Entry, Tape, Type, ValueId};
+use gt_ir::{Entry, HostTensor, Tape, Type, ValueId};
 
 use super::members::{Case, LATE, Runner, SHARED, interpreted};
 
@@ -161,13 +161,54 @@ fn a_long_chain_of_constants_is_computed() {
     let chain: String = chain.collect();
     let text = format!("gt tape 1\nenter \"a\"\n%0 = full[f32[4]] 0.0\n{chain}exit \"a\"\n");
     let segment = text::parse(&text).unwrap().0;
+    let mut whole = segment.clone();
+    whole.entries.push(Entry::Output { value: ValueId(n - 1), name: None });
+    let whole = interpreted(&whole, &BTreeMap::new());
     let shard = Some(ShardConfig::default());
     let mut signals = Signals::new();
     signals.set("a", SignalConfig { shard, ..SignalConfig::default() }).unwrap();
     let (outside, uploads, rates) = (Vec::new(), Vec::new(), Rates::default());
     let case = Case { segment, outside, uploads, signals, n_members: 2, rates };
-    let whole = interpreted(&case.segment, &BTreeMap::new());
+    assert_eq!(whole.len(), 1);
     case.check(&BTreeMap::new(), &whole, |_, expected, got| {
         (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
     });
+}
+
+/// Many members combine sums in groups, so that each of them exchanges messages with few others.
+/// Small sums take one exchange in each group, large ones two.
+#[test]
+fn many_members_combine_sums_in_groups() {
+    // So many that a sum costs less than all rows on each member.
+    const ROWS: i64 = 60;
+    let cases = [(8, 3, 7), (9, 3, 4), (11, 3, 10), (30, 3, 9), (9, 2_000, 6), (72, 2_000, 18)];
+    for (n, width, of_each) in cases {
+        let n: i64 = n;
+        let ty: Type = format!("i64[{},{width}]", ROWS * n).parse().unwrap();
+        let data =
+            HostTensor::from_vec((0..ROWS * n * width).map(|i| i * i % 7).collect(), ty.shape);
+        let data = BTreeMap::from([(ValueId(0), data.unwrap())]);
+        let whole = format!("gt tape 1\n%0 = input : {ty}\n%1 = sum[0] %0\n%2 = max[0] %0\n");
+        let mut whole = text::parse(&whole).unwrap().0;
+        let segment = Tape { entries: whole.entries[1..].to_vec() };
+        let output = |value| Entry::Output { value: ValueId(value), name: None };
+        whole.entries.extend([1, 2].map(output));
+        let whole = interpreted(&whole, &data);
+        assert_eq!(whole.len(), 2);
+        let mesh = Arc::new(Mesh::new((0..n as u32).collect(), &[n as usize]).unwrap());
+        let layout = Layout::whole(mesh).with(0, Spread::Split { dim: 0, chunk: ROWS as usize });
+        let case = Case {
+            segment,
+            outside: vec![(ValueId(0), layout)],
+            uploads: Vec::new(),
+            signals: Signals::new(),
+            n_members: n as u32,
+            rates: Rates::default(),
+        };
+        case.check(&data, &whole, |_, expected, got| {
+            (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
+        });
+        let messages = case.partition(&data).report.messages;
+        assert_eq!(messages, (2 * n * of_each) as u64, "{n} members, {width} elements");
+    }
 }
