@@ -24,6 +24,8 @@ chapters! {
     files: "files.md",
     sessions: "sessions.md",
     neighbours: "neighbours.md",
+    operating: "operating.md",
+    monitoring: "monitoring.md",
     engines: "engines.md",
     signals: "signals.md",
     parallel: "parallel.md",

@@ -1,15 +1,20 @@
 //! The command line: its arguments and help texts. It decides nothing.
 
 use crate::quota::Quotas;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
 use gt_ir::ValueId;
 use gt_ir::backend::Demand;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
 use gt_runtime::doors::{PublicKey, Roles};
+use gt_runtime::ids::SessionId;
 use gt_runtime::priority::Priority;
 use gt_runtime::zmq::Address;
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+#[cfg(test)]
+mod tests;
 
 /// Serve, join, compile and run GT programs.
 #[derive(Parser)]
@@ -23,8 +28,41 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// The command line of this process. Flags that it leaves out have the values of `gt.toml`,
+    /// unless a variable of the environment has another one.
+    pub(crate) fn of_process() -> Cli {
+        let matches = with_file(Cli::command()).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// A command line whose flags have the values of `gt.toml` where they are left out.
+fn with_file(mut cli: Clap) -> Clap {
+    let file = gt_settings::user_file();
+    let of = |command: &str, flag: &str| match (command, flag) {
+        (_, "connect" | "numerics") => file.get(flag),
+        ("server", _) => file.get(&format!("server.{flag}")),
+        _ => None,
+    };
+    let commands: Vec<String> =
+        cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for name in commands {
+        cli = cli.mut_subcommand(&name, |command| {
+            command.mut_args(|flag| match of(&name, flag.get_id().as_str()) {
+                Some(value) => flag.default_value(value).required(false),
+                None => flag,
+            })
+        });
+    }
+    cli
+}
+
 const EXAMPLES: &str = "\
 Examples:
+  A server, two workers and a program in one terminal:
+    gt-cli launch --workers 2 ./program
+
   A cluster in three terminals:
     gt-cli server -p 12345
     gt-cli worker --connect localhost:12345
@@ -40,8 +78,10 @@ Examples:
     gt-cli bench mlp_small gpt
     gt-cli bench step.gt --inputs in.safetensors
 
-  See what is wrong:
-    gt-cli status --connect HOST:PORT
+  See who does what, and what is wrong:
+    gt-cli top --connect HOST:PORT
+    gt-cli clients --connect HOST:PORT
+    gt-cli kill s3 --connect HOST:PORT
     gt-cli doctor
 
 `-` stands for standard input or output. Exit status: 0 for success, 1 for an error, 2 for a wrong
@@ -53,6 +93,8 @@ pub(crate) enum Command {
     Server(ServerArgs),
     /// Offer this machine's device to a server
     Worker(WorkerArgs),
+    /// Start a server, workers and a program in one terminal
+    Launch(LaunchArgs),
     /// Check a tape file and print it at any stage of the compiler
     Compile(CompileArgs),
     /// Compare two tapes, and print why they do not share a plan
@@ -68,6 +110,14 @@ pub(crate) enum Command {
     Keys(KeysArgs),
     /// Show the workers and sessions of a server
     Status(StatusArgs),
+    /// Watch the workers, sessions and links of a server, as they change
+    Top(TopArgs),
+    /// List the programs that use a server
+    Clients(ClientsArgs),
+    /// End the work of a program on a server
+    Kill(KillArgs),
+    /// Show all settings: their values, where they come from, and what they do
+    Config(ConfigArgs),
     /// Report what this build and this machine support, what does not work, and how to fix it
     Doctor(DoctorArgs),
 }
@@ -87,7 +137,8 @@ pub(crate) enum KeysCommand {
     Show,
     /// Let programs with a key connect to your servers, in these roles
     Add {
-        /// client, worker, monitor, or several with commas. A worker sees the values of all clients
+        /// client, worker, monitor, operator, or several with commas. A worker sees the values of
+        /// all clients, a monitor watches them, and an operator may end their sessions
         #[arg(value_name = "ROLE[,ROLE]")]
         roles: Roles,
         /// The public key, as its user's `gt-cli keys show` prints it
@@ -163,12 +214,112 @@ Examples:
   gt-cli status --connect head:12345 --json    one object; times are in nanoseconds";
 
 #[derive(Args)]
+#[command(after_help = CONFIG_EXAMPLES)]
+pub(crate) struct ConfigArgs {
+    /// Show what each setting does, too
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Settings to show, by their variables or their keys in gt.toml [default: all]
+    #[arg(value_name = "SETTING")]
+    pub(crate) settings: Vec<String>,
+}
+
+const CONFIG_EXAMPLES: &str = "\
+A flag is stronger than a variable of the environment, a variable is stronger than gt.toml in the
+folder of keys, and the file is stronger than the default. GT_THREADS is called threads in gt.toml,
+and so are the others; the tables [server] and [quota] are for `gt-cli server`.
+
+Examples:
+  gt-cli config                          what is set, and by whom
+  gt-cli config --explain                and what everything does
+  gt-cli config GT_THREADS server.port   two settings
+  gt-cli config --json                   one object for each setting";
+
+#[derive(Args)]
 #[command(after_help = STATUS_EXAMPLES)]
 pub(crate) struct StatusArgs {
     /// The server to ask
     #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
     pub(crate) connect: String,
 }
+
+#[derive(Args)]
+#[command(after_help = TOP_EXAMPLES)]
+pub(crate) struct TopArgs {
+    /// The server to watch
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: String,
+    /// Seconds between two looks
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Look once, over one interval, and print it
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+/// Checks the time between two looks.
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|s| (0.1..=3600.0).contains(s));
+    seconds.ok_or_else(|| "seconds are a number from 0.1 to 3600".into())
+}
+
+const TOP_EXAMPLES: &str = "\
+BUSY is the share of the time in which the worker ran segments. PLANS is the share of segments that
+ran as compiled plans; the others ran instruction by instruction. TIME is the share of the time of
+all workers that the session used. RUNS/S are segments in a second. THERE and BACK are the two
+directions of a link. `?` shows the keys.
+
+It reads counters of the server, which keeps nothing for those who watch. Colors are left out if
+NO_COLOR is set. Your own servers show everything. On a server of another user, the role `monitor`
+shows all sessions and the role `client` those of your own.
+
+Examples:
+  gt-cli top --connect localhost:12345
+  gt-cli top --connect head:12345 --interval 5
+  gt-cli top --connect head:12345 --once --json | jq '.workers[].busy'
+  ssh head gt-cli top --connect localhost:12345 --once";
+
+#[derive(Args)]
+#[command(after_help = CLIENTS_EXAMPLES)]
+pub(crate) struct ClientsArgs {
+    /// The server to ask
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: String,
+}
+
+const CLIENTS_EXAMPLES: &str = "\
+The session is the name for `gt-cli kill`. USER is `own` for the user of the server, and else a
+number that is equal for equal users.
+
+Examples:
+  gt-cli clients --connect localhost:12345
+  gt-cli clients --connect head:12345 --json    one object for each program";
+
+#[derive(Args)]
+#[command(after_help = KILL_EXAMPLES)]
+pub(crate) struct KillArgs {
+    /// Sessions, as `gt-cli clients` names them: s3
+    #[arg(value_name = "SESSION", required = true, value_parser = session)]
+    pub(crate) sessions: Vec<SessionId>,
+    /// The server of the session
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: String,
+}
+
+/// A session by its number, as in `s3`.
+fn session(text: &str) -> Result<SessionId, String> {
+    let number = text.strip_prefix('s').unwrap_or(text).parse().ok();
+    number.map(SessionId).ok_or_else(|| "a session is written as in s3".into())
+}
+
+const KILL_EXAMPLES: &str = "\
+The session ends at once, and its values are freed. Its program goes on; its next read returns an
+error that says who has ended the session. You may end the sessions of your own programs, every
+session of your own servers, and those of others with the role `operator`.
+
+Examples:
+  gt-cli kill s3 --connect localhost:12345
+  head$ gt-cli keys add operator KEY ann      lets ann end the sessions of others";
 
 #[derive(Args)]
 #[command(after_help = SERVER_EXAMPLES)]
@@ -196,6 +347,13 @@ pub(crate) struct ServerArgs {
     /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
+    /// Serve metrics for Prometheus over HTTP at this address, and /healthz and /readyz
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics: Option<Address>,
+    /// The seconds for which running programs may go on after SIGTERM
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) drain: u64,
 }
 
 const SERVER_EXAMPLES: &str = "\
@@ -211,8 +369,16 @@ Quotas, with their defaults:
 A value above a quota is an error of this value, as if memory had run out; the session goes on.
 New programs of a user who has used the time for compiling wait; those that are compiled run on.
 
+Ctrl-C ends the server at once, and its programs and workers are told. SIGTERM lets it take no new
+programs and waits for those that run, for the time of --drain; a second signal ends it at once.
+
+Metrics are not encrypted, and everyone who can reach the port can read them: names of programs and
+hosts, and numbers, but no values. /healthz is 200 while the server answers, /readyz while it has a
+worker and takes programs.
+
 Examples:
   gt-cli server -p 12345
+  gt-cli server --metrics localhost:9464
   gt-cli server --host head --quota memory=8GiB,sessions=20
   gt-cli server --config gt.toml           with the lines: [quota] memory = \"8GiB\" sessions = 20";
 
@@ -259,6 +425,51 @@ Examples:
   gt-cli worker --connect localhost:12345 --engine torch --device cuda:1
   gt-cli worker --connect localhost:12345 --device all
   gt-cli worker --connect head:12345 --listen node7:0";
+
+#[derive(Args)]
+#[command(after_help = LAUNCH_EXAMPLES)]
+pub(crate) struct LaunchArgs {
+    /// Number of workers on this machine, which share its threads or devices
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+    /// Other machines, each of which gets a worker, in place of workers on this machine
+    #[arg(long, value_name = "HOST,..", value_delimiter = ',', conflicts_with = "workers")]
+    pub(crate) hosts: Vec<String>,
+    /// The remote shell for --hosts, with its flags
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
+    pub(crate) ssh: String,
+    /// Number of threads of each worker [default: a share of the cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+    /// Port of the server; 0 takes a free port
+    #[arg(short, long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Host name or address of the server
+    #[arg(long, default_value = "localhost")]
+    pub(crate) host: String,
+    /// Neither encrypt connections over tcp nor ask for keys, for closed networks
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// The program, with its arguments [default: none, until Ctrl-C]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
+const LAUNCH_EXAMPLES: &str = "\
+Lines of the server and the workers go to standard error, each with its origin in front. Standard
+input, output and error of the program are its own. When the program ends, everything ends, and the
+exit status is the program's (128 and the signal's number if a signal ended it).
+
+With --hosts, ssh must reach each machine without a password, gt-cli must be in the path there, and
+the machines must share the folder of keys (or --insecure).
+
+Examples:
+  gt-cli launch --workers 2 target/release/examples/digits
+  gt-cli launch --workers 4 -p 12345                the server and workers only
+  gt-cli launch --host head --hosts node1,node2 ./train --epochs 3";
 
 /// Checks that a name fits on a line.
 fn name(text: &str) -> Result<String, String> {
@@ -477,7 +688,7 @@ impl Emit {
 }
 
 /// The engine and devices of this process, or of the worker that a server gives.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct ComputeArgs {
     /// Engine: native, or torch (libtorch) [env: GT_ENGINE] [default: torch if this build has CUDA
     /// and the machine has a CUDA device, else native]

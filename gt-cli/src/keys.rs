@@ -40,7 +40,7 @@ fn list(folder: &KeyFolder, json: bool) -> Result<()> {
         return Ok(());
     }
     text(&format!("{}\n", folder.path().display()));
-    row("(this user)", &own, "client,worker,monitor");
+    row("(this user)", &own, "client,worker,monitor,operator");
     for Member { roles, key, name } in &members {
         row(name, key, &roles.to_string());
     }

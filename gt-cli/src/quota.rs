@@ -1,8 +1,9 @@
 //! The quotas of a server's users: `--quota memory=8GiB,values=100000`, or the same keys in the
 //! table `[quota]` of a file in TOML. The command line is stronger than the file.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use gt_runtime::dispatcher::{Config, Rate};
+use gt_settings::File;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,13 +22,6 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// The quotas of a file in TOML.
-    pub(crate) fn read(path: &Path) -> Result<Quotas> {
-        let about = || format!("cannot use {}", path.display());
-        let text = std::fs::read_to_string(path).with_context(about)?;
-        parse(&text).map_err(anyhow::Error::msg).with_context(about)
-    }
-
     /// These quotas, and those of another source where these say nothing.
     pub(crate) fn or(self, other: Quotas) -> Quotas {
         Quotas {
@@ -94,17 +88,9 @@ impl FromStr for Quotas {
 }
 
 /// The table `[quota]` of a file.
-fn parse(text: &str) -> Result<Quotas, String> {
-    let file: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+fn of_file(file: &File) -> Result<Quotas, String> {
     let mut quotas = Quotas::default();
-    for (name, table) in &file {
-        let table = table.as_table().filter(|_| name == "quota");
-        let table = table.ok_or_else(|| format!("`{name}` is no table of a server"))?;
-        for (key, value) in table {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            quotas.set(key, &value)?;
-        }
-    }
+    file.table("quota").try_for_each(|(key, value)| quotas.set(key, value))?;
     Ok(quotas)
 }
 
@@ -148,16 +134,12 @@ fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| format!("`{text}` is no rate, such as 10s/min or 300s/h"))
 }
 
-/// The quotas of the command line and of the file, which must exist if it is named.
+/// The quotas of the command line, and of the file that it names, or else of the user's file.
 pub(crate) fn of(flag: Option<&Quotas>, file: Option<&Path>) -> Result<Quotas> {
     let given = flag.cloned().unwrap_or_default();
-    let usual = gt_runtime::doors::KeyFolder::of_user().ok();
-    let usual = usual.map(|folder| folder.path().join("gt.toml")).filter(|path| path.exists());
-    match file.map(Path::to_path_buf).or(usual) {
-        Some(path) if !path.exists() => bail!("there is no file {}", path.display()),
-        Some(path) => Ok(given.or(Quotas::read(&path)?)),
-        None => Ok(given),
-    }
+    let named = file.map(File::read).transpose().map_err(anyhow::Error::msg)?;
+    let file = named.as_ref().unwrap_or_else(|| gt_settings::user_file());
+    Ok(given.or(of_file(file).map_err(anyhow::Error::msg).context("cannot use gt.toml")?))
 }
 
 #[cfg(test)]
@@ -167,7 +149,8 @@ mod tests {
     #[test]
     fn quotas_are_read_from_a_flag_and_from_a_file() {
         let flag: Quotas = "memory=8GiB, values=1000,stall=120s,compile=10s/min".parse().unwrap();
-        let file = parse("[quota]\nmemory = \"500MB\"\nsessions = 7\n").unwrap();
+        let file = File::parse("[quota]\nmemory = \"500MB\"\nsessions = 7\n").unwrap();
+        let file = of_file(&file).unwrap();
         let config = flag.or(file).apply(Config::remote());
         assert_eq!((config.quota, config.max_values, config.max_sessions), (8 << 30, 1000, 7));
         assert!(!config.quota_of_workers && config.stall == Duration::from_secs(120));
@@ -190,7 +173,7 @@ mod tests {
         check("stall=-1", "`-1` is no time");
         check("compile=10s", "`10s` is no rate");
         check("compile=0/h", "`0/h` is no rate");
-        assert!(parse("[quoat]\nmemory = 1").unwrap_err().contains("`quoat` is no table"));
-        assert!(parse("[quota]\nvalues = true").unwrap_err().contains("`true` is not a number"));
+        let file = File::parse("[quota]\nvalues = -3").unwrap();
+        assert!(of_file(&file).unwrap_err().contains("`-3` is not a number"));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::args::{ServerArgs, WorkerArgs};
 use crate::fault::Interrupted;
+use crate::metrics;
 use crate::news::{news, tell};
 use crate::signals::Interrupt;
 use crate::supervise::{end_with_supervisor, supervise};
@@ -18,6 +19,7 @@ use gt_runtime::worker::serve::{Stopped, Worker, WorkerConfig};
 use gt_runtime::zmq::{Address, Entry, Exposure};
 use serde_json::json;
 use std::path::Path;
+use std::time::Duration;
 
 /// The reason that peers get when a signal ends this process.
 const STOPPED: &str = "it was stopped by a signal";
@@ -31,18 +33,23 @@ pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
         log: log(args.log_file.as_deref())?,
     };
     let server = Server::bind(config)?;
-    let shutdown = server.shutdown();
-    let interrupt = Interrupt::watch(move || shutdown.shut_down(STOPPED))?;
+    let (shutdown, drained) = (server.shutdown(), server.shutdown());
+    let patience = Duration::from_secs(args.drain);
+    let interrupt = Interrupt::watch_or(
+        move || shutdown.shut_down(STOPPED),
+        move || drained.drain(STOPPED, patience),
+    )?;
+    let metrics = args.metrics.as_ref().map(|at| metrics::serve(at, server.observer()));
+    let metrics = metrics.transpose()?.map(|at| format!("http://{at}/metrics"));
     let address = server.address().clone();
     if json {
-        news(json, &json!({ "event": "listening", "address": address.to_string() }).to_string());
+        let mut event = json!({ "event": "listening", "address": address.to_string() });
+        metrics.into_iter().for_each(|at| event["metrics"] = at.into());
+        news(json, &event.to_string());
     } else {
-        news(
-            json,
-            &format!(
-                "listening at {address}\nworkers join with: gt-cli worker --connect {address}"
-            ),
-        );
+        let metrics = metrics.map(|at| format!("\nmetrics at {at}")).unwrap_or_default();
+        let join = format!("workers join with: gt-cli worker --connect {address}");
+        news(json, &format!("listening at {address}\n{join}{metrics}"));
     }
     server.run(|line| tell(json, line))?;
     if interrupt.asked() {
@@ -96,7 +103,7 @@ fn listen(args: &WorkerArgs) -> Result<Option<Listen>> {
     Ok(Some(Listen { address: address.parse()?, exposure: exposure(args.insecure) }))
 }
 
-fn exposure(insecure: bool) -> Exposure {
+pub(crate) fn exposure(insecure: bool) -> Exposure {
     if insecure { Exposure::Insecure } else { Exposure::Sealed }
 }
 

@@ -1,5 +1,7 @@
 //! Ctrl-C and SIGTERM: the first signal requests a clean end, the second ends the process at once.
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +23,31 @@ impl Interrupt {
             }
             then();
         })?;
+        Ok(interrupt)
+    }
+
+    /// As [`Interrupt::watch`], where SIGTERM asks for an end that waits for others: it calls
+    /// `gently`, and does not count as an interruption.
+    pub(crate) fn watch_or(
+        now: impl Fn() + Send + 'static,
+        gently: impl Fn() + Send + 'static,
+    ) -> anyhow::Result<Interrupt> {
+        let interrupt = Interrupt::default();
+        let asked = interrupt.clone();
+        let mut signals = Signals::new([SIGINT, SIGHUP, SIGTERM])?;
+        let watch = move || {
+            for (n, signal) in signals.forever().enumerate() {
+                match signal {
+                    _ if n > 0 => std::process::exit(INTERRUPTED),
+                    SIGTERM => gently(),
+                    _ => {
+                        asked.0.store(true, Ordering::SeqCst);
+                        now();
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new().name("gt-signals".into()).spawn(watch)?;
         Ok(interrupt)
     }
 

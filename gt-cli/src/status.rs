@@ -32,8 +32,8 @@ fn text(status: &Status) -> String {
 }
 
 fn worker(worker: &WorkerStatus) -> String {
-    let WorkerStatus { name, engine, device, threads, memory, sessions } = worker;
-    let memory = units::bytes(*memory);
+    let WorkerStatus { name, engine, device, threads, memory, used, sessions, .. } = worker;
+    let memory = format!("{} of {}", units::bytes(*used), units::bytes(*memory));
     format!(
         "{name}: {engine} on {device}, threads: {threads}, memory: {memory}, sessions: {sessions}\n"
     )
@@ -48,7 +48,7 @@ fn session(session: &SessionStatus) -> String {
     let segments = format!("segments: {} ({} wait)", session.segments, session.waiting);
     let spent = format!(
         "ran: {:.1} s, compiled: {:.1} s",
-        session.ran as f64 / 1e9,
+        session.work.busy as f64 / 1e9,
         session.compiled as f64 / 1e9
     );
     format!(

@@ -79,7 +79,7 @@ impl Precision {
     /// # Errors
     /// A variable is neither 0 nor 1.
     pub fn from_env() -> Result<Precision, UnknownSwitch> {
-        let text = |name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+        let text = gt_settings::var;
         let usual = Precision::default();
         let tf32 = "1 lets products of f32 on a GPU round their operands to 10 bits of mantissa";
         let bits = "0 allows faster calls whose bits change from run to run";
@@ -158,10 +158,8 @@ impl Options {
     /// # Errors
     /// The variable names no policy.
     pub fn from_env() -> Result<Options, UnknownNumerics> {
-        let numerics = match std::env::var_os(NUMERICS_VARIABLE) {
-            Some(name) if !name.is_empty() => name.to_string_lossy().parse()?,
-            Some(_) | None => Numerics::default(),
-        };
+        let named = gt_settings::var(NUMERICS_VARIABLE);
+        let numerics = named.map(|name| name.parse()).transpose()?.unwrap_or_default();
         Ok(Options { numerics })
     }
 }

@@ -178,7 +178,7 @@ fn check(pass: &str, before: &Graph, after: &Graph) -> Result<(), OpError> {
 
 #[expect(clippy::print_stderr, reason = "the dump somebody asked for by an environment variable")]
 fn dump(pass: &str, graph: &Graph) {
-    let Some(wanted) = std::env::var_os(DUMP_VARIABLE) else { return };
+    let Some(wanted) = gt_settings::var_os(DUMP_VARIABLE) else { return };
     if wanted == pass || wanted == "all" {
         eprintln!("# after {pass}\n{graph}");
     }

@@ -28,7 +28,7 @@ pub const VARIABLE: &str = "GT_THREADS";
 /// standard library knows affinity and, on Linux, the CPU quotas of cgroups (v1 and v2), so that a
 /// container with two of 64 cores has two threads.
 pub fn wanted() -> usize {
-    let text = std::env::var(VARIABLE).ok();
+    let text = gt_settings::var(VARIABLE);
     text.and_then(|text| parse(&text)).unwrap_or_else(cores)
 }
 

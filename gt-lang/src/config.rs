@@ -140,7 +140,7 @@ pub(crate) fn newer_than(known: u64) -> Option<(u64, Signals)> {
 /// Takes the file that the environment names, the first time.
 pub(crate) fn from_environment() -> Result<()> {
     static READ: OnceLock<Result<()>> = OnceLock::new();
-    let read = || match std::env::var_os(CONFIG).filter(|path| !path.is_empty()) {
+    let read = || match gt_settings::var_os(CONFIG) {
         None => Ok(()),
         Some(path) => load(Path::new(&path), Loc::NONE).map_err(|error| {
             let said =

@@ -47,9 +47,15 @@ impl Identity {
     /// The identity as one short line: its id, its name if it has one, its host and process id.
     #[must_use]
     pub fn known_as(&self, id: impl fmt::Display) -> String {
+        format!("{id} {}", self.who())
+    }
+
+    /// The identity without an id: its name if it has one, its host and process id.
+    #[must_use]
+    pub fn who(&self) -> String {
         let plain = |c: char| if c.is_control() { '?' } else { c };
         let name: String = self.name.chars().take(MAX_SHOWN).map(plain).collect();
-        if name.is_empty() { format!("{id} ({self})") } else { format!("{id} {name} ({self})") }
+        if name.is_empty() { format!("({self})") } else { format!("{name} ({self})") }
     }
 }
 
@@ -58,6 +64,12 @@ pub(crate) fn program() -> String {
     let path = std::env::current_exe().ok();
     path.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .unwrap_or_else(|| "program".into())
+}
+
+/// The name of this process's user, as the environment says it.
+pub(crate) fn user() -> String {
+    let named = |name| std::env::var(name).ok().filter(|name: &String| !name.is_empty());
+    named("USER").or_else(|| named("LOGNAME")).unwrap_or_else(program)
 }
 
 impl fmt::Display for Identity {

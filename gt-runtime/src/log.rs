@@ -126,7 +126,7 @@ impl Log {
     )]
     pub fn from_environment() -> Self {
         static LOG: OnceLock<Log> = OnceLock::new();
-        LOG.get_or_init(|| match std::env::var_os(VARIABLE) {
+        LOG.get_or_init(|| match gt_settings::var_os(VARIABLE) {
             None => Log::off(),
             Some(path) => Log::to_file(Path::new(&path)).unwrap_or_else(|error| {
                 eprintln!("gt: {VARIABLE}: cannot write {}: {error}", path.display());

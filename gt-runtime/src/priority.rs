@@ -38,8 +38,8 @@ impl Priority {
     /// # Errors
     /// The variable has another value.
     pub fn from_environment() -> Result<Priority, RunError> {
-        match std::env::var(PRIORITY) {
-            Ok(text) if !text.trim().is_empty() => text.parse().map_err(|why| {
+        match gt_settings::var(PRIORITY) {
+            Some(text) if !text.trim().is_empty() => text.parse().map_err(|why| {
                 RunError::new(ErrorKind::Resource, format!("{PRIORITY}={text}: {why}"))
             }),
             _ => Ok(Priority::default()),

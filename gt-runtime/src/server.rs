@@ -8,32 +8,38 @@
 //! its process has ended.
 
 mod lines;
+mod observer;
 
 use std::time::Duration;
 
 use zmq::Context;
 
 use crate::allowance::Allowance;
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
 use crate::doors::Pass;
 use crate::ids::PeerId;
 use crate::log::Log;
-use crate::shutdown::{Manner, Shutdown};
+use crate::shutdown::{Drain, Manner, Shutdown};
 use crate::wire::codec::encode;
-use crate::wire::{Body, Packet, Role};
+use crate::wire::{Body, Hello, Packet, Role};
 use crate::zmq::{
     Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, Wakeups, context,
 };
 use lines::{Kind, Lines};
+pub use observer::Observer;
+use observer::Questions;
 
 /// The most messages taken before deadlines are checked.
 const BATCH: usize = 256;
 /// The timeout of an orderly end, in which good-byes are sent.
 const FAREWELL: Duration = Duration::from_millis(300);
-/// The most answers to monitors and to packets of unknown connections in a [`STRAY_TIME`]. The last
-/// packets of an ended connection need none, and a peer that waits for one asks again.
+/// The most answers to packets of unknown connections in a [`STRAY_TIME`]. The last packets of an
+/// ended connection need none, and a peer that waits for one asks again.
 const MAX_STRAYS: u32 = 100;
+/// The most answers to monitors and operators in a [`STRAY_TIME`]. A monitor that gets none asks
+/// again. An answer about a thousand sessions takes about a millisecond.
+const MAX_ASKS: u32 = 10;
 const STRAY_TIME: Duration = Duration::from_millis(100);
 
 /// The configuration of a server.
@@ -75,6 +81,10 @@ pub struct Server {
     log: Log,
     lines: Lines,
     strays: Allowance,
+    asks: Allowance,
+    questions: Questions,
+    /// When it ends although programs still run, once it drains.
+    drained: Option<Time>,
     actions: Vec<Action>,
     /// Peers that could not be reached while sending.
     gone: Vec<PeerId>,
@@ -108,6 +118,9 @@ impl Server {
             log: config.log,
             lines: Lines::default(),
             strays: Allowance::new(MAX_STRAYS, STRAY_TIME),
+            asks: Allowance::new(MAX_ASKS, STRAY_TIME),
+            questions: Questions::default(),
+            drained: None,
             actions: Vec::new(),
             gone: Vec::new(),
             welcomed: None,
@@ -126,6 +139,12 @@ impl Server {
         self.shutdown.clone()
     }
 
+    /// A handle by which other threads of the process learn the server's state.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        Observer::new(self.questions.clone(), self.shutdown.waker().clone())
+    }
+
     /// Serves until it is told to end. `watch` receives lines for users.
     ///
     /// # Errors
@@ -139,8 +158,9 @@ impl Server {
                     self.handle(Event::Shutdown { reason }, &mut watch)?;
                     return self.farewell();
                 }
-                None => {}
+                None => self.drain(&mut watch)?,
             }
+            self.questions.answer(|| self.dispatcher.status(clock::now(), Pass::OWNER));
             let now = clock::now();
             let (tick, flush) = (self.dispatcher.next_deadline(), self.lines.next_deadline());
             if flush.is_some_and(|at| at <= now) {
@@ -148,10 +168,32 @@ impl Server {
             } else if tick.is_some_and(|at| at <= now) {
                 self.handle(Event::Tick, &mut watch)?;
             } else if !more {
-                let due = tick.into_iter().chain(flush).min().map(|at| at.saturating_sub(now));
+                let due = tick
+                    .into_iter()
+                    .chain(flush)
+                    .chain(self.drained)
+                    .min()
+                    .map(|at| at.saturating_sub(now));
                 self.gate.wait(&self.wakeups, due)?;
             }
         }
+    }
+
+    /// Begins to drain when it is told to, and ends when no session is left, or it has waited long
+    /// enough.
+    fn drain(&mut self, watch: &mut impl FnMut(&str)) -> Result<(), SocketError> {
+        let Some(Drain { reason, patience }) = self.shutdown.draining() else { return Ok(()) };
+        let n = self.dispatcher.n_sessions();
+        if self.drained.is_none() {
+            let seconds = patience.as_secs();
+            watch(&format!("the server ends when its {n} sessions have, within {seconds} s"));
+            self.handle(Event::Drain { reason: reason.clone() }, watch)?;
+        }
+        let end = *self.drained.get_or_insert_with(|| clock::now() + patience);
+        if n == 0 || end <= clock::now() {
+            self.shutdown.shut_down(&reason);
+        }
+        Ok(())
     }
 
     /// Gives the good-byes time to leave. Messages that still arrive are read and dropped: closing
@@ -217,16 +259,16 @@ impl Server {
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
         let (peer, new) = self.peers.id(route);
-        let identity = match &packet.body {
-            Body::Hello(hello) if new && hello.role != Role::Monitor => {
-                Some(hello.identity.clone())
-            }
-            _ if new && !self.strays.take(clock::now()) => {
-                self.forget(peer);
-                return Ok(());
-            }
-            _ => None,
+        let asks = |hello: &Hello| matches!(hello.role, Role::Monitor | Role::Operator(_));
+        let (identity, may) = match &packet.body {
+            Body::Hello(hello) if new && asks(hello) => (None, self.asks.take(clock::now())),
+            Body::Hello(hello) if new => (Some(hello.identity.clone()), true),
+            _ => (None, !new || self.strays.take(clock::now())),
         };
+        if !may {
+            self.forget(peer);
+            return Ok(());
+        }
         self.handle(Event::Guest(peer, pass, packet), watch)?;
         if new && self.welcomed != Some(peer) {
             self.forget(peer);

@@ -1,48 +1,102 @@
-//! Asks a server for its state.
+//! Asks a server for its state, once or again and again, and ends sessions.
 
 use std::time::Duration;
 
 use gt_ir::backend::{ErrorKind, RunError};
+use zmq::Context;
 
 use crate::clock;
-use crate::identity::{Identity, program};
-use crate::ids::Incarnation;
+use crate::identity::{Identity, program, user};
+use crate::ids::{Incarnation, SessionId};
 use crate::wire::{Body, Hello, Packet, Role, Status, Stream};
-use crate::zmq::{Address, Entry, Uplink, UplinkError, context, wake_pair};
+use crate::zmq::{Address, Entry, Sent, Uplink, UplinkError, Waker, Wakeups, context, wake_pair};
 
-/// The timeout of connection and answer together.
+/// The timeout of a connection, and of an answer.
 const PATIENCE: Duration = Duration::from_millis(1_900);
 /// The time after which a question is repeated.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The state of the server at an address. A user with the role `monitor` sees all sessions, a
-/// client sees those of its user.
-///
-/// # Errors
-/// No server answers within two seconds, or it refuses to.
-pub fn ask(address: &Address) -> Result<Status, RunError> {
-    let failure = |text: String| RunError::new(ErrorKind::Connection, text);
-    let end = clock::now() + PATIENCE;
-    let ctx = context();
-    let uplink = Uplink::open(&ctx, address, PATIENCE, &Entry::from_environment())
-        .map_err(|error| RunError::of(ErrorKind::Connection, &error))?;
-    let (_waker, wakeups) = wake_pair().map_err(|error| failure(error.to_string()))?;
-    let body = Body::Hello(Hello::new(Role::Monitor, Identity::here(program())));
-    let incarnation = Incarnation(clock::wall_nanos());
-    let question = Packet { stream: Stream::Control, incarnation, body };
-    let broken = |error: UplinkError| failure(error.to_string());
-    while clock::now() < end {
-        uplink.send(&question).map_err(broken)?;
-        uplink.wait(&wakeups, Some(AGAIN)).map_err(|error| failure(error.to_string()))?;
-        while let Some(packet) = uplink.receive().map_err(broken)? {
-            match packet.body {
-                Body::Status(status) => return Ok(*status),
-                Body::Refused(refusal) => {
-                    return Err(RunError::of(ErrorKind::Connection, &refusal));
+/// Somebody who asks a server. It keeps its connection, and the server keeps nothing for it.
+pub struct Monitor {
+    uplink: Uplink,
+    wakeups: Wakeups,
+    _waker: Waker,
+    address: Address,
+    incarnation: Incarnation,
+    // After the sockets, because dropping the context waits for them.
+    _ctx: Context,
+}
+
+impl Monitor {
+    /// Connects to the server at an address.
+    ///
+    /// # Errors
+    /// No server accepts within two seconds, or it refuses to.
+    pub fn connect(address: &Address) -> Result<Monitor, RunError> {
+        let entry = Entry::from_environment();
+        let ctx = context();
+        let uplink = Uplink::open(&ctx, address, PATIENCE, &entry)
+            .map_err(|error| RunError::of(ErrorKind::Connection, &error))?;
+        let (waker, wakeups) = wake_pair().map_err(|error| failure(error.to_string()))?;
+        let incarnation = Incarnation(clock::wall_nanos());
+        let (address, _waker, _ctx) = (address.clone(), waker, ctx);
+        Ok(Monitor { uplink, wakeups, _waker, address, incarnation, _ctx })
+    }
+
+    /// The state of the server. A user with the role `monitor` sees all sessions, a client sees
+    /// those of its user.
+    ///
+    /// # Errors
+    /// The server does not answer within two seconds, or it refuses to.
+    pub fn ask(&mut self) -> Result<Status, RunError> {
+        self.question(Role::Monitor, Identity::here(program()))
+    }
+
+    /// Ends a session, which is told that this user has ended it. Returns the state after it.
+    ///
+    /// # Errors
+    /// There was no such session, this user may not end it, or the server does not answer.
+    pub fn end(&mut self, session: SessionId) -> Result<Status, RunError> {
+        self.question(Role::Operator(session), Identity::here(user()))
+    }
+
+    fn question(&mut self, role: Role, identity: Identity) -> Result<Status, RunError> {
+        // A late answer to an earlier question is not the answer to this one.
+        self.incarnation.0 += 1;
+        let (incarnation, end) = (self.incarnation, clock::now() + PATIENCE);
+        let body = Body::Hello(Hello::new(role, identity));
+        let question = Packet { stream: Stream::Control, incarnation, body };
+        let broken = |error: UplinkError| failure(error.to_string());
+        while clock::now() < end {
+            if self.uplink.send(&question).map_err(broken)? == Sent::NoPeer {
+                return Err(failure(format!("the server at {} was restarted", self.address)));
+            }
+            let waited = self.uplink.wait(&self.wakeups, Some(AGAIN));
+            waited.map_err(|error| failure(error.to_string()))?;
+            while let Some(packet) = self.uplink.receive().map_err(broken)? {
+                match packet.body {
+                    Body::Status(status) if packet.incarnation == incarnation => {
+                        return Ok(*status);
+                    }
+                    Body::Refused(refusal) => {
+                        return Err(RunError::of(ErrorKind::Connection, &refusal));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
+        Err(failure(format!("the server at {} did not answer within 1.9 s", self.address)))
     }
-    Err(failure(format!("the server at {address} did not answer within 1.9 s")))
+}
+
+/// The state of the server at an address, as [`Monitor::ask`].
+///
+/// # Errors
+/// As [`Monitor::connect`] and [`Monitor::ask`].
+pub fn ask(address: &Address) -> Result<Status, RunError> {
+    Monitor::connect(address)?.ask()
+}
+
+fn failure(text: String) -> RunError {
+    RunError::new(ErrorKind::Connection, text)
 }

@@ -123,10 +123,10 @@ pub const VERBOSE: &str = "GT_VERBOSE";
 /// # Errors
 /// The variable has an unknown value.
 pub fn plans_wanted() -> Result<bool, RunError> {
-    match std::env::var(TIER).as_deref().map(str::trim) {
-        Err(_) | Ok("" | "1") => Ok(true),
-        Ok("0") => Ok(false),
-        Ok(other) => {
+    match gt_settings::var(TIER).as_deref().map(str::trim) {
+        None | Some("" | "1") => Ok(true),
+        Some("0") => Ok(false),
+        Some(other) => {
             let error = RunError::new(ErrorKind::Resource, format!("{TIER}={other} is not a tier"));
             Err(error.hint("0 runs instruction by instruction, 1 makes plans of repeated segments"))
         }
@@ -136,5 +136,5 @@ pub fn plans_wanted() -> Result<bool, RunError> {
 /// Whether clients report which of their segments become plans.
 #[must_use]
 pub fn is_verbose() -> bool {
-    std::env::var(VERBOSE).is_ok_and(|text| !matches!(text.trim(), "" | "0"))
+    gt_settings::var(VERBOSE).is_some_and(|text| !matches!(text.trim(), "" | "0"))
 }

@@ -25,14 +25,14 @@ pub use handshake::{Hello, Offer, Refusal, Role, Welcome};
 pub use message::{Message, Weight};
 pub use order::Order;
 pub use sibling::{Destination, Door, Parcel};
-pub use status::{SessionStatus, Status, WorkerStatus};
+pub use status::{LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus};
 pub use worker::{Capacity, Counts, FromWorker, ToWorker};
 
 use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of a packet without its chunk.
@@ -85,7 +85,7 @@ pub enum Body<M = Message> {
     Welcome(Welcome),
     /// There is no such connection, for this reason.
     Refused(Refusal),
-    /// The answer to the hello of a monitor, which opens no connection.
+    /// The answer to the hello of a monitor or an operator, which opens no connection.
     Status(Box<Status>),
     /// A message of the link, with an acknowledgement for the other direction.
     Data {

@@ -218,7 +218,10 @@ fn a_server_says_who_is_there() {
     let (session, worker) = (&status["sessions"][0], &status["workers"][0]);
     assert!(session["name"].as_str().unwrap().contains("digits"), "{status}");
     assert_eq!((&session["workers"][0], &worker["sessions"]), (&"w1".into(), &1.into()));
-    assert!(session["ran"].as_u64() > Some(0) && session["values"].as_u64() > Some(0), "{status}");
+    assert!(
+        session["work"]["busy"].as_u64() > Some(0) && session["values"].as_u64() > Some(0),
+        "{status}"
+    );
     let said = run("gt-cli", &words[..3]).good();
     assert!(said.contains("workers: 1, sessions: 1"), "{said}");
 }

@@ -14,12 +14,14 @@ mod filetests;
 mod fuzzing;
 mod gpt;
 mod gpt2;
+mod operating;
 mod process;
 mod replay;
 mod resume;
 mod sessions;
 mod snapshots;
 mod spread;
+mod terminal;
 #[cfg(feature = "torch")]
 mod torch;
 mod workers;

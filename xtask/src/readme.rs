@@ -1,4 +1,5 @@
-//! The figures of README.md, copied from docs/benchmarks.md so that they stay equal.
+//! The figures of README.md, copied from docs/benchmarks.md, and its table of settings, so that
+//! they stay equal to their sources.
 
 use std::path::Path;
 
@@ -11,6 +12,9 @@ pub(crate) const PAGE: &str = "docs/benchmarks.md";
 const BEGIN: &str = "<!-- rows of docs/benchmarks.md, copied by `cargo xtask docs` -->\n";
 const END: &str = "<!-- end of the rows -->\n";
 
+const SETTINGS_BEGIN: &str = "<!-- ANCHOR: settings -->\n";
+const SETTINGS_END: &str = "<!-- ANCHOR_END: settings -->\n";
+
 /// The works shown.
 const WORKS: &[&str] = &["mlp_small", "gpt", "norm", "dispatch2000", "mlp_wide"];
 
@@ -19,7 +23,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     let read = |page: &str| {
         std::fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))
     };
-    let new = renewed(&read(README)?, &read(PAGE)?)?;
+    let new = with_settings(&renewed(&read(README)?, &read(PAGE)?)?)?;
     std::fs::write(root.join(README), new).with_context(|| format!("cannot write {README}"))
 }
 
@@ -36,6 +40,23 @@ pub(crate) fn renewed(readme: &str, page: &str) -> Result<String> {
         .take_while(|line| line.starts_with('|'));
     let rows: Vec<String> = table.filter_map(row).collect();
     Ok(format!("{before}{BEGIN}\n{}\n\n{END}{after}", rows.join("\n")))
+}
+
+/// The README with the table of settings.
+pub(crate) fn with_settings(readme: &str) -> Result<String> {
+    let missing = |line: &str| format!("{README} has no line `{}`", line.trim());
+    let (before, rest) =
+        readme.split_once(SETTINGS_BEGIN).with_context(|| missing(SETTINGS_BEGIN))?;
+    let (_, after) = rest.split_once(SETTINGS_END).with_context(|| missing(SETTINGS_END))?;
+    let rows = gt_settings::SETTINGS.iter().filter(|setting| !setting.variable.is_empty());
+    let rows = rows.map(|setting| {
+        let gt_settings::Setting { variable, key, example, default, help, .. } = setting;
+        let key = if key.is_empty() { String::new() } else { format!("`{key}`") };
+        format!("| `{variable}={example}` | {key} | {help} | {default} |\n")
+    });
+    let head = "| variable | in `gt.toml` | effect | default |\n|---|---|---|---|\n";
+    let table: String = std::iter::once(head.to_owned()).chain(rows).collect();
+    Ok(format!("{before}{SETTINGS_BEGIN}{table}{SETTINGS_END}{after}"))
 }
 
 /// A line of the page's table in the form of the README: the head with its rule, or a work shown.

@@ -72,10 +72,12 @@ const TABLES: &[&str] = &["gt-ir/src/op.rs"];
 
 /// Files and folders whose rows are read by their columns, so lines may be long.
 const WIDE_TABLES: &[&str] = &[
+    "gt-cli/src/metrics/names.rs",
     "gt-cli/src/bench/works.rs",
     "gt-compiler/src/egraph/rules/",
     "gt-ir/src/op.rs",
     "gt-lang/tests/it/relations.rs",
+    "gt-settings/src/table.rs",
     "xtask/opinfo/src/table/",
     "xtask/src/libtorch/wheels.rs",
 ];
@@ -85,14 +87,15 @@ const MAX_COLUMNS: usize = 100;
 
 /// The workspace crates that each crate may depend on, outside its tests.
 const EDGES: &[(&str, &[&str])] = &[
+    ("gt-settings", &[]),
     ("gt-ir", &[]),
     ("gt-macros", &[]),
-    ("gt-lang", &["gt-ir", "gt-macros"]),
-    ("gt-compiler", &["gt-ir"]),
-    ("gt-runtime", &["gt-ir", "gt-compiler"]),
-    ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
+    ("gt-lang", &["gt-ir", "gt-macros", "gt-settings"]),
+    ("gt-compiler", &["gt-ir", "gt-settings"]),
+    ("gt-runtime", &["gt-ir", "gt-compiler", "gt-settings"]),
+    ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime", "gt-settings"]),
     ("gt", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
-    ("xtask", &["gt-ir"]),
+    ("xtask", &["gt-ir", "gt-settings"]),
     ("gt-opinfo", &["gt", "gt-runtime"]),
 ];
 
@@ -335,7 +338,11 @@ fn generated(tree: &Tree) -> Result<Vec<String>> {
     let pages = [
         (reference::PAGE, ops, reference::renewed(ops)?),
         (ops_page::PAGE, page(ops_page::PAGE)?, each),
-        (readme::README, readme, readme::renewed(readme, page(readme::PAGE)?)?),
+        (
+            readme::README,
+            readme,
+            readme::with_settings(&readme::renewed(readme, page(readme::PAGE)?)?)?,
+        ),
     ];
     let stale = pages.iter().filter(|(_, now, fresh)| now != fresh);
     Ok(stale.map(|(path, ..)| format!("{path}: stale; run `cargo xtask docs`")).collect())

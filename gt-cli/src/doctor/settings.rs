@@ -1,74 +1,60 @@
-//! The environment variables of GT, and checks of their values.
+//! The settings that are made, and checks of their values.
 
 use super::report::{Finding, Section};
 use super::system;
 use gt_compiler::Options;
 use gt_ir::signal::Signals;
 use gt_runtime::priority::Priority;
+use gt_settings::{Odd, Origin, SETTINGS};
 use std::path::Path;
 
-/// A variable, and a check of its value.
-type Setting = (&'static str, fn(&str) -> Option<Finding>);
+/// A check of a variable's value.
+type Check = fn(&str) -> Option<Finding>;
 
-const SETTINGS: &[Setting] = &[
-    ("GT_CONNECT", system::reach),
+/// The variables whose values can be wrong.
+const CHECKS: &[(&str, Check)] = &[
+    (gt_runtime::embedded::CONNECT, system::reach),
     (gt_runtime::doors::VARIABLE, keys),
     (gt_runtime::doors::INSECURE, insecure),
-    (gt_runtime::choice::ENGINE, anything),
-    (gt_runtime::choice::DEVICE, anything),
     (gt_runtime::embedded::WORKERS, workers),
     (gt_runtime::priority::PRIORITY, priority),
     (gt_lang::config::CONFIG, config),
     (gt_runtime::tier::TIER, tier),
     (gt_compiler::options::NUMERICS_VARIABLE, numerics),
-    (gt_compiler::options::TF32_VARIABLE, anything),
-    (gt_compiler::options::DETERMINISTIC_VARIABLE, anything),
-    (gt_runtime::tier::VERBOSE, anything),
-    ("GT_NAN_WATCH", anything),
     (gt_lang::io::MAX_UNPACKED, unpacked),
-    ("GT_CACHE", anything),
     ("GT_SIMD", simd),
     (gt_compiler::threads::VARIABLE, threads),
-    ("GT_DUMP", anything),
     (gt_runtime::log::VARIABLE, log_file),
-    ("LIBTORCH", anything),
-    ("LIBTORCH_USE_PYTORCH", anything),
-    ("LD_LIBRARY_PATH", anything),
 ];
 
-/// The beginnings of variables that the project's tests and tools read.
-const OF_CHORES: &[&str] = &["GT_BLESS", "GT_PEERS_PYTHON", "GT_SEEDS", "GT_REPLAY_", "GT_SIM_"];
+/// A variable of the dynamic linker, which decides which libraries an engine finds.
+const LINKER: &str = "LD_LIBRARY_PATH";
 
 pub(super) fn section() -> Section {
-    let mut section = Section::new("environment");
-    for (name, check) in SETTINGS {
-        let Some(value) = std::env::var_os(name) else { continue };
+    let mut section = Section::new("settings");
+    for setting in SETTINGS {
+        let Some((value, origin)) = setting.value() else { continue };
         let value = value.to_string_lossy();
-        let finding = if value.trim().is_empty() { None } else { check(&value) };
-        section.line(*name, value.as_ref(), value.as_ref().into(), finding);
+        let check = CHECKS.iter().find(|(name, _)| *name == setting.variable);
+        let finding =
+            check.filter(|_| !value.trim().is_empty()).and_then(|(_, check)| check(&value));
+        let (name, text) = match origin {
+            Origin::Variable => (setting.variable, value.to_string()),
+            Origin::File => (setting.key, format!("{value} (gt.toml)")),
+        };
+        section.line(name, text, value.as_ref().into(), finding);
     }
-    for name in unread(std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned())) {
-        let what = format!("GT has no variable {name}; is it misspelled?");
-        let finding = Finding::advice(what, format!("unset {name}"));
-        section.line(name, "unknown", serde_json::Value::Null, Some(finding));
+    if let Some(value) = std::env::var_os(LINKER) {
+        section.say(LINKER, value.to_string_lossy());
+    }
+    for Odd { name, what, cure } in gt_settings::odd_variables() {
+        section.line(name, "unknown", serde_json::Value::Null, Some(Finding::advice(what, cure)));
+    }
+    if let Some(why) = gt_settings::problem() {
+        let finding = Finding::trouble(why, "`gt-cli config --explain` shows all settings");
+        section.line("gt.toml", "not read", serde_json::Value::Null, Some(finding));
     }
     section
-}
-
-/// Names that begin with `GT_` and are not variables of GT.
-fn unread(names: impl Iterator<Item = String>) -> Vec<String> {
-    let known = |name: &str| {
-        SETTINGS.iter().any(|(known, _)| *known == name)
-            || OF_CHORES.iter().any(|start| name.starts_with(start))
-    };
-    let mut unread: Vec<String> =
-        names.filter(|name| name.starts_with("GT_") && !known(name)).collect();
-    unread.sort();
-    unread
-}
-
-fn anything(_: &str) -> Option<Finding> {
-    None
 }
 
 fn workers(value: &str) -> Option<Finding> {
@@ -92,7 +78,7 @@ fn config(_: &str) -> Option<Finding> {
 
 /// The number of workers inside a process; none if it is not known here.
 fn workers_here() -> Option<usize> {
-    let of = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let of = |name| gt_settings::var(name).filter(|value| !value.trim().is_empty());
     match of(gt_runtime::embedded::WORKERS) {
         _ if of("GT_CONNECT").is_some() => None,
         Some(n) => n.trim().parse().ok(),
@@ -158,6 +144,7 @@ fn log_file(value: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gt_settings::Setting;
 
     #[test]
     fn values_that_cannot_be_done_are_found() {
@@ -180,8 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn misspelled_names_are_found() {
-        let names = ["GT_CONECT", "GT_CONNECT", "GT_SIM_SEED", "HOME"].map(String::from);
-        assert_eq!(unread(names.into_iter()), ["GT_CONECT"]);
+    fn checks_are_of_settings() {
+        for (variable, _) in CHECKS {
+            assert!(Setting::of_variable(variable).is_some(), "{variable}");
+        }
     }
 }

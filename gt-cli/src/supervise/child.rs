@@ -39,6 +39,8 @@ pub(super) struct Child {
     /// The mark of its lines: its device.
     pub(super) label: String,
     pub(super) state: State,
+    /// The program, unless it is this one.
+    program: Option<OsString>,
     words: Vec<OsString>,
     /// The number of its streams that are open.
     n_open: usize,
@@ -51,10 +53,33 @@ impl Child {
     /// A child for the n-th device, before its start.
     pub(super) fn new(args: &WorkerArgs, choice: &Choice, n: usize, json: bool) -> Child {
         let label = label(choice, n);
+        let words = words(args, choice, n, &label, json);
+        Child::of(label, None, words)
+    }
+
+    /// A worker on another machine, which a remote shell such as ssh starts there, before its
+    /// start. It ends when the shell does, because its standard input is then closed.
+    pub(super) fn remote(args: &WorkerArgs, shell: &[OsString], host: &str, json: bool) -> Child {
+        let mut words = ["worker", "--connect", &args.connect, "--one-of", "1", "--name", host]
+            .into_iter()
+            .chain(json.then_some("--json"))
+            .map(OsString::from)
+            .collect::<Vec<_>>();
+        if let Some(threads) = args.threads {
+            words.extend(["--threads".into(), threads.to_string().into()]);
+        }
+        words.extend(args.insecure.then(|| "--insecure".into()));
+        let (program, flags) = shell.split_first().map_or((None, &[][..]), |(p, f)| (Some(p), f));
+        let there = flags.iter().cloned().chain([host.into(), "gt-cli".into()]);
+        Child::of(host.to_owned(), program.cloned(), there.chain(words).collect())
+    }
+
+    fn of(label: String, program: Option<OsString>, words: Vec<OsString>) -> Child {
         Child {
-            words: words(args, choice, n, &label, json),
             label,
             state: State::Waiting(Time::ZERO),
+            program,
+            words,
             n_open: 0,
             started: Time::ZERO,
             worked: false,
@@ -64,8 +89,11 @@ impl Child {
 
     /// Starts the child. Returns its process id.
     pub(super) fn start(&mut self, n: usize, tell: &Sender<Event>) -> Result<u32> {
-        let program = std::env::current_exe()
-            .context("cannot find the path of this program, to start it again")?;
+        let program = match &self.program {
+            Some(program) => program.into(),
+            None => std::env::current_exe()
+                .context("cannot find the path of this program, to start it again")?,
+        };
         let mut command = Command::new(program);
         command.args(&self.words).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -173,7 +201,8 @@ fn words(args: &WorkerArgs, choice: &Choice, n: usize, label: &str, json: bool) 
     }
     words.extend(args.insecure.then(|| "--insecure".into()));
     // Each process gets a log file of its own.
-    let log = args.log_file.clone().map(OsString::from).or_else(|| std::env::var_os(log::VARIABLE));
+    let log =
+        args.log_file.clone().map(OsString::from).or_else(|| gt_settings::var_os(log::VARIABLE));
     if let Some(mut file) = log.filter(|file| !file.is_empty()) {
         file.push(format!(".{}", label.replace([':', '#'], "-")));
         words.extend(["--log-file".into(), file]);
@@ -191,6 +220,18 @@ mod tests {
         let crate::args::Command::Worker(args) = cli.command else { panic!("no worker") };
         let choice = Choice::make(&args.compute.wish()).unwrap();
         (args, choice)
+    }
+
+    #[test]
+    fn a_worker_on_another_machine_is_started_by_a_remote_shell() {
+        let (args, _) = parsed("gt-cli worker --connect head:1 --threads 3");
+        let child = Child::remote(&args, &["ssh".into(), "-x".into()], "node7", false);
+        let words = child.words.join(&OsString::from(" "));
+        assert_eq!(child.program, Some("ssh".into()));
+        assert_eq!(
+            words,
+            "-x node7 gt-cli worker --connect head:1 --one-of 1 --name node7 --threads 3"
+        );
     }
 
     #[test]

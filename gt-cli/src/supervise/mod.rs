@@ -12,16 +12,18 @@ use crate::args::WorkerArgs;
 use crate::fault::Interrupted;
 use crate::news::news;
 use crate::signals::{INTERRUPTED, Interrupt};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use child::{Child, Event, State};
 use gt_runtime::Shutdown;
 use gt_runtime::choice::Choice;
 use gt_runtime::clock::{self, Time};
 use policy::Next;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io::Read;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long a process may take for a clean end before it exits.
@@ -43,6 +45,50 @@ pub(crate) fn supervise(args: &WorkerArgs, choice: &Choice, json: bool) -> Resul
     supervisor.children.iter_mut().for_each(Child::kill);
     ran?;
     supervisor.verdict(interrupt.asked())
+}
+
+/// The workers of another command, supervised on a thread of this process.
+pub(crate) struct Team {
+    tell: Sender<Event>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Team {
+    /// Starts a worker on each device of a choice, and one on each of the other machines.
+    pub(crate) fn start(
+        args: &WorkerArgs,
+        choice: &Choice,
+        (shell, hosts): (&[OsString], &[String]),
+        json: bool,
+    ) -> Result<Team> {
+        let (tell, events) = channel();
+        let here = (0..choice.devices.len()).map(|n| Child::new(args, choice, n, json));
+        let there = hosts.iter().map(|host| Child::remote(args, shell, host, json));
+        let children = here.chain(there).collect();
+        let mut supervisor = Supervisor { children, tell: tell.clone(), json, stopping: None };
+        let work = move || {
+            let ran = supervisor.run(&events);
+            supervisor.children.iter_mut().for_each(Child::kill);
+            ran?;
+            supervisor.verdict(false)
+        };
+        let thread = std::thread::Builder::new().name("gt-team".into()).spawn(work)?;
+        Ok(Team { tell, thread })
+    }
+
+    /// Whether all workers have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends the workers, and says whether one had failed for good.
+    pub(crate) fn stop(self) -> Result<()> {
+        // An error means that all have ended.
+        let _ = self.tell.send(Event::Interrupt);
+        let over =
+            self.thread.join().map_err(|_| anyhow!("the supervisor of the workers panicked"))?;
+        if over.as_ref().is_err_and(|error| error.is::<Interrupted>()) { Ok(()) } else { over }
+    }
 }
 
 /// In a supervised process: ends it when its supervisor closes standard input or has ended.

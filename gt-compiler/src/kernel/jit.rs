@@ -103,7 +103,7 @@ impl Compiler {
     /// For this processor's widest vectors, or those of 128 bits if `GT_SIMD=128` says so. The bits
     /// of results are the same.
     pub(crate) fn new() -> Result<Compiler, EngineError> {
-        let narrow = std::env::var("GT_SIMD").is_ok_and(|v| v == "128");
+        let narrow = gt_settings::var("GT_SIMD").is_some_and(|v| v == "128");
         Compiler::with_vectors(wide::available() && !narrow)
     }
 

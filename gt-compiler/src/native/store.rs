@@ -44,7 +44,7 @@ pub(super) struct Store {
 /// folder for caches.
 pub(super) fn default_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
-    match set(VARIABLE) {
+    match gt_settings::var_os(VARIABLE) {
         Some(off) if off == "off" => None,
         Some(folder) => Some(folder.into()),
         None => {
@@ -64,7 +64,7 @@ impl Store {
             Err(why) => {
                 // A home that cannot be written to is nobody's mistake; a folder asked for by name
                 // is to be there.
-                if std::env::var_os(VARIABLE).is_some() {
+                if gt_settings::var_os(VARIABLE).is_some() {
                     warn(&format!("compiled programs are not kept: {}: {why}", folder.display()));
                 }
                 return None;

@@ -30,7 +30,7 @@ impl Unpacking {
     /// The limit of a file of this size.
     #[track_caller]
     pub(super) fn of(file: usize) -> Result<Unpacking> {
-        let named = std::env::var(MAX_UNPACKED).ok();
+        let named = gt_settings::var(MAX_UNPACKED);
         match named.as_deref().map(parse_limit) {
             None => Ok(Unpacking::within(LEAST.max(TIMES.saturating_mul(file as u64)))),
             Some(Ok(limit)) => Ok(Unpacking::within(limit)),

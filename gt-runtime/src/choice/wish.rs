@@ -180,7 +180,6 @@ fn variable<T: FromStr>(
     name: &'static str,
     unknown: fn(T::Err) -> ChoiceError,
 ) -> Result<Option<T>, ChoiceError> {
-    let text = std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
-    let text = text.filter(|text| !text.trim().is_empty());
+    let text = gt_settings::var(name).filter(|text| !text.trim().is_empty());
     text.map(|text| text.parse().map_err(unknown)).transpose()
 }

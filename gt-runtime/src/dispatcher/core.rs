@@ -14,7 +14,9 @@ use crate::clock::Time;
 use crate::connection::Incoming;
 use crate::doors::{Pass, User};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
-use crate::wire::{Body, Message, Packet, Role, Stream, ToClient, ToWorker, Weight};
+use crate::wire::{
+    Body, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The state machine.
@@ -39,6 +41,12 @@ pub struct Dispatcher {
     /// The incarnations and process ids of the peers that left last. A late hello of such a peer
     /// does not begin a new session.
     pub(super) ended: VecDeque<(Incarnation, u32)>,
+    /// What has happened since its start.
+    pub(super) totals: Totals,
+    /// The values that workers have brought each other.
+    pub(super) roads: BTreeMap<(WorkerId, WorkerId), Traffic>,
+    /// Why it ends soon and takes no new sessions, if it does.
+    pub(super) ending: Option<String>,
     /// Whether it has shut down: it handles no further event.
     over: bool,
     /// The events since the last check of the invariants.
@@ -64,6 +72,9 @@ impl Dispatcher {
             budgets: BTreeMap::new(),
             dirty: BTreeSet::new(),
             ended: VecDeque::new(),
+            totals: Totals::default(),
+            roads: BTreeMap::new(),
+            ending: None,
             over: false,
             #[cfg(debug_assertions)]
             n_unchecked: 0,
@@ -89,6 +100,7 @@ impl Dispatcher {
             }
             Event::PeerLost(peer) => self.lose(peer, "its process ended"),
             Event::Tick => self.tick(),
+            Event::Drain { reason } => self.drain(&reason),
             Event::Shutdown { reason } => self.shutdown(&reason),
         }
         self.flush();
@@ -132,6 +144,14 @@ impl Dispatcher {
         self.end_delays();
     }
 
+    /// Takes no new sessions from now on, and tells those that there are.
+    fn drain(&mut self, reason: &str) {
+        self.ending = Some(reason.to_owned());
+        let text = format!("the server ends soon: {reason}");
+        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
+        sessions.into_iter().for_each(|id| self.tell_warning(id, text.clone()));
+    }
+
     fn shutdown(&mut self, reason: &str) {
         for (&peer, known) in &mut self.peers {
             let bye = known.connection.close(reason.to_owned());
@@ -148,7 +168,7 @@ impl Dispatcher {
     fn packet(&mut self, peer: PeerId, pass: Pass, packet: Packet) {
         let incarnation = packet.incarnation;
         match packet.body {
-            Body::Hello(hello) if hello.role == Role::Monitor => {
+            Body::Hello(hello) if matches!(hello.role, Role::Monitor | Role::Operator(_)) => {
                 self.show(peer, pass, incarnation, &hello);
             }
             Body::Hello(hello) => self.hello(peer, pass, incarnation, hello),
@@ -170,6 +190,11 @@ impl Dispatcher {
         let party = known.party;
         let mut arrived: smallvec::SmallVec<[Incoming; 2]> = smallvec::SmallVec::new();
         known.connection.receive(self.now, packet, &mut |incoming| arrived.push(incoming));
+        for incoming in &arrived {
+            if let Incoming::Message(_, message) = incoming {
+                known.traffic[0].count(message.weight());
+            }
+        }
         self.dirty.insert(peer);
         for incoming in arrived {
             // The previous message may have ended its own sender.
@@ -265,6 +290,7 @@ impl Dispatcher {
                 message: message.clone(),
             }));
         }
+        known.traffic[1].count(message.weight());
         known.connection.send(self.now, stream, message);
         known.owed[stream as usize].push_back(owed);
         self.dirty.insert(peer);

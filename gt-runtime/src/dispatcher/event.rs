@@ -23,6 +23,11 @@ pub enum Event {
     Unreachable(PeerId),
     /// Time has passed. Due at [`next_deadline`](super::Dispatcher::next_deadline) at the latest.
     Tick,
+    /// The server ends soon. It takes no new sessions, and those that there are go on.
+    Drain {
+        /// The reason that clients show to their users.
+        reason: String,
+    },
     /// The server ends. All peers are told, and later events do nothing.
     Shutdown {
         /// The reason that peers show to their users.

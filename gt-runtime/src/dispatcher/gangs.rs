@@ -18,6 +18,9 @@ use gt_ir::canonical::{Bindings, Template, canonical};
 use gt_ir::tape::ValueId;
 use std::sync::Arc;
 
+/// The most pairs of workers whose exchanges are counted.
+const MAX_ROADS: usize = 4096;
+
 impl Dispatcher {
     /// Makes a session a gang's, when its signals ask for workers and there are several. Called
     /// before an order changes what is alive.
@@ -286,11 +289,22 @@ impl Dispatcher {
     }
 
     /// Notes that a value of one member has arrived at another.
-    pub(super) fn arrived(&mut self, worker: WorkerId, id: SessionId, request: RequestId) {
-        let gang = self
-            .members(id, worker)
-            .and_then(|(session, member)| session.gang.as_mut().map(|gang| (gang, member)));
-        gang.into_iter().for_each(|(gang, member)| gang.arrived(member, request));
+    pub(super) fn arrived(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        (request, bytes): (RequestId, u64),
+    ) {
+        let to = self.members(id, worker).and_then(|(session, member)| {
+            let gang = session.gang.as_mut()?;
+            let to = gang.arrived(member, request)?;
+            gang.seats.get(to).map(|seat| seat.worker)
+        });
+        let Some(to) = to else { return };
+        let has_room = self.roads.len() < MAX_ROADS || self.roads.contains_key(&(worker, to));
+        if has_room {
+            self.roads.entry((worker, to)).or_default().count(bytes);
+        }
     }
 
     /// As [`pass_piece`](Dispatcher::pass_piece), of an error in place of a value.
@@ -341,7 +355,7 @@ impl Dispatcher {
             seat.ran.segments += 1;
             seat.ran.instructions += counts.instructions;
         }
-        session.spent.run = session.spent.run.saturating_add(counts.nanos);
+        session.spent.work.count(counts);
         session.flight.took(counts.nanos);
         self.pay_members(id);
         self.send_more(id);

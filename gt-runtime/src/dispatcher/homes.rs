@@ -131,6 +131,7 @@ impl Dispatcher {
     /// Charges a session and its user for compiling.
     pub(super) fn compiled(&mut self, id: SessionId, nanos: u64) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.spent.plans += 1;
         session.spent.compile = session.spent.compile.saturating_add(nanos);
         let user = self.peers.get(&session.peer).map(|peer| peer.pass.user);
         if let (Some(rate), Some(user)) = (self.config.compile, user) {
@@ -240,7 +241,7 @@ impl Dispatcher {
             return self.pay(work.order.stream(), work.owed);
         };
         if work.is_segment() {
-            session.flight.send();
+            session.flight.send(self.now);
         }
         work.order.request().into_iter().for_each(|request| session.requests.ask(request));
         if session.gang.is_some() {

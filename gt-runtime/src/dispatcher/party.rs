@@ -1,10 +1,11 @@
 //! The core's data about connected peers: connections, workers, and the credit owed to senders.
 
+use crate::clock::Time;
 use crate::connection::Connection;
 use crate::doors::{Pass, User};
 use crate::identity::Identity;
 use crate::ids::{PeerId, SessionId, WorkerId};
-use crate::wire::Capacity;
+use crate::wire::{Capacity, Counts, Traffic, Work};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The other side of a message.
@@ -28,6 +29,8 @@ pub(super) struct Peer {
     pub(super) secret: [u8; 16],
     /// The move number of the hello that brought the peer to its address.
     pub(super) move_number: u32,
+    /// What it has sent, and what was queued for it.
+    pub(super) traffic: [Traffic; 2],
     /// For each queued message of the two streams, the credit that it gives back when it is
     /// acknowledged.
     pub(super) owed: [VecDeque<Owed>; 2],
@@ -50,11 +53,24 @@ pub(super) struct Worker {
     pub(super) sessions: BTreeSet<SessionId>,
     /// The number of sessions that were opened on it.
     pub(super) n_opened: u64,
+    /// What it has done.
+    pub(super) work: Work,
+    /// The bytes that values take on it, by its latest report, and when that came.
+    pub(super) used: u64,
+    pub(super) reported: Time,
 }
 
 impl Worker {
     pub(super) fn new(peer: PeerId) -> Worker {
-        Worker { peer, capacity: None, sessions: BTreeSet::new(), n_opened: 0 }
+        let (sessions, work) = (BTreeSet::new(), Work::default());
+        let reported = Time::ZERO;
+        Worker { peer, capacity: None, sessions, n_opened: 0, work, used: 0, reported }
+    }
+
+    /// Counts a segment that it has run.
+    pub(super) fn ran(&mut self, now: Time, counts: Counts) {
+        self.work.count(counts);
+        (self.used, self.reported) = (counts.memory, now);
     }
 }
 

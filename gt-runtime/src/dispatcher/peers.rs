@@ -68,7 +68,8 @@ impl Dispatcher {
         if hello.resumes || self.ended.contains(&(incarnation, hello.identity.pid)) {
             return self.refuse(peer, incarnation, Refusal::Unknown);
         }
-        match self.no_place(&hello) {
+        let ending = self.ending.clone().filter(|_| hello.role == Role::Client);
+        match ending.map(Refusal::Ending).or_else(|| self.no_place(&hello)) {
             Some(refusal) => self.refuse(peer, incarnation, refusal),
             None => self.join(peer, pass, incarnation, hello),
         }
@@ -94,8 +95,8 @@ impl Dispatcher {
 
     fn join(&mut self, peer: PeerId, pass: Pass, incarnation: Incarnation, hello: Hello) {
         let (party, config) = match hello.role {
-            // A monitor joins nothing: it is answered before.
-            Role::Sibling(_) | Role::Monitor => {
+            // Monitors and operators join nothing: they are answered before.
+            Role::Sibling(_) | Role::Monitor | Role::Operator(_) => {
                 let why = "it has values for a worker, and this is a server".to_owned();
                 return self.refuse(peer, incarnation, Refusal::Fault(why));
             }
@@ -112,6 +113,7 @@ impl Dispatcher {
                 let priority = Priority::of(hello.weight).min(self.config.max_priority);
                 let session = Session::new(peer, id, hello.demand, priority, self.now);
                 self.sessions.insert(id, session);
+                self.totals.opened += 1;
                 self.out.push(Action::Report(Report::SessionOpened(id, hello.identity.clone())));
                 (Party::Session(id), self.config.client)
             }
@@ -132,6 +134,7 @@ impl Dispatcher {
                 identity: hello.identity,
                 pass,
                 secret: hello.secret,
+                traffic: Default::default(),
                 owed: Default::default(),
             },
         );
@@ -192,6 +195,7 @@ impl Dispatcher {
     }
 
     fn refuse(&mut self, peer: PeerId, incarnation: Incarnation, refusal: Refusal) {
+        self.totals.refused += 1;
         self.out.push(Action::Report(Report::Refused(peer, refusal.to_string())));
         self.turn_away(peer, incarnation, refusal);
     }

@@ -28,7 +28,7 @@ use super::templates::Templates;
 use crate::clock::Time;
 use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::priority::Priority;
-use crate::wire::Order;
+use crate::wire::{self, Order};
 use gt_ir::backend::{Demand, ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::Template;
 use gt_ir::shape::Type;
@@ -88,8 +88,10 @@ pub(super) struct Session {
     pub(super) signals: Arc<Signals>,
     /// How many workers its signals ask for.
     pub(super) wished: usize,
-    /// The time that its workers have used for it.
+    /// What it has used.
     pub(super) spent: Spent,
+    /// When it was opened.
+    pub(super) since: Time,
     /// The end of the delay of which its client knows.
     pub(super) told_delay: Time,
     /// Whether the client knows that there is one worker only.
@@ -125,13 +127,17 @@ pub(super) struct Work {
     pub(super) is_new: bool,
 }
 
-/// Nanoseconds of a session on its workers.
+/// What a session has used.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Spent {
-    /// Of its segments.
-    pub(super) run: u64,
-    /// Of compiling its programs.
+    /// What its workers have done.
+    pub(super) work: wire::Work,
+    /// The programs that were compiled for it, and the nanoseconds of compiling them.
+    pub(super) plans: u64,
     pub(super) compile: u64,
+    /// The bytes of tensors that it has sent, and that it has read.
+    pub(super) up: u64,
+    pub(super) down: u64,
 }
 
 impl Work {
@@ -180,6 +186,7 @@ impl Session {
             signals: Arc::default(),
             wished: 0,
             spent: Spent::default(),
+            since: now,
             told_delay: Time::ZERO,
             warned: false,
             told_unfit: false,
@@ -288,11 +295,11 @@ impl Session {
         self.ran_elsewhere.drain(..n_above);
     }
 
-    /// Takes the number of the next segment, of this weight.
-    pub(super) fn number(&mut self, weight: u64) -> u64 {
+    /// Takes the number of the next segment, of this weight and this tape.
+    pub(super) fn number(&mut self, weight: u64, tape: Option<Arc<Tape>>) -> u64 {
         let seq = self.n_segments;
         self.n_segments += 1;
-        self.flight.add(seq, weight, self.above);
+        self.flight.add(seq, weight, self.above, tape);
         seq
     }
 

@@ -163,7 +163,11 @@ impl Dispatcher {
         (template, is_new): (Option<Arc<Template>>, bool),
     ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let seq = session.number(order.payload() + Message::LEAST);
+        let tape = match (&order, &template) {
+            (Order::Run(tape), _) => Some(tape),
+            (_, template) => template.as_ref().map(|template| &template.tape),
+        };
+        let seq = session.number(order.payload() + Message::LEAST, tape.cloned());
         self.work(id, Work { order, seq, owed, template, is_new });
     }
 
@@ -196,6 +200,7 @@ impl Dispatcher {
 
     fn upload(&mut self, id: SessionId, chunk: Chunk, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.spent.up += chunk.bytes.len() as u64;
         match session.upload(self.now, &chunk, &self.config) {
             Ok(true) => self.ordered(id, Order::Chunk(chunk), owed),
             Ok(false) => self.pay(Stream::Bulk, owed),

@@ -32,6 +32,10 @@ impl Dispatcher {
             FromWorker::Register(capacity) => self.register(worker, capacity),
             FromWorker::Done { session, seq, attempt, counts } => {
                 let session = self.whose(session);
+                self.totals.work.count(counts);
+                let now = self.now;
+                let known = self.workers.get_mut(&worker).into_iter();
+                known.for_each(|worker| worker.ran(now, counts));
                 if !self.member_done(worker, session, (attempt, seq), counts) {
                     self.done(worker, session, (attempt, seq), counts);
                 }
@@ -40,9 +44,9 @@ impl Dispatcher {
                 let session = self.whose(session);
                 self.failed(worker, session, request, self.signed(worker, error));
             }
-            FromWorker::Sent { session, request } => {
+            FromWorker::Sent { session, request, bytes } => {
                 let session = self.whose(session);
-                self.arrived(worker, session, request);
+                self.arrived(worker, session, (request, bytes));
             }
             FromWorker::Stats { session, request, stats } => {
                 let session = self.whose(session);
@@ -128,6 +132,7 @@ impl Dispatcher {
         let identity =
             self.peers.get(&worker.peer).map(|peer| peer.identity.clone()).unwrap_or_default();
         if joined {
+            self.totals.joined += 1;
             self.measure_memory();
             self.out.push(Action::Report(Report::WorkerJoined(id, identity, capacity)));
             self.take_up_waiting();
@@ -186,7 +191,7 @@ impl Dispatcher {
         session.progress = self.now;
         session.ran.segments += 1;
         session.ran.instructions += counts.instructions;
-        session.spent.run = session.spent.run.saturating_add(counts.nanos);
+        session.spent.work.count(counts);
         session.flight.ran(seq, counts.nanos);
         self.send_more(id);
     }
@@ -234,6 +239,7 @@ impl Dispatcher {
             return self.send_more(id);
         }
         let chunk = Chunk { value: asked.value.map_or(asked.name, |(value, _)| value), ..chunk };
+        session.spent.down += chunk.bytes.len() as u64;
         session.requests.answer(request, chunk.bytes.len() as u64);
         let closed = if chunk.is_last() { session.requests.close(request) } else { None };
         self.pay_request(closed);
@@ -311,6 +317,8 @@ impl Dispatcher {
     /// Handles the loss of a worker with all its values.
     pub(super) fn lose_worker(&mut self, id: WorkerId, identity: Identity, reason: &str) {
         let Some(worker) = self.workers.remove(&id) else { return };
+        self.totals.lost += u64::from(worker.capacity.is_some());
+        self.roads.retain(|(from, to), _| *from != id && *to != id);
         let name = identity.known_as(id);
         let message = format!("worker {name} was lost with the values it held: {reason}");
         let cause = Arc::new(RunError {

@@ -76,13 +76,7 @@ pub(crate) type Stamp = Option<(SystemTime, u64, u64)>;
 impl KeyFolder {
     /// The folder of this process's user.
     pub fn of_user() -> Result<KeyFolder, KeyError> {
-        let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        if let Some(folder) = named(VARIABLE) {
-            return Ok(KeyFolder(folder.into()));
-        }
-        let config = named("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let config = config.or_else(|| Some(std::env::home_dir()?.join(".config")));
-        config.map(|config| KeyFolder(config.join("gt"))).ok_or(KeyError::NoFolder)
+        gt_settings::folder().map(KeyFolder).ok_or(KeyError::NoFolder)
     }
 
     /// The folder at a path.

@@ -10,8 +10,12 @@ use crate::wire::Role;
 pub struct Roles(u8);
 
 /// The roles by name, in the order in which they are printed.
-const NAMES: [(&str, Roles); 3] =
-    [("client", Roles::CLIENT), ("worker", Roles::WORKER), ("monitor", Roles::MONITOR)];
+const NAMES: [(&str, Roles); 4] = [
+    ("client", Roles::CLIENT),
+    ("worker", Roles::WORKER),
+    ("monitor", Roles::MONITOR),
+    ("operator", Roles::OPERATOR),
+];
 
 impl Roles {
     /// No role.
@@ -22,8 +26,10 @@ impl Roles {
     pub const WORKER: Roles = Roles(2);
     /// Programs that watch, and run nothing.
     pub const MONITOR: Roles = Roles(4);
+    /// Programs that end the sessions of other users.
+    pub const OPERATOR: Roles = Roles(8);
     /// Every role.
-    pub const ALL: Roles = Roles(7);
+    pub const ALL: Roles = Roles(15);
 
     /// Whether it has no role.
     #[must_use]
@@ -44,8 +50,9 @@ impl Roles {
         let asked = match role {
             Role::Client => Roles::CLIENT,
             Role::Worker => Roles::WORKER,
-            // Clients may ask for what they may see.
+            // Clients may ask for what they may see, and end what is theirs.
             Role::Monitor => Roles::MONITOR.and(Roles::CLIENT),
+            Role::Operator(_) => Roles::OPERATOR.and(Roles::CLIENT),
             Role::Sibling(_) => return true,
         };
         self.0 & asked.0 != 0
@@ -76,7 +83,7 @@ impl FromStr for Roles {
         text.split(',').try_fold(Roles::NONE, |roles, word| {
             let known = NAMES.iter().find(|(name, _)| *name == word.trim());
             let role = known.ok_or_else(|| {
-                format!("`{word}` is no role; the roles are client, worker and monitor")
+                format!("`{word}` is no role; the roles are client, worker, monitor and operator")
             })?;
             Ok(roles.and(role.1))
         })

@@ -1,7 +1,7 @@
 //! The system of programs that name none: the server that the environment names, else the process's
 //! own system.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use gt_ir::backend::{Backend, Demand, ErrorKind, MAX_WORKERS, RunError, Target, possible_workers};
 
@@ -19,7 +19,7 @@ static SYSTEM: Mutex<Weak<Handle>> = Mutex::new(Weak::new());
 
 /// The number of workers of the environment, else `usual`.
 pub(super) fn usual_workers(usual: usize) -> Result<usize, RunError> {
-    let Ok(text) = std::env::var(WORKERS) else { return Ok(usual) };
+    let Some(text) = gt_settings::var(WORKERS) else { return Ok(usual) };
     match text.trim().parse() {
         Ok(n) if possible_workers(n).is_ok() => Ok(n),
         _ => Err(RunError::new(
@@ -62,7 +62,8 @@ fn own(demand: &Demand) -> Result<System, RunError> {
 /// The server cannot be reached, the system cannot be started, or it already runs with another
 /// number of workers.
 pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
-    let named = std::env::var(CONNECT).ok().filter(|address| !address.trim().is_empty());
+    notice()?;
+    let named = gt_settings::var(CONNECT).filter(|address| !address.trim().is_empty());
     let Target { server, demand, configured } = target;
     match server.or(named.as_deref()) {
         Some(address) => client::connect_asking(address, &demand.clone().or(configured)),
@@ -73,10 +74,30 @@ pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     }
 }
 
+/// Fails if the user's file of settings is faulty. Tells once of variables that have no effect.
+#[expect(
+    clippy::print_stderr,
+    reason = "a misspelled variable must not fail the program, nor pass in silence"
+)]
+fn notice() -> Result<(), RunError> {
+    static TOLD: OnceLock<Option<String>> = OnceLock::new();
+    let problem = TOLD.get_or_init(|| {
+        for odd in gt_settings::odd_variables() {
+            eprintln!("gt: {}: {}", odd.what, odd.cure);
+        }
+        gt_settings::problem()
+    });
+    match problem {
+        None => Ok(()),
+        Some(why) => Err(RunError::new(ErrorKind::Resource, why.clone())
+            .hint("`gt-cli config` shows all settings")),
+    }
+}
+
 /// What a configuration asks for, without the choices that the environment makes. An environment
 /// that names an engine or a device chooses both.
 fn left_open(configured: &Demand) -> Demand {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_set = |name| gt_settings::var_os(name).is_some();
     let chosen = is_set(ENGINE) || is_set(DEVICE);
     let of = |named: &Option<String>| named.clone().filter(|_| !chosen);
     Demand {

@@ -101,7 +101,9 @@ fn from_worker(message: &FromWorker) -> (&'static str, String) {
         FromWorker::Chunk { session, request, chunk: piece } => {
             ("Chunk", format!("{session} {request} {}", chunk(piece)))
         }
-        FromWorker::Sent { session, request } => ("Sent", format!("{session} {request}")),
+        FromWorker::Sent { session, request, bytes } => {
+            ("Sent", format!("{session} {request} {bytes} bytes"))
+        }
         FromWorker::Failed { session, request, error } => {
             ("Failed", format!("{session} {request} {error}"))
         }

@@ -224,7 +224,8 @@ impl Worker {
             }
             order => panic!("the core's own: {order:?}"),
         };
-        let counts = Counts { instructions: self.run(session, &tape, inputs), nanos };
+        let counts =
+            Counts { instructions: self.run(session, &tape, inputs), nanos, ..Counts::default() };
         self.end.report(now, FromWorker::Done { session, seq, attempt, counts });
         Some((session, attempt, seq))
     }

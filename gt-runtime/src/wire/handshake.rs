@@ -3,6 +3,7 @@
 
 use super::PROTOCOL;
 use crate::identity::Identity;
+use crate::ids::SessionId;
 use crate::priority::Priority;
 use gt_ir::backend::Demand;
 use gt_ir::error::Hinted;
@@ -91,6 +92,9 @@ pub enum Role {
     /// Somebody who asks a server for its state. The answer is a
     /// [`Body::Status`](super::Body::Status), and opens no connection.
     Monitor,
+    /// Somebody who ends a session of the user, or of others with the role `operator`. The answer
+    /// is a [`Body::Status`](super::Body::Status) without the session.
+    Operator(SessionId),
     /// A worker that has values for another worker, whose key it knows
     /// ([`Door`](super::Door)).
     Sibling([u8; 16]),
@@ -101,6 +105,7 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Role::Client => "client",
             Role::Monitor => "monitor",
+            Role::Operator(_) => "operator",
             Role::Worker | Role::Sibling(_) => "worker",
         })
     }
@@ -146,6 +151,8 @@ pub enum Refusal {
     Plain,
     /// The connection is not encrypted, and this side takes nothing else.
     Encrypted,
+    /// The server ends soon, for this reason, and takes no new programs.
+    Ending(String),
 }
 
 impl Hinted for Refusal {
@@ -167,6 +174,9 @@ impl Hinted for Refusal {
             }
             Refusal::Plain => "the server does not encrypt: it was started with --insecure".into(),
             Refusal::Encrypted => "the server takes encrypted connections only".into(),
+            Refusal::Ending(why) => {
+                format!("the server ends soon and takes no new programs: {why}")
+            }
         }
     }
 
@@ -179,6 +189,7 @@ impl Hinted for Refusal {
             }
             Refusal::Plain => Some("on a network that you trust, set GT_INSECURE=1".into()),
             Refusal::Encrypted => Some("leave out --insecure, and unset GT_INSECURE".into()),
+            Refusal::Ending(_) => Some("start the program again when the server is back".into()),
             Refusal::Unknown | Refusal::Full { .. } | Refusal::Fault(_) => None,
         }
     }

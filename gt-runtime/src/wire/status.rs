@@ -1,23 +1,69 @@
 //! The state of a server, for those who watch it.
+//!
+//! It counts and does not average: a rate is the difference of a counter between two answers,
+//! divided by the difference of their times ([`Status::now`]). The server therefore keeps nothing
+//! for those who watch, and one who asks seldom or never costs nothing.
 
 use serde::{Deserialize, Serialize};
 
 /// The state of a server. Lists are in the order in which their members joined.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
+    /// The version of the server.
+    pub version: String,
+    /// The time at which it was made, in nanoseconds of the server's own clock.
+    pub now: u64,
+    /// Whether the server ends soon and takes no new programs.
+    pub ending: bool,
     /// The workers that are ready.
     pub workers: Vec<WorkerStatus>,
     /// The sessions that the asker may see: all, or those of its user.
     pub sessions: Vec<SessionStatus>,
+    /// The connections of these workers and sessions, and those between workers.
+    pub links: Vec<LinkStatus>,
     /// The number of all sessions.
     pub n_sessions: u64,
     /// The bytes that the dispatcher keeps for all sessions.
     pub kept: u64,
+    /// What has happened since the server started.
+    pub totals: Totals,
+}
+
+/// What has happened since a server started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Sessions that somebody ended.
+    pub killed: u64,
+    /// Workers that joined.
+    pub joined: u64,
+    /// Workers that were lost.
+    pub lost: u64,
+    /// Peers that were refused.
+    pub refused: u64,
+    /// What the workers have done for sessions, those that have ended included.
+    pub work: Work,
+}
+
+/// What workers have done: all of them, or one of them, or for one session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Work {
+    /// Segments that ran. A segment that several workers run in parts counts once for each part.
+    pub segments: u64,
+    /// Those of them that ran as plans. The others ran instruction by instruction.
+    pub planned: u64,
+    /// The instructions of the segments.
+    pub instructions: u64,
+    /// The nanoseconds of the segments.
+    pub busy: u64,
 }
 
 /// One worker.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerStatus {
+    /// Its number: `w1`.
+    pub id: String,
     /// Its name: `w1 (pi, pid 123)`.
     pub name: String,
     /// Its engine's name.
@@ -28,21 +74,40 @@ pub struct WorkerStatus {
     pub threads: u32,
     /// The bytes of memory for values. 0 if unknown.
     pub memory: u64,
+    /// The bytes that values take, by its latest report.
+    pub used: u64,
     /// The number of sessions that live on it.
     pub sessions: u64,
+    /// The sessions that it has segments of, the first ones.
+    pub running: Vec<String>,
+    /// The number of segments that it has and that have not run.
+    pub queue: u64,
+    /// The nanoseconds for which it has been at the segment that it runs. They are not among those
+    /// of its work yet.
+    pub underway: u64,
+    /// What it has done.
+    pub work: Work,
 }
 
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SessionStatus {
+    /// Its number: `s1`.
+    pub id: String,
     /// Its name: `s1 digits (pi, pid 123)`.
     pub name: String,
+    /// The name of its program.
+    pub program: String,
     /// Its user, as a number that is equal for equal users. 0 is the server's own user.
     pub user: u64,
     /// Its weight ([`Priority`](crate::priority::Priority)).
     pub weight: u32,
+    /// The nanoseconds since it was opened.
+    pub age: u64,
     /// The workers on which it lives: `w1`.
     pub workers: Vec<String>,
+    /// The signals of the segment that runs or that ran last: `forward, backward`.
+    pub signals: String,
     /// The segments that it has sent, and those of them that have not run.
     pub segments: u64,
     /// The segments that have not run.
@@ -56,8 +121,56 @@ pub struct SessionStatus {
     /// The bytes that the dispatcher keeps for it: orders on their way to its workers, and answers
     /// that it has not taken.
     pub kept: u64,
-    /// The nanoseconds that its segments have run.
-    pub ran: u64,
-    /// The nanoseconds in which its programs were compiled.
+    /// The bytes of tensors that it has sent.
+    pub up: u64,
+    /// The bytes of tensors that it has read.
+    pub down: u64,
+    /// The programs that were compiled for it.
+    pub plans: u64,
+    /// The nanoseconds in which they were compiled.
     pub compiled: u64,
+    /// What its workers have done for it.
+    pub work: Work,
+}
+
+/// A connection, or the road between two workers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// The session or worker at one end: `s1`.
+    pub from: String,
+    /// The worker at the other end, or `server`.
+    pub to: String,
+    /// What went in this direction.
+    pub there: Traffic,
+    /// What went in the other direction.
+    pub back: Traffic,
+    /// The bytes that wait to go back.
+    pub queued: u64,
+}
+
+/// Messages in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Their number.
+    pub messages: u64,
+    /// Their bytes, as flow control counts them: tensor data exactly, tapes by their entries.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Counts a message.
+    pub(crate) fn count(&mut self, bytes: u64) {
+        self.messages += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+impl Work {
+    /// Counts a segment.
+    pub(crate) fn count(&mut self, counts: super::Counts) {
+        self.segments += 1;
+        self.planned += u64::from(counts.planned);
+        self.instructions = self.instructions.saturating_add(counts.instructions);
+        self.busy = self.busy.saturating_add(counts.nanos);
+    }
 }

@@ -72,6 +72,8 @@ pub enum FromWorker {
         session: SessionId,
         /// The request that it answers.
         request: RequestId,
+        /// The bytes of the value.
+        bytes: u64,
     },
     /// A request failed.
     Failed {
@@ -129,4 +131,8 @@ pub struct Counts {
     pub instructions: u64,
     /// Nanoseconds from its start to its end.
     pub nanos: u64,
+    /// Whether it ran as a plan.
+    pub planned: bool,
+    /// The bytes that the values of all sessions take on the worker, as measured lately.
+    pub memory: u64,
 }

@@ -35,6 +35,9 @@ use crate::log::{Log, Source, What};
 use crate::tier::PlanConfig;
 use crate::wire::{Counts, FromWorker, Order};
 
+/// How often the memory of values is measured.
+const MEASURE_EVERY: Duration = Duration::from_millis(100);
+
 /// An engine that works for several sessions.
 pub struct Executor {
     device: Device,
@@ -47,6 +50,8 @@ pub struct Executor {
     registration: u64,
     /// The nanoseconds that all sessions have used.
     busy: u64,
+    /// The bytes that values took when they were measured last, and when that was.
+    memory: (u64, Time),
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
 }
@@ -93,8 +98,19 @@ impl Executor {
         let plans = Plans::new(plans, engine.compiler(), engine.info().threads, tell.clone());
         let device = Device { reads: Reads::new(tell), engine };
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
-        let (name, inputs) = (name.into(), Vec::new());
-        Executor { device, name, log, sessions, plans, trouble, registration: 0, busy: 0, inputs }
+        let (name, inputs, memory) = (name.into(), Vec::new(), (0, Time::ZERO));
+        Executor {
+            device,
+            name,
+            log,
+            sessions,
+            plans,
+            trouble,
+            registration: 0,
+            busy: 0,
+            memory,
+            inputs,
+        }
     }
 
     /// The name that it reports under.
@@ -177,7 +193,7 @@ impl Executor {
                 };
                 if let Some(instructions) = at_once {
                     let nanos = since(began);
-                    out.push(done(&task, instructions, nanos));
+                    out.push(self.done(&task, instructions, (began, nanos), false));
                     return Ran::Done(Some(session), nanos);
                 }
                 return self.step_by_step(task, tape, began, jobs, out);
@@ -186,7 +202,8 @@ impl Executor {
                 if self.replay(session, template, bindings, &task.inputs, out) {
                     let nanos = since(began);
                     template.plan.took(nanos);
-                    out.push(done(&task, template.footprint.n_instrs as u64, nanos));
+                    let n_instrs = template.footprint.n_instrs as u64;
+                    out.push(self.done(&task, n_instrs, (began, nanos), true));
                     return Ran::Done(Some(session), nanos);
                 }
                 template.plan.took(u64::MAX);
@@ -278,6 +295,23 @@ impl Executor {
         self.log.line(What::Execute, name, "EndSession", 0, details);
     }
 
+    /// The report on a segment that began at a time and took so many nanoseconds.
+    fn done(
+        &mut self,
+        task: &Task,
+        instructions: u64,
+        (began, nanos): (Time, u64),
+        planned: bool,
+    ) -> FromWorker {
+        let Task { session, seq, attempt, .. } = *task;
+        // Counting what values take is cheap, but a launch is cheaper still.
+        if began >= self.memory.1 + MEASURE_EVERY {
+            self.memory = (self.device.engine.stats().live_bytes as u64, began);
+        }
+        let counts = Counts { instructions, nanos, planned, memory: self.memory.0 };
+        FromWorker::Done { session, seq, attempt, counts }
+    }
+
     fn stats(&self, session: SessionId) -> Stats {
         let on = self.device.engine.as_ref();
         let (engine, info) = (on.stats(), on.info());
@@ -306,11 +340,6 @@ impl Executor {
 
 fn since(began: Time) -> u64 {
     nanoseconds(clock::now().saturating_sub(began))
-}
-
-fn done(task: &Task, instructions: u64, nanos: u64) -> FromWorker {
-    let Task { session, seq, attempt, .. } = *task;
-    FromWorker::Done { session, seq, attempt, counts: Counts { instructions, nanos } }
 }
 
 fn nanoseconds(time: Duration) -> u64 {

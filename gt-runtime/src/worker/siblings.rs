@@ -263,7 +263,7 @@ impl Outgoing {
             first.n_pieces -= 1;
             if first.n_pieces == 0 {
                 let Underway { session, request, .. } = *first;
-                reports.push(FromWorker::Sent { session, request });
+                reports.push(FromWorker::Sent { session, request, bytes: first.whole.total });
                 self.underway.pop_front();
             }
         }

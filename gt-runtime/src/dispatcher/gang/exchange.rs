@@ -74,11 +74,14 @@ impl Gang {
         Some((to, Order::Chunk(Chunk { value, ..chunk })))
     }
 
-    /// Notes that a value has arrived without the dispatcher.
-    pub(in crate::dispatcher) fn arrived(&mut self, from: usize, request: RequestId) {
-        if self.transfers.get(&request).is_some_and(|transfer| transfer.from == from) {
-            self.transfers.remove(&request);
-        }
+    /// Notes that a value has arrived without the dispatcher. Returns the member that has it now.
+    pub(in crate::dispatcher) fn arrived(
+        &mut self,
+        from: usize,
+        request: RequestId,
+    ) -> Option<usize> {
+        self.transfers.get(&request).filter(|transfer| transfer.from == from)?;
+        self.transfers.remove(&request).map(|transfer| transfer.to)
     }
 
     /// Passes on the error of a value; none if the request is no transfer of this member.

@@ -219,9 +219,9 @@ fn message(role: Role, words: &[&str]) -> Message {
             let (engine, device) = ("e".into(), device.into());
             FromWorker::Register(Capacity { engine, device, threads, ..Capacity::default() })
         }
-        ["sent", _, r] => FromWorker::Sent { session, request: RequestId(number(r)) },
+        ["sent", _, r] => FromWorker::Sent { session, request: RequestId(number(r)), bytes: 8 },
         ["done", _, seq, attempt] => {
-            let counts = Counts { instructions: 1, nanos: 1 };
+            let counts = Counts { instructions: 1, nanos: 1, ..Counts::default() };
             FromWorker::Done { session, seq: number(seq), attempt: number(attempt) as u32, counts }
         }
         ["chunk", _, r, v, ty, offset, len] => FromWorker::Chunk {

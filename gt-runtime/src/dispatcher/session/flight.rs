@@ -6,11 +6,19 @@
 //! upwards a read needs all segments before it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gt_ir::tape::{Entry, Tape};
+
+use crate::clock::Time;
 
 /// How far a session with neighbors may be ahead of its worker, in nanoseconds.
 const AHEAD: u64 = 50_000_000;
 /// The fewest segments that a worker may have, so that it always has one to run.
 const FEW: usize = 2;
+
+/// The most signals of a segment that are named.
+const MAX_SIGNALS: usize = 4;
 
 /// What a worker may have of one session.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +42,8 @@ pub(in crate::dispatcher) struct Flight {
     above: u64,
     /// The nanoseconds of a segment, on average over the last ones.
     nanos: u64,
+    /// The tape of the segment that ran last.
+    last: Option<Arc<Tape>>,
     /// Whether a segment has defined a value with a number below an earlier one's.
     pub(super) is_mixed: bool,
 }
@@ -44,13 +54,22 @@ struct Segment {
     weight: u64,
     /// One above the values that it and the segments before it define.
     above: u64,
+    tape: Option<Arc<Tape>>,
+    /// When a worker got it.
+    sent: Time,
 }
 
 impl Flight {
     /// Adds a segment that waits.
-    pub(in crate::dispatcher) fn add(&mut self, seq: u64, weight: u64, above: u64) {
+    pub(in crate::dispatcher) fn add(
+        &mut self,
+        seq: u64,
+        weight: u64,
+        above: u64,
+        tape: Option<Arc<Tape>>,
+    ) {
         self.waiting += weight;
-        self.segments.push_back(Segment { seq, weight, above });
+        self.segments.push_back(Segment { seq, weight, above, tape, sent: Time::ZERO });
     }
 
     /// Whether the next segment that waits is within the share.
@@ -62,8 +81,9 @@ impl Flight {
     }
 
     /// Notes that a worker gets the next segment.
-    pub(in crate::dispatcher) fn send(&mut self) {
-        if let Some(next) = self.segments.get(self.n_sent) {
+    pub(in crate::dispatcher) fn send(&mut self, now: Time) {
+        if let Some(next) = self.segments.get_mut(self.n_sent) {
+            next.sent = now;
             self.n_sent += 1;
             self.sent += next.weight;
             self.waiting -= next.weight;
@@ -92,6 +112,7 @@ impl Flight {
             self.n_sent = self.n_sent.saturating_sub(1);
             self.sent = self.sent.saturating_sub(first.weight);
             self.above = first.above;
+            self.last = first.tape.or(self.last.take());
         }
     }
 
@@ -123,10 +144,37 @@ impl Flight {
         (self.n_sent, self.sent)
     }
 
+    /// When a worker got the first segment that it has and has not run.
+    pub(in crate::dispatcher) fn sent_at(&self) -> Option<Time> {
+        self.segments.front().filter(|_| self.n_sent > 0).map(|segment| segment.sent)
+    }
+
+    /// The outer signals of the segment that runs, or else of the one that ran last.
+    pub(in crate::dispatcher) fn signals(&self) -> Vec<Arc<str>> {
+        let running = self.segments.front().filter(|_| self.n_sent > 0);
+        let tape = running.and_then(|segment| segment.tape.as_ref()).or(self.last.as_ref());
+        let (mut names, mut depth) = (Vec::new(), 0_usize);
+        for entry in tape.into_iter().flat_map(|tape| &tape.entries) {
+            match entry {
+                Entry::Enter(name) => {
+                    if depth == 0 && !names.contains(name) && names.len() < MAX_SIGNALS {
+                        names.push(Arc::clone(name));
+                    }
+                    depth += 1;
+                }
+                Entry::Exit(_) => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        names
+    }
+
     /// Forgets all segments.
     pub(in crate::dispatcher) fn clear(&mut self) {
         let above = self.segments.back().map_or(self.above, |last| last.above);
-        *self = Flight { above, nanos: self.nanos, is_mixed: self.is_mixed, ..Flight::default() };
+        let last = self.last.take();
+        let (nanos, is_mixed) = (self.nanos, self.is_mixed);
+        *self = Flight { above, nanos, last, is_mixed, ..Flight::default() };
     }
 }
 
@@ -136,13 +184,13 @@ mod tests {
 
     fn flight(n: u64) -> Flight {
         let mut flight = Flight::default();
-        (0..n).for_each(|seq| flight.add(seq, 100, 10 * (seq + 1)));
+        (0..n).for_each(|seq| flight.add(seq, 100, 10 * (seq + 1), None));
         flight
     }
 
     fn send_all(flight: &mut Flight, share: Share) -> usize {
         while flight.waiting() > 0 && flight.has_room(share) {
-            flight.send();
+            flight.send(Time::ZERO);
         }
         flight.sent().0
     }
@@ -163,7 +211,7 @@ mod tests {
     #[test]
     fn a_read_needs_the_segments_up_to_its_own() {
         let mut flight = flight(4);
-        (0..4).for_each(|_| flight.send());
+        (0..4).for_each(|_| flight.send(Time::ZERO));
         flight.ran(0, 1);
         let needed = |flight: &Flight| [3, 9, 10, 19, 20, 39, 40].map(|v| flight.needed(v, 4));
         assert_eq!(needed(&flight), [1, 1, 2, 2, 3, 4, 4]);

@@ -26,7 +26,11 @@ pub(super) fn message(random: &mut Random) -> Message {
     let error = || Arc::new(RunError::new(ErrorKind::Instruction, "a lie"));
     Message::FromWorker(match random.below(8) {
         0 | 1 => {
-            let counts = Counts { instructions: random.below(u64::MAX), nanos: u64::MAX };
+            let counts = Counts {
+                instructions: random.below(u64::MAX),
+                nanos: u64::MAX,
+                ..Counts::default()
+            };
             let (seq, attempt) = (random.below(20), random.below(3) as u32);
             FromWorker::Done { session, seq, attempt, counts }
         }
@@ -41,7 +45,7 @@ pub(super) fn message(random: &mut Random) -> Message {
             }
         }
         3 => FromWorker::Failed { session, request, error: error() },
-        4 => FromWorker::Sent { session, request },
+        4 => FromWorker::Sent { session, request, bytes: random.below(u64::MAX) },
         5 => FromWorker::Stats { session, request, stats: Box::new(Stats::default()) },
         6 => FromWorker::Planned { session, planned: Box::default() },
         _ if random.percent(10) => return register(),

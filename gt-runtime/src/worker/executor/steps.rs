@@ -12,7 +12,7 @@ use gt_ir::error::Hinted as _;
 use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::{Executor, Trouble, done, since};
+use super::{Executor, Trouble, since};
 use crate::clock::Time;
 use crate::ids::SessionId;
 use crate::log::{LogEntry, Source, What};
@@ -54,7 +54,8 @@ impl Executor {
             let rest = Task { order: Order::Run(tape), template: None, ..task };
             return Ran::Paused(rest, nanos);
         }
-        out.push(done(&task, tape.instrs().count() as u64, task.begun.nanos));
+        let n_instrs = tape.instrs().count() as u64;
+        out.push(self.done(&task, n_instrs, (began, task.begun.nanos), false));
         Ran::Done(Some(task.session), nanos)
     }
 

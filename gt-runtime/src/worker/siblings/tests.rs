@@ -82,7 +82,7 @@ fn a_value_arrives_in_pieces_and_its_sender_is_told() {
     let offsets: Vec<u64> = pair.arrived.iter().map(|parcel| parcel.chunk.offset).collect();
     assert_eq!(offsets, [0, 8, 16]);
     assert!(pair.arrived.iter().all(|parcel| parcel.chunk.value == ValueId(9)));
-    let sent = FromWorker::Sent { session: SessionId(2), request: RequestId(4) };
+    let sent = FromWorker::Sent { session: SessionId(2), request: RequestId(4), bytes: 20 };
     assert_eq!(pair.reports, [sent]);
     assert!(pair.from.is_idle());
 }

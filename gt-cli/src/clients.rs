@@ -1,0 +1,131 @@
+//! `gt-cli clients` and `gt-cli kill`: the programs that use a server, and the end of their work.
+
+use crate::args::{ClientsArgs, KillArgs};
+use crate::fault::run_error;
+use crate::news::print;
+use anyhow::Result;
+use gt_ir::units;
+use gt_runtime::status::{Monitor, ask};
+use gt_runtime::wire::SessionStatus;
+use gt_runtime::zmq::Address;
+use serde_json::json;
+
+/// The columns, and whether they stand to the right.
+const COLUMNS: [(&str, bool); 8] = [
+    ("SESSION", false),
+    ("PROGRAM", false),
+    ("USER", false),
+    ("AGE", true),
+    ("WORKERS", false),
+    ("RAN", true),
+    ("MEMORY", true),
+    ("STATE", false),
+];
+
+pub(crate) fn clients(args: &ClientsArgs, json: bool) -> Result<()> {
+    let address: Address = args.connect.parse()?;
+    let status = ask(&address).map_err(run_error)?;
+    if json {
+        for session in &status.sessions {
+            print(&serde_json::to_string(session)?);
+        }
+        return Ok(());
+    }
+    let n_hidden = status.n_sessions.saturating_sub(status.sessions.len() as u64);
+    match status.sessions.is_empty() {
+        true => print("no programs of yours use the server"),
+        false => print(&table(status.sessions.iter().map(row).collect())),
+    }
+    if n_hidden > 0 {
+        print(&format!("programs of other users: {n_hidden}"));
+    }
+    Ok(())
+}
+
+pub(crate) fn kill(args: &KillArgs, json: bool) -> Result<()> {
+    let address: Address = args.connect.parse()?;
+    let mut monitor = Monitor::connect(&address).map_err(run_error)?;
+    for &session in &args.sessions {
+        monitor.end(session).map_err(run_error)?;
+        match json {
+            true => print(&json!({ "event": "ended", "session": session.to_string() }).to_string()),
+            false => print(&format!("{session} was ended")),
+        }
+    }
+    Ok(())
+}
+
+fn row(session: &SessionStatus) -> [String; 8] {
+    let program = session.name.strip_prefix(&session.id).unwrap_or(&session.name).trim();
+    let user = if session.user == 0 { "own".into() } else { format!("{:08x}", session.user >> 32) };
+    let state = match (session.waiting, session.requests, session.workers.is_empty()) {
+        (0, 0, _) => "idle".into(),
+        (_, _, true) => "waits for a worker".into(),
+        (0, _, _) => "reads".into(),
+        (n, _, _) => format!("runs ({n} to do)"),
+    };
+    [
+        session.id.clone(),
+        program.to_owned(),
+        user,
+        age(session.age / 1_000_000_000),
+        session.workers.join(","),
+        format!("{:.1} s", session.work.busy as f64 / 1e9),
+        units::bytes(session.bytes),
+        state,
+    ]
+}
+
+/// A time as people read it: `3 min`, `2 h 5 min`.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// Rows under the names of their columns, each column as wide as its widest text.
+fn table(rows: Vec<[String; 8]>) -> String {
+    let names = COLUMNS.map(|(name, _)| name.to_owned());
+    let all: Vec<[String; 8]> = std::iter::once(names).chain(rows).collect();
+    let widths: Vec<usize> = (0..COLUMNS.len())
+        .map(|i| all.iter().map(|row| row[i].chars().count()).max().unwrap_or(0))
+        .collect();
+    let line = |row: &[String; 8]| {
+        let cells = row.iter().zip(&widths).zip(&COLUMNS).map(|((text, &width), (_, right))| {
+            if *right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    all.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_a_table() {
+        let session = |id: &str, waiting, requests, age: u64| SessionStatus {
+            id: id.into(),
+            name: format!("{id} digits (pi, pid 7)"),
+            age: age * 1_000_000_000,
+            workers: vec!["w1".into()],
+            bytes: 12_000,
+            waiting,
+            requests,
+            ..SessionStatus::default()
+        };
+        let rows =
+            [session("s1", 2, 1, 59), session("s12", 0, 1, 7_500), session("s3", 0, 0, 90_000)];
+        let text = table(rows.iter().map(row).collect());
+        let expected = "\
+SESSION  PROGRAM             USER        AGE  WORKERS    RAN   MEMORY  STATE
+s1       digits (pi, pid 7)  own        59 s  w1       0.0 s  12.0 kB  runs (2 to do)
+s12      digits (pi, pid 7)  own   2 h 5 min  w1       0.0 s  12.0 kB  reads
+s3       digits (pi, pid 7)  own     1 d 1 h  w1       0.0 s  12.0 kB  idle";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,143 @@
+//! `gt-cli config`: every setting, its value, and where the value comes from.
+
+use crate::args::ConfigArgs;
+use crate::fault::advised;
+use crate::news::print;
+use anyhow::{Result, bail};
+use gt_settings::{FILE, Origin, SETTINGS, Setting, folder, nearest, problem};
+use serde_json::json;
+
+pub(crate) fn config(args: &ConfigArgs, json: bool) -> Result<()> {
+    let chosen = chosen(&args.settings)?;
+    if let Some(why) = problem() {
+        bail!(why);
+    }
+    if json {
+        chosen.into_iter().for_each(|setting| print(&object(setting).to_string()));
+        return Ok(());
+    }
+    print(&text(&chosen, args.explain));
+    if args.settings.is_empty()
+        && let Some(path) = folder().map(|folder| folder.join(FILE))
+    {
+        let there = if path.exists() { "" } else { " (there is none)" };
+        print(&format!("\nthe file is {}{there}", path.display()));
+    }
+    Ok(())
+}
+
+/// The settings that are named, or all.
+fn chosen(names: &[String]) -> Result<Vec<&'static Setting>> {
+    if names.is_empty() {
+        return Ok(SETTINGS.iter().collect());
+    }
+    let find = |name: &String| {
+        let found = Setting::of_variable(name).or_else(|| Setting::of_key(name));
+        let all = SETTINGS.iter().flat_map(|setting| [setting.variable, setting.key]);
+        found.ok_or_else(|| match nearest(name, all) {
+            Some(meant) => {
+                advised(format!("there is no setting {name}"), format!("did you mean {meant}?"))
+            }
+            None => advised(format!("there is no setting {name}"), "`gt-cli config` shows all"),
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// The name under which a setting is shown: its variable if it has one.
+fn name(setting: &Setting) -> &'static str {
+    if setting.variable.is_empty() { setting.key } else { setting.variable }
+}
+
+/// A value, and where it comes from.
+fn value(setting: &Setting) -> (String, &'static str) {
+    match setting.value() {
+        None => (setting.default.replace('`', ""), "default"),
+        Some((value, Origin::Variable)) => (value.to_string_lossy().into_owned(), "variable"),
+        Some((value, Origin::File)) => (value.to_string_lossy().into_owned(), FILE),
+    }
+}
+
+fn object(setting: &Setting) -> serde_json::Value {
+    let (value, from) = value(setting);
+    let given = |text: &'static str| Some(text).filter(|text| !text.is_empty());
+    json!({
+        "setting": name(setting),
+        "value": value,
+        "from": from,
+        "default": setting.default.replace('`', ""),
+        "variable": given(setting.variable),
+        "key": given(setting.key),
+        "flag": given(setting.flag),
+        "help": setting.help,
+    })
+}
+
+/// The settings as lines in columns, with an explanation under each if it is wished for.
+fn text(settings: &[&Setting], explain: bool) -> String {
+    let rows: Vec<(&Setting, String, &str)> = settings
+        .iter()
+        .map(|setting| {
+            let (value, from) = value(setting);
+            (*setting, value, from)
+        })
+        .collect();
+    let names = rows.iter().map(|(setting, ..)| name(setting).len()).max().unwrap_or(0);
+    let lines = rows.iter().map(|(setting, value, from)| {
+        let head = format!("{:<names$}  {from:<8}  {value}", name(setting));
+        match explain {
+            true => format!("{head}\n{}", explanation(setting)),
+            false => head,
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn explanation(setting: &Setting) -> String {
+    let ways = [
+        (!setting.flag.is_empty()).then(|| format!("flag {}", setting.flag)),
+        (!setting.key.is_empty()).then(|| match setting.key.split_once('.') {
+            Some((table, key)) => format!("{FILE}: [{table}] {key} = {}", quoted(setting.example)),
+            None => format!("{FILE}: {} = {}", setting.key, quoted(setting.example)),
+        }),
+    ];
+    let ways: Vec<String> = ways.into_iter().flatten().collect();
+    format!("    {}\n    {}\n", setting.help, ways.join(", "))
+}
+
+/// A value as it is written in the file.
+fn quoted(example: &str) -> String {
+    if example.parse::<f64>().is_ok() { example.to_owned() } else { format!("\"{example}\"") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_found_by_both_names_and_misspelled_ones_are_not() {
+        let names = |names: &[&str]| {
+            chosen(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        let found = names(&["GT_THREADS", "server.port"]).unwrap();
+        assert_eq!(
+            found.iter().map(|setting| setting.key).collect::<Vec<_>>(),
+            ["threads", "server.port"]
+        );
+        let said = names(&["GT_THREAD"]).unwrap_err().to_string();
+        assert!(said.contains("did you mean GT_THREADS?"), "{said}");
+        assert!(names(&["x"]).is_err());
+    }
+
+    #[test]
+    fn what_the_file_would_say_can_be_read() {
+        for setting in SETTINGS.iter().filter(|setting| !setting.key.is_empty()) {
+            let line = match setting.key.split_once('.') {
+                Some((table, key)) => format!("[{table}]\n{key} = {}", quoted(setting.example)),
+                None => format!("{} = {}", setting.key, quoted(setting.example)),
+            };
+            let file = gt_settings::File::parse(&line).unwrap();
+            assert_eq!(file.get(setting.key), Some(setting.example));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The settings, as a table. Documentation, `gt-cli doctor`, `gt-cli config` and the check of
+//! `gt.toml` are made from it.
+
+/// One setting.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its key in `gt.toml`: `threads`, or `server.port` for `port` in the table `[server]`. Empty
+    /// if only the environment has it.
+    pub key: &'static str,
+    /// Its environment variable. Empty if it has none.
+    pub variable: &'static str,
+    /// The flag of `gt-cli` that is stronger. Empty if there is none.
+    pub flag: &'static str,
+    /// A value, as documentation shows it.
+    pub example: &'static str,
+    /// What holds if nobody says anything.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+const fn row(
+    [key, variable, flag]: [&'static str; 3],
+    [example, default, help]: [&'static str; 3],
+) -> Setting {
+    Setting { key, variable, flag, example, default, help }
+}
+
+/// All settings, in the order in which they are documented.
+#[rustfmt::skip]
+pub const SETTINGS: &[Setting] = &[
+    row(["connect", "GT_CONNECT", "--connect"], ["HOST:PORT", "workers inside the process", "the program uses this server instead of workers inside its own process"]),
+    row(["engine", "GT_ENGINE", "--engine"], ["torch", "torch with CUDA, else native", "the engine that computes (the page on engines has more)"]),
+    row(["device", "GT_DEVICE", "--device"], ["cuda:0", "the engine's first", "the device of the engine: `cpu`, `cuda`, `cuda:N`, several with commas, or `all`"]),
+    row(["", "GT_KEYS", ""], ["FOLDER", "`gt` in the user's configuration folder", "the folder of keys, and of `gt.toml`"]),
+    row(["insecure", "GT_INSECURE", "--insecure"], ["1", "0", "connections over tcp without encryption and keys, to a server with `--insecure`"]),
+    row(["workers", "GT_WORKERS", "--workers"], ["N", "one for each device", "the number of workers inside the process, where no server is used; they share its threads and memory"]),
+    row(["priority", "GT_PRIORITY", ""], ["high", "normal", "how much of a worker's time the program gets beside others on a server: `low` (2), `normal` (10), `high` (50), or a weight from 1 to 100; a server may limit it (`gt-cli server --max-priority`)"]),
+    row(["config", "GT_CONFIG", "--config"], ["FILE", "none", "a configuration file (YAML): how to spread the work of each signal, and the workers to ask for"]),
+    row(["tier", "GT_TIER", "--tier"], ["0", "1", "no plans: every instruction runs on its own (`1` compiles steps that repeat)"]),
+    row(["numerics", "GT_NUMERICS", "--numerics"], ["exact", "exact", "how plans may change floats: `exact` (the same bits as without plans), `reassociate` or `approximate`"]),
+    row(["tf32", "GT_TF32", ""], ["1", "0", "products of `f32` on a GPU round their operands to 10 bits of mantissa"]),
+    row(["deterministic", "GT_DETERMINISTIC", ""], ["0", "1", "faster calls of libtorch whose bits change from run to run"]),
+    row(["verbose", "GT_VERBOSE", ""], ["1", "0", "prints on standard error which segments became plans, how long compiling took, and why a segment was new"]),
+    row(["nan_watch", "GT_NAN_WATCH", ""], ["1", "0", "makes reads fail at the first NaN or infinity, with the instruction and its line"]),
+    row(["cache", "GT_CACHE", ""], ["FOLDER", "the user's cache folder", "the folder of compiled programs, which later starts load instead of compiling (`off`: none)"]),
+    row(["max_unpacked", "GT_MAX_UNPACKED", ""], ["BYTES", "1 GiB, or 16 times the size of the file if that is more", "the size that one packed file (`.npz`, `.pth`) may unpack to"]),
+    row(["threads", "GT_THREADS", "--threads"], ["N", "one for each core that the process may use", "the number of threads that a kernel may use (a container's CPU quota counts)"]),
+    row(["simd", "GT_SIMD", ""], ["128", "the widest of the processor", "code for 128-bit vectors even where the processor has wider ones; results are the same"]),
+    row(["dump", "GT_DUMP", "--emit"], ["PASS", "none", "prints the graph after a compiler pass on standard error (`all`: after each pass)"]),
+    row(["instruction_log", "GT_INSTRUCTION_LOG", "--log-file"], ["gt.log", "none", "writes every event of client, dispatcher and worker to this file, one line each"]),
+    row(["", "NO_COLOR", ""], ["1", "colors on terminals", "no colors in a terminal"]),
+    row(["", "LIBTORCH", ""], ["FOLDER", "none", "where a build with `torch` finds libtorch"]),
+    row(["", "LIBTORCH_USE_PYTORCH", ""], ["1", "0", "a build with `torch` uses the libtorch of an installed PyTorch"]),
+    row(["server.port", "", "--port"], ["12345", "12345", "the port of `gt-cli server`"]),
+    row(["server.host", "", "--host"], ["head", "localhost", "the host name or address that `gt-cli server` listens on"]),
+    row(["server.max_priority", "", "--max-priority"], ["50", "100", "the highest priority that a program gets on `gt-cli server`"]),
+    row(["server.metrics", "", "--metrics"], ["localhost:9464", "none", "where `gt-cli server` serves metrics"]),
+    row(["server.drain", "", "--drain"], ["30", "30", "the seconds for which programs may go on after `gt-cli server` got SIGTERM"]),
+    row(["quota.memory", "", "--quota memory="], ["8GiB", "twice the memory of all workers", "bytes of live values of a session"]),
+    row(["quota.values", "", "--quota values="], ["100000", "262144", "live values of a session"]),
+    row(["quota.uploads", "", "--quota uploads="], ["1GiB", "as quota.memory", "bytes of a session's uploads before their inputs are declared"]),
+    row(["quota.sessions", "", "--quota sessions="], ["20", "800", "sessions of a user"]),
+    row(["quota.requests", "", "--quota requests="], ["100", "4096", "unanswered reads of a session"]),
+    row(["quota.stall", "", "--quota stall="], ["600s", "600s", "how long a read waits for a worker that reports nothing"]),
+    row(["quota.pause", "", "--quota pause="], ["30s", "30s", "after which an upload that stops in the middle is given up"]),
+    row(["quota.compile", "", "--quota compile="], ["10s/min", "no limit", "time for compiling the programs of a user"]),
+];
+
+/// Variables of earlier systems, and what has taken their place.
+pub const SUCCESSORS: &[(&str, &str)] = &[
+    (
+        "GT_AUTO_SHARD",
+        "GT_WORKERS=N gives the program workers, and signals with `shard` spread its work",
+    ),
+    ("GT_AUTO_COMPILE", "steps that repeat are compiled unasked; GT_TIER=0 turns it off"),
+    ("GT_COMPILE", "steps that repeat are compiled unasked; GT_TIER=0 turns it off"),
+    (
+        "GT_WORKER_BATCH_SIZE",
+        "instructions travel in batches unasked, and steps that repeat are compiled (GT_TIER)",
+    ),
+    ("GT_CLIENT_BATCH_SIZE", "instructions travel in batches unasked"),
+    ("GT_HOTPATH_WINDOW", "steps that repeat are found without parameters; GT_TIER=0 turns it off"),
+    (
+        "GT_HOTPATH_THRESHOLD",
+        "steps that repeat are found without parameters; GT_TIER=0 turns it off",
+    ),
+    (
+        "GT_HOTPATH_MIN_SEQ",
+        "steps that repeat are found without parameters; GT_TIER=0 turns it off",
+    ),
+    (
+        "GT_HOTPATH_MAX_EXPAND",
+        "steps that repeat are found without parameters; GT_TIER=0 turns it off",
+    ),
+    (
+        "GT_SAVE_COMPILED_CODE",
+        "GT_CACHE=FOLDER keeps compiled programs, and `gt-cli compile --emit asm` prints them",
+    ),
+    ("GT_BACKEND", "GT_ENGINE=native or torch"),
+    ("GT_DEBUG_CLIENT", "GT_VERBOSE=1 reports plans, and GT_INSTRUCTION_LOG=FILE every event"),
+    ("GT_DEBUG_DISPATCHER", "GT_INSTRUCTION_LOG=FILE writes every event"),
+    ("GT_DEBUG_WORKER", "GT_INSTRUCTION_LOG=FILE writes every event"),
+    ("GT_DEBUG_COMPILE", "GT_VERBOSE=1 reports plans, and GT_DUMP=all prints graphs"),
+];
+
+/// The beginnings of variables that the project's tests and tools read.
+pub(crate) const OF_CHORES: &[&str] = &[
+    "GT_BLESS",
+    "GT_BUILD",
+    "GT_OPINFO_PYTHON",
+    "GT_PEERS_PYTHON",
+    "GT_SEEDS",
+    "GT_REPLAY_",
+    "GT_SIM_",
+];
