@@ -146,7 +146,7 @@ impl System {
             Order::Run(_) | Order::Launch { .. } => {
                 FromWorker::Done { session, seq, attempt, counts }
             }
-            Order::Send { request, .. } => FromWorker::Sent { session, request },
+            Order::Send { request, .. } => FromWorker::Sent { session, request, bytes: 0 },
             _ => return,
         };
         let connection = self.peers.get_mut(&peer).unwrap();
