@@ -31,6 +31,9 @@ chapters! {
     parallel: "parallel.md",
     performance: "performance.md",
     debugging: "debugging.md",
+    profiling: "profiling.md",
+    troubleshooting: "troubleshooting.md",
+    glossary: "glossary.md",
     pytorch: "pytorch.md",
     settings: "settings.md",
 }

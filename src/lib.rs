@@ -70,6 +70,37 @@ mod guide;
 pub use gt_ir as ir;
 pub use gt_lang::*;
 
+pub use gt_runtime::modifier;
+pub use gt_runtime::profile::Profile;
+
+/// Does some work with a profile, and returns its result and where the time went. The profile
+/// prints as tables: time by phase, line, op, signal and kernel, and memory over time.
+///
+/// The work of the current session is finished before the profile ends. A profile is of the whole
+/// process, so one within another is a part of the other. `GT_PROFILE=run.json` profiles a program
+/// without a change.
+///
+/// ```
+/// # use gt::prelude::*;
+/// let x: T![N<64>, N<64>] = Tensor::ones();
+/// let (sum, profile) = gt::profile(|| x.matmul(&x).sum().item());
+/// assert_eq!(sum?, 64.0 * 64.0 * 64.0);
+/// assert!(profile.ops.iter().any(|row| row.name == "matmul"));
+/// println!("{profile}");
+/// # Ok::<(), gt::Error>(())
+/// ```
+pub fn profile<R>(work: impl FnOnce() -> R) -> (R, Profile) {
+    let profiler = gt_runtime::profile::Profiler::start();
+    let result = work();
+    // An answer comes after all work before it. A session that is over has none left.
+    let _ = Session::current().and_then(|session| session.stats());
+    let profile = match profiler {
+        Some(profiler) => profiler.finish(),
+        None => gt_runtime::profile::Profiler::look().unwrap_or_default(),
+    };
+    (result, profile)
+}
+
 /// Opens a session with a new system of `n_workers` inside this process, separate from the
 /// process's default system. Make the session current with [`Session::enter`]. For sessions that
 /// share one system, see [`workers`] and [`Session::open`].

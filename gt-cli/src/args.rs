@@ -8,6 +8,7 @@ use gt_ir::backend::Demand;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
 use gt_runtime::doors::{PublicKey, Roles};
 use gt_runtime::ids::SessionId;
+use gt_runtime::log::{Detail, Format, Size};
 use gt_runtime::priority::Priority;
 use gt_runtime::zmq::Address;
 use std::ffi::OsString;
@@ -78,6 +79,10 @@ Examples:
     gt-cli bench mlp_small gpt
     gt-cli bench step.gt --inputs in.safetensors
 
+  See where the time goes:
+    gt-cli profile target/release/examples/digits
+    gt-cli trace --connect HOST:PORT -s 5 -o run.jsonl && gt-cli visualize run.jsonl
+
   See who does what, and what is wrong:
     gt-cli top --connect HOST:PORT
     gt-cli clients --connect HOST:PORT
@@ -116,6 +121,12 @@ pub(crate) enum Command {
     Clients(ClientsArgs),
     /// End the work of a program on a server
     Kill(KillArgs),
+    /// Run a program with a profile: where its time goes, by line, op, kernel, signal and phase
+    Profile(ProfileArgs),
+    /// Write the events of a running server to a file
+    Trace(TraceArgs),
+    /// Draw the timeline of traces and of instruction logs in JSON
+    Visualize(VisualizeArgs),
     /// Show all settings: their values, where they come from, and what they do
     Config(ConfigArgs),
     /// Report what this build and this machine support, what does not work, and how to fix it
@@ -164,6 +175,91 @@ pub(crate) enum KeysCommand {
         key: PublicKey,
     },
 }
+
+#[derive(Args)]
+#[command(after_help = PROFILE_EXAMPLES)]
+pub(crate) struct ProfileArgs {
+    /// The program to run, or the .json file of an earlier profile to print
+    #[arg(value_name = "PROGRAM|RUN.json")]
+    pub(crate) program: PathBuf,
+    /// The program's arguments
+    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) args: Vec<std::ffi::OsString>,
+    /// Keep the profile with its timeline in this file, which ui.perfetto.dev opens
+    #[arg(short, long, value_name = "RUN.json")]
+    pub(crate) output: Option<PathBuf>,
+    /// The most rows of each table
+    #[arg(long, value_name = "N", default_value = "15")]
+    pub(crate) top: usize,
+}
+
+const PROFILE_EXAMPLES: &str = "\
+The tables are sorted by time. `of max` compares with the most that this machine reaches: in large
+products for GFLOP/s, in large sums for GB/s. A kernel of a plan names the lines that it computes;
+its time is divided among them by their floating-point operations. Phases overlap, because workers
+run while the program records. `GT_PROFILE=run.json` profiles any program without this command.
+
+Exit status: that of the program, or 1 if it wrote no profile.
+
+Examples:
+  gt-cli profile target/release/examples/digits
+  gt-cli profile -o run.json --top 30 target/release/train --epochs 3
+  gt-cli profile run.json";
+
+#[derive(Args)]
+#[command(after_help = TRACE_EXAMPLES)]
+pub(crate) struct TraceArgs {
+    /// The server
+    #[arg(long, value_name = "HOST:PORT", env = "GT_CONNECT")]
+    pub(crate) connect: String,
+    /// How long
+    #[arg(short, long, value_name = "S", default_value = "5")]
+    pub(crate) seconds: f64,
+    /// End after so many events
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) events: Option<u64>,
+    /// The folder of the file
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// The file [default: trace_SECONDS.jsonl in the folder]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "dir")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+const TRACE_EXAMPLES: &str = "\
+A trace has the messages of all clients and workers by the server's clock, and the time in which
+workers ran each segment. It needs the role monitor (`gt-cli keys add monitor KEY`); the server's
+own user has it. Nobody waits for a tracer: events that it is too slow for are missing, and counted.
+
+Examples:
+  gt-cli trace --connect localhost:12345 -s 2 --dir traces
+  gt-cli trace --connect head:12345 -n 10000 -o run.jsonl
+  gt-cli visualize run.jsonl -o run.svg";
+
+#[derive(Args)]
+#[command(after_help = VISUALIZE_EXAMPLES)]
+pub(crate) struct VisualizeArgs {
+    /// Traces of one run
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The picture: .html (zoom, search, hover), .svg, .png, or .json for ui.perfetto.dev [default:
+    /// the first trace with .html]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The title of the picture
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+}
+
+const VISUALIZE_EXAMPLES: &str = "\
+Traces are files of `gt-cli trace`, and instruction logs with GT_LOG_FORMAT=json. Several files of
+one run are drawn together, by the clocks of their machines.
+
+Examples:
+  gt-cli visualize run.jsonl
+  gt-cli visualize run.jsonl -o run.svg --title \"two programs on one worker\"
+  GT_INSTRUCTION_LOG=%p.jsonl GT_LOG_FORMAT=json cargo run --example digits
+  gt-cli visualize server.jsonl worker.jsonl -o run.html";
 
 const KEYS_EXAMPLES: &str = "\
 Programs and workers of one user need none of this: they share the user's key, on every machine with
@@ -344,9 +440,8 @@ pub(crate) struct ServerArgs {
     /// A file with quotas, in TOML [default: gt.toml in the folder of keys, if it exists]
     #[arg(long, value_name = "gt.toml")]
     pub(crate) config: Option<PathBuf>,
-    /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     /// Serve metrics for Prometheus over HTTP at this address, and /healthz and /readyz
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) metrics: Option<Address>,
@@ -354,6 +449,26 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "S", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) drain: u64,
+}
+
+/// The instruction log of a server or a worker.
+#[derive(Args, Default)]
+pub(crate) struct LogArgs {
+    /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// The form of the lines: seed (columns), tape (few columns), or json, which `gt-cli visualize`
+    /// draws [env: GT_LOG_FORMAT] [default: seed]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) log_format: Option<Format>,
+    /// Rename the file to FILE.1 at this size, and begin a new one; three old files are kept [env:
+    /// GT_LOG_SIZE] [default: no limit]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) log_size: Option<Size>,
+    /// `instructions` also writes the instructions that a launch of a plan stands for [env:
+    /// GT_LOG_DETAIL] [default: events]
+    #[arg(long, value_name = "DETAIL")]
+    pub(crate) log_detail: Option<Detail>,
 }
 
 const SERVER_EXAMPLES: &str = "\
@@ -379,6 +494,7 @@ worker and takes programs.
 Examples:
   gt-cli server -p 12345
   gt-cli server --metrics localhost:9464
+  gt-cli server --log-file gt.log --log-format json --log-size 64M
   gt-cli server --host head --quota memory=8GiB,sessions=20
   gt-cli server --config gt.toml           with the lines: [quota] memory = \"8GiB\" sessions = 20";
 
@@ -404,9 +520,8 @@ pub(crate) struct WorkerArgs {
     /// GT_INSECURE=1]
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Write every event to this file, one line each (as GT_INSTRUCTION_LOG does)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     /// The number of workers that another process supervises. This worker is one of them: it takes
     /// its share of the machine, and ends when standard input is closed
     #[arg(long, hide = true, value_name = "N")]

@@ -19,6 +19,7 @@ mod keys;
 mod launch;
 mod metrics;
 mod news;
+mod profile;
 mod quota;
 mod run;
 mod schema;
@@ -29,6 +30,8 @@ mod supervise;
 mod system;
 mod tensors;
 mod top;
+mod trace;
+mod visualize;
 
 // The name that the language's macros use.
 extern crate gt_lang as gt;
@@ -63,6 +66,9 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Top(args) => top::top(args, cli.json),
         Command::Clients(args) => clients::clients(args, cli.json),
         Command::Kill(args) => clients::kill(args, cli.json),
+        Command::Profile(args) => profile::profile(args, cli.json),
+        Command::Trace(args) => trace::trace(args, cli.json),
+        Command::Visualize(args) => visualize::visualize(args, cli.json),
         Command::Config(args) => config::config(args, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
     }

@@ -1,24 +1,23 @@
 //! `gt-cli server` and `gt-cli worker`: the runtime's server and worker, with a terminal and
 //! signals.
 
-use crate::args::{ServerArgs, WorkerArgs};
+use crate::args::{LogArgs, ServerArgs, WorkerArgs};
 use crate::fault::Interrupted;
 use crate::metrics;
 use crate::news::{news, tell};
 use crate::signals::Interrupt;
 use crate::supervise::{end_with_supervisor, supervise};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use gt_compiler::NativeConfig;
 use gt_runtime::choice::{Begun, Choice, Devices};
 use gt_runtime::dispatcher::Config;
 use gt_runtime::embedded::share_of_host;
-use gt_runtime::log::Log;
+use gt_runtime::log::{Log, LogConfig};
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::roads::Listen;
 use gt_runtime::worker::serve::{Stopped, Worker, WorkerConfig};
 use gt_runtime::zmq::{Address, Entry, Exposure};
 use serde_json::json;
-use std::path::Path;
 use std::time::Duration;
 
 /// The reason that peers get when a signal ends this process.
@@ -30,7 +29,7 @@ pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
         address: Address { host: args.host.clone(), port: args.port },
         exposure: exposure(args.insecure),
         dispatcher: quotas.apply(Config { max_priority: args.max_priority, ..Config::remote() }),
-        log: log(args.log_file.as_deref())?,
+        log: log(&args.log)?,
     };
     let server = Server::bind(config)?;
     let (shutdown, drained) = (server.shutdown(), server.shutdown());
@@ -76,7 +75,7 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
         .with_context(|| format!("cannot start the engine {}", choice.engine))?;
     news.iter().for_each(|line| tell(json, line));
     let name = args.name.clone().unwrap_or_default();
-    let log = log(args.log_file.as_deref())?;
+    let log = log(&args.log)?;
     let usual = WorkerConfig::new(address.clone());
     let listen = listen(args)?.or_else(|| usual.listen.clone());
     let exposure = exposure(args.insecure || usual.entry == Entry::Plain);
@@ -107,12 +106,18 @@ pub(crate) fn exposure(insecure: bool) -> Exposure {
     if insecure { Exposure::Insecure } else { Exposure::Sealed }
 }
 
-/// The instruction log of the named file, or else of the environment.
-fn log(file: Option<&Path>) -> Result<Log> {
-    match file {
-        Some(file) => {
-            Log::to_file(file).with_context(|| format!("cannot write {}", file.display()))
-        }
-        None => Ok(Log::from_environment()),
-    }
+/// The instruction log of the flags, or else of the environment.
+fn log(args: &LogArgs) -> Result<Log> {
+    let usual = match &args.log_file {
+        Some(file) => Some(LogConfig::with_environment(file)),
+        None => LogConfig::from_environment().transpose(),
+    };
+    let Some(usual) = usual.transpose().map_err(Error::msg)? else { return Ok(Log::off()) };
+    let config = LogConfig {
+        format: args.log_format.unwrap_or(usual.format),
+        detail: args.log_detail.unwrap_or(usual.detail),
+        size: args.log_size.map(|size| size.0).or(usual.size),
+        ..usual
+    };
+    Log::open(&config).with_context(|| format!("cannot write {}", config.path.display()))
 }

@@ -28,6 +28,7 @@ mod error;
 mod kernel;
 #[cfg(feature = "torch")]
 mod libtorch;
+pub mod meter;
 mod native;
 pub mod options;
 mod passes;

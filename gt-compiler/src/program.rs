@@ -5,7 +5,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use crate::error::EngineError;
+use crate::{error::EngineError, meter::Job};
 
 /// What of a program to spell out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,16 @@ pub(crate) trait Executable: Any + Send + Sync {
 
     /// As text.
     fn dump(&self, what: Dump) -> Result<String, EngineError>;
+
+    /// The jobs, in order. Empty for engines whose jobs are not metered.
+    fn jobs(&self) -> Vec<Job> {
+        Vec::new()
+    }
+
+    /// The nanoseconds of each job in the last metered run.
+    fn metered(&self) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 /// A compiled region, shared by clones. Its machine code is freed with the last of them.
@@ -88,5 +98,20 @@ impl Program {
     /// Bytes of memory a run takes for what is neither given nor kept.
     pub fn temporary_bytes(&self) -> usize {
         self.0.temporary_bytes()
+    }
+
+    /// The jobs, in order. Empty for engines whose jobs are not [metered](crate::meter).
+    pub fn jobs(&self) -> Vec<Job> {
+        self.0.jobs()
+    }
+
+    /// The nanoseconds of each job in the last metered run. Empty if there was none.
+    pub fn metered(&self) -> Vec<u64> {
+        self.0.metered()
+    }
+
+    /// A number that no other program has while this one lives.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).cast::<()>() as usize
     }
 }

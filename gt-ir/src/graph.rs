@@ -60,6 +60,8 @@ pub struct Node {
     pub loc: Loc,
     /// The signal scopes it was recorded in, outermost first, joined by `/`.
     pub signal: Option<Arc<str>>,
+    /// The number of the traced node that it stands for. Where several became one, of one of them.
+    pub origin: u32,
 }
 
 /// How far a graph has come: what may stand in it.

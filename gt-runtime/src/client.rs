@@ -20,13 +20,14 @@ use std::sync::Arc;
 
 use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::signal::Signals;
-use gt_ir::{Entry, HostTensor, Tape, ValueId};
+use gt_ir::{HostTensor, Tape, ValueId};
 
 use crate::assembly::{Assembly, Travel, whole};
 use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
 use crate::ids::RequestId;
-use crate::log::{Log, Source, What};
+use crate::log::{Line, Log, Source, What, words_of};
+use crate::modifier::{self, Place};
 use crate::slot::Slot;
 use crate::wire::codec::WireError;
 use crate::wire::{FromClient, Message, Order, Packet, Stream, ToClient, Weight};
@@ -103,6 +104,9 @@ impl Session {
 
     /// Sends the messages of a segment.
     pub(crate) fn submit(&mut self, now: Time, messages: Messages) {
+        if self.log.is_on() {
+            messages.iter().for_each(|message| self.log_submitted(message));
+        }
         messages.into_iter().for_each(|message| self.send(now, message));
     }
 
@@ -319,29 +323,35 @@ impl Session {
         self.log.line(what, Source::Client(&self.name), command, size as u64, details);
     }
 
-    /// Writes a segment into the log, if there is one.
-    pub(crate) fn log_segment(&self, segment: &Tape) {
-        let Some(mut log) = self.log.entry() else { return };
-        for entry in &segment.entries {
-            let source = Source::Client(&self.name);
-            match entry {
-                Entry::Instr(instr) => log.instruction(What::ClientSend, source, instr, 0, ""),
-                Entry::Free(value) => {
-                    log.line(What::ClientSend, source, "free", 0, format_args!("{value}"))
-                }
-                Entry::Input { out, ty, .. } => {
-                    log.line(What::ClientSend, source, "input", 0, format_args!("{out}: {ty}"))
-                }
-                Entry::Output { value, .. } => {
-                    log.line(What::ClientSend, source, "output", 0, format_args!("{value}"))
-                }
-                Entry::Enter(name) => {
-                    log.line(What::ClientSend, source, "enter", 0, format_args!("{name}"))
-                }
-                Entry::Exit(name) => {
-                    log.line(What::ClientSend, source, "exit", 0, format_args!("{name}"))
-                }
+    /// The segment that the modifiers of this process make of a segment. None if one refuses it;
+    /// the session is then over.
+    pub(crate) fn modified(&mut self, segment: Tape) -> Option<Tape> {
+        let source = Source::Client(&self.name);
+        match modifier::pass(Place::Client, source, &self.log, segment) {
+            Ok(segment) => Some(segment),
+            Err(why) => {
+                self.fail(ErrorKind::Instruction, why);
+                None
             }
+        }
+    }
+
+    /// Writes an order of a segment into the log. A tape that is sent brings its instructions.
+    fn log_submitted(&self, order: &Order) {
+        let Some(mut entry) = self.log.entry() else { return };
+        let (command, details) = words_of(order);
+        let line = Line::new(What::ClientSend, Source::Client(&self.name), command);
+        entry.write(&line, format_args!("{details}"));
+        if let (Order::Run(tape), false) = (order, self.log.has_instructions()) {
+            entry.instructions(&line, tape, format_args!(""));
+        }
+    }
+
+    /// Writes the instructions of a segment into the log, if the log wants those of launches.
+    pub(crate) fn log_segment(&self, segment: &Tape) {
+        if let Some(mut entry) = self.log.entry() {
+            let line = Line::new(What::ClientSend, Source::Client(&self.name), "");
+            entry.instructions(&line, segment, format_args!(""));
         }
     }
 }

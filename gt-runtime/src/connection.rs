@@ -256,7 +256,7 @@ impl<M: Clone + Weight> Connection<M> {
         match packet.body {
             // A repeated hello is answered by the owner, and a state is asked for without a
             // connection.
-            Body::Hello(_) | Body::Status(_) => (),
+            Body::Hello(_) | Body::Status(_) | Body::Events(_) => (),
             Body::Welcome(welcome) => self.welcomed(welcome, out),
             Body::Refused(refusal) => self.end(Ending::Refused(refusal), out),
             Body::Bye { reason } => self.end(Ending::Bye(reason), out),

@@ -32,6 +32,7 @@ use crate::dispatcher::Event;
 use crate::identity::{Identity, program};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
+use crate::profile;
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Role};
 use crate::worker::faults::panic_text;
@@ -158,6 +159,7 @@ impl System {
     /// Opens a new session, which asks for certain workers.
     #[must_use]
     pub fn session_asking(&self, demand: &Demand) -> Arc<dyn Backend> {
+        profile::from_environment();
         let shared = &self.0.0;
         let mut state = shared.lock();
         let peer = state.new_peer();

@@ -18,7 +18,9 @@ pub mod identity;
 pub mod ids;
 pub mod link;
 pub mod log;
+pub mod modifier;
 pub mod priority;
+pub mod profile;
 pub mod server;
 mod shutdown;
 #[cfg(test)]
@@ -28,6 +30,7 @@ pub mod status;
 #[doc(hidden)]
 pub mod testing;
 pub mod tier;
+pub mod tracing;
 pub mod wire;
 pub mod worker;
 pub mod zmq;

@@ -1,104 +1,45 @@
 //! The instruction log: one line for each event of client, dispatcher and worker.
-//! `GT_INSTRUCTION_LOG=file` turns it on.
+//! `GT_INSTRUCTION_LOG=file` turns it on; `config` has the form, the size and the detail.
 //!
 //! ```text
 //! elapsed  | sequence | event        | source     | command | size   | details
 //!   0.003s | #0007    | WORKER_SEND  | WORKER w0  | Run     | 1.2 KB | %5 = add %3, 2 (a.rs:1:9)
 //! ```
 //!
-//! Each entry is written to the file in one write before the call returns, so the log of a crashed
-//! program is complete, and no buffer grows without bound. A log that is off costs one look at an
-//! `Option`. If the log cannot be written, it says so once and stops. Logging never fails a
-//! program.
+//! A log that is off costs one look at an `Option`. A log that is on costs the printing of a line:
+//! a thread writes the lines some milliseconds later (`sink`), in order. A program that ends writes
+//! its last lines; a program that is killed loses the lines of the last 20 ms. Logging never fails
+//! a program and never stops it, also if the disk is full.
 
+mod config;
+mod line;
+mod sink;
 mod words;
 
-use std::fmt::{self, Write as _};
-use std::fs::File;
-use std::io::Write as _;
+use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use gt_ir::Instr;
+use gt_ir::{Entry, Instr, Tape};
 
 use crate::clock;
-use crate::dispatcher::{Note, Party, Way};
-
-/// The variable that names the file.
-pub const VARIABLE: &str = "GT_INSTRUCTION_LOG";
-
-/// The kind of an event: the third column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// The dispatcher received a message of a client.
-    Recv,
-    /// The dispatcher sent a message to a client.
-    Send,
-    /// The dispatcher sent a message to a worker.
-    WorkerSend,
-    /// The dispatcher received a message of a worker.
-    WorkerRecv,
-    /// A client sent a message.
-    ClientSend,
-    /// A client received a message.
-    ClientRecv,
-    /// A worker executed an instruction or an order.
-    Execute,
-    /// A peer connected.
-    Connect,
-    /// A peer disconnected.
-    Disconnect,
-    /// An operation failed.
-    Error,
-}
-
-impl What {
-    fn name(self) -> &'static str {
-        match self {
-            What::Recv => "RECV",
-            What::Send => "SEND",
-            What::WorkerSend => "WORKER_SEND",
-            What::WorkerRecv => "WORKER_RECV",
-            What::ClientSend => "CLIENT_SEND",
-            What::ClientRecv => "CLIENT_RECV",
-            What::Execute => "EXECUTE",
-            What::Connect => "CONNECT",
-            What::Disconnect => "DISCONNECT",
-            What::Error => "ERROR",
-        }
-    }
-}
-
-/// The party of an event: the fourth column.
-#[derive(Clone, Copy)]
-pub enum Source<'a> {
-    /// A client, by the name of its session.
-    Client(&'a dyn fmt::Display),
-    /// A worker, by its name.
-    Worker(&'a dyn fmt::Display),
-    /// The dispatcher itself.
-    Dispatcher,
-}
-
-impl fmt::Display for Source<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Client(name) => write!(f, "CLIENT {:20}", name.to_string()),
-            Source::Worker(name) => write!(f, "WORKER {:20}", name.to_string()),
-            Source::Dispatcher => write!(f, "SERVER {:20}", "dispatcher"),
-        }
-    }
-}
+use crate::dispatcher::{Note, Party, Report, Way};
+pub use config::{DETAIL, Detail, FORMAT, Format, LogConfig, SIZE, Size, VARIABLE};
+pub(crate) use line::print;
+pub(crate) use line::size_text;
+pub use line::{Line, Source, What};
+use sink::{FAREWELL, Lines, Sink};
+pub(crate) use words::words_of;
 
 /// A log, or none. Cheap to clone; clones share the file and the numbering.
 #[derive(Debug, Clone, Default)]
-pub struct Log(Option<Arc<Mutex<Open>>>);
+pub struct Log(Option<Arc<Open>>);
 
 #[derive(Debug)]
 struct Open {
-    file: Option<File>,
-    sequence: u64,
-    text: String,
+    sink: Sink,
+    format: Format,
+    detail: Detail,
 }
 
 impl Log {
@@ -108,32 +49,42 @@ impl Log {
         Log(None)
     }
 
-    /// A log that writes to a new file.
+    /// A log that writes columns to a new file.
+    ///
+    /// # Errors
+    /// The file cannot be made.
     pub fn to_file(path: &Path) -> std::io::Result<Self> {
-        let mut file = File::create(path)?;
-        file.write_all(HEADER.as_bytes())?;
-        Ok(Log(Some(Arc::new(Mutex::new(Open {
-            file: Some(file),
-            sequence: 0,
-            text: String::new(),
-        })))))
+        Log::open(&LogConfig::new(path))
     }
 
-    /// The log of `GT_INSTRUCTION_LOG`, one for the whole process.
-    #[expect(
-        clippy::print_stderr,
-        reason = "a log that cannot be opened must not fail the program, nor pass in silence"
-    )]
+    /// A log of this configuration.
+    ///
+    /// # Errors
+    /// The file cannot be made, or no thread can be started.
+    pub fn open(config: &LogConfig) -> std::io::Result<Self> {
+        let sink = Sink::open(config, header(config.format))?;
+        Ok(Log(Some(Arc::new(Open { sink, format: config.format, detail: config.detail }))))
+    }
+
+    /// The log of the environment, one for the whole process.
     pub fn from_environment() -> Self {
         static LOG: OnceLock<Log> = OnceLock::new();
-        LOG.get_or_init(|| match gt_settings::var_os(VARIABLE) {
-            None => Log::off(),
-            Some(path) => Log::to_file(Path::new(&path)).unwrap_or_else(|error| {
-                eprintln!("gt: {VARIABLE}: cannot write {}: {error}", path.display());
-                Log::off()
+        thread_local! {
+            /// Writes the last lines when the program's thread ends: no static is dropped.
+            static END: AtEnd = const { AtEnd };
+        }
+        let log = LOG.get_or_init(|| match LogConfig::from_environment() {
+            Ok(None) => Log::off(),
+            Ok(Some(config)) => Log::open(&config).unwrap_or_else(|error| {
+                unlogged(&format!("{VARIABLE}: cannot write {}: {error}", config.path.display()))
             }),
-        })
-        .clone()
+            Err(why) => unlogged(&why),
+        });
+        if log.is_on() {
+            // A thread that ends has no later lines.
+            let _ = END.try_with(|_| ());
+        }
+        log.clone()
     }
 
     /// Whether the log is on.
@@ -142,52 +93,50 @@ impl Log {
         self.0.is_some()
     }
 
-    /// Writes a message that the dispatcher received or queued.
-    pub fn note(&self, note: &Note) {
-        let Some(mut entry) = self.entry() else { return };
-        let (command, size, details) = words::describe(&note.message);
-        match (note.party, note.way) {
-            (Party::Session(id), Way::In) => entry.line(
-                What::Recv,
-                Source::Client(&id),
-                command,
-                size,
-                format_args!("{details}"),
-            ),
-            (Party::Session(id), Way::Out) => entry.line(
-                What::Send,
-                Source::Client(&id),
-                command,
-                size,
-                format_args!("{details}"),
-            ),
-            (Party::Worker(id), Way::In) => entry.line(
-                What::WorkerRecv,
-                Source::Worker(&id),
-                command,
-                size,
-                format_args!("{details}"),
-            ),
-            (Party::Worker(id), Way::Out) => entry.line(
-                What::WorkerSend,
-                Source::Worker(&id),
-                command,
-                size,
-                format_args!("{details}"),
-            ),
+    /// Whether a launch writes the instructions that it stands for.
+    #[must_use]
+    pub fn has_instructions(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| open.detail == Detail::Instructions)
+    }
+
+    /// Waits until all lines so far are in the file, for a second at most.
+    pub fn flush(&self) {
+        if let Some(open) = &self.0 {
+            open.sink.flush(FAREWELL);
         }
     }
 
-    /// Starts an entry of several lines. They are written together when the entry is dropped. None
-    /// if the log is off.
+    /// Writes a message that the dispatcher received or queued.
+    pub fn note(&self, note: &Note) {
+        if let Some(mut entry) = self.entry() {
+            with_note(note, |line, details| entry.write(line, details));
+        }
+    }
+
+    /// Writes news of a server: who came, who went, and who was refused.
+    pub fn report(&self, report: &Report) {
+        if let Some(mut entry) = self.entry() {
+            with_report(report, |line, details| entry.write(line, details));
+        }
+    }
+
+    /// Starts an entry of several lines, which stay together. None if the log is off.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<LogEntry<'_>> {
-        let open = self.0.as_deref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(LogEntry { open })
+        let open = self.0.as_deref()?;
+        Some(LogEntry { open, lines: open.sink.lines() })
     }
 
     /// Writes one line.
+    #[inline]
+    pub fn write(&self, line: &Line<'_>, details: fmt::Arguments<'_>) {
+        if let Some(mut entry) = self.entry() {
+            entry.write(line, details);
+        }
+    }
+
+    /// Writes one line about a moment.
     #[inline]
     pub fn line(
         &self,
@@ -197,145 +146,226 @@ impl Log {
         size: u64,
         details: fmt::Arguments<'_>,
     ) {
-        if let Some(mut entry) = self.entry() {
-            entry.line(what, source, command, size, details);
-        }
+        self.write(&Line::new(what, source, command).bytes(size), details);
     }
 }
 
-const HEADER: &str = "\
+/// The line for a message that the dispatcher received or queued. The report of a segment is an
+/// interval: the time in which the worker ran it.
+pub(crate) fn with_note(note: &Note, write: impl FnOnce(&Line<'_>, fmt::Arguments<'_>)) {
+    let words = words::describe(&note.message);
+    let (what, source): (What, Source<'_>) = match (&note.party, note.way) {
+        (Party::Session(id), Way::In) => (What::Recv, Source::Client(id)),
+        (Party::Session(id), Way::Out) => (What::Send, Source::Client(id)),
+        (Party::Worker(id), Way::In) => (What::WorkerRecv, Source::Worker(id)),
+        (Party::Worker(id), Way::Out) => (What::WorkerSend, Source::Worker(id)),
+    };
+    let of = match note.party {
+        Party::Session(id) => words.of.or(Some((id, 0))),
+        Party::Worker(_) => words.of,
+    };
+    let line = Line::new(what, source, words.command).bytes(words.size).took(words.took);
+    write(&Line { of, ..line }, format_args!("{}", words.details));
+}
+
+/// The line for news of a server.
+pub(crate) fn with_report(report: &Report, write: impl FnOnce(&Line<'_>, fmt::Arguments<'_>)) {
+    let (what, command, of) = match report {
+        Report::SessionOpened(session, _) => (What::Connect, "Session", Some((*session, 0))),
+        Report::SessionClosed(session, ..) => (What::Disconnect, "Session", Some((*session, 0))),
+        Report::WorkerJoined(..) => (What::Connect, "Worker", None),
+        Report::WorkerLost(..) => (What::Disconnect, "Worker", None),
+        Report::Refused(..) => (What::Error, "Refused", None),
+    };
+    let line = Line { of, ..Line::new(what, Source::Dispatcher, command) };
+    write(&line, format_args!("{report}"));
+}
+
+/// Flushes the log of the environment when it is dropped.
+struct AtEnd;
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        Log::from_environment().flush();
+    }
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "a log that cannot be opened must not fail the program, nor pass in silence"
+)]
+fn unlogged(why: &str) -> Log {
+    eprintln!("gt: {why}");
+    Log::off()
+}
+
+const COLUMNS: &str = "\
 ================================================================================
 GT instruction log
 elapsed  | sequence | event | source | command | size | details
 ================================================================================
 ";
 
-/// Lines of the log that stay together. They are written when the entry is dropped.
+/// The beginning of each file. The JSON form has the date of the time 0 and the process.
+pub(crate) fn header(format: Format) -> String {
+    match format {
+        Format::Seed => COLUMNS.into(),
+        Format::Tape => String::new(),
+        Format::Json => {
+            let began = u128::from(clock::wall_nanos()).saturating_sub(clock::now().as_nanos());
+            let (host, pid) = (crate::identity::machine(), std::process::id());
+            let mut text = String::from("{\"gt_log\":1,\"host\":");
+            line::quoted(&mut text, format_args!("{host}"));
+            text.push_str(",\"program\":");
+            line::quoted(&mut text, format_args!("{}", crate::identity::program()));
+            text + &format!(",\"pid\":{pid},\"began_ns\":{began}}}\n")
+        }
+    }
+}
+
+/// Lines of the log that stay together.
 #[derive(Debug)]
 pub struct LogEntry<'a> {
-    open: std::sync::MutexGuard<'a, Open>,
+    open: &'a Open,
+    lines: Lines<'a>,
 }
 
 impl LogEntry<'_> {
-    /// Adds a line. `size` is in bytes, and 0 is left out. Line ends within `details` become ` / `.
-    pub fn line(
-        &mut self,
-        what: What,
-        source: Source<'_>,
-        command: &str,
-        size: u64,
-        details: fmt::Arguments<'_>,
-    ) {
-        let (now, open) = (clock::now().as_secs_f64(), &mut *self.open);
-        open.sequence += 1;
-        let head = (what.name(), open.sequence, size_text(size));
-        let start = open.text.len();
-        // Writing to a String cannot fail.
-        let _ = write!(
-            open.text,
-            "{now:7.3}s | #{:04} | {:12} | {source} | {command:15} | {:>10} | {details}",
-            head.1, head.0, head.2
-        );
-        if open.text[start..].contains('\n') {
-            let flat = open.text[start..].replace('\n', " / ");
-            open.text.truncate(start);
-            open.text.push_str(&flat);
+    /// Adds a line. Line ends within `details` become ` / `.
+    pub fn write(&mut self, line: &Line<'_>, details: fmt::Arguments<'_>) {
+        let state = &mut *self.lines.state;
+        if state.has_room() {
+            state.sequence += 1;
+            let head = (clock::now(), state.sequence);
+            line::print(&mut state.lines, self.open.format, head, line, details);
         }
-        open.text.push('\n');
     }
 
-    /// Adds a line for an instruction, as the tape prints it, with the user's line, and `more`
-    /// after it.
+    /// Adds a line for an instruction, as the tape prints it, with the user's line and the signals
+    /// in which it was recorded, and `more` after it.
     pub fn instruction(
         &mut self,
-        what: What,
-        source: Source<'_>,
+        line: &Line<'_>,
         instr: &Instr,
-        size: u64,
-        more: &str,
+        signals: &Signals<'_>,
+        more: fmt::Arguments<'_>,
     ) {
-        let operands: Vec<String> = instr.inputs.iter().map(ToString::to_string).collect();
-        let Instr { out, op, loc, .. } = instr;
-        let operands = operands.join(", ");
-        self.line(
-            what,
-            source,
-            op.kind().spec().name,
-            size,
-            format_args!("{out} = {op} {operands} ({loc}){more}"),
-        );
+        let line = Line { command: instr.op.kind().spec().name, ..*line };
+        let Instr { out, op, loc, inputs, .. } = instr;
+        let operands = Joined(inputs);
+        self.write(&line, format_args!("{out} = {op} {operands}{more} ({loc}){signals}"));
     }
-}
 
-impl Drop for LogEntry<'_> {
-    #[expect(
-        clippy::print_stderr,
-        reason = "a full disk must not fail the program, nor pass in silence"
-    )]
-    fn drop(&mut self) {
-        let open = &mut *self.open;
-        if let Some(file) = &mut open.file
-            && let Err(error) = file.write_all(open.text.as_bytes())
-        {
-            eprintln!("gt: the instruction log ends here: {error}");
-            open.file = None;
+    /// Adds a line for each instruction of a tape.
+    pub fn instructions(&mut self, line: &Line<'_>, tape: &Tape, more: fmt::Arguments<'_>) {
+        let mut signals = Signals::default();
+        for entry in &tape.entries {
+            signals.pass(entry);
+            if let Entry::Instr(instr) = entry {
+                self.instruction(line, instr, &signals, more);
+            }
         }
-        open.text.clear();
-        open.text.shrink_to(1 << 20);
     }
 }
 
-/// A size for users. Empty for 0 bytes.
-pub(crate) fn size_text(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a size shown with one decimal")]
-    let scaled = |unit: u64| bytes as f64 / unit as f64;
-    match bytes {
-        0 => String::new(),
-        1..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KB", scaled(1024)),
-        1_048_576..1_073_741_824 => format!("{:.1} MB", scaled(1_048_576)),
-        _ => format!("{:.1} GB", scaled(1_073_741_824)),
+/// Operands with commas.
+struct Joined<'a, T>(&'a [T]);
+
+impl<T: fmt::Display> fmt::Display for Joined<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, item) in self.0.iter().enumerate() {
+            f.write_str(if n == 0 { "" } else { ", " })?;
+            item.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// The signals that are open at an entry of a tape. They print as ` [step/forward]`.
+#[derive(Debug, Default)]
+pub struct Signals<'a>(Vec<&'a str>);
+
+impl<'a> Signals<'a> {
+    /// The signals that are open after these entries.
+    pub fn after(entries: &'a [Entry]) -> Signals<'a> {
+        let mut signals = Signals::default();
+        entries.iter().for_each(|entry| signals.pass(entry));
+        signals
+    }
+
+    /// Their names with slashes.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.0.join("/")
+    }
+
+    /// Takes the next entry.
+    pub fn pass(&mut self, entry: &'a Entry) {
+        match entry {
+            Entry::Enter(name) => self.0.push(name),
+            Entry::Exit(_) => drop(self.0.pop()),
+            Entry::Input { .. } | Entry::Instr(_) | Entry::Free(_) | Entry::Output { .. } => (),
+        }
+    }
+}
+
+impl fmt::Display for Signals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, " [{}]", self.path())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    fn lines_of(config: LogConfig, act: impl FnOnce(&Log)) -> String {
+        let log = Log::open(&config).unwrap();
+        act(&log);
+        log.flush();
+        let text = std::fs::read_to_string(&config.path).unwrap();
+        std::fs::remove_file(&config.path).unwrap();
+        text
+    }
+
+    fn file(name: &str) -> LogConfig {
+        LogConfig::new(std::env::temp_dir().join(format!("gt-{name}-{}.log", std::process::id())))
+    }
 
     #[test]
-    fn lines_have_the_columns() {
-        let path = std::env::temp_dir().join(format!("gt-log-{}.log", std::process::id()));
-        let log = Log::to_file(&path).unwrap();
-        log.line(
-            What::Recv,
-            Source::Client(&"c1"),
-            "Submit",
-            2048,
-            format_args!("%5 = add %3, 2.0\nat x.rs:1:2"),
-        );
-        log.line(What::WorkerSend, Source::Worker(&"w0"), "Run", 0, format_args!("segment 3"));
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+    fn lines_are_numbered_and_have_the_columns() {
+        let text = lines_of(file("columns"), |log| {
+            log.line(What::Recv, Source::Client(&"c1"), "Run", 2048, format_args!("a\nb"));
+            log.line(What::WorkerSend, Source::Worker(&"w0"), "Run", 0, format_args!("segment 3"));
+        });
         let lines: Vec<&str> = text.lines().skip(4).collect();
         let columns: Vec<&str> = lines[0].split(" | ").collect();
         assert_eq!(columns[1..3], ["#0001", "RECV        "]);
         assert_eq!(columns[3], "CLIENT c1                  ");
-        assert_eq!(
-            columns[4..],
-            ["Submit         ", "    2.0 KB", "%5 = add %3, 2.0 / at x.rs:1:2"]
-        );
+        assert_eq!(columns[4..], ["Run            ", "    2.0 KB", "a / b"]);
         assert!(columns[0].ends_with('s') && columns[0].len() == 8, "{:?}", columns[0]);
-        assert!(
-            lines[1].ends_with(
-                "| WORKER w0                   | Run             |            | segment 3"
-            ),
-            "{}",
-            lines[1]
-        );
+        assert!(lines[1].contains("| #0002 |") && lines[1].ends_with("|            | segment 3"));
+    }
+
+    #[test]
+    fn a_log_of_objects_begins_with_its_process() {
+        let config = LogConfig { format: Format::Json, ..file("objects") };
+        let text = lines_of(config, |log| {
+            let line = Line::new(What::Execute, Source::Worker(&"w0"), "Launch");
+            log.write(&line.took(Duration::from_micros(3)), format_args!("two"));
+        });
+        let (head, line) = text.split_once('\n').unwrap();
+        let pid = format!("\"pid\":{},\"began_ns\":", std::process::id());
+        assert!(head.starts_with("{\"gt_log\":1,\"host\":\"") && head.contains(&pid), "{head}");
+        assert!(line.contains("\"took\":3.000,\"event\":\"EXECUTE\""), "{line}");
     }
 
     #[test]
     fn off_keeps_nothing() {
-        assert!(Log::off().entry().is_none());
+        assert!(Log::off().entry().is_none() && !Log::off().has_instructions());
     }
 }

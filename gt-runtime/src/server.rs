@@ -9,6 +9,7 @@
 
 mod lines;
 mod observer;
+mod trace;
 
 use std::time::Duration;
 
@@ -20,15 +21,17 @@ use crate::dispatcher::{Action, Config, Dispatcher, Event, Report};
 use crate::doors::Pass;
 use crate::ids::PeerId;
 use crate::log::Log;
+use crate::modifier::{self, Place};
 use crate::shutdown::{Drain, Manner, Shutdown};
 use crate::wire::codec::encode;
-use crate::wire::{Body, Hello, Packet, Role};
+use crate::wire::{Body, Hello, Packet, Refusal, Stream};
 use crate::zmq::{
     Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, Wakeups, context,
 };
 use lines::{Kind, Lines};
 pub use observer::Observer;
 use observer::Questions;
+use trace::Trace;
 
 /// The most messages taken before deadlines are checked.
 const BATCH: usize = 256;
@@ -80,6 +83,7 @@ pub struct Server {
     peers: Peers,
     log: Log,
     lines: Lines,
+    trace: Trace,
     strays: Allowance,
     asks: Allowance,
     questions: Questions,
@@ -117,6 +121,7 @@ impl Server {
             peers: Peers::default(),
             log: config.log,
             lines: Lines::default(),
+            trace: Trace::default(),
             strays: Allowance::new(MAX_STRAYS, STRAY_TIME),
             asks: Allowance::new(MAX_ASKS, STRAY_TIME),
             questions: Questions::default(),
@@ -255,11 +260,11 @@ impl Server {
         &mut self,
         route: Route,
         pass: Pass,
-        packet: Packet,
+        mut packet: Packet,
         watch: &mut impl FnMut(&str),
     ) -> Result<(), SocketError> {
         let (peer, new) = self.peers.id(route);
-        let asks = |hello: &Hello| matches!(hello.role, Role::Monitor | Role::Operator(_));
+        let asks = |hello: &Hello| !hello.role.opens();
         let (identity, may) = match &packet.body {
             Body::Hello(hello) if new && asks(hello) => (None, self.asks.take(clock::now())),
             Body::Hello(hello) if new => (Some(hello.identity.clone()), true),
@@ -268,6 +273,13 @@ impl Server {
         if !may {
             self.forget(peer);
             return Ok(());
+        }
+        if modifier::is_at(Place::Dispatcher)
+            && let Err(why) = modifier::arrive(&peer, &self.log, &mut packet)
+        {
+            let body = Body::Refused(Refusal::Fault(why.clone()));
+            self.send(peer, Packet { stream: Stream::Control, body, ..packet.clone() }, watch)?;
+            packet.body = Body::Bye { reason: why };
         }
         self.handle(Event::Guest(peer, pass, packet), watch)?;
         if new && self.welcomed != Some(peer) {
@@ -292,12 +304,26 @@ impl Server {
                 Action::Send(peer, packet) => self.send(peer, packet, watch)?,
                 Action::Forget(peer) => self.forget(peer),
                 Action::Report(report) => {
-                    self.lines.say(clock::now(), kind(&report), describe(&report), watch);
+                    self.log.report(&report);
+                    self.trace.report(clock::now(), &report);
+                    self.lines.say(clock::now(), kind(&report), report.to_string(), watch);
                 }
-                Action::Note(note) => self.log.note(&note),
+                Action::Note(note) => {
+                    self.log.note(&note);
+                    self.trace.note(clock::now(), &note);
+                }
+                Action::Trace { peer, life, from } => {
+                    let events = self.trace.since(clock::now(), from);
+                    let body = Body::Events(Box::new(events));
+                    let packet = Packet { stream: Stream::Control, incarnation: life, body };
+                    self.send(peer, packet, watch)?;
+                    self.forget(peer);
+                }
             }
         }
         self.actions = actions;
+        let is_watched = self.trace.is_watched(clock::now());
+        self.dispatcher.take_notes(self.log.is_on() || is_watched);
         match self.gone.pop() {
             Some(peer) if self.peers.has_ended(peer) => self.handle(Event::PeerLost(peer), watch),
             Some(peer) => self.handle(Event::Unreachable(peer), watch),
@@ -328,28 +354,6 @@ impl Server {
             }
         }
         Ok(())
-    }
-}
-
-/// A report as a line for users.
-#[must_use]
-pub fn describe(report: &Report) -> String {
-    match report {
-        Report::SessionOpened(session, who) => {
-            format!("session {session} opened by {} ({who})", who.name)
-        }
-        Report::SessionClosed(session, who, why) => {
-            format!("session {session} of {} ({who}) closed: {why}", who.name)
-        }
-        Report::WorkerJoined(worker, who, capacity) => {
-            let (known, engine, device) =
-                (who.known_as(worker), &capacity.engine, &capacity.device);
-            format!("worker {known} joined: {engine} on {device} with {} threads", capacity.threads)
-        }
-        Report::WorkerLost(worker, who, why) => {
-            format!("worker {} lost: {why}", who.known_as(worker))
-        }
-        Report::Refused(peer, why) => format!("{peer} refused: {why}"),
     }
 }
 

@@ -25,16 +25,18 @@ pub use handshake::{Hello, Offer, Refusal, Role, Welcome};
 pub use message::{Message, Weight};
 pub use order::Order;
 pub use sibling::{Destination, Door, Parcel};
-pub use status::{LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus};
+pub use status::{Events, LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus};
 pub use worker::{Capacity, Counts, FromWorker, ToWorker};
 
 use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
+/// The most bytes of the events in one packet.
+pub const MAX_EVENTS: usize = 512 << 10;
 /// The most bytes of a packet without its chunk.
 pub const MAX_HEAD: usize = 8 << 20;
 /// The most entries of one tape.
@@ -87,6 +89,8 @@ pub enum Body<M = Message> {
     Refused(Refusal),
     /// The answer to the hello of a monitor or an operator, which opens no connection.
     Status(Box<Status>),
+    /// The answer to the hello of a tracer, which opens no connection.
+    Events(Box<Events>),
     /// A message of the link, with an acknowledgement for the other direction.
     Data {
         /// The number of the message, from 0.

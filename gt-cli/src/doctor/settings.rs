@@ -4,6 +4,7 @@ use super::report::{Finding, Section};
 use super::system;
 use gt_compiler::Options;
 use gt_ir::signal::Signals;
+use gt_runtime::log::{DETAIL, Detail, FORMAT, Format, SIZE, Size};
 use gt_runtime::priority::Priority;
 use gt_settings::{Odd, Origin, SETTINGS};
 use std::path::Path;
@@ -25,6 +26,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("GT_SIMD", simd),
     (gt_compiler::threads::VARIABLE, threads),
     (gt_runtime::log::VARIABLE, log_file),
+    (gt_runtime::log::FORMAT, log_format),
+    (gt_runtime::log::SIZE, log_size),
+    (gt_runtime::log::DETAIL, log_detail),
 ];
 
 /// A variable of the dynamic linker, which decides which libraries an engine finds.
@@ -139,6 +143,21 @@ fn log_file(value: &str) -> Option<Finding> {
     let there = folder.is_none_or(Path::is_dir);
     let what = format!("GT_INSTRUCTION_LOG={value}: the folder does not exist");
     (!there).then(|| Finding::trouble(what, "make the folder, or name a file in another folder"))
+}
+
+fn log_format(value: &str) -> Option<Finding> {
+    let what = |why: String| Finding::trouble(format!("{FORMAT}: {why}"), "unset GT_LOG_FORMAT");
+    value.parse::<Format>().err().map(what)
+}
+
+fn log_size(value: &str) -> Option<Finding> {
+    let what = |why: String| Finding::trouble(format!("{SIZE}: {why}"), "GT_LOG_SIZE=64M");
+    value.parse::<Size>().err().map(what)
+}
+
+fn log_detail(value: &str) -> Option<Finding> {
+    let what = |why: String| Finding::trouble(format!("{DETAIL}: {why}"), "unset GT_LOG_DETAIL");
+    value.parse::<Detail>().err().map(what)
 }
 
 #[cfg(test)]

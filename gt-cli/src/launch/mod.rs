@@ -10,7 +10,7 @@
 
 mod program;
 
-use crate::args::{LaunchArgs, WorkerArgs};
+use crate::args::{LaunchArgs, LogArgs, WorkerArgs};
 use crate::fault::{Interrupted, advised};
 use crate::news::tell;
 use crate::serve::exposure;
@@ -110,7 +110,7 @@ fn start_workers(args: &LaunchArgs, address: &Address, json: bool) -> Result<Tea
         compute: args.compute.clone(),
         listen: None,
         insecure: args.insecure,
-        log_file: None,
+        log: LogArgs::default(),
         one_of: None,
     };
     let shell: Vec<OsString> = args.ssh.split_whitespace().map(OsString::from).collect();

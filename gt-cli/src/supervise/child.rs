@@ -5,7 +5,7 @@
 //! and no signals are needed.
 
 use super::policy::{Deaths, Ending, Next};
-use crate::args::WorkerArgs;
+use crate::args::{LogArgs, WorkerArgs};
 use anyhow::{Context, Result};
 use gt_runtime::choice::Choice;
 use gt_runtime::clock::{self, Time};
@@ -201,12 +201,20 @@ fn words(args: &WorkerArgs, choice: &Choice, n: usize, label: &str, json: bool) 
     }
     words.extend(args.insecure.then(|| "--insecure".into()));
     // Each process gets a log file of its own.
-    let log =
-        args.log_file.clone().map(OsString::from).or_else(|| gt_settings::var_os(log::VARIABLE));
+    let named = args.log.log_file.clone().map(OsString::from);
+    let log = named.or_else(|| gt_settings::var_os(log::VARIABLE));
     if let Some(mut file) = log.filter(|file| !file.is_empty()) {
         file.push(format!(".{}", label.replace([':', '#'], "-")));
         words.extend(["--log-file".into(), file]);
     }
+    // The form, the size and the detail of the log may be in the environment, which they inherit.
+    let LogArgs { log_format, log_size, log_detail, .. } = &args.log;
+    let flags = [
+        log_format.map(|format| ("--log-format", format.to_string())),
+        log_size.map(|size| ("--log-size", size.0.to_string())),
+        log_detail.map(|detail| ("--log-detail", detail.to_string())),
+    ];
+    words.extend(flags.into_iter().flatten().flat_map(|(flag, value)| [flag.into(), value.into()]));
     words
 }
 
@@ -236,15 +244,15 @@ mod tests {
 
     #[test]
     fn a_child_gets_one_device_a_name_of_its_own_and_what_was_asked_for() {
-        let line =
-            "gt-cli worker --connect pi:1 --device cpu,cpu --name a --threads 3 --log-file gt.log";
+        let line = "gt-cli worker --connect pi:1 --device cpu,cpu --name a --threads 3 \
+                    --log-file gt.log --log-format json";
         let (args, choice) = parsed(line);
         let label = label(&choice, 1);
         let words = words(&args, &choice, 1, &label, true).join(&OsString::from(" "));
         assert_eq!(
             words,
             "worker --connect pi:1 --engine native --device cpu --one-of 2 --name a cpu#2 --json \
-             --threads 3 --log-file gt.log.cpu-2"
+             --threads 3 --log-file gt.log.cpu-2 --log-format json"
         );
     }
 }

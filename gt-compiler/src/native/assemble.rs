@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::EngineError,
-    schedule::{BufferId, Group, Piece, Schedule, cuts, group, is_whole},
+    schedule::{BufferId, Group, Piece, Schedule, Sources, cuts, group, is_whole},
 };
 
 /// Assembles the plan of a scheduled graph.
@@ -27,7 +27,7 @@ pub(super) fn assemble(
     donated: &[bool],
     threads: usize,
 ) -> Result<Plan, EngineError> {
-    let Schedule { pieces, sizes, outputs } = schedule;
+    let Schedule { pieces, sources, sizes, outputs } = schedule;
     let mut plan = Plan {
         inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
         n_scalars: graph.slots().len(),
@@ -40,7 +40,12 @@ pub(super) fn assemble(
     for (group, needed) in groups.iter().zip(&needed) {
         let members: Vec<&Piece> = group.pieces.iter().map(|&p| &pieces[p]).collect();
         let jobs = jobs(&plan, &members, group, needed, threads)?;
-        jobs.into_iter().for_each(|job| push(&mut plan.waves, job));
+        let of = |pieces: &[usize]| Sources::join(pieces.iter().map(|&p| &sources[p]));
+        let is_one = jobs.len() == 1;
+        for (job, piece) in jobs.into_iter().zip(group.pieces.iter()) {
+            let of = if is_one { of(&group.pieces) } else { of(&[*piece]) };
+            push(&mut plan.waves, job, of);
+        }
     }
     memory::place(&mut plan, donated, threads);
     Ok(plan)
@@ -111,14 +116,15 @@ fn alone(piece: &Piece, rows: &[usize], setting: &Setting<'_>) -> Result<Job, En
 }
 
 /// Adds a job to the last wave where it does not depend on its jobs, else to a new one.
-fn push(waves: &mut Vec<Wave>, job: Job) {
+fn push(waves: &mut Vec<Wave>, job: Job, sources: Sources) {
     if let (Job::Tile(_), Some(last)) = (&job, waves.last_mut())
         && last.jobs.iter().all(|other| independent(other, &job))
     {
         last.jobs.push(job);
+        last.sources.push(sources);
         return;
     }
-    waves.push(Wave { jobs: SmallVec::from_iter([job]) });
+    waves.push(Wave { jobs: SmallVec::from_iter([job]), sources: SmallVec::from_iter([sources]) });
 }
 
 fn independent(a: &Job, b: &Job) -> bool {

@@ -30,6 +30,7 @@ use crate::{
     engine::{Compile, Compiled},
     error::{ArtifactError, EngineError},
     kernel::{Code, Compiler},
+    meter::Meter,
     options::Options,
     pipeline::{Optimized, optimize},
     program::Program,
@@ -168,7 +169,7 @@ impl Builder {
 
     fn loaded(&self, artifact: Artifact) -> Result<Program, EngineError> {
         let kernels = self.with(|compiler| compiler.load(&artifact.code))?;
-        Ok(Program::new(Loaded { artifact, kernels }))
+        Ok(Program::new(Loaded { artifact, kernels, meter: Meter::default() }))
     }
 }
 

@@ -2,14 +2,18 @@
 //! kernel computes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Write},
 };
 
-use super::plan::{Arg, At, Chunked, Job, Plan, Stage, Tile, Work};
+use super::{
+    memory,
+    plan::{Arg, At, Chunked, Job, Plan, Stage, Tile, Work},
+};
 use crate::{
     error::EngineError,
     kernel::{self, Access, Compiler, Expr, KernelSpec, Nest},
+    meter,
     program::Dump,
     schedule::{BufferId, Fold, MatMul, Place, Routine},
 };
@@ -55,6 +59,51 @@ fn write_code(
         }
     }
     Ok(Ok(()))
+}
+
+/// The jobs of a plan, for profiles.
+pub(super) fn jobs(plan: &Plan) -> Vec<meter::Job> {
+    let launches = plan.waves.iter().enumerate();
+    launches
+        .flat_map(|(launch, wave)| wave.jobs.iter().zip(&wave.sources).map(move |of| (launch, of)))
+        .map(|(launch, (job, sources))| meter::Job {
+            name: title(job),
+            launch,
+            sources: sources.0.clone(),
+            bytes: traffic(plan, job),
+        })
+        .collect()
+}
+
+/// A job in a few words.
+fn title(job: &Job) -> String {
+    let shape = |m: &MatMul| {
+        let batch: String = m.batch.iter().map(|b| format!("{b}x")).collect();
+        format!("product {batch}{}x{}x{}", m.m, m.k, m.n)
+    };
+    match job {
+        Job::Tile(t) => {
+            let n = t.stages.iter().filter(|s| matches!(s.work, Work::Product(_))).count();
+            let rows = t.outer.iter().product::<usize>() * t.rows;
+            match (n, t.stages.len()) {
+                (0, 1) => format!("kernel over {rows} rows"),
+                (0, all) => format!("{all} kernels over {rows} rows"),
+                (1, 1) => format!("product of {rows} rows"),
+                (n, all) => format!("{n} products, {} kernels over {rows} rows", all - n),
+            }
+        }
+        Job::Chunked(c) => format!("reduction in {} chunks", c.n_chunks()),
+        Job::MatMul(m) => shape(m),
+        Job::Fold(f) => format!("fold of {} chunks", f.n_chunks),
+        Job::Routine(r) => r.op.name().to_owned(),
+    }
+}
+
+/// The bytes of the buffers that a job uses, each once.
+fn traffic(plan: &Plan, job: &Job) -> u64 {
+    let (reads, writes) = memory::uses(job);
+    let buffers: BTreeSet<BufferId> = reads.into_iter().chain(writes).collect();
+    buffers.iter().map(|b| plan.sizes[b.index()] as u64).sum()
 }
 
 fn write_plan(plan: &Plan, out: &mut String) -> fmt::Result {

@@ -1,9 +1,14 @@
 //! A native program ready to run: its artifact, and its machine code in memory.
 
-use super::{artifact::Artifact, dump::dump, plan::Plan};
+use super::{
+    artifact::Artifact,
+    dump::{dump, jobs},
+    plan::Plan,
+};
 use crate::{
     error::EngineError,
     kernel::{Compiler, Kernel},
+    meter::{Job, Meter},
     program::{Dump, Executable},
 };
 
@@ -11,6 +16,7 @@ use crate::{
 pub(super) struct Loaded {
     pub(super) artifact: Artifact,
     pub(super) kernels: Vec<Kernel>,
+    pub(super) meter: Meter,
 }
 
 impl Loaded {
@@ -34,6 +40,14 @@ impl Executable for Loaded {
 
     fn to_bytes(&self) -> Option<Vec<u8>> {
         self.artifact.to_bytes()
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        jobs(self.plan())
+    }
+
+    fn metered(&self) -> Vec<u64> {
+        self.meter.last()
     }
 
     fn dump(&self, what: Dump) -> Result<String, EngineError> {

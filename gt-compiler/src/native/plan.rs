@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::{
     kernel::Nest,
-    schedule::{BufferId, Fold, KernelPiece, Layout, MatMul, Routine, ScalarArg},
+    schedule::{BufferId, Fold, KernelPiece, Layout, MatMul, Routine, ScalarArg, Sources},
 };
 
 /// Waves of jobs, in order, and their memory.
@@ -32,6 +32,8 @@ pub(super) struct Plan {
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Wave {
     pub(super) jobs: SmallVec<[Job; 1]>,
+    /// For each job, what of the user's it is.
+    pub(super) sources: SmallVec<[Sources; 1]>,
 }
 
 /// A job of a wave. All jobs but tiles have a wave of their own.

@@ -6,7 +6,10 @@
 //! looked up by hash.
 #![expect(unsafe_code, reason = "calls generated code with the addresses of buffers")]
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use gt_ir::Scalar;
 use smallvec::{SmallVec, smallvec};
@@ -20,6 +23,7 @@ use super::{
 };
 use crate::{
     buffer::Storage,
+    clock::Clock,
     engine::Value,
     error::EngineError,
     kernel::{Kernel, Range},
@@ -56,7 +60,18 @@ pub(super) fn run(
         scratch: (start.wrapping_add(plan.scratch.0), plan.scratch.1),
     };
     let call = Call { context, loaded, memory: &memory, scalars };
-    plan.waves.iter().try_for_each(|wave| call.wave(wave))?;
+    match loaded.meter.begin() {
+        None => plan.waves.iter().try_for_each(|wave| call.wave(wave, &[]))?,
+        Some(mut meter) => {
+            for wave in &plan.waves {
+                let busy: SmallVec<[AtomicU64; 16]> =
+                    wave.jobs.iter().map(|_| AtomicU64::new(0)).collect();
+                call.wave(wave, &busy)?;
+                meter.lap(&busy);
+            }
+            meter.finish();
+        }
+    }
     plan.layout.values(&plan.outputs, inputs, &homes, |ty, home| {
         let storage = match home {
             Home::Fresh(storage) => storage,
@@ -79,7 +94,9 @@ struct Call<'a> {
 unsafe impl Sync for Call<'_> {}
 
 impl Call<'_> {
-    fn wave(&self, wave: &Wave) -> Result<(), EngineError> {
+    /// Runs the jobs of a wave. `busy` takes the nanoseconds of each of several jobs, where they
+    /// are metered.
+    fn wave(&self, wave: &Wave, busy: &[AtomicU64]) -> Result<(), EngineError> {
         if let [job] = wave.jobs.as_slice() {
             match job {
                 Job::Tile(tile) => {
@@ -112,7 +129,11 @@ impl Call<'_> {
         self.context.threads.run(n_tasks, &|i, thread| {
             let job = ends.partition_point(|end| *end <= i);
             let first = ends[job] - tiles[job].n_tasks;
+            let clock = busy.get(job).map(|busy| (busy, Clock::start()));
             self.tile(tiles[job], i - first, thread);
+            if let Some((busy, clock)) = clock {
+                busy.fetch_add(clock.nanoseconds(), Relaxed);
+            }
         });
         Ok(())
     }

@@ -14,18 +14,21 @@ use super::{
     index,
     materialize::{Call, Materialized, Task, Time, is_of_literals},
     piece::{Attention, Back, BufferId, MatMul, Matrix, Piece, Routine},
+    sources::Sources,
 };
 use crate::error::EngineError;
 
-/// The pieces of a task.
+/// The pieces of a task, and the nodes that they compute.
 pub(super) fn pieces(
     values: &Materialized<'_>,
     time: Time,
     task: &Task,
-) -> Result<SmallVec<[Piece; 2]>, EngineError> {
+) -> Result<(SmallVec<[Piece; 2]>, Sources), EngineError> {
     let piece = match task {
-        Task::Kernel { kernel, out, partials } => {
-            return fuse::pieces(values, time, kernel, *out, *partials);
+        Task::Kernel { of, kernel, out, partials } => {
+            let (pieces, computed) = fuse::pieces(values, time, kernel, *out, *partials)?;
+            let nodes = computed.into_iter().chain([*of]);
+            return Ok((pieces, Sources::of_kernel(values.graph, nodes, kernel)));
         }
         Task::Product(id, operands, out) => {
             Piece::MatMul(Box::new(product(values, *id, operands, *out, time)?))
@@ -35,7 +38,8 @@ pub(super) fn pieces(
         }
         Task::Attention(call) => Piece::Attention(Box::new(attention(values, call, time)?)),
     };
-    Ok(SmallVec::from_iter([piece]))
+    let sources = Sources::of_piece(values.graph, task, &piece);
+    Ok((SmallVec::from_iter([piece]), sources))
 }
 
 fn product(

@@ -23,15 +23,17 @@ use crate::{
 };
 
 /// The pieces of a kernel: the kernel, and of a long reduction the fold of its partial results.
+/// Also the nodes that the kernel computes on its way.
 pub(super) fn pieces(
     values: &Materialized<'_>,
     time: Time,
     kernel: &Kernel,
     out: BufferId,
     partials: Option<(Cut, BufferId)>,
-) -> Result<SmallVec<[Piece; 2]>, EngineError> {
+) -> Result<(SmallVec<[Piece; 2]>, Vec<NodeId>), EngineError> {
     let mut fuse = Fuse::new(values, time, kernel);
     let value = fuse.value(kernel)?;
+    let computed = std::mem::take(&mut fuse.computed);
     let dtype = kernel.dtype;
     let (to, stored) = match partials {
         Some((_, buffer)) => (buffer, accumulated(dtype)),
@@ -47,7 +49,8 @@ pub(super) fn pieces(
         len: kernel.len(),
         out,
     });
-    Ok([Piece::Kernel(Box::new(piece))].into_iter().chain(fold.map(Piece::Fold)).collect())
+    let pieces = [Piece::Kernel(Box::new(piece))].into_iter().chain(fold.map(Piece::Fold));
+    Ok((pieces.collect(), computed))
 }
 
 /// A scalar node as an argument.
@@ -78,6 +81,8 @@ struct Fuse<'m, 'g> {
     /// Equal expressions are one node.
     known: HashMap<Node, ExprId>,
     pulled: HashMap<(NodeId, Map), ExprId>,
+    /// The nodes that were computed, in order.
+    computed: Vec<NodeId>,
 }
 
 impl<'m, 'g> Fuse<'m, 'g> {
@@ -91,6 +96,7 @@ impl<'m, 'g> Fuse<'m, 'g> {
             slots: Vec::new(),
             known: HashMap::new(),
             pulled: HashMap::new(),
+            computed: Vec::new(),
         }
     }
 
@@ -124,6 +130,7 @@ impl<'m, 'g> Fuse<'m, 'g> {
     fn compute(&mut self, id: NodeId, action: Action, map: &Map) -> Result<ExprId, EngineError> {
         let ty = self.values.ty(id);
         let operands = self.values.graph.operands(id);
+        self.computed.push(id);
         let expr = match action {
             Action::Unary(unary) => {
                 Expr::Unary(unary, self.operand(unary == Unary::LogicalNot, operands[0], map)?)

@@ -32,6 +32,8 @@ pub(super) type Strides = SmallVec<[i64; 8]>;
 /// Something to be computed.
 pub(super) enum Task {
     Kernel {
+        /// The node that it computes, or a part of it.
+        of: NodeId,
         kernel: Box<Kernel>,
         out: BufferId,
         /// Of a long reduction, where its partial results go.
@@ -198,7 +200,7 @@ impl<'g> Materialized<'g> {
         match work {
             Work::Alias(_) => (),
             Work::Kernels(kernels) => {
-                kernels.into_iter().try_for_each(|kernel| self.kernel(kernel, buffer))?;
+                kernels.into_iter().try_for_each(|kernel| self.kernel(id, kernel, buffer))?;
             }
             Work::Product(a, b) => {
                 self.hold_base(a)?;
@@ -217,7 +219,7 @@ impl<'g> Materialized<'g> {
         Ok(buffer)
     }
 
-    fn kernel(&mut self, kernel: Kernel, out: BufferId) -> Result<(), EngineError> {
+    fn kernel(&mut self, of: NodeId, kernel: Kernel, out: BufferId) -> Result<(), EngineError> {
         let mut seen = HashSet::new();
         for (id, along) in &kernel.values {
             let map = index::along(along, kernel.loops.len());
@@ -225,7 +227,7 @@ impl<'g> Materialized<'g> {
         }
         let bytes = |cut: &Cut| cut.n_chunks * kernel.len() * accumulated(kernel.dtype).size();
         let partials = kernel.cut().map(|cut| (cut, self.buffer(bytes(&cut))));
-        self.tasks.push(Task::Kernel { kernel: Box::new(kernel), out, partials });
+        self.tasks.push(Task::Kernel { of, kernel: Box::new(kernel), out, partials });
         Ok(())
     }
 

@@ -19,6 +19,7 @@ mod memory;
 mod merge;
 mod piece;
 pub(crate) mod rows;
+mod sources;
 mod stage;
 mod work;
 
@@ -38,6 +39,7 @@ pub(crate) use {
     group::{Group, cuts, group, is_whole, iterations},
     memory::{Buffers, FAR, Home, Homes, Layout, Place, Uses, distance_in},
     piece::{BufferId, Fold, KernelPiece, MatMul, Matrix, Piece, Routine, ScalarArg, scalar},
+    sources::Sources,
 };
 
 use crate::error::EngineError;
@@ -46,6 +48,8 @@ use materialize::Materialized;
 /// The pieces of a graph, and the buffers they work on.
 pub(crate) struct Schedule {
     pub(crate) pieces: Vec<Piece>,
+    /// For each piece, the nodes that it computes.
+    pub(crate) sources: Vec<Sources>,
     /// Bytes of each buffer; those of the inputs come first.
     pub(crate) sizes: Vec<usize>,
     pub(crate) outputs: SmallVec<[(BufferId, Type); 1]>,
@@ -55,11 +59,15 @@ pub(crate) struct Schedule {
 pub(crate) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
     let values = Materialized::of(graph)?;
     let mut pieces = Vec::with_capacity(values.tasks.len());
+    let mut sources = Vec::with_capacity(values.tasks.len());
     for (time, task) in values.tasks.iter().enumerate() {
-        pieces.extend(build::pieces(&values, time, task)?);
+        let (made, of) = build::pieces(&values, time, task)?;
+        sources.extend(made.iter().map(|_| of.clone()));
+        pieces.extend(made);
     }
     let output = |&id| Some((values.place(id, values.tasks.len())?, values.ty(id)));
     let outputs = graph.outputs().iter().map(output).collect::<Option<_>>();
     let missing = || EngineError::Codegen("an output was not materialized".into());
-    Ok(Schedule { pieces, outputs: outputs.ok_or_else(missing)?, sizes: values.sizes })
+    let outputs = outputs.ok_or_else(missing)?;
+    Ok(Schedule { pieces, sources, outputs, sizes: values.sizes })
 }

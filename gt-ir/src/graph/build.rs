@@ -199,6 +199,7 @@ impl Graph {
         for id in self.ids() {
             let node = self.node(id);
             (b.loc, b.signal) = (node.loc, node.signal.clone());
+            b.origin = Some(id.0);
             map.push(match node.kind {
                 NodeKind::Input(_) => b.input(node.ty).value(),
                 NodeKind::Scalar(k) if self.is_weak(id) => b.weak(NodeKind::Scalar(k)).value(),
@@ -245,6 +246,8 @@ struct Builder {
     typed: BTreeMap<(NodeId, DType), NodeId>,
     loc: Loc,
     signal: Option<Arc<str>>,
+    /// What new nodes stand for: a node of another graph, or themselves.
+    origin: Option<u32>,
 }
 
 impl Default for Builder {
@@ -256,6 +259,7 @@ impl Default for Builder {
             typed: BTreeMap::new(),
             loc: Loc::default(),
             signal: None,
+            origin: None,
         }
     }
 }
@@ -263,7 +267,8 @@ impl Default for Builder {
 impl Builder {
     /// Adds a node with its operands at the ports 0, 1, ..
     fn push(&mut self, kind: NodeKind, ty: Type, operands: &[NodeId]) -> NodeId {
-        let node = Node { kind, ty, loc: self.loc, signal: self.signal.clone() };
+        let origin = self.origin.unwrap_or(self.graph.dag.node_count() as u32);
+        let node = Node { kind, ty, loc: self.loc, signal: self.signal.clone(), origin };
         let id = self.graph.dag.add_node(node);
         for (port, operand) in operands.iter().enumerate() {
             self.graph.dag.add_edge(operand.raw(), id, port as u32);

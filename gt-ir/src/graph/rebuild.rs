@@ -23,6 +23,7 @@ pub struct Rebuild {
     graph: Graph,
     loc: Loc,
     signal: Option<Arc<str>>,
+    origin: u32,
 }
 
 impl Rebuild {
@@ -40,13 +41,14 @@ impl Rebuild {
             let id = new.dag.add_node(graph.node(input).clone()).into();
             new.inputs.push(id);
         }
-        Rebuild { graph: new, loc: Loc::NONE, signal: None }
+        Rebuild { graph: new, loc: Loc::NONE, signal: None, origin: 0 }
     }
 
     /// From now on nodes stand for what this node does.
     pub fn at(&mut self, node: &Node) {
         self.loc = node.loc;
         self.signal.clone_from(&node.signal);
+        self.origin = node.origin;
     }
 
     /// The k-th input.
@@ -106,7 +108,8 @@ impl Rebuild {
     }
 
     fn push(&mut self, kind: NodeKind, ty: Type, operands: &[NodeId]) -> NodeId {
-        let node = Node { kind, ty, loc: self.loc, signal: self.signal.clone() };
+        let (signal, origin) = (self.signal.clone(), self.origin);
+        let node = Node { kind, ty, loc: self.loc, signal, origin };
         let id = self.graph.dag.add_node(node);
         for (port, operand) in operands.iter().enumerate() {
             self.graph.dag.add_edge(operand.raw(), id, port as u32);

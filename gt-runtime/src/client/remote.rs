@@ -20,7 +20,9 @@ use crate::doors::random;
 use crate::identity::{Identity, program};
 use crate::ids::Incarnation;
 use crate::log::Log;
+use crate::modifier::{self, Place};
 use crate::priority::Priority;
+use crate::profile::{self, Call};
 use crate::slot::Slot;
 use crate::tier::{TemplateConfig, Tiers};
 use crate::wire::{Hello, Role};
@@ -76,6 +78,7 @@ pub fn connect_with(
     templates: TemplateConfig,
     demand: &Demand,
 ) -> Result<Arc<dyn Backend>, RunError> {
+    profile::from_environment();
     let began = clock::now();
     let session_error = |e: SocketError| RunError::of(ErrorKind::Connection, &e);
     let ctx = context();
@@ -240,7 +243,13 @@ impl Drop for Leaving<'_> {
 
 impl Backend for Remote {
     fn submit(&self, segment: Tape) {
-        if self.shared.log.is_on() {
+        let _call = Call::submit();
+        let segment = match modifier::is_at(Place::Client) {
+            true => self.shared.lock().modified(segment),
+            false => Some(segment),
+        };
+        let Some(segment) = segment else { return };
+        if self.shared.log.has_instructions() {
             self.shared.lock().log_segment(&segment);
         }
         // A read of the output follows, and travels with the segment. Without one the segment waits
@@ -255,6 +264,7 @@ impl Backend for Remote {
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
+        let _call = Call::submit();
         self.shared.when_roomy(|session| session.upload(clock::now(), value, data));
         self.shared.waker.wake();
     }
@@ -266,6 +276,7 @@ impl Backend for Remote {
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let _call = Call::wait();
         let slot = self.shared.lock().fetch(clock::now(), value);
         self.shared.waker.wake();
         slot.wait().unwrap_or_else(|| {
@@ -274,6 +285,7 @@ impl Backend for Remote {
     }
 
     fn stats(&self) -> Result<Stats, RunError> {
+        let _call = Call::wait();
         let slot = self.shared.lock().stats(clock::now());
         self.shared.waker.wake();
         let stats = slot.wait().unwrap_or_else(|| {

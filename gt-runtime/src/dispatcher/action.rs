@@ -2,8 +2,9 @@
 
 use super::Party;
 use crate::identity::Identity;
-use crate::ids::{PeerId, SessionId, WorkerId};
+use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Capacity, Message, Packet};
+use std::fmt;
 
 /// An action for the shell.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,6 +15,15 @@ pub enum Action {
     Forget(PeerId),
     /// Tell the operators of the server.
     Report(Report),
+    /// Answer a peer that asks for the events from a number on, and forget its route.
+    Trace {
+        /// The peer, which may have them.
+        peer: PeerId,
+        /// Its incarnation.
+        life: Incarnation,
+        /// The number.
+        from: u64,
+    },
     /// Write a line to the instruction log. Only with [`Config::notes`](super::Config::notes).
     Note(Note),
 }
@@ -31,6 +41,30 @@ pub enum Report {
     WorkerLost(WorkerId, Identity, String),
     /// A peer was refused for this reason.
     Refused(PeerId, String),
+}
+
+/// A line for users.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::SessionOpened(session, who) => {
+                write!(f, "session {session} opened by {} ({who})", who.name)
+            }
+            Report::SessionClosed(session, who, why) => {
+                write!(f, "session {session} of {} ({who}) closed: {why}", who.name)
+            }
+            Report::WorkerJoined(worker, who, capacity) => {
+                let (known, engine, device) =
+                    (who.known_as(worker), &capacity.engine, &capacity.device);
+                let threads = capacity.threads;
+                write!(f, "worker {known} joined: {engine} on {device} with {threads} threads")
+            }
+            Report::WorkerLost(worker, who, why) => {
+                write!(f, "worker {} lost: {why}", who.known_as(worker))
+            }
+            Report::Refused(peer, why) => write!(f, "{peer} refused: {why}"),
+        }
+    }
 }
 
 /// A message that the dispatcher received or queued, for the instruction log.

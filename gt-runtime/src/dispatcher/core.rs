@@ -15,7 +15,7 @@ use crate::connection::Incoming;
 use crate::doors::{Pass, User};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{
-    Body, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
+    Body, Hello, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -137,6 +137,11 @@ impl Dispatcher {
         ready.map(|(&id, worker)| (id, worker))
     }
 
+    /// Begins or ends to note the messages that it receives and queues.
+    pub fn take_notes(&mut self, notes: bool) {
+        self.config.notes = notes;
+    }
+
     fn tick(&mut self) {
         self.dirty.extend(self.peers.keys());
         self.expire_reads();
@@ -171,9 +176,12 @@ impl Dispatcher {
             Body::Hello(hello) if matches!(hello.role, Role::Monitor | Role::Operator(_)) => {
                 self.show(peer, pass, incarnation, &hello);
             }
+            Body::Hello(hello @ Hello { role: Role::Tracer(from), .. }) => {
+                self.trace(peer, pass, incarnation, &hello, from);
+            }
             Body::Hello(hello) => self.hello(peer, pass, incarnation, hello),
             // Only a dispatcher sends these.
-            Body::Welcome(_) | Body::Refused(_) | Body::Status(_) => (),
+            Body::Welcome(_) | Body::Refused(_) | Body::Status(_) | Body::Events(_) => (),
             Body::Data { .. } | Body::Ack { .. } | Body::Ping | Body::Bye { .. } => {
                 self.traffic(peer, packet)
             }

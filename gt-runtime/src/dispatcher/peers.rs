@@ -95,8 +95,8 @@ impl Dispatcher {
 
     fn join(&mut self, peer: PeerId, pass: Pass, incarnation: Incarnation, hello: Hello) {
         let (party, config) = match hello.role {
-            // Monitors and operators join nothing: they are answered before.
-            Role::Sibling(_) | Role::Monitor | Role::Operator(_) => {
+            // Monitors, tracers and operators join nothing: they are answered before.
+            Role::Sibling(_) | Role::Monitor | Role::Tracer(_) | Role::Operator(_) => {
                 let why = "it has values for a worker, and this is a server".to_owned();
                 return self.refuse(peer, incarnation, Refusal::Fault(why));
             }

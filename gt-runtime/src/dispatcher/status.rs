@@ -31,15 +31,40 @@ impl Dispatcher {
         }
         let body = match self.obey(pass, hello) {
             Ok(()) => Body::Status(Box::new(self.status(self.now, pass))),
-            Err(refusal) => {
-                self.totals.refused += 1;
-                self.out.push(Action::Report(Report::Refused(peer, refusal.to_string())));
-                Body::Refused(refusal)
-            }
+            Err(refusal) => self.refused(peer, refusal),
         };
         let packet = Packet { stream: Stream::Control, incarnation: life, body };
         self.out.push(Action::Send(peer, packet));
         self.out.push(Action::Forget(peer));
+    }
+
+    /// Takes a hello that asks for events from a number on. The shell, which keeps them, answers.
+    pub(super) fn trace(
+        &mut self,
+        peer: PeerId,
+        pass: Pass,
+        life: Incarnation,
+        hello: &Hello,
+        from: u64,
+    ) {
+        if self.peers.contains_key(&peer) {
+            return; // It is connected as something else.
+        }
+        match self.obey(pass, hello) {
+            Ok(()) => self.out.push(Action::Trace { peer, life, from }),
+            Err(refusal) => {
+                let body = self.refused(peer, refusal);
+                let packet = Packet { stream: Stream::Control, incarnation: life, body };
+                self.out.push(Action::Send(peer, packet));
+                self.out.push(Action::Forget(peer));
+            }
+        }
+    }
+
+    fn refused(&mut self, peer: PeerId, refusal: Refusal) -> Body {
+        self.totals.refused += 1;
+        self.out.push(Action::Report(Report::Refused(peer, refusal.to_string())));
+        Body::Refused(refusal)
     }
 
     /// Does what a hello asks for besides the answer.
@@ -236,6 +261,18 @@ mod tests {
         });
         assert_eq!(out.last(), Some(&Action::Forget(PeerId(peer))));
         answer.unwrap_or_default()
+    }
+
+    #[test]
+    fn only_monitors_may_trace_and_nobody_joins_by_it() {
+        let mut core = Dispatcher::new(Config::remote());
+        let role = Role::Tracer(7);
+        let out = tell(&mut core, 33, Roles::MONITOR, role);
+        let (peer, life) = (PeerId(33), Incarnation(33));
+        assert_eq!(out, [Action::Trace { peer, life, from: 7 }]);
+        let out = tell(&mut core, 31, Roles::CLIENT, role);
+        assert!(format!("{out:?}").contains("Forbidden(Tracer(7))"), "{out:?}");
+        assert_eq!(core.n_sessions(), 0);
     }
 
     #[test]

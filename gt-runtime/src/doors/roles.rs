@@ -53,6 +53,8 @@ impl Roles {
             // Clients may ask for what they may see, and end what is theirs.
             Role::Monitor => Roles::MONITOR.and(Roles::CLIENT),
             Role::Operator(_) => Roles::OPERATOR.and(Roles::CLIENT),
+            // Events are of all users.
+            Role::Tracer(_) => Roles::MONITOR,
             Role::Sibling(_) => return true,
         };
         self.0 & asked.0 != 0

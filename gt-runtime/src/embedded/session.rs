@@ -10,6 +10,8 @@ use super::{Handle, Shared};
 use crate::client::Submitter;
 use crate::clock;
 use crate::ids::PeerId;
+use crate::modifier::{self, Place};
+use crate::profile::Call;
 
 /// One session of a system.
 pub(super) struct Embedded {
@@ -22,11 +24,20 @@ impl Embedded {
     fn shared(&self) -> &Shared {
         &self.handle.0
     }
+
+    fn modified(&self, segment: Tape) -> Option<Tape> {
+        if !modifier::is_at(Place::Client) {
+            return Some(segment);
+        }
+        self.shared().with(self.peer, |session| session.modified(segment)).flatten()
+    }
 }
 
 impl Backend for Embedded {
     fn submit(&self, segment: Tape) {
-        if self.shared().log.is_on() {
+        let _call = Call::submit();
+        let Some(segment) = self.modified(segment) else { return };
+        if self.shared().log.has_instructions() {
             self.shared().with(self.peer, |session| session.log_segment(&segment));
         }
         self.submitter.submit(segment, |messages| {
@@ -35,6 +46,7 @@ impl Backend for Embedded {
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
+        let _call = Call::submit();
         self.shared().when_roomy(self.peer, |session| session.upload(clock::now(), value, data));
     }
 
@@ -44,11 +56,13 @@ impl Backend for Embedded {
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
+        let _call = Call::wait();
         let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
         slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
     }
 
     fn stats(&self) -> Result<Stats, RunError> {
+        let _call = Call::wait();
         let slot = self.shared().with(self.peer, |session| session.stats(clock::now()));
         let stats = slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()));
         stats.map(|stats| self.submitter.complete(stats))

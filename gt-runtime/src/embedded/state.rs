@@ -8,8 +8,9 @@ use crate::client::Session;
 use crate::clock;
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::PeerId;
-use crate::log::{Log, Source, What};
-use crate::wire::{Capacity, Packet};
+use crate::log::Log;
+use crate::modifier::{self, Place};
+use crate::wire::{Body, Capacity, Packet, Refusal, Stream};
 use crate::worker::end::News;
 use crate::worker::jobs::Jobs;
 use crate::worker::{Job, WorkerEnd};
@@ -62,10 +63,22 @@ impl State {
         while let Some(peer) = self.stirred.pop_front() {
             let mut packets = std::mem::take(&mut self.packets);
             self.transmit(peer, &mut packets);
-            for packet in packets.drain(..) {
+            for mut packet in packets.drain(..) {
+                if modifier::is_at(Place::Dispatcher) {
+                    self.modify(peer, &mut packet);
+                }
                 self.bring(Event::Packet(peer, packet));
             }
             self.packets = packets;
+        }
+    }
+
+    /// Passes a packet through the dispatcher's modifiers. A refusal ends the session.
+    fn modify(&mut self, peer: PeerId, packet: &mut Packet) {
+        if let Err(why) = modifier::arrive(&peer, &self.log, packet) {
+            let body = Body::Refused(Refusal::Fault(why.clone()));
+            self.deliver(peer, Packet { stream: Stream::Control, body, ..packet.clone() });
+            packet.body = Body::Bye { reason: why };
         }
     }
 
@@ -86,14 +99,9 @@ impl State {
             match action {
                 Action::Send(peer, packet) => self.deliver(peer, packet),
                 Action::Note(note) => self.log.note(&note),
-                Action::Report(report) => self.log.line(
-                    What::Connect,
-                    Source::Dispatcher,
-                    "Report",
-                    0,
-                    format_args!("{}", crate::server::describe(&report)),
-                ),
-                Action::Forget(_) => {}
+                Action::Report(report) => self.log.report(&report),
+                // Nobody can ask.
+                Action::Forget(_) | Action::Trace { .. } => {}
             }
         }
         self.actions = actions;

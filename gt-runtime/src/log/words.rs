@@ -1,14 +1,28 @@
 //! The texts of messages in the log: a command, a size and details.
 
+use std::time::Duration;
+
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
+use crate::ids::SessionId;
 use crate::wire::{
     Chunk, FromClient, FromWorker, Message, Order, Parcel, Planned, ToClient, ToWorker,
 };
 
-/// Command, size and details of a message.
-pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
+/// A message as a line of the log.
+pub(super) struct Words {
+    pub(super) command: &'static str,
+    pub(super) size: u64,
+    /// The session that the message names, and the number of its segment or 0.
+    pub(super) of: Option<(SessionId, u64)>,
+    /// How long it took, if it reports work.
+    pub(super) took: Duration,
+    pub(super) details: String,
+}
+
+/// The words for a message.
+pub(super) fn describe(message: &Message) -> Words {
     let size = message.chunk().map_or(0, |chunk| chunk.bytes.len() as u64);
     let (command, details) = match message {
         Message::FromClient(message) => from_client(message),
@@ -19,7 +33,31 @@ pub(super) fn describe(message: &Message) -> (&'static str, u64, String) {
             ("Parcel", format!("{session} {}", chunk(piece)))
         }
     };
-    (command, size, details)
+    let took = match message {
+        Message::FromWorker(FromWorker::Done { counts, .. }) => Duration::from_nanos(counts.nanos),
+        _ => Duration::ZERO,
+    };
+    Words { command, size, of: of(message), took, details }
+}
+
+fn of(message: &Message) -> Option<(SessionId, u64)> {
+    match message {
+        Message::ToWorker(ToWorker::Order { session, seq, .. })
+        | Message::FromWorker(FromWorker::Done { session, seq, .. }) => Some((*session, *seq)),
+        Message::ToWorker(ToWorker::Open { session, .. } | ToWorker::EndSession { session })
+        | Message::FromWorker(
+            FromWorker::Chunk { session, .. }
+            | FromWorker::Sent { session, .. }
+            | FromWorker::Failed { session, .. }
+            | FromWorker::Stats { session, .. }
+            | FromWorker::Planned { session, .. }
+            | FromWorker::Note { session, .. },
+        )
+        | Message::Parcel(Parcel { session, .. }) => Some((*session, 0)),
+        Message::FromClient(_)
+        | Message::ToClient(_)
+        | Message::FromWorker(FromWorker::Register(_)) => None,
+    }
 }
 
 fn from_client(message: &FromClient) -> (&'static str, String) {
@@ -30,7 +68,8 @@ fn from_client(message: &FromClient) -> (&'static str, String) {
     }
 }
 
-fn words_of(order: &Order) -> (&'static str, String) {
+/// The command and the details of an order.
+pub(crate) fn words_of(order: &Order) -> (&'static str, String) {
     match order {
         Order::Run(tape) => ("Run", entries(tape)),
         Order::Define { template, tape, .. } => {
@@ -94,9 +133,8 @@ fn from_worker(message: &FromWorker) -> (&'static str, String) {
             format!("{} on {} with {} threads", capacity.engine, capacity.device, capacity.threads),
         ),
         FromWorker::Done { session, seq, attempt, counts } => {
-            let (n, us) = (counts.instructions, counts.nanos / 1000);
             let segment = format!("{session} segment {seq} attempt {attempt}");
-            ("Done", format!("{segment}: {n} instructions in {us} us"))
+            ("Done", format!("{segment}: {} instructions", counts.instructions))
         }
         FromWorker::Chunk { session, request, chunk: piece } => {
             ("Chunk", format!("{session} {request} {}", chunk(piece)))

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
+use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_EVENTS, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
 use crate::wire::handshake::SAME_VERSION;
 use crate::wire::{FromClient, FromWorker, Message, Order, ToClient, ToWorker};
 use bytes::Bytes;
@@ -168,6 +168,10 @@ fn check(packet: &Packet) -> Result<(), WireError> {
         Body::Welcome(welcome) => limit("a name", welcome.name.len(), MAX_TEXT),
         Body::Bye { reason } => limit("a reason", reason.len(), MAX_TEXT),
         Body::Data { message, .. } => check_message(message, packet.stream),
+        Body::Events(events) => {
+            limit("a text", events.head.len(), MAX_TEXT)?;
+            limit("events", events.lines.len(), MAX_EVENTS)
+        }
         Body::Refused(_) | Body::Status(_) | Body::Ack { .. } | Body::Ping => Ok(()),
     }
 }

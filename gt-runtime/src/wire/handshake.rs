@@ -95,16 +95,30 @@ pub enum Role {
     /// Somebody who ends a session of the user, or of others with the role `operator`. The answer
     /// is a [`Body::Status`](super::Body::Status) without the session.
     Operator(SessionId),
+    /// Somebody who asks a server for its events from this number on. The answer is a
+    /// [`Body::Events`](super::Body::Events), and opens no connection.
+    Tracer(u64),
     /// A worker that has values for another worker, whose key it knows
     /// ([`Door`](super::Door)).
     Sibling([u8; 16]),
+}
+
+impl Role {
+    /// Whether a hello in this role opens a connection. The others are answered and forgotten.
+    #[must_use]
+    pub fn opens(self) -> bool {
+        match self {
+            Role::Client | Role::Worker | Role::Sibling(_) => true,
+            Role::Monitor | Role::Operator(_) | Role::Tracer(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Role::Client => "client",
-            Role::Monitor => "monitor",
+            Role::Monitor | Role::Tracer(_) => "monitor",
             Role::Operator(_) => "operator",
             Role::Worker | Role::Sibling(_) => "worker",
         })

@@ -174,3 +174,17 @@ impl Work {
         self.busy = self.busy.saturating_add(counts.nanos);
     }
 }
+
+/// Events of a server, for a tracer.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Events {
+    /// The beginning of a file of events: the server's host, process and clock.
+    pub head: String,
+    /// The number of the first line. A greater number than the one that was asked for means that
+    /// the lines between them were dropped.
+    pub first: u64,
+    /// The number of the line after the last.
+    pub next: u64,
+    /// Lines, each a JSON object.
+    pub lines: String,
+}

@@ -12,15 +12,17 @@ mod programs;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gt_compiler::Download;
 use gt_compiler::engine::{Engine, EngineError, Value};
-use gt_ir::Loc;
+use gt_compiler::{Download, Program};
 use gt_ir::backend::{ErrorKind, GraphStats, RunError, Stats, WorkerStats};
-use gt_ir::canonical::expand;
+use gt_ir::canonical::{Bindings, expand};
+use gt_ir::{Entry, Loc, Tape, Type};
 
+use super::definition::Definition;
 use super::device::Device;
 use super::faults::error;
 use super::job::{Job, Ran, Task};
@@ -31,9 +33,11 @@ use super::reads::{Owner, Question, Reads, Tell};
 use super::table::{Outcome, Table};
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
-use crate::log::{Log, Source, What};
+use crate::log::{Line, Log, Source, What};
+use crate::modifier::{self, Place};
+use crate::profile::{self, Phase};
 use crate::tier::PlanConfig;
-use crate::wire::{Counts, FromWorker, Order};
+use crate::wire::{Counts, FromWorker, Order, RESERVED};
 
 /// How often the memory of values is measured.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
@@ -54,6 +58,8 @@ pub struct Executor {
     memory: (u64, Time),
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
+    /// The plan that ran last and the types of its inputs, for a profile.
+    ran: Option<(Program, Vec<Type>)>,
 }
 
 /// Failures of the engine that concern more than one value.
@@ -110,6 +116,7 @@ impl Executor {
             busy: 0,
             memory,
             inputs,
+            ran: None,
         }
     }
 
@@ -182,8 +189,11 @@ impl Executor {
         waits
     }
 
-    fn task(&mut self, task: Task, jobs: &Jobs, out: &mut Vec<FromWorker>) -> Ran {
+    fn task(&mut self, mut task: Task, jobs: &Jobs, out: &mut Vec<FromWorker>) -> Ran {
         let (session, began) = (task.session, clock::now());
+        if modifier::is_at(Place::Worker) && task.begun.entries == 0 {
+            self.modify(&mut task);
+        }
         match (&task.order, &task.template) {
             (Order::Run(tape), _) => {
                 let tape = Arc::clone(tape);
@@ -193,6 +203,8 @@ impl Executor {
                 };
                 if let Some(instructions) = at_once {
                     let nanos = since(began);
+                    self.log_ran(&task, "Run", nanos, format_args!("{instructions} at once"));
+                    self.profile_segment(&tape, nanos);
                     out.push(self.done(&task, instructions, (began, nanos), false));
                     return Ran::Done(Some(session), nanos);
                 }
@@ -201,6 +213,8 @@ impl Executor {
             (Order::Launch { bindings, .. }, Some(template)) => {
                 if self.replay(session, template, bindings, &task.inputs, out) {
                     let nanos = since(began);
+                    self.log_launch(&task, template, bindings, nanos);
+                    self.profile_launch(template, nanos);
                     template.plan.took(nanos);
                     let n_instrs = template.footprint.n_instrs as u64;
                     out.push(self.done(&task, n_instrs, (began, nanos), true));
@@ -234,11 +248,54 @@ impl Executor {
         Ran::Done(Some(session), since(began))
     }
 
+    /// Passes a segment through the worker's modifiers. A segment that they change runs instruction
+    /// by instruction; the values of a segment that they refuse get the reason as their error.
+    fn modify(&mut self, task: &mut Task) {
+        let before = match (&task.order, &task.template) {
+            (Order::Run(tape), _) => Tape::clone(tape),
+            (Order::Launch { bindings, .. }, Some(defined)) => {
+                expand(&defined.template, bindings).unwrap_or_default()
+            }
+            _ => return,
+        };
+        let source = Source::Worker(&self.name);
+        let after = match modifier::pass(Place::Worker, source, &self.log, before.clone()) {
+            Ok(after) if after == before => return,
+            Ok(after) => after,
+            Err(why) => self.refuse(task.session, &before, &why),
+        };
+        (task.order, task.template) = (Order::Run(Arc::new(after)), None);
+    }
+
+    /// Puts an error in the place of each value that a tape computes. Returns the rest of the tape.
+    fn refuse(&mut self, session: SessionId, tape: &Tape, why: &str) -> Tape {
+        let table = self.sessions.entry(session).or_default();
+        for instr in tape.instrs() {
+            let kind = ErrorKind::Instruction;
+            let failed = error(kind, why.to_owned(), instr.out, instr.loc, &self.name);
+            table.insert(instr.out, Outcome::Failed(failed.into()));
+        }
+        let rest = tape.entries.iter().filter(|entry| !matches!(entry, Entry::Instr(_)));
+        Tape { entries: rest.cloned().collect() }
+    }
+
     /// Returns the answer to a read, or None if the answer comes later.
     fn fetch(&mut self, question: Question) -> Option<FromWorker> {
         let (session, request) = (question.owner.1, question.request);
         let failed = |error| Some(FromWorker::Failed { session, request, error });
-        let download = match self.download(&question) {
+        let began = clock::now();
+        let download = self.download(&question);
+        if let (Ok((_, bytes)), true) = (&download, profile::is_on()) {
+            let phase = if request.0 >= RESERVED { Phase::Exchange } else { Phase::Read };
+            profile::work(&self.name, phase, since(began), *bytes);
+        }
+        if let (Ok((_, bytes)), true) = (&download, self.log.is_on()) {
+            let line = Line::new(What::Execute, Source::Worker(&self.name), "Download");
+            let line = Line { of: Some((session, 0)), ..line.bytes(*bytes) };
+            let took = clock::now().saturating_sub(began);
+            self.log.write(&line.took(took), format_args!("{request} {}", question.value));
+        }
+        let download = match download.map(|(download, _)| download) {
             Ok(Download::Here(data)) if !self.device.reads.has(question.owner) => {
                 return Some(question.answer(Ok(data)));
             }
@@ -252,8 +309,8 @@ impl Executor {
         failed(error(ErrorKind::Resource, why, value, Loc::NONE, &worker).into())
     }
 
-    /// Begins to copy a value to the host.
-    fn download(&mut self, question: &Question) -> Result<Download, Arc<RunError>> {
+    /// Begins to copy a value to the host. Returns also the number of its bytes.
+    fn download(&mut self, question: &Question) -> Result<(Download, u64), Arc<RunError>> {
         let (value, session) = (question.value, question.owner.1);
         let table = self.sessions.entry(session).or_default();
         let held = match table.get(value) {
@@ -281,9 +338,7 @@ impl Executor {
         })?;
         let (table, bytes) = (self.sessions.entry(session).or_default(), ty.bytes() as u64);
         table.bytes_out += bytes;
-        let name = Source::Worker(&self.name);
-        self.log.line(What::Execute, name, "Download", bytes, format_args!("{value}: {ty}"));
-        Ok(download)
+        Ok((download, bytes))
     }
 
     fn end(&mut self, owner: Owner) {
@@ -291,8 +346,49 @@ impl Executor {
         self.plans.forget(owner);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
-        let details = format_args!("{session}: {freed} values freed");
-        self.log.line(What::Execute, name, "EndSession", 0, details);
+        let line = Line::new(What::Execute, name, "EndSession").of(session, 0);
+        self.log.write(&line, format_args!("{session}: {freed} values freed"));
+    }
+
+    /// Writes a launch that ran as a plan into the log, and on request the instructions that it
+    /// stands for.
+    fn log_launch(&self, task: &Task, defined: &Definition, bindings: &Bindings, nanos: u64) {
+        let n = defined.footprint.n_instrs;
+        self.log_ran(task, "Launch", nanos, format_args!("{n} instructions as one plan"));
+        if self.log.has_instructions()
+            && let (Some(mut entry), Ok(tape)) =
+                (self.log.entry(), expand(&defined.template, bindings))
+        {
+            let line = Line::new(What::Execute, Source::Worker(&self.name), "");
+            let line = line.of(task.session, task.seq);
+            entry.instructions(&line, &tape, format_args!(" in the plan"));
+        }
+    }
+
+    /// Gives a launch that ran as a plan to the profile.
+    fn profile_launch(&mut self, defined: &Definition, nanos: u64) {
+        if let (true, Some((program, types))) = (profile::is_on(), self.ran.take()) {
+            let live = self.device.engine.stats().live_bytes as u64;
+            profile::launch(&self.name, &program, &defined.template.tape, &types, (nanos, live));
+        }
+    }
+
+    /// Gives a segment that ran without a plan to the profile.
+    pub(super) fn profile_segment(&self, tape: &Tape, nanos: u64) {
+        if profile::is_on() {
+            let first = tape.instrs().next().map_or(Loc::NONE, |instr| instr.loc);
+            profile::segment(&self.name, first, nanos);
+        }
+    }
+
+    /// Writes a segment that ran into the log.
+    fn log_ran(&self, task: &Task, command: &str, nanos: u64, details: fmt::Arguments<'_>) {
+        let Some(mut entry) = self.log.entry() else { return };
+        let live = self.device.engine.stats().live_bytes as u64;
+        let line = Line::new(What::Execute, Source::Worker(&self.name), command);
+        let line = Line { live, ..line.took(Duration::from_nanos(nanos)) };
+        let Task { session, seq, .. } = *task;
+        entry.write(&line.of(session, seq), format_args!("{session} segment {seq}: {details}"));
     }
 
     /// The report on a segment that began at a time and took so many nanoseconds.

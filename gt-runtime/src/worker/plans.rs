@@ -25,7 +25,8 @@ use super::fair::Fair;
 use super::faults::panic_text;
 use super::queue::Queue;
 use super::reads::{Late, Owner, Tell};
-use crate::clock;
+use crate::clock::{self, Time};
+use crate::profile::{self, Phase};
 use crate::tier::{PlanConfig, When};
 use crate::wire::Planned;
 use crate::wire::codec::cut;
@@ -77,12 +78,25 @@ pub(super) struct Ready {
     /// because the compiler does not keep the names of dimensions.
     pub(super) outputs: Vec<Option<(u32, Type)>>,
     news: Planned,
+    /// When its compilation began.
+    began: Time,
 }
 
 impl Plan {
+    /// When its compilation began, if it can run.
+    pub(super) fn began(&self) -> Option<Time> {
+        self.made()?.as_ref().ok().map(|ready| ready.began)
+    }
+
     /// The compiled plan or the reason why there is none, once compilation has ended.
     pub(super) fn made(&self) -> Option<&Result<Ready, String>> {
         self.made.get()
+    }
+
+    /// The program and the types of its inputs, if it can run.
+    pub(super) fn for_profile(&self) -> Option<(Program, Vec<Type>)> {
+        let ready = self.made()?.as_ref().ok()?;
+        Some((ready.program.clone(), self.types.clone()))
     }
 
     /// News of the plan for a session, unless the hint of its template says that the session has
@@ -149,6 +163,7 @@ impl Plan {
         };
         let outputs = segment.typed_outputs().map(output).collect();
         let nanos = u64::try_from((clock::now() - began).as_nanos()).unwrap_or(u64::MAX);
+        profile::work(&"".into(), Phase::Plan, nanos, 0);
         let report = &compiled.report;
         let news = Planned {
             kernels: report.kernels as u64,
@@ -157,7 +172,7 @@ impl Plan {
             nanos,
             ..self.about()
         };
-        Ok(Ready { program: compiled.program, outputs, news })
+        Ok(Ready { program: compiled.program, outputs, news, began })
     }
 }
 

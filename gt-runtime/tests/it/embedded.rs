@@ -203,12 +203,14 @@ fn the_end_of_a_session_frees_what_it_held_and_answers_who_waits() {
 #[test]
 fn the_log_tells_of_every_party_with_instructions_and_lines() {
     let path = std::env::temp_dir().join(format!("gt-embedded-{}.log", std::process::id()));
-    let system = System::start(1, Log::to_file(&path).unwrap()).unwrap();
+    let log = Log::to_file(&path).unwrap();
+    let system = System::start(1, log.clone()).unwrap();
     let session = system.session();
     give(&*session, 0, tensor(vec![1.0]));
     session.submit(tape(vec![add_scalar(1, 0, 2.0)]));
     assert_eq!(read(&*session, 1).unwrap(), [3.0]);
     session.close();
+    log.flush();
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let lines: Vec<Vec<&str>> =
@@ -225,6 +227,8 @@ fn the_log_tells_of_every_party_with_instructions_and_lines() {
         });
         assert!(found, "no {event} {source} {command} {details} in\n{text}");
     };
+    has("CONNECT", "SERVER dispatcher", "Worker", "worker w1");
+    has("CONNECT", "SERVER dispatcher", "Session", "session s1 opened");
     has("CLIENT_SEND", "CLIENT s1", "add", "%1 = add %0, 2");
     has("CLIENT_SEND", "CLIENT s1", "Upload", "%0: f32[1]");
     has("RECV", "CLIENT s1", "Run", "[1 entries from %1");
@@ -233,5 +237,7 @@ fn the_log_tells_of_every_party_with_instructions_and_lines() {
     has("WORKER_RECV", "WORKER w1", "Done", "1 instructions");
     has("SEND", "CLIENT s1", "Chunk", "4 bytes");
     has("CLIENT_RECV", "CLIENT s1", "Chunk", "%1");
+    has("EXECUTE", "WORKER w1", "add", " took ");
     has("RECV", "CLIENT s1", "Close", "");
+    has("DISCONNECT", "SERVER dispatcher", "Session", "session s1");
 }

@@ -7,6 +7,7 @@ mod device;
 mod embedded;
 mod gang;
 mod memory;
+mod modifiers;
 mod programs;
 #[cfg(feature = "torch")]
 mod reads;

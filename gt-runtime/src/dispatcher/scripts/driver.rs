@@ -295,7 +295,7 @@ fn show(action: &Action) -> Option<String> {
             other => format!("> {peer} {other:?}"),
         },
         Action::Forget(peer) => format!("> forget {peer}"),
-        Action::Report(_) | Action::Note(_) => return None,
+        Action::Report(_) | Action::Note(_) | Action::Trace { .. } => return None,
     })
 }
 

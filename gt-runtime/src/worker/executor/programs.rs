@@ -1,15 +1,19 @@
 //! Segments that run as one program: launches as plans, and segments that are compiled at their
 //! first run.
 
+use std::time::Duration;
+
 use gt_compiler::engine::Value;
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
 use super::Executor;
+use crate::clock::{self, Time};
 use crate::ids::SessionId;
-use crate::log::{Source, What};
-use crate::wire::FromWorker;
+use crate::log::{Line, Log, Source, What};
+use crate::profile;
 use crate::wire::codec::cut;
+use crate::wire::{FromWorker, Planned};
 use crate::worker::at_once;
 use crate::worker::definition::Definition;
 use crate::worker::device::Device;
@@ -31,27 +35,26 @@ impl Executor {
             return false;
         }
         let owner = (self.registration, session);
-        let Executor { device, name, log, sessions, plans, inputs: given, .. } = self;
+        let Executor { device, name, log, sessions, plans, inputs: given, ran: last, .. } = self;
         let table = sessions.entry(session).or_default();
         if !table.lend(&bindings.inputs, given) {
             return false;
         }
         let plan = plans.get(owner, defined, given.iter().map(|value| &value.ty));
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
+            log_plan(log, name, session, plan.and_then(Plan::began), &planned);
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
         let ran = match plan.and_then(Plan::made) {
             Some(Ok(ready)) => run_plan(device, ready, table, defined, bindings, inputs, given),
             Some(Err(_)) | None => false,
         };
+        if let (true, true, Some(plan)) = (ran, profile::is_on(), plan) {
+            *last = plan.for_profile();
+        }
         given.clear();
         for note in device.engine.notes() {
             out.push(FromWorker::Note { session, text: cut(note).into() });
-        }
-        if ran {
-            let n = defined.footprint.n_instrs;
-            let details = format_args!("{session}: {n} instructions as one plan");
-            log.line(What::Execute, Source::Worker(name), "Launch", 0, details);
         }
         ran
     }
@@ -64,12 +67,24 @@ impl Executor {
         tape: &Tape,
         inputs: &Inputs,
     ) -> Option<u64> {
-        if self.plans.is_off() || self.log.is_on() {
+        if self.plans.is_off() {
             return None;
         }
         let table = self.sessions.entry(session).or_default();
         at_once::run(&mut self.device, &self.plans, table, tape, inputs)
     }
+}
+
+/// Writes into the log that a plan was made, and when.
+fn log_plan(log: &Log, worker: &str, session: SessionId, began: Option<Time>, plan: &Planned) {
+    let took = Duration::from_nanos(plan.nanos);
+    let ago = began.map_or(Duration::ZERO, |at| clock::now().saturating_sub(at + took));
+    let line = Line { ago, ..Line::new(What::Compile, Source::Worker(&worker), "Plan").took(took) };
+    let Planned { instructions, kernels, cached, failed, .. } = plan;
+    let found = if *cached { " found on disk" } else { "" };
+    let made = failed.as_deref().map_or_else(|| format!("{kernels} kernels{found}"), str::to_owned);
+    let line = line.of(session, 0);
+    log.write(&line, format_args!("{session}: {instructions} instructions became {made}"));
 }
 
 /// Runs a plan. `given` holds clones of the values at its boundary. Says whether it ran.

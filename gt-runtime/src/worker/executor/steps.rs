@@ -13,9 +13,10 @@ use gt_ir::{Entry, HostTensor, Instr, Loc, Operand, Tape, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::{Executor, Trouble, since};
-use crate::clock::Time;
+use crate::clock::{self, Time};
 use crate::ids::SessionId;
-use crate::log::{LogEntry, Source, What};
+use crate::log::{Line, Log, Signals, Source, What};
+use crate::profile;
 use crate::wire::{FromWorker, Order};
 use crate::worker::device::Device;
 use crate::worker::faults::{describe, error, kind};
@@ -47,13 +48,20 @@ impl Executor {
             checked = if is_over { nanos } else { checked };
             is_over && jobs.is_due(nanos)
         };
-        self.segment(task.session, &tape, &mut task.inputs, &mut task.begun, &mut give_way);
+        self.segment(
+            (task.session, task.seq),
+            &tape,
+            &mut task.inputs,
+            &mut task.begun,
+            &mut give_way,
+        );
         let nanos = since(began);
         task.begun.nanos += nanos;
         if task.begun.entries < tape.entries.len() {
             let rest = Task { order: Order::Run(tape), template: None, ..task };
             return Ran::Paused(rest, nanos);
         }
+        self.profile_segment(&tape, task.begun.nanos);
         let n_instrs = tape.instrs().count() as u64;
         out.push(self.done(&task, n_instrs, (began, task.begun.nanos), false));
         Ran::Done(Some(task.session), nanos)
@@ -62,7 +70,7 @@ impl Executor {
     /// Runs the entries of a tape that have not run, until `give_way` says so.
     fn segment(
         &mut self,
-        session: SessionId,
+        (session, seq): (SessionId, u64),
         tape: &Tape,
         inputs: &mut Inputs,
         begun: &mut Begun,
@@ -70,21 +78,22 @@ impl Executor {
     ) {
         let Executor { device, name, log, sessions, trouble, .. } = self;
         let mut table = sessions.entry(session).or_default();
-        let mut log = log.entry();
+        let mut told = Told { log, worker: name, of: (session, seq), signals: Signals::default() };
+        tape.entries[..begun.entries].iter().for_each(|entry| told.signals.pass(entry));
         let mut instructions = 0;
         for entry in &tape.entries[begun.entries..] {
             begun.entries += 1;
             match entry {
                 Entry::Instr(instr) => {
                     instructions += 1;
+                    let began = told.now();
                     let mut outcome = table.execute(device, instr, name, trouble);
                     if trouble.was_short() {
-                        outcome = told(outcome, sessions, session, device.engine.as_ref());
+                        outcome = explained(outcome, sessions, session, device.engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
-                    if let Some(log) = &mut log {
-                        log_instruction(log, name, instr, &outcome);
-                    }
+                    told.instruction(device, instr, began, &outcome);
+                    told.profile(device, table, instr, began, &outcome);
                     table.insert(instr.out, outcome);
                     if give_way() {
                         break;
@@ -98,23 +107,17 @@ impl Executor {
                         .remove(out)
                         .unwrap_or_else(|| Err(Missing::Broken("its data never arrived".into())))
                         .and_then(|data| fitting(data, ty));
-                    if let Some(log) = &mut log {
-                        log.line(
-                            What::Execute,
-                            Source::Worker(&name),
-                            "Upload",
-                            ty.bytes() as u64,
-                            format_args!("{out}: {ty}"),
-                        );
-                    }
+                    let began = told.now();
                     let mut outcome = table.upload(device, *out, given, name, trouble);
+                    told.upload(*out, ty, began);
                     if trouble.was_short() {
-                        outcome = told(outcome, sessions, session, device.engine.as_ref());
+                        outcome = explained(outcome, sessions, session, device.engine.as_ref());
                         table = sessions.entry(session).or_default();
                     }
                     table.insert(*out, outcome);
                 }
-                Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
+                Entry::Enter(_) | Entry::Exit(_) => told.signals.pass(entry),
+                Entry::Output { .. } => {}
             }
         }
         table.instructions += instructions;
@@ -197,7 +200,7 @@ impl Table {
 }
 
 /// Adds the memory that each client holds to an out-of-memory error.
-fn told(
+fn explained(
     outcome: Outcome,
     sessions: &BTreeMap<SessionId, Table>,
     session: SessionId,
@@ -211,18 +214,68 @@ fn told(
     }
 }
 
-fn log_instruction(log: &mut LogEntry<'_>, worker: &str, instr: &Instr, outcome: &Outcome) {
-    let source = Source::Worker(&worker);
-    match outcome {
-        Outcome::Ready(value) => log.instruction(
-            What::Execute,
-            source,
-            instr,
-            value.bytes() as u64,
-            &format!(" : {}", value.ty),
-        ),
-        Outcome::Failed(error) => {
-            log.instruction(What::Error, source, instr, 0, &format!(": {}", error.message))
+/// What a segment tells the log.
+struct Told<'a> {
+    log: &'a Log,
+    worker: &'a str,
+    of: (SessionId, u64),
+    signals: Signals<'a>,
+}
+
+impl Told<'_> {
+    /// The time, if somebody wants to know how long something takes.
+    fn now(&self) -> Option<Time> {
+        (self.log.is_on() || profile::is_on()).then(clock::now)
+    }
+
+    fn line(&self, what: What, began: Time) -> Line<'_> {
+        let line = Line::new(what, Source::Worker(&self.worker), "Upload");
+        line.took(clock::now().saturating_sub(began)).of(self.of.0, self.of.1)
+    }
+
+    fn profile(
+        &self,
+        device: &Device,
+        table: &Table,
+        instr: &Instr,
+        began: Option<Time>,
+        outcome: &Outcome,
+    ) {
+        let (Some(began), true, Outcome::Ready(out)) = (began, profile::is_on(), outcome) else {
+            return;
+        };
+        let inputs = instr.inputs.iter().filter_map(|input| match input {
+            Operand::Value(value) => match table.get(*value) {
+                Some(Outcome::Ready(held)) => Some(held.ty),
+                Some(Outcome::Failed(_)) | None => None,
+            },
+            Operand::Scalar(_) => None,
+        });
+        let inputs: SmallVec<[Type; 4]> = inputs.collect();
+        let live = device.engine.stats().live_bytes as u64;
+        profile::instruction(instr, &self.signals.path(), &inputs, &out.ty, (began, live));
+    }
+
+    fn upload(&self, out: ValueId, ty: &Type, began: Option<Time>) {
+        let Some(began) = began else { return };
+        let line = self.line(What::Execute, began).bytes(ty.bytes() as u64);
+        self.log.write(&line, format_args!("{out}: {ty}"));
+    }
+
+    fn instruction(&self, device: &Device, instr: &Instr, began: Option<Time>, outcome: &Outcome) {
+        let Some(began) = began else { return };
+        let live = device.engine.stats().live_bytes as u64;
+        match (outcome, self.log.entry()) {
+            (_, None) => (),
+            (Outcome::Ready(value), Some(mut entry)) => {
+                let line = Line { live, ..self.line(What::Execute, began) };
+                let line = line.bytes(value.bytes() as u64);
+                entry.instruction(&line, instr, &self.signals, format_args!(" : {}", value.ty));
+            }
+            (Outcome::Failed(error), Some(mut entry)) => {
+                let line = self.line(What::Error, began);
+                entry.instruction(&line, instr, &self.signals, format_args!(": {}", error.message));
+            }
         }
     }
 }

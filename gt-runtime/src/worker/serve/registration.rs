@@ -12,6 +12,7 @@ use super::{REGISTERED, Stopped, Worker, WorkerError};
 use crate::clock::{self, Time};
 use crate::connection::Ending;
 use crate::identity::Identity;
+use crate::log::{Source, What};
 use crate::shutdown::Manner;
 use crate::wire::{Packet, Refusal};
 use crate::worker::end::{News, WorkerEnd};
@@ -178,6 +179,8 @@ impl<'a> Registration<'a> {
     fn opened(&mut self, name: &str, watch: &mut impl FnMut(&str)) {
         let config = &self.parts.worker.config;
         watch(&format!("{REGISTERED} {} as {name}", config.address));
+        let details = format_args!("{REGISTERED} {}", config.address);
+        config.log.line(What::Connect, Source::Worker(&name), "Welcome", 0, details);
         self.opened = true;
         let name = Identity::here(config.name.clone()).known_as(name);
         locked(self.parts.executor).set_name(&name);
@@ -227,6 +230,9 @@ impl<'a> Registration<'a> {
     }
 
     fn ended(&self, ending: Ending) -> Result<Broken, WorkerError> {
+        let worker = locked(self.parts.executor).name().to_owned();
+        let log = &self.parts.worker.config.log;
+        log.line(What::Disconnect, Source::Worker(&worker), "Ended", 0, format_args!("{ending}"));
         let address = || self.parts.worker.config.address.clone();
         match ending {
             Ending::Bye(reason) => Ok(Broken::Over(Stopped::Server(reason))),

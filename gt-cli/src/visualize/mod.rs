@@ -1,0 +1,63 @@
+//! `gt-cli visualize`: draws the timeline of a trace.
+//!
+//! `read` reads files, `model` makes lanes of their events, and `svg`, `png`, `html` and
+//! `perfetto` draw them. The form is that of the output's name.
+
+mod html;
+mod model;
+mod perfetto;
+mod png;
+mod read;
+mod svg;
+
+use crate::args::VisualizeArgs;
+use crate::fault::advised;
+use crate::{files, news};
+use anyhow::{Result, bail};
+use model::Timeline;
+use serde_json::json;
+use std::path::PathBuf;
+
+pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
+    let output = args.output.clone().unwrap_or_else(|| beside(&args.traces));
+    let form = output.extension().and_then(|end| end.to_str()).unwrap_or_default().to_owned();
+    if !["html", "svg", "png", "json"].contains(&form.as_str()) {
+        bail!(advised(
+            format!("no picture has the form of {}", output.display()),
+            "name a file that ends with .html, .svg, .png or .json (for ui.perfetto.dev)"
+        ));
+    }
+    let mut timeline = Timeline::of(read::traces(&args.traces)?);
+    let title = args.title.clone().unwrap_or_else(|| "GT timeline".into());
+    let picture = match form.as_str() {
+        "svg" => svg::draw(&timeline, &title).into_bytes(),
+        "html" => html::page(&timeline, &title).into_bytes(),
+        "png" => {
+            let (pixels, note) = png::draw(&svg::draw(&timeline, &title))?;
+            timeline.notes.extend(note.map(str::to_owned));
+            pixels
+        }
+        _ => perfetto::events(&timeline).into_bytes(),
+    };
+    files::write(&output, &picture)?;
+    let (n, lanes) = (timeline.n_events, timeline.lanes.len());
+    match is_json {
+        true => news::print(
+            &json!({"output": output, "events": n, "lanes": lanes, "notes": timeline.notes})
+                .to_string(),
+        ),
+        false => {
+            timeline.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            eprintln!("{}: {n} events on {lanes} lanes", output.display());
+        }
+    }
+    Ok(())
+}
+
+/// The page beside the first trace.
+fn beside(traces: &[PathBuf]) -> PathBuf {
+    traces.first().map_or_else(|| "timeline.html".into(), |trace| trace.with_extension("html"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,329 @@
+//! A timeline: lanes with spans and marks, transfers between lanes, and memory over time.
+
+use super::read::{Event, Party, Trace};
+use gt_ir::OpKind;
+use gt_ir::op::Class;
+use std::collections::BTreeMap;
+
+/// The most transfers that are drawn: the largest.
+const MAX_TRANSFERS: usize = 300;
+
+/// The kind of a span, which has a color.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Plan,
+    Segment,
+    Contract,
+    Pointwise,
+    Reduce,
+    Move,
+    Compile,
+    Transfer,
+    Wait,
+    Message,
+    Error,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 11] = [
+        Kind::Plan,
+        Kind::Segment,
+        Kind::Contract,
+        Kind::Pointwise,
+        Kind::Reduce,
+        Kind::Move,
+        Kind::Compile,
+        Kind::Transfer,
+        Kind::Wait,
+        Kind::Message,
+        Kind::Error,
+    ];
+
+    /// The name in the legend.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Plan => "plan",
+            Kind::Segment => "segment",
+            Kind::Contract => "product",
+            Kind::Pointwise => "pointwise",
+            Kind::Reduce => "reduction",
+            Kind::Move => "movement",
+            Kind::Compile => "compiling",
+            Kind::Transfer => "transfer",
+            Kind::Wait => "waiting",
+            Kind::Message => "message",
+            Kind::Error => "error",
+        }
+    }
+
+    /// Colors that people who see few colors can tell apart (Okabe and Ito 2008), and greys.
+    pub(super) fn color(self) -> &'static str {
+        match self {
+            Kind::Plan => "#0072B2",
+            Kind::Segment => "#3B9AD9",
+            Kind::Contract => "#D55E00",
+            Kind::Pointwise => "#009E73",
+            Kind::Reduce => "#CC79A7",
+            Kind::Move => "#8FB339",
+            Kind::Compile => "#E69F00",
+            Kind::Transfer => "#56B4E9",
+            Kind::Wait => "#C9CED6",
+            Kind::Message => "#7A869A",
+            Kind::Error => "#B00020",
+        }
+    }
+
+    /// The kind of what a worker executes.
+    fn of(event: &Event) -> Kind {
+        match (event.event.as_str(), event.command.as_str()) {
+            ("ERROR", _) => Kind::Error,
+            ("COMPILE", _) => Kind::Compile,
+            (_, "Launch") => Kind::Plan,
+            (_, "Run" | "Done") => Kind::Segment,
+            (_, "Upload" | "Download" | "Send") => Kind::Transfer,
+            (_, op) => {
+                let known = OpKind::ALL.iter().find(|kind| kind.name() == op);
+                match known.map(|kind| kind.spec().class) {
+                    Some(Class::Pointwise | Class::Source) => Kind::Pointwise,
+                    Some(Class::Reduce) => Kind::Reduce,
+                    Some(Class::Contract) => Kind::Contract,
+                    Some(Class::Move | Class::Gather) => Kind::Move,
+                    None => Kind::Message,
+                }
+            }
+        }
+    }
+}
+
+/// The colors of sessions, for whole segments on workers.
+const SESSIONS: [&str; 6] = ["#0072B2", "#009E73", "#CC79A7", "#D55E00", "#5B4BB7", "#8A6D3B"];
+
+/// An interval on a lane, in microseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub(super) at: f64,
+    pub(super) took: f64,
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    pub(super) details: String,
+    /// The session whose segment it is.
+    pub(super) session: Option<u64>,
+}
+
+impl Span {
+    /// The color: that of the session for whole segments, else that of the kind.
+    pub(super) fn color(&self) -> &'static str {
+        match (self.kind, self.session) {
+            (Kind::Plan | Kind::Segment, Some(session)) => color_of(session),
+            _ => self.kind.color(),
+        }
+    }
+}
+
+/// The color of a session.
+pub(super) fn color_of(session: u64) -> &'static str {
+    SESSIONS[(session.saturating_sub(1) % SESSIONS.len() as u64) as usize]
+}
+
+/// The number of a session: 3 of `s3`.
+pub(super) fn number_of(session: &str) -> Option<u64> {
+    session.strip_prefix('s')?.parse().ok()
+}
+
+/// A row of the timeline.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) party: Party,
+    pub(super) spans: Vec<Span>,
+    /// The part of the time in which it has a span that is not a wait.
+    pub(super) busy: f64,
+}
+
+/// Data on its way from a lane to another.
+#[derive(Clone, Debug)]
+pub(super) struct Transfer {
+    pub(super) at: f64,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) bytes: u64,
+}
+
+/// Bytes in use on a worker: times and bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    pub(super) worker: String,
+    pub(super) samples: Vec<(f64, u64)>,
+}
+
+/// The timeline of a trace.
+pub(super) struct Timeline {
+    pub(super) lanes: Vec<Lane>,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) memory: Vec<Memory>,
+    /// The time of the last event, in microseconds.
+    pub(super) length: f64,
+    pub(super) n_events: usize,
+    pub(super) processes: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Timeline {
+    pub(super) fn of(trace: Trace) -> Timeline {
+        let Trace { events, processes, notes } = trace;
+        let mut lanes = Lanes::default();
+        // A worker that writes its own log says more than the server's report of its work.
+        let of_worker = |e: &Event| e.party == Party::Worker && e.event == "EXECUTE";
+        let own = events.iter().any(of_worker);
+        let mut asked: BTreeMap<(String, String), f64> = BTreeMap::new();
+        for event in &events {
+            lanes.add(event, own, &mut asked);
+        }
+        let length = events.iter().map(|e| e.at + e.took).fold(1.0, f64::max);
+        let (lanes, numbers) = lanes.finish(length);
+        let transfers = transfers(&events, &numbers);
+        let memory = memory(&events);
+        Timeline { lanes, transfers, memory, length, n_events: events.len(), processes, notes }
+    }
+}
+
+/// Lanes by party and name.
+#[derive(Default)]
+struct Lanes(BTreeMap<(Party, String), Vec<Span>>);
+
+/// The name of the lane of the dispatcher.
+const DISPATCHER: &str = "dispatcher";
+
+/// The request that the details of a message begin with: `r5`.
+fn request(details: &str) -> Option<&str> {
+    details.split(' ').find(|word| {
+        word.strip_prefix('r')
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+impl Lanes {
+    fn lane(&mut self, party: Party, name: &str) -> &mut Vec<Span> {
+        self.0.entry((party, name.to_owned())).or_default()
+    }
+
+    fn add(&mut self, event: &Event, own: bool, asked: &mut BTreeMap<(String, String), f64>) {
+        let span = |at, took, kind| Span {
+            at,
+            took,
+            kind,
+            name: match (event.command.as_str(), event.session.as_str()) {
+                ("Launch" | "Run" | "Done", session) if !session.is_empty() => session.to_owned(),
+                (command, _) => command.to_owned(),
+            },
+            details: event.details.clone(),
+            session: number_of(&event.session),
+        };
+        match (event.event.as_str(), event.party) {
+            ("EXECUTE" | "COMPILE" | "ERROR", Party::Worker) => {
+                let lane = if event.event == "COMPILE" { "compiler of " } else { "" };
+                let lane = format!("{lane}{}", event.name);
+                self.lane(Party::Worker, &lane).push(span(event.at, event.took, Kind::of(event)));
+            }
+            ("WORKER_RECV", _) if event.took > 0.0 && !own => {
+                self.lane(Party::Worker, &event.name).push(span(
+                    event.at,
+                    event.took,
+                    Kind::Segment,
+                ));
+            }
+            ("CLIENT_SEND" | "RECV", _) if event.command == "Fetch" => {
+                if let Some(request) = request(&event.details) {
+                    asked.insert((event.name.clone(), request.to_owned()), event.at);
+                }
+            }
+            ("CLIENT_RECV" | "SEND", _) if matches!(event.command.as_str(), "Chunk" | "Failed") => {
+                let request = request(&event.details).unwrap_or_default();
+                let key = (event.name.clone(), request.to_owned());
+                let began = match event.event == "CLIENT_RECV" {
+                    true => asked.remove(&key),
+                    false => asked.get(&key).copied(),
+                };
+                if let Some(began) = began {
+                    let mut waited = span(began, event.at - began, Kind::Wait);
+                    waited.name = "waits for a value".into();
+                    let lane = self.lane(Party::Client, &event.name);
+                    // The client's own line is the longer one of the two about a read.
+                    if event.event == "CLIENT_RECV" && lane.last().is_some_and(|s| s.at == began) {
+                        lane.pop();
+                    }
+                    lane.push(waited);
+                }
+            }
+            ("CLIENT_SEND", _) => {
+                self.lane(Party::Client, &event.name).push(span(
+                    event.at,
+                    event.took,
+                    Kind::Message,
+                ));
+            }
+            _ => {}
+        }
+        let is_of_server =
+            matches!(event.event.as_str(), "RECV" | "SEND" | "WORKER_SEND" | "WORKER_RECV");
+        if is_of_server || event.party == Party::Server {
+            let kind = if event.event == "ERROR" { Kind::Error } else { Kind::Message };
+            let at = event.at + event.took;
+            let mut mark = span(at, 0.0, kind);
+            mark.name = format!("{} {} {}", event.event, event.command, event.name);
+            self.lane(Party::Server, DISPATCHER).push(mark);
+            if event.party == Party::Client {
+                self.lane(Party::Client, &event.name);
+            }
+        }
+    }
+
+    /// The lanes in order, and the number of each name.
+    fn finish(self, length: f64) -> (Vec<Lane>, BTreeMap<String, usize>) {
+        let mut numbers = BTreeMap::new();
+        let lanes = self.0.into_iter().enumerate().map(|(n, ((party, name), mut spans))| {
+            spans.sort_by(|a, b| a.at.total_cmp(&b.at));
+            numbers.insert(name.clone(), n);
+            let busy = busy(&spans) / length;
+            Lane { name, party, spans, busy }
+        });
+        (lanes.collect(), numbers)
+    }
+}
+
+/// The time that is covered by spans that are not waits.
+fn busy(spans: &[Span]) -> f64 {
+    let work = spans.iter().filter(|span| span.kind != Kind::Wait && span.took > 0.0);
+    let (sum, _) = work.fold((0.0, 0.0_f64), |(sum, end), span| {
+        let last = span.at + span.took;
+        (sum + (last - span.at.max(end)).max(0.0), end.max(last))
+    });
+    sum
+}
+
+fn transfers(events: &[Event], numbers: &BTreeMap<String, usize>) -> Vec<Transfer> {
+    let number = |name: &str| numbers.get(name).copied();
+    let dispatcher = number(DISPATCHER);
+    let moved = events.iter().filter(|e| e.bytes > 0).filter_map(|event| {
+        let (peer, dispatcher) = (number(&event.name)?, dispatcher?);
+        let (from, to) = match event.event.as_str() {
+            "RECV" | "WORKER_RECV" => (peer, dispatcher),
+            "SEND" | "WORKER_SEND" => (dispatcher, peer),
+            _ => return None,
+        };
+        Some(Transfer { at: event.at, from, to, bytes: event.bytes })
+    });
+    let mut all: Vec<Transfer> = moved.collect();
+    all.sort_by_key(|transfer| std::cmp::Reverse(transfer.bytes));
+    all.truncate(MAX_TRANSFERS);
+    all
+}
+
+fn memory(events: &[Event]) -> Vec<Memory> {
+    let mut by_worker: BTreeMap<&str, Vec<(f64, u64)>> = BTreeMap::new();
+    for event in events.iter().filter(|e| e.live > 0) {
+        by_worker.entry(&event.name).or_default().push((event.at + event.took, event.live));
+    }
+    let memory = |(worker, samples): (&str, _)| Memory { worker: worker.to_owned(), samples };
+    by_worker.into_iter().map(memory).collect()
+}

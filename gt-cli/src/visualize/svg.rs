@@ -1,0 +1,313 @@
+//! A timeline as a picture in SVG. Its size does not depend on the number of events: spans that are
+//! narrower than a part of a pixel are drawn together.
+
+use super::model::{Kind, Lane, Memory, Span, Timeline, color_of, number_of};
+use gt_ir::units;
+use std::fmt::Write as _;
+
+/// The picture's width, and the columns before and behind the lanes.
+const WIDTH: f64 = 1280.0;
+const LEFT: f64 = 190.0;
+const RIGHT: f64 = 70.0;
+const HEAD: f64 = 92.0;
+const LANE: f64 = 30.0;
+const GAP: f64 = 12.0;
+const MEMORY: f64 = 64.0;
+/// Spans closer than this many pixels are one rectangle.
+const NEAR: f64 = 0.4;
+/// The most lanes.
+const MAX_LANES: usize = 64;
+
+const STYLE: &str = "text{font-family:Inter,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif;\
+fill:#1f2933;font-size:12px}.t{font-size:19px;font-weight:600}.s{fill:#616e7c}.e{text-anchor:end}\
+.m{text-anchor:middle}.w{fill:#fff;font-size:10.5px}";
+
+/// The picture. Writing to a `String` cannot fail.
+pub(super) fn draw(timeline: &Timeline, title: &str) -> String {
+    let lanes = &timeline.lanes[..timeline.lanes.len().min(MAX_LANES)];
+    let n_memory = timeline.memory.len().min(MAX_LANES);
+    let bottom = HEAD + lanes.len() as f64 * (LANE + GAP);
+    let height = bottom + n_memory as f64 * (MEMORY + GAP) + 46.0;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\">\n<style>{STYLE}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+    );
+    let scale = Scale { length: timeline.length };
+    head(&mut out, timeline, title, lanes);
+    axis(&mut out, &scale, height - 46.0);
+    for (n, lane) in lanes.iter().enumerate() {
+        draw_lane(&mut out, &scale, lane, top(n));
+    }
+    transfers(&mut out, &scale, timeline, lanes.len());
+    for (n, memory) in timeline.memory.iter().take(n_memory).enumerate() {
+        draw_memory(&mut out, &scale, memory, bottom + n as f64 * (MEMORY + GAP));
+    }
+    footer(&mut out, timeline, height);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Times to pixels.
+struct Scale {
+    length: f64,
+}
+
+impl Scale {
+    fn x(&self, at: f64) -> f64 {
+        LEFT + at / self.length * (WIDTH - LEFT - RIGHT)
+    }
+}
+
+fn top(lane: usize) -> f64 {
+    HEAD + lane as f64 * (LANE + GAP)
+}
+
+fn head(out: &mut String, timeline: &Timeline, title: &str, lanes: &[Lane]) {
+    let _ = writeln!(out, "<text x=\"24\" y=\"34\" class=\"t\">{}</text>", escaped(title));
+    let what = format!(
+        "{} of {}, {} events",
+        time(timeline.length),
+        timeline.processes.join(", "),
+        timeline.n_events
+    );
+    let _ = writeln!(out, "<text x=\"24\" y=\"54\" class=\"s\">{}</text>", escaped(&what));
+    let mut x = LEFT;
+    // Segments have the colors of their sessions, which stand before the names.
+    let is_of_session = |span: &Span| span.color() != span.kind.color();
+    let used = |kind: &Kind| {
+        lanes.iter().any(|l| l.spans.iter().any(|s| s.kind == *kind && !is_of_session(s)))
+    };
+    for kind in Kind::ALL.iter().filter(|kind| used(kind)) {
+        let (color, name) = (kind.color(), kind.name());
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x}\" y=\"65\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{color}\"/>\
+             <text x=\"{}\" y=\"75\" class=\"s\">{name}</text>",
+            x + 16.0
+        );
+        x += 30.0 + 6.6 * name.len() as f64;
+    }
+}
+
+/// Lines at round times.
+fn axis(out: &mut String, scale: &Scale, bottom: f64) {
+    let step = round_step(scale.length / 8.0);
+    let mut n = 0.0;
+    while n * step <= scale.length {
+        let x = scale.x(n * step);
+        let _ = writeln!(
+            out,
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom:.1}\" stroke=\"#e4e7eb\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" class=\"s m\">{}</text>",
+            HEAD - 6.0,
+            bottom + 15.0,
+            time(n * step)
+        );
+        n += 1.0;
+    }
+}
+
+/// The next larger of 1, 2, 5, 10, ..
+fn round_step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.max(1e-3).log10().floor());
+    let fits = |n: &f64| n * power >= least;
+    [1.0, 2.0, 5.0].into_iter().find(fits).unwrap_or(10.0) * power
+}
+
+fn draw_lane(out: &mut String, scale: &Scale, lane: &Lane, y: f64) {
+    let name = escaped(&cut(&lane.name, 26));
+    let _ = writeln!(
+        out,
+        "<text x=\"24\" y=\"{:.1}\">{name}</text><rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{}\" \
+         height=\"{LANE}\" rx=\"4\" fill=\"#f5f7fa\"/>",
+        y + 19.0,
+        WIDTH - LEFT - RIGHT
+    );
+    if let Some(session) = number_of(&lane.name) {
+        let _ = writeln!(
+            out,
+            "<rect x=\"10\" y=\"{:.1}\" width=\"6\" height=\"14\" rx=\"3\" fill=\"{}\"/>",
+            y + 8.0,
+            color_of(session)
+        );
+    }
+    if lane.busy > 0.0 {
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{:.1}\" class=\"s e\">{:.0}%</text>",
+            WIDTH - 24.0,
+            y + 19.0,
+            100.0 * lane.busy
+        );
+    }
+    for bar in bars(scale, &lane.spans) {
+        bar.draw(out, y);
+    }
+}
+
+/// Spans of one kind that are drawn as one rectangle.
+struct Bar<'t> {
+    x: f64,
+    end: f64,
+    kind: Kind,
+    n: usize,
+    first: &'t Span,
+}
+
+fn bars<'t>(scale: &Scale, spans: &'t [Span]) -> Vec<Bar<'t>> {
+    let mut bars: Vec<Bar<'t>> = Vec::new();
+    for span in spans {
+        let (x, end) = (scale.x(span.at), scale.x(span.at + span.took));
+        let near =
+            |bar: &&mut Bar<'t>| x - bar.end < NEAR && (end - x < 1.5 && bar.end - bar.x < 40.0);
+        match bars.iter_mut().rev().take(3).find(|b| b.first.color() == span.color()).filter(near) {
+            Some(bar) => (bar.end, bar.n) = (bar.end.max(end), bar.n + 1),
+            None => bars.push(Bar { x, end, kind: span.kind, n: 1, first: span }),
+        }
+    }
+    bars
+}
+
+impl Bar<'_> {
+    fn draw(&self, out: &mut String, y: f64) {
+        let width = (self.end - self.x).max(0.8);
+        // Waits and messages leave room for what happens meanwhile.
+        let (inset, height) = match self.kind {
+            Kind::Wait => (9.0, LANE - 18.0),
+            Kind::Message => (6.0, LANE - 12.0),
+            _ => (2.0, LANE - 4.0),
+        };
+        let about = match self.n {
+            1 => format!("{}, {}: {}", self.first.name, time(self.first.took), self.first.details),
+            n => format!("{n} of {}: {} ..", self.kind.name(), self.first.name),
+        };
+        let _ = writeln!(
+            out,
+            "<rect x=\"{:.2}\" y=\"{:.1}\" width=\"{width:.2}\" height=\"{height}\" rx=\"{}\" \
+             fill=\"{}\"><title>{}</title></rect>",
+            self.x,
+            y + inset,
+            if width > 6.0 { 2 } else { 0 },
+            self.first.color(),
+            escaped(&cut(&about, 300))
+        );
+        let fits = 6.2 * self.first.name.len() as f64 + 8.0;
+        if self.n == 1 && width > fits && self.kind != Kind::Wait {
+            let _ = writeln!(
+                out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" class=\"w m\">{}</text>",
+                self.x + width / 2.0,
+                y + 19.0,
+                escaped(&self.first.name)
+            );
+        }
+    }
+}
+
+fn transfers(out: &mut String, scale: &Scale, timeline: &Timeline, n_lanes: usize) {
+    let color = "#d64545";
+    out.push_str(&format!(
+        "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"5\" \
+         markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"{color}\"/></marker>\
+         </defs>\n"
+    ));
+    let shown = timeline.transfers.iter().filter(|t| t.from.max(t.to) < n_lanes);
+    for transfer in shown {
+        let (down, x) = (transfer.to > transfer.from, scale.x(transfer.at));
+        let from = top(transfer.from) + if down { LANE - 4.0 } else { 4.0 };
+        let to = top(transfer.to) + if down { 3.0 } else { LANE - 3.0 };
+        let width = 0.6 + (transfer.bytes as f64).log10().max(0.0) / 6.0;
+        let _ = writeln!(
+            out,
+            "<path d=\"M{x:.1} {from:.1}C{:.1} {:.1} {:.1} {:.1} {:.1} {to:.1}\" fill=\"none\" \
+             stroke=\"{color}\" stroke-opacity=\".4\" stroke-width=\"{width:.2}\" \
+             marker-end=\"url(#a)\"><title>{}</title></path>",
+            x + 2.0,
+            (from + to) / 2.0,
+            x + 2.0,
+            (from + to) / 2.0,
+            x + 4.0,
+            units::bytes(transfer.bytes)
+        );
+    }
+}
+
+/// Bytes in use, as an area.
+fn draw_memory(out: &mut String, scale: &Scale, memory: &Memory, y: f64) {
+    let most = memory.samples.iter().map(|(_, bytes)| *bytes).max().unwrap_or(1).max(1);
+    let height = |bytes: u64| y + MEMORY - bytes as f64 / most as f64 * (MEMORY - 6.0);
+    let mut path = format!("M{:.1} {:.1}", LEFT, y + MEMORY);
+    let (mut column, mut last) = (f64::NEG_INFINITY, y + MEMORY);
+    let mut highest: f64 = last;
+    for &(at, bytes) in &memory.samples {
+        let x = scale.x(at);
+        highest = highest.min(height(bytes));
+        if x - column >= 0.5 {
+            let _ = write!(path, "L{x:.1} {last:.1}L{x:.1} {highest:.1}");
+            (column, last, highest) = (x, height(bytes), y + MEMORY);
+        }
+    }
+    let _ = write!(path, "L{:.1} {last:.1}L{:.1} {:.1}z", WIDTH - RIGHT, WIDTH - RIGHT, y + MEMORY);
+    let _ = writeln!(
+        out,
+        "<text x=\"24\" y=\"{:.1}\">memory</text><text x=\"24\" y=\"{:.1}\" class=\"s\">{}</text>\
+         <text x=\"24\" y=\"{:.1}\" class=\"s\">at most {}</text>\
+         <path d=\"{path}\" fill=\"#0072B2\" fill-opacity=\".22\" stroke=\"#0072B2\"/>",
+        y + 18.0,
+        y + 34.0,
+        escaped(&cut(&memory.worker, 26)),
+        y + 50.0,
+        units::bytes(most)
+    );
+}
+
+fn footer(out: &mut String, timeline: &Timeline, height: f64) {
+    let hidden = timeline.lanes.len().saturating_sub(MAX_LANES);
+    let hidden = (hidden > 0).then(|| format!("{hidden} more lanes are in the page"));
+    let notes: Vec<String> = timeline.notes.iter().take(3).cloned().chain(hidden).collect();
+    let _ = writeln!(
+        out,
+        "<text x=\"24\" y=\"{:.1}\" class=\"s\">{}</text>",
+        height - 10.0,
+        escaped(&notes.join("; "))
+    );
+}
+
+/// A time in microseconds, for people.
+pub(super) fn time(micros: f64) -> String {
+    let plain = |n: f64| {
+        let text = format!("{n:.2}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    match micros {
+        m if m >= 1e6 => format!("{} s", plain(m / 1e6)),
+        m if m >= 1e3 => format!("{} ms", plain(m / 1e3)),
+        0.0 => "0".into(),
+        m => format!("{} us", plain(m)),
+    }
+}
+
+/// A text of at most so many characters.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A text as XML has it. Characters that XML cannot have become spaces.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,104 @@
+//! Timelines of small traces, and of files that are none.
+
+use super::model::{Kind, Timeline};
+use super::{html, perfetto, read, svg};
+use std::path::PathBuf;
+
+const HEAD: &str =
+    "{\"gt_log\":1,\"host\":\"pi\",\"program\":\"gt-cli\",\"pid\":7,\"began_ns\":1000}\n";
+
+fn line(at: f64, event: &str, party: &str, name: &str, command: &str, rest: &str) -> String {
+    format!(
+        "{{\"seq\":1,\"at\":{at},\"event\":\"{event}\",\"party\":\"{party}\",\"name\":\"{name}\",\
+         \"command\":\"{command}\"{rest}}}\n"
+    )
+}
+
+fn sample() -> String {
+    [
+        HEAD.to_owned(),
+        line(1000.0, "RECV", "client", "s1", "Launch", ",\"details\":\"template 0\""),
+        line(1010.0, "WORKER_SEND", "worker", "w1", "Launch", ""),
+        line(1020.0, "RECV", "client", "s1", "Fetch", ",\"details\":\"r5 %3\""),
+        line(1030.0, "WORKER_RECV", "worker", "w1", "Done", ",\"took\":400.0"),
+        line(1500.0, "SEND", "client", "s1", "Chunk", ",\"bytes\":64,\"details\":\"r5 %3: 64\""),
+        line(1600.0, "EXECUTE", "worker", "w2", "matmul", ",\"took\":50,\"live\":4096"),
+    ]
+    .concat()
+}
+
+/// A file with this text, which goes with the test's folder.
+fn traced(name: &str, text: &str) -> anyhow::Result<read::Trace> {
+    let path = file(name, text);
+    let read = read::traces(std::slice::from_ref(&path));
+    std::fs::remove_file(path).unwrap();
+    read
+}
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("gt-trace-{name}-{}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn lanes_have_waits_work_and_transfers() {
+    let timeline = Timeline::of(traced("lanes", &sample()).unwrap());
+    let lane = |name: &str| timeline.lanes.iter().find(|lane| lane.name == name).unwrap();
+    let waits = &lane("s1").spans;
+    assert_eq!((waits[0].kind, waits[0].at, waits[0].took), (Kind::Wait, 20.0, 480.0));
+    assert_eq!(lane("w2").spans[0].kind, Kind::Contract);
+    assert_eq!(lane("dispatcher").spans.len(), 5);
+    assert_eq!(timeline.transfers.len(), 1);
+    assert_eq!((timeline.length, timeline.memory[0].samples[0]), (650.0, (650.0, 4096)));
+}
+
+#[test]
+fn files_of_several_processes_have_one_clock() {
+    let late =
+        HEAD.replace("1000}", "2001000}") + &line(1000.0, "SEND", "client", "s1", "Note", "");
+    let paths = [file("a", &sample()), file("b", &late)];
+    let trace = read::traces(&paths).unwrap();
+    paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!(trace.events.last().map(|event| event.at), Some(2000.0));
+    assert_eq!(trace.processes.len(), 2);
+}
+
+#[test]
+fn files_that_are_no_traces_are_errors_that_say_so() {
+    let why = |name: &str, text: &str| format!("{:#}", traced(name, text).err().unwrap());
+    assert!(why("empty", "").contains("this is no trace"));
+    assert!(why("columns", "GT instruction log\n").contains("this is no trace"));
+    assert!(why("none", HEAD).contains("there are no events"));
+    assert!(why("other", &format!("{HEAD}{{\"x\":1}}\n{HEAD}")).contains("line 2 is no event"));
+    let endless = line(1e300, "RECV", "client", "s", "Run", "");
+    assert!(why("time", &(HEAD.to_owned() + &endless)).contains("a time that no event has"));
+    let long = format!("{HEAD}{}", "x".repeat(2 << 20));
+    assert!(why("long", &long).contains("line 2 is longer than"));
+    let cut = sample() + "{\"seq\":9,\"at\":17";
+    let trace = traced("cut", &cut).unwrap();
+    assert_eq!(trace.notes, ["line 8, the last, is cut off"]);
+}
+
+#[test]
+fn names_cannot_leave_their_place_in_a_picture() {
+    let evil = "</script><svg onload=x>&amp;";
+    let text = HEAD.to_owned() + &line(1.0, "EXECUTE", "worker", evil, evil, ",\"took\":9");
+    let timeline = Timeline::of(traced("evil", &text).unwrap());
+    let picture = svg::draw(&timeline, evil);
+    assert!(!picture.contains("<svg onload") && picture.contains("&lt;svg onload"));
+    let page = html::page(&timeline, evil);
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="));
+    let events: serde_json::Value = serde_json::from_str(&perfetto::events(&timeline)).unwrap();
+    assert_eq!(events["traceEvents"].as_array().map(Vec::len), Some(5));
+}
+
+#[test]
+fn a_picture_stays_small_whatever_the_number_of_events() {
+    let lines =
+        (0..50_000).map(|n| line(f64::from(n), "EXECUTE", "worker", "w", "add", ",\"took\":0.5"));
+    let text: String = std::iter::once(HEAD.to_owned()).chain(lines).collect();
+    let timeline = Timeline::of(traced("many", &text).unwrap());
+    assert!(svg::draw(&timeline, "many").len() < 600_000);
+}

@@ -1,0 +1,306 @@
+//! The file of a log, and the thread that writes it.
+//!
+//! Lines are collected in memory, and one thread writes them some milliseconds later, so a line
+//! costs no system call. The memory is bounded: if a full pipe or a slow disk does not take the
+//! lines, lines are left out and counted, and nobody waits. If the file cannot be written, the sink
+//! says so once and takes no more lines. The last lines are written when the sink is dropped, which
+//! waits for a second at most.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::config::LogConfig;
+
+/// The time in which lines are collected before they are written.
+const DELAY: Duration = Duration::from_millis(20);
+/// The bytes at which lines are written at once.
+const CHUNK: usize = 256 << 10;
+/// The most bytes that wait for the file.
+const MOST: usize = 8 << 20;
+/// The most full files that are kept: `gt.log.1` is the newest of them.
+const KEPT: usize = 3;
+/// The longest wait for the file at the end of the program.
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A file that is written in the background.
+#[derive(Debug)]
+pub(super) struct Sink {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when the writer has something to do.
+    wake: Condvar,
+    /// Notified when the writer has written.
+    wrote: Condvar,
+}
+
+/// The lines that wait for the writer.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) lines: String,
+    pub(super) sequence: u64,
+    /// The number of lines left out.
+    lost: u64,
+    /// Whether the writer waits for a line.
+    is_idle: bool,
+    /// Whether somebody waits for the writer.
+    is_urgent: bool,
+    is_writing: bool,
+    is_closed: bool,
+    /// Whether the file cannot be written.
+    is_dead: bool,
+}
+
+impl State {
+    /// Whether there is room for a line. A line for which there is none is counted.
+    pub(super) fn has_room(&mut self) -> bool {
+        let full = self.lines.len() >= MOST;
+        self.lost += u64::from(full && !self.is_dead);
+        !full && !self.is_dead
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_dead || !self.is_writing && self.lines.is_empty() && self.lost == 0
+    }
+}
+
+impl Sink {
+    /// A new file that begins with this header.
+    pub(super) fn open(config: &LogConfig, header: String) -> std::io::Result<Sink> {
+        let path = config.own_path();
+        // Opening a pipe waits for its reader, so the writer does it.
+        let file = if is_regular(&path) { Some(File::create(&path)?) } else { None };
+        let out =
+            Out { limit: config.size.filter(|_| file.is_some()), file, path, header, size: 0 };
+        let shared = Arc::new(Shared::default());
+        let of_thread = shared.clone();
+        let work = move || of_thread.write_all(out);
+        std::thread::Builder::new().name("gt-log".into()).spawn(work)?;
+        Ok(Sink { shared })
+    }
+
+    /// The waiting lines, to add to them.
+    pub(super) fn lines(&self) -> Lines<'_> {
+        Lines { state: self.shared.lock(), wake: &self.shared.wake }
+    }
+
+    /// Waits until all lines are written, or for this long.
+    pub(super) fn flush(&self, patience: Duration) {
+        let mut state = self.shared.lock();
+        state.is_urgent = true;
+        self.shared.wake.notify_one();
+        let waiting = |state: &mut State| !state.is_settled();
+        drop(self.shared.wrote.wait_timeout_while(state, patience, waiting));
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.flush(FAREWELL);
+        self.shared.lock().is_closed = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+/// The waiting lines. The writer is told of them when this is dropped.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    pub(super) state: MutexGuard<'a, State>,
+    wake: &'a Condvar,
+}
+
+impl Drop for Lines<'_> {
+    fn drop(&mut self) {
+        if self.state.is_idle && !self.state.lines.is_empty() {
+            self.state.is_idle = false;
+            self.wake.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic within a line leaves a part of it, which harms no other line.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The work of the writer: until the sink is closed and nothing is left to write.
+    fn write_all(&self, mut out: Out) {
+        if let Err(error) = out.begin() {
+            return self.die(&out.path, &error);
+        }
+        let mut spare = String::new();
+        while let Some((text, lost)) = self.take(std::mem::take(&mut spare)) {
+            let wrote = out.write(&text).and_then(|()| out.apologize(lost));
+            if let Err(error) = wrote {
+                return self.die(&out.path, &error);
+            }
+            self.lock().is_writing = false;
+            self.wrote.notify_all();
+            spare = text;
+            spare.clear();
+            spare.shrink_to(2 * CHUNK);
+        }
+    }
+
+    /// Waits for lines. Returns them with the number of lines left out, or None at the end.
+    fn take(&self, spare: String) -> Option<(String, u64)> {
+        let mut state = self.lock();
+        state.is_idle = true;
+        let nothing = |s: &mut State| s.lines.is_empty() && s.lost == 0 && !s.is_closed;
+        state = self.wake.wait_while(state, nothing).unwrap_or_else(PoisonError::into_inner);
+        state.is_idle = false;
+        let early = |s: &mut State| !s.is_urgent && !s.is_closed && s.lines.len() < CHUNK;
+        let waited = self.wake.wait_timeout_while(state, DELAY, early);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if state.lines.is_empty() && state.lost == 0 {
+            return None;
+        }
+        (state.is_urgent, state.is_writing) = (false, true);
+        let lines = std::mem::replace(&mut state.lines, spare);
+        Some((lines, std::mem::take(&mut state.lost)))
+    }
+
+    #[expect(
+        clippy::print_stderr,
+        reason = "a full disk must not fail the program, nor pass in silence"
+    )]
+    fn die(&self, path: &Path, error: &std::io::Error) {
+        eprintln!("gt: the instruction log {} ends here: {error}", path.display());
+        let mut state = self.lock();
+        (state.is_dead, state.lines) = (true, String::new());
+        self.wrote.notify_all();
+    }
+}
+
+/// Whether a path is a file, or nothing yet. A terminal or a pipe is not.
+fn is_regular(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |found| found.is_file())
+}
+
+/// The file, with the files before it.
+struct Out {
+    file: Option<File>,
+    path: PathBuf,
+    header: String,
+    size: u64,
+    limit: Option<u64>,
+}
+
+impl Out {
+    fn begin(&mut self) -> std::io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::options().write(true).open(&self.path)?),
+        };
+        file.write_all(self.header.as_bytes())?;
+        self.size = self.header.len() as u64;
+        Ok(())
+    }
+
+    /// Writes whole lines. A file that is full gives way to a new one.
+    fn write(&mut self, mut lines: &str) -> std::io::Result<()> {
+        while !lines.is_empty() {
+            let room = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.size));
+            let fit = usize::try_from(room).unwrap_or(usize::MAX).min(lines.len());
+            let end = lines.as_bytes()[..fit].iter().rposition(|&byte| byte == b'\n');
+            let is_new = self.size == self.header.len() as u64;
+            let end = match end {
+                Some(at) => at + 1,
+                // A line that no file has room for makes a file larger.
+                None if is_new => lines.find('\n').map_or(lines.len(), |at| at + 1),
+                None => {
+                    self.rotate()?;
+                    continue;
+                }
+            };
+            let (now, later) = lines.split_at(end);
+            if let Some(file) = &mut self.file {
+                file.write_all(now.as_bytes())?;
+            }
+            self.size += now.len() as u64;
+            lines = later;
+        }
+        Ok(())
+    }
+
+    fn apologize(&mut self, lost: u64) -> std::io::Result<()> {
+        match lost {
+            0 => Ok(()),
+            n => self.write(&format!("# {n} lines are missing here: the file was too slow\n")),
+        }
+    }
+
+    /// Renames the full file, and begins a new one.
+    fn rotate(&mut self) -> std::io::Result<()> {
+        let old = |n: usize| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(format!(".{n}"));
+            PathBuf::from(name)
+        };
+        for n in (1..KEPT).rev() {
+            // There are fewer in the beginning.
+            let _ = std::fs::rename(old(n), old(n + 1));
+        }
+        std::fs::rename(&self.path, old(1))?;
+        self.file = Some(File::create(&self.path)?);
+        self.begin()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("gt-sink-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_full_file_gives_way_to_a_new_one_and_the_last_files_are_kept() {
+        let folder = folder("rotate");
+        let path = folder.join("gt.log");
+        let config = LogConfig { size: Some(100), ..LogConfig::new(&path) };
+        let sink = Sink::open(&config, "head\n".into()).unwrap();
+        for n in 0..60 {
+            sink.lines().state.lines.push_str(&format!("line {n:03}\n"));
+        }
+        drop(sink);
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let names = ["gt.log.3", "gt.log.2", "gt.log.1", "gt.log"];
+        let texts = names.map(read);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let lines: Vec<&str> = texts.iter().flat_map(|text| text.lines().skip(1)).collect();
+        assert!(texts.iter().all(|text| text.starts_with("head\n") && text.len() <= 100));
+        assert_eq!(lines.last(), Some(&"line 059"));
+        let first: usize = lines[0][5..].parse().unwrap();
+        assert_eq!(lines.len(), 60 - first, "no line between the first and the last is missing");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_ends_the_log_and_nothing_else() {
+        let config = LogConfig::new("/dev/full");
+        let sink = Sink::open(&config, "head\n".into()).unwrap();
+        sink.lines().state.lines.push_str("a line\n");
+        sink.flush(Duration::from_secs(60));
+        let mut lines = sink.lines();
+        assert!(!lines.state.has_room() && lines.state.lines.is_empty());
+    }
+
+    #[test]
+    fn lines_for_which_there_is_no_room_are_counted() {
+        let mut state = State { lines: "x".repeat(MOST), ..State::default() };
+        assert!(!state.has_room() && !state.has_room());
+        assert_eq!(state.lost, 2);
+        state.lines.clear();
+        assert!(state.has_room());
+    }
+}

@@ -1,0 +1,43 @@
+//! The end of a profile: what was recorded becomes a report.
+
+use std::collections::BTreeMap;
+
+use super::attribute::{Sums, row};
+use super::machine::Machine;
+use super::recorder::{Recorder, Total};
+use super::report::{Memory, Profile, Row, line_of};
+use super::{chrome, nanos};
+use crate::clock::Time;
+use gt_ir::Loc;
+
+fn sorted(sums: BTreeMap<String, Total>) -> Vec<Row> {
+    let mut rows: Vec<Row> = sums.into_iter().map(|(name, total)| row(name, total)).collect();
+    rows.sort_by(|a, b| b.nanos.total_cmp(&a.nanos));
+    rows
+}
+
+impl Recorder {
+    /// The report, if the profile ends now.
+    pub(super) fn report(&self, now: Time) -> Profile {
+        let sums = Sums::of(self);
+        let phases = self.phases.iter().map(|(phase, total)| row(phase.name().into(), *total));
+        let sample = |&(at, bytes, loc): &(u64, u64, Loc)| (at, bytes, line_of(loc));
+        Profile {
+            program: crate::identity::program(),
+            wall: nanos(now.saturating_sub(self.began)) as f64,
+            machine: Machine::here(),
+            phases: phases.collect(),
+            lines: sorted(sums.lines),
+            ops: sorted(sums.ops),
+            signals: sorted(sums.signals),
+            kernels: Sums::into_kernels(sums.kernels),
+            memory: Memory {
+                peak: self.peak.0,
+                peak_line: line_of(self.peak.1),
+                samples: self.samples.iter().map(sample).collect(),
+            },
+            lost: self.lost,
+            events: chrome::events(self),
+        }
+    }
+}

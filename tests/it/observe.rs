@@ -1,0 +1,112 @@
+//! Profiles, traces, pictures, logs and stream modifiers, as their users meet them.
+
+use crate::process::{Cluster, Folder, Process, run};
+use serde_json::Value;
+
+const DIGITS: &str = "examples/digits";
+
+fn object(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn names(profile: &Value, table: &str) -> Vec<String> {
+    let rows = profile[table].as_array().unwrap();
+    rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_profile_names_the_lines_of_a_program_that_was_not_changed() {
+    let folder = Folder::new("profile");
+    let kept = folder.path("run.json");
+    let path = crate::process::program(DIGITS);
+    let path = path.to_str().unwrap();
+    let words = ["--json", "profile", "-o", &kept, path, "--epochs", "20"];
+    let printed = run("gt-cli", &words).good();
+    let profile = object(printed.lines().last().unwrap());
+    let lines = names(&profile, "lines");
+    assert!(lines.iter().any(|line| line.starts_with("examples/digits/model.rs:")), "{lines:?}");
+    assert!(names(&profile, "ops").contains(&"matmul".to_owned()));
+    assert_eq!(names(&profile, "phases")[..2], ["record", "wait"]);
+    let of_plans = |kernel: &&Value| !kernel["name"].as_str().unwrap().contains("by itself");
+    let kernels = profile["kernels"].as_array().unwrap();
+    let in_plan = kernels.iter().find(of_plans).unwrap();
+    assert!(in_plan["lines"][0].as_str().unwrap().contains(".rs:"), "{in_plan}");
+    let file = object(&std::fs::read_to_string(&kept).unwrap());
+    assert!(file["traceEvents"].as_array().unwrap().len() > 100);
+    let table = run("gt-cli", &["profile", &kept, "--top", "3"]).good();
+    assert!(table.contains("kernel and its lines") && table.contains('█'), "{table}");
+    let (status, said) = run("gt-cli", &["profile", &folder.write("no.json", "{}")]).bad();
+    assert!(status == Some(1) && said.contains("this is no profile of GT"), "{said}");
+}
+
+#[test]
+fn a_running_server_is_traced_and_drawn() {
+    let cluster = Cluster::start(1);
+    let folder = Folder::new("trace");
+    let words = ["--epochs", "100000", "--connect", &cluster.address];
+    let mut client = Process::start(DIGITS, &words);
+    client.until("epoch");
+    let file = folder.path("run.jsonl");
+    let words = ["trace", "--connect", &cluster.address, "-s", "60", "-n", "200", "-o", &file];
+    run("gt-cli", &words).good();
+    client.kill();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().filter(|line| line.starts_with("{\"seq\"")).count(), 200);
+    assert!(text.contains("\"command\":\"Launch\"") && text.contains("\"took\""), "{text}");
+    for (end, sign) in [("svg", "<svg"), ("html", "<canvas"), ("json", "traceEvents")] {
+        let picture = folder.path(&format!("run.{end}"));
+        run("gt-cli", &["visualize", &file, "-o", &picture]).good();
+        assert!(std::fs::read_to_string(&picture).unwrap().contains(sign));
+    }
+    let picture = folder.path("run.png");
+    run("gt-cli", &["visualize", &file, "-o", &picture]).good();
+    assert!(std::fs::read(&picture).unwrap().starts_with(b"\x89PNG"));
+    let (status, said) = run("gt-cli", &["visualize", &file, "-o", "run.bmp"]).bad();
+    assert!(status == Some(1) && said.contains(".html, .svg, .png"), "{said}");
+}
+
+#[test]
+fn the_log_of_a_program_has_the_form_the_size_and_the_detail_that_it_asks_for() {
+    let folder = Folder::new("log");
+    let log = folder.path("gt.log");
+    let env = [
+        ("GT_INSTRUCTION_LOG", log.as_str()),
+        ("GT_LOG_FORMAT", "json"),
+        ("GT_LOG_SIZE", "64K"),
+        ("GT_LOG_DETAIL", "instructions"),
+    ];
+    Process::start_with(DIGITS, &["--epochs", "20"], &env).finish().good();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let before = std::fs::read_to_string(format!("{log}.1")).unwrap();
+    assert!(text.len() <= 64 << 10 && before.len() <= 64 << 10);
+    let events: Vec<Value> = before.lines().chain(text.lines()).map(object).collect();
+    let planned = |event: &&Value| {
+        let details = event["details"].as_str().unwrap_or_default();
+        details.contains(" in the plan (examples/digits/")
+    };
+    assert!(events.iter().any(|event| planned(&event)), "{before}");
+    assert!(events.iter().any(|e| e["command"] == "Launch" && e["took"].as_f64().is_some()));
+    assert!(text.contains("\"event\":\"DISCONNECT\""), "{text}");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_no_program() {
+    let env = [("GT_INSTRUCTION_LOG", "/dev/full")];
+    let finished = Process::start_with("examples/autograd", &[], &env).finish();
+    assert!(finished.stderr.contains("the instruction log /dev/full ends here"), "{finished:#?}");
+    finished.good();
+}
+
+#[test]
+fn a_program_inserts_modifiers_without_a_change_to_the_core() {
+    let printed = run("examples/modifier", &[]).good();
+    let expected = [
+        "sum of the product: 32768",
+        "refused: the modifier forbid refused a segment: sin is forbidden here",
+        "flops: [(\"products\", 1), (\"flops\", 65536)]",
+        "forbid: [(\"refused\", 1)]",
+    ];
+    for line in expected {
+        assert!(printed.contains(line), "no `{line}` in {printed}");
+    }
+}
