@@ -1,14 +1,18 @@
-//! Stream modifiers in the dispatcher and in a worker. They stay in the process, so they look for
-//! ops that no other test uses.
+//! Stream modifiers in the dispatcher and in a worker. They stay in the process, so they leave
+//! segments of other tests as they are.
 
-use gt_ir::{Op, Tape};
+use gt_ir::{Entry, Op, Tape};
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use gt_runtime::modifier::{Modifier, Place, insert, stats};
 
+use crate::gang::within;
 use crate::programs::{add_scalar, give, read, tape, tensor, unary};
 
-/// Refuses an op and replaces another.
+/// The scope of the instructions that the modifiers of these tests look at.
+const SCOPE: &str = "modified";
+
+/// Refuses an op and replaces another, in segments with the scope.
 struct Rules {
     refuses: Op,
     replaces: (Op, Op),
@@ -22,11 +26,14 @@ impl Modifier for Rules {
 
     fn process(&mut self, mut segment: Tape) -> Result<Tape, String> {
         self.seen += 1;
+        if !segment.entries.iter().any(|e| matches!(e, Entry::Enter(name) if **name == *SCOPE)) {
+            return Ok(segment);
+        }
         if segment.instrs().any(|instr| instr.op == self.refuses) {
             return Err(format!("{} is forbidden", self.refuses));
         }
         for entry in &mut segment.entries {
-            if let gt_ir::Entry::Instr(instr) = entry
+            if let Entry::Instr(instr) = entry
                 && instr.op == self.replaces.0
             {
                 instr.op = self.replaces.1;
@@ -51,9 +58,9 @@ fn a_dispatcher_changes_segments_and_a_refusal_ends_the_session_with_the_reason(
     let system = System::start(1, log.clone()).unwrap();
     let session = system.session();
     give(&*session, 0, tensor(vec![2.0]));
-    session.submit(tape(vec![unary(1, Op::Log1p, 0)]));
+    session.submit(tape(within(SCOPE, unary(1, Op::Log1p, 0)).into()));
     assert_eq!(read(&*session, 1).unwrap(), [-2.0]);
-    session.submit(tape(vec![unary(2, Op::Softplus, 0)]));
+    session.submit(tape(within(SCOPE, unary(2, Op::Softplus, 0)).into()));
     let error = read(&*session, 2).unwrap_err();
     assert!(error.message.contains("rules refused a segment: softplus is forbidden"), "{error}");
     let other = system.session();
@@ -73,9 +80,9 @@ fn a_worker_refuses_the_values_of_a_segment_and_the_session_goes_on() {
     let system = System::start(1, Log::off()).unwrap();
     let session = system.session();
     give(&*session, 0, tensor(vec![2.0]));
-    session.submit(tape(vec![unary(1, Op::Expm1, 0)]));
+    session.submit(tape(within(SCOPE, unary(1, Op::Expm1, 0)).into()));
     let error = read(&*session, 1).unwrap_err();
     assert!(error.message.contains("expm1 is forbidden") && error.worker.is_some(), "{error}");
-    session.submit(tape(vec![unary(2, Op::Sign, 0)]));
+    session.submit(tape(within(SCOPE, unary(2, Op::Sign, 0)).into()));
     assert_eq!(read(&*session, 2).unwrap(), [-2.0]);
 }
