@@ -49,7 +49,7 @@ impl Monitor {
     /// # Errors
     /// The server does not answer within two seconds, or it refuses to.
     pub fn ask(&mut self) -> Result<Status, RunError> {
-        self.question(Role::Monitor, Identity::here(program()))
+        self.question(Role::Monitor, program(), status)
     }
 
     /// Ends a session, which is told that this user has ended it. Returns the state after it.
@@ -57,36 +57,49 @@ impl Monitor {
     /// # Errors
     /// There was no such session, this user may not end it, or the server does not answer.
     pub fn end(&mut self, session: SessionId) -> Result<Status, RunError> {
-        self.question(Role::Operator(session), Identity::here(user()))
+        self.question(Role::Operator(session), user(), status)
     }
 
-    fn question(&mut self, role: Role, identity: Identity) -> Result<Status, RunError> {
+    /// Asks in a role, under a name, until an answer comes that `take` accepts.
+    pub(crate) fn question<T>(
+        &mut self,
+        role: Role,
+        name: String,
+        take: impl Fn(Body) -> Option<T>,
+    ) -> Result<T, RunError> {
         // A late answer to an earlier question is not the answer to this one.
         self.incarnation.0 += 1;
         let (incarnation, end) = (self.incarnation, clock::now() + PATIENCE);
-        let body = Body::Hello(Hello::new(role, identity));
+        let body = Body::Hello(Hello::new(role, Identity::here(name)));
         let question = Packet { stream: Stream::Control, incarnation, body };
         let broken = |error: UplinkError| failure(error.to_string());
         while clock::now() < end {
             if self.uplink.send(&question).map_err(broken)? == Sent::NoPeer {
                 return Err(failure(format!("the server at {} was restarted", self.address)));
             }
-            let waited = self.uplink.wait(&self.wakeups, Some(AGAIN));
-            waited.map_err(|error| failure(error.to_string()))?;
+            self.wait(AGAIN)?;
             while let Some(packet) = self.uplink.receive().map_err(broken)? {
-                match packet.body {
-                    Body::Status(status) if packet.incarnation == incarnation => {
-                        return Ok(*status);
-                    }
-                    Body::Refused(refusal) => {
-                        return Err(RunError::of(ErrorKind::Connection, &refusal));
-                    }
-                    _ => {}
+                if let Body::Refused(refusal) = &packet.body {
+                    return Err(RunError::of(ErrorKind::Connection, refusal));
+                }
+                if packet.incarnation == incarnation
+                    && let Some(answer) = take(packet.body)
+                {
+                    return Ok(answer);
                 }
             }
         }
         Err(failure(format!("the server at {} did not answer within 1.9 s", self.address)))
     }
+
+    /// Waits for a packet, or for a time.
+    pub(crate) fn wait(&self, time: Duration) -> Result<(), RunError> {
+        self.uplink.wait(&self.wakeups, Some(time)).map_err(|error| failure(error.to_string()))
+    }
+}
+
+fn status(body: Body) -> Option<Status> {
+    if let Body::Status(status) = body { Some(*status) } else { None }
 }
 
 /// The state of the server at an address, as [`Monitor::ask`].
