@@ -62,7 +62,7 @@ pub(crate) fn check(bytes: &[u8]) {
 
 /// A session that asks for workers, runs a segment and reads its value.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let demand = Demand { workers: Some(2), engine: Some("native".into()), device: None };
+    let demand = Demand { workers: Some(2), engine: Some("native".into()), ..Demand::new() };
     let hello = Hello::new(Role::Client, Identity::default());
     let (tape, _) =
         gt_ir::text::parse("gt tape 1\n%0 = full[f32[2]] 3\noutput %0\n").expect("a valid tape");

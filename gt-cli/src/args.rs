@@ -617,6 +617,13 @@ pub(crate) struct CompileArgs {
     /// as the configuration names, and at least 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
+    /// With the stage `sharded`: spread the work without signals, as its cost says
+    #[arg(long)]
+    pub(crate) auto: bool,
+    /// With the stage `sharded`: what workers share out instead of repeating it (ZeRO): 1 and 2 the
+    /// state of optimizers and their updates, 3 the parameters too
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub(crate) zero: Option<u8>,
     /// With the stage `sharded`: the ways in which workers could compute this instruction, their
     /// estimated times, and the way taken
     #[arg(long, value_name = "%VALUE", value_parser = value)]
@@ -729,6 +736,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: Option<u16>,
+    /// Spread each step over the workers without signals, as its cost says
+    #[arg(long, env = "GT_AUTO_SHARD")]
+    #[arg(value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) auto: bool,
     /// Print which rewrite rules fire in a step, and the estimate of what they save, as an object
     /// for each work and numerics policy. Measures nothing
     #[arg(long)]
@@ -824,7 +835,7 @@ impl ComputeArgs {
     /// What the flags ask a server for.
     pub(crate) fn demand(&self) -> Demand {
         let engine = self.engine.map(|engine| engine.to_string());
-        Demand { engine, device: self.device.as_ref().map(ToString::to_string), workers: None }
+        Demand { engine, device: self.device.as_ref().map(ToString::to_string), ..Demand::new() }
     }
 
     /// Whether any of the flags is given.

@@ -3,17 +3,23 @@
 use crate::args::ComputeArgs;
 use crate::fault;
 use anyhow::Result;
-use gt_ir::backend::Backend;
+use gt_ir::backend::{Backend, Demand};
 use gt_runtime::client;
 use gt_runtime::embedded::System;
 use std::sync::Arc;
 
 /// A session with the server at `address`, on a worker with the engine and device of the flags, or
-/// else with a system in this process with this engine and these devices.
-pub(crate) fn open(address: Option<&str>, compute: &ComputeArgs) -> Result<Arc<dyn Backend>> {
+/// else with a system in this process with this engine and these devices. With `auto` its work is
+/// spread without signals.
+pub(crate) fn open(
+    address: Option<&str>,
+    compute: &ComputeArgs,
+    auto: bool,
+) -> Result<Arc<dyn Backend>> {
+    let demand = Demand { auto: auto.then_some(true), ..compute.demand() };
     match address {
-        Some(address) => client::connect_asking(address, &compute.demand()),
-        None => System::own(&compute.wish(), None).map(|system| system.session()),
+        Some(address) => client::connect_asking(address, &demand),
+        None => System::own(&compute.wish(), None).map(|system| system.session_asking(&demand)),
     }
     .map_err(fault::run_error)
 }

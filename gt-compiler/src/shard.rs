@@ -13,15 +13,18 @@
 //! products and sums do not depend on the other dimensions. A value that the segment leaves is
 //! whole or split, never partial.
 //!
-//! Does not: search. A layout is chosen op by op, by the least cost there (`choose`). Open signals
-//! alone are judged by the whole segment (`wishes`).
+//! Unless a plan is asked for, a layout is chosen op by op, by the least cost there (`choose`), and
+//! open signals alone are judged by the whole segment (`wishes`). A plan chooses the layouts that
+//! signals leave open by the cost of the whole segment (`auto`).
 
+mod auto;
 mod choose;
 mod cost;
 mod dot;
 mod future;
 mod lanes;
 mod phases;
+mod plan;
 mod print;
 mod report;
 mod reshard;
@@ -38,9 +41,13 @@ use gt_ir::layout::{Layout, Mesh};
 use gt_ir::signal::Signals;
 use gt_ir::{OpError, Scalar, Type};
 
+use plan::Plan;
+use scopes::Dropped;
+use sharder::{Sharder, Sums};
+
 pub use choose::Candidate;
 pub use cost::Rates;
-pub use report::{Exchange, Explained, Kind, Placed, Report, Wish};
+pub use report::{Alternative, Exchange, Explained, Kind, Placed, Report, Wish};
 
 /// What is to be partitioned.
 #[derive(Clone, Debug)]
@@ -56,8 +63,20 @@ pub struct Request<'a> {
     pub uploads: &'a [Layout],
     /// How many members there are.
     pub n_members: u32,
+    /// How the layouts that signals leave open are planned. None: each instruction by itself.
+    pub auto: Option<Auto>,
     /// What exchanges and computation cost.
     pub rates: Rates,
+}
+
+/// A plan of the layouts that signals leave open, by the least cost of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Auto {
+    /// What members share out instead of repeating it (ZeRO): from 1 on the state of optimizers and
+    /// their updates, from 3 on the parameters too.
+    pub zero: u8,
+    /// The bytes that a member has; no limit if it is 0.
+    pub memory: u64,
 }
 
 /// A segment as the work of many members.
@@ -156,8 +175,11 @@ pub fn at(member: u32) -> Layout {
 /// The segment is not well formed on inputs of these types. One that was verified is.
 pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
     let (dropped, _) = wishes::decide(request)?;
+    if let (Some(plan), _) = planned(request, &dropped)? {
+        return Sharder::new(request, &dropped, Sums::Repeated)?.follow(plan).run();
+    }
     let sums = sums::decide(request, &dropped)?;
-    sharder::Sharder::new(request, &dropped, sums)?.run()
+    Sharder::new(request, &dropped, sums)?.run()
 }
 
 /// Partitions a segment, and says where its values are, what members exchange and why, and what
@@ -168,9 +190,23 @@ pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
 /// As [`partition`].
 pub fn explain(request: &Request<'_>, asked: Option<u32>) -> Result<Explained, OpError> {
     let (dropped, wishes) = wishes::decide(request)?;
-    let sums = sums::decide(request, &dropped)?;
-    let explained = sharder::Sharder::new(request, &dropped, sums)?.explain(asked)?;
-    Ok(Explained { wishes, ..explained })
+    let (plan, plans) = planned(request, &dropped)?;
+    let walk = match plan {
+        Some(plan) => Sharder::new(request, &dropped, Sums::Repeated)?.follow(plan),
+        None => Sharder::new(request, &dropped, sums::decide(request, &dropped)?)?,
+    };
+    Ok(Explained { wishes, plans, ..walk.explain(asked)? })
+}
+
+/// The plan that a request asks for, if there is one.
+fn planned(
+    request: &Request<'_>,
+    dropped: &Dropped,
+) -> Result<(Option<Arc<Plan>>, Vec<Alternative>), OpError> {
+    match request.auto {
+        Some(auto) => auto::decide(request, auto, dropped),
+        None => Ok((None, Vec::new())),
+    }
 }
 
 /// Brings a value together at member 0. Its number is 0, and that of the result 1.

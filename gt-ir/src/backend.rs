@@ -70,6 +70,23 @@ pub struct Demand {
     /// The device, or several with commas: `cpu`, `cuda:0`. `cuda` and `all` are any CUDA device of
     /// a server.
     pub device: Option<String>,
+    /// Whether work is spread over the workers without signals, as its cost says. Signals are
+    /// constraints then.
+    pub auto: Option<bool>,
+    /// What workers share out instead of repeating it (ZeRO): 1 and 2 the state of optimizers and
+    /// their updates, 3 the parameters too.
+    #[serde(deserialize_with = "level")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 3)))]
+    pub zero: Option<u8>,
+}
+
+/// The highest level of ZeRO.
+pub const MAX_ZERO: u8 = 3;
+
+fn level<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    let level = Option::deserialize(from)?;
+    let possible = level.map_or(Ok(()), possible_level);
+    possible.map_err(|error| D::Error::custom(error.message())).map(|()| level)
 }
 
 fn n_workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
@@ -82,7 +99,7 @@ impl Demand {
     /// Anything will do.
     #[must_use]
     pub const fn new() -> Demand {
-        Demand { workers: None, engine: None, device: None }
+        Demand { workers: None, engine: None, device: None, auto: None, zero: None }
     }
 
     /// This demand, completed by another. The other's engine and device count if this demand names
@@ -95,7 +112,16 @@ impl Demand {
             workers: self.workers.or(other.workers),
             engine: self.engine.or_else(|| of(&other.engine)),
             device: self.device.or_else(|| of(&other.device)),
+            auto: self.auto.or(other.auto),
+            zero: self.zero.or(other.zero),
         }
+    }
+
+    /// Whether it asks for a plan of the work, and for which level of ZeRO.
+    #[must_use]
+    pub fn plans(&self) -> Option<u8> {
+        let level = self.zero.unwrap_or(0);
+        (self.auto == Some(true) || level > 0).then_some(level)
     }
 
     /// Whether a worker with this engine and device is one of those asked for.
@@ -126,6 +152,18 @@ pub fn possible_workers(n_workers: usize) -> Result<(), RunError> {
     }
     let message =
         format!("{n_workers} workers were asked for, but there can be 1 to {MAX_WORKERS}");
+    Err(RunError::new(ErrorKind::Resource, message))
+}
+
+/// Whether there is such a level of ZeRO.
+///
+/// # Errors
+/// There is not; the message says which levels there are.
+pub fn possible_level(level: u8) -> Result<(), RunError> {
+    if level <= MAX_ZERO {
+        return Ok(());
+    }
+    let message = format!("there is no level {level} of ZeRO; the levels are 0 to {MAX_ZERO}");
     Err(RunError::new(ErrorKind::Resource, message))
 }
 

@@ -6,6 +6,8 @@
 //!   workers: 4             # the choice open: their number,
 //!   engine: native         # their engine,
 //!   device: cpu            # and their device
+//!   auto: true             # their work is spread without signals, as its cost says
+//!   zero: 2                # 1, 2: workers share out the state of optimizers; 3: parameters too
 //! layer1:                  # a signal, by its name
 //!   shard:
 //!     axis: 0              # the axis that is cut: a number or a dimension's name (default 0)

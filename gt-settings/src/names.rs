@@ -57,11 +57,12 @@ mod tests {
 
     #[test]
     fn odd_variables_are_found_with_what_was_meant() {
-        let names = ["GT_CONECT", "GT_CONNECT", "GT_SIM_SEED", "HOME", "GT_AUTO_SHARD", "GT_XYZZY"];
+        let names =
+            ["GT_CONECT", "GT_CONNECT", "GT_SIM_SEED", "HOME", "GT_AUTO_COMPILE", "GT_XYZZY"];
         let odd = misspelled(names.map(String::from).into_iter());
         let said: Vec<String> =
             odd.iter().map(|odd| format!("{}: {}", odd.what, odd.cure)).collect();
-        assert_eq!(said[0].split(':').next(), Some("GT_AUTO_SHARD has no effect any more"));
+        assert_eq!(said[0].split(':').next(), Some("GT_AUTO_COMPILE has no effect any more"));
         assert_eq!(said[1], "GT has no variable GT_CONECT: did you mean GT_CONNECT?");
         assert_eq!(said[2], "GT has no variable GT_XYZZY: unset GT_XYZZY");
         assert_eq!(said.len(), 3);

@@ -37,6 +37,7 @@ pub const SETTINGS: &[Setting] = &[
     row(["workers", "GT_WORKERS", "--workers"], ["N", "one for each device", "the number of workers inside the process, where no server is used; they share its threads and memory"]),
     row(["priority", "GT_PRIORITY", ""], ["high", "normal", "how much of a worker's time the program gets beside others on a server: `low` (2), `normal` (10), `high` (50), or a weight from 1 to 100; a server may limit it (`gt-cli server --max-priority`)"]),
     row(["config", "GT_CONFIG", "--config"], ["FILE", "none", "a configuration file (YAML): how to spread the work of each signal, and the workers to ask for"]),
+    row(["auto_shard", "GT_AUTO_SHARD", "--auto"], ["1", "0", "spreads the work of programs over their workers without signals, as its cost says"]),
     row(["tier", "GT_TIER", "--tier"], ["0", "1", "no plans: every instruction runs on its own (`1` compiles steps that repeat)"]),
     row(["numerics", "GT_NUMERICS", "--numerics"], ["exact", "exact", "how plans may change floats: `exact` (the same bits as without plans), `reassociate` or `approximate`"]),
     row(["tf32", "GT_TF32", ""], ["1", "0", "products of `f32` on a GPU round their operands to 10 bits of mantissa"]),
@@ -73,10 +74,6 @@ pub const SETTINGS: &[Setting] = &[
 
 /// Variables of earlier systems, and what has taken their place.
 pub const SUCCESSORS: &[(&str, &str)] = &[
-    (
-        "GT_AUTO_SHARD",
-        "GT_WORKERS=N gives the program workers, and signals with `shard` spread its work",
-    ),
     ("GT_AUTO_COMPILE", "steps that repeat are compiled unasked; GT_TIER=0 turns it off"),
     ("GT_COMPILE", "steps that repeat are compiled unasked; GT_TIER=0 turns it off"),
     (

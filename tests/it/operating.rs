@@ -266,13 +266,13 @@ fn settings_come_from_variables_before_the_file_before_defaults() {
 
 #[test]
 fn variables_without_effect_are_told_of_once_with_what_was_meant() {
-    let env = [("GT_CONECT", "pi:1"), ("GT_AUTO_SHARD", "1")];
+    let env = [("GT_CONECT", "pi:1"), ("GT_AUTO_COMPILE", "1")];
     let finished = Process::start_with(DIGITS, &["--epochs", "1"], &env).finish();
     let said = &finished.stderr;
     let meant = "gt: GT has no variable GT_CONECT: did you mean GT_CONNECT?";
     assert_eq!(said.matches(meant).count(), 1, "{said}");
     assert_eq!(
-        said.matches("gt: GT_AUTO_SHARD has no effect any more: GT_WORKERS=N").count(),
+        said.matches("gt: GT_AUTO_COMPILE has no effect any more: steps that repeat").count(),
         1,
         "{said}"
     );

@@ -5,6 +5,7 @@ mod nets;
 mod processes;
 
 use crate::equivalence::RUNNING;
+use gt::ir::backend::Demand;
 use gt::prelude::*;
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
@@ -73,12 +74,23 @@ fn forms(n: u32) -> Vec<(&'static str, Form)> {
 
 /// Runs a program on so many workers under signals, with plans or without.
 fn run<T>(workers: u32, when: When, form: &Form, program: impl FnOnce() -> Result<T>) -> T {
+    run_asking(&Demand::new(), workers, when, form, program)
+}
+
+/// As [`run`], in a session that asks for something.
+fn run_asking<T>(
+    demand: &Demand,
+    workers: u32,
+    when: When,
+    form: &Form,
+    program: impl FnOnce() -> Result<T>,
+) -> T {
     let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     for (name, config) in form {
         register_config(name, config.clone()).unwrap();
     }
     let system = System::start_with(workers as usize, Tiers::compiled(when), Log::off()).unwrap();
-    let session = Session::with_backend(system.session());
+    let session = Session::with_backend(system.session_asking(demand));
     let _current = session.enter();
     session.manual_seed(1);
     let result = program();
@@ -102,12 +114,12 @@ fn step(net: &Net, optimizer: &mut Sgd) -> Result<f64> {
     loss.item()
 }
 
-/// The losses of three steps, the loss after them, and what the network has learned.
+/// The losses of four steps, the loss after them, and what the network has learned.
 fn train(net: fn() -> Net) -> Result<Vec<f64>> {
     let net = net();
     let mut optimizer = optimizer(&net);
     let mut results = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..4 {
         results.push(step(&net, &mut optimizer)?);
     }
     results.push(no_grad(&net.loss).item()?);
@@ -122,8 +134,8 @@ fn train(net: fn() -> Net) -> Result<Vec<f64>> {
 fn check(name: &str, net: fn() -> Net, rounding: f64) {
     let one = run(1, When::Never, &Form::new(), || train(net));
     let largest = one.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
-    let check = |n: u32, when: When, form: &str, signals: &Form| {
-        let many = run(n, when, signals, || train(net));
+    let check = |n: u32, when: When, form: &str, (demand, signals): (&Demand, &Form)| {
+        let many = run_asking(demand, n, when, signals, || train(net));
         assert_eq!(many.len(), one.len());
         for (i, (a, b)) in one.iter().zip(&many).enumerate() {
             let near = (a - b).abs() <= rounding * largest;
@@ -132,13 +144,19 @@ fn check(name: &str, net: fn() -> Net, rounding: f64) {
         many
     };
     for (form, signals) in forms(2) {
-        check(2, When::Never, form, &signals);
+        check(2, When::Never, form, (&Demand::new(), &signals));
     }
     for (form, signals) in forms(4).iter().filter(|(form, _)| OF_FOUR.contains(form)) {
-        check(4, When::Never, form, signals);
+        check(4, When::Never, form, (&Demand::new(), signals));
+    }
+    for zero in 0..=3 {
+        let demand = Demand { auto: Some(true), zero: Some(zero), ..Demand::new() };
+        check(2 + u32::from(zero), When::Never, "without signals", (&demand, &Form::new()));
+        let (form, signals) = &forms(4)[usize::from(zero)];
+        check(4, When::Never, form, (&demand, signals));
     }
     let (form, signals) = &forms(3)[0];
-    let [one, two] = [0; 2].map(|_| check(3, When::Blocking, form, signals));
+    let [one, two] = [0; 2].map(|_| check(3, When::Blocking, form, (&Demand::new(), signals)));
     assert_eq!(one, two, "{name}, {form}: two runs");
 }
 

@@ -182,6 +182,9 @@ fn measured_elsewhere(
     if let Some(workers) = args.workers {
         command.env(WORKERS, workers.to_string()).args(["--workers", &workers.to_string()]);
     }
+    if args.auto {
+        command.arg("--auto");
+    }
     if let Some(tier) = args.tier {
         command.env(TIER, tier.to_string());
     }
@@ -208,12 +211,12 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     let bar = bar(&name, !args.paced);
     let row = Row::new(&name, tier());
 
-    if let Some(workers) = args.workers {
+    if let Some(workers) = args.workers.filter(|_| !args.auto) {
         let workers = Some((0..u32::from(workers)).collect());
         let shard = Some(ShardConfig { workers, ..ShardConfig::default() });
         gt_lang::register_config(step::BATCH, SignalConfig { shard, ..SignalConfig::default() })?;
     }
-    let backend = system::open(args.connect.as_deref(), &args.compute)?;
+    let backend = system::open(args.connect.as_deref(), &args.compute, args.auto)?;
     let session = Session::with_backend(backend.clone());
     let _current = session.enter();
     session.manual_seed(0);

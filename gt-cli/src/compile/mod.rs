@@ -12,6 +12,8 @@ use crate::args::{CompileArgs, Emit};
 use crate::files::{self, Checked};
 use anyhow::{Result, bail};
 use gt_compiler::Options;
+use gt_compiler::shard::Auto;
+use gt_ir::backend::Demand;
 use gt_ir::config::ConfigFile;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, Graph};
@@ -77,7 +79,15 @@ fn sharded(
     let asked = session.workers.and_then(|n| u32::try_from(n).ok());
     let n_workers = args.workers.or(asked).or_else(|| sharded::named(signals));
     match (n_workers, args.emit) {
-        (Some(n), _) => Sharded::new(&checked.tape, signals, n, args.explain).map(Some),
+        (Some(n), _) => {
+            let asked = Demand {
+                auto: Some(args.auto).filter(|auto| *auto),
+                zero: args.zero,
+                ..Demand::new()
+            };
+            let auto = asked.or(session).plans().map(|zero| Auto { zero, ..Auto::default() });
+            Sharded::new(&checked.tape, (signals, auto), n, args.explain).map(Some)
+        }
         (None, Some(Emit::Sharded | Emit::Dot)) => {
             bail!("the signals name more than 64 workers; add --workers N")
         }

@@ -5,7 +5,7 @@
 //! in parts to the workers that need them, the others to worker 0.
 
 use anyhow::{Context, Result};
-use gt_compiler::shard::{self, Exchange, Explained, Rates, Request};
+use gt_compiler::shard::{self, Auto, Exchange, Explained, Rates, Request};
 use gt_ir::canonical::{Bindings, Template, canonical};
 use gt_ir::layout::Layout;
 use gt_ir::signal::Signals;
@@ -26,24 +26,24 @@ impl Sharded {
     /// The tape on so many workers, and the ways to compute one of its instructions.
     pub(super) fn new(
         tape: &Tape,
-        signals: &Signals,
+        (signals, auto): (&Signals, Option<Auto>),
         n_workers: u32,
         asked: Option<ValueId>,
     ) -> Result<Sharded> {
         let (program, state) = program(tape);
         let (template, bindings) = canonical(&program);
         let asked = asked.map(|value| number(&bindings, value)).transpose()?;
-        let explain = |n_members, signals, (inputs, uploads): (&[_], &[Layout]), asked| {
+        let explain = |n_members, (signals, auto), (inputs, uploads): (&[_], &[Layout]), asked| {
             let rates = Rates::default();
             let template = &template;
-            let request = Request { template, inputs, uploads, signals, n_members, rates };
+            let request = Request { template, inputs, uploads, signals, n_members, auto, rates };
             shard::explain(&request, asked)
         };
         let held = bindings.inputs.iter().map(|value| (state[value].0, shard::at(0)));
         let mut inputs: Vec<(Type, Layout)> = held.collect();
         let none = Signals::new();
-        let alone = explain(1, &none, (&inputs, &[]), None)?;
-        let first = explain(n_workers, signals, (&inputs, &[]), None)?;
+        let alone = explain(1, (&none, None), (&inputs, &[]), None)?;
+        let first = explain(n_workers, (signals, auto), (&inputs, &[]), None)?;
         for (value, (ty, layout)) in bindings.inputs.iter().zip(&mut inputs) {
             let after = number(&bindings, state[value].1)?;
             let mut kept = first.partition.kept.iter();
@@ -51,7 +51,7 @@ impl Sharded {
             kept.into_iter().for_each(|kept| *layout = kept.layout.clone());
         }
         let uploads = cut(&template, &first.partition.uploads);
-        let explained = explain(n_workers, signals, (&inputs, &uploads), asked)?;
+        let explained = explain(n_workers, (signals, auto), (&inputs, &uploads), asked)?;
         Ok(Sharded { tape: tape.clone(), bindings, n_workers, explained, alone })
     }
 
@@ -90,6 +90,7 @@ impl Sharded {
             "rounds": partition.report.rounds,
             "seconds": seconds,
             "seconds_of_one_worker": self.alone.seconds,
+            "plans": self.explained.plans.iter().map(plan).collect::<Vec<_>>(),
             "open": self.explained.wishes.iter().map(wish).collect::<Vec<_>>(),
             "layouts": layouts.collect::<Vec<_>>(),
             "exchanges": exchanges.iter().map(|e| self.exchange(e)).collect::<Vec<_>>(),
@@ -119,6 +120,11 @@ impl Sharded {
             "seconds": exchange.seconds,
         })
     }
+}
+
+/// A way to spread the tape that was compared with others.
+fn plan(plan: &shard::Alternative) -> Value {
+    json!({ "name": plan.name, "seconds": plan.seconds })
 }
 
 /// What became of open signals.

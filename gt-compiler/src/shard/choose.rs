@@ -15,7 +15,7 @@ use super::cost::Rates;
 use super::reshard::Version;
 
 /// How an op is computed on a mesh: the layouts of its operands (none of a literal) and its result.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Strategy {
     pub(super) operands: SmallVec<[Option<Layout>; 3]>,
     pub(super) result: Layout,
@@ -46,6 +46,8 @@ pub(super) enum Operand<'a> {
     /// A value that each member can make by itself in any layout, and the layout that a signal asks
     /// for.
     Anywhere(Option<&'a Layout>),
+    /// A value whose layout is not decided yet.
+    Open,
     /// A literal.
     Literal,
 }
@@ -83,7 +85,7 @@ impl<'a> Operand<'a> {
         let (versions, wish) = match self {
             Operand::Versions(versions, _) => (versions, None),
             Operand::Anywhere(wish) => (&[][..], wish),
-            Operand::Literal => (&[][..], None),
+            Operand::Open | Operand::Literal => (&[][..], None),
         };
         versions.iter().map(|version| &version.layout).chain(wish)
     }
@@ -213,7 +215,7 @@ impl Question<'_> {
     fn all_whole(&self, whole: &Layout) -> Strategy {
         let layout = |operand: &Operand<'_>| match operand {
             Operand::Literal => None,
-            Operand::Versions(..) | Operand::Anywhere(..) => Some(whole.clone()),
+            Operand::Versions(..) | Operand::Anywhere(..) | Operand::Open => Some(whole.clone()),
         };
         Strategy { operands: self.operands.iter().map(layout).collect(), result: whole.clone() }
     }
@@ -271,7 +273,7 @@ impl Question<'_> {
                 .iter()
                 .any(|v| v.layout.spreads.get(axis) == Some(&Spread::Partial(combine))),
             // The first member makes it, the others zeros.
-            Operand::Anywhere(_) => combine == Combine::Sum,
+            Operand::Anywhere(_) | Operand::Open => combine == Combine::Sum,
             Operand::Literal => false,
         };
         let tensors = || (0..self.operands.len()).filter(|&i| strategy.operands[i].is_some());
@@ -297,6 +299,73 @@ impl Question<'_> {
         }
         strategy.result.spreads[axis] = Spread::Partial(combine);
         Some(())
+    }
+
+    /// All ways to compute the op, each with the part of the work that the busiest member does. At
+    /// most `max`, the first of which is the same work on each member.
+    pub(super) fn ways(&self, whole: &Layout, max: usize) -> Vec<(Strategy, f64)> {
+        let mut chosen: Vec<SmallVec<[Along; 2]>> = vec![SmallVec::new()];
+        for axis in 0..whole.spreads.len() {
+            let along = self.along(whole.mesh.sizes()[axis]);
+            let extended = |before: &SmallVec<[Along; 2]>| {
+                let fits = |along: &&Along| match along {
+                    Along::Factor(factor, _) => !before
+                        .iter()
+                        .any(|other| matches!(other, Along::Factor(taken, _) if taken == factor)),
+                    Along::Same | Along::Pass(_) => true,
+                };
+                let with = |along: &Along| before.iter().chain([along]).copied().collect();
+                along.iter().filter(fits).map(with).collect::<Vec<_>>()
+            };
+            chosen = chosen.iter().flat_map(extended).collect();
+        }
+        let strategy = |chosen: &SmallVec<[Along; 2]>| {
+            let strategy = self.strategy(whole, chosen)?;
+            let share = self.busiest(chosen);
+            Some((strategy, share))
+        };
+        chosen.iter().filter_map(strategy).take(max).collect()
+    }
+
+    /// The ways along an axis of the mesh with so many members.
+    fn along(&self, n: usize) -> Vec<Along> {
+        let mut along = vec![Along::Same];
+        for factor in self.factors.all() {
+            let (size, unit) = self.extent(factor);
+            if size / unit >= n {
+                along.push(Along::Factor(factor, size.div_ceil(n).next_multiple_of(unit)));
+            }
+        }
+        if self.factors.linear != Linear::No {
+            along.push(Along::Pass(Combine::Sum));
+        }
+        along
+    }
+
+    /// How many elements a factor has, and in portions of how many it may be cut.
+    fn extent(&self, factor: u8) -> (usize, usize) {
+        let (mut size, mut most) = (0, 1);
+        let operands = self.types.iter().zip(&self.factors.operands);
+        let operands = operands.filter_map(|(ty, links)| match ty {
+            OperandType::Tensor(ty) => Some((ty, links)),
+            OperandType::Scalar(_) => None,
+        });
+        for (ty, links) in operands.chain([(self.out, &self.factors.result)]) {
+            if let Some((dim, unit)) = Factors::find(links, factor) {
+                size = ty.shape.sizes()[dim] * unit;
+                most = most.max(unit);
+            }
+        }
+        (size, most)
+    }
+
+    /// The part of the work that the member with the largest part does.
+    fn busiest(&self, chosen: &[Along]) -> f64 {
+        let part = |along: &Along| match *along {
+            Along::Factor(factor, chunk) => chunk as f64 / self.extent(factor).0.max(1) as f64,
+            Along::Same | Along::Pass(_) => 1.0,
+        };
+        chosen.iter().map(part).product()
     }
 
     /// Seconds of a strategy: what its operands and a partial result have to travel, and its

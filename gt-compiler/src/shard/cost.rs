@@ -19,7 +19,13 @@ pub struct Rates {
     pub flops: f64,
     /// Bytes a second that a member reads and writes.
     pub memory: f64,
+    /// How many times as fast a member is while no other computes: more than 1 if members share a
+    /// processor.
+    pub alone: f64,
 }
+
+/// Seconds in which the threads of a processor begin and end a kernel together.
+const FORK: f64 = 15e-6;
 
 impl Default for Rates {
     /// A processor's thread as a member, its siblings in the same machine. An exchange ends a
@@ -27,11 +33,29 @@ impl Default for Rates {
     /// exchange faster than processes do, and have the same rates: what is estimated decides the
     /// order of sums, and both have the same bits.
     fn default() -> Rates {
-        Rates { latency: 200e-6, exchange: 10e9, flops: 40e9, memory: 8e9 }
+        Rates { latency: 200e-6, exchange: 10e9, flops: 40e9, memory: 8e9, alone: 1.0 }
     }
 }
 
 impl Rates {
+    /// Members on GPUs, whose exchanges pass through the memory of their hosts.
+    pub const GPU: Rates =
+        Rates { latency: 60e-6, exchange: 8e9, flops: 20e12, memory: 1.5e12, alone: 1.0 };
+
+    /// Members with so many threads of a processor each.
+    #[must_use]
+    pub fn threads(n: f64) -> Rates {
+        let own = Rates::default();
+        Rates { flops: n * own.flops, memory: n * own.memory, ..own }
+    }
+
+    /// Seconds of work that takes a member so long beside the others, in so many kernels, if it
+    /// computes alone.
+    pub(super) fn lone(&self, seconds: f64, kernels: usize) -> f64 {
+        let fork = if self.alone > 1.0 { FORK * kernels as f64 } else { 0.0 };
+        seconds / self.alone + fork
+    }
+
     /// Seconds until a value is in another layout.
     pub(super) fn reshard(&self, from: &Layout, to: &Layout, ty: &Type) -> f64 {
         let bytes = |elements: usize| (elements * ty.dtype.size()) as f64;

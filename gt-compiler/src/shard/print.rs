@@ -69,7 +69,14 @@ impl Explained {
         let line = |(name, value): &(&str, String)| format!("# {name:<28} {value:>14}\n");
         let warnings = report.warnings.iter().map(|warning| format!("# warning: {warning}\n"));
         let wishes = self.wishes.iter().map(|wish| format!("# {wish}\n"));
-        warnings.chain(wishes).chain(rows.iter().map(line)).collect()
+        let plans = self.plans.iter().map(|plan| {
+            format!(
+                "# {:<42} {:>14}\n",
+                format!("microseconds of {}", plan.name),
+                micro(plan.seconds)
+            )
+        });
+        warnings.chain(wishes).chain(rows.iter().map(line)).chain(plans).collect()
     }
 
     fn layouts(&self, names: &Names<'_>) -> Vec<Vec<String>> {

@@ -42,6 +42,8 @@ pub struct Explained {
     pub seconds: f64,
     /// What became of open signals.
     pub wishes: Vec<Wish>,
+    /// The plans between which the estimate decided.
+    pub plans: Vec<Alternative>,
 }
 
 /// An open signal of a segment, and what became of it.
@@ -55,6 +57,15 @@ pub struct Wish {
     pub with: f64,
     /// Seconds of the segment without them.
     pub without: f64,
+}
+
+/// A way to spread a segment, and what it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// The way, in words.
+    pub name: String,
+    /// Seconds of the segment, without the journeys of values from before it.
+    pub seconds: f64,
 }
 
 /// A value of a segment, and where it is.

@@ -4,6 +4,7 @@
 
 mod explain;
 mod instructions;
+mod note;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use super::choose::Candidate;
 use super::future::{Future, foresee};
 use super::lanes::{Lanes, Name};
 use super::phases::{self, Needed};
+use super::plan::{Plan, Problem};
 use super::report::{Change, Report};
 use super::reshard::Version;
 use super::scopes::{Claim, Dropped, Scopes};
@@ -58,8 +60,19 @@ pub(super) enum Sums {
     Kept,
 }
 
+/// How the walk finds the layouts of instructions.
+enum Mode {
+    /// One after the other, by the least cost there.
+    Greedy,
+    /// It notes what there is to decide, and decides nothing.
+    Note(Box<Problem>),
+    /// It has been decided.
+    Follow(Arc<Plan>),
+}
+
 pub(super) struct Sharder<'a> {
     request: &'a Request<'a>,
+    mode: Mode,
     sums: Sums,
     scopes: Scopes<'a>,
     lanes: Lanes,
@@ -92,8 +105,9 @@ impl<'a> Sharder<'a> {
         dropped: &'a Dropped,
         sums: Sums,
     ) -> Result<Sharder<'a>, OpError> {
-        let mut sharder = Sharder {
+        Ok(Sharder {
             request,
+            mode: Mode::Greedy,
             sums,
             scopes: Scopes::new(request.signals, request.n_members, dropped),
             lanes: Lanes::new(request.n_members),
@@ -109,11 +123,7 @@ impl<'a> Sharder<'a> {
             changes: Vec::new(),
             asked: None,
             options: Vec::new(),
-        };
-        for (ty, layout) in request.inputs {
-            sharder.given(*ty, layout);
-        }
-        Ok(sharder)
+        })
     }
 
     pub(super) fn run(mut self) -> Result<Partition, OpError> {
@@ -129,6 +139,11 @@ impl<'a> Sharder<'a> {
 
     fn walk(&mut self) -> Result<End, OpError> {
         let mut freed = Vec::new();
+        for number in 0..self.request.inputs.len() {
+            let (ty, layout) = &self.request.inputs[number];
+            let id = self.given(*ty, layout);
+            self.place(id)?;
+        }
         for entry in &self.request.template.tape.entries {
             self.now = entry.defines().map(|value| value.0 as u32);
             match entry {
@@ -174,6 +189,9 @@ impl<'a> Sharder<'a> {
             self.values[id.0 as usize].wish = Some(wish.clone());
             layout = wish;
         }
+        if let Some(planned) = self.place(id)? {
+            layout = planned;
+        }
         self.uploads.push(layout);
         Ok(())
     }
@@ -195,7 +213,8 @@ impl<'a> Sharder<'a> {
         self.scopes.overruled(&ty, instr.loc);
         let future = self.futures[self.numbers.len()];
         self.numbers.push(out);
-        if future.kept || future.n_uses != 1 || !future.carried {
+        let greedy = matches!(self.mode, Mode::Greedy);
+        if greedy && (future.kept || future.n_uses != 1 || !future.carried) {
             self.settle(out)?;
         }
         Ok(())
@@ -204,6 +223,9 @@ impl<'a> Sharder<'a> {
     /// Where values are that the segment leaves, and that have moved.
     fn kept(&mut self) -> Result<Vec<(u32, Type, Version)>, OpError> {
         let mut kept = Vec::new();
+        if let Mode::Note(_) = self.mode {
+            return Ok(kept);
+        }
         for number in 0..self.numbers.len() {
             let id = self.numbers[number];
             if !self.futures[number].kept {
@@ -237,6 +259,9 @@ impl Sharder<'_> {
     /// updates comes out as it went in.
     fn inherited(&self, number: usize, layout: &Layout) -> Option<Layout> {
         let before = self.futures[number].heir_of?;
+        if let Mode::Follow(plan) = &self.mode {
+            return plan.layout(self.numbers[before as usize]).cloned();
+        }
         let versions = self.at(self.numbers[before as usize]).versions.iter();
         let before = versions.map(|v| &v.layout).find(|before| before.mesh == layout.mesh)?;
         let stays = match self.sums {

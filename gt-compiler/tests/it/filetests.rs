@@ -166,8 +166,15 @@ fn shard(
     let mut inputs: Vec<_> = bindings.inputs.iter().map(|id| (held[id].0, shard::at(0))).collect();
     let explain = |inputs: &[(Type, Layout)], n_members, signals| {
         let rates = Rates::default();
-        let request =
-            Request { template: &template, inputs, uploads: &[], signals, n_members, rates };
+        let request = Request {
+            template: &template,
+            inputs,
+            uploads: &[],
+            signals,
+            n_members,
+            auto: None,
+            rates,
+        };
         shard::explain(&request, None).map_err(|error| error.to_string())
     };
     let none = Signals::new();

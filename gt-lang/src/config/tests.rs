@@ -125,7 +125,7 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
 fn a_file_asks_for_workers() {
     let file = parse_config("session: {workers: 2, engine: native}\na: {}\n", "gt.yaml").unwrap();
     let engine = Some("native".into());
-    assert_eq!(file.session, Demand { workers: Some(2), engine, device: None });
+    assert_eq!(file.session, Demand { workers: Some(2), engine, ..Demand::new() });
     assert_eq!(file.signals.len(), 1);
     let written = serde_yaml::to_string(&file).unwrap();
     assert_eq!(parse_config(&written, "gt.yaml").unwrap(), file, "{written}");
@@ -138,12 +138,16 @@ fn a_file_asks_for_workers() {
         (
             "a: {}\nsession:\n  engines: torch\n",
             "gt.yaml:3:3: session: unknown field `engines`, expected one of `workers`, `engine`, \
-             `device`\n  hint: did you mean `engine`?",
+             `device`, `auto`, `zero`\n  hint: did you mean `engine`?",
         ),
         (
             "session: {shard: {axis: 0}}\n",
             "gt.yaml:1:11: session: unknown field `shard`, expected one of `workers`, `engine`, \
-             `device`",
+             `device`, `auto`, `zero`",
+        ),
+        (
+            "session: {auto: true, zero: 4}\n",
+            "gt.yaml:1:10: session: there is no level 4 of ZeRO; the levels are 0 to 3",
         ),
         ("session: {}\nsession: {}\n", "gt.yaml:1:1: `session` is there twice"),
     ] {

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use gt_ir::backend::{Demand, possible_workers};
+use gt_ir::backend::{Demand, possible_level, possible_workers};
 
 use super::Session;
 use crate::error::{Error, Result};
@@ -60,6 +60,20 @@ impl Options {
         self
     }
 
+    /// Spreads the work over the workers without signals, as its cost says. Signals that are
+    /// configured are constraints.
+    pub fn auto_shard(mut self, auto: bool) -> Options {
+        self.demand.auto = Some(auto);
+        self
+    }
+
+    /// What workers share out instead of repeating it (ZeRO, Rajbhandari et al. 2020): with 1 and 2
+    /// the state of optimizers and their updates, with 3 the parameters too. 0 is none of it.
+    pub fn zero(mut self, level: u8) -> Options {
+        self.demand.zero = Some(level);
+        self
+    }
+
     /// One more session, beside the process's own: [`Session::open`] with these options.
     ///
     /// # Errors
@@ -72,9 +86,10 @@ impl Options {
         Session::with(self, at)
     }
 
-    /// Whether there can be so many workers.
+    /// Whether there can be so many workers, and this level of ZeRO.
     pub(super) fn check(&self, at: &'static Location<'static>) -> Result<()> {
-        let possible = self.demand.workers.map_or(Ok(()), possible_workers);
+        let level = self.demand.zero.map_or(Ok(()), possible_level);
+        let possible = self.demand.workers.map_or(Ok(()), possible_workers).and(level);
         possible.map_err(|error| Error::from_run(error, at))
     }
 }

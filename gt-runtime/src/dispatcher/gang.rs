@@ -17,8 +17,8 @@ mod uploads;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use gt_compiler::shard::{self, Local, Partition};
-use gt_ir::backend::WorkerStats;
+use gt_compiler::shard::{self, Local, Partition, Rates};
+use gt_ir::backend::{Demand, WorkerStats};
 use gt_ir::canonical::Bindings;
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
@@ -27,7 +27,7 @@ use gt_ir::tape::{Tape, ValueId};
 
 use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
-use crate::wire::{Destination, Door, Order, RESERVED};
+use crate::wire::{Capacity, Destination, Door, Order, RESERVED};
 use exchange::{Transfer, Transfers};
 pub(super) use orders::Orders;
 use partitions::Partitions;
@@ -67,8 +67,8 @@ pub(super) struct Seat {
     pub(super) n_segments: u64,
     /// Segments that ran.
     pub(super) n_done: u64,
-    /// How other workers reach it, and the machine that it runs on.
-    pub(super) door: Option<Arc<Door>>,
+    /// What the worker is, and the machine that it runs on.
+    pub(super) capacity: Capacity,
     pub(super) host: String,
     /// What ran there for the session.
     pub(super) ran: WorkerStats,
@@ -91,6 +91,12 @@ struct Place {
     /// What it is called on each member of the layout's mesh.
     names: Vec<ValueId>,
 }
+
+/// Seconds that an exchange between processes takes, however small: the two ends of a connection,
+/// and a kernel that could have gone on.
+const ROUND: f64 = 800e-6;
+/// Bytes a second between processes of a machine.
+const ROAD: f64 = 2.5e9;
 
 impl Place {
     /// A value that the first member holds under its own name.
@@ -150,10 +156,10 @@ impl Gang {
         orders
     }
 
-    /// How many workers signals ask for, whether they are there or not.
-    pub(super) fn wished(signals: &Signals) -> usize {
+    /// How many workers a session asks for, whether they are there or not.
+    pub(super) fn wished(signals: &Signals, demand: &Demand) -> usize {
         let mut shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
-        if shards.any(|shard| shard.named().is_none()) {
+        if demand.plans().is_some() || shards.any(|shard| shard.named().is_none()) {
             return usize::MAX;
         }
         signals.last_worker().map_or(0, |last| last as usize + 1)
@@ -182,10 +188,24 @@ impl Gang {
         RequestId(RESERVED + self.n_requests)
     }
 
+    /// What the members and their exchanges cost. Members of one process share its processor.
+    fn rates(&self) -> Rates {
+        let n = self.seats.len().max(1) as f64;
+        let capacities = || self.seats.iter().map(|seat| &seat.capacity);
+        if capacities().all(|capacity| capacity.device.starts_with("cuda")) {
+            return Rates::GPU;
+        }
+        let threads = capacities().map(|capacity| capacity.threads).min().unwrap_or(1).max(1);
+        match capacities().all(|capacity| capacity.door.is_none()) {
+            true => Rates { alone: n, ..Rates::threads(f64::from(threads) / n) },
+            false => Rates { latency: ROUND, exchange: ROAD, ..Rates::threads(f64::from(threads)) },
+        }
+    }
+
     /// How one member reaches another, if it can.
     fn road(&self, from: usize, to: usize) -> Option<Arc<Door>> {
         let (from, to) = (self.seats.get(from)?, self.seats.get(to)?);
-        let door = to.door.as_ref()?;
+        let door = to.capacity.door.as_ref()?;
         (!door.local || from.host == to.host).then(|| Arc::clone(door))
     }
 

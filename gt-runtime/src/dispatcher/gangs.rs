@@ -100,11 +100,11 @@ impl Dispatcher {
     /// A seat on a worker that knows the session under this number.
     fn seat_of(&self, worker: WorkerId, session: SessionId, opened: u64) -> Seat {
         let held = self.workers.get(&worker);
-        let door = held.and_then(|held| held.capacity.as_ref()?.door.clone());
+        let capacity = held.and_then(|held| held.capacity.clone()).unwrap_or_default();
         let host = held.and_then(|held| self.peers.get(&held.peer));
         let host = host.map_or_else(String::new, |peer| peer.identity.host.clone());
         let ran = WorkerStats::default();
-        Seat { worker, session, opened, n_segments: 0, n_done: 0, door, host, ran }
+        Seat { worker, session, opened, n_segments: 0, n_done: 0, capacity, host, ran }
     }
 
     /// Ends a gang's session on all its members.
@@ -165,9 +165,15 @@ impl Dispatcher {
     ) {
         let large = self.config.large_upload;
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Session { gang: Some(gang), signals, uploads, .. } = session else { return };
+        let Session { gang: Some(gang), signals, uploads, demand, .. } = session else { return };
         let is_untouched = |value: ValueId| uploads.is_untouched(value);
-        match gang.segment(template, bindings, signals, again, (large, &is_untouched)) {
+        match gang.segment(
+            template,
+            bindings,
+            (signals, demand.plans()),
+            again,
+            (large, &is_untouched),
+        ) {
             Ok((orders, news)) => {
                 news.into_iter().for_each(|text| self.tell_warning(id, text));
                 self.give_members(id, orders, Owed::NOTHING);

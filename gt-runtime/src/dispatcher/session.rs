@@ -161,6 +161,7 @@ impl Session {
         priority: Priority,
         now: Time,
     ) -> Session {
+        let wished = Gang::wished(&Signals::new(), &demand);
         Session {
             peer,
             home: None,
@@ -184,7 +185,7 @@ impl Session {
             above: 0,
             templates: Templates::default(),
             signals: Arc::default(),
-            wished: 0,
+            wished,
             spent: Spent::default(),
             since: now,
             told_delay: Time::ZERO,

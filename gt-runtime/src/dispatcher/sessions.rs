@@ -53,7 +53,7 @@ impl Dispatcher {
             self.send_all(id);
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.wished = Gang::wished(&signals);
+        session.wished = Gang::wished(&signals, &session.demand);
         session.signals = signals;
         if let Some(gang) = &mut session.gang {
             let orders = gang.reconfigure();

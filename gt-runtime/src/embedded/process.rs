@@ -13,6 +13,8 @@ use crate::client;
 pub const CONNECT: &str = "GT_CONNECT";
 /// The variable for the number of workers.
 pub const WORKERS: &str = "GT_WORKERS";
+/// The variable that says whether work is spread without signals.
+const AUTO: &str = "GT_AUTO_SHARD";
 
 /// The process's own system, while it has a session.
 static SYSTEM: Mutex<Weak<Handle>> = Mutex::new(Weak::new());
@@ -65,10 +67,11 @@ pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     notice()?;
     let named = gt_settings::var(CONNECT).filter(|address| !address.trim().is_empty());
     let Target { server, demand, configured } = target;
+    let demand = Demand { auto: demand.auto.or(auto()?), ..demand.clone() };
     match server.or(named.as_deref()) {
-        Some(address) => client::connect_asking(address, &demand.clone().or(configured)),
+        Some(address) => client::connect_asking(address, &demand.or(configured)),
         None => {
-            let demand = demand.clone().or(&left_open(configured));
+            let demand = demand.or(&left_open(configured));
             own(&demand).map(|system| system.session_asking(&demand))
         }
     }
@@ -94,6 +97,18 @@ fn notice() -> Result<(), RunError> {
     }
 }
 
+/// Whether the environment asks for work that is spread without signals.
+fn auto() -> Result<Option<bool>, RunError> {
+    let Some(text) = gt_settings::var(AUTO) else { return Ok(None) };
+    match text.trim() {
+        "0" => Ok(Some(false)),
+        "1" => Ok(Some(true)),
+        other => {
+            Err(RunError::new(ErrorKind::Resource, format!("{AUTO}={other} is neither 0 nor 1")))
+        }
+    }
+}
+
 /// What a configuration asks for, without the choices that the environment makes. An environment
 /// that names an engine or a device chooses both.
 fn left_open(configured: &Demand) -> Demand {
@@ -104,6 +119,7 @@ fn left_open(configured: &Demand) -> Demand {
         workers: configured.workers.filter(|_| !is_set(WORKERS)),
         engine: of(&configured.engine),
         device: of(&configured.device),
+        ..configured.clone()
     }
 }
 

@@ -76,7 +76,9 @@ struct Read {
 const SECRET: [u8; 16] = [7; 16];
 
 fn hello(identity: &Identity, habits: Habits) -> Hello {
-    let demand = Demand { engine: Some(HONEST.into()), ..Demand::default() };
+    // Some clients have plans of their work.
+    let zero = habits.spread.then_some((identity.pid % 4) as u8);
+    let demand = Demand { engine: Some(HONEST.into()), zero, ..Demand::default() };
     let hello = Hello::new(Role::Client, identity.clone()).asking(demand);
     Hello { secret: SECRET, weight: habits.weight, ..hello }
 }

@@ -35,6 +35,7 @@ impl Sharder<'_> {
             exchanges: exchanges.collect(),
             seconds: traffic::seconds(&self.lanes, &needed, &self.request.rates, &[]),
             wishes: Vec::new(),
+            plans: Vec::new(),
             partition: self.partition(&needed, &end),
             options: self.options,
         })

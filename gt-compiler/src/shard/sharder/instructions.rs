@@ -8,9 +8,10 @@ use gt_ir::op::{Meaning, factors, infer};
 use gt_ir::{Emit, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
-use super::{LITERALS, Sharder, Value};
+use super::{LITERALS, Mode, Sharder, Value};
 use crate::shard::choose::{Operand as Choice, Question, Strategy};
 use crate::shard::lanes::Arg;
+use crate::shard::plan::MAX_WAYS;
 use crate::shard::reshard::Version;
 use crate::shard::sharder::Sums;
 
@@ -67,9 +68,10 @@ impl Sharder<'_> {
         let choice = |operand: &Operand| match operand {
             Operand::Value(value) if value.0 < LITERALS => {
                 let value = self.at(*value);
-                match value.made {
-                    Some(_) => Choice::Anywhere(value.wish.as_ref()),
-                    None => Choice::Versions(&value.versions, &value.ty),
+                match (&value.made, &self.mode) {
+                    (Some(_), _) => Choice::Anywhere(value.wish.as_ref()),
+                    (None, Mode::Note(_)) => Choice::Open,
+                    (None, _) => Choice::Versions(&value.versions, &value.ty),
                 }
             }
             Operand::Value(_) | Operand::Scalar(_) => Choice::Literal,
@@ -131,18 +133,30 @@ impl Emit for Sharder<'_> {
         let wish = self.wish(&ty);
         let made = self.made(&op, inputs);
         if made.is_some() {
+            if let Mode::Note(problem) = &mut self.mode {
+                problem.made(ty);
+            }
             return Ok(self.value(Value { ty, versions: Vec::new(), made, wish }));
         }
         if let (Op::Reshape(_), [Operand::Value(x)], Some(wish)) = (op, inputs, &wish)
             && self.at(*x).ty.shape.same_sizes(&ty.shape)
         {
-            return self.view(*x, ty, wish);
+            if let Mode::Note(_) = self.mode {
+                let operands = SmallVec::from_vec(vec![Some(wish.clone())]);
+                let way = Strategy { operands, result: wish.clone() };
+                return Ok(self.note_ways(&op, inputs, &types, ty, vec![(way, 0.0)]));
+            }
+            let view = self.view(*x, ty, wish)?;
+            return self.settled(view);
         }
-        let mesh = self.scopes.current().map(|scope| Arc::clone(&scope.mesh));
+        let mesh = self.planned_mesh().map(Arc::clone);
+        let planned = mesh.is_some();
+        let mesh = mesh.or_else(|| self.scopes.current().map(|scope| Arc::clone(&scope.mesh)));
         let mesh = mesh.unwrap_or_else(|| self.mesh_of(inputs));
         let factors = factors(&op, &types, &ty);
+        let allows = |factors: &Factors| planned || self.allows(factors, inputs, &mesh);
         if let Meaning::Derived(expansion) = op.spec().meaning
-            && factors.as_ref().is_none_or(|factors| !self.allows(factors, inputs, &mesh))
+            && !factors.as_ref().is_some_and(allows)
         {
             return expansion(self, &op, inputs);
         }
@@ -156,8 +170,22 @@ impl Emit for Sharder<'_> {
                 self.question(&op, inputs, &types, &ty, about, |q, whole| q.options(whole));
             self.options.extend(options);
         }
-        let strategy = self.question(&op, inputs, &types, &ty, about, |q, whole| q.best(whole));
-        self.apply(&op, inputs, ty, &strategy)
+        let result = ValueId(self.values.len() as u64);
+        let strategy = match &self.mode {
+            Mode::Greedy => self
+                .question(&op, inputs, &types, &ty, about, |question, whole| question.best(whole)),
+            Mode::Note(_) => {
+                let all = |question: &Question<'_>, whole: &_| question.ways(whole, MAX_WAYS);
+                let ways = self.question(&op, inputs, &types, &ty, about, all);
+                return Ok(self.note_ways(&op, inputs, &types, ty, ways));
+            }
+            Mode::Follow(plan) => plan
+                .strategy(result)
+                .cloned()
+                .ok_or_else(|| OpError::new("internal: an instruction without a plan"))?,
+        };
+        let result = self.apply(&op, inputs, ty, &strategy)?;
+        self.settled(result)
     }
 
     fn ty(&self, value: ValueId) -> Type {

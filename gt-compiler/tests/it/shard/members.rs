@@ -3,18 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use gt_compiler::shard::{self, Kept, Literal, Local, Partition, Rates, Request, Step, partition};
+use gt_compiler::shard::{
+    self, Auto, Kept, Literal, Local, Partition, Rates, Request, Step, partition,
+};
 use gt_ir::canonical::{Bindings, Defined, Template, canonical, expand};
 use gt_ir::layout::Layout;
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, HostTensor, Scalar, Tape, Type, ValueId, interp};
 
 /// Rates under which members share all work out, and move the most between them.
-pub(crate) const SHARED: Rates = Rates { latency: 0.0, exchange: 1e18, flops: 1e3, memory: 1e3 };
+pub(crate) const SHARED: Rates =
+    Rates { latency: 0.0, exchange: 1e18, flops: 1e3, memory: 1e3, alone: 1.0 };
 
 /// Rates under which only the number of exchanges counts, so that partial sums pass as far as they
 /// may.
-pub(crate) const LATE: Rates = Rates { latency: 20e-6, exchange: 1e18, flops: 1e18, memory: 1e18 };
+pub(crate) const LATE: Rates =
+    Rates { latency: 20e-6, exchange: 1e18, flops: 1e18, memory: 1e18, alone: 1.0 };
 
 /// Runs a tape on its inputs.
 pub(crate) type Runner<'a> = &'a dyn Fn(&Tape, &Values) -> Values;
@@ -39,6 +43,8 @@ pub(crate) struct Case {
     pub(crate) uploads: Vec<Layout>,
     pub(crate) signals: Signals,
     pub(crate) n_members: u32,
+    /// How layouts are planned.
+    pub(crate) auto: Option<Auto>,
     pub(crate) rates: Rates,
 }
 
@@ -84,6 +90,7 @@ impl Case {
             signals: &self.signals,
             uploads: &self.uploads,
             n_members: self.n_members,
+            auto: self.auto,
             rates: self.rates,
         };
         partition(&request).unwrap_or_else(|e| panic!("{e}\n{self:#?}"))

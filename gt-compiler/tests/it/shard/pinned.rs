@@ -94,6 +94,7 @@ fn left(
         uploads: Vec::new(),
         signals,
         n_members,
+        auto: None,
         rates: Rates::default(),
     };
     let engine = RefCell::new(engine());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gt_compiler::shard::{Rates, at};
+use gt_compiler::shard::{Auto, Rates, at};
 use gt_ir::layout::{Layout, Mesh, Spread};
 use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{self, Source};
@@ -113,6 +113,8 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
     let outside = outside.collect();
     let signals = signals(&mut source, n_members, reduction);
     let rates = [Rates::default(), SHARED, LATE][source.below(3)];
+    let zero = source.below(4) as u8;
+    let auto = source.chance(1, 2).then_some(Auto { zero, memory: 0 });
     let come = |entry: &Entry| match entry {
         Entry::Input { ty, .. } => Some(layout(&mut source, ty, n_members)),
         Entry::Instr(_)
@@ -122,7 +124,7 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
         | Entry::Output { .. } => None,
     };
     let uploads = segment.entries.iter().filter_map(come).collect();
-    let case = Case { segment, outside, uploads, signals, n_members, rates };
+    let case = Case { segment, outside, uploads, signals, n_members, auto, rates };
     let graph = gt_ir::lower(&tape).unwrap();
     case.check_on(run, &data, &whole, |_, expected, got| match reduction {
         Reduction::Usual => {
@@ -168,7 +170,7 @@ fn a_long_chain_of_constants_is_computed() {
     let mut signals = Signals::new();
     signals.set("a", SignalConfig { shard, ..SignalConfig::default() }).unwrap();
     let (outside, uploads, rates) = (Vec::new(), Vec::new(), Rates::default());
-    let case = Case { segment, outside, uploads, signals, n_members: 2, rates };
+    let case = Case { segment, outside, uploads, signals, n_members: 2, auto: None, rates };
     assert_eq!(whole.len(), 1);
     case.check(&BTreeMap::new(), &whole, |_, expected, got| {
         (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
@@ -203,6 +205,7 @@ fn many_members_combine_sums_in_groups() {
             uploads: Vec::new(),
             signals: Signals::new(),
             n_members: n as u32,
+            auto: None,
             rates: Rates::default(),
         };
         case.check(&data, &whole, |_, expected, got| {

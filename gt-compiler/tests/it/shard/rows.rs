@@ -50,7 +50,8 @@ fn check(recorder: &Recorder, data: &Data, layouts: &[Layout], n: u32, rates: Ra
     let (tape, whole) = recorder.run(data);
     let outside = recorder.outside.iter().copied().zip(layouts.iter().cloned()).collect();
     let (segment, signals) = (recorder.tape.clone(), recorder.signals.clone());
-    let case = Case { segment, outside, uploads: Vec::new(), signals, n_members: n, rates };
+    let case =
+        Case { segment, outside, uploads: Vec::new(), signals, n_members: n, auto: None, rates };
     let graph = gt_ir::lower(&tape).unwrap();
     case.check(data, &whole, |_, expected, got| {
         if units == 0.0 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_compiler::shard::{self, Literal, Local, Partition, Phase, Step};
+use gt_compiler::shard::{self, Auto, Literal, Local, Partition, Phase, Step};
 use gt_ir::canonical::{Bindings, Defined, Template, expand};
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
@@ -20,13 +20,14 @@ pub(in crate::dispatcher) type Orders = Vec<(usize, Order)>;
 
 impl Gang {
     /// A segment as the orders of members, and what its signals asked for and did not get. `again`
-    /// says that the segment has come before. Uploads of at least `large` bytes may be cut;
-    /// `is_untouched` says whether no piece of an upload has come.
+    /// says that the segment has come before. With a level of ZeRO it is planned then. Uploads of
+    /// at least `large` bytes may be cut; `is_untouched` says whether no piece of an upload has
+    /// come.
     pub(in crate::dispatcher) fn segment(
         &mut self,
         template: &Template,
         bindings: &Bindings,
-        signals: &Signals,
+        (signals, zero): (&Signals, Option<u8>),
         again: bool,
         (large, is_untouched): (u64, &dyn Fn(ValueId) -> bool),
     ) -> Result<(Orders, Vec<String>), OpError> {
@@ -40,7 +41,8 @@ impl Gang {
         let mut declared = Orders::new();
         let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
         let places = (inputs, uploads);
-        let chosen = self.partitions.get(template, places, signals, n_members, again)?;
+        let auto = zero.map(|zero| (Auto { zero, memory: 0 }, self.rates()));
+        let chosen = self.partitions.get(template, places, (signals, auto), n_members, again)?;
         let mut orders = Orders::new();
         self.forget(&chosen.forgotten, &mut orders);
         orders.extend(declared);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gt_compiler::shard::{Partition, Rates, Request, Step, partition};
+use gt_compiler::shard::{Auto, Partition, Rates, Request, Step, partition};
 use gt_ir::OpError;
 use gt_ir::canonical::{Bindings, Key, Matcher, Template};
 use gt_ir::layout::Layout;
@@ -17,9 +17,9 @@ const MAX_PARTITIONS: usize = 256;
 /// The inputs of a segment with their places, and the places of its uploads.
 pub(super) type Places = (Vec<(Type, Layout)>, Vec<Layout>);
 
-/// What a partition depends on besides the signals: the segment, the places of its values, and the
-/// number of members.
-type Case = (Key, Places, u32);
+/// What a partition depends on besides the signals: the segment, the places of its values, the
+/// number of members, and how it is planned.
+type Case = (Key, Places, u32, Option<Auto>);
 
 /// The partitions of one session.
 #[derive(Debug, Default)]
@@ -61,23 +61,26 @@ pub(super) struct Chosen {
 
 impl Partitions {
     /// The partition of a segment on members that hold its values so. `again` says that the segment
-    /// has come before and will come again.
+    /// has come before and will come again. Only then it is planned as `auto` asks.
     pub(super) fn get(
         &mut self,
         template: &Template,
         places: Places,
-        signals: &Signals,
+        (signals, auto): (&Signals, Option<(Auto, Rates)>),
         n_members: u32,
         again: bool,
     ) -> Result<Chosen, OpError> {
-        let case = (template.key, places, n_members);
+        // A segment that comes once does not pay for a plan.
+        let (auto, rates) = auto.filter(|_| again).unzip();
+        let case = (template.key, places, n_members, auto);
         let mut forgotten = Vec::new();
         let slot = match self.find(&case, template) {
             Some(slot) => slot,
             None => {
                 let (inputs, uploads) = (&case.1.0[..], &case.1.1[..]);
-                let rates = Rates::default();
-                let request = Request { template, inputs, uploads, signals, n_members, rates };
+                let rates = rates.unwrap_or_default();
+                let request =
+                    Request { template, inputs, uploads, signals, n_members, auto, rates };
                 let made = partition(&request)?;
                 self.add(case, template.clone(), made, &mut forgotten)
             }

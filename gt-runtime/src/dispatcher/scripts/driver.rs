@@ -159,13 +159,15 @@ fn short(line: &str) -> String {
     text
 }
 
-/// `device=cuda workers=2`.
+/// `device=cuda workers=2 zero=1`.
 fn demand(words: &[&str]) -> Demand {
     let of = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
     Demand {
         workers: of("workers=").map(|n| n.parse().unwrap()),
         engine: of("engine=").map(Into::into),
         device: of("device=").map(Into::into),
+        zero: of("zero=").map(|level| level.parse().unwrap()),
+        ..Demand::new()
     }
 }
 

@@ -119,7 +119,7 @@ fn packets() -> Vec<Packet> {
         |order| data(Message::ToWorker(ToWorker::Order { session, seq: 2, attempt: 3, order }));
     let hello = |role| Hello::new(role, Identity::default());
     let (engine, device) = (Some("torch".into()), Some("cuda:1".into()));
-    let demand = Demand { workers: Some(4), engine, device };
+    let demand = Demand { workers: Some(4), engine, device, ..Demand::new() };
     vec![
         packet(Stream::Control, Body::Hello(hello(Role::Worker))),
         packet(Stream::Control, Body::Hello(hello(Role::Client).asking(demand))),

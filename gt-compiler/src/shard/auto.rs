@@ -1,0 +1,123 @@
+//! Layouts without signals: which plan a segment gets, if any.
+//!
+//! A walk notes what there is to decide, and further walks follow the plans. The estimated time of
+//! all members decides between them, because costs of single values cannot express that exchanges
+//! of one round share its latency.
+//!
+//! Guarantees: deterministic; signals that are heard hold; what the segment updates comes out in
+//! the layout in which it goes in; values that are spread already stay as they are. The result is
+//! never estimated to be much slower than data parallelism or, while its values are on one member,
+//! a single worker.
+//!
+//! Does not: plan a segment whose signals name several groups of workers.
+
+use std::sync::Arc;
+
+use gt_ir::layout::Mesh;
+use gt_ir::{Entry, OpError};
+
+use super::cost::Rates;
+use super::plan::{Freedom, Plan, Planner};
+use super::report::{Alternative, Change};
+use super::scopes::{Dropped, Scopes};
+use super::sharder::{Sharder, Sums};
+use super::{Auto, Request};
+
+/// The plans that are tried: what they leave open, and the part of an exchange's latency that they
+/// count.
+const PLANS: [(Freedom, f64); 3] =
+    [(Freedom::Data, 1.0), (Freedom::All, 1.0), (Freedom::All, 0.25)];
+/// The part of the time that a plan has to save over a simpler one: estimates are rough.
+const LENIENCE: f64 = 0.05;
+
+/// The plan of least estimated time, unless the segment is as fast as it is, and the estimates.
+pub(super) fn decide(
+    request: &Request<'_>,
+    auto: Auto,
+    dropped: &Dropped,
+) -> Result<(Option<Arc<Plan>>, Vec<Alternative>), OpError> {
+    let walk = || Sharder::new(request, dropped, Sums::Repeated);
+    let (meshes, is_free) = meshes(request, dropped);
+    let mut tried: Vec<Alternative> = Vec::new();
+    let mut best = (f64::INFINITY, None);
+    for mesh in &meshes {
+        let mut problem = walk()?.note(mesh)?;
+        if tried.is_empty() {
+            let seconds = problem.alone(&request.rates);
+            tried.push(Alternative { name: "one worker".into(), seconds });
+            if is_free && auto.zero == 0 {
+                best.0 = seconds * (1.0 - LENIENCE);
+            }
+        }
+        problem.share(auto.zero);
+        let mut planner = Planner::new(&problem);
+        let mut last = None;
+        for (freedom, latency) in PLANS {
+            let rates = Rates { latency: request.rates.latency * latency, ..request.rates };
+            let plan = Arc::new(planner.plan(&rates, freedom));
+            if last.as_ref() == Some(&plan) {
+                continue;
+            }
+            let seconds = walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
+            if seconds < best.0 {
+                best = (seconds * (1.0 - LENIENCE), Some(Arc::clone(&plan)));
+            }
+            last = Some(plan);
+            tried.push(Alternative { name: name(mesh, freedom), seconds });
+        }
+    }
+    Ok((best.1, tried))
+}
+
+/// Whether a change of layout brings a value to other members. Values from before the segment stay
+/// there, so a segment that repeats itself does it once.
+fn moves(change: &Change) -> bool {
+    change.from.mesh != change.to.mesh
+}
+
+fn name(mesh: &Mesh, freedom: Freedom) -> String {
+    let sizes: Vec<String> = mesh.sizes().iter().map(ToString::to_string).collect();
+    let workers = sizes.join(" x ");
+    match freedom {
+        Freedom::Data => format!("data parallelism on {workers} workers"),
+        Freedom::All => format!("the best layouts found on {workers} workers"),
+    }
+}
+
+/// The meshes on which a segment may be spread: the signals' own, or the one on which its values
+/// are already, or all members, as a row and as a grid. Also says whether the segment may stay on
+/// one member.
+fn meshes(request: &Request<'_>, dropped: &Dropped) -> (Vec<Arc<Mesh>>, bool) {
+    let mut named: Vec<Arc<Mesh>> = Vec::new();
+    let mut scopes = Scopes::new(request.signals, request.n_members, dropped);
+    for entry in &request.template.tape.entries {
+        match entry {
+            Entry::Enter(name) => scopes.enter(name),
+            Entry::Exit(_) => scopes.exit(),
+            Entry::Input { .. } | Entry::Instr(_) | Entry::Free(_) | Entry::Output { .. } => {}
+        }
+        let mesh = scopes.current().map(|scope| Arc::clone(&scope.mesh));
+        named.extend(mesh.filter(|mesh| !named.contains(mesh)));
+    }
+    match &named[..] {
+        [] => {}
+        [one] if one.len() > 1 => return (named, false),
+        _ => return (Vec::new(), false),
+    }
+    let held = request.inputs.iter().map(|(_, layout)| &layout.mesh);
+    match held.filter(|mesh| mesh.len() > 1).max_by_key(|mesh| mesh.len()) {
+        Some(mesh) => (vec![Arc::clone(mesh)], false),
+        None => (grids(request.n_members as usize), true),
+    }
+}
+
+/// So many members as a row, and as the grid that is nearest to a square.
+fn grids(n: usize) -> Vec<Arc<Mesh>> {
+    if n < 2 {
+        return Vec::new();
+    }
+    let mesh = |sizes: &[usize]| Mesh::new((0..n as u32).collect(), sizes).map(Arc::new);
+    let rows = (2..n).take_while(|rows| rows * rows <= n).filter(|rows| n.is_multiple_of(*rows));
+    let grid = rows.last().and_then(|rows| mesh(&[rows, n / rows]));
+    mesh(&[n]).into_iter().chain(grid).collect()
+}
