@@ -740,6 +740,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, env = "GT_AUTO_SHARD")]
     #[arg(value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) auto: bool,
+    /// What workers share out instead of repeating it (ZeRO): 1 and 2 the state of optimizers, 3
+    /// the parameters too. Takes the place of the cut batch
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub(crate) zero: Option<u8>,
     /// Print which rewrite rules fire in a step, and the estimate of what they save, as an object
     /// for each work and numerics policy. Measures nothing
     #[arg(long)]
@@ -760,8 +764,9 @@ const BENCH_EXAMPLES: &str = "\
 Every work runs in a process of its own. The columns are the median time of a step, and its 10th and
 90th percentiles; the seconds of the first step, including compilation, after inputs and parameters
 are made; the instructions of a step; the kernels and launches of its plan, and the bytes that they
-read and write; and the largest growth of the process's memory. Programs compiled earlier are not
-used, unless GT_CACHE names a folder of them.
+read and write; and the largest growth of the process's memory, or with --connect the most that a
+worker's values took. Programs compiled earlier are not used,
+unless GT_CACHE names a folder of them.
 
 Examples:
   gt-cli bench --list

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<()> {
         let inputs = wanted.iter().map(|input| input.value).zip(tensors).collect();
         let wanted = outputs(&tape)?;
         signals::end_at_interrupt(interrupted)?;
-        let backend = system::open(args.connect.as_deref(), &args.compute, false)?;
+        let backend = system::open(args.connect.as_deref(), &args.compute, (false, None))?;
         let results = execute(backend.as_ref(), tape, inputs, &wanted);
         backend.close();
         results?

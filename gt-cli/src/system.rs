@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// A session with the server at `address`, on a worker with the engine and device of the flags, or
 /// else with a system in this process with this engine and these devices. With `auto` its work is
-/// spread without signals.
+/// spread without signals, with `zero` workers share out what they would repeat.
 pub(crate) fn open(
     address: Option<&str>,
     compute: &ComputeArgs,
-    auto: bool,
+    (auto, zero): (bool, Option<u8>),
 ) -> Result<Arc<dyn Backend>> {
-    let demand = Demand { auto: auto.then_some(true), ..compute.demand() };
+    let demand = Demand { auto: auto.then_some(true), zero, ..compute.demand() };
     match address {
         Some(address) => client::connect_asking(address, &demand),
         None => System::own(&compute.wish(), None).map(|system| system.session_asking(&demand)),

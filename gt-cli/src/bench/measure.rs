@@ -38,6 +38,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) settle: &'a dyn Fn() -> Result<()>,
     /// The statistics of the session.
     pub(crate) stats: &'a dyn Fn() -> Result<Stats>,
+    /// Whether the workers are other processes.
+    pub(crate) apart: bool,
     /// Called after every step with the share of the measurement that is done, from 0 to 1.
     pub(crate) progress: &'a dyn Fn(f64),
 }
@@ -136,7 +138,10 @@ fn finished(
     // Linux counts resident pages by thread and adds them up late, so the peak may be below the
     // start.
     let over = |(peak, at_start): (u64, u64)| peak.saturating_sub(at_start);
-    row.peak_bytes = memory("VmHWM:").zip(row.resident).map(over);
+    row.peak_bytes = match around.apart {
+        true => after.workers.iter().map(|worker| worker.memory.peak).max(),
+        false => memory("VmHWM:").zip(row.resident).map(over),
+    };
     row.count(&before.total(), &after.total());
     row.place(&after);
     samples.sort_by(f64::total_cmp);

@@ -185,6 +185,9 @@ fn measured_elsewhere(
     if args.auto {
         command.arg("--auto");
     }
+    if let Some(level) = args.zero {
+        command.args(["--zero", &level.to_string()]);
+    }
     if let Some(tier) = args.tier {
         command.env(TIER, tier.to_string());
     }
@@ -211,18 +214,19 @@ fn inner(args: &BenchArgs, subject: &Subject<'_>) -> Result<()> {
     let bar = bar(&name, !args.paced);
     let row = Row::new(&name, tier());
 
-    if let Some(workers) = args.workers.filter(|_| !args.auto) {
+    if let Some(workers) = args.workers.filter(|_| !args.auto && args.zero.is_none()) {
         let workers = Some((0..u32::from(workers)).collect());
         let shard = Some(ShardConfig { workers, ..ShardConfig::default() });
         gt_lang::register_config(step::BATCH, SignalConfig { shard, ..SignalConfig::default() })?;
     }
-    let backend = system::open(args.connect.as_deref(), &args.compute, args.auto)?;
+    let backend = system::open(args.connect.as_deref(), &args.compute, (args.auto, args.zero))?;
     let session = Session::with_backend(backend.clone());
     let _current = session.enter();
     session.manual_seed(0);
     let around = Surroundings {
         settle: &|| settle(&session),
         stats: &|| Ok(session.stats()?),
+        apart: args.connect.is_some(),
         progress: &|share| bar.set_position((share * 1000.0) as u64),
     };
     let prepare = || Ok(source.prepare(&backend));

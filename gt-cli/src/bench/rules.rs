@@ -18,7 +18,7 @@ const RUNS: usize = 3;
 /// Prints an object for each work and policy, and one with all rules.
 pub(super) fn rules(works: &[&Work], compute: &ComputeArgs) -> Result<()> {
     for work in works {
-        let session = Session::with_backend(system::open(None, compute, false)?);
+        let session = Session::with_backend(system::open(None, compute, (false, None))?);
         let _current = session.enter();
         session.manual_seed(0);
         let graph = plan::recorded(&session, || Ok((work.prepare)()))?.graph;

@@ -243,6 +243,7 @@ impl<'a> Sharder<'a> {
                 (true, None) => continue,
                 (false, _) => {
                     let layout = first.or_else(|| value.wish.clone());
+                    let layout = layout.or_else(|| self.shared_out(&value.ty));
                     let layout = layout.unwrap_or_else(|| self.lead.clone());
                     let layout = self.inherited(number, &layout).unwrap_or(layout);
                     self.version(id, &layout)?

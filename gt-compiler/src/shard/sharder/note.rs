@@ -62,6 +62,17 @@ impl Sharder<'_> {
         Ok(layout)
     }
 
+    /// The layout of a value that members make and the segment leaves, such as a parameter, if they
+    /// share out parameters.
+    pub(super) fn shared_out(&self, ty: &Type) -> Option<Layout> {
+        let n = self.request.n_members;
+        let is_asked = self.request.auto.is_some_and(|auto| auto.zero > 2);
+        let mesh = Mesh::new((0..n).collect(), &[n as usize]).filter(|_| is_asked && n > 1)?;
+        let whole = Layout::whole(Arc::new(mesh));
+        let part = whole.widest(0, &ty.shape)?;
+        Some(whole.with(0, part))
+    }
+
     fn note_given(&mut self, id: ValueId) {
         let number = self.numbers.len() - 1;
         let upload = number >= self.request.inputs.len();

@@ -20,9 +20,8 @@ pub(in crate::dispatcher) type Orders = Vec<(usize, Order)>;
 
 impl Gang {
     /// A segment as the orders of members, and what its signals asked for and did not get. `again`
-    /// says that the segment has come before. With a level of ZeRO it is planned then. Uploads of
-    /// at least `large` bytes may be cut; `is_untouched` says whether no piece of an upload has
-    /// come.
+    /// says that the segment has come before. With a level of ZeRO it is planned. Uploads of at
+    /// least `large` bytes may be cut; `is_untouched` says whether no piece of an upload has come.
     pub(in crate::dispatcher) fn segment(
         &mut self,
         template: &Template,

@@ -61,7 +61,8 @@ pub(super) struct Chosen {
 
 impl Partitions {
     /// The partition of a segment on members that hold its values so. `again` says that the segment
-    /// has come before and will come again. Only then it is planned as `auto` asks.
+    /// has come before and will come again. It is planned as `auto` asks then, or at once if
+    /// members are to share out memory.
     pub(super) fn get(
         &mut self,
         template: &Template,
@@ -71,7 +72,7 @@ impl Partitions {
         again: bool,
     ) -> Result<Chosen, OpError> {
         // A segment that comes once does not pay for a plan.
-        let (auto, rates) = auto.filter(|_| again).unzip();
+        let (auto, rates) = auto.filter(|(auto, _)| again || auto.zero > 0).unzip();
         let case = (template.key, places, n_members, auto);
         let mut forgotten = Vec::new();
         let slot = match self.find(&case, template) {
