@@ -15,7 +15,8 @@ pub(crate) fn check(bytes: &[u8]) {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         "layer1:\n  shard:\n    axis: 0\n    workers: [0, 1]\n    replicated: false\n    open: \
-         false\n    priority: 0\n  backward: layer1_grad\n  compile: true\n",
+         false\n    priority: 0\n    microbatches: 4\n    schedule: gpipe\n  backward: \
+         layer1_grad\n  compile: true\n",
         "a: {shard: {axis: Batch}}\nb: &b {compile: true}\nc: *b\n",
         "session: {workers: 2, engine: native, device: cpu}\na: {}\n",
     ];

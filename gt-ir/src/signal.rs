@@ -29,6 +29,8 @@ pub(crate) use serial::NewName;
 pub const MAX_SIGNALS: usize = 1 << 10;
 /// The most workers one signal may name.
 pub const MAX_LISTED: usize = 1 << 10;
+/// The most micro-batches of a signal.
+pub const MAX_MICROBATCHES: u32 = 256;
 /// About the most bytes all of them together may take.
 pub const MAX_SIGNAL_BYTES: usize = 256 << 10;
 
@@ -55,6 +57,22 @@ pub enum Reduction {
     /// As one worker computes them, to the bit. The addends travel in place of their sums, and each
     /// worker adds all of them.
     Pinned,
+}
+
+/// In which order the stages of a pipeline compute micro-batches.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// Each stage goes through all micro-batches forward, and then through all of them backward.
+    Gpipe,
+    /// As soon as a stage can, it goes backward through a micro-batch after it went forward through
+    /// another, so that it holds no more micro-batches than there are stages after it, and its own.
+    #[default]
+    #[serde(rename = "1f1b")]
+    OneForwardOneBackward,
 }
 
 /// How the tensors of a scope, and with them its work, are spread over workers.
@@ -86,6 +104,13 @@ pub struct ShardConfig {
     pub priority: u32,
     /// How sums of floats are computed whose addends are spread over workers.
     pub reduction: Reduction,
+    /// Into so many micro-batches each worker's part is cut along the axis once more. They are
+    /// computed one after the other, and their gradients are added up.
+    #[serde(deserialize_with = "serial::microbatches")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "schema::microbatches"))]
+    pub microbatches: Option<u32>,
+    /// In which order the stages of a pipeline compute micro-batches.
+    pub schedule: Schedule,
 }
 
 /// The configuration of one signal.
@@ -157,8 +182,15 @@ impl ShardConfig {
         if self.columns.as_ref() == Some(&self.axis) {
             return Err(format!("rows and columns of the mesh both cut axis {}", self.axis));
         }
+        self.microbatches.map_or(Ok(()), check_microbatches)?;
         self.workers.as_deref().map_or(Ok(()), check_workers)?;
         self.mesh.as_deref().map_or(Ok(()), check_mesh)
+    }
+
+    /// Whether each worker's part is cut into micro-batches.
+    #[must_use]
+    pub fn takes_turns(&self) -> bool {
+        self.microbatches.is_some_and(|n| n > 1)
     }
 
     /// The workers that it names, in order; none if it means all.
@@ -177,6 +209,14 @@ impl ShardAxis {
             ShardAxis::Number(_) => Ok(()),
             ShardAxis::Named(name) => check_name(name),
         }
+    }
+}
+
+fn check_microbatches(n: u32) -> Result<(), String> {
+    match n {
+        0 => Err("0 micro-batches; leave `microbatches` out to compute all at once".into()),
+        1..=MAX_MICROBATCHES => Ok(()),
+        _ => Err(format!("{n} micro-batches are more than the {MAX_MICROBATCHES} there may be")),
     }
 }
 
@@ -221,6 +261,13 @@ impl Signals {
     pub fn last_worker(&self) -> Option<u32> {
         let shards = self.0.values().filter_map(|config| config.shard.as_ref());
         shards.filter_map(ShardConfig::named).flatten().max()
+    }
+
+    /// Whether a signal asks for micro-batches.
+    #[must_use]
+    pub fn take_turns(&self) -> bool {
+        let mut shards = self.0.values().filter_map(|config| config.shard.as_ref());
+        shards.any(ShardConfig::takes_turns)
     }
 
     /// Whether a tape opens the scope of a signal whose work is compiled before its first run.

@@ -18,6 +18,8 @@
 //!     open: false          # true: a wish, dropped in segments that are faster without it
 //!     priority: 0          # of signals that contradict each other the lowest is heard first
 //!     reduction: usual     # pinned: sums of floats to the bit as on one worker
+//!     microbatches: 4      # each worker's part in parts that are computed one after the other
+//!     schedule: 1f1b       # the order in which stages compute them, or gpipe
 //!   backward: layer1_grad  # the signal of its gradients
 //!   compile: true          # its segments run as compiled programs from the first time on
 //! ```
@@ -39,7 +41,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use gt_ir::Loc;
 use gt_ir::backend::Demand;
 pub use gt_ir::config::ConfigFile;
-pub use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig, Signals};
+pub use gt_ir::signal::{Schedule, ShardAxis, ShardConfig, SignalConfig, Signals};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -135,6 +135,8 @@ fn the_schema_and_the_reader_agree() {
         "a: {shard: {axis: -8, workers: all, open: true, priority: 3, reduction: pinned}}",
         "a: {shard: {axis: Batch, workers: [0, 1], replicated: true, reduction: usual}}",
         "a: {shard: {mesh: [[0, 1], [2, 3]], columns: -1}}",
+        "a: {shard: {microbatches: 256, schedule: gpipe}}",
+        "a: {shard: {microbatches: 1, schedule: 1f1b}}",
     ] {
         gt_lang::config::parse_config(good, "good").unwrap_or_else(|error| panic!("{error}"));
         accepts(good).unwrap_or_else(|why| panic!("{good}: {why}"));
@@ -159,6 +161,10 @@ fn the_schema_and_the_reader_agree() {
         "a: {shard: {columns: 1}}",
         "a: {shard: {priority: -1}}",
         "a: {shard: {reduction: pinnd}}",
+        "a: {shard: {microbatches: 0}}",
+        "a: {shard: {microbatches: 257}}",
+        "a: {shard: {microbatches: many}}",
+        "a: {shard: {schedule: 1f2b}}",
     ] {
         assert!(gt_lang::config::parse_config(bad, "bad").is_err(), "{bad}");
         assert!(accepts(bad).is_err(), "{bad}");

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
+use super::{Reduction, Schedule, ShardAxis, ShardConfig, SignalConfig, Signals};
 
 impl fmt::Display for ShardAxis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -11,6 +11,16 @@ impl fmt::Display for ShardAxis {
             ShardAxis::Number(axis) => axis.fmt(f),
             ShardAxis::Named(name) => name.fmt(f),
         }
+    }
+}
+
+/// The word of configuration files.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Schedule::Gpipe => "gpipe",
+            Schedule::OneForwardOneBackward => "1f1b",
+        })
     }
 }
 
@@ -33,6 +43,9 @@ impl fmt::Display for ShardConfig {
         }
         if let Some(columns) = &self.columns {
             write!(f, ", axis {columns} over the columns")?;
+        }
+        if let Some(n) = self.microbatches.filter(|&n| n > 1) {
+            write!(f, ", {n} micro-batches by {}", self.schedule)?;
         }
         if self.open {
             f.write_str(", if nothing else is faster")?;

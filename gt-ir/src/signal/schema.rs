@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{MAX_LISTED, ShardAxis};
+use super::{MAX_LISTED, MAX_MICROBATCHES, ShardAxis};
 use crate::shape::MAX_RANK;
 use crate::tape::MAX_STRING;
 
@@ -60,6 +60,11 @@ pub(super) fn mesh(_: &mut SchemaGenerator) -> Schema {
         "minItems": 1,
         "maxItems": MAX_LISTED,
     })
+}
+
+/// How many micro-batches there are, if it is said.
+pub(super) fn microbatches(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_MICROBATCHES })
 }
 
 /// The name of a signal, if one is given.

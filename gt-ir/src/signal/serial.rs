@@ -9,7 +9,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{MAX_LISTED, ShardAxis, Signals, check_mesh, check_name, check_workers};
+use super::{
+    MAX_LISTED, ShardAxis, Signals, check_mesh, check_microbatches, check_name, check_workers,
+};
 
 /// In files an axis is a number or a name, as it stands; on the wire it says which.
 #[derive(Serialize, Deserialize)]
@@ -81,6 +83,12 @@ pub(super) fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u
 pub(super) fn mesh<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Vec<u32>>>, D::Error> {
     let rows = Option::<Rows>::deserialize(from)?.map(|Rows(rows)| rows);
     checked(rows, |rows: &Option<Vec<Vec<u32>>>| rows.as_deref().map_or(Ok(()), check_mesh))
+}
+
+/// How many micro-batches there are, if it is said.
+pub(super) fn microbatches<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let n = Option::<u32>::deserialize(from)?;
+    checked(n, |n| n.map_or(Ok(()), check_microbatches))
 }
 
 /// The rows of a mesh, each of them checked.

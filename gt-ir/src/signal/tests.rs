@@ -11,6 +11,11 @@ fn shard(axis: impl Into<ShardAxis>, workers: &[u32]) -> SignalConfig {
     SignalConfig { shard: Some(shard), ..SignalConfig::default() }
 }
 
+fn cut(microbatches: u32) -> SignalConfig {
+    let shard = ShardConfig { microbatches: Some(microbatches), ..ShardConfig::default() };
+    SignalConfig { shard: Some(shard), ..SignalConfig::default() }
+}
+
 #[test]
 fn what_contradicts_itself_is_refused_and_changes_nothing() {
     let mut signals = Signals::new();
@@ -22,6 +27,12 @@ fn what_contradicts_itself_is_refused_and_changes_nothing() {
         ("a", shard(8, &[0]), "signal \"a\": axis 8: tensors have at most 8 axes"),
         ("a", shard(-9, &[0]), "signal \"a\": axis -9: tensors have at most 8 axes"),
         ("a", shard(0, &[2, 1, 2]), "signal \"a\": worker 2 is listed twice"),
+        (
+            "a",
+            cut(0),
+            "signal \"a\": 0 micro-batches; leave `microbatches` out to compute all at once",
+        ),
+        ("a", cut(257), "signal \"a\": 257 micro-batches are more than the 256 there may be"),
         ("a", shard("", &[1]), "signal \"a\": a name is empty"),
         ("b", backward, "signal \"b\": a name is empty"),
         ("", SignalConfig::default(), "signal \"\": a name is empty"),
@@ -60,6 +71,8 @@ fn the_wire_gives_back_what_it_was_given_and_nothing_above_the_limits() {
             open: true,
             priority: 3,
             reduction: Reduction::Pinned,
+            microbatches: Some(4),
+            schedule: Schedule::Gpipe,
             ..ShardConfig::default()
         }),
         backward: Some("a".into()),
@@ -68,7 +81,7 @@ fn the_wire_gives_back_what_it_was_given_and_nothing_above_the_limits() {
     signals.set("b", all).unwrap();
     let bytes = postcard::to_stdvec(&signals).unwrap();
     assert_eq!(postcard::from_bytes::<Signals>(&bytes).unwrap(), signals);
-    for bad in [shard(9, &[0]), shard(0, &[1, 1])] {
+    for bad in [shard(9, &[0]), shard(0, &[1, 1]), cut(0), cut(257)] {
         let raw = BTreeMap::from([("a".to_owned(), bad)]);
         let bytes = postcard::to_stdvec(&raw).unwrap();
         assert!(postcard::from_bytes::<Signals>(&bytes).is_err());
@@ -76,6 +89,7 @@ fn the_wire_gives_back_what_it_was_given_and_nothing_above_the_limits() {
     assert_eq!(
         signals.to_string(),
         "signal \"a\": shard axis Batch over workers 0, 1\nsignal \"b\": shard replicated on all \
-         workers, if nothing else is faster, pinned sums, priority 3; backward \"a\"; compile\n"
+         workers, 4 micro-batches by gpipe, if nothing else is faster, pinned sums, priority 3; \
+         backward \"a\"; compile\n"
     );
 }

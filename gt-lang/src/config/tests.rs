@@ -48,14 +48,14 @@ fn faults_are_named_with_their_line_and_what_was_meant() {
         (
             "a:\n  shard:\n    axis: 0\n    worker: [0]\n",
             "gt.yaml:4:5: a.shard: unknown field `worker`, expected one of `axis`, `workers`, \
-             `mesh`, `columns`, `replicated`, `open`, `priority`, `reduction`\n  hint: did you \
-             mean `workers`?",
+             `mesh`, `columns`, `replicated`, `open`, `priority`, `reduction`, `microbatches`, \
+             `schedule`\n  hint: did you mean `workers`?",
         ),
         (
             "a:\n  shard: {axs: 0}\n",
             "gt.yaml:2:11: a.shard: unknown field `axs`, expected one of `axis`, `workers`, \
-             `mesh`, `columns`, `replicated`, `open`, `priority`, `reduction`\n  hint: did you \
-             mean `axis`?",
+             `mesh`, `columns`, `replicated`, `open`, `priority`, `reduction`, `microbatches`, \
+             `schedule`\n  hint: did you mean `axis`?",
         ),
         (
             "a:\n  shard:\n    reduction: pinnd\n",
