@@ -23,6 +23,7 @@ mod cost;
 mod dot;
 mod future;
 mod lanes;
+mod memory;
 mod phases;
 mod plan;
 mod print;
@@ -30,8 +31,10 @@ mod report;
 mod reshard;
 mod scopes;
 mod sharder;
+mod sink;
 mod sums;
 mod traffic;
+mod turns;
 mod wishes;
 
 use std::sync::Arc;
@@ -129,6 +132,8 @@ pub struct Phase {
     pub first: u32,
     /// The literals.
     pub literals: Vec<Literal>,
+    /// The micro-batch that it is for, if there are any.
+    pub turn: Option<u32>,
 }
 
 /// A value on a member.
@@ -142,7 +147,7 @@ pub enum Local {
 }
 
 /// A literal of a member's tape.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// A literal of the segment, by its number there.
     Slot(u32),
@@ -214,7 +219,7 @@ fn planned(
 /// # Errors
 /// Never on a layout within its limits.
 pub fn gather(ty: &Type, layout: &Layout, n_members: u32) -> Result<Partition, OpError> {
-    let mut lanes = lanes::Lanes::new(n_members);
+    let mut lanes = lanes::Lanes::new(n_members, turns::Turns::NONE);
     let held = lanes.hold(0, ty, layout);
     let whole = lanes.reshard(&held, &at(0), ty)?;
     let kept = [(1, *ty, whole)];

@@ -5,6 +5,9 @@
 //! (DTensor's replicate, shard and partial; GSPMD's tilings). Parts may be uneven: every part but
 //! the last ones has `chunk` elements, and the last ones may be shorter or empty.
 //!
+//! The last axis of a mesh may be one of *turns*: the members do the work of its places one after
+//! the other, such as micro-batches. A layout is the same for places in time as for members.
+//!
 //! Plain data: nothing here says how a value gets from one layout to another.
 
 use std::fmt;
@@ -15,13 +18,15 @@ use smallvec::SmallVec;
 use crate::shape::{Dim, MAX_RANK, Shape, Type};
 
 /// The most axes of a mesh.
-pub const MAX_MESH_AXES: usize = 4;
+pub const MAX_MESH_AXES: usize = 5;
 
 /// A grid of members, each named by its number in the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mesh {
     members: Vec<u32>,
     sizes: SmallVec<[usize; 2]>,
+    /// The size of the last axis, if it is one of turns; otherwise 1.
+    turns: usize,
 }
 
 /// How partial results combine to the whole.
@@ -56,7 +61,8 @@ pub enum Spread {
 pub struct Layout {
     /// The members that hold anything of it.
     pub mesh: Arc<Mesh>,
-    /// One entry for each axis of the mesh. No two of them split the same dimension.
+    /// One entry for each axis of the mesh. If several of them split the same dimension, a later
+    /// one splits the parts of those before it.
     pub spreads: SmallVec<[Spread; 2]>,
 }
 
@@ -73,29 +79,73 @@ impl Mesh {
         sorted.sort_unstable();
         let distinct = sorted.windows(2).all(|pair| pair[0] != pair[1]);
         let fits = (1..=MAX_MESH_AXES).contains(&sizes.len()) && !members.is_empty();
-        (fits && distinct && n == Some(members.len()))
-            .then(|| Mesh { members, sizes: sizes.into() })
+        (fits && distinct && n == Some(members.len())).then(|| Mesh {
+            members,
+            sizes: sizes.into(),
+            turns: 1,
+        })
     }
 
     /// A mesh of one member.
     #[must_use]
     pub fn single(member: u32) -> Mesh {
-        Mesh { members: vec![member], sizes: SmallVec::from_slice(&[1]) }
+        Mesh { members: vec![member], sizes: SmallVec::from_slice(&[1]), turns: 1 }
     }
 
-    /// The members, in row-major order: a member's place in it is its rank.
+    /// The same grid, in which each member takes so many turns: these are its last axis.
+    #[must_use]
+    pub fn in_turns(&self, n: usize) -> Mesh {
+        if n <= 1 || self.turns > 1 {
+            return self.clone();
+        }
+        let members = self.members.iter().flat_map(|&member| std::iter::repeat_n(member, n));
+        let sizes = self.sizes.iter().copied().chain([n]).collect();
+        Mesh { members: members.collect(), sizes, turns: n }
+    }
+
+    /// The same grid without turns.
+    #[must_use]
+    pub fn at_once(&self) -> Mesh {
+        let mut sizes = self.sizes.clone();
+        if self.turns > 1 {
+            sizes.pop();
+        }
+        let members = self.members.iter().step_by(self.turns).copied().collect();
+        Mesh { members, sizes, turns: 1 }
+    }
+
+    /// How many turns each member takes.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.turns
+    }
+
+    /// The turn of a rank, from 0 on.
+    #[must_use]
+    pub fn turn(&self, rank: usize) -> usize {
+        rank % self.turns
+    }
+
+    /// Whether an axis is the one of turns.
+    #[must_use]
+    pub fn is_turns(&self, axis: usize) -> bool {
+        self.turns > 1 && axis + 1 == self.sizes.len()
+    }
+
+    /// The members, in row-major order: a member's place in it is its rank. A member that takes
+    /// several turns has a rank for each of them.
     #[must_use]
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// How many members there are.
+    /// How many ranks there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is no member, which [`Mesh::new`] does not allow.
+    /// Whether there is no rank, which [`Mesh::new`] does not allow.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -107,7 +157,7 @@ impl Mesh {
         &self.sizes
     }
 
-    /// The rank of a member.
+    /// The rank of a member, in its first turn.
     #[must_use]
     pub fn rank_of(&self, member: u32) -> Option<usize> {
         self.members.iter().position(|&m| m == member)
@@ -158,8 +208,30 @@ impl Layout {
         sizes[axis] /= n;
         sizes.insert(axis + 1, n);
         spreads.insert(axis + 1, spreads[axis]);
-        let mesh = Mesh::new(self.mesh.members.clone(), &sizes)?;
-        Some(Layout { mesh: Arc::new(mesh), spreads })
+        let Mesh { members, turns, .. } = &*self.mesh;
+        let mesh = Mesh { members: members.clone(), sizes, turns: *turns };
+        (mesh.sizes.len() <= MAX_MESH_AXES).then(|| Layout { mesh: Arc::new(mesh), spreads })
+    }
+
+    /// The same where each member takes so many turns, and has the same in all of them.
+    #[must_use]
+    pub fn in_turns(&self, n: usize) -> Layout {
+        if n <= 1 || self.mesh.turns > 1 {
+            return self.clone();
+        }
+        let spreads = self.spreads.iter().copied().chain([Spread::Whole]).collect();
+        Layout { mesh: Arc::new(self.mesh.in_turns(n)), spreads }
+    }
+
+    /// What members have after all turns: all that they have in each of them.
+    #[must_use]
+    pub fn at_once(&self) -> Layout {
+        let mut layout = self.clone();
+        if self.mesh.turns > 1 {
+            layout.mesh = Arc::new(self.mesh.at_once());
+            layout.spreads.pop();
+        }
+        layout
     }
 
     /// Whether each member has all elements.
@@ -211,8 +283,8 @@ impl Layout {
         let mut region: Region = shape.sizes().iter().map(|&size| (0, size)).collect();
         for (axis, spread) in self.spreads.iter().enumerate() {
             if let Spread::Split { dim, chunk } = *spread {
-                let (at, size) = (self.mesh.coordinate(rank, axis), shape.sizes()[dim as usize]);
-                let bound = |i: usize| i.saturating_mul(chunk).min(size);
+                let (at, (first, end)) = (self.mesh.coordinate(rank, axis), region[dim as usize]);
+                let bound = |i: usize| first.saturating_add(i.saturating_mul(chunk)).min(end);
                 region[dim as usize] = (bound(at), bound(at + 1));
             }
         }
@@ -265,13 +337,18 @@ impl fmt::Display for Mesh {
     }
 }
 
-/// `split 0 by 32 on 0,1,2,3`.
+/// `split 0 by 32 on 0,1,2,3`, or `split 0 by 32 x split 0 by 8 in 4 turns on 0,1,2,3`.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mesh = self.mesh.at_once();
         for (i, spread) in self.spreads.iter().enumerate() {
-            write!(f, "{}{spread}", if i == 0 { "" } else { " x " })?;
+            match self.mesh.is_turns(i) {
+                true if *spread == Spread::Whole => {}
+                true => write!(f, " x {spread} in {} turns", self.mesh.turns)?,
+                false => write!(f, "{}{spread}", if i == 0 { "" } else { " x " })?,
+            }
         }
-        write!(f, " on {}", self.mesh)
+        write!(f, " on {mesh}")
     }
 }
 
@@ -318,5 +395,22 @@ mod tests {
             }
             assert!(times.iter().all(|&n| n == 2), "{size} by {chunk}");
         }
+    }
+
+    /// Turns cut the part of each member, and together have what it has.
+    #[test]
+    fn turns_cut_the_part_of_each_member() {
+        let chunk = 5;
+        let held = Layout::whole(mesh(&[2])).with(0, Spread::Split { dim: 0, chunk });
+        let shape = Shape::new(&[9]).unwrap();
+        let in_turns = held.in_turns(3);
+        assert_eq!(in_turns.mesh.members(), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(in_turns.to_string(), held.to_string());
+        let cut = in_turns.with(1, Spread::Split { dim: 0, chunk: 2 });
+        let regions = (0..6).map(|rank| cut.region(rank, &shape)[0]);
+        assert_eq!(regions.collect::<Vec<_>>(), [(0, 2), (2, 4), (4, 5), (5, 7), (7, 9), (9, 9)]);
+        assert_eq!(cut.to_string(), "split 0 by 5 x split 0 by 2 in 3 turns on 0,1");
+        assert_eq!(cut.at_once(), held);
+        assert_eq!([0, 4, 5].map(|rank| cut.mesh.turn(rank)), [0, 1, 2]);
     }
 }

@@ -35,7 +35,7 @@
 
 use std::panic::Location;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gt_ir::Loc;
@@ -54,6 +54,8 @@ const MAX_FILE: u64 = 4 << 20;
 static CONFIGURATION: Mutex<ConfigFile> = Mutex::new(ConfigFile::new());
 /// How often the configuration changed. It changes under the lock.
 static VERSION: AtomicU64 = AtomicU64::new(0);
+/// Whether a signal asks for micro-batches. It changes under the lock.
+static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
 
 /// The configuration of the process; a writer that panicked leaves it whole.
 fn lock() -> MutexGuard<'static, ConfigFile> {
@@ -141,6 +143,11 @@ pub(crate) fn newer_than(known: u64) -> Option<(u64, Signals)> {
     Some((VERSION.load(Ordering::Acquire), said.signals.clone()))
 }
 
+/// Whether a signal asks for micro-batches.
+pub(crate) fn takes_turns() -> bool {
+    TAKES_TURNS.load(Ordering::Acquire)
+}
+
 /// Takes the file that the environment names, the first time.
 pub(crate) fn from_environment() -> Result<()> {
     static READ: OnceLock<Result<()>> = OnceLock::new();
@@ -185,6 +192,7 @@ fn change<T>(
     let given = change(&mut changed)
         .map_err(|error| Error::new(ErrorKind::Signal, error.to_string(), at))?;
     *said = changed;
+    TAKES_TURNS.store(said.signals.take_turns(), Ordering::Release);
     VERSION.fetch_add(1, Ordering::Release);
     Ok(given)
 }

@@ -5,6 +5,7 @@ mod nets;
 mod processes;
 
 use crate::equivalence::RUNNING;
+use gt::config::Schedule;
 use gt::ir::backend::Demand;
 use gt::prelude::*;
 use gt_runtime::embedded::System;
@@ -46,6 +47,12 @@ fn mesh(n: u32, columns: Option<i64>) -> SignalConfig {
     signal(ShardConfig { mesh: Some(rows), columns, ..ShardConfig::default() })
 }
 
+/// An axis on some workers, in micro-batches.
+fn cut(workers: Option<Vec<u32>>, microbatches: u32, schedule: Schedule) -> SignalConfig {
+    let microbatches = Some(microbatches);
+    signal(ShardConfig { workers, microbatches, schedule, ..ShardConfig::default() })
+}
+
 /// The forms of parallelism on so many workers.
 fn forms(n: u32) -> Vec<(&'static str, Form)> {
     let copies = signal(ShardConfig { replicated: true, ..ShardConfig::default() });
@@ -65,11 +72,20 @@ fn forms(n: u32) -> Vec<(&'static str, Form)> {
         ("copies", vec![("batch", copies)]),
         ("mesh", vec![("batch", mesh(n, None)), ("columns", mesh(n, Some(-1)))]),
         ("stages", vec![("first", on(0..half, 0)), ("second", on(n - half..n, 0))]),
+        ("batches", vec![("batch", cut(None, 3, Schedule::default()))]),
+        ("gpipe", staged(last, Schedule::Gpipe)),
+        ("1f1b", staged(last, Schedule::OneForwardOneBackward)),
         (
             "crossed",
             vec![("batch", axis(0)), ("columns", axis(-1)), ("second", on((0..n).rev(), 1))],
         ),
     ]
+}
+
+/// Micro-batches of two stages, as far as there are two workers.
+fn staged(last: u32, schedule: Schedule) -> Form {
+    let batch = cut(Some(vec![0]), 3, schedule);
+    vec![("batch", batch), ("first", on([0], 0)), ("second", on([last], 0))]
 }
 
 /// Runs a program on so many workers under signals, with plans or without.
@@ -145,6 +161,10 @@ fn check(name: &str, net: fn() -> Net, rounding: f64) {
     };
     for (form, signals) in forms(2) {
         check(2, When::Never, form, (&Demand::new(), &signals));
+    }
+    let alone = [1, 3, 100].map(|n| vec![("batch", cut(None, n, Schedule::default()))]);
+    for (form, when) in alone.iter().zip([When::Never, When::Blocking, When::Never]) {
+        check(1, when, "micro-batches", (&Demand::new(), form));
     }
     for (form, signals) in forms(4).iter().filter(|(form, _)| OF_FOUR.contains(form)) {
         check(4, When::Never, form, (&Demand::new(), signals));
@@ -237,6 +257,42 @@ fn signals_may_change_between_steps() {
             assert!((a - b).abs() < 1e-10, "step {step}: {b}, but {a} on one worker");
         }
     }
+}
+
+/// The losses of a run of many steps, and the most bytes that its workers had at a time.
+fn curve() -> Result<(Vec<f64>, u64)> {
+    let weights = nets::chain(6, 32);
+    let parameters = weights.clone();
+    let net = Net { parameters, loss: Box::new(move || nets::staged(512, &weights)) };
+    let mut optimizer = optimizer(&net);
+    let losses: Result<Vec<f64>> = (0..20).map(|_| step(&net, &mut optimizer)).collect();
+    let workers = Session::current()?.stats()?.workers;
+    Ok((losses?, workers.iter().map(|worker| worker.memory.peak).max().unwrap_or(0)))
+}
+
+/// A pipeline whose gradients are computed where its layers are.
+fn stages(batch: SignalConfig, last: u32) -> Form {
+    let stage = |worker: u32, name: &str| apart(worker, name);
+    vec![("batch", batch), ("first", stage(0, "first")), ("second", stage(last, "second"))]
+}
+
+/// The workers of a process share its memory, so the peak is that of all of them.
+#[test]
+fn micro_batches_learn_the_same_in_less_memory() {
+    let (plain, most) = run(1, When::Never, &Form::new(), curve);
+    assert!(plain[19] < 0.9 * plain[0], "{plain:?}");
+    let [gpipe, one] = [Schedule::Gpipe, Schedule::OneForwardOneBackward];
+    let mut peaks = Vec::new();
+    for (workers, n, schedule) in [(1, 4, one), (2, 4, one), (2, 16, one), (2, 16, gpipe)] {
+        let form = stages(cut(Some(vec![0]), n, schedule), workers - 1);
+        let (curve, peak) = run(workers, When::Never, &form, curve);
+        for (step, (a, b)) in plain.iter().zip(&curve).enumerate() {
+            assert!((a - b).abs() < 1e-10, "{workers} workers, step {step}: {b}, but {a} on one");
+        }
+        peaks.push(peak);
+    }
+    assert!(peaks[0] * 2 < most && peaks[1] < most, "{peaks:?} of {most}");
+    assert!(peaks[2] < peaks[3], "1f1b needs no less than gpipe: {peaks:?}");
 }
 
 /// What each worker holds after 4 steps, and after 12.

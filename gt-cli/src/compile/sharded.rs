@@ -76,7 +76,8 @@ impl Sharded {
     }
 
     pub(super) fn object(&self) -> Value {
-        let Explained { partition, values, exchanges, seconds, .. } = &self.explained;
+        let Explained { partition, values, exchanges, seconds, waiting, peaks, .. } =
+            &self.explained;
         let layouts = values.iter().enumerate().map(|(at, placed)| {
             let value = self.value(at as u32).unwrap_or_default();
             let layouts: Vec<String> = placed.layouts.iter().map(ToString::to_string).collect();
@@ -91,6 +92,9 @@ impl Sharded {
             "seconds": seconds,
             "seconds_of_one_worker": self.alone.seconds,
             "plans": self.explained.plans.iter().map(plan).collect::<Vec<_>>(),
+            "waiting": waiting,
+            "peak_bytes": peaks,
+            "peak_bytes_of_one_worker": self.alone.peaks.first(),
             "open": self.explained.wishes.iter().map(wish).collect::<Vec<_>>(),
             "layouts": layouts.collect::<Vec<_>>(),
             "exchanges": exchanges.iter().map(|e| self.exchange(e)).collect::<Vec<_>>(),

@@ -9,7 +9,7 @@
 //! never estimated to be much slower than data parallelism or, while its values are on one member,
 //! a single worker.
 //!
-//! Does not: plan a segment whose signals name several groups of workers.
+//! Does not: plan a segment whose signals name several groups of workers, or one in micro-batches.
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use super::plan::{Freedom, Plan, Planner};
 use super::report::{Alternative, Change};
 use super::scopes::{Dropped, Scopes};
 use super::sharder::{Sharder, Sums};
+use super::turns::Turns;
 use super::{Auto, Request};
 
 /// The plans that are tried: what they leave open, and the part of an exchange's latency that they
@@ -37,6 +38,9 @@ pub(super) fn decide(
     dropped: &Dropped,
 ) -> Result<(Option<Arc<Plan>>, Vec<Alternative>), OpError> {
     let walk = || Sharder::new(request, dropped, Sums::Repeated);
+    if Turns::of(request, dropped).0.n > 1 {
+        return Ok((None, Vec::new()));
+    }
     let (meshes, is_free) = meshes(request, dropped);
     let mut tried: Vec<Alternative> = Vec::new();
     let mut best = (f64::INFINITY, None);
@@ -89,7 +93,7 @@ fn name(mesh: &Mesh, freedom: Freedom) -> String {
 /// one member.
 fn meshes(request: &Request<'_>, dropped: &Dropped) -> (Vec<Arc<Mesh>>, bool) {
     let mut named: Vec<Arc<Mesh>> = Vec::new();
-    let mut scopes = Scopes::new(request.signals, request.n_members, dropped);
+    let mut scopes = Scopes::new(request, dropped, 1);
     for entry in &request.template.tape.entries {
         match entry {
             Entry::Enter(name) => scopes.enter(name),

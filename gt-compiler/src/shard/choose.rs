@@ -5,6 +5,8 @@
 //! A factor is a candidate where an operand is split along it already, or where a signal asks for a
 //! contraction of whole operands to be shared out. No search: a choice is not taken back.
 
+mod turns;
+
 use gt_ir::dtype::Category;
 use gt_ir::factors::{Factors, Linear};
 use gt_ir::layout::{Combine, Layout, Spread};
@@ -81,7 +83,7 @@ pub(super) enum Along {
 
 impl<'a> Operand<'a> {
     /// The layouts that it is there in, or is to have.
-    fn layouts(self) -> impl Iterator<Item = &'a Layout> {
+    pub(super) fn layouts(self) -> impl Iterator<Item = &'a Layout> {
         let (versions, wish) = match self {
             Operand::Versions(versions, _) => (versions, None),
             Operand::Anywhere(wish) => (&[][..], wish),
@@ -151,6 +153,9 @@ impl Question<'_> {
 
     /// The ways along an axis, those that need no exchange first.
     pub(super) fn candidates(&self, whole: &Layout, axis: usize, chosen: &[Along]) -> Vec<Along> {
+        if whole.mesh.is_turns(axis) {
+            return turns::candidates(self, whole, chosen);
+        }
         let mut found = Vec::new();
         let operands = self.operands.iter().zip(self.types);
         for ((operand, ty), links) in operands.zip(&self.factors.operands) {
@@ -232,15 +237,17 @@ impl Question<'_> {
             if let Some((dim, unit)) = Factors::find(links, factor) {
                 let OperandType::Tensor(ty) = &self.types[i] else { continue };
                 let parts = layout.mesh.sizes()[axis];
-                let empty = (parts - 1) * chunk >= size(ty, dim, unit);
+                let empty = (parts - 1) * chunk >= size(ty, dim, unit) || layout.splits(dim);
                 // The largest of no elements does not exist.
                 if contracted && *combine != Some(Combine::Sum) && empty {
                     return None;
                 }
-                if self.pins() && self.folds() && is_alone(size(ty, dim, 1), chunk / unit) {
+                let alone = is_alone(size(ty, dim, 1), chunk / unit) || layout.splits(dim);
+                if self.pins() && self.folds() && alone {
                     return None;
                 }
                 layout.spreads[axis] = part(dim, unit, chunk)?;
+                turns::covers(layout, dim, &ty.shape).then_some(())?;
             } else if contracted && *addend == Some(i) {
                 layout.spreads[axis] = Spread::Partial(Combine::Sum);
             }
@@ -385,11 +392,20 @@ impl Question<'_> {
     /// The part of the work that one member does.
     fn share(&self, strategy: &Strategy) -> f64 {
         let mut share = 1.0;
-        for axis in 0..strategy.result.spreads.len() {
-            let split = |layout: &Layout| matches!(layout.spreads[axis], Spread::Split { .. });
-            let layouts = strategy.operands.iter().flatten().chain([&strategy.result]);
-            if layouts.into_iter().any(split) {
-                share /= strategy.result.mesh.sizes()[axis] as f64;
+        let mesh = &strategy.result.mesh;
+        for (axis, &n) in mesh.sizes().iter().enumerate() {
+            let any = |of: fn(&Spread) -> bool| {
+                let mut layouts = strategy.operands.iter().flatten().chain([&strategy.result]);
+                layouts.any(|layout| of(&layout.spreads[axis]))
+            };
+            let split = any(|spread| matches!(spread, Spread::Split { .. }));
+            let partial = || any(|spread| matches!(spread, Spread::Partial(_)));
+            match mesh.is_turns(axis) {
+                // It computes the parts of all its turns, and an addend in each of them.
+                true if !split && partial() => share *= n as f64,
+                true => {}
+                false if split => share /= n as f64,
+                false => {}
             }
         }
         share

@@ -8,6 +8,10 @@ use gt_ir::{Class, Op, OperandType, Type};
 use super::lanes::{shared, volume};
 use super::reshard::{GROUP, Version, group, is_direct, scattered};
 
+/// Seconds that count for what ends all turns, to put together what each of them has made: more
+/// than anything else, because a program takes turns to need the memory of one.
+const TOGETHER: f64 = 1.0;
+
 /// What exchanges and computation cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
@@ -58,6 +62,10 @@ impl Rates {
 
     /// Seconds until a value is in another layout.
     pub(super) fn reshard(&self, from: &Layout, to: &Layout, ty: &Type) -> f64 {
+        if from.mesh.turns() > 1 {
+            let (here, there) = (from.at_once(), to.at_once());
+            return self.copied(from, to, ty) + self.reshard(&here, &there, ty);
+        }
         let bytes = |elements: usize| (elements * ty.dtype.size()) as f64;
         let mut seconds = 0.0;
         let mut settled = from.clone();
@@ -85,6 +93,23 @@ impl Rates {
         if most > 0 { seconds + self.wait(n) + bytes(most) / self.exchange } else { seconds }
     }
 
+    /// Seconds in which a member rearranges what it has from turn to turn. Nothing travels.
+    fn copied(&self, from: &Layout, to: &Layout, ty: &Type) -> f64 {
+        let (Some(before), Some(after)) = (from.spreads.last(), to.spreads.last()) else {
+            return 0.0;
+        };
+        let bytes = volume(&from.at_once().region(0, &ty.shape)) * ty.dtype.size();
+        let copy = bytes as f64 / self.memory;
+        match (before, after) {
+            (Spread::Partial(_), Spread::Partial(_)) | (Spread::Whole, _) => 0.0,
+            (Spread::Partial(_), Spread::Split { .. } | Spread::Whole) => {
+                copy * from.mesh.turns() as f64
+            }
+            (Spread::Split { .. }, _) if before == after => 0.0,
+            (Spread::Split { .. }, _) => copy + TOGETHER,
+        }
+    }
+
     /// Seconds of the messages of an exchange in which `n` members have one for each other member.
     fn wait(&self, n: usize) -> f64 {
         self.latency * (n as f64 / GROUP as f64).max(1.0)
@@ -110,7 +135,8 @@ impl Rates {
     pub(super) fn shared(&self, layout: &Layout, axis: usize, ty: &Type) -> Option<Spread> {
         let bytes = volume(&layout.region(0, &ty.shape)) * ty.dtype.size();
         let is_large = bytes as f64 > self.latency * self.exchange;
-        is_large.then(|| layout.widest(axis, &ty.shape))?
+        // What one member adds up over its turns is not shared.
+        (is_large && !layout.mesh.is_turns(axis)).then(|| layout.widest(axis, &ty.shape))?
     }
 
     /// Seconds until a value is in another layout, from the version that is nearest to it.

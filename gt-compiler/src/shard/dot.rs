@@ -12,6 +12,7 @@ use gt_ir::op::infer;
 use gt_ir::units::bytes;
 use gt_ir::{Entry, Instr, Operand, OperandType, Tape, Type, ValueId};
 
+use super::memory::held;
 use super::print::Names;
 use super::{Explained, Local, Phase, Step};
 
@@ -39,7 +40,7 @@ impl Explained {
         let (mut out, mut edges) = (String::from(DOT_HEAD), String::new());
         for (member, part) in self.partition.parts.iter().enumerate() {
             let mut frame = Frame::default();
-            for (number, ty) in self.held(member) {
+            for (number, ty) in held(part, member as u32, &self.values) {
                 let value = names.value(number);
                 let label = format!("{value} {}", names.origin(value));
                 frame.node(member, Local::Given(number), &label, Some(ty), ROUND);

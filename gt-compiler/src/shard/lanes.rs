@@ -7,22 +7,26 @@
 //! is a level ahead would send its results with what the others need first, and they would compute
 //! one after the other. Levels cut a lane into phases (`phases`); all that is sent at one level
 //! travels together.
+//!
+//! A member that takes several turns (`turns`) has one lane for all of them. What it computes
+//! equally in several turns is there once, so nothing is sent or computed twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use gt_ir::dtype::Category;
-use gt_ir::layout::{Region, boxed};
+use gt_ir::layout::{Mesh, Region, boxed};
 use gt_ir::op::infer;
 use gt_ir::{Loc, Op, OpError, OperandType, Scalar, Type};
 use smallvec::SmallVec;
 
 use super::Literal;
+use super::turns::{Key, Moment, Turns};
 
 /// A local value, by its number on its lane.
 pub(super) type Name = u32;
 
 /// An operand of a local instruction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Arg {
     Value(Name),
     Literal(Literal, Scalar),
@@ -51,7 +55,7 @@ pub(super) enum Item {
 #[derive(Clone, Debug)]
 pub(super) struct Local {
     pub(super) ty: Type,
-    pub(super) level: u32,
+    pub(super) moment: Moment,
     /// Its number in the segment, where it was there before.
     pub(super) given: Option<u32>,
 }
@@ -63,6 +67,10 @@ pub(super) struct Lane {
     pub(super) items: Vec<Item>,
     slices: BTreeMap<(Name, Vec<(usize, usize)>), Name>,
     sent: BTreeMap<(Name, u32), Name>,
+    /// The values given so far, by their numbers in the segment.
+    given: BTreeMap<u32, Name>,
+    /// What the instruction that is added now computes so far, where the member takes turns.
+    computed: HashMap<(Op, SmallVec<[Arg; 3]>), Name>,
 }
 
 /// The work of all members.
@@ -71,8 +79,11 @@ pub(super) struct Lanes {
     pub(super) all: Vec<Lane>,
     /// Where the user wrote what is added now.
     pub(super) loc: Loc,
-    /// The lowest level of instructions that are added now.
-    pub(super) floor: u32,
+    /// The earliest moment of instructions that are added now.
+    pub(super) floor: Moment,
+    pub(super) turns: Turns,
+    /// Whether what is sent now leaves a stage of a pipeline.
+    pub(super) leaves: bool,
 }
 
 /// Who holds a box of a tensor, and under which name.
@@ -84,8 +95,8 @@ pub(super) struct Piece {
 }
 
 impl Lane {
-    fn define(&mut self, ty: Type, level: u32, given: Option<u32>) -> Name {
-        self.locals.push(Local { ty, level, given });
+    fn define(&mut self, ty: Type, moment: Moment, given: Option<u32>) -> Name {
+        self.locals.push(Local { ty, moment, given });
         self.locals.len() as Name - 1
     }
 
@@ -103,8 +114,14 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(n_members: u32) -> Lanes {
-        Lanes { all: vec![Lane::default(); n_members as usize], loc: Loc::NONE, floor: 0 }
+    pub(super) fn new(n_members: u32, turns: Turns) -> Lanes {
+        let all = vec![Lane::default(); n_members as usize];
+        Lanes { all, loc: Loc::NONE, floor: Moment::default(), turns, leaves: false }
+    }
+
+    /// The place of a value in the order of a member's work.
+    pub(super) fn key(&self, member: usize, name: Name) -> Key {
+        self.all[member].local(name).moment.key(self.turns.schedule)
     }
 
     fn lane(&mut self, member: u32) -> &mut Lane {
@@ -113,20 +130,46 @@ impl Lanes {
 
     /// A value that a member has before the segment begins.
     pub(super) fn given(&mut self, member: u32, number: u32, ty: Type) -> Name {
-        self.lane(member).define(ty.unnamed(), 0, Some(number))
+        let lane = self.lane(member);
+        if let Some(name) = lane.given.get(&number) {
+            return *name;
+        }
+        let name = lane.define(ty.unnamed(), Moment::default(), Some(number));
+        lane.given.insert(number, name);
+        name
+    }
+
+    /// What is added from now on computes nothing that was computed before: two values of the
+    /// segment are two on each member, although they may be equal.
+    pub(super) fn begin(&mut self) {
+        if self.turns.n > 1 {
+            self.all.iter_mut().for_each(|lane| lane.computed.clear());
+        }
+    }
+
+    /// What is added from now on is work of a rank of a mesh, in its turn.
+    pub(super) fn at_rank(&mut self, mesh: &Mesh, rank: usize) {
+        self.floor.turn = mesh.turn(rank) as u32;
     }
 
     /// An instruction of a member.
     pub(super) fn instr(&mut self, member: u32, op: Op, args: &[Arg]) -> Result<Name, OpError> {
-        let (loc, floor) = (self.loc, self.floor);
+        let (loc, floor, turns) = (self.loc, self.floor, self.turns.n);
         let lane = self.lane(member);
         let types: SmallVec<[OperandType; 3]> =
             args.iter().map(|arg| lane.operand_type(arg)).collect();
-        let levels = args.iter().filter_map(Arg::name).map(|name| lane.local(name).level);
-        let level = levels.fold(floor, u32::max);
+        let key = (op, args.into());
+        if let Some(name) = lane.computed.get(&key) {
+            return Ok(*name);
+        }
+        let moments = args.iter().filter_map(Arg::name).map(|name| lane.local(name).moment);
+        let moment = moments.fold(floor, Moment::max);
         let ty = infer(&op, &types)?.unnamed();
-        let out = lane.define(ty, level, None);
+        let out = lane.define(ty, moment, None);
         lane.items.push(Item::Instr { op, args: args.into(), out, loc });
+        if turns > 1 {
+            lane.computed.insert(key, out);
+        }
         Ok(out)
     }
 
@@ -148,9 +191,10 @@ impl Lanes {
         if let Some(received) = self.all[from as usize].sent.get(&(value, to)) {
             return *received;
         }
-        let Local { ty, level, .. } = *self.all[from as usize].local(value);
+        let Local { ty, moment, .. } = *self.all[from as usize].local(value);
+        let received = moment.after_exchange(self.leaves);
         let lane = self.lane(to);
-        let received = lane.define(ty, level + 1, None);
+        let received = lane.define(ty, received, None);
         lane.items.push(Item::Receive { out: received });
         let lane = self.lane(from);
         lane.items.push(Item::Send { value, to, received });
@@ -202,7 +246,9 @@ impl Lanes {
         }
         let own = pieces.iter().find(|p| p.member == member && covers(&p.region, region));
         let n = pieces.len().max(1);
-        let others = (0..pieces.len()).map(|i| &pieces[(i + member as usize) % n]);
+        // The pieces of a member's turns follow each other.
+        let first = member as usize * self.turns.n;
+        let others = (0..pieces.len()).map(|i| &pieces[(i + first) % n]);
         let whole = own.or_else(|| others.into_iter().find(|p| covers(&p.region, region)));
         if let Some(piece) = whole.cloned() {
             let part = self.slice(&piece, region)?;

@@ -1,6 +1,7 @@
 //! Lanes cut into phases: a member runs all that needs no further exchange, sends what others wait
 //! for, and goes on when what it waits for is there. If it has more to compute than what others
-//! wait for, it sends first and computes the rest afterwards.
+//! wait for, it sends first and computes the rest afterwards. Each turn has phases of its own, in
+//! the order of the schedule.
 //!
 //! What nobody uses is left out, and every value is freed after its last use.
 
@@ -12,6 +13,7 @@ use gt_ir::{Class, Entry, Instr, Operand, Tape, Type, ValueId};
 
 use super::lanes::{Arg, Item, Lane, Lanes, Name};
 use super::reshard::Version;
+use super::turns::Key;
 use super::{Kept, Local, Part, Phase, Step};
 
 /// The members' work in phases, and where values are at its end.
@@ -24,12 +26,12 @@ pub(super) fn cut(
     let mut cutters: Vec<Cutter<'_>> = Vec::new();
     let gone: BTreeSet<u32> =
         freed.iter().copied().chain(kept.iter().map(|(number, ..)| *number)).collect();
-    for (member, lane) in lanes.all.iter().enumerate() {
+    for member in 0..lanes.all.len() {
         let lasting = |(_, _, version): &(u32, Type, Version)| {
             let rank = version.layout.mesh.rank_of(member as u32)?;
             Some(version.names[rank])
         };
-        let mut cutter = Cutter::new(lane, needed, member);
+        let mut cutter = Cutter::new(lanes, needed, member);
         kept.iter().filter_map(lasting).for_each(|name| cutter.keep(name));
         cutter.free_given(&gone);
         cutter.number();
@@ -73,19 +75,21 @@ impl Needed {
     /// What is needed for what is needed. Values are sent to later levels only, so levels are gone
     /// through from the last to the first.
     fn find(&mut self, lanes: &Lanes) {
-        let levels = lanes.all.iter().flat_map(|lane| lane.locals.iter().map(|local| local.level));
+        let levels =
+            lanes.all.iter().flat_map(|lane| lane.locals.iter().map(|local| local.moment.level));
         for level in (0..=levels.max().unwrap_or(0)).rev() {
             for (member, lane) in lanes.all.iter().enumerate() {
                 for item in lane.items.iter().rev() {
                     match item {
                         Item::Send { value, to, received }
-                            if lane.local(*value).level == level
+                            if lane.local(*value).moment.level == level
                                 && self.0[*to as usize][*received as usize] =>
                         {
                             self.0[member][*value as usize] = true;
                         }
                         Item::Instr { args, out, .. }
-                            if lane.local(*out).level == level && self.0[member][*out as usize] =>
+                            if lane.local(*out).moment.level == level
+                                && self.0[member][*out as usize] =>
                         {
                             for name in args.iter().filter_map(Arg::name) {
                                 self.0[member][name as usize] = true;
@@ -99,15 +103,19 @@ impl Needed {
     }
 }
 
+/// The place of a phase: the key of what is computed in it, and whether it is the rest, for which
+/// nobody waits.
+type Place = (Key, bool);
+
 /// One lane on its way to phases.
 struct Cutter<'a> {
+    lanes: &'a Lanes,
     lane: &'a Lane,
     needed: &'a Needed,
     member: usize,
     kept: Vec<bool>,
-    /// The items of each phase, in order, by its place: level `n` has the places `2n` and `2n + 1`,
-    /// of which the second may be empty.
-    phases: BTreeMap<u32, Vec<&'a Item>>,
+    /// The items of each phase, in order.
+    phases: BTreeMap<Place, Vec<&'a Item>>,
     /// What each value is outside the lane.
     locals: Vec<Local>,
     n_made: u32,
@@ -116,9 +124,11 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(lane: &'a Lane, needed: &'a Needed, member: usize) -> Cutter<'a> {
+    fn new(lanes: &'a Lanes, needed: &'a Needed, member: usize) -> Cutter<'a> {
+        let lane = &lanes.all[member];
         let given = |local: &super::lanes::Local| Local::Given(local.given.unwrap_or(u32::MAX));
         let mut cutter = Cutter {
+            lanes,
             lane,
             needed,
             member,
@@ -129,8 +139,8 @@ impl<'a> Cutter<'a> {
             freed: Vec::new(),
         };
         for item in &lane.items {
-            if let Some(level) = cutter.level(item) {
-                cutter.phases.entry(2 * level).or_default().push(item);
+            if let Some(key) = cutter.key(item) {
+                cutter.phases.entry((key, false)).or_default().push(item);
             }
         }
         cutter.send_early();
@@ -140,19 +150,19 @@ impl<'a> Cutter<'a> {
     /// Puts what others do not wait for into a phase of its own, if it takes long.
     fn send_early(&mut self) {
         let mut later = Vec::new();
-        for (&place, items) in &mut self.phases {
+        for (&(key, _), items) in &mut self.phases {
             let first = awaited(items);
             if pays(items, &first) {
                 let mut first = first.into_iter();
                 let rest = items.extract_if(.., |_| first.next() == Some(false)).collect();
-                later.push((place + 1, rest));
+                later.push(((key, true), rest));
             }
         }
-        self.phases.extend::<Vec<(u32, Vec<&Item>)>>(later);
+        self.phases.extend::<Vec<(Place, Vec<&Item>)>>(later);
     }
 
-    /// The level of an item that somebody needs.
-    fn level(&self, item: &Item) -> Option<u32> {
+    /// When an item is computed that somebody needs.
+    fn key(&self, item: &Item) -> Option<Key> {
         let (name, is_needed) = match item {
             Item::Instr { out, .. } | Item::Receive { out } => {
                 (*out, self.needed.contains(self.member, *out))
@@ -162,7 +172,7 @@ impl<'a> Cutter<'a> {
                 (*value, self.needed.contains(*to as usize, *received))
             }
         };
-        is_needed.then(|| self.lane.local(name).level)
+        is_needed.then(|| self.lanes.key(self.member, name))
     }
 
     fn keep(&mut self, name: Name) {
@@ -209,7 +219,7 @@ impl<'a> Cutter<'a> {
         let mut stale: Vec<Name> = self.freed.iter().filter(unused).copied().collect();
         let mut first = 0;
         for (place, items) in &self.phases {
-            let (phase, n) = self.phase(*place, items, first, &last, &stale);
+            let (phase, n) = self.phase(Some(*place), items, first, &last, &stale);
             if !phase.template.tape.entries.is_empty() {
                 part.steps.push(Step::Run(Arc::new(phase)));
                 stale.clear();
@@ -230,7 +240,7 @@ impl<'a> Cutter<'a> {
             }
         }
         if !stale.is_empty() {
-            let (phase, _) = self.phase(u32::MAX, &[], first, &last, &stale);
+            let (phase, _) = self.phase(None, &[], first, &last, &stale);
             part.steps.push(Step::Run(Arc::new(phase)));
         }
         part
@@ -259,7 +269,7 @@ impl<'a> Cutter<'a> {
     /// The tape of one phase, and how many values it defines.
     fn phase(
         &self,
-        place: u32,
+        place: Option<Place>,
         items: &[&Item],
         first: u32,
         last: &[Option<Use>],
@@ -292,7 +302,7 @@ impl<'a> Cutter<'a> {
             let mut over: Vec<Name> = args
                 .iter()
                 .filter_map(Arg::name)
-                .filter(|&name| last[name as usize] == Some(Use::Instr(place, at)))
+                .filter(|&name| last[name as usize] == place.map(|place| Use::Instr(place, at)))
                 .filter(|&name| !self.kept[name as usize])
                 .collect();
             over.sort_unstable();
@@ -301,7 +311,13 @@ impl<'a> Cutter<'a> {
         }
         let (template, bindings) = canonical(&tape);
         let inputs = bindings.inputs.iter().map(|name| self.local(name.0 as Name)).collect();
-        (Phase { template, inputs, first, literals }, n)
+        let outs = items.iter().map(|item| match item {
+            Item::Instr { out, .. } | Item::Receive { out } => *out,
+            Item::Send { value, .. } => *value,
+        });
+        let turn = outs.map(|name| self.lane.local(name).moment.turn).next();
+        let turn = turn.filter(|_| self.lanes.turns.n > 1);
+        (Phase { template, inputs, first, literals, turn }, n)
     }
 }
 
@@ -344,6 +360,6 @@ fn pays(items: &[&Item], first: &[bool]) -> bool {
 /// Where a value is used: by which item of the phase at which place, or by being sent after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    Instr(u32, usize),
-    Sent(u32),
+    Instr(Place, usize),
+    Sent(Place),
 }

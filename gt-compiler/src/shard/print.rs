@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gt_ir::canonical::{Bindings, Defined, expand};
-use gt_ir::{Entry, Loc, Scalar, Tape, Type, ValueId, text};
+use gt_ir::{Entry, Loc, Scalar, Tape, ValueId, text};
 
+use super::memory::held;
 use super::{Candidate, Exchange, Explained, Literal, Local, Phase, Step};
 
 /// The most lines of the table of exchanges; a larger table is cut.
@@ -57,6 +58,7 @@ impl Explained {
     pub fn sums(&self, alone: &Explained) -> String {
         let report = &self.partition.report;
         let given: u64 = self.exchanges.iter().filter(|e| e.given).map(|e| e.bytes).sum();
+        let peak = |of: &Explained| of.peaks.iter().max().copied().unwrap_or(0);
         let micro = |seconds: f64| format!("{:.1}", seconds * 1e6);
         let rows = [
             ("messages", report.messages.to_string()),
@@ -65,6 +67,9 @@ impl Explained {
             ("bytes of other values", report.bytes.saturating_sub(given).to_string()),
             ("microseconds", micro(self.seconds)),
             ("microseconds of one worker", micro(alone.seconds)),
+            ("percent of waiting", format!("{:.1}", self.waiting * 100.0)),
+            ("peak bytes of a worker", peak(self).to_string()),
+            ("peak bytes of one worker", peak(alone).to_string()),
         ];
         let line = |(name, value): &(&str, String)| format!("# {name:<28} {value:>14}\n");
         let warnings = report.warnings.iter().map(|warning| format!("# warning: {warning}\n"));
@@ -96,7 +101,7 @@ impl Explained {
 
     fn part(&self, member: usize, names: &Names<'_>) -> String {
         let mut lines = Lines::default();
-        for (number, ty) in self.held(member) {
+        for (number, ty) in held(&self.partition.parts[member], member as u32, &self.values) {
             let out = names.local(Local::Given(number));
             lines.entry(Entry::Input { out, ty, name: None }, " here".to_owned());
         }
@@ -104,7 +109,8 @@ impl Explained {
         for step in &part.steps {
             match step {
                 Step::Run(phase) => {
-                    lines.note(format!("phase {}", lines.n_phases));
+                    let turn = phase.turn.map(|turn| format!(" of micro-batch {turn}"));
+                    lines.note(format!("phase {}{}", lines.n_phases, turn.unwrap_or_default()));
                     lines.n_phases += 1;
                     self.phase(member, phase, names, &mut lines);
                 }
@@ -121,30 +127,6 @@ impl Explained {
             }
         }
         format!("# worker {member}\n{}", lines.text())
-    }
-
-    /// The values that a member has before its first phase, as far as it uses them, by number.
-    pub(super) fn held(&self, member: usize) -> Vec<(u32, Type)> {
-        let mut used = Vec::new();
-        for step in &self.partition.parts[member].steps {
-            match step {
-                Step::Run(phase) => used.extend(phase.inputs.iter().copied()),
-                Step::Send { value, .. } => used.push(*value),
-            }
-        }
-        used.sort_unstable();
-        used.dedup();
-        let given = used.into_iter().filter_map(|local| match local {
-            Local::Given(number) => Some(number),
-            Local::Made(_) => None,
-        });
-        let local = |number: u32| {
-            let placed = &self.values[number as usize];
-            let layout = placed.layouts.first()?;
-            let rank = layout.mesh.rank_of(member as u32)?;
-            Some(layout.local(rank, &placed.ty))
-        };
-        given.map(|n| (n, local(n).unwrap_or(self.values[n as usize].ty))).collect()
     }
 
     fn phase(&self, member: usize, phase: &Phase, names: &Names<'_>, lines: &mut Lines) {

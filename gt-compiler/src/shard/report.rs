@@ -40,6 +40,10 @@ pub struct Explained {
     pub options: Vec<super::Candidate>,
     /// Seconds until all members are done.
     pub seconds: f64,
+    /// The part of these seconds that members wait, on average: the bubble of a pipeline.
+    pub waiting: f64,
+    /// The most bytes of values that each member has at a time.
+    pub peaks: Vec<u64>,
     /// What became of open signals.
     pub wishes: Vec<Wish>,
     /// The plans between which the estimate decided.
@@ -158,11 +162,11 @@ impl Change {
 impl Report {
     pub(super) fn new(lanes: &Lanes, needed: &Needed, warnings: Vec<String>) -> Report {
         let mut traffic = Traffic::default();
-        for lane in lanes.all.iter().enumerate() {
-            traffic.add(lane, 0..lane.1.items.len(), needed);
+        for (member, lane) in lanes.all.iter().enumerate() {
+            traffic.add((lanes, member), 0..lane.items.len(), needed);
         }
         let (bytes, messages) = (traffic.bytes, traffic.messages);
-        let rounds = traffic.received.keys().map(|(level, _)| level + 1).max().unwrap_or(0);
+        let rounds = traffic.levels().last().map_or(0, |level| level + 1);
         Report { bytes, messages, rounds, warnings }
     }
 }
@@ -176,11 +180,11 @@ impl Exchange {
         rates: &Rates,
     ) -> Option<Exchange> {
         let mut traffic = Traffic::default();
-        for (lane, items) in lanes.all.iter().enumerate().zip(&change.items) {
-            traffic.add(lane, items.clone(), needed);
+        for (member, items) in change.items.iter().enumerate() {
+            traffic.add((lanes, member), items.clone(), needed);
         }
-        let (first, _) = *traffic.received.keys().next()?;
-        let (last, _) = *traffic.received.keys().next_back()?;
+        let levels = traffic.levels();
+        let (&first, &last) = (levels.first()?, levels.last()?);
         Some(Exchange {
             kind: Kind::of(&change.from, &change.to),
             value,

@@ -9,6 +9,7 @@ use gt_ir::{Op, OpError, Type};
 use smallvec::SmallVec;
 
 use super::lanes::{Arg, Lanes, Name, Piece};
+use super::turns::Moment;
 
 /// A value in one layout: the name of each rank's part.
 #[derive(Clone, Debug)]
@@ -39,7 +40,12 @@ pub(super) fn group(n: usize) -> Option<usize> {
 pub(super) fn scattered(from: &Layout, to: &Layout, axis: usize) -> Option<Spread> {
     let spread = to.spreads.get(axis).copied().filter(|_| from.mesh == to.mesh)?;
     match spread {
-        Spread::Split { dim, .. } => (!from.splits(usize::from(dim))).then_some(spread),
+        Spread::Split { dim, .. } => {
+            let cuts =
+                |spread: &&Spread| matches!(spread, Spread::Split { dim: d, .. } if *d == dim);
+            let once = to.spreads.iter().filter(cuts).count() == 1;
+            (once && !from.splits(usize::from(dim))).then_some(spread)
+        }
         Spread::Whole | Spread::Partial(_) => None,
     }
 }
@@ -47,6 +53,12 @@ pub(super) fn scattered(from: &Layout, to: &Layout, axis: usize) -> Option<Sprea
 impl Version {
     pub(super) fn member(&self, rank: usize) -> u32 {
         self.layout.mesh.members()[rank]
+    }
+
+    /// The same without turns, in which members have the same.
+    pub(super) fn at_once(&self) -> Version {
+        let names = self.names.iter().step_by(self.layout.mesh.turns()).copied();
+        Version { layout: self.layout.at_once(), names: names.collect() }
     }
 
     fn pieces(&self, ty: &Type) -> Vec<Piece> {
@@ -59,21 +71,30 @@ impl Version {
     }
 }
 
+/// The axes of a layout in the order in which partial results along them are combined: what a
+/// member has added up over its turns travels once.
+fn combining(layout: &Layout) -> impl Iterator<Item = usize> {
+    let n = layout.spreads.len();
+    let turns = n.checked_sub(1).filter(|&last| layout.mesh.is_turns(last));
+    turns.into_iter().chain(0..n - usize::from(turns.is_some()))
+}
+
 impl Lanes {
-    /// The level at which all members have a value.
-    pub(super) fn level(&self, version: &Version) -> u32 {
+    /// The moment at which all members have a value. It has no turn.
+    pub(super) fn moment(&self, version: &Version) -> Moment {
         let names = version.layout.mesh.members().iter().zip(&version.names);
-        let levels = names.map(|(&member, &name)| self.all[member as usize].local(name).level);
-        levels.max().unwrap_or(0)
+        let moments = names.map(|(&member, &name)| self.all[member as usize].local(name).moment);
+        Moment { turn: 0, ..moments.fold(Moment::default(), Moment::max) }
     }
 
-    /// A value that members have before the segment begins.
+    /// A value that members have before the segment begins, in all turns.
     pub(super) fn hold(&mut self, number: u32, ty: &Type, layout: &Layout) -> Version {
+        let layout = layout.at_once().in_turns(self.turns.n);
         let members = layout.mesh.members().iter().enumerate();
         let names = members
             .map(|(rank, &member)| self.given(member, number, layout.local(rank, ty)))
             .collect();
-        Version { layout: layout.clone(), names }
+        Version { layout, names }
     }
 
     /// A value in another layout.
@@ -83,8 +104,10 @@ impl Lanes {
         to: &Layout,
         ty: &Type,
     ) -> Result<Version, OpError> {
+        self.begin();
         let mut version = from.clone();
-        for axis in 0..from.layout.spreads.len() {
+        self.leaves = self.turns.n > 1 && from.layout.mesh != to.mesh;
+        for axis in combining(&from.layout) {
             let same = from.layout.mesh == to.mesh
                 && from.layout.spreads[axis]
                     == to.spreads.get(axis).copied().unwrap_or(Spread::Whole);
@@ -99,6 +122,7 @@ impl Lanes {
         let pieces = version.pieces(ty);
         let mut names = SmallVec::new();
         for (rank, &member) in to.mesh.members().iter().enumerate() {
+            self.at_rank(&to.mesh, rank);
             names.push(if is_zero(&version.layout, to, rank) {
                 self.zeros(member, to.local(rank, ty))?
             } else {
@@ -108,6 +132,7 @@ impl Lanes {
                 self.assemble(member, &to.region(rank, &ty.shape), &near)?
             });
         }
+        self.floor.turn = 0;
         Ok(Version { layout: to.clone(), names })
     }
 
@@ -121,19 +146,23 @@ impl Lanes {
         ty: &Type,
     ) -> Result<Version, OpError> {
         let mesh = &from.layout.mesh;
-        let rows = group(mesh.sizes()[axis]).filter(|_| part.is_none());
+        let in_turns = mesh.is_turns(axis);
+        let rows = group(mesh.sizes()[axis]).filter(|_| part.is_none() && !in_turns);
         if let Some(layout) = rows.and_then(|n| from.layout.in_rows(axis, n)) {
             let names = self.reduce_by_groups(from, (axis, layout), combine, ty)?;
             return Ok(Version { layout: from.layout.with(axis, Spread::Whole), names });
         }
         let widest = || from.layout.widest(axis, &ty.shape);
-        let part = part.or_else(|| if is_direct(ty, mesh.sizes()[axis]) { None } else { widest() });
+        let direct = in_turns || is_direct(ty, mesh.sizes()[axis]);
+        let part = part.or_else(|| if direct { None } else { widest() });
         let layout = from.layout.with(axis, part.unwrap_or(Spread::Whole));
         let mut names = SmallVec::new();
         for rank in 0..mesh.len() {
+            self.at_rank(mesh, rank);
             let region = layout.region(rank, &ty.shape);
             names.push(self.combined(from, (rank, axis), &region, combine, ty)?);
         }
+        self.floor.turn = 0;
         Ok(Version { layout, names })
     }
 

@@ -11,6 +11,8 @@ use gt_ir::layout::{Layout, Mesh, Spread};
 use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, Signals};
 use gt_ir::{Loc, Type};
 
+use super::Request;
+
 /// A signal's sharding on the members that there are.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
@@ -29,6 +31,8 @@ pub(super) struct Scopes<'a> {
     n_members: u32,
     dropped: &'a Dropped,
     open: Vec<Option<Arc<Scope>>>,
+    /// How many turns members take.
+    turns: usize,
     known: BTreeMap<Arc<str>, Option<Arc<Scope>>>,
     /// Whether sums outside of configured scopes are pinned.
     pinned: bool,
@@ -39,13 +43,15 @@ pub(super) struct Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    pub(super) fn new(signals: &'a Signals, n_members: u32, dropped: &'a Dropped) -> Scopes<'a> {
+    pub(super) fn new(request: &Request<'a>, dropped: &'a Dropped, turns: usize) -> Scopes<'a> {
+        let (signals, n_members) = (request.signals, request.n_members);
         let mut shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
         Scopes {
             signals,
             n_members,
             dropped,
             open: Vec::new(),
+            turns,
             known: BTreeMap::new(),
             pinned: shards.any(|shard| shard.reduction == Reduction::Pinned),
             unheard: BTreeSet::new(),
@@ -119,7 +125,8 @@ impl<'a> Scopes<'a> {
         let width = if members.len().is_multiple_of(width) { width } else { 1 };
         let sizes = [members.len() / width, width];
         let n_axes = if config.mesh.is_some() { 2 } else { 1 };
-        let mesh = Arc::new(Mesh::new(members, &sizes[..n_axes])?);
+        let mesh = Mesh::new(members, &sizes[..n_axes])?;
+        let mesh = Arc::new(mesh.in_turns(self.turns));
         Some(Arc::new(Scope { name: Arc::clone(name), mesh, config }))
     }
 
@@ -132,6 +139,17 @@ impl<'a> Scopes<'a> {
             self.warn(format!("signal {name:?}: {ty} has no axis {axis}, and stays whole"));
         }
         layout
+    }
+
+    /// The layout that a scope asks for an upload of this type.
+    pub(super) fn wish_of_upload(&mut self, scope: &Scope, ty: &Type) -> Layout {
+        if scope.is_short(ty) {
+            let (name, turns) = (&scope.name, self.turns);
+            self.warn(format!(
+                "signal {name:?}: {ty} is too short for {turns} micro-batches, and stays whole"
+            ));
+        }
+        self.wish(scope, ty)
     }
 
     /// Names the scopes that are closer to a value than the one that is heard.
@@ -201,11 +219,11 @@ impl Scope {
     fn layout(&self, ty: &Type) -> (Layout, Vec<&ShardAxis>) {
         let mut layout = Layout::whole(Arc::clone(&self.mesh));
         let mut lacking = Vec::new();
-        if self.config.replicated || self.mesh.len() == 1 {
-            return (layout, lacking);
-        }
+        let turns = self.mesh.turns();
+        let spread = !self.config.replicated && self.mesh.len() > turns;
         let axes = [Some(&self.config.axis), self.config.columns.as_ref()];
-        for (i, axis) in axes.into_iter().take(self.mesh.sizes().len()).enumerate() {
+        let n_axes = self.mesh.sizes().len() - usize::from(turns > 1);
+        for (i, axis) in axes.into_iter().take(n_axes).enumerate().filter(|_| spread) {
             let Some(axis) = axis else { continue };
             let Some(dim) = axis_of(axis, ty) else {
                 lacking.push(axis);
@@ -217,7 +235,28 @@ impl Scope {
                 layout = layout.with(i, Spread::Split { dim: dim as u8, chunk });
             }
         }
+        if self.takes_turns() {
+            match axis_of(&self.config.axis, ty) {
+                Some(dim) => layout = in_turns(layout, dim, ty),
+                None if !spread => lacking.push(&self.config.axis),
+                None => {}
+            }
+        }
         (layout, lacking)
+    }
+
+    /// Whether it cuts values into micro-batches.
+    fn takes_turns(&self) -> bool {
+        self.mesh.turns() > 1 && self.config.takes_turns()
+    }
+
+    /// Whether it cannot cut a value into micro-batches, because there are too few rows.
+    fn is_short(&self, ty: &Type) -> bool {
+        let (layout, _) = self.layout(ty);
+        let last = layout.spreads.last().copied();
+        self.takes_turns()
+            && last == Some(Spread::Whole)
+            && axis_of(&self.config.axis, ty).is_some()
     }
 
     /// Whether it asks for another layout of a value than another scope does. On the same workers a
@@ -225,6 +264,19 @@ impl Scope {
     fn contradicts(&self, other: &Scope, ty: &Type) -> bool {
         let ((own, lacking), (others, _)) = (self.layout(ty), other.layout(ty));
         own != others && (self.mesh != other.mesh || lacking.is_empty())
+    }
+}
+
+/// A layout in which each member's part of a dimension is cut into its turns, if there is an
+/// element for each.
+fn in_turns(layout: Layout, dim: usize, ty: &Type) -> Layout {
+    let turns = layout.mesh.turns();
+    let (first, end) = layout.region(0, &ty.shape)[dim];
+    let last = layout.spreads.len() - 1;
+    let chunk = (end - first).div_ceil(turns);
+    match end - first < turns {
+        true => layout,
+        false => layout.with(last, Spread::Split { dim: dim as u8, chunk }),
     }
 }
 

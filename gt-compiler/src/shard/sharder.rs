@@ -22,7 +22,8 @@ use super::plan::{Plan, Problem};
 use super::report::{Change, Report};
 use super::reshard::Version;
 use super::scopes::{Claim, Dropped, Scopes};
-use super::{Partition, Request, at};
+use super::turns::Turns;
+use super::{Partition, Request, at, sink};
 
 /// Names of literals: a literal's number is added to it.
 const LITERALS: u64 = 1 << 40;
@@ -75,6 +76,7 @@ pub(super) struct Sharder<'a> {
     mode: Mode,
     sums: Sums,
     scopes: Scopes<'a>,
+    turns: Turns,
     lanes: Lanes,
     values: Vec<Value>,
     /// The walk's names of the segment's values.
@@ -105,20 +107,24 @@ impl<'a> Sharder<'a> {
         dropped: &'a Dropped,
         sums: Sums,
     ) -> Result<Sharder<'a>, OpError> {
+        let (turns, warnings) = Turns::of(request, dropped);
+        let mut scopes = Scopes::new(request, dropped, turns.n);
+        scopes.warnings = warnings;
         Ok(Sharder {
             request,
             mode: Mode::Greedy,
             sums,
-            scopes: Scopes::new(request.signals, request.n_members, dropped),
-            lanes: Lanes::new(request.n_members),
+            scopes,
+            lanes: Lanes::new(request.n_members, turns),
             values: Vec::new(),
             numbers: Vec::new(),
             futures: foresee(request)?,
             slots: Vec::new(),
             made: BTreeMap::new(),
             uploads: Vec::new(),
-            claims: claims(request, dropped),
-            lead: at(0),
+            claims: claims(request, dropped, turns.n),
+            lead: at(0).in_turns(turns.n),
+            turns,
             now: None,
             changes: Vec::new(),
             asked: None,
@@ -157,6 +163,7 @@ impl<'a> Sharder<'a> {
         }
         self.now = None;
         let kept = self.kept()?;
+        sink::sink(&mut self.lanes);
         Ok((freed, kept))
     }
 
@@ -184,7 +191,7 @@ impl<'a> Sharder<'a> {
             }
         };
         if let Some(scope) = scope {
-            let wish = self.scopes.wish(&scope, &ty);
+            let wish = self.scopes.wish_of_upload(&scope, &ty);
             self.version(id, &wish)?;
             self.values[id.0 as usize].wish = Some(wish.clone());
             layout = wish;
@@ -192,7 +199,7 @@ impl<'a> Sharder<'a> {
         if let Some(planned) = self.place(id)? {
             layout = planned;
         }
-        self.uploads.push(layout);
+        self.uploads.push(layout.at_once());
         Ok(())
     }
 
@@ -238,18 +245,19 @@ impl<'a> Sharder<'a> {
                 first.as_ref().is_some_and(|first| version.layout.mesh != first.mesh)
                     && !version.layout.is_partial()
             });
-            let version = match (self.futures[number].given, moved) {
-                (true, Some(moved)) => moved.clone(),
+            let layout = match (self.futures[number].given, moved) {
+                (true, Some(moved)) => moved.layout.clone(),
                 (true, None) => continue,
                 (false, _) => {
                     let layout = first.or_else(|| value.wish.clone());
                     let layout = layout.or_else(|| self.shared_out(&value.ty));
                     let layout = layout.unwrap_or_else(|| self.lead.clone());
-                    let layout = self.inherited(number, &layout).unwrap_or(layout);
-                    self.version(id, &layout)?
+                    self.inherited(number, &layout).unwrap_or(layout)
                 }
             };
-            kept.push((number as u32, self.at(id).ty, version));
+            // Nothing outlives a segment in turns.
+            let version = self.version(id, &layout.at_once().in_turns(self.turns.n))?;
+            kept.push((number as u32, self.at(id).ty, version.at_once()));
         }
         Ok(kept)
     }
@@ -285,8 +293,8 @@ impl Sharder<'_> {
 
 /// The scopes in which each upload is used, in order, each once; none if the first use is outside
 /// of scopes.
-fn claims(request: &Request<'_>, dropped: &Dropped) -> BTreeMap<ValueId, Vec<Claim>> {
-    let mut scopes = Scopes::new(request.signals, request.n_members, dropped);
+fn claims(request: &Request<'_>, dropped: &Dropped, turns: usize) -> BTreeMap<ValueId, Vec<Claim>> {
+    let mut scopes = Scopes::new(request, dropped, turns);
     let mut found: BTreeMap<ValueId, Vec<Claim>> = BTreeMap::new();
     let mut unused = BTreeSet::new();
     for entry in &request.template.tape.entries {

@@ -9,6 +9,7 @@
 //!   under the signals that lines `; config batch: {shard: {axis: 0}}` configure. An input with the
 //!   name of an output is state, and is where the step before has left it. Of the others, an input
 //!   that the tape frees is an upload; the first member holds the rest. Nothing is run.
+//! - `; test order N`: the phases of each member's work in their order, and what it sends.
 //! - `; test dot N`: the same in Graphviz's language, each member's work in its own color.
 //!
 //! A tape is a whole program: only its outputs are read. The memory of an input may be reused where
@@ -44,6 +45,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "optimize", action: Action::Text(print_optimized) },
     Command { name: "schedule", action: Action::Text(print_schedule) },
     Command { name: "shard", action: Action::Text(print_shard) },
+    Command { name: "order", action: Action::Text(print_order) },
     Command { name: "dot", action: Action::Text(print_dot) },
 ];
 
@@ -132,6 +134,15 @@ fn print_schedule(program: &str, policy: &str) -> Result<String, String> {
 fn print_shard(program: &str, n_members: &str) -> Result<String, String> {
     shard(program, n_members, |sharded, alone, tape, bindings| {
         sharded.sums(alone) + &sharded.tables(tape, bindings)
+    })
+}
+
+fn print_order(program: &str, n_members: &str) -> Result<String, String> {
+    shard(program, n_members, |sharded, alone, tape, bindings| {
+        let parts = sharded.parts(tape, bindings);
+        let shown = |line: &&str| ["# worker", "phase", "send"].iter().any(|w| line.starts_with(w));
+        let lines = parts.lines().filter(shown).map(|line| format!("{line}\n"));
+        sharded.sums(alone) + &lines.collect::<String>()
     })
 }
 

@@ -5,3 +5,4 @@ mod members;
 mod pinned;
 mod random;
 mod rows;
+mod turns;

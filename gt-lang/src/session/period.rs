@@ -19,8 +19,8 @@ use gt_ir::tape::Operands;
 use gt_ir::{Op, Operand, Type, ValueId};
 
 /// Entries after which a segment is submitted without a read: enough to keep a message's cost
-/// small, few enough that the worker starts early. Only a stream known to repeat itself is held
-/// back for longer.
+/// small, few enough that the worker starts early. Only a stream known to repeat itself, or one of
+/// micro-batches, is held back for longer.
 pub(super) const SEGMENT_ENTRIES: usize = 512;
 /// The longest period found, and the most entries held back for one.
 pub(super) const MAX_PERIOD: usize = 1 << 14;

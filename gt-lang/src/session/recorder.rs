@@ -16,7 +16,7 @@ use super::Place;
 use super::period::{MAX_PERIOD, Periods, SEGMENT_ENTRIES};
 use super::step::Steps;
 use super::trace::Trace;
-use crate::scope;
+use crate::{config, scope};
 
 /// Bytes uploaded after which a segment is submitted: they wait at the other end for the entries
 /// that use them.
@@ -77,9 +77,16 @@ impl Recorder {
     pub(super) fn is_full(&mut self) -> bool {
         let full = self.uploaded >= MAX_UPLOADED;
         match self.periods.is_due(self.entries.len()) {
-            None => full || self.entries.len() >= SEGMENT_ENTRIES,
+            None => full || self.is_long(),
             Some(due) => full || due || self.entries.len() >= MAX_PERIOD,
         }
+    }
+
+    /// Whether there are so many entries that the worker should begin. What lives from segment to
+    /// segment is put together from all micro-batches, so these wait for the end of a step.
+    fn is_long(&self) -> bool {
+        let n = self.entries.len();
+        n >= MAX_PERIOD || (n >= SEGMENT_ENTRIES && !config::takes_turns())
     }
 
     /// A step of the program ends: whether its segment is to be submitted at once. It waits when a

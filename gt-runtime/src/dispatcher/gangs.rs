@@ -22,14 +22,17 @@ use std::sync::Arc;
 const MAX_ROADS: usize = 4096;
 
 impl Dispatcher {
-    /// Makes a session a gang's, when its signals ask for workers and there are several. Called
-    /// before an order changes what is alive.
+    /// Makes a session a gang's, when its signals ask for workers and there are several, or for
+    /// micro-batches. Called before an order changes what is alive.
     pub(super) fn form_gang(&mut self, id: SessionId) {
-        let alone = |session: &&mut Session| session.wished > 1 && session.gang.is_none();
+        let alone = |session: &&mut Session| {
+            (session.wished > 1 || session.takes_turns) && session.gang.is_none()
+        };
         let n_ready = self.n_fitting(id);
         let Some(session) = self.sessions.get_mut(&id).filter(alone) else { return };
         match n_ready {
             0 => return,
+            1 if session.takes_turns => {}
             1 if std::mem::replace(&mut session.warned, true) => return,
             1 => return self.warn_alone(id),
             2.. => {}

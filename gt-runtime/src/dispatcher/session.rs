@@ -88,6 +88,8 @@ pub(super) struct Session {
     pub(super) signals: Arc<Signals>,
     /// How many workers its signals ask for.
     pub(super) wished: usize,
+    /// Whether its signals ask for micro-batches, for which one worker is a gang, too.
+    pub(super) takes_turns: bool,
     /// What it has used.
     pub(super) spent: Spent,
     /// When it was opened.
@@ -186,6 +188,7 @@ impl Session {
             templates: Templates::default(),
             signals: Arc::default(),
             wished,
+            takes_turns: false,
             spent: Spent::default(),
             since: now,
             told_delay: Time::ZERO,

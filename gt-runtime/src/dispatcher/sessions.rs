@@ -54,6 +54,7 @@ impl Dispatcher {
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.wished = Gang::wished(&signals, &session.demand);
+        session.takes_turns = signals.take_turns();
         session.signals = signals;
         if let Some(gang) = &mut session.gang {
             let orders = gang.reconfigure();

@@ -31,6 +31,25 @@ fn net<const N: usize>(parameters: [DynTensor; N], loss: fn(&[DynTensor; N]) -> 
     Net { parameters: all, loss: Box::new(move || loss(&parameters)) }
 }
 
+/// So many square weights.
+pub(super) fn chain(layers: usize, width: usize) -> Vec<DynTensor> {
+    let weight = |_| (DynTensor::randn([width, width], DType::F64) * 0.2).requires_grad();
+    (0..layers).map(weight).collect()
+}
+
+/// The loss of layers in two stages, of inputs that are uploaded in the scope of the batch.
+pub(super) fn staged(rows: usize, weights: &[DynTensor]) -> DynTensor {
+    let _batch = signal::scope("batch");
+    let x = data(&[rows, 32]);
+    let mut y = x.clone();
+    for (i, weight) in weights.iter().enumerate() {
+        let _stage = signal::scope(if 2 * i < weights.len() { "first" } else { "second" });
+        y = y.matmul(weight).tanh();
+    }
+    let _stage = signal::scope("second");
+    f::mse_loss(&y, &x)
+}
+
 fn columns(x: &DynTensor, weight: &DynTensor) -> DynTensor {
     let _columns = signal::scope("columns");
     x.matmul(weight)

@@ -8,10 +8,11 @@ use gt_ir::{OpError, Type, ValueId};
 
 use super::{Sharder, Value};
 use crate::shard::lanes::Lanes;
+use crate::shard::memory;
 use crate::shard::phases::Needed;
 use crate::shard::report::{Change, Exchange, Explained, Placed};
 use crate::shard::reshard::Version;
-use crate::shard::traffic;
+use crate::shard::traffic::{self, Duration};
 
 impl Sharder<'_> {
     /// The partition with the reasons for its exchanges, and the layouts that were possible for one
@@ -30,13 +31,19 @@ impl Sharder<'_> {
             let Value { ty, versions, .. } = self.at(*id);
             Placed { ty: *ty, layouts: versions.iter().map(|v| v.layout.clone()).collect() }
         };
+        let values: Vec<Placed> = self.numbers.iter().map(placed).collect();
+        let Duration { seconds, waiting } =
+            traffic::duration(&self.lanes, &needed, &self.request.rates, &[]);
+        let partition = self.partition(&needed, &end);
         Ok(Explained {
-            values: self.numbers.iter().map(placed).collect(),
             exchanges: exchanges.collect(),
-            seconds: traffic::seconds(&self.lanes, &needed, &self.request.rates, &[]),
+            seconds,
+            waiting,
+            peaks: memory::peaks(&partition, &values),
+            values,
             wishes: Vec::new(),
             plans: Vec::new(),
-            partition: self.partition(&needed, &end),
+            partition,
             options: self.options,
         })
     }
@@ -55,7 +62,7 @@ impl Sharder<'_> {
         let arrived: Vec<_> = arrived.map(|change| &change.items[..]).collect();
         let rates = &self.request.rates;
         let repeats = self.changes.iter().any(|change| change.repeats(rates));
-        Ok((traffic::seconds(&self.lanes, &needed, rates, &arrived), repeats))
+        Ok((traffic::duration(&self.lanes, &needed, rates, &arrived).seconds, repeats))
     }
 
     /// A value in another layout. The change is noted with its cause.

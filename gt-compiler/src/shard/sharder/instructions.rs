@@ -14,6 +14,7 @@ use crate::shard::lanes::Arg;
 use crate::shard::plan::MAX_WAYS;
 use crate::shard::reshard::Version;
 use crate::shard::sharder::Sums;
+use crate::shard::turns::Moment;
 
 impl Sharder<'_> {
     /// The mesh of an instruction outside configured scopes: of its operands' the largest.
@@ -101,10 +102,12 @@ impl Sharder<'_> {
             });
         }
         let layout = strategy.result.clone();
-        let levels = versions.iter().flatten().map(|version| self.lanes.level(version));
-        self.lanes.floor = levels.max().unwrap_or(0);
+        let moments = versions.iter().flatten().map(|version| self.lanes.moment(version));
+        self.lanes.floor = moments.fold(Moment::default(), Moment::max);
         let mut names = SmallVec::new();
+        self.lanes.begin();
         for (rank, &member) in layout.mesh.members().iter().enumerate() {
+            self.lanes.at_rank(&layout.mesh, rank);
             let arg = |(operand, version): (&Operand, &Option<Version>)| match version {
                 Some(version) => Arg::Value(version.names[rank]),
                 None => self.literals(&[*operand])[0],
@@ -113,7 +116,7 @@ impl Sharder<'_> {
             let local = layout.local(rank, &ty);
             names.push(self.lanes.instr(member, op.resized(&local), &args)?);
         }
-        self.lanes.floor = 0;
+        self.lanes.floor = Moment::default();
         let versions = vec![Version { layout, names }];
         Ok(self.value(Value { ty, versions, made: None, wish: None }))
     }

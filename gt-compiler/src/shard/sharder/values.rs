@@ -71,13 +71,16 @@ impl Sharder<'_> {
         let ty = self.at(id).ty;
         let whole = Layout::whole(Arc::clone(&layout.mesh));
         let mut names = SmallVec::new();
+        self.lanes.begin();
         for (rank, &member) in layout.mesh.members().iter().enumerate() {
+            self.lanes.at_rank(&layout.mesh, rank);
             names.push(if is_zero(&whole, layout, rank) {
                 self.lanes.zeros(member, layout.local(rank, &ty))?
             } else {
                 self.make_part(id, member, layout.region(rank, &ty.shape))?
             });
         }
+        self.lanes.floor.turn = 0;
         Ok(Version { layout: layout.clone(), names })
     }
 

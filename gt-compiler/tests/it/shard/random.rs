@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gt_compiler::shard::{Auto, Rates, at};
 use gt_ir::layout::{Layout, Mesh, Spread};
-use gt_ir::signal::{Reduction, ShardAxis, ShardConfig, SignalConfig, Signals};
+use gt_ir::signal::{Reduction, Schedule, ShardAxis, ShardConfig, SignalConfig, Signals};
 use gt_ir::testing::{self, Source};
 use gt_ir::text;
 use gt_ir::{Entry, HostTensor, Tape, Type, ValueId};
@@ -75,6 +75,8 @@ fn signals(source: &mut Source<'_>, n_members: u32, reduction: Reduction) -> Sig
             open: source.chance(1, 4),
             priority: source.below(2) as u32,
             reduction,
+            microbatches: source.chance(1, 2).then(|| 1 + source.below(4) as u32),
+            schedule: [Schedule::Gpipe, Schedule::OneForwardOneBackward][source.below(2)],
         };
         let config = SignalConfig { shard: Some(shard), ..SignalConfig::default() };
         signals.set(name, config).unwrap();
