@@ -19,6 +19,8 @@ pub(super) struct Scope {
     pub(super) name: Arc<str>,
     pub(super) mesh: Arc<Mesh>,
     pub(super) config: ShardConfig,
+    /// The axis along which values are cut into micro-batches: its own, or that of a scope around.
+    cut: Option<ShardAxis>,
 }
 
 /// Open signals that are not granted, by name.
@@ -33,7 +35,8 @@ pub(super) struct Scopes<'a> {
     open: Vec<Option<Arc<Scope>>>,
     /// How many turns members take.
     turns: usize,
-    known: BTreeMap<Arc<str>, Option<Arc<Scope>>>,
+    /// The signals so far, each with the axis of micro-batches around it.
+    known: BTreeMap<(Arc<str>, Option<ShardAxis>), Option<Arc<Scope>>>,
     /// Whether sums outside of configured scopes are pinned.
     pinned: bool,
     /// The pairs of a signal that is not heard and the signal that is.
@@ -60,11 +63,13 @@ impl<'a> Scopes<'a> {
     }
 
     pub(super) fn enter(&mut self, name: &Arc<str>) {
-        let scope = match self.known.get(name) {
+        let around = self.configured().find_map(|scope| scope.cut.clone());
+        let key = (Arc::clone(name), around);
+        let scope = match self.known.get(&key) {
             Some(scope) => scope.clone(),
             None => {
-                let scope = self.resolve(name);
-                self.known.insert(Arc::clone(name), scope.clone());
+                let scope = self.resolve(name, key.1.clone());
+                self.known.insert(key, scope.clone());
                 scope
             }
         };
@@ -93,7 +98,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// A signal on the members that there are.
-    fn resolve(&mut self, name: &Arc<str>) -> Option<Arc<Scope>> {
+    fn resolve(&mut self, name: &Arc<str>, around: Option<ShardAxis>) -> Option<Arc<Scope>> {
         let config = self.signals.get(name)?.shard.clone()?;
         if self.dropped.contains(name) {
             return None;
@@ -127,7 +132,9 @@ impl<'a> Scopes<'a> {
         let n_axes = if config.mesh.is_some() { 2 } else { 1 };
         let mesh = Mesh::new(members, &sizes[..n_axes])?;
         let mesh = Arc::new(mesh.in_turns(self.turns));
-        Some(Arc::new(Scope { name: Arc::clone(name), mesh, config }))
+        let own = config.takes_turns().then(|| config.axis.clone());
+        let cut = own.or(around).filter(|_| self.turns > 1);
+        Some(Arc::new(Scope { name: Arc::clone(name), mesh, config, cut }))
     }
 
     /// The layout that a scope asks for a value of this type.
@@ -141,9 +148,10 @@ impl<'a> Scopes<'a> {
         layout
     }
 
-    /// The layout that a scope asks for an upload of this type.
-    pub(super) fn wish_of_upload(&mut self, scope: &Scope, ty: &Type) -> Layout {
-        if scope.is_short(ty) {
+    /// The layout that a scope asks for an upload of this type. What lives on is no batch, so it may
+    /// be short.
+    pub(super) fn wish_of_upload(&mut self, scope: &Scope, ty: &Type, lives_on: bool) -> Layout {
+        if !lives_on && scope.is_short(ty) {
             let (name, turns) = (&scope.name, self.turns);
             self.warn(format!(
                 "signal {name:?}: {ty} is too short for {turns} micro-batches, and stays whole"
@@ -235,28 +243,21 @@ impl Scope {
                 layout = layout.with(i, Spread::Split { dim: dim as u8, chunk });
             }
         }
-        if self.takes_turns() {
-            match axis_of(&self.config.axis, ty) {
+        if let Some(axis) = &self.cut {
+            match axis_of(axis, ty) {
                 Some(dim) => layout = in_turns(layout, dim, ty),
-                None if !spread => lacking.push(&self.config.axis),
-                None => {}
+                None if lacking.contains(&axis) || !self.config.takes_turns() => {}
+                None => lacking.push(axis),
             }
         }
         (layout, lacking)
     }
 
-    /// Whether it cuts values into micro-batches.
-    fn takes_turns(&self) -> bool {
-        self.mesh.turns() > 1 && self.config.takes_turns()
-    }
-
     /// Whether it cannot cut a value into micro-batches, because there are too few rows.
     fn is_short(&self, ty: &Type) -> bool {
         let (layout, _) = self.layout(ty);
-        let last = layout.spreads.last().copied();
-        self.takes_turns()
-            && last == Some(Spread::Whole)
-            && axis_of(&self.config.axis, ty).is_some()
+        let has_axis = self.cut.as_ref().is_some_and(|axis| axis_of(axis, ty).is_some());
+        has_axis && layout.spreads.last() == Some(&Spread::Whole)
     }
 
     /// Whether it asks for another layout of a value than another scope does. On the same workers a

@@ -191,7 +191,8 @@ impl<'a> Sharder<'a> {
             }
         };
         if let Some(scope) = scope {
-            let wish = self.scopes.wish_of_upload(&scope, &ty);
+            let lives_on = self.futures[self.numbers.len() - 1].kept;
+            let wish = self.scopes.wish_of_upload(&scope, &ty, lives_on);
             self.version(id, &wish)?;
             self.values[id.0 as usize].wish = Some(wish.clone());
             layout = wish;
