@@ -1,11 +1,16 @@
 //! Reverse-mode differentiation of one instruction: the vector-Jacobian product, as more
 //! instructions.
 //!
-//! Which instruction comes when, and where gradients accumulate, is the caller's.
+//! Which instruction comes when, and where gradients accumulate, is the caller's. A caller may let
+//! gradients wait for others of the same value ([`waits`]) and have them [`joined`].
+
+mod parts;
 
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
+
+pub use parts::{Part, Wait, joined, waits};
 
 use crate::{
     emit::{Build, Emit},

@@ -7,22 +7,23 @@
 //! A node is ready when every instruction that uses its result has been visited. Names of values
 //! grow along the tape, and a use has a larger name than what it uses, so visiting the largest name
 //! first is enough: no uses are counted. The walk takes time in proportion to the instructions
-//! behind the loss and holds a gradient only until it is handed on.
+//! behind the loss and holds a gradient only until it is handed on. A gradient that costs less
+//! together with others of the same value waits for them (`gathered`).
 
 use std::collections::BTreeMap;
 use std::fmt::Arguments;
 use std::sync::Arc;
 
-use gt_ir::grad::{Vjp, vjp};
-use gt_ir::{Emit, Loc, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
+use gt_ir::grad::{self, Wait};
+use gt_ir::{Loc, Op, Operand, OperandType, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::Graph;
-use crate::core::record::{Stands, record_plain, try_record};
-use crate::core::tensor::{
-    Call, Edge, Input, Leaf, NO_TYPE, Node, Order, Saved, TapeValue, edge, tensor,
-};
-use crate::core::{Arg, DynTensor};
+use super::gathered::{Contribution, Gathered, MOST, Part};
+use super::recording::Recording;
+use crate::core::DynTensor;
+use crate::core::record::{Stands, record_plain};
+use crate::core::tensor::{Call, Edge, Input, Leaf, Node, Order, Saved, edge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::NoGrad;
 use crate::scope;
@@ -78,7 +79,7 @@ pub(super) fn collect(
     let taken = edges.iter().zip(inputs).map(|(edge, input)| {
         let found = match edge {
             Edge::Node(node) => walk.wanted.get(&node.output).cloned().flatten(),
-            Edge::Leaf(leaf) => walk.leaves.get(&leaf.order).map(|(_, grad)| grad.clone()),
+            Edge::Leaf(leaf) => walk.totals.get(&leaf.order).map(|(_, grad)| grad.clone()),
         };
         Ok(found.unwrap_or_else(|| input.detach().zeros_like()))
     });
@@ -148,10 +149,10 @@ fn seed_of(seed: &DynTensor, ty: Type, order: Order, loc: Loc) -> Result<DynTens
     Ok(if order == Order::Higher { seed.clone() } else { seed.detach() })
 }
 
-/// The gradients of the operands of one node; `None` where an operand has none.
-type Gradients = SmallVec<[Option<DynTensor>; 3]>;
-/// Gradients, and where they go.
-type Delivery = SmallVec<[(Edge, DynTensor); 3]>;
+/// For each operand of one node, what of its gradient waits.
+type Waiting = SmallVec<[Option<Box<Part>>; 3]>;
+/// Gradients or parts of them, and where they go.
+type Delivery = SmallVec<[(Edge, Contribution); 3]>;
 
 /// One walk from a loss to the leaves.
 ///
@@ -164,8 +165,10 @@ struct Walk<'a> {
     loc: Loc,
     emit: Recording<'a>,
     /// Nodes to visit, by the name of their result, with the gradient gathered so far.
-    nodes: BTreeMap<ValueId, (Arc<Node>, DynTensor)>,
-    leaves: BTreeMap<u64, (Arc<Leaf>, DynTensor)>,
+    nodes: BTreeMap<ValueId, (Arc<Node>, Gathered)>,
+    leaves: BTreeMap<u64, (Arc<Leaf>, Gathered)>,
+    /// The gradients of the leaves, once all nodes have been visited.
+    totals: BTreeMap<u64, (Arc<Leaf>, DynTensor)>,
     /// Results between, whose gradients somebody wants.
     wanted: BTreeMap<ValueId, Option<DynTensor>>,
 }
@@ -176,9 +179,10 @@ impl<'a> Walk<'a> {
             session,
             graph,
             loc,
-            emit: Recording { session, order: order_of(graph), walk: loc, loc, known: Vec::new() },
+            emit: Recording::new(session, order_of(graph), loc),
             nodes: BTreeMap::new(),
             leaves: BTreeMap::new(),
+            totals: BTreeMap::new(),
             wanted: BTreeMap::new(),
         }
     }
@@ -186,12 +190,18 @@ impl<'a> Walk<'a> {
     /// The whole walk, from an edge and its gradient.
     fn go(&mut self, edge: Edge, seed: DynTensor) -> Result<()> {
         let _mode = NoGrad::switch(self.emit.order == Order::Higher);
-        self.deliver(edge, seed)?;
-        while let Some((output, (node, grad))) = self.nodes.pop_last() {
+        self.deliver(edge, Contribution::Whole(seed))?;
+        while let Some((output, (node, gathered))) = self.nodes.pop_last() {
+            let Some(grad) = self.total(gathered, Some(&node))? else { continue };
             if let Some(wanted) = self.wanted.get_mut(&output) {
                 *wanted = Some(grad.clone());
             }
             self.visit(&node, grad)?;
+        }
+        for (order, (leaf, gathered)) in std::mem::take(&mut self.leaves) {
+            if let Some(grad) = self.total(gathered, None)? {
+                self.totals.insert(order, (leaf, grad));
+            }
         }
         Ok(())
     }
@@ -216,9 +226,11 @@ impl<'a> Walk<'a> {
             // The rule may look at this very node.
             drop(state);
             drop(freed);
-            return Ok(rule.gradients(call)?.into_iter().collect());
+            let whole = |(edge, gradient)| (edge, Contribution::Whole(gradient));
+            return Ok(rule.gradients(call)?.into_iter().map(whole).collect());
         }
-        let gradients = self.emit.gradients(node, saved, grad)?;
+        let mut waiting = self.waiting(node, saved, &grad);
+        let gradients = self.emit.gradients(node, saved, grad, &waiting)?;
         let inputs = saved.inputs.iter_mut();
         let (edges, freed): (SmallVec<[Option<Edge>; 3]>, _) = match self.graph {
             Graph::Free => (inputs.map(|input| input.edge.take()).collect(), state.take()),
@@ -228,7 +240,27 @@ impl<'a> Walk<'a> {
         };
         drop(state);
         drop(freed);
-        Ok(edges.into_iter().zip(gradients).filter_map(|(e, g)| Some((e?, g?))).collect())
+        let contributions = gradients.into_iter().zip(&mut waiting).map(|(whole, part)| {
+            part.take().map(Contribution::Part).or(whole.map(Contribution::Whole))
+        });
+        Ok(edges.into_iter().zip(contributions).filter_map(|(e, g)| Some((e?, g?))).collect())
+    }
+
+    /// For each operand, what of its gradient waits for others.
+    fn waiting(&self, node: &Arc<Node>, saved: &Saved, grad: &DynTensor) -> Waiting {
+        let ty = |i: usize| saved.inputs.get(i).map(|input| &input.ty);
+        let part = |(i, input): (usize, &Input)| {
+            if self.emit.order == Order::Higher || input.edge.is_none() {
+                return None;
+            }
+            let with = match grad::waits(&node.op, i, ty)? {
+                Wait::Alone => None,
+                Wait::With(other) => Some(saved.inputs.get(other)?.value.clone()?),
+            };
+            let (op, ty, with) = (node.op, input.ty, with.map(DynTensor::plain));
+            Some(Box::new(Part { op, ty, with, grad: grad.clone(), node: node.clone() }))
+        };
+        saved.inputs.iter().enumerate().map(part).collect()
     }
 
     /// The error of a node whose saved values are gone.
@@ -249,35 +281,68 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds a gradient to what an edge leads to.
-    ///
-    /// The sum is recorded where it is needed, under the signals of the node and at its line.
-    fn deliver(&mut self, edge: Edge, grad: DynTensor) -> Result<()> {
+    fn deliver(&mut self, edge: Edge, contribution: Contribution) -> Result<()> {
         match edge {
             Edge::Node(node) => {
-                let sum = match self.nodes.remove(&node.output) {
-                    Some((_, before)) => {
-                        let _scopes = scope::within(node.signals.as_ref());
-                        self.emit.add(&before, &grad, node.loc)?
-                    }
-                    None => grad,
-                };
+                let known = self.nodes.remove(&node.output).map(|(_, gathered)| gathered);
+                let sum = self.gathered(known.unwrap_or_default(), contribution, Some(&node))?;
                 self.nodes.insert(node.output, (node, sum));
             }
             Edge::Leaf(leaf) => {
-                let sum = match self.leaves.remove(&leaf.order) {
-                    Some((_, before)) => self.emit.add(&before, &grad, self.loc)?,
-                    None => grad,
-                };
+                let known = self.leaves.remove(&leaf.order).map(|(_, gathered)| gathered);
+                let sum = self.gathered(known.unwrap_or_default(), contribution, None)?;
                 self.leaves.insert(leaf.order, (leaf, sum));
             }
         }
         Ok(())
     }
 
+    /// What has been gathered, with one more contribution.
+    fn gathered(
+        &mut self,
+        mut so_far: Gathered,
+        contribution: Contribution,
+        of: Option<&Arc<Node>>,
+    ) -> Result<Gathered> {
+        match contribution {
+            Contribution::Whole(grad) => so_far.sum = Some(self.plus(so_far.sum, grad, of)?),
+            Contribution::Part(part) => so_far.parts.push(*part),
+        }
+        if so_far.parts.len() < MOST {
+            return Ok(so_far);
+        }
+        Ok(Gathered { sum: self.total(so_far, of)?, parts: Vec::new() })
+    }
+
+    /// Everything gathered for a node, or for a leaf.
+    fn total(&mut self, gathered: Gathered, of: Option<&Arc<Node>>) -> Result<Option<DynTensor>> {
+        let Gathered { sum, parts } = gathered;
+        let Some(last) = parts.last() else { return Ok(sum) };
+        let joined = {
+            let _scopes = scope::within(last.node.signals.as_ref());
+            self.emit.joined(&parts)?
+        };
+        self.plus(sum, joined, of).map(Some)
+    }
+
+    /// The sum of two gradients of a node, or of a leaf.
+    ///
+    /// It is recorded where it is needed, under the signals of the node and at its line.
+    fn plus(
+        &mut self,
+        sum: Option<DynTensor>,
+        grad: DynTensor,
+        of: Option<&Arc<Node>>,
+    ) -> Result<DynTensor> {
+        let Some(before) = sum else { return Ok(grad) };
+        let _scopes = scope::within(of.and_then(|node| node.signals.as_ref()));
+        self.emit.add(&before, &grad, of.map_or(self.loc, |node| node.loc))
+    }
+
     /// Hands the leaves what they gathered, on top of what earlier calls left there.
     fn finish(self) -> Result<()> {
         let _mode = NoGrad::switch(self.emit.order == Order::Higher);
-        for (leaf, grad) in self.leaves.into_values() {
+        for (leaf, grad) in self.totals.into_values() {
             let before = leaf.grad();
             let grad = match &before {
                 // A gradient that carries an error keeps it.
@@ -290,155 +355,5 @@ impl<'a> Walk<'a> {
             leaf.set(Some(grad));
         }
         Ok(())
-    }
-}
-
-/// The name of a gradient's value.
-fn id_of(tensor: &DynTensor) -> Result<ValueId> {
-    tensor.with_value(|value| value.place().map(|(_, id)| id).map_err(Error::clone))
-}
-
-/// Records what a gradient rule emits; its values live until the rule is done unless they are
-/// results.
-struct Recording<'a> {
-    session: &'a Session,
-    order: Order,
-    /// Where the walk was asked for.
-    walk: Loc,
-    /// Where the instruction being differentiated was written.
-    loc: Loc,
-    known: Vec<(ValueId, Known)>,
-}
-
-/// What is known of a value. Types are large: one is copied only where no value has it.
-enum Known {
-    /// It may be used.
-    Value(DynTensor),
-    /// It was not kept: only its type may be asked for.
-    Type(Type),
-}
-
-impl Known {
-    fn of(value: Option<DynTensor>, ty: &Type) -> Known {
-        value.map_or_else(|| Known::Type(*ty), Known::Value)
-    }
-}
-
-impl Recording<'_> {
-    /// The gradients of a node's operands.
-    fn gradients(&mut self, node: &Arc<Node>, saved: &Saved, grad: DynTensor) -> Result<Gradients> {
-        let grad_id = id_of(&grad)?;
-        self.loc = node.loc;
-        for input in &saved.inputs {
-            if let Operand::Value(id) = input.operand {
-                let value = input.value.as_ref();
-                let value = value.map(|value| self.tensor(value, input.edge.as_ref()));
-                self.known.push((id, Known::of(value, &input.ty)));
-            }
-        }
-        let output = saved.output.as_ref().map(|value| self.result(value, node));
-        // The gradient has the type of the result.
-        let output = output.map_or_else(|| Known::Type(grad.ty()), Known::Value);
-        self.known.push((node.output, output));
-        self.known.push((grad_id, Known::Value(grad)));
-        let inputs: SmallVec<[Operand; 3]> =
-            saved.inputs.iter().map(|input| input.operand).collect();
-        let wanted: SmallVec<[bool; 3]> =
-            saved.inputs.iter().map(|input| input.edge.is_some()).collect();
-        let (op, output) = (&node.op, node.output);
-        let rule = Vjp { e: self, op, inputs: &inputs, output, grad: grad_id, wanted: &wanted };
-        let gradients = vjp(rule).and_then(|grads| {
-            grads
-                .into_iter()
-                .map(|g| g.map(|id| self.alive(id).cloned()).transpose())
-                .collect::<Result<Gradients, _>>()
-        });
-        self.known.clear();
-        gradients.map_err(|e| Error::from_op(e, node.loc))
-    }
-
-    /// A value the node kept, with its own history if gradients have gradients.
-    fn tensor(&self, value: &Arc<TapeValue>, edge: Option<&Edge>) -> DynTensor {
-        tensor(value, edge.filter(|_| self.order == Order::Higher))
-    }
-
-    /// The result of a node, likewise.
-    fn result(&self, value: &Arc<TapeValue>, node: &Arc<Node>) -> DynTensor {
-        match self.order {
-            Order::First => DynTensor::plain(value.clone()),
-            Order::Higher => tensor(value, Some(&Edge::Node(node.clone()))),
-        }
-    }
-
-    /// The sum of two gradients that reach one place.
-    fn add(&self, a: &DynTensor, b: &DynTensor, loc: Loc) -> Result<DynTensor> {
-        if self.order == Order::Higher {
-            return try_record(&Op::Add, &[a.into(), b.into()], Place::Known(loc));
-        }
-        let types = [OperandType::Tensor(a.ty()), OperandType::Tensor(b.ty())];
-        let operands = [Operand::Value(id_of(a)?), Operand::Value(id_of(b)?)];
-        let stands = Stands { at: loc, walk: self.walk };
-        record_plain(self.session, &Op::Add, &operands, &types, stands)
-            .map(DynTensor::plain)
-            .map_err(|e| Error::from_op(e, loc))
-    }
-
-    /// Records an instruction that is tracked, as one of the user's is.
-    fn tracked(&self, op: &Op, inputs: &[Operand]) -> Result<DynTensor, OpError> {
-        let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::new();
-        for input in inputs {
-            args.push(match input {
-                Operand::Value(id) => Arg::Tensor(self.alive(*id)?),
-                Operand::Scalar(scalar) => Arg::Scalar(*scalar),
-            });
-        }
-        try_record(op, &args, Place::Known(self.loc)).map_err(|e| OpError::new(e.message()))
-    }
-
-    /// A value that may be used: one the node saved or the rule made.
-    ///
-    /// An error here is a defect of a row of the op table: `core/saved.rs` runs each rule on types
-    /// to find the operands it reads, and this one has read another.
-    fn alive(&self, id: ValueId) -> Result<&DynTensor, OpError> {
-        // The same value may stand twice among the operands, saved only once.
-        let found = self.known.iter().rev().find_map(|(known, what)| match what {
-            Known::Value(value) if *known == id => Some(value),
-            Known::Value(_) | Known::Type(_) => None,
-        });
-        found.ok_or_else(|| {
-            OpError::new(format!(
-                "the gradient rule reads {id}, which was not kept; this is a defect of GT"
-            ))
-        })
-    }
-}
-
-impl Emit for Recording<'_> {
-    fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
-        let result = match self.order {
-            Order::Higher => self.tracked(&op, inputs)?,
-            Order::First => {
-                let mut types: SmallVec<[OperandType; 4]> = SmallVec::new();
-                for input in inputs {
-                    types.push(match input {
-                        Operand::Value(id) => OperandType::Tensor(self.alive(*id)?.ty()),
-                        Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
-                    });
-                }
-                let stands = Stands { at: self.loc, walk: self.walk };
-                DynTensor::plain(record_plain(self.session, &op, inputs, &types, stands)?)
-            }
-        };
-        let id = result.value_id().unwrap_or(ValueId(u64::MAX));
-        self.known.push((id, Known::Value(result)));
-        Ok(id)
-    }
-
-    fn ty(&self, value: ValueId) -> Type {
-        let found = self.known.iter().rev().find(|(known, _)| *known == value);
-        found.map_or(NO_TYPE, |(_, what)| match what {
-            Known::Value(value) => value.ty(),
-            Known::Type(ty) => *ty,
-        })
     }
 }

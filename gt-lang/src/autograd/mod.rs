@@ -25,7 +25,9 @@
 mod backward;
 mod checkpoint;
 mod custom;
+mod gathered;
 mod grad;
+mod recording;
 #[cfg(test)]
 pub(crate) mod tests;
 

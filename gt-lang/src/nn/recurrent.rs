@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
 use crate::typed::{Dim, Dyn, StaticDim, Tensor};
-use stack::{Cell, Direction, Stack, Weights};
+use stack::{Cell, Direction, OfStates, Stack};
 
 /// How many layers there are, and what stands between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,9 +88,9 @@ impl Cell for LstmCell {
     const GATES: usize = 4;
     const STATES: usize = 2;
 
-    fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
+    fn step(own: &OfStates, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
         let [hidden, cell] = states else { return Vec::new() };
-        let gates = input.add(&weights.of_hidden(hidden));
+        let gates = input.add(&own.gates(hidden));
         let [i, f, g, o] = &gates.chunk(4, -1)[..] else { return Vec::new() };
         let cell = f.sigmoid().mul(cell).add(&i.sigmoid().mul(&g.tanh()));
         vec![o.sigmoid().mul(&cell.tanh()), cell]
@@ -135,10 +135,10 @@ impl Cell for GruCell {
     const GATES: usize = 3;
     const STATES: usize = 1;
 
-    fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
+    fn step(own: &OfStates, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
         let [hidden] = states else { return Vec::new() };
-        let (inputs, own) = (input.chunk(3, -1), weights.of_hidden(hidden).chunk(3, -1));
-        let ([ir, iz, new], [hr, hz, old]) = (&inputs[..], &own[..]) else { return Vec::new() };
+        let (inputs, states) = (input.chunk(3, -1), own.gates(hidden).chunk(3, -1));
+        let ([ir, iz, new], [hr, hz, old]) = (&inputs[..], &states[..]) else { return Vec::new() };
         let (reset, update) = (ir.add(hr).sigmoid(), iz.add(hz).sigmoid());
         let fresh = new.add(&reset.mul(old)).tanh();
         vec![fresh.add(&update.mul(&hidden.sub(&fresh)))]

@@ -32,23 +32,27 @@ pub(crate) fn expand(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, _| Ok(cx.grad))
 }
 
-/// g padded to the size of the operand: `start` zeros in front, `step - 1` between, the rest
-/// behind. The gradient of an empty slice is zeros alone.
+/// g padded to the size of the operand.
 pub(crate) fn slice(cx: &mut Vjp<'_>) -> Out {
     let Op::Slice(s) = *cx.op else { return Ok(smallvec![None]) };
     one(cx, |cx, x| {
         let size = cx.e.ty(x).shape.sizes()[s.axis as usize] as u64;
-        let pad = match s.len() {
-            0 => Pad { axis: s.axis, lo: 0, hi: size, interior: 0 },
-            n => Pad {
-                axis: s.axis,
-                lo: s.start,
-                hi: size - (s.start + (n - 1) * s.step + 1),
-                interior: s.step - 1,
-            },
-        };
-        cx.e.pad(cx.grad, pad)
+        cx.e.pad(cx.grad, padding(&s, size))
     })
+}
+
+/// What was left out of an axis of this size: `start` zeros in front, `step - 1` between, the rest
+/// behind. The gradient of an empty slice is zeros alone.
+pub(crate) fn padding(s: &Slice, size: u64) -> Pad {
+    match s.len() {
+        0 => Pad { axis: s.axis, lo: 0, hi: size, interior: 0 },
+        n => Pad {
+            axis: s.axis,
+            lo: s.start,
+            hi: size - (s.start + (n - 1) * s.step + 1),
+            interior: s.step - 1,
+        },
+    }
 }
 
 /// The elements of g that were not padding: a slice with the padding's interior as its step.

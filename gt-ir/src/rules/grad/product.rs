@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::{Out, operand};
 use crate::{
-    emit::{Build, Emitted},
+    emit::{Build, Emit, Emitted},
     grad::Vjp,
     shape::{Dim, Shape, Type},
     tape::ValueId,
@@ -36,7 +36,7 @@ pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
         // One matrix that all rows met has one product for its gradient, not one for each batch and
         // a sum of them.
         let one = cx.e.ty(b).shape.rank() == 2;
-        let (a, g) = if one { (rows(cx, a)?, rows(cx, g)?) } else { (a, g) };
+        let (a, g) = if one { (rows(cx.e, a)?, rows(cx.e, g)?) } else { (a, g) };
         let at = cx.e.transpose_last(a)?;
         let gb = cx.e.matmul(at, g)?;
         fit(cx, gb, b, tb)
@@ -53,11 +53,11 @@ fn fit(cx: &mut Vjp<'_>, g: ValueId, matrix: ValueId, vector: Type) -> Emitted {
 }
 
 /// The rows of all batches, as one matrix.
-fn rows(cx: &mut Vjp<'_>, v: ValueId) -> Emitted {
-    let shape = cx.e.ty(v).shape;
+pub(crate) fn rows(e: &mut dyn Emit, v: ValueId) -> Emitted {
+    let shape = e.ty(v).shape;
     let last = shape.rank() - 1;
     let n = Dim::new(shape.sizes()[..last].iter().product());
-    cx.e.reshape(v, Shape::from_dims(&[n, shape.dim(last)])?)
+    e.reshape(v, Shape::from_dims(&[n, shape.dim(last)])?)
 }
 
 /// The value with an axis of size 1 before axis `at`.

@@ -44,10 +44,10 @@ pub(super) trait Cell {
     /// How many states there are, the first of which is the output.
     const STATES: usize;
 
-    /// The states after a step, from the weights, what the input adds to the gates, and the states
-    /// before.
+    /// The states after a step, from the weights of states, what the input adds to the gates, and
+    /// the states before.
     #[track_caller]
-    fn step(weights: &Weights, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor>;
+    fn step(own: &OfStates, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor>;
 }
 
 /// The weights of one layer in one direction.
@@ -77,12 +77,6 @@ impl Weights {
         visitor.child(&format!("bias_hh_l{layer}{suffix}"), &self.hidden_bias);
     }
 
-    /// What a state adds to the gates.
-    #[track_caller]
-    pub(super) fn of_hidden(&self, state: &DynTensor) -> DynTensor {
-        biased(&state.matmul(&self.hidden.t()), &self.hidden_bias)
-    }
-
     /// All steps of `x` in one direction, from the given states: the outputs in the order of the
     /// steps, and the states behind the last one.
     #[track_caller]
@@ -93,17 +87,34 @@ impl Weights {
         mut states: Vec<DynTensor>,
     ) -> (DynTensor, Vec<DynTensor>) {
         let inputs = biased(&x.matmul(&self.input.t()), &self.input_bias);
+        let own = OfStates { matrix: self.hidden.t(), bias: self.hidden_bias.clone() };
         let n_steps = x.size(1);
         let mut outputs = Vec::new();
         for i in 0..n_steps {
             let t = if direction == Direction::Forward { i } else { n_steps - 1 - i };
-            states = C::step(self, &inputs.slice((.., t)), &states);
+            states = C::step(&own, &inputs.slice((.., t)), &states);
             outputs.extend(states.first().cloned());
         }
         if direction == Direction::Reverse {
             outputs.reverse();
         }
         (DynTensor::stack(&outputs, 1), states)
+    }
+}
+
+/// The weights that all steps of one layer in one direction multiply states by: one value, so that
+/// its gradient is one product over all steps.
+pub(super) struct OfStates {
+    /// A column for each element of the gates.
+    matrix: DynTensor,
+    bias: DynTensor,
+}
+
+impl OfStates {
+    /// What a state adds to the gates.
+    #[track_caller]
+    pub(super) fn gates(&self, state: &DynTensor) -> DynTensor {
+        biased(&state.matmul(&self.matrix), &self.bias)
     }
 }
 
