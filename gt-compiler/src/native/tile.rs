@@ -156,7 +156,9 @@ fn block(
     } else {
         let each = if has_product { 1 } else { TASKS };
         let tasks = (total / GRAIN).clamp(1, each * setting.threads);
-        n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(16)
+        // A row of a product is work enough for a thread to have a few of them.
+        let whole = if has_product { 1 } else { LINE };
+        n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(whole)
     };
     let for_scratch = (limit.checked_div(per_row).unwrap_or(n_rows)).max(floor);
     for_tasks.min(for_scratch).clamp(1, n_rows.max(1))

@@ -1,11 +1,13 @@
 //! The first phase of scheduling: which values are materialized, in which order, in which buffers.
 //!
 //! The *roots* are the values that the cost model names. Below them a kernel may need others in
-//! memory, the *cuts*: operands of views that are not affine in its loops. They are found by
-//! walking down from each root as its kernel will be built, and are computed before it. A value
-//! that was cut is loaded by every kernel from then on. Nothing is built here.
+//! memory, the *cuts*: operands of views that are not affine in its loops, and what it would read
+//! across rows again and again (`turned`). They are found by walking down from each root as its
+//! kernel will be built, and are computed before it. A value that was cut is loaded by every kernel
+//! from then on. Nothing is built here.
 
 mod attention;
+mod turned;
 
 use std::collections::HashSet;
 
@@ -15,7 +17,7 @@ use smallvec::SmallVec;
 use super::{
     index::{self, Map},
     piece::BufferId,
-    work::{self, Kernel, Loops, Work, work},
+    work::{self, Kernel, Work, work},
 };
 use crate::{
     action::{Action, action},
@@ -203,6 +205,9 @@ impl<'g> Materialized<'g> {
                 kernels.into_iter().try_for_each(|kernel| self.kernel(id, kernel, buffer))?;
             }
             Work::Product(a, b) => {
+                if self.is_turned_often(b) {
+                    self.materialize(b)?;
+                }
                 self.hold_base(a)?;
                 self.hold_base(b)?;
                 self.tasks.push(Task::Product(id, [a, b], buffer));
@@ -220,10 +225,9 @@ impl<'g> Materialized<'g> {
     }
 
     fn kernel(&mut self, of: NodeId, kernel: Kernel, out: BufferId) -> Result<(), EngineError> {
-        let mut seen = HashSet::new();
+        let mut walk = Walk { kernel: &kernel, seen: HashSet::new() };
         for (id, along) in &kernel.values {
-            let map = index::along(along, kernel.loops.len());
-            self.walk(*id, map, &kernel.loops, &mut seen)?;
+            self.walk(*id, index::along(along, kernel.loops.len()), &mut walk)?;
         }
         let bytes = |cut: &Cut| cut.n_chunks * kernel.len() * accumulated(kernel.dtype).size();
         let partials = kernel.cut().map(|cut| (cut, self.buffer(bytes(&cut))));
@@ -231,27 +235,39 @@ impl<'g> Materialized<'g> {
         Ok(())
     }
 
-    /// Has in memory what a kernel will load to compute a node.
-    fn walk(
-        &mut self,
-        id: NodeId,
-        map: Map,
-        loops: &Loops,
-        seen: &mut HashSet<(NodeId, Map)>,
-    ) -> Result<(), EngineError> {
-        if !seen.insert((id, map.clone())) {
-            return Ok(());
+    /// Has in memory what a kernel will load to compute a node. Returns whether it would read some
+    /// of it across rows.
+    fn walk(&mut self, id: NodeId, map: Map, walk: &mut Walk<'_>) -> Result<bool, EngineError> {
+        if !walk.seen.insert((id, map.clone())) {
+            return Ok(false);
         }
-        match self.reach(id, &map, loops, NOW) {
-            Reach::Load => self.hold(id),
-            Reach::Scalar => Ok(()),
-            Reach::View(from, next) => self.walk(from, next, loops, seen),
-            Reach::Compute(_) => {
-                let operands = self.graph.operands(id);
-                operands.iter().try_for_each(|&id| self.walk(id, map.clone(), loops, seen))
+        let across = match self.reach(id, &map, &walk.kernel.loops, NOW) {
+            Reach::Load => {
+                self.hold(id)?;
+                return Ok(self.is_across(id, &map, walk.kernel));
             }
+            Reach::Scalar => false,
+            Reach::View(from, next) => self.walk(from, next, walk)?,
+            Reach::Compute(_) => {
+                let mut any = false;
+                for id in self.graph.operands(id) {
+                    any |= self.walk(id, map.clone(), walk)?;
+                }
+                any
+            }
+        };
+        if across && self.is_better_turned(id, &map, walk.kernel) {
+            self.materialize(id)?;
+            return Ok(false);
         }
+        Ok(across)
     }
+}
+
+/// The way down from a kernel to what it loads.
+struct Walk<'k> {
+    kernel: &'k Kernel,
+    seen: HashSet<(NodeId, Map)>,
 }
 
 /// Whether all operands of a routine are numbers that the caller has: numbers are all of that kind,

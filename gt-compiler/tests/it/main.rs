@@ -18,3 +18,4 @@ mod shard;
 mod store;
 #[path = "../sweeps/mod.rs"]
 mod sweeps;
+mod turned;

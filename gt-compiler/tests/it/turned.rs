@@ -1,0 +1,88 @@
+//! Values that plans turn once, because they are read across their rows again and again: the same
+//! bits as instruction by instruction, and the interpreter's numbers.
+
+use gt_ir::testing::{Source, inputs, same_bits, special_inputs};
+
+use crate::{
+    random::native,
+    sweeps::tapes::{compare, eager, fused},
+};
+
+/// Products of few rows by one transposed matrix.
+fn products(dtype: &str, [m, k, n]: [usize; 3]) -> String {
+    format!(
+        "gt tape 1
+%0 = input : {dtype}[{m},{k}]
+%1 = input : {dtype}[{m},{n}]
+%2 = input : {dtype}[{n},{k}]
+%3 = transpose[0,1] %2
+%4 = matmul %0, %3
+%5 = tanh %4
+%6 = matmul %5, %2
+%7 = matmul %6, %3
+%8 = add %7, %1
+free %3
+free %4
+free %6
+free %7
+output %5
+output %8
+"
+    )
+}
+
+/// Sums over rows of what lies column by column, for each of several others.
+fn sums(dtype: &str, [batch, width, channels, each]: [usize; 4]) -> String {
+    format!(
+        "gt tape 1
+%0 = input : {dtype}[{batch},{width},{channels}]
+%1 = input : {dtype}[{channels},{each},{batch},{width}]
+%2 = permute[2,0,1] %0
+%3 = relu %2
+%4 = reshape[{channels},1,{batch},{width}] %3
+%5 = mul %1, %4
+%6 = sum[2,3] %5
+free %2
+free %3
+free %4
+free %5
+output %6
+"
+    )
+}
+
+fn check(text: &str, source: &mut Source<'_>) {
+    let tape = gt_ir::text::parse(text).unwrap().0;
+    for data in [inputs(&tape, source), special_inputs(&tape, source)] {
+        for threads in [1, 2] {
+            let mut engine = native(threads);
+            let eager = eager(&mut engine, &tape, &data);
+            let fused = fused(&mut engine, &tape, &data);
+            for (id, want) in eager.as_ref().unwrap() {
+                assert!(same_bits(want, &fused.as_ref().unwrap()[id]), "{id} of\n{text}");
+            }
+            compare("fused", &tape, &data, fused);
+        }
+    }
+}
+
+#[test]
+fn products_of_few_rows() {
+    let mut source = Source::from_seed(11);
+    for dtype in ["f32", "f64", "bf16"] {
+        for sizes in [[16, 32, 48], [2, 3, 5], [17, 64, 100], [64, 20, 30], [65, 20, 30], [1, 8, 8]]
+        {
+            check(&products(dtype, sizes), &mut source);
+        }
+    }
+}
+
+#[test]
+fn sums_across_rows() {
+    let mut source = Source::from_seed(12);
+    for dtype in ["f32", "f64", "bf16", "i64"] {
+        for sizes in [[4, 64, 17, 4], [3, 100, 32, 9], [2, 33, 64, 5], [8, 16, 32, 3]] {
+            check(&sums(dtype, sizes), &mut source);
+        }
+    }
+}
