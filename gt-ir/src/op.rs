@@ -105,6 +105,8 @@ enum Mark {
     Full,
     /// How it is computed by parts.
     Shard(Sharding),
+    /// Which operands its gradient rule reads depends on the attributes.
+    Keeps,
 }
 
 /// The properties that [`Mark`]s give, with the defaults of the class.
@@ -120,6 +122,8 @@ pub struct Marks {
     pub precision: Precision,
     /// The factors of its dimensions: how it is computed by parts.
     pub shard: Sharding,
+    /// Whether every operand is kept for its gradient, because the rule may read any of them.
+    pub keeps: bool,
 }
 
 impl Marks {
@@ -133,13 +137,15 @@ impl Marks {
             Class::Reduce => sh::reduced,
             Class::Contract | Class::Move | Class::Gather | Class::Source => sh::none,
         };
-        let (mut all, mut i) = (Marks { weight: 1, commutes: false, precision, shard }, 0);
+        let (mut all, mut i) =
+            (Marks { weight: 1, commutes: false, precision, shard, keeps: false }, 0);
         while i < marks.len() {
             match marks[i] {
                 Mark::Weight(weight) => all.weight = weight,
                 Mark::Commutes => all.commutes = true,
                 Mark::Full => all.precision = Precision::Full,
                 Mark::Shard(rule) => all.shard = rule,
+                Mark::Keeps => all.keeps = true,
             }
             i += 1;
         }
@@ -322,7 +328,7 @@ macro_rules! ops {
 
 use Arity::{Between, Exactly, Variadic};
 use Grad::{Expansion as Through, Rule, Zero};
-use Mark::{Commutes, Full, Shard, Weight};
+use Mark::{Commutes, Full, Keeps, Shard, Weight};
 use Meaning::Derived;
 
 #[rustfmt::skip]
@@ -582,8 +588,9 @@ derived {
 
     /// The convolution of `[batch, channels, height, width]` with kernels `[out channels, channels
     /// / groups, height, width]`: `conv2d x, weight`. It is a matrix product over unfolded windows
-    /// (Chellapilla, Puri and Simard 2006).
-    "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Through,      Derived(window::conv2d) => Shard(sh::conv);
+    /// (Chellapilla, Puri and Simard 2006), or a sum of slices where each channel has small kernels
+    /// of its own.
+    "conv2d"      = Conv2d(Conv), Contract, Exactly(2), window::infer_conv, Rule(window::conv_grad), Derived(window::conv2d) => Shard(sh::conv), Keeps;
 
     /// The adjoint of `unfold`: each element of a window is added at the position that it came
     /// from, in an axis of `len` elements.

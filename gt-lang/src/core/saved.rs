@@ -84,9 +84,9 @@ impl Needs {
 
 /// What the rule of `op` reads when the gradients of the tracked operands are wanted.
 fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> Needs {
-    if matches!(op.spec().grad, Grad::Expansion) {
-        // The expansion reads the operands; which of them may depend on shapes, so that none is
-        // left out.
+    if matches!(op.spec().grad, Grad::Expansion) || op.spec().marks.keeps {
+        // The expansion reads the operands; which of them may depend on shapes or attributes, so
+        // that none is left out.
         return Needs::Many { inputs: vec![true; args.len()], output: false };
     }
     if args.len() > MAX_INPUTS {

@@ -224,6 +224,24 @@ fn windows() -> Vec<Case> {
     cases.push(case("conv2d", &image, move |x| f::conv2d(&x[0], &x[1], Some(&x[2]), plain)));
     let grouped: [(&[usize], Domain); 2] = [(&[2, 4, 5, 4], Any), (&[2, 2, 3, 2], Any)];
     cases.push(case("conv2d in groups", &grouped, move |x| f::conv2d(&x[0], &x[1], None, odd)));
+    let wide = f::Convolution { padding: [1, 2], dilation: [2, 1], ..plain };
+    let around: [(&[usize], Domain); 2] = [(&[2, 2, 5, 4], Any), (&[3, 2, 2, 3], Any)];
+    cases.push(case("conv2d, padded", &around, move |x| f::conv2d(&x[0], &x[1], None, wide)));
+    let outside = f::Convolution { padding: [2, 0], ..plain };
+    cases.push(case("conv2d, padded more than its reach", &around, move |x| {
+        f::conv2d(&x[0], &x[1], None, outside)
+    }));
+    let own: [(&[usize], Domain); 2] = [(&[2, 2, 5, 4], Any), (&[2, 1, 3, 2], Any)];
+    for (name, how) in [
+        ("conv2d by channel", f::Convolution { padding: [1, 1], groups: 2, ..plain }),
+        ("conv2d by channel, with steps", odd),
+    ] {
+        cases.push(case(name, &own, move |x| f::conv2d(&x[0], &x[1], None, how)));
+    }
+    let twice: [(&[usize], Domain); 2] = [(&[2, 2, 5, 4], Any), (&[4, 1, 3, 2], Any)];
+    cases.push(case("conv2d, two of a channel", &twice, move |x| {
+        f::conv2d(&x[0], &x[1], None, odd)
+    }));
     let line: [(&[usize], Domain); 2] = [(&[2, 2, 6], Any), (&[2, 2, 3], Any)];
     cases.push(case("conv1d", &line, move |x| f::conv1d(&x[0], &x[1], None, plain)));
     let back: [(&[usize], Domain); 2] = [(&[1, 4, 3, 2], Any), (&[4, 1, 2, 3], Any)];
