@@ -282,7 +282,7 @@ fn micro_batches_learn_the_same_in_less_memory() {
     let (plain, most) = run(1, When::Never, &Form::new(), curve);
     assert!(plain[19] < 0.9 * plain[0], "{plain:?}");
     let [gpipe, one] = [Schedule::Gpipe, Schedule::OneForwardOneBackward];
-    let mut peaks = Vec::new();
+    let (mut peaks, mut curves) = (Vec::new(), Vec::new());
     for (workers, n, schedule) in [(1, 4, one), (2, 4, one), (2, 16, one), (2, 16, gpipe)] {
         let form = stages(cut(Some(vec![0]), n, schedule), workers - 1);
         let (curve, peak) = run(workers, When::Never, &form, curve);
@@ -290,7 +290,9 @@ fn micro_batches_learn_the_same_in_less_memory() {
             assert!((a - b).abs() < 1e-10, "{workers} workers, step {step}: {b}, but {a} on one");
         }
         peaks.push(peak);
+        curves.push(curve);
     }
+    assert_eq!(curves[2], curves[3], "the order of a schedule changes no bit");
     assert!(peaks[0] * 2 < most && peaks[1] < most, "{peaks:?} of {most}");
     assert!(peaks[2] < peaks[3], "1f1b needs no less than gpipe: {peaks:?}");
 }

@@ -72,32 +72,30 @@ impl Needed {
         self.0[member][name as usize]
     }
 
-    /// What is needed for what is needed. Values are sent to later levels only, so levels are gone
-    /// through from the last to the first.
+    /// What is needed for what is needed. Keys never fall from a value to what is made of it, and
+    /// rise where it is sent, so items are gone through from the last key to the first.
     fn find(&mut self, lanes: &Lanes) {
-        let levels =
-            lanes.all.iter().flat_map(|lane| lane.locals.iter().map(|local| local.moment.level));
-        for level in (0..=levels.max().unwrap_or(0)).rev() {
-            for (member, lane) in lanes.all.iter().enumerate() {
-                for item in lane.items.iter().rev() {
-                    match item {
-                        Item::Send { value, to, received }
-                            if lane.local(*value).moment.level == level
-                                && self.0[*to as usize][*received as usize] =>
-                        {
-                            self.0[member][*value as usize] = true;
-                        }
-                        Item::Instr { args, out, .. }
-                            if lane.local(*out).moment.level == level
-                                && self.0[member][*out as usize] =>
-                        {
-                            for name in args.iter().filter_map(Arg::name) {
-                                self.0[member][name as usize] = true;
-                            }
-                        }
-                        Item::Send { .. } | Item::Instr { .. } | Item::Receive { .. } => {}
+        let mut order = Vec::new();
+        for (member, lane) in lanes.all.iter().enumerate() {
+            for (at, item) in lane.items.iter().enumerate() {
+                let (Item::Instr { out: name, .. }
+                | Item::Send { value: name, .. }
+                | Item::Receive { out: name }) = item;
+                order.push((lanes.key(member, *name), member, at));
+            }
+        }
+        order.sort_unstable();
+        for (_, member, at) in order.into_iter().rev() {
+            match &lanes.all[member].items[at] {
+                Item::Send { value, to, received } => {
+                    self.0[member][*value as usize] |= self.0[*to as usize][*received as usize];
+                }
+                Item::Instr { args, out, .. } if self.0[member][*out as usize] => {
+                    for name in args.iter().filter_map(Arg::name) {
+                        self.0[member][name as usize] = true;
                     }
                 }
+                Item::Instr { .. } | Item::Receive { .. } => {}
             }
         }
     }

@@ -26,6 +26,9 @@ pub(super) struct Scope {
 /// Open signals that are not granted, by name.
 pub(super) type Dropped = BTreeSet<Arc<str>>;
 
+/// A signal, and the axis of the micro-batches around its scope.
+type Around = (Arc<str>, Option<ShardAxis>);
+
 /// The scopes that are open.
 #[derive(Debug)]
 pub(super) struct Scopes<'a> {
@@ -35,8 +38,7 @@ pub(super) struct Scopes<'a> {
     open: Vec<Option<Arc<Scope>>>,
     /// How many turns members take.
     turns: usize,
-    /// The signals so far, each with the axis of micro-batches around it.
-    known: BTreeMap<(Arc<str>, Option<ShardAxis>), Option<Arc<Scope>>>,
+    known: BTreeMap<Around, Option<Arc<Scope>>>,
     /// Whether sums outside of configured scopes are pinned.
     pinned: bool,
     /// The pairs of a signal that is not heard and the signal that is.
@@ -148,8 +150,8 @@ impl<'a> Scopes<'a> {
         layout
     }
 
-    /// The layout that a scope asks for an upload of this type. What lives on is no batch, so it may
-    /// be short.
+    /// The layout that a scope asks for an upload of this type. What lives on is no batch, so it
+    /// may be short.
     pub(super) fn wish_of_upload(&mut self, scope: &Scope, ty: &Type, lives_on: bool) -> Layout {
         if !lives_on && scope.is_short(ty) {
             let (name, turns) = (&scope.name, self.turns);

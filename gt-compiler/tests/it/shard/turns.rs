@@ -106,7 +106,7 @@ fn pipeline_on(n_members: u32, n_stages: usize, microbatches: u32, schedule: Sch
     let uploads = vec![at(0), place(n_stages)];
     let signals = signals(n_stages, n_members, microbatches, schedule);
     let rates = Rates::default();
-    let case = Case { segment, outside, uploads, signals, n_members, rates };
+    let case = Case { segment, outside, uploads, signals, n_members, auto: None, rates };
     Pipeline { whole, case, data }
 }
 
@@ -130,6 +130,7 @@ impl Pipeline {
             signals: &self.case.signals,
             uploads: &self.case.uploads,
             n_members: self.case.n_members,
+            auto: self.case.auto,
             rates: self.case.rates,
         };
         explain(&request, None).unwrap()
