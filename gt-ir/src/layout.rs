@@ -234,6 +234,15 @@ impl Layout {
         layout
     }
 
+    /// The layout after the members along an axis, who stand in rows of `n`, have gathered within
+    /// their rows what the axis splits. None if they do not stand so, or the axis splits nothing.
+    #[must_use]
+    pub fn gathered_in_rows(&self, axis: usize, n: usize) -> Option<Layout> {
+        let Spread::Split { dim, chunk } = self.spreads[axis] else { return None };
+        let rows = self.with(axis, Spread::Whole).in_rows(axis, n)?;
+        Some(rows.with(axis, Spread::Split { dim, chunk: chunk.checked_mul(n)? }))
+    }
+
     /// Whether each member has all elements.
     #[must_use]
     pub fn is_whole(&self) -> bool {

@@ -46,6 +46,36 @@ impl Rates {
     pub const GPU: Rates =
         Rates { latency: 60e-6, exchange: 8e9, flops: 20e12, memory: 1.5e12, alone: 1.0 };
 
+    /// These rates, with those that a text states in place of their own:
+    /// `latency=20e-6,exchange=25e9,flops=400e12,memory=2.5e12`, in seconds, bytes a second and
+    /// operations a second.
+    ///
+    /// # Errors
+    /// The text is no such list; the message says what is wrong with it.
+    pub fn stating(self, text: &str) -> Result<Rates, String> {
+        let mut rates = self;
+        for part in text.split(',') {
+            let (key, number) =
+                part.split_once('=').ok_or_else(|| format!("{part:?} has no `=`"))?;
+            let rate = match key.trim() {
+                "latency" => &mut rates.latency,
+                "exchange" => &mut rates.exchange,
+                "flops" => &mut rates.flops,
+                "memory" => &mut rates.memory,
+                other => {
+                    return Err(format!(
+                        "{other:?} is none of `latency`, `exchange`, `flops` and `memory`"
+                    ));
+                }
+            };
+            let number: Option<f64> = number.trim().parse().ok();
+            *rate = number
+                .filter(|n| n.is_finite() && *n > 0.0)
+                .ok_or_else(|| format!("{part:?} has no positive number"))?;
+        }
+        Ok(rates)
+    }
+
     /// Members with so many threads of a processor each.
     #[must_use]
     pub fn threads(n: f64) -> Rates {
@@ -110,9 +140,11 @@ impl Rates {
         }
     }
 
-    /// Seconds of the messages of an exchange in which `n` members have one for each other member.
+    /// Seconds of the messages of an exchange in which `n` members have one for each other member,
+    /// or for those of their group and those of the other groups.
     fn wait(&self, n: usize) -> f64 {
-        self.latency * (n as f64 / GROUP as f64).max(1.0)
+        let of = |n: usize| self.latency * (n as f64 / GROUP as f64).max(1.0);
+        group(n).map_or_else(|| of(n), |size| of(size) + of(n / size))
     }
 
     /// Seconds until each of `n` members has its part of the sum of addends of so many bytes.

@@ -2,7 +2,7 @@
 //! from a member that has them. Partial results are first reduced: each member combines one part of
 //! all addends, in the order of the members, and the parts are then gathered (reduce-scatter and
 //! all-gather, which send `2 (n - 1) / n` times the value). Each of `n` members would exchange
-//! messages with all others, so many members combine in groups, and then across groups.
+//! messages with all others, so many members combine and gather in groups and across groups.
 
 use gt_ir::layout::{Combine, Layout, Region, Spread};
 use gt_ir::{Op, OpError, Type};
@@ -119,6 +119,10 @@ impl Lanes {
         if version.layout == *to {
             return Ok(version);
         }
+        if let Some(rows) = in_rows(&version.layout, to) {
+            let gathered = self.reshard(&version, &rows, ty)?;
+            return self.reshard(&gathered, to, ty);
+        }
         let pieces = version.pieces(ty);
         let mut names = SmallVec::new();
         for (rank, &member) in to.mesh.members().iter().enumerate() {
@@ -126,8 +130,12 @@ impl Lanes {
             names.push(if is_zero(&version.layout, to, rank) {
                 self.zeros(member, to.local(rank, ty))?
             } else {
+                let mesh = &version.layout.mesh;
+                // In turns a member stands at several places.
+                let own = mesh.rank_of(member).filter(|_| mesh.turns() == 1);
                 let near = (0..pieces.len())
-                    .filter(|&from| same_addend(&version.layout, to, (from, rank)));
+                    .filter(|&from| same_addend(&version.layout, to, (from, rank)))
+                    .filter(|&from| own.is_none_or(|own| same_copy(&version.layout, from, own)));
                 let near: Vec<Piece> = near.map(|from| pieces[from].clone()).collect();
                 self.assemble(member, &to.region(rank, &ty.shape), &near)?
             });
@@ -156,6 +164,12 @@ impl Lanes {
         let direct = in_turns || is_direct(ty, mesh.sizes()[axis]);
         let part = part.or_else(|| if direct { None } else { widest() });
         let layout = from.layout.with(axis, part.unwrap_or(Spread::Whole));
+        let rows = group(mesh.sizes()[axis]).filter(|_| !in_turns);
+        let rows = rows.and_then(|n| layout.gathered_in_rows(axis, n));
+        let (from, axis) = match rows {
+            Some(rows) => (&self.reduce_across_rows(from, (axis, &rows), combine, ty)?, axis + 1),
+            None => (from, axis),
+        };
         let mut names = SmallVec::new();
         for rank in 0..mesh.len() {
             self.at_rank(mesh, rank);
@@ -186,6 +200,26 @@ impl Lanes {
             }
         }
         Ok(version.names)
+    }
+
+    /// Partial results along an axis, combined by the members at the same place of each row: what
+    /// remains is partial along the rows. `rows` is the layout in which each row has its part.
+    fn reduce_across_rows(
+        &mut self,
+        from: &Version,
+        (axis, rows): (usize, &Layout),
+        combine: Combine,
+        ty: &Type,
+    ) -> Result<Version, OpError> {
+        let partial = rows.with(axis + 1, Spread::Partial(combine));
+        let addends = partial.with(axis, Spread::Partial(combine));
+        let addends = Version { layout: addends, names: from.names.clone() };
+        let mut names = SmallVec::new();
+        for rank in 0..rows.mesh.len() {
+            let region = partial.region(rank, &ty.shape);
+            names.push(self.combined(&addends, (rank, axis), &region, combine, ty)?);
+        }
+        Ok(Version { layout: partial, names })
     }
 
     /// One box of all addends along an axis, combined at a rank.
@@ -231,6 +265,29 @@ pub(super) fn is_zero(from: &Layout, to: &Layout, rank: usize) -> bool {
         let before = if from.mesh == to.mesh { from.spreads[axis] } else { Spread::Whole };
         let partial = matches!(to.spreads[axis], Spread::Partial(_));
         partial && before != to.spreads[axis] && to.mesh.coordinate(rank, axis) != 0
+    })
+}
+
+/// The layout after the first of two exchanges by which many members gather what they hold in
+/// parts: in groups, and then across groups.
+fn in_rows(from: &Layout, to: &Layout) -> Option<Layout> {
+    if from.mesh != to.mesh || from.is_partial() || to.is_partial() {
+        return None;
+    }
+    let gathers = |axis: &usize| from.spreads[*axis] != to.spreads[*axis];
+    let mut changed = (0..from.spreads.len()).filter(gathers);
+    let (axis, None) = (changed.next()?, changed.next()) else { return None };
+    let n = group(from.mesh.sizes()[axis]).filter(|_| to.spreads[axis] == Spread::Whole)?;
+    from.gathered_in_rows(axis, n)
+}
+
+/// Whether two ranks stand at the same place along all axes along which members have copies, so
+/// that each of them is asked by as many.
+fn same_copy(layout: &Layout, a: usize, b: usize) -> bool {
+    let mesh = &layout.mesh;
+    (0..layout.spreads.len()).all(|axis| {
+        let copies = layout.spreads[axis] == Spread::Whole;
+        !copies || mesh.coordinate(a, axis) == mesh.coordinate(b, axis)
     })
 }
 

@@ -110,7 +110,8 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
     let whole = run(&tape, &data);
     let (body, outside) = segment(&tape, &mut source);
     let segment = scoped(&body, &mut source);
-    let n_members = 1 + source.below(6) as u32;
+    // More than eight members exchange in groups.
+    let n_members = if source.chance(1, 10) { 9 } else { 1 } + source.below(6) as u32;
     let outside = outside.into_iter().map(|(id, ty)| (id, layout(&mut source, &ty, n_members)));
     let outside = outside.collect();
     let signals = signals(&mut source, n_members, reduction);
@@ -215,5 +216,36 @@ fn many_members_combine_sums_in_groups() {
         });
         let messages = case.partition(&data).report.messages;
         assert_eq!(messages, (2 * n * of_each) as u64, "{n} members, {width} elements");
+    }
+}
+
+/// Many members gather what they hold in groups, and then across groups.
+#[test]
+fn many_members_gather_in_groups() {
+    for (n, of_each) in [(8, 7), (9, 4), (11, 10), (72, 15)] {
+        let n: usize = n;
+        let ty: Type = format!("i64[{},3]", 2 * n).parse().unwrap();
+        let data = HostTensor::from_vec((0..6 * n as i64).collect(), ty.shape).unwrap();
+        let data = BTreeMap::from([(ValueId(0), data)]);
+        let whole = format!("gt tape 1\n%0 = input : {ty}\n%1 = cumsum[0] %0\n");
+        let mut whole = text::parse(&whole).unwrap().0;
+        let segment = Tape { entries: whole.entries[1..].to_vec() };
+        whole.entries.push(Entry::Output { value: ValueId(1), name: None });
+        let whole = interpreted(&whole, &data);
+        let mesh = Arc::new(Mesh::new((0..n as u32).collect(), &[n]).unwrap());
+        let layout = Layout::whole(mesh).with(0, Spread::Split { dim: 0, chunk: 2 });
+        let case = Case {
+            segment,
+            outside: vec![(ValueId(0), layout)],
+            uploads: Vec::new(),
+            signals: Signals::new(),
+            n_members: n as u32,
+            auto: None,
+            rates: Rates::default(),
+        };
+        case.check(&data, &whole, |_, expected, got| {
+            (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
+        });
+        assert_eq!(case.partition(&data).report.messages, (n * of_each) as u64, "{n} members");
     }
 }
