@@ -3,6 +3,7 @@
 use crate::quota::Quotas;
 use clap::{Args, Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
+use gt_compiler::shard::Rates;
 use gt_ir::ValueId;
 use gt_ir::backend::Demand;
 use gt_runtime::choice::{Devices, EngineKind, Wish};
@@ -624,6 +625,11 @@ pub(crate) struct CompileArgs {
     /// state of optimizers and their updates, 3 the parameters too
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub(crate) zero: Option<u8>,
+    /// With the stage `sharded`: what exchanges and computation cost, in seconds, and in bytes and
+    /// operations a second [default: processors' threads, such as
+    /// latency=200e-6,exchange=10e9,flops=40e9,memory=8e9]
+    #[arg(long, value_name = "RATES", value_parser = |text: &str| Rates::default().stating(text))]
+    pub(crate) rates: Option<Rates>,
     /// With the stage `sharded`: the ways in which workers could compute this instruction, their
     /// estimated times, and the way taken
     #[arg(long, value_name = "%VALUE", value_parser = value)]

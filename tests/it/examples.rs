@@ -108,3 +108,26 @@ fn signals_are_told_to_the_dispatcher_and_change_no_result() {
     assert!(row(&other, "loss_grad ").contains("instructions"), "{other}");
     assert!(row(&whole, "signal \"loss\"").ends_with(": compile"), "{whole}");
 }
+
+/// A step that is only on paper is spread over workers that are not there.
+#[test]
+fn a_large_transformer_is_spread_on_paper() {
+    let folder = Folder::new("large");
+    let file = folder.path("step.gt");
+    let sizes =
+        ["--layers", "2", "--width", "64", "--heads", "4", "--context", "8", "--batch", "8"];
+    let words = [&sizes[..], &["--words", "32", "--output", &file]].concat();
+    assert!(run("large", &words).good().is_empty());
+    let plan = ["compile", &file, "--auto", "--workers", "4", "--emit", "sharded", "--json"];
+    let slow = ["--rates", "latency=1e-9,exchange=1e15,flops=1e6,memory=1e15"];
+    let finished = Process::start("gt-cli", &[&plan[..], &slow].concat()).finish();
+    let sharded: serde_json::Value = serde_json::from_str(&finished.good()).unwrap();
+    let sharded = &sharded["sharded"];
+    let seconds = |key: &str| sharded[key].as_f64().unwrap();
+    // Four workers share nearly all work.
+    let gain = seconds("seconds_of_one_worker") / seconds("seconds");
+    assert!((3.5..=4.01).contains(&gain), "{gain}");
+    let plans: Vec<&str> =
+        sharded["plans"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert!(plans.contains(&"one worker") && plans.len() > 1, "{plans:?}");
+}

@@ -86,7 +86,8 @@ fn sharded(
                 ..Demand::new()
             };
             let auto = asked.or(session).plans().map(|zero| Auto { zero, ..Auto::default() });
-            Sharded::new(&checked.tape, (signals, auto), n, args.explain).map(Some)
+            let rates = args.rates.unwrap_or_default();
+            Sharded::new(&checked.tape, (signals, auto, rates), n, args.explain).map(Some)
         }
         (None, Some(Emit::Sharded | Emit::Dot)) => {
             bail!("the signals name more than 64 workers; add --workers N")

@@ -26,7 +26,7 @@ impl Sharded {
     /// The tape on so many workers, and the ways to compute one of its instructions.
     pub(super) fn new(
         tape: &Tape,
-        (signals, auto): (&Signals, Option<Auto>),
+        (signals, auto, rates): (&Signals, Option<Auto>, Rates),
         n_workers: u32,
         asked: Option<ValueId>,
     ) -> Result<Sharded> {
@@ -34,7 +34,6 @@ impl Sharded {
         let (template, bindings) = canonical(&program);
         let asked = asked.map(|value| number(&bindings, value)).transpose()?;
         let explain = |n_members, (signals, auto), (inputs, uploads): (&[_], &[Layout]), asked| {
-            let rates = Rates::default();
             let template = &template;
             let request = Request { template, inputs, uploads, signals, n_members, auto, rates };
             shard::explain(&request, asked)
