@@ -194,6 +194,7 @@ mod tests {
         Surroundings {
             settle: &|| Ok(()),
             stats: &|| Ok(Stats::default()),
+            apart: false,
             progress: &|share| assert!((0.0..1.0).contains(&share)),
         }
     }
