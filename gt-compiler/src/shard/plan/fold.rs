@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
+use gt_ir::OperandType;
 use gt_ir::layout::Layout;
 
 use super::problem::{Problem, Source};
@@ -58,12 +59,14 @@ fn own(problem: &Problem, value: usize) -> u64 {
             (1_u8, layouts, upload).hash(&mut hasher);
         }
         Source::Computed(instruction) => {
-            // The types decide the ways, unless a signal does: then there is one.
+            // The types decide the ways, unless a signal does: it allows one, or fewer.
             let only = match &instruction.ways[..] {
                 [(only, _)] => Some(&only.result),
                 _ => None,
             };
-            (2_u8, instruction.op, only).hash(&mut hasher);
+            let tensor = |ty: &OperandType| matches!(ty, OperandType::Tensor(_)).then_some(*ty);
+            let types: Vec<Option<OperandType>> = instruction.types.iter().map(tensor).collect();
+            (2_u8, instruction.op, types, instruction.ways.len(), only).hash(&mut hasher);
         }
     }
     hasher.finish()
