@@ -95,7 +95,11 @@ impl Precision {
     }
 }
 
-fn switch(
+/// Whether a variable switches something on: `1` does, `0` does not, and nothing is what is usual.
+///
+/// # Errors
+/// It has another value.
+pub fn switch(
     variable: &'static str,
     text: Option<String>,
     usual: bool,

@@ -78,8 +78,6 @@ pub struct Auto {
     /// What members share out instead of repeating it (ZeRO): from 1 on the state of optimizers and
     /// their updates, from 3 on the parameters too.
     pub zero: u8,
-    /// The bytes that a member has; no limit if it is 0.
-    pub memory: u64,
 }
 
 /// A segment as the work of many members.

@@ -85,7 +85,7 @@ fn sharded(
                 zero: args.zero,
                 ..Demand::new()
             };
-            let auto = asked.or(session).plans().map(|zero| Auto { zero, ..Auto::default() });
+            let auto = asked.or(session).plans().map(|zero| Auto { zero });
             let rates = args.rates.unwrap_or_default();
             Sharded::new(&checked.tape, (signals, auto, rates), n, args.explain).map(Some)
         }

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use gt_compiler::options::switch;
 use gt_ir::backend::{Backend, Demand, ErrorKind, MAX_WORKERS, RunError, Target, possible_workers};
 
 use super::{Handle, System};
@@ -100,13 +101,9 @@ fn notice() -> Result<(), RunError> {
 /// Whether the environment asks for work that is spread without signals.
 fn auto() -> Result<Option<bool>, RunError> {
     let Some(text) = gt_settings::var(AUTO) else { return Ok(None) };
-    match text.trim() {
-        "0" => Ok(Some(false)),
-        "1" => Ok(Some(true)),
-        other => {
-            Err(RunError::new(ErrorKind::Resource, format!("{AUTO}={other} is neither 0 nor 1")))
-        }
-    }
+    let hint = "1 spreads work without signals, 0 does not";
+    let auto = switch(AUTO, Some(text), false, hint);
+    auto.map(Some).map_err(|why| RunError::of(ErrorKind::Resource, &why))
 }
 
 /// What a configuration asks for, without the choices that the environment makes. An environment

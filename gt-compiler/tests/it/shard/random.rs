@@ -117,7 +117,7 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
     let signals = signals(&mut source, n_members, reduction);
     let rates = [Rates::default(), SHARED, LATE][source.below(3)];
     let zero = source.below(4) as u8;
-    let auto = source.chance(1, 2).then_some(Auto { zero, memory: 0 });
+    let auto = source.chance(1, 2).then_some(Auto { zero });
     let come = |entry: &Entry| match entry {
         Entry::Input { ty, .. } => Some(layout(&mut source, ty, n_members)),
         Entry::Instr(_)
@@ -180,42 +180,47 @@ fn a_long_chain_of_constants_is_computed() {
     });
 }
 
+/// The messages of many members that hold `rows` rows of `width` numbers each, and together do what
+/// the instructions on `%0` say.
+fn messages(n: usize, (rows, width): (usize, usize), instructions: &[&str]) -> u64 {
+    let ty: Type = format!("i64[{},{width}]", rows * n).parse().unwrap();
+    let numbers = (0..(rows * n * width) as i64).map(|i| i * i % 7).collect();
+    let data = BTreeMap::from([(ValueId(0), HostTensor::from_vec(numbers, ty.shape).unwrap())]);
+    let lines = instructions.iter().zip(1..).map(|(op, i)| format!("%{i} = {op} %0\n"));
+    let whole = format!("gt tape 1\n%0 = input : {ty}\n{}", lines.collect::<String>());
+    let mut whole = text::parse(&whole).unwrap().0;
+    let segment = Tape { entries: whole.entries[1..].to_vec() };
+    let output = |value| Entry::Output { value: ValueId(value), name: None };
+    whole.entries.extend((1..=instructions.len() as u64).map(output));
+    let whole = interpreted(&whole, &data);
+    assert_eq!(whole.len(), instructions.len());
+    let mesh = Arc::new(Mesh::new((0..n as u32).collect(), &[n]).unwrap());
+    let layout = Layout::whole(mesh).with(0, Spread::Split { dim: 0, chunk: rows });
+    let case = Case {
+        segment,
+        outside: vec![(ValueId(0), layout)],
+        uploads: Vec::new(),
+        signals: Signals::new(),
+        n_members: n as u32,
+        auto: None,
+        rates: Rates::default(),
+    };
+    case.check(&data, &whole, |_, expected, got| {
+        (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
+    });
+    case.partition(&data).report.messages
+}
+
 /// Many members combine sums in groups, so that each of them exchanges messages with few others.
 /// Small sums take one exchange in each group, large ones two.
 #[test]
 fn many_members_combine_sums_in_groups() {
     // So many that a sum costs less than all rows on each member.
-    const ROWS: i64 = 60;
+    const ROWS: usize = 60;
     let cases = [(8, 3, 7), (9, 3, 4), (11, 3, 10), (30, 3, 9), (9, 2_000, 6), (72, 2_000, 18)];
     for (n, width, of_each) in cases {
-        let n: i64 = n;
-        let ty: Type = format!("i64[{},{width}]", ROWS * n).parse().unwrap();
-        let data =
-            HostTensor::from_vec((0..ROWS * n * width).map(|i| i * i % 7).collect(), ty.shape);
-        let data = BTreeMap::from([(ValueId(0), data.unwrap())]);
-        let whole = format!("gt tape 1\n%0 = input : {ty}\n%1 = sum[0] %0\n%2 = max[0] %0\n");
-        let mut whole = text::parse(&whole).unwrap().0;
-        let segment = Tape { entries: whole.entries[1..].to_vec() };
-        let output = |value| Entry::Output { value: ValueId(value), name: None };
-        whole.entries.extend([1, 2].map(output));
-        let whole = interpreted(&whole, &data);
-        assert_eq!(whole.len(), 2);
-        let mesh = Arc::new(Mesh::new((0..n as u32).collect(), &[n as usize]).unwrap());
-        let layout = Layout::whole(mesh).with(0, Spread::Split { dim: 0, chunk: ROWS as usize });
-        let case = Case {
-            segment,
-            outside: vec![(ValueId(0), layout)],
-            uploads: Vec::new(),
-            signals: Signals::new(),
-            n_members: n as u32,
-            auto: None,
-            rates: Rates::default(),
-        };
-        case.check(&data, &whole, |_, expected, got| {
-            (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
-        });
-        let messages = case.partition(&data).report.messages;
-        assert_eq!(messages, (2 * n * of_each) as u64, "{n} members, {width} elements");
+        let sent = messages(n, (ROWS, width), &["sum[0]", "max[0]"]);
+        assert_eq!(sent, (2 * n * of_each) as u64, "{n} members, {width} elements");
     }
 }
 
@@ -223,29 +228,6 @@ fn many_members_combine_sums_in_groups() {
 #[test]
 fn many_members_gather_in_groups() {
     for (n, of_each) in [(8, 7), (9, 4), (11, 10), (72, 15)] {
-        let n: usize = n;
-        let ty: Type = format!("i64[{},3]", 2 * n).parse().unwrap();
-        let data = HostTensor::from_vec((0..6 * n as i64).collect(), ty.shape).unwrap();
-        let data = BTreeMap::from([(ValueId(0), data)]);
-        let whole = format!("gt tape 1\n%0 = input : {ty}\n%1 = cumsum[0] %0\n");
-        let mut whole = text::parse(&whole).unwrap().0;
-        let segment = Tape { entries: whole.entries[1..].to_vec() };
-        whole.entries.push(Entry::Output { value: ValueId(1), name: None });
-        let whole = interpreted(&whole, &data);
-        let mesh = Arc::new(Mesh::new((0..n as u32).collect(), &[n]).unwrap());
-        let layout = Layout::whole(mesh).with(0, Spread::Split { dim: 0, chunk: 2 });
-        let case = Case {
-            segment,
-            outside: vec![(ValueId(0), layout)],
-            uploads: Vec::new(),
-            signals: Signals::new(),
-            n_members: n as u32,
-            auto: None,
-            rates: Rates::default(),
-        };
-        case.check(&data, &whole, |_, expected, got| {
-            (!testing::same_bits(got, expected)).then(|| format!("{got:?} and {expected:?}"))
-        });
-        assert_eq!(case.partition(&data).report.messages, (n * of_each) as u64, "{n} members");
+        assert_eq!(messages(n, (2, 3), &["cumsum[0]"]), (n * of_each) as u64, "{n} members");
     }
 }

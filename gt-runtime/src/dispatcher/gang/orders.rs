@@ -40,7 +40,7 @@ impl Gang {
         let mut declared = Orders::new();
         let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
         let places = (inputs, uploads);
-        let auto = zero.map(|zero| (Auto { zero, memory: 0 }, self.rates()));
+        let auto = zero.map(|zero| (Auto { zero }, self.rates()));
         let chosen = self.partitions.get(template, places, (signals, auto), n_members, again)?;
         let mut orders = Orders::new();
         self.forget(&chosen.forgotten, &mut orders);
