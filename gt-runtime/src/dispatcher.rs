@@ -40,7 +40,8 @@ mod workers;
 pub use action::{Action, Note, Report, Way};
 pub use budget::Rate;
 pub use core::Dispatcher;
-pub use event::Event;
+pub use event::{Event, Made};
+pub use gang::Job;
 pub use party::Party;
 
 use crate::connection::ConnectionConfig;
@@ -73,6 +74,8 @@ pub struct Config {
     /// The bytes from which on an upload of a session on several workers goes straight to the
     /// workers that need its parts.
     pub large_upload: u64,
+    /// The entries on all members up to which a partition is made in the dispatcher's turn.
+    pub small_partition: usize,
     /// The most sessions of one user.
     pub max_sessions: usize,
     /// The most unanswered requests (reads and statistics) of one session.
@@ -121,6 +124,7 @@ impl Config {
             max_values: 1 << 18,
             max_uploads: u64::MAX,
             large_upload: LARGE_UPLOAD,
+            small_partition: 512,
             max_sessions: 800,
             max_requests: 1 << 12,
             pause: Duration::from_secs(30),
@@ -148,6 +152,7 @@ impl Config {
             quota_of_workers: false,
             max_values: 1 << 20,
             relay: u64::MAX,
+            small_partition: usize::MAX,
             ..remote
         }
     }

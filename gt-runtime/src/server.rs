@@ -9,6 +9,7 @@
 
 mod lines;
 mod observer;
+mod partitioner;
 mod trace;
 
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::zmq::{
 use lines::{Kind, Lines};
 pub use observer::Observer;
 use observer::Questions;
+use partitioner::Partitioner;
 use trace::Trace;
 
 /// The most messages taken before deadlines are checked.
@@ -87,6 +89,7 @@ pub struct Server {
     strays: Allowance,
     asks: Allowance,
     questions: Questions,
+    partitioner: Partitioner,
     /// When it ends although programs still run, once it drains.
     drained: Option<Time>,
     actions: Vec<Action>,
@@ -106,6 +109,7 @@ impl Server {
         let (gate, address) = Gate::listen(&ctx, &config.address, config.exposure)?;
         let (shutdown, wakeups) = Shutdown::new()?;
         let notes = config.log.is_on();
+        let partitioner = Partitioner::new(shutdown.waker().clone());
         let dispatcher = Dispatcher::new(Config {
             notes,
             address: Some(address.to_string()),
@@ -125,6 +129,7 @@ impl Server {
             strays: Allowance::new(MAX_STRAYS, STRAY_TIME),
             asks: Allowance::new(MAX_ASKS, STRAY_TIME),
             questions: Questions::default(),
+            partitioner,
             drained: None,
             actions: Vec::new(),
             gone: Vec::new(),
@@ -164,6 +169,9 @@ impl Server {
                     return self.farewell();
                 }
                 None => self.drain(&mut watch)?,
+            }
+            while let Some(made) = self.partitioner.made() {
+                self.handle(Event::Partitioned(made), &mut watch)?;
             }
             self.questions.answer(|| self.dispatcher.status(clock::now(), Pass::OWNER));
             let now = clock::now();
@@ -308,6 +316,7 @@ impl Server {
                     self.trace.report(clock::now(), &report);
                     self.lines.say(clock::now(), kind(&report), report.to_string(), watch);
                 }
+                Action::Partition(session, job) => self.partitioner.add(session, &job),
                 Action::Note(note) => {
                     self.log.note(&note);
                     self.trace.note(clock::now(), &note);

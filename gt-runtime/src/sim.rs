@@ -71,13 +71,15 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
         None => 0..number("GT_SIM_SEEDS").unwrap_or(n),
     };
     let (mut launches, mut evictions, mut gangs, mut poisoned) = (0, 0, 0, 0);
-    let (mut parcels, mut closed) = (0, 0);
+    let (mut parcels, mut closed, mut made) = (0, 0, 0);
     let (mut full, mut shared) = (0, Duration::ZERO);
     let many = seeds.end - seeds.start >= 40;
     for seed in seeds {
         let named = Named(seed);
-        let Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed, n_full, shared: longest } =
-            World::new(seed, profile(seed)).run();
+        let counts = World::new(seed, profile(seed)).run();
+        let Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed, .. } = counts;
+        let Counts { n_made, n_full, shared: longest, .. } = counts;
+        made += n_made;
         (full, shared) = (full + n_full, shared.max(longest));
         (parcels, closed) = (parcels + n_parcels, closed + n_closed);
         (gangs, poisoned) = (gangs + n_gangs, poisoned + n_poisoned);
@@ -101,6 +103,7 @@ fn run_seeds(n: u64, profile: impl Fn(u64) -> Profile) {
         !many || !spread || (parcels > 1_000 && closed > 20),
         "{parcels} pieces came directly, {closed} roads were closed"
     );
+    assert!(!many || !spread || made > 100, "{made} partitions were made beside other work");
 }
 
 /// Packets are lost, repeated and reordered. No node crashes, so no client may see an error.

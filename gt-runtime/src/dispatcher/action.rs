@@ -1,10 +1,11 @@
 //! The actions that the dispatcher asks its shell for. Their order is part of the contract.
 
-use super::Party;
+use super::{Job, Party};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::wire::{Capacity, Message, Packet};
 use std::fmt;
+use std::sync::Arc;
 
 /// An action for the shell.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,6 +25,10 @@ pub enum Action {
         /// The number.
         from: u64,
     },
+    /// Make the partition of a session's segment, outside of the dispatcher's turn, and bring it as
+    /// [`Event::Partitioned`](super::Event::Partitioned). The segments of the session wait for it.
+    /// There is one at a time for a session. It may be left out once nobody else holds the job.
+    Partition(SessionId, Arc<Job>),
     /// Write a line to the instruction log. Only with [`Config::notes`](super::Config::notes).
     Note(Note),
 }

@@ -6,8 +6,8 @@
 //! 2. A session's home is a registered worker that lists the session. The members of its gang list
 //!    it, too. A worker lists no other sessions.
 //! 3. Orders wait in a session without a home while there is no registered worker that it asks
-//!    for, and behind a segment that is more than its home may have or a read that its client is
-//!    too slow for.
+//!    for, behind a segment that is more than its home may have or whose partition is being made,
+//!    and behind a read that its client is too slow for.
 //! 4. Requests among a session's waiting orders are open.
 //! 5. For every queued message the owner of its credit is known.
 //! 6. A client's outstanding credit is the weight of its waiting orders and of its messages queued
@@ -22,7 +22,7 @@
 //! 11. A gang knows the place of each live value that is not lost, and of no other value. The place
 //!     names members that there are, and each member's part.
 //! 12. Values travel between two different members. No two have a name in common.
-//! 13. Without members a gang holds no place, no transfer and no credit.
+//! 13. Without members a gang holds no place, no transfer, no segment and no credit.
 //! 14. A segment that has not run is at the workers of its session, or waits. A worker has no more
 //!     of a session than its share.
 //! 15. Over sockets, what a client has sent and no worker has taken is within its windows and one
@@ -131,8 +131,11 @@ impl Dispatcher {
             let ready = worker.is_some_and(|w| w.capacity.is_some() && w.sessions.contains(&id));
             assert!(ready, "9: {} is a member of {id} and cannot work for it", seat.worker);
         }
+        let is_spread = !gang.seats.is_empty();
+        assert!(is_spread || session.parked.is_none(), "13: {id} has a segment without members");
         // A gang knows nothing of segments that wait.
-        let few = session.n_live() <= COUNTED && session.waiting.is_empty();
+        let none_waits = session.waiting.is_empty() && session.parked.is_none();
+        let few = session.n_live() <= COUNTED && none_waits;
         gang.check(id, few.then(|| session.live().map(|(value, _)| value)));
     }
 
@@ -153,7 +156,10 @@ impl Dispatcher {
             let waits = |work: &Work| {
                 work.is_segment() || work.is_new || matches!(work.order, Order::Fetch { .. })
             };
-            assert!(first.is_none_or(waits), "3: {id} has a home and waits");
+            assert!(
+                session.parked.is_some() || first.is_none_or(waits),
+                "3: {id} has a home and waits"
+            );
         }
         assert!(
             session.waiting.is_empty()
@@ -220,10 +226,12 @@ impl Dispatcher {
         let waiting = waiting.filter(|work| work.order.stream() == stream).map(|work| &work.owed);
         let gangs = self.sessions.values().filter_map(|session| session.gang.as_ref());
         let unpaid = gangs.filter(|_| stream == Stream::Control).flat_map(|gang| gang.unpaid());
+        let parked = self.sessions.values().filter_map(|session| session.parked.as_ref());
+        let parked = parked.filter(|_| stream == Stream::Control).map(|parked| &parked.work.owed);
         let open = self.sessions.values().filter(|_| stream == Stream::Control);
         let open = open.flat_map(|session| session.requests.owed());
         let mut out = BTreeMap::new();
-        for owed in queued.chain(waiting).chain(unpaid).chain(open) {
+        for owed in queued.chain(waiting).chain(unpaid).chain(parked).chain(open) {
             owed.to.into_iter().for_each(|to| *out.entry(to).or_default() += owed.weight);
         }
         out

@@ -99,6 +99,7 @@ impl Dispatcher {
                 }
             }
             Event::PeerLost(peer) => self.lose(peer, "its process ended"),
+            Event::Partitioned(made) => self.partitioned(made),
             Event::Tick => self.tick(),
             Event::Drain { reason } => self.drain(&reason),
             Event::Shutdown { reason } => self.shutdown(&reason),

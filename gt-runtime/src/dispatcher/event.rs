@@ -1,7 +1,13 @@
 //! The events of the dispatcher. It learns everything from them.
 
+use std::sync::Arc;
+
+use gt_compiler::shard::Partition;
+use gt_ir::OpError;
+
+use super::Job;
 use crate::doors::Pass;
-use crate::ids::PeerId;
+use crate::ids::{PeerId, SessionId};
 use crate::wire::Packet;
 
 /// An input of the dispatcher. Each event is legal at any time, and stale or repeated events are
@@ -21,6 +27,8 @@ pub enum Event {
     /// A packet to the peer could not be delivered. The peer is lost unless it is heard from within
     /// the connection's grace.
     Unreachable(PeerId),
+    /// A partition was made, as [`Action::Partition`](super::Action::Partition) asked.
+    Partitioned(Made),
     /// Time has passed. Due at [`next_deadline`](super::Dispatcher::next_deadline) at the latest.
     Tick,
     /// The server ends soon. It takes no new sessions, and those that there are go on.
@@ -33,4 +41,17 @@ pub enum Event {
         /// The reason that peers show to their users.
         reason: String,
     },
+}
+
+/// A partition that was made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Made {
+    /// The session that it is for.
+    pub session: SessionId,
+    /// The partition that was asked for.
+    pub job: Arc<Job>,
+    /// The partition, or why the segment has none.
+    pub partition: Result<Partition, OpError>,
+    /// The nanoseconds that it took.
+    pub nanos: u64,
 }

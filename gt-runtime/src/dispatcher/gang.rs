@@ -29,7 +29,8 @@ use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::{Capacity, Destination, Door, Order, RESERVED};
 use exchange::{Transfer, Transfers};
-pub(super) use orders::Orders;
+pub(super) use orders::{Ordered, Orders};
+pub use partitions::Job;
 use partitions::Partitions;
 use uploads::Uploads;
 
@@ -51,6 +52,8 @@ pub(super) struct Gang {
     transfers: Transfers,
     /// The credit of segments that not all members have run.
     unpaid: VecDeque<Unpaid>,
+    /// What the program says about its signals.
+    signals: Arc<Signals>,
     /// What signals asked for and did not get, as the client has been told.
     warned: Vec<String>,
 }
@@ -149,11 +152,17 @@ impl Gang {
         self.unpaid.iter().map(|unpaid| &unpaid.owed)
     }
 
-    /// The program says something else about its signals from now on.
-    pub(super) fn reconfigure(&mut self) -> Orders {
-        let (forgotten, mut orders) = (self.partitions.clear(), Orders::new());
-        self.forget(&forgotten, &mut orders);
-        orders
+    /// The program says this about its signals from now on.
+    pub(super) fn heed(&mut self, signals: &Arc<Signals>) {
+        if !Arc::ptr_eq(&self.signals, signals) {
+            self.signals = Arc::clone(signals);
+            self.partitions.clear();
+        }
+    }
+
+    /// Takes a partition that was made.
+    pub(super) fn made(&mut self, job: &Job, made: Partition) {
+        self.partitions.add(job, made);
     }
 
     /// How many workers a session asks for, whether they are there or not.

@@ -5,10 +5,12 @@
 //! earlier life of the session is taken for the present one. Members are told whose the session is
 //! before anything of it. When one member is lost, the session's values are lost on all of them.
 
+use super::Action;
 use super::core::Dispatcher;
-use super::gang::{Gang, Orders, Seat};
+use super::event::Made;
+use super::gang::{Gang, Ordered, Orders, Seat};
 use super::party::Owed;
-use super::session::{Session, Work, error};
+use super::session::{Parked, Session, Work, error};
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::codec::cut;
 use crate::wire::{Chunk, Counts, Order, RESERVED, Stream, ToClient, ToWorker};
@@ -112,9 +114,12 @@ impl Dispatcher {
 
     /// Ends a gang's session on all its members.
     pub(super) fn leave_gang(&mut self, id: SessionId) {
-        let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let parked = session.parked.take().map(|parked| parked.work.owed);
+        let gang = session.gang.as_mut();
         let (seats, unpaid) = gang.map(|gang| gang.clear()).unwrap_or_default();
-        unpaid.into_iter().for_each(|owed| self.pay(Stream::Control, owed));
+        let unpaid = unpaid.into_iter().chain(parked);
+        unpaid.for_each(|owed| self.pay(Stream::Control, owed));
         for seat in seats {
             self.seats.remove(&seat.session);
             if let Some(worker) = self.workers.get_mut(&seat.worker) {
@@ -130,15 +135,15 @@ impl Dispatcher {
     /// Sends an order of a session as the orders of its members.
     pub(super) fn gang_work(&mut self, id: SessionId, work: Work) {
         self.seat_members(id);
-        let Work { order, owed, template: launched, .. } = work;
-        let stream = order.stream();
-        match order {
+        self.gang_of(id).into_iter().for_each(|gang| gang.heed(&work.signals));
+        let (owed, stream) = (work.owed, work.order.stream());
+        match work.order.clone() {
             Order::Run(tape) => {
                 let (template, bindings) = canonical(&tape);
-                self.gang_segment(id, &template, &bindings, false, owed);
+                self.gang_segment(id, &template, &bindings, work);
             }
-            Order::Launch { bindings, .. } => match launched {
-                Some(template) => self.gang_segment(id, &template, &bindings, true, owed),
+            Order::Launch { bindings, .. } => match work.template.clone() {
+                Some(template) => self.gang_segment(id, &template, &bindings, work),
                 // A launch always comes with its template.
                 None => self.pay(stream, owed),
             },
@@ -153,7 +158,7 @@ impl Dispatcher {
                 let orders = self.gang_of(id).map(|gang| gang.fail_upload(value, &error));
                 self.give_data(id, orders.unwrap_or_default(), owed);
             }
-            Order::Send { .. } => self.give_members(id, vec![(0, order)], owed),
+            order @ Order::Send { .. } => self.give_members(id, vec![(0, order)], owed),
             Order::Stats { request } => self.gang_stats(id, request),
         }
     }
@@ -163,29 +168,48 @@ impl Dispatcher {
         id: SessionId,
         template: &Template,
         bindings: &Bindings,
-        again: bool,
-        owed: Owed,
+        work: Work,
     ) {
-        let large = self.config.large_upload;
+        let (large, small) = (self.config.large_upload, self.config.small_partition);
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Session { gang: Some(gang), signals, uploads, demand, .. } = session else { return };
+        let Session { gang: Some(gang), uploads, demand, .. } = session else { return };
         let is_untouched = |value: ValueId| uploads.is_untouched(value);
-        match gang.segment(
-            template,
-            bindings,
-            (signals, demand.plans()),
-            again,
-            (large, &is_untouched),
-        ) {
-            Ok((orders, news)) => {
+        let how = (demand.plans(), matches!(work.order, Order::Launch { .. }));
+        match gang.segment(template, bindings, how, (large, &is_untouched), small) {
+            Ok(Ordered::Now(orders, news)) => {
                 news.into_iter().for_each(|text| self.tell_warning(id, text));
                 self.give_members(id, orders, Owed::NOTHING);
-                let gang = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut());
-                gang.into_iter().for_each(|gang| gang.owe(owed));
+                self.gang_of(id).into_iter().for_each(|gang| gang.owe(work.owed));
                 self.pay_members(id);
             }
+            Ok(Ordered::Later(orders, job)) => {
+                session.parked = Some(Parked { work, job: Arc::clone(&job) });
+                self.give_members(id, orders, Owed::NOTHING);
+                self.out.push(Action::Partition(id, job));
+            }
             Err(why) => {
-                self.pay(Stream::Control, owed);
+                self.pay(Stream::Control, work.owed);
+                self.fail_session(id, refusal(&why));
+            }
+        }
+    }
+
+    /// Goes on with the segment whose partition was made. An answer that nobody waits for any more
+    /// is dropped.
+    pub(super) fn partitioned(&mut self, made: Made) {
+        let Made { session: id, job, partition, nanos } = made;
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Session { gang: Some(gang), parked, .. } = session else { return };
+        let Some(parked) = parked.take_if(|parked| parked.job == job) else { return };
+        match partition {
+            Ok(partition) => {
+                gang.made(&job, partition);
+                self.charge(id, nanos);
+                self.gang_work(id, parked.work);
+                self.send_more(id);
+            }
+            Err(why) => {
+                self.pay(Stream::Control, parked.work.owed);
                 self.fail_session(id, refusal(&why));
             }
         }

@@ -7,6 +7,7 @@ use gt_ir::ValueId;
 
 use super::Dispatcher;
 use super::gang::Gang;
+use super::session::Session;
 use crate::ids::{PeerId, SessionId};
 
 /// What a worker holds of a session.
@@ -52,7 +53,10 @@ impl Dispatcher {
 
     /// Whether every member of every gang has run what it was ordered, and no value is on its way.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.sessions.values().filter_map(|session| session.gang.as_deref()).all(Gang::is_quiet)
+        let quiet = |session: &Session| {
+            session.parked.is_none() && session.gang.as_deref().is_none_or(Gang::is_quiet)
+        };
+        self.sessions.values().all(quiet)
     }
 
     /// The number of sessions on several workers.

@@ -44,9 +44,12 @@ impl Dispatcher {
 
     /// Whether the next order of a session may go to its home: a segment within the share, a read
     /// if its client has taken enough of what it has read, and a new program if its user may
-    /// compile one.
+    /// compile one. Only data passes a segment whose partition is being made.
     fn may_send(&self, id: SessionId, share: Share, work: &Work) -> bool {
         let Some(session) = self.sessions.get(&id) else { return true };
+        if session.parked.is_some() && work.order.stream() == Stream::Control {
+            return false;
+        }
         if work.is_new && self.compile_from(session) > self.now {
             return false;
         }
@@ -128,10 +131,15 @@ impl Dispatcher {
         );
     }
 
-    /// Charges a session and its user for compiling.
+    /// Charges a session and its user for a program that was compiled.
     pub(super) fn compiled(&mut self, id: SessionId, nanos: u64) {
+        self.sessions.entry(id).and_modify(|session| session.spent.plans += 1);
+        self.charge(id, nanos);
+    }
+
+    /// Charges a session and its user for the time of compiling.
+    pub(super) fn charge(&mut self, id: SessionId, nanos: u64) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.spent.plans += 1;
         session.spent.compile = session.spent.compile.saturating_add(nanos);
         let user = self.peers.get(&session.peer).map(|peer| peer.pass.user);
         if let (Some(rate), Some(user)) = (self.config.compile, user) {
@@ -248,7 +256,7 @@ impl Dispatcher {
             return self.gang_work(id, work);
         }
         let name = session.name;
-        let Work { order, seq, owed, template: launched, is_new: _ } = work;
+        let Work { order, seq, owed, template: launched, is_new: _, signals } = work;
         match &order {
             Order::Define { template, tape, .. } => {
                 session.at_home.insert(*template, Arc::clone(tape));
@@ -260,7 +268,7 @@ impl Dispatcher {
                 if let Some(tape) = tape.filter(lost) {
                     // The previous home was lost after the template was defined.
                     session.at_home.insert(*template, Arc::clone(&tape));
-                    let planned = session.signals.compiles(&tape);
+                    let planned = signals.compiles(&tape);
                     let order = Order::Define { template: *template, tape, planned };
                     let message = ToWorker::Order { session: name, attempt, seq, order };
                     self.give_worker(home, Stream::Control, message, Owed::NOTHING);

@@ -22,7 +22,7 @@ pub(super) use requests::{Request, Requests};
 use uploads::Uploads;
 
 use super::Config;
-use super::gang::Gang;
+use super::gang::{Gang, Job};
 use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) priority: Priority,
     /// Its workers, once signals have asked for several.
     pub(super) gang: Option<Box<Gang>>,
+    /// The segment whose partition is being made. Later ones wait.
+    pub(super) parked: Option<Parked>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
     /// Orders that wait for a home, for earlier segments to run, or for the client to take what
@@ -127,6 +129,15 @@ pub(super) struct Work {
     pub(super) template: Option<Arc<Template>>,
     /// Whether a worker may have to compile a program for it.
     pub(super) is_new: bool,
+    /// What the program said about its signals before it.
+    pub(super) signals: Arc<Signals>,
+}
+
+/// A segment whose partition is being made.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub(super) work: Work,
+    pub(super) job: Arc<Job>,
 }
 
 /// What a session has used.
@@ -173,6 +184,7 @@ impl Session {
             demand,
             priority,
             gang: None,
+            parked: None,
             attempt: 0,
             waiting: VecDeque::new(),
             flight: Flight::default(),

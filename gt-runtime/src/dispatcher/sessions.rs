@@ -48,18 +48,9 @@ impl Dispatcher {
     /// Takes what the program says about its signals from now on.
     fn configure(&mut self, id: SessionId, signals: Arc<Signals>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.gang.is_some() {
-            // The segments before it are spread as the program said until now.
-            self.send_all(id);
-        }
-        let Some(session) = self.sessions.get_mut(&id) else { return };
         session.wished = Gang::wished(&signals, &session.demand);
         session.takes_turns = signals.take_turns();
         session.signals = signals;
-        if let Some(gang) = &mut session.gang {
-            let orders = gang.reconfigure();
-            self.give_members(id, orders, Owed::NOTHING);
-        }
     }
 
     fn order(&mut self, id: SessionId, order: Order, owed: Owed) {
@@ -169,7 +160,8 @@ impl Dispatcher {
             (_, template) => template.as_ref().map(|template| &template.tape),
         };
         let seq = session.number(order.payload() + Message::LEAST, tape.cloned());
-        self.work(id, Work { order, seq, owed, template, is_new });
+        let signals = Arc::clone(&session.signals);
+        self.work(id, Work { order, seq, owed, template, is_new, signals });
     }
 
     /// Sends an order that is not a segment.
@@ -180,7 +172,8 @@ impl Dispatcher {
             _ => session.n_segments,
         };
         let is_new = matches!(order, Order::Define { .. });
-        self.work(id, Work { order, seq, owed, template: None, is_new });
+        let signals = Arc::clone(&session.signals);
+        self.work(id, Work { order, seq, owed, template: None, is_new, signals });
     }
 
     /// Whether so much waits for a session's home that no expanded launch may be added. The

@@ -100,8 +100,8 @@ impl State {
                 Action::Send(peer, packet) => self.deliver(peer, packet),
                 Action::Note(note) => self.log.note(&note),
                 Action::Report(report) => self.log.report(&report),
-                // Nobody can ask.
-                Action::Forget(_) | Action::Trace { .. } => {}
+                // Nobody can ask for a trace, and partitions are made in the dispatcher's turn.
+                Action::Forget(_) | Action::Trace { .. } | Action::Partition(..) => {}
             }
         }
         self.actions = actions;

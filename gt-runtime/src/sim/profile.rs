@@ -180,6 +180,7 @@ impl Profile {
             worker: connection,
             relay: self.window / 2,
             large_upload: 16,
+            small_partition: 24,
             ..Config::remote()
         }
     }

@@ -10,13 +10,14 @@ use super::profile::Profile;
 use super::rogue::Rogue;
 use super::worker::{self, Ran, Worker};
 use crate::clock::Time;
-use crate::dispatcher::{Action, Dispatcher, Event};
+use crate::dispatcher::{Action, Dispatcher, Event, Job, Made};
 use crate::ids::{PeerId, SessionId};
 use crate::wire::{Body, Packet};
 use crate::worker::siblings::{Action as RoadAction, Road};
 use gt_ir::backend::SegmentStats;
 use shares::Shares;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A node at an address, or the time when it starts again.
@@ -38,6 +39,8 @@ pub(super) struct Counts {
     pub(super) n_parcels: u64,
     /// Roads between workers that were found closed.
     pub(super) n_closed: u64,
+    /// Partitions that were made outside of the dispatcher's turn.
+    pub(super) n_made: u64,
     /// Packets that were dropped at a mark.
     pub(super) n_full: u64,
     /// The longest time in which two sessions shared a worker.
@@ -63,9 +66,12 @@ pub(super) struct World {
     n_workers_lost: u64,
     n_parcels: u64,
     n_closed: u64,
+    n_made: u64,
     quiet: bool,
     n_steps: u64,
     actions: Vec<Action>,
+    /// The partitions that are being made, and when each is there.
+    making: Vec<(Time, SessionId, Weak<Job>)>,
 }
 
 /// The distance of two nodes in the numbering of addresses.
@@ -90,9 +96,11 @@ impl World {
             n_workers_lost: 0,
             n_parcels: 0,
             n_closed: 0,
+            n_made: 0,
             quiet: false,
             n_steps: 0,
             actions: Vec::new(),
+            making: Vec::new(),
         }
     }
 
@@ -120,9 +128,9 @@ impl World {
         });
         let (n_gangs, n_poisoned) = (self.dispatcher.n_gangs(), poisoned.sum());
         self.end_clients();
-        let (n_parcels, n_closed) = (self.n_parcels, self.n_closed);
+        let (n_parcels, n_closed, n_made) = (self.n_parcels, self.n_closed, self.n_made);
         let (n_full, shared) = (self.network.n_full, self.shares.longest);
-        Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed, n_full, shared }
+        Counts { sent, n_gangs, n_poisoned, n_parcels, n_closed, n_made, n_full, shared }
     }
 
     /// Ends the faults and restarts nodes that are down. Then all clients do new work, which must
@@ -281,13 +289,15 @@ impl World {
             Node::Rogue(_) => self.now + Duration::from_millis(50),
             Node::Down { back } => *back,
         });
-        let next =
-            nodes.chain(self.network.next_arrival()).chain(self.dispatcher.next_deadline()).min();
+        let making = self.making.iter().map(|(at, ..)| *at);
+        let others = self.network.next_arrival().into_iter().chain(self.dispatcher.next_deadline());
+        let next = nodes.chain(others).chain(making).min();
         let slice = self.now + Duration::from_millis(if self.quiet { 2000 } else { 100 });
         self.now = self.now.max(next.unwrap_or(slice).min(slice));
         while let Some((way, peer, packet)) = self.network.take_arrived(self.now) {
             self.arrive(way, peer, packet);
         }
+        self.make_partitions();
         if self.dispatcher.next_deadline().is_some_and(|at| at <= self.now) {
             self.tell(Event::Tick);
             let again = self.dispatcher.next_deadline();
@@ -306,6 +316,18 @@ impl World {
         }
         if !self.quiet && self.chance(self.profile.restart) {
             self.dispatcher = Dispatcher::new(self.profile.dispatcher());
+        }
+    }
+
+    /// Brings the dispatcher the partitions that are made by now. Nobody may want them any more.
+    fn make_partitions(&mut self) {
+        let now = self.now;
+        let made: Vec<_> = self.making.extract_if(.., |(at, ..)| *at <= now).collect();
+        for (_, session, job) in made {
+            let Some(job) = job.upgrade() else { continue };
+            let partition = job.make();
+            self.tell(Event::Partitioned(Made { session, job, partition, nanos: 1_000_000 }));
+            self.n_made += 1;
         }
     }
 
@@ -385,6 +407,10 @@ impl World {
         self.dispatcher.handle(self.now, event, &mut actions);
         let mut unreachable = Vec::new();
         for action in actions.drain(..) {
+            if let Action::Partition(session, job) = &action {
+                let at = self.now + Duration::from_millis(self.random.below(200));
+                self.making.push((at, *session, Arc::downgrade(job)));
+            }
             if let Action::Send(peer, packet) = action {
                 let down = matches!(self.nodes[(peer.0 / APART) as usize], Node::Down { .. });
                 // The hint may be wrong; in bad weather a wrong one alone would look like an end.

@@ -6,11 +6,10 @@ use gt_compiler::shard::{self, Auto, Literal, Local, Partition, Phase, Step};
 use gt_ir::canonical::{Bindings, Defined, Template, expand};
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
-use gt_ir::signal::Signals;
 use gt_ir::{Entry, OpError, Tape, ValueId};
 
 use super::exchange::Transfer;
-use super::partitions::Numbered;
+use super::partitions::{Job, Numbered, Sought};
 use super::{Bound, Gang, MAX_WARNED};
 use crate::ids::RequestId;
 use crate::wire::{MAX_ENTRIES, Order};
@@ -18,18 +17,27 @@ use crate::wire::{MAX_ENTRIES, Order};
 /// Orders of members, each with the member it is for, in order.
 pub(in crate::dispatcher) type Orders = Vec<(usize, Order)>;
 
+/// What becomes of a segment.
+pub(in crate::dispatcher) enum Ordered {
+    /// The orders of members, and what signals asked for and did not get.
+    Now(Orders, Vec<String>),
+    /// The orders of members that come before, and the partition that is to be made first.
+    Later(Orders, Arc<Job>),
+}
+
 impl Gang {
-    /// A segment as the orders of members, and what its signals asked for and did not get. `again`
-    /// says that the segment has come before. With a level of ZeRO it is planned. Uploads of at
-    /// least `large` bytes may be cut; `is_untouched` says whether no piece of an upload has come.
+    /// A segment as the orders of members. `again` says that the segment has come before. With a
+    /// level of ZeRO it is planned. Uploads of at least `large` bytes may be cut; `is_untouched`
+    /// says whether no piece of an upload has come. A partition of more than `small` entries is
+    /// made elsewhere.
     pub(in crate::dispatcher) fn segment(
         &mut self,
         template: &Template,
         bindings: &Bindings,
-        (signals, zero): (&Signals, Option<u8>),
-        again: bool,
+        (zero, again): (Option<u8>, bool),
         (large, is_untouched): (u64, &dyn Fn(ValueId) -> bool),
-    ) -> Result<(Orders, Vec<String>), OpError> {
+        small: usize,
+    ) -> Result<Ordered, OpError> {
         let n_members = self.seats.len() as u32;
         let mut inputs: Vec<(Type, Layout)> = Vec::new();
         for value in &bindings.inputs {
@@ -41,17 +49,23 @@ impl Gang {
         let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
         let places = (inputs, uploads);
         let auto = zero.map(|zero| (Auto { zero }, self.rates()));
-        let chosen = self.partitions.get(template, places, (signals, auto), n_members, again)?;
+        let how = (Arc::clone(&self.signals), auto, n_members);
+        let sought = self.partitions.get(template, places, how, again, small)?;
         let mut orders = Orders::new();
-        self.forget(&chosen.forgotten, &mut orders);
+        let forgotten = self.partitions.forgotten();
+        self.forget(&forgotten, &mut orders);
         orders.extend(declared);
+        let chosen = match sought {
+            Sought::Held(chosen) => chosen,
+            Sought::Missing(job) => return Ok(Ordered::Later(orders, job)),
+        };
         self.note_needed(template, &chosen.partition);
         let n_inputs = template.n_inputs;
         let bound = self.bind(bindings, n_inputs, &chosen.partition);
         self.steps(&chosen.partition, &bound, chosen.first, &mut orders)?;
         self.settle(&bound, &chosen.partition, &template.tape);
         let news = self.news(&chosen.partition.report.warnings);
-        Ok((orders, news))
+        Ok(Ordered::Now(orders, news))
     }
 
     /// The order that reads a value on one member, with that member and the value's name there; and

@@ -13,6 +13,8 @@ use gt_ir::signal::Signals;
 
 /// The most partitions of one session.
 const MAX_PARTITIONS: usize = 256;
+/// How many times as long as a partition without a plan one with a plan takes.
+const WALKS: usize = 8;
 
 /// The inputs of a segment with their places, and the places of its uploads.
 pub(super) type Places = (Vec<(Type, Layout)>, Vec<Layout>);
@@ -27,6 +29,8 @@ pub(super) struct Partitions {
     by_case: HashMap<Case, usize>,
     held: Lru<Held>,
     n_templates: u32,
+    /// Templates of partitions that were given up.
+    forgotten: Vec<u32>,
     matcher: Matcher,
 }
 
@@ -55,37 +59,89 @@ pub(super) struct Chosen {
     pub(super) partition: Arc<Partition>,
     /// Its first template, where its tapes are launched.
     pub(super) first: Option<Numbered>,
-    /// Templates that members are to forget.
-    pub(super) forgotten: Vec<u32>,
+}
+
+/// A partition that is to be made, by anybody who has the time. A job equals only itself.
+#[derive(Debug)]
+pub struct Job {
+    case: Case,
+    template: Template,
+    signals: Arc<Signals>,
+    rates: Rates,
+}
+
+impl Job {
+    /// Makes the partition. Takes milliseconds for thousands of instructions on a few members, and
+    /// minutes for many more.
+    ///
+    /// # Errors
+    /// The segment cannot be partitioned.
+    pub fn make(&self) -> Result<Partition, OpError> {
+        let (_, (inputs, uploads), n_members, auto) = &self.case;
+        partition(&Request {
+            template: &self.template,
+            inputs,
+            uploads,
+            signals: &self.signals,
+            n_members: *n_members,
+            auto: *auto,
+            rates: self.rates,
+        })
+    }
+
+    /// About how many entries are looked at.
+    fn weight(&self) -> usize {
+        let (_, _, n_members, auto) = &self.case;
+        let walks = if auto.is_some() { WALKS } else { 1 };
+        self.template.tape.entries.len().saturating_mul(*n_members as usize).saturating_mul(walks)
+    }
+}
+
+impl PartialEq for Job {
+    fn eq(&self, other: &Job) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+/// The partition of a segment.
+pub(super) enum Sought {
+    /// It is there.
+    Held(Chosen),
+    /// It is to be made first.
+    Missing(Arc<Job>),
 }
 
 impl Partitions {
     /// The partition of a segment on members that hold its values so. `again` says that the segment
     /// has come before and will come again. It is planned as `auto` asks then, or at once if
-    /// members are to share out memory.
+    /// members are to share out memory. A partition of at most `small` entries is made here.
     pub(super) fn get(
         &mut self,
         template: &Template,
         places: Places,
-        (signals, auto): (&Signals, Option<(Auto, Rates)>),
-        n_members: u32,
+        (signals, auto, n_members): (Arc<Signals>, Option<(Auto, Rates)>, u32),
         again: bool,
-    ) -> Result<Chosen, OpError> {
+        small: usize,
+    ) -> Result<Sought, OpError> {
         // A segment that comes once does not pay for a plan.
         let (auto, rates) = auto.filter(|(auto, _)| again || auto.zero > 0).unzip();
+        let planned = signals.compiles(&template.tape);
         let case = (template.key, places, n_members, auto);
-        let mut forgotten = Vec::new();
         let slot = match self.find(&case, template) {
             Some(slot) => slot,
             None => {
-                let (inputs, uploads) = (&case.1.0[..], &case.1.1[..]);
-                let rates = rates.unwrap_or_default();
-                let request =
-                    Request { template, inputs, uploads, signals, n_members, auto, rates };
-                let made = partition(&request)?;
-                self.add(case, template.clone(), made, &mut forgotten)
+                let (template, rates) = (template.clone(), rates.unwrap_or_default());
+                let job = Job { case, template, signals, rates };
+                if job.weight() > small {
+                    return Ok(Sought::Missing(Arc::new(job)));
+                }
+                self.add(&job, job.make()?)
             }
         };
+        self.choose(slot, again, planned).map(Sought::Held)
+    }
+
+    fn choose(&mut self, slot: usize, again: bool, planned: bool) -> Result<Chosen, OpError> {
         self.held.touch(slot);
         let n_templates = self.n_templates;
         let held = self.held.get_mut(slot).ok_or_else(|| OpError::new("internal: no slot"))?;
@@ -94,19 +150,22 @@ impl Partitions {
             held.first = Some(n_templates);
             self.n_templates += n_tapes(&held.partition);
         }
-        let planned = is_new && signals.compiles(&template.tape);
+        let planned = is_new && planned;
         let first = held.first.filter(|_| again);
         let first = first.map(|number| Numbered { number, is_new, planned });
-        Ok(Chosen { partition: Arc::clone(&held.partition), first, forgotten })
+        Ok(Chosen { partition: Arc::clone(&held.partition), first })
     }
 
-    /// Gives up all partitions; returns the templates that members are to forget.
-    pub(super) fn clear(&mut self) -> Vec<u32> {
-        let mut forgotten = Vec::new();
+    /// Gives up all partitions.
+    pub(super) fn clear(&mut self) {
         while let Some(oldest) = self.held.oldest() {
-            self.remove(oldest, &mut forgotten);
+            self.remove(oldest);
         }
-        forgotten
+    }
+
+    /// The templates that members are to forget.
+    pub(super) fn forgotten(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// The numbers of the templates that members know.
@@ -129,32 +188,28 @@ impl Partitions {
         Some(slot)
     }
 
-    fn add(
-        &mut self,
-        case: Case,
-        template: Template,
-        made: Partition,
-        forgotten: &mut Vec<u32>,
-    ) -> usize {
-        if let Some(&slot) = self.by_case.get(&case) {
-            self.remove(slot, forgotten);
+    /// Keeps a partition that was made, and says where.
+    pub(super) fn add(&mut self, job: &Job, made: Partition) -> usize {
+        if let Some(&slot) = self.by_case.get(&job.case) {
+            self.remove(slot);
         }
         while self.held.len() >= MAX_PARTITIONS
             && let Some(oldest) = self.held.oldest()
         {
-            self.remove(oldest, forgotten);
+            self.remove(oldest);
         }
+        let (case, template) = (job.case.clone(), job.template.clone());
         let held = Held { case: case.clone(), template, partition: Arc::new(made), first: None };
         let slot = self.held.insert(held);
         self.by_case.insert(case, slot);
         slot
     }
 
-    fn remove(&mut self, slot: usize, forgotten: &mut Vec<u32>) {
+    fn remove(&mut self, slot: usize) {
         let Some(held) = self.held.remove(slot) else { return };
         self.by_case.remove(&held.case);
         let tapes = held.first.map(|first| first..first + n_tapes(&held.partition));
-        forgotten.extend(tapes.into_iter().flatten());
+        self.forgotten.extend(tapes.into_iter().flatten());
     }
 }
 

@@ -107,7 +107,8 @@ impl Gang {
     }
 
     /// Declares the uploads of a segment to the members they go to. `is_untouched` says whether no
-    /// piece of an upload has come. Returns where each of them goes.
+    /// piece of an upload has come. Returns where each of them goes. An upload is declared once,
+    /// however often its segment is.
     pub(super) fn declare(
         &mut self,
         template: &Template,
@@ -119,6 +120,10 @@ impl Gang {
         let mut layouts = Vec::new();
         for (entry, out) in defining(template).zip(bindings.defined.iter()) {
             let Entry::Input { ty, name, .. } = entry else { continue };
+            if let Some(place) = self.places.get(&out) {
+                layouts.push(place.layout.clone());
+                continue;
+            }
             let place = self.declared(out, *ty, (large, is_untouched));
             let members = place.layout.mesh.members().iter().zip(&place.names).enumerate();
             for (rank, (&member, &out)) in members {

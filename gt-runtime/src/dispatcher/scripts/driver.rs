@@ -1,6 +1,6 @@
 //! The driver of a dialogue: words become events, and actions become words.
 
-use crate::dispatcher::{Action, Config, Dispatcher, Event};
+use crate::dispatcher::{Action, Config, Dispatcher, Event, Job, Made};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::wire::{
@@ -49,6 +49,8 @@ pub(super) struct Driver {
     pub(super) dispatcher: Dispatcher,
     lives: BTreeMap<PeerId, u64>,
     seqs: BTreeMap<(PeerId, bool), u64>,
+    /// The partition that was asked for last.
+    job: Option<(SessionId, Arc<Job>)>,
 }
 
 impl Driver {
@@ -57,6 +59,7 @@ impl Driver {
             dispatcher: Dispatcher::new(config),
             lives: BTreeMap::new(),
             seqs: BTreeMap::new(),
+            job: None,
         }
     }
 
@@ -66,6 +69,13 @@ impl Driver {
         let now = Duration::from_secs(word().trim_end_matches('s').parse().unwrap());
         let event = match word() {
             "tick" => Event::Tick,
+            "made" => match self.job.take() {
+                Some((session, job)) => {
+                    let partition = job.make();
+                    Event::Partitioned(Made { session, job, partition, nanos: 1 })
+                }
+                None => panic!("no partition was asked for"),
+            },
             "shutdown" => Event::Shutdown { reason: "the operator stopped it".into() },
             peer => {
                 let peer = PeerId(number(peer));
@@ -81,6 +91,11 @@ impl Driver {
         };
         let mut out = Vec::new();
         self.dispatcher.handle(now, event, &mut out);
+        for action in &out {
+            if let Action::Partition(session, job) = action {
+                self.job = Some((*session, Arc::clone(job)));
+            }
+        }
         out
     }
 
@@ -297,6 +312,7 @@ fn show(action: &Action) -> Option<String> {
             other => format!("> {peer} {other:?}"),
         },
         Action::Forget(peer) => format!("> forget {peer}"),
+        Action::Partition(session, _) => format!("> partition for {session}"),
         Action::Report(_) | Action::Note(_) | Action::Trace { .. } => return None,
     })
 }

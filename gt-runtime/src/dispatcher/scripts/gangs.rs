@@ -175,11 +175,11 @@ fn an_equal_segment_is_a_launch_for_the_members_too() {
          > p5 launch s2 #1 a0 t0: [] to [%+4, %+5] with [I64(8)]
          > p6 launch s3 #1 a0 t1: [] to [%+6, %+7] with [I64(8)]
          0s p1 configure a=1
+         0s p1 launch t0 to %4+2 with 9
          > p5 forget s2 t0
          > p5 forget s2 t1
          > p6 forget s3 t0
          > p6 forget s3 t1
-         0s p1 launch t0 to %4+2 with 9
          > p6 define s3 t2 of 2 entries
          > p6 launch s3 #2 a0 t2: [] to [%+8, %+9] with [I64(9)]",
     );
@@ -219,6 +219,54 @@ fn the_loss_of_a_member_is_the_loss_of_its_sessions_values_and_of_no_others() {
          > forget p1
          > p5 end s5
          > p5 end s5",
+    );
+}
+
+#[test]
+fn a_segment_waits_for_its_partition_and_neighbors_do_not() {
+    let config = Config { small_partition: 8, ..Config::embedded() };
+    script(
+        config,
+        &format!(
+            "{BEFORE}0s p1 configure a=all
+             0s p1 tape enter \"a\"; %0 = full[i64[4]] 3; %1 = neg %0; %2 = neg %1; exit \"a\"
+             > partition for s1
+             > p5 open s2 of s1 (pi, pid 1)
+             > p6 open s3 of s1 (pi, pid 1)
+             0s p1 tape %3 = neg %2; free %2
+             0s p1 fetch r1 %0
+             0s p1 configure a=1
+             0s p1 tape enter \"a\"; %4 = full[i64[4]] 3; exit \"a\"
+             0s p2 hello
+             > p2 welcome s4
+             0s p2 tape %0 = full[i64[4]] 4
+             > p5 open s4 of s4 (pi, pid 2)
+             > p5 run s4 #0 a0: %0 = full[i64[4]] 4 : i64[4]
+             0s made
+             > p5 run s2 #0 a0: %+0 = full[i64[2]] 3 : i64[2]; %+1 = neg %+0 : i64[2]; \
+             %+2 = neg %+1 : i64[2]
+             > p5 run s2 #1 a0: %+6 = input : i64[2]; %+7 = cat[0] %+0, %+6; free %+6
+             > p5 fetch s2 r1 %+7
+             > p5 run s2 #2 a0: free %+7
+             > p5 run s2 #3 a0: %+8 = neg %+2; free %+2
+             > p6 run s3 #0 a0: %+3 = full[i64[2]] 3 : i64[2]; %+4 = neg %+3 : i64[2]; \
+             %+5 = neg %+4 : i64[2]
+             > p6 fetch s3 r+1 %+3
+             > p6 run s3 #1 a0: %+9 = neg %+5; free %+5
+             > p6 run s3 #2 a0: %+10 = full[i64[4]] 3 : i64[4]
+             0s p1 tape enter \"a\"; %5 = full[i64[4]] 3; %6 = neg %5; %7 = neg %6; exit \"a\"
+             > partition for s1
+             0s p6 lost
+             > forget p6
+             > p1 failed r1: worker w2 (pi, pid 6) was lost with the values it held: its process \
+             ended
+             > p5 end s2
+             > p5 end s2
+             0s made
+             0s p1 fetch r2 %7
+             > p1 failed r2: worker w2 (pi, pid 6) was lost with the values it held: its process \
+             ended"
+        ),
     );
 }
 
@@ -411,13 +459,13 @@ fn a_session_that_asks_for_workers_at_run_time_keeps_its_values() {
          > p5 run s1 #3 a0: free %+3; %+4 = add %+2, %+0
          > p6 run s2 #1 a0: %+5 = input : i64[2]; %+6 = add %+5, %+1
          0s p1 configure
+         0s p1 launch t0 to %3+1 with 9
          > p5 forget s1 t0
          > p5 forget s1 t1
-         > p6 forget s2 t0
-         > p6 forget s2 t1
-         0s p1 launch t0 to %3+1 with 9
          > p5 define s1 t2 of 1 entries
          > p5 launch s1 #4 a0 t2: [] to [%+7] with [I64(9)]
+         > p6 forget s2 t0
+         > p6 forget s2 t1
          0s p1 fetch r1 %0
          > p5 run s1 #5 a0: %+8 = input : i64[2]; %+9 = cat[0] %+2, %+8; free %+8
          > p5 fetch s1 r1 %+9

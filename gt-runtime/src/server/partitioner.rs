@@ -1,0 +1,88 @@
+//! Threads that make partitions, so that a long one delays only the session that waits for it.
+//!
+//! Guarantees: a partition that is wanted until its turn comes is made once. One that panics is an
+//! error of its session. The threads end when the server is dropped, each after its last partition.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+
+use gt_ir::OpError;
+
+use crate::clock;
+use crate::dispatcher::{Job, Made};
+use crate::ids::SessionId;
+use crate::zmq::Waker;
+
+/// The most threads. They compete with workers of the same machine.
+const MOST: usize = 4;
+
+/// A partition that is to be made, unless its session ends before.
+type Wanted = (SessionId, Weak<Job>);
+
+/// The threads, the partitions that they are to make, and those that they have made.
+#[derive(Debug)]
+pub(super) struct Partitioner {
+    wanted: Sender<Wanted>,
+    queue: Arc<Mutex<Receiver<Wanted>>>,
+    done: Sender<Made>,
+    made: Receiver<Made>,
+    waker: Waker,
+    n_threads: usize,
+    most: usize,
+}
+
+impl Partitioner {
+    /// Without threads, until one is needed. `waker` wakes the server when a partition is there.
+    pub(super) fn new(waker: Waker) -> Partitioner {
+        let ((wanted, queue), (done, made)) = (channel(), channel());
+        let queue = Arc::new(Mutex::new(queue));
+        let most = thread::available_parallelism().map_or(1, usize::from).min(MOST);
+        Partitioner { wanted, queue, done, made, waker, n_threads: 0, most }
+    }
+
+    /// Has a partition made.
+    pub(super) fn add(&mut self, session: SessionId, job: &Arc<Job>) {
+        if self.n_threads < self.most && self.start() {
+            self.n_threads += 1;
+        }
+        match self.n_threads {
+            // The system has no thread to spare.
+            0 => drop(self.done.send(make(session, Arc::clone(job)))),
+            _ => drop(self.wanted.send((session, Arc::downgrade(job)))),
+        }
+    }
+
+    /// The next partition that was made.
+    pub(super) fn made(&mut self) -> Option<Made> {
+        self.made.try_recv().ok()
+    }
+
+    /// Starts a thread, if the system has one to spare.
+    fn start(&self) -> bool {
+        let (queue, done) = (Arc::clone(&self.queue), self.done.clone());
+        let waker = self.waker.clone();
+        let work = move || {
+            while let Some((session, job)) = next(&queue) {
+                if let Some(job) = job.upgrade() {
+                    let _ = done.send(make(session, job));
+                    waker.wake();
+                }
+            }
+        };
+        thread::Builder::new().name("gt partitioner".into()).spawn(work).is_ok()
+    }
+}
+
+fn next(queue: &Mutex<Receiver<Wanted>>) -> Option<Wanted> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+fn make(session: SessionId, job: Arc<Job>) -> Made {
+    let began = clock::now();
+    let partition = catch_unwind(AssertUnwindSafe(|| job.make()))
+        .unwrap_or_else(|_| Err(OpError::new("internal: the partitioner panicked")));
+    let nanos = (clock::now() - began).as_nanos();
+    Made { session, job, partition, nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
+}
