@@ -94,6 +94,14 @@ pub struct Partition {
     pub report: Report,
 }
 
+impl Partition {
+    /// Whether any member but the first has something to do.
+    #[must_use]
+    pub fn is_spread(&self) -> bool {
+        self.parts.iter().skip(1).any(|part| !part.steps.is_empty())
+    }
+}
+
 /// One member's work, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {

@@ -10,11 +10,13 @@
 //! `peers` ties connections to them. `sessions` and `workers` carry out messages. `homes` sends
 //! orders to the worker that [`placement`] chooses, among those of which `demands` says that the
 //! session asks for them. A `gang` is the workers of a session whose
-//! signals ask for several, and `gangs` sends the orders of its members. `answers` gives the
+//! signals ask for several, and `gangs` sends the orders of its members. `advice` decides whether a
+//! session that only asks for a plan becomes one. `answers` gives the
 //! answers that no worker gives, and `status` those to monitors. A `budget` limits the time for
 //! compiling. `check` states the invariants.
 
 pub mod action;
+mod advice;
 mod answers;
 mod budget;
 mod check;

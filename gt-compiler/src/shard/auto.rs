@@ -30,6 +30,9 @@ const PLANS: [(Freedom, f64); 3] =
     [(Freedom::Data, 1.0), (Freedom::All, 1.0), (Freedom::All, 0.25)];
 /// The part of the time that a plan has to save over a simpler one: estimates are rough.
 const LENIENCE: f64 = 0.05;
+/// Seconds by which a segment of several members takes longer than its work: its orders are written
+/// for each of them, and it is over when the last one is done.
+const START: f64 = 100e-6;
 
 /// The plan of least estimated time, unless the segment is as fast as it is, and the estimates.
 pub(super) fn decide(
@@ -62,7 +65,7 @@ pub(super) fn decide(
             if last.as_ref() == Some(&plan) {
                 continue;
             }
-            let seconds = walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
+            let seconds = START + walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
             if seconds < best.0 {
                 best = (seconds * (1.0 - LENIENCE), Some(Arc::clone(&plan)));
             }

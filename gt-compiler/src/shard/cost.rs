@@ -83,11 +83,13 @@ impl Rates {
         Rates { flops: n * own.flops, memory: n * own.memory, ..own }
     }
 
-    /// Seconds of work that takes a member so long beside the others, in so many kernels, if it
-    /// computes alone.
-    pub(super) fn lone(&self, seconds: f64, kernels: usize) -> f64 {
-        let fork = if self.alone > 1.0 { FORK * kernels as f64 } else { 0.0 };
-        seconds / self.alone + fork
+    /// Seconds of a kernel that takes a member so long beside the others, if it computes alone. One
+    /// that is too short for several threads takes one.
+    pub(super) fn lone(&self, seconds: f64) -> f64 {
+        match self.alone > 1.0 {
+            true => seconds.min(seconds / self.alone + FORK),
+            false => seconds,
+        }
     }
 
     /// Seconds until a value is in another layout.

@@ -228,10 +228,13 @@ impl Dispatcher {
         let unpaid = gangs.filter(|_| stream == Stream::Control).flat_map(|gang| gang.unpaid());
         let parked = self.sessions.values().filter_map(|session| session.parked.as_ref());
         let parked = parked.filter(|_| stream == Stream::Control).map(|parked| &parked.work.owed);
+        let asking = self.sessions.values().filter_map(|session| session.asking.as_ref());
+        let held = asking.filter(|_| stream == Stream::Control).flat_map(|asking| &asking.held);
+        let held = held.map(|(owed, _)| owed);
         let open = self.sessions.values().filter(|_| stream == Stream::Control);
         let open = open.flat_map(|session| session.requests.owed());
         let mut out = BTreeMap::new();
-        for owed in queued.chain(waiting).chain(unpaid).chain(parked).chain(open) {
+        for owed in queued.chain(waiting).chain(unpaid).chain(parked).chain(held).chain(open) {
             owed.to.into_iter().for_each(|to| *out.entry(to).or_default() += owed.weight);
         }
         out

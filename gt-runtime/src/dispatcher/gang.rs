@@ -101,6 +101,20 @@ const ROUND: f64 = 800e-6;
 /// Bytes a second between processes of a machine.
 const ROAD: f64 = 2.5e9;
 
+/// What members of these capacities and their exchanges cost. Members of one process share its
+/// processor.
+pub(super) fn rates(members: &[&Capacity]) -> Rates {
+    if members.iter().all(|capacity| capacity.device.starts_with("cuda")) {
+        return Rates::GPU;
+    }
+    let n = members.len().max(1) as f64;
+    let threads = members.iter().map(|capacity| capacity.threads).min().unwrap_or(1).max(1);
+    match members.iter().all(|capacity| capacity.door.is_none()) {
+        true => Rates { alone: n, ..Rates::threads(f64::from(threads) / n) },
+        false => Rates { latency: ROUND, exchange: ROAD, ..Rates::threads(f64::from(threads)) },
+    }
+}
+
 impl Place {
     /// A value that the first member holds under its own name.
     fn at_home(value: ValueId, ty: Type) -> Place {
@@ -109,10 +123,17 @@ impl Place {
 }
 
 impl Gang {
-    /// A gang without members, of a session that holds these values.
-    pub(super) fn new(live: impl Iterator<Item = (ValueId, Type)>) -> Gang {
+    /// A gang without members, of a session that holds these values and says this about its
+    /// signals. A partition may be there already.
+    pub(super) fn new(
+        live: impl Iterator<Item = (ValueId, Type)>,
+        signals: Arc<Signals>,
+        first: Option<(Job, Partition)>,
+    ) -> Gang {
         let places = live.map(|(value, ty)| (value, Place::at_home(value, ty))).collect();
-        Gang { places, ..Gang::default() }
+        let mut gang = Gang { places, signals, ..Gang::default() };
+        first.into_iter().for_each(|(job, partition)| gang.made(&job, partition));
+        gang
     }
 
     /// The member that a worker is.
@@ -165,6 +186,11 @@ impl Gang {
         self.partitions.add(job, made);
     }
 
+    /// Whether a session asks for a plan, and for nothing that needs several workers in any case.
+    pub(super) fn asks(signals: &Signals, demand: &Demand) -> bool {
+        demand.plans() == Some(0) && Gang::wished(signals, &Demand::default()) <= 1
+    }
+
     /// How many workers a session asks for, whether they are there or not.
     pub(super) fn wished(signals: &Signals, demand: &Demand) -> usize {
         let mut shards = signals.iter().filter_map(|(_, config)| config.shard.as_ref());
@@ -197,18 +223,9 @@ impl Gang {
         RequestId(RESERVED + self.n_requests)
     }
 
-    /// What the members and their exchanges cost. Members of one process share its processor.
+    /// What the members and their exchanges cost.
     fn rates(&self) -> Rates {
-        let n = self.seats.len().max(1) as f64;
-        let capacities = || self.seats.iter().map(|seat| &seat.capacity);
-        if capacities().all(|capacity| capacity.device.starts_with("cuda")) {
-            return Rates::GPU;
-        }
-        let threads = capacities().map(|capacity| capacity.threads).min().unwrap_or(1).max(1);
-        match capacities().all(|capacity| capacity.door.is_none()) {
-            true => Rates { alone: n, ..Rates::threads(f64::from(threads) / n) },
-            false => Rates { latency: ROUND, exchange: ROAD, ..Rates::threads(f64::from(threads)) },
-        }
+        rates(&self.seats.iter().map(|seat| &seat.capacity).collect::<Vec<_>>())
     }
 
     /// How one member reaches another, if it can.

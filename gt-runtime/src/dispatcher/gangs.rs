@@ -28,7 +28,8 @@ impl Dispatcher {
     /// micro-batches. Called before an order changes what is alive.
     pub(super) fn form_gang(&mut self, id: SessionId) {
         let alone = |session: &&mut Session| {
-            (session.wished > 1 || session.takes_turns) && session.gang.is_none()
+            let spreads = session.wished > 1 && (!session.asks || session.spreads.is_some());
+            (spreads || session.takes_turns) && session.gang.is_none()
         };
         let n_ready = self.n_fitting(id);
         let Some(session) = self.sessions.get_mut(&id).filter(alone) else { return };
@@ -49,7 +50,8 @@ impl Dispatcher {
         session.flight.clear();
         let (home, name, opened) = (session.home, session.name, session.opened);
         let (n_segments, n_done) = (session.n_segments, session.n_done);
-        let mut gang = Gang::new(session.live());
+        let first = session.spreads.take().map(|first| *first);
+        let mut gang = Gang::new(session.live(), Arc::clone(&session.signals), first);
         let known = std::mem::take(&mut session.at_home).into_keys();
         let orders = known.map(|template| (0, Order::Forget { template })).collect();
         if let Some(worker) = home {
@@ -197,6 +199,9 @@ impl Dispatcher {
     /// Goes on with the segment whose partition was made. An answer that nobody waits for any more
     /// is dropped.
     pub(super) fn partitioned(&mut self, made: Made) {
+        if self.answered(&made) {
+            return;
+        }
         let Made { session: id, job, partition, nanos } = made;
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Session { gang: Some(gang), parked, .. } = session else { return };

@@ -22,6 +22,7 @@ pub(super) use requests::{Request, Requests};
 use uploads::Uploads;
 
 use super::Config;
+use super::advice::Question;
 use super::gang::{Gang, Job};
 use super::party::Owed;
 use super::templates::Templates;
@@ -29,6 +30,7 @@ use crate::clock::Time;
 use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::priority::Priority;
 use crate::wire::{self, Order};
+use gt_compiler::shard::Partition;
 use gt_ir::backend::{Demand, ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::Template;
 use gt_ir::shape::Type;
@@ -63,6 +65,12 @@ pub(super) struct Session {
     pub(super) gang: Option<Box<Gang>>,
     /// The segment whose partition is being made. Later ones wait.
     pub(super) parked: Option<Parked>,
+    /// Whether it is spread only if that is faster, as a plan says.
+    pub(super) asks: bool,
+    /// The plan that is made to find out.
+    pub(super) asking: Option<Question>,
+    /// The plan that says so, until it is carried out.
+    pub(super) spreads: Option<Box<(Job, Partition)>>,
     /// The number of workers that it has lost.
     pub(super) attempt: u32,
     /// Orders that wait for a home, for earlier segments to run, or for the client to take what
@@ -181,10 +189,13 @@ impl Session {
             opened: 0,
             name: id,
             moved: false,
-            demand,
-            priority,
             gang: None,
             parked: None,
+            asks: Gang::asks(&Signals::new(), &demand),
+            asking: None,
+            spreads: None,
+            demand,
+            priority,
             attempt: 0,
             waiting: VecDeque::new(),
             flight: Flight::default(),

@@ -32,6 +32,7 @@ impl Dispatcher {
         message: FromClient,
     ) {
         let owed = Owed { to: Some(Party::Session(session)), weight };
+        let Some(message) = self.hold(session, (stream, owed), message) else { return };
         match message {
             FromClient::Order(order) => self.order(session, order, owed),
             FromClient::Configure(signals) => {
@@ -49,6 +50,7 @@ impl Dispatcher {
     fn configure(&mut self, id: SessionId, signals: Arc<Signals>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.wished = Gang::wished(&signals, &session.demand);
+        session.asks = Gang::asks(&signals, &session.demand);
         session.takes_turns = signals.take_turns();
         session.signals = signals;
     }
@@ -123,6 +125,9 @@ impl Dispatcher {
     }
 
     fn launch(&mut self, id: SessionId, template: u32, bindings: Arc<Bindings>, owed: Owed) {
+        if self.asks_first(id, (template, &bindings), owed) {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let n_verified = session.n_verified;
         let launched = session.launch(template, &bindings, &self.config);

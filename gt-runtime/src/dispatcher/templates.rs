@@ -33,6 +33,8 @@ pub(super) struct Templates {
 pub(super) struct Definition {
     pub(super) template: Arc<Template>,
     pub(super) footprint: Footprint,
+    /// The number of workers for which one is enough. 0 if unknown.
+    pub(super) stays: usize,
     /// The most recently used first. A list rather than an `Lru`, which is searched by slot: the
     /// first variant nearly always fits.
     variants: Vec<Variant>,
@@ -72,7 +74,7 @@ impl Templates {
         })?;
         self.n_entries = n_entries;
         let (footprint, template) = (Footprint::of(&template), Arc::new(template));
-        self.held.insert(number, Definition { template, footprint, variants: Vec::new() });
+        self.held.insert(number, Definition { template, footprint, stays: 0, variants: Vec::new() });
         Ok(())
     }
 
@@ -80,6 +82,11 @@ impl Templates {
         if let Some(held) = self.held.remove(&number) {
             self.n_entries -= held.template.tape.entries.len();
         }
+    }
+
+    /// Notes that a template is best on one of so many workers.
+    pub(super) fn stays(&mut self, number: u32, n_workers: usize) {
+        self.held.get_mut(&number).into_iter().for_each(|held| held.stays = n_workers);
     }
 
     pub(super) fn clear(&mut self) {

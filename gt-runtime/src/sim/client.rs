@@ -78,7 +78,8 @@ const SECRET: [u8; 16] = [7; 16];
 fn hello(identity: &Identity, habits: Habits) -> Hello {
     // Some clients have plans of their work.
     let zero = habits.spread.then_some((identity.pid % 4) as u8);
-    let demand = Demand { engine: Some(HONEST.into()), zero, ..Demand::default() };
+    let auto = identity.pid.is_multiple_of(3).then_some(true);
+    let demand = Demand { engine: Some(HONEST.into()), zero, auto, ..Demand::default() };
     let hello = Hello::new(Role::Client, identity.clone()).asking(demand);
     Hello { secret: SECRET, weight: habits.weight, ..hello }
 }

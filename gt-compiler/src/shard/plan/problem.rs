@@ -178,9 +178,7 @@ impl Problem {
 
     /// Seconds in which one member computes the segment while the others do nothing.
     pub(in crate::shard) fn alone(&self, rates: &Rates) -> f64 {
-        let work = self.work(&self.uses(), rates);
-        let kernels = work.iter().filter(|seconds| **seconds > 0.0).count();
-        rates.lone(work.iter().sum(), kernels)
+        self.work(&self.uses(), rates).into_iter().map(|seconds| rates.lone(seconds)).sum()
     }
 
     /// Seconds in which one worker computes each value, by itself. What is made element by element

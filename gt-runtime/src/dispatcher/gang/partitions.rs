@@ -19,6 +19,10 @@ const WALKS: usize = 8;
 /// The inputs of a segment with their places, and the places of its uploads.
 pub(super) type Places = (Vec<(Type, Layout)>, Vec<Layout>);
 
+/// What the program says about its signals, how the layouts that they leave open are planned, and
+/// the number of members.
+pub(super) type How = (Arc<Signals>, Option<(Auto, Rates)>, u32);
+
 /// What a partition depends on besides the signals: the segment, the places of its values, the
 /// number of members, and how it is planned.
 type Case = (Key, Places, u32, Option<Auto>);
@@ -62,7 +66,7 @@ pub(super) struct Chosen {
 }
 
 /// A partition that is to be made, by anybody who has the time. A job equals only itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Job {
     case: Case,
     template: Template,
@@ -71,6 +75,16 @@ pub struct Job {
 }
 
 impl Job {
+    pub(in crate::dispatcher) fn new(
+        template: Template,
+        places: Places,
+        (signals, auto, n_members): How,
+    ) -> Job {
+        let (auto, rates) = auto.unzip();
+        let case = (template.key, places, n_members, auto);
+        Job { case, template, signals, rates: rates.unwrap_or_default() }
+    }
+
     /// Makes the partition. Takes milliseconds for thousands of instructions on a few members, and
     /// minutes for many more.
     ///
@@ -90,7 +104,7 @@ impl Job {
     }
 
     /// About how many entries are looked at.
-    fn weight(&self) -> usize {
+    pub(in crate::dispatcher) fn weight(&self) -> usize {
         let (_, _, n_members, auto) = &self.case;
         let walks = if auto.is_some() { WALKS } else { 1 };
         self.template.tape.entries.len().saturating_mul(*n_members as usize).saturating_mul(walks)
@@ -119,19 +133,18 @@ impl Partitions {
         &mut self,
         template: &Template,
         places: Places,
-        (signals, auto, n_members): (Arc<Signals>, Option<(Auto, Rates)>, u32),
+        (signals, auto, n_members): How,
         again: bool,
         small: usize,
     ) -> Result<Sought, OpError> {
         // A segment that comes once does not pay for a plan.
-        let (auto, rates) = auto.filter(|(auto, _)| again || auto.zero > 0).unzip();
+        let auto = auto.filter(|(auto, _)| again || auto.zero > 0);
         let planned = signals.compiles(&template.tape);
-        let case = (template.key, places, n_members, auto);
+        let case = (template.key, places, n_members, auto.map(|(auto, _)| auto));
         let slot = match self.find(&case, template) {
             Some(slot) => slot,
             None => {
-                let (template, rates) = (template.clone(), rates.unwrap_or_default());
-                let job = Job { case, template, signals, rates };
+                let job = Job::new(template.clone(), case.1, (signals, auto, n_members));
                 if job.weight() > small {
                     return Ok(Sought::Missing(Arc::new(job)));
                 }

@@ -181,6 +181,7 @@ fn demand(words: &[&str]) -> Demand {
         workers: of("workers=").map(|n| n.parse().unwrap()),
         engine: of("engine=").map(Into::into),
         device: of("device=").map(Into::into),
+        auto: words.contains(&"auto").then_some(true),
         zero: of("zero=").map(|level| level.parse().unwrap()),
         ..Demand::new()
     }

@@ -270,6 +270,89 @@ fn a_segment_waits_for_its_partition_and_neighbors_do_not() {
     );
 }
 
+/// Two workers and a client that asks for a plan connect.
+const ASKING: &str = "0s p5 hello
+    > p5 welcome w1
+    0s p5 register at pi:1
+    0s p6 hello
+    > p6 welcome w2
+    0s p6 register at pi:2
+    0s p1 hello asking auto
+    > p1 welcome s1
+    ";
+
+#[test]
+fn a_session_that_asks_for_a_plan_is_spread_if_that_is_faster() {
+    let config = Config { small_partition: 8, ..Config::embedded() };
+    script(
+        config,
+        &format!(
+            "{ASKING}0s p1 tape %0 = full[f32[2048,2048]] 3; %1 = full[f32[2048,2048]] 4
+             > p5 open s1 of s1 (pi, pid 1)
+             > p5 run s1 #0 a0: %0 = full[f32[2048,2048]] 3 : f32[2048,2048]; %1 = \
+             full[f32[2048,2048]] 4 : f32[2048,2048]
+             0s p1 define t0 %2 = matmul %0, %1
+             > p5 define s1 t0 of 1 entries
+             0s p1 launch t0 %0 %1 to %2+1
+             > partition for s1
+             0s p1 tape free %2
+             0s p1 fetch r1 %0
+             0s p2 hello
+             > p2 welcome s2
+             0s p2 tape %0 = full[i64[4]] 4
+             > p6 open s2 of s2 (pi, pid 2)
+             > p6 run s2 #0 a0: %0 = full[i64[4]] 4 : i64[4]
+             0s made
+             > p5 forget s1 t0
+             > p5 define s1 t0 of 1 entries
+             > p5 launch s1 #1 a0 t0: [%0] to [%+0] with []
+             > p5 send s1 r+1 %0 to s3 %+2
+             > p5 send s1 r+2 %1 to s3 %+3
+             > p5 define s1 t1 of 2 entries
+             > p5 launch s1 #2 a0 t1: [%+0, %1] to [%+1] with []
+             > p5 run s1 #3 a0: free %+1
+             > p5 fetch s1 r1 %0
+             > p6 open s3 of s1 (pi, pid 1)
+             > p6 define s3 t2 of 5 entries
+             > p6 launch s3 #0 a0 t2: [] to [%+2, %+3, %+4, %+5] with []
+             > p6 run s3 #1 a0: free %+5"
+        ),
+    );
+}
+
+#[test]
+fn a_session_that_asks_for_a_plan_stays_on_one_worker_if_that_is_faster() {
+    let config = Config { small_partition: 8, ..Config::embedded() };
+    script(
+        config,
+        &format!(
+            "{ASKING}0s p1 tape %0 = full[f32[2]] 3
+             > p5 open s1 of s1 (pi, pid 1)
+             > p5 run s1 #0 a0: %0 = full[f32[2]] 3 : f32[2]
+             0s p1 define t0 %1 = neg %0
+             > p5 define s1 t0 of 1 entries
+             0s p1 launch t0 %0 to %1+1
+             > partition for s1
+             0s p1 launch t0 %1 to %2+1
+             0s made
+             > p5 launch s1 #1 a0 t0: [%0] to [%1] with []
+             > p5 launch s1 #2 a0 t0: [%1] to [%2] with []
+             0s p1 launch t0 %2 to %3+1
+             > p5 launch s1 #3 a0 t0: [%2] to [%3] with []
+             0s p7 hello
+             > p7 welcome w3
+             0s p7 register
+             0s p1 launch t0 %3 to %4+1
+             > partition for s1
+             0s p1 close
+             > forget p1
+             > p5 end s1
+             > p5 end s1
+             0s made"
+        ),
+    );
+}
+
 #[test]
 fn an_error_travels_to_the_members_that_need_the_value() {
     dialogue(
