@@ -47,12 +47,13 @@ pub use gang::Job;
 pub use party::Party;
 
 use crate::connection::ConnectionConfig;
+use crate::machine::Machine;
 use crate::priority::Priority;
 use gt_compiler::shard::LARGE_UPLOAD;
 use std::time::Duration;
 
 /// The limits of a dispatcher, and its timeouts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// The configuration of connections to clients.
     pub client: ConnectionConfig,
@@ -99,6 +100,8 @@ pub struct Config {
     /// The bytes that a client has asked for and not taken, above which its further reads wait. One
     /// read is always under way.
     pub relay: u64,
+    /// What the machine can do whose workers are in the dispatcher's own process, if it is known.
+    pub machine: Option<Machine>,
     /// Whether each message causes an [`Action::Note`].
     pub notes: bool,
     /// The address for workers, for hints that say how to start one.
@@ -136,6 +139,7 @@ impl Config {
             compile: None,
             max_priority: Priority::MOST,
             relay: 64 << 20,
+            machine: None,
             notes: false,
             address: None,
         }

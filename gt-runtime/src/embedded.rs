@@ -18,6 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 
 use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
+use gt_compiler::threads::wanted;
 use gt_ir::backend::{Backend, Demand, ErrorKind, RunError, possible_workers};
 use gt_ir::error::Hinted as _;
 
@@ -32,6 +33,7 @@ use crate::dispatcher::Event;
 use crate::identity::{Identity, program};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
+use crate::machine::Machine;
 use crate::profile;
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Role};
@@ -161,7 +163,9 @@ impl System {
     pub fn session_asking(&self, demand: &Demand) -> Arc<dyn Backend> {
         profile::from_environment();
         let shared = &self.0.0;
+        let machine = demand.plans().map(|_| Machine::with_threads(wanted()));
         let mut state = shared.lock();
+        machine.into_iter().for_each(|machine| state.dispatcher.knows(machine));
         let peer = state.new_peer();
         let hello = Hello::new(Role::Client, Identity::here(program())).asking(demand.clone());
         let session = Session::new(

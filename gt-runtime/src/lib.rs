@@ -18,6 +18,7 @@ pub mod identity;
 pub mod ids;
 pub mod link;
 pub mod log;
+pub mod machine;
 pub mod modifier;
 pub mod priority;
 pub mod profile;

@@ -11,7 +11,6 @@ mod attribute;
 mod chrome;
 mod environment;
 mod finish;
-mod machine;
 mod recorder;
 mod report;
 mod table;
@@ -23,9 +22,9 @@ use gt_compiler::meter;
 use gt_ir::{Instr, Loc, Tape, Type};
 
 use crate::clock::{self, Time};
+pub use crate::machine::Machine;
 pub use environment::VARIABLE;
 pub(crate) use environment::begin as from_environment;
-pub use machine::Machine;
 use recorder::{Lane, Name, Recorder};
 pub use report::{Kernel, Memory, Phase, Profile, Row};
 

@@ -17,7 +17,7 @@ use gt_ir::layout::Mesh;
 use gt_ir::{Entry, OpError};
 
 use super::cost::Rates;
-use super::plan::{Freedom, Plan, Planner};
+use super::plan::{Freedom, Plan, Planner, Problem};
 use super::report::{Alternative, Change};
 use super::scopes::{Dropped, Scopes};
 use super::sharder::{Sharder, Sums};
@@ -57,23 +57,37 @@ pub(super) fn decide(
             }
         }
         problem.share(auto.zero);
-        let mut planner = Planner::new(&problem);
-        let mut last = None;
-        for (freedom, latency) in PLANS {
-            let rates = Rates { latency: request.rates.latency * latency, ..request.rates };
-            let plan = Arc::new(planner.plan(&rates, freedom));
-            if last.as_ref() == Some(&plan) {
-                continue;
-            }
+        let mut plans = plans(&problem, request, (&PLANS, false));
+        if auto.zero == 0 {
+            problem.share(1);
+            plans.extend(self::plans(&problem, request, (&PLANS[..1], true)));
+        }
+        for (plan, name) in plans {
             let seconds = START + walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
             if seconds < best.0 {
-                best = (seconds * (1.0 - LENIENCE), Some(Arc::clone(&plan)));
+                best = (seconds * (1.0 - LENIENCE), Some(plan));
             }
-            last = Some(plan);
-            tried.push(Alternative { name: name(mesh, freedom), seconds });
+            tried.push(Alternative { name, seconds });
         }
     }
     Ok((best.1, tried))
+}
+
+/// The plans of a problem for these freedoms, each once, and what they are called.
+fn plans(
+    problem: &Problem,
+    request: &Request<'_>,
+    (tries, shared): (&[(Freedom, f64)], bool),
+) -> Vec<(Arc<Plan>, String)> {
+    let mut planner = Planner::new(problem);
+    let plan = |&(freedom, part): &(Freedom, f64)| {
+        let latency = request.rates.latency * part;
+        let plan = planner.plan(&Rates { latency, ..request.rates }, freedom);
+        (Arc::new(plan), name(&problem.whole.mesh, freedom, shared))
+    };
+    let mut plans: Vec<_> = tries.iter().map(plan).collect();
+    plans.dedup_by(|a, b| a.0 == b.0);
+    plans
 }
 
 /// Whether a change of layout brings a value to other members. Values from before the segment stay
@@ -82,10 +96,13 @@ fn moves(change: &Change) -> bool {
     change.from.mesh != change.to.mesh
 }
 
-fn name(mesh: &Mesh, freedom: Freedom) -> String {
+fn name(mesh: &Mesh, freedom: Freedom, shared: bool) -> String {
     let sizes: Vec<String> = mesh.sizes().iter().map(ToString::to_string).collect();
     let workers = sizes.join(" x ");
     match freedom {
+        Freedom::Data if shared => {
+            format!("data parallelism on {workers} workers that share out updates")
+        }
         Freedom::Data => format!("data parallelism on {workers} workers"),
         Freedom::All => format!("the best layouts found on {workers} workers"),
     }

@@ -28,6 +28,8 @@ pub struct Rates {
     pub alone: f64,
 }
 
+/// The part of a processor's best product that products of other shapes reach.
+const SHARE: f64 = 0.9;
 /// Seconds in which the threads of a processor begin and end a kernel together.
 const FORK: f64 = 15e-6;
 
@@ -81,6 +83,16 @@ impl Rates {
     pub fn threads(n: f64) -> Rates {
         let own = Rates::default();
         Rates { flops: n * own.flops, memory: n * own.memory, ..own }
+    }
+
+    /// The same with members that reach so many floating-point operations and bytes of memory in a
+    /// second. 0 if unknown.
+    #[must_use]
+    pub fn reaching(self, flops: f64, memory: f64) -> Rates {
+        match flops > 0.0 && memory > 0.0 {
+            true => Rates { flops: SHARE * flops, memory, ..self },
+            false => self,
+        }
     }
 
     /// Seconds of a kernel that takes a member so long beside the others, if it computes alone. One
@@ -213,6 +225,16 @@ impl Rates {
         };
         (flops / self.flops).max(bytes as f64 / self.memory)
     }
+}
+
+/// Whether what a class of ops computes may stay in the caches: element by element, or moved.
+pub(super) fn is_fused(class: Class) -> bool {
+    matches!(class, Class::Pointwise | Class::Move | Class::Source)
+}
+
+/// Whether a class of ops may take its operands from the caches.
+pub(super) fn fuses(class: Class) -> bool {
+    is_fused(class) || class == Class::Reduce
 }
 
 /// The operands that are no literals.

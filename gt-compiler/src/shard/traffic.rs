@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use gt_ir::{Class, Op, OperandType};
+use gt_ir::{Class, OperandType};
 
-use super::Rates;
+use super::cost::{Rates, fuses, is_fused};
 use super::lanes::{Arg, Item, Lane, Lanes, Name};
 use super::phases::Needed;
 use super::turns::Key;
@@ -158,16 +158,16 @@ fn compute(lanes: &Lanes, member: usize, needed: &Needed, rates: &Rates) -> BTre
 }
 
 /// For each value whether it stays in the caches: it is made element by element, or moved, and used
-/// so, all at one moment.
+/// so or reduced, all at one moment.
 fn fused(lane: &Lane, member: usize, needed: &Needed) -> Vec<bool> {
-    let fuses = |op: &Op| matches!(op.spec().class, Class::Pointwise | Class::Move | Class::Source);
     let (mut made, mut used) = (vec![false; lane.locals.len()], vec![None; lane.locals.len()]);
     for item in &lane.items {
         match item {
             Item::Instr { op, args, out, .. } if needed.contains(member, *out) => {
-                made[*out as usize] = fuses(op);
+                made[*out as usize] = is_fused(op.spec().class);
                 for name in args.iter().filter_map(Arg::name) {
-                    let near = fuses(op) && lane.local(name).moment == lane.local(*out).moment;
+                    let near = fuses(op.spec().class)
+                        && lane.local(name).moment == lane.local(*out).moment;
                     used[name as usize] = Some(near && used[name as usize] != Some(false));
                 }
             }

@@ -18,20 +18,10 @@ use gt_ir::shape::Type;
 use super::core::Dispatcher;
 use super::gang::{Job, rates};
 use super::party::{Owed, Worker};
-use super::session::Session;
+use super::session::{Question, Session};
 use super::{Action, Made};
 use crate::ids::{SessionId, WorkerId};
 use crate::wire::{Capacity, FromClient, Order, Stream};
-
-/// A question about a template of a session.
-#[derive(Debug)]
-pub(super) struct Question {
-    pub(super) job: Arc<Job>,
-    template: u32,
-    n_workers: usize,
-    /// What the client has said since, with its credit.
-    pub(super) held: VecDeque<(Owed, FromClient)>,
-}
 
 impl Dispatcher {
     /// Keeps a message of a client back until a question about its session is answered. Returns the
@@ -97,7 +87,7 @@ impl Dispatcher {
         let inputs = types.into_iter().map(|ty| (ty, shard::at(0))).collect();
         let uploads = vec![shard::at(0); held.footprint.uploads.len()];
         let capacities = self.fitting(id).take(n_workers).filter_map(capacity);
-        let rates = rates(&capacities.collect::<Vec<_>>());
+        let rates = rates(&capacities.collect::<Vec<_>>(), self.config.machine);
         let (template, signals) = (held.template.as_ref().clone(), Arc::clone(&session.signals));
         let how = (signals, Some((Auto::default(), rates)), n_workers as u32);
         Some(Job::new(template, (inputs, uploads), how))

@@ -14,6 +14,7 @@ use crate::clock::Time;
 use crate::connection::Incoming;
 use crate::doors::{Pass, User};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
+use crate::machine::Machine;
 use crate::wire::{
     Body, Hello, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
 };
@@ -141,6 +142,11 @@ impl Dispatcher {
     /// Begins or ends to note the messages that it receives and queues.
     pub fn take_notes(&mut self, notes: bool) {
         self.config.notes = notes;
+    }
+
+    /// Notes what the machine can do whose workers are in this process.
+    pub fn knows(&mut self, machine: Machine) {
+        self.config.machine = Some(machine);
     }
 
     fn tick(&mut self) {

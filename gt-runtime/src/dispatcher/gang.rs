@@ -27,6 +27,7 @@ use gt_ir::tape::{Tape, ValueId};
 
 use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
+use crate::machine::Machine;
 use crate::wire::{Capacity, Destination, Door, Order, RESERVED};
 use exchange::{Transfer, Transfers};
 pub(super) use orders::{Ordered, Orders};
@@ -102,17 +103,20 @@ const ROUND: f64 = 800e-6;
 const ROAD: f64 = 2.5e9;
 
 /// What members of these capacities and their exchanges cost. Members of one process share its
-/// processor.
-pub(super) fn rates(members: &[&Capacity]) -> Rates {
+/// processor, of which the process knows what it can do.
+pub(super) fn rates(members: &[&Capacity], here: Option<Machine>) -> Rates {
     if members.iter().all(|capacity| capacity.device.starts_with("cuda")) {
         return Rates::GPU;
     }
     let n = members.len().max(1) as f64;
     let threads = members.iter().map(|capacity| capacity.threads).min().unwrap_or(1).max(1);
-    match members.iter().all(|capacity| capacity.door.is_none()) {
-        true => Rates { alone: n, ..Rates::threads(f64::from(threads) / n) },
-        false => Rates { latency: ROUND, exchange: ROAD, ..Rates::threads(f64::from(threads)) },
+    let least = |of: fn(&Capacity) -> u64| members.iter().map(|c| of(c)).min().unwrap_or(0) as f64;
+    if members.iter().all(|capacity| capacity.door.is_none()) {
+        let usual = Rates { alone: n, ..Rates::threads(f64::from(threads) / n) };
+        return here.map_or(usual, |here| usual.reaching(here.flops / n, here.bytes / n));
     }
+    let usual = Rates::threads(f64::from(threads)).reaching(least(|c| c.flops), least(|c| c.bytes));
+    Rates { latency: ROUND, exchange: ROAD, ..usual }
 }
 
 impl Place {
@@ -224,8 +228,8 @@ impl Gang {
     }
 
     /// What the members and their exchanges cost.
-    fn rates(&self) -> Rates {
-        rates(&self.seats.iter().map(|seat| &seat.capacity).collect::<Vec<_>>())
+    fn rates(&self, here: Option<Machine>) -> Rates {
+        rates(&self.seats.iter().map(|seat| &seat.capacity).collect::<Vec<_>>(), here)
     }
 
     /// How one member reaches another, if it can.

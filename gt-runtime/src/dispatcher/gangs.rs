@@ -176,7 +176,8 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Session { gang: Some(gang), uploads, demand, .. } = session else { return };
         let is_untouched = |value: ValueId| uploads.is_untouched(value);
-        let how = (demand.plans(), matches!(work.order, Order::Launch { .. }));
+        let plans = demand.plans().map(|zero| (zero, self.config.machine));
+        let how = (plans, matches!(work.order, Order::Launch { .. }));
         match gang.segment(template, bindings, how, (large, &is_untouched), small) {
             Ok(Ordered::Now(orders, news)) => {
                 news.into_iter().for_each(|text| self.tell_warning(id, text));

@@ -22,14 +22,13 @@ pub(super) use requests::{Request, Requests};
 use uploads::Uploads;
 
 use super::Config;
-use super::advice::Question;
 use super::gang::{Gang, Job};
 use super::party::Owed;
 use super::templates::Templates;
 use crate::clock::Time;
 use crate::ids::{PeerId, SessionId, WorkerId};
 use crate::priority::Priority;
-use crate::wire::{self, Order};
+use crate::wire::{self, FromClient, Order};
 use gt_compiler::shard::Partition;
 use gt_ir::backend::{Demand, ErrorKind, RunError, WorkerStats};
 use gt_ir::canonical::Template;
@@ -146,6 +145,17 @@ pub(super) struct Work {
 pub(super) struct Parked {
     pub(super) work: Work,
     pub(super) job: Arc<Job>,
+}
+
+/// The plan that says whether a session is to be spread, while it is made.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) job: Arc<Job>,
+    /// The template that comes again, and the number of workers that may share its work.
+    pub(super) template: u32,
+    pub(super) n_workers: usize,
+    /// What the client has said since, with its credit.
+    pub(super) held: VecDeque<(Owed, FromClient)>,
 }
 
 /// What a session has used.

@@ -74,7 +74,8 @@ impl Templates {
         })?;
         self.n_entries = n_entries;
         let (footprint, template) = (Footprint::of(&template), Arc::new(template));
-        self.held.insert(number, Definition { template, footprint, stays: 0, variants: Vec::new() });
+        self.held
+            .insert(number, Definition { template, footprint, stays: 0, variants: Vec::new() });
         Ok(())
     }
 

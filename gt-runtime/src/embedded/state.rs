@@ -18,7 +18,7 @@ use crate::worker::{Job, WorkerEnd};
 use super::ONLY;
 
 pub(super) struct State {
-    dispatcher: Dispatcher,
+    pub(super) dispatcher: Dispatcher,
     pub(super) sessions: BTreeMap<PeerId, Session>,
     pub(super) workers: BTreeMap<PeerId, Worker>,
     next_peer: u64,

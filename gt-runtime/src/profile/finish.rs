@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::attribute::{Sums, row};
-use super::machine::Machine;
 use super::recorder::{Recorder, Total};
 use super::report::{Memory, Profile, Row, line_of};
 use super::{chrome, nanos};
 use crate::clock::Time;
+use crate::machine::Machine;
 use gt_ir::Loc;
 
 fn sorted(sums: BTreeMap<String, Total>) -> Vec<Row> {
@@ -25,7 +25,7 @@ impl Recorder {
         Profile {
             program: crate::identity::program(),
             wall: nanos(now.saturating_sub(self.began)) as f64,
-            machine: Machine::here(),
+            machine: Machine::with_threads(gt_compiler::threads::wanted()),
             phases: phases.collect(),
             lines: sorted(sums.lines),
             ops: sorted(sums.ops),

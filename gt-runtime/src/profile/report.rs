@@ -3,7 +3,7 @@
 use gt_ir::Loc;
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
+use crate::machine::Machine;
 
 /// What a part of the time was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

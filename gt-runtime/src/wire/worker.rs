@@ -120,6 +120,11 @@ pub struct Capacity {
     pub threads: u32,
     /// The bytes of memory for values. 0 if unknown.
     pub memory: u64,
+    /// The floating-point operations and the bytes of memory that it reaches in a second. 0 if
+    /// unknown.
+    pub flops: u64,
+    /// See `flops`.
+    pub bytes: u64,
     /// How other workers reach it, if they can.
     pub door: Option<Arc<Door>>,
 }

@@ -20,6 +20,7 @@ use super::queue::Fifo;
 use super::roads::Listen;
 use crate::connection::ConnectionConfig;
 use crate::log::Log;
+use crate::machine::Machine;
 use crate::shutdown::Shutdown;
 use crate::slot::Slot;
 use crate::tier::PlanConfig;
@@ -150,7 +151,7 @@ impl Worker {
             .map_err(SocketError::from)?;
         let mut life = Life {
             parts: Parts { worker: &self, executor: &executor, orders: &orders, told: &told },
-            capacity: capacity(&info),
+            capacity: measured(&info),
             n: 0,
         };
         let end = life.until_the_end(&mut watch);
@@ -171,6 +172,17 @@ pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
         device: info.device.clone(),
         threads: u32::try_from(info.threads).unwrap_or(u32::MAX),
         memory: info.memory_limit as u64,
-        door: None,
+        ..Capacity::default()
     }
+}
+
+/// The capacity of a worker with this engine, and how fast it is. Estimates for devices with their
+/// own memory are constants.
+fn measured(info: &EngineInfo) -> Capacity {
+    let capacity = capacity(info);
+    if info.device != "cpu" {
+        return capacity;
+    }
+    let machine = Machine::with_threads(info.threads);
+    Capacity { flops: machine.flops as u64, bytes: machine.bytes as u64, ..capacity }
 }

@@ -7,7 +7,7 @@ use gt_ir::{Class, Op, OperandType, Type};
 use smallvec::SmallVec;
 
 use crate::shard::choose::Strategy;
-use crate::shard::cost::Rates;
+use crate::shard::cost::{Rates, fuses, is_fused};
 use crate::shard::lanes::volume;
 
 /// The most ways to compute an instruction, and layouts of a value, that are considered.
@@ -182,18 +182,17 @@ impl Problem {
     }
 
     /// Seconds in which one worker computes each value, by itself. What is made element by element
-    /// and used so stays in the caches.
+    /// and used so, or reduced, stays in the caches.
     pub(super) fn work(&self, uses: &[Vec<(usize, usize)>], rates: &Rates) -> Vec<f64> {
-        let fuses = |value: usize| match &self.values[value].source {
-            Source::Computed(i) => {
-                matches!(i.op.spec().class, Class::Pointwise | Class::Move | Class::Source)
-            }
-            Source::Made | Source::Given { .. } => false,
+        let class = |value: usize| match &self.values[value].source {
+            Source::Computed(i) => Some(i.op.spec().class),
+            Source::Made | Source::Given { .. } => None,
         };
         let stays = |value: usize| {
             let used = &uses[value];
-            let all = used.iter().all(|(user, _)| fuses(*user));
-            fuses(value) && !self.values[value].kept && !used.is_empty() && all
+            let all = used.iter().all(|(user, _)| class(*user).is_some_and(fuses));
+            let made = class(value).is_some_and(is_fused);
+            made && !self.values[value].kept && !used.is_empty() && all
         };
         let bytes = |value: usize| if stays(value) { 0 } else { self.values[value].ty.bytes() };
         let of = |(at, value): (usize, &Noted)| {

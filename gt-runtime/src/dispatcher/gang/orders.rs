@@ -12,6 +12,7 @@ use super::exchange::Transfer;
 use super::partitions::{Job, Numbered, Sought};
 use super::{Bound, Gang, MAX_WARNED};
 use crate::ids::RequestId;
+use crate::machine::Machine;
 use crate::wire::{MAX_ENTRIES, Order};
 
 /// Orders of members, each with the member it is for, in order.
@@ -34,7 +35,7 @@ impl Gang {
         &mut self,
         template: &Template,
         bindings: &Bindings,
-        (zero, again): (Option<u8>, bool),
+        (zero, again): (Option<(u8, Option<Machine>)>, bool),
         (large, is_untouched): (u64, &dyn Fn(ValueId) -> bool),
         small: usize,
     ) -> Result<Ordered, OpError> {
@@ -48,7 +49,7 @@ impl Gang {
         let mut declared = Orders::new();
         let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
         let places = (inputs, uploads);
-        let auto = zero.map(|zero| (Auto { zero }, self.rates()));
+        let auto = zero.map(|(zero, here)| (Auto { zero }, self.rates(here)));
         let how = (Arc::clone(&self.signals), auto, n_members);
         let sought = self.partitions.get(template, places, how, again, small)?;
         let mut orders = Orders::new();

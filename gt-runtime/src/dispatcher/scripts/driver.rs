@@ -183,7 +183,6 @@ fn demand(words: &[&str]) -> Demand {
         device: of("device=").map(Into::into),
         auto: words.contains(&"auto").then_some(true),
         zero: of("zero=").map(|level| level.parse().unwrap()),
-        ..Demand::new()
     }
 }
 
