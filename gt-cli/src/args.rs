@@ -630,10 +630,22 @@ pub(crate) struct CompileArgs {
     /// latency=200e-6,exchange=10e9,flops=40e9,memory=8e9]
     #[arg(long, value_name = "RATES", value_parser = |text: &str| Rates::default().stating(text))]
     pub(crate) rates: Option<Rates>,
+    /// With the stage `sharded` and a plan: the bytes that each worker has for values, as in 80e9
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) memory: Option<u64>,
     /// With the stage `sharded`: the ways in which workers could compute this instruction, their
     /// estimated times, and the way taken
     #[arg(long, value_name = "%VALUE", value_parser = value)]
     pub(crate) explain: Option<ValueId>,
+}
+
+/// A number of bytes, as in `2000000` and `80e9`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of bytes"))?;
+    match (1.0..=1e18).contains(&number) {
+        true => Ok(number as u64),
+        false => Err("a number of bytes is from 1 to 1e18".into()),
+    }
 }
 
 /// A value by its number, as in `%12`.

@@ -78,6 +78,8 @@ pub struct Auto {
     /// What members share out instead of repeating it (ZeRO): from 1 on the state of optimizers and
     /// their updates, from 3 on the parameters too.
     pub zero: u8,
+    /// The most bytes of values that each member is to have. 0 if there is no limit.
+    pub memory: u64,
 }
 
 /// A segment as the work of many members.

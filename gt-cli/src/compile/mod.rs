@@ -85,7 +85,8 @@ fn sharded(
                 zero: args.zero,
                 ..Demand::new()
             };
-            let auto = asked.or(session).plans().map(|zero| Auto { zero });
+            let memory = args.memory.unwrap_or(0);
+            let auto = asked.or(session).plans().map(|zero| Auto { zero, memory });
             let rates = args.rates.unwrap_or_default();
             Sharded::new(&checked.tape, (signals, auto, rates), n, args.explain).map(Some)
         }

@@ -127,7 +127,7 @@ impl Sharded {
 
 /// A way to spread the tape that was compared with others.
 fn plan(plan: &shard::Alternative) -> Value {
-    json!({ "name": plan.name, "seconds": plan.seconds })
+    json!({ "name": plan.name, "seconds": plan.seconds, "peak_bytes": plan.peak })
 }
 
 /// What became of open signals.

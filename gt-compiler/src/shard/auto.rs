@@ -5,7 +5,8 @@
 //! of one round share its latency.
 //!
 //! Guarantees: deterministic; signals that are heard hold; what the segment updates comes out in
-//! the layout in which it goes in; values that are spread already stay as they are. The result is
+//! the layout in which it goes in; values that are spread already stay as they are. What fits into
+//! the members' memory is taken before what does not. The result is
 //! never estimated to be much slower than data parallelism or, while its values are on one member,
 //! a single worker.
 //!
@@ -13,8 +14,8 @@
 
 use std::sync::Arc;
 
-use gt_ir::layout::Mesh;
-use gt_ir::{Entry, OpError};
+use gt_ir::layout::{Layout, Mesh};
+use gt_ir::{Entry, OpError, Type, ValueId};
 
 use super::cost::Rates;
 use super::plan::{Freedom, Plan, Planner, Problem};
@@ -34,60 +35,116 @@ const LENIENCE: f64 = 0.05;
 /// for each of them, and it is over when the last one is done.
 const START: f64 = 100e-6;
 
-/// The plan of least estimated time, unless the segment is as fast as it is, and the estimates.
+/// The plan of least estimated time of those that fit into the members' memory, unless the segment
+/// is as fast as it is, and the estimates. If none fits, the one that needs least.
 pub(super) fn decide(
     request: &Request<'_>,
     auto: Auto,
     dropped: &Dropped,
 ) -> Result<(Option<Arc<Plan>>, Vec<Alternative>), OpError> {
-    let walk = || Sharder::new(request, dropped, Sums::Repeated);
     if Turns::of(request, dropped).0.n > 1 {
         return Ok((None, Vec::new()));
     }
     let (meshes, is_free) = meshes(request, dropped);
-    let mut tried: Vec<Alternative> = Vec::new();
-    let mut best = (f64::INFINITY, None);
+    let mut search = Search { request, auto, dropped, weighs: false, tried: Vec::new() };
     for mesh in &meshes {
-        let mut problem = walk()?.note(mesh)?;
-        if tried.is_empty() {
+        let mut problem = search.walk()?.note(mesh)?;
+        if search.tried.is_empty() {
+            search.weighs = auto.memory > 0 && problem.bytes() > auto.memory;
             let seconds = problem.alone(&request.rates);
-            tried.push(Alternative { name: "one worker".into(), seconds });
-            if is_free && auto.zero == 0 {
-                best.0 = seconds * (1.0 - LENIENCE);
-            }
+            let peak = if search.weighs { Some(search.walk()?.peak()?) } else { None };
+            search.tried.push((Alternative { name: "one worker".into(), seconds, peak }, None));
         }
         problem.share(auto.zero);
-        let mut plans = plans(&problem, request, (&PLANS, false));
+        search.try_plans(&problem, &PLANS, "")?;
         if auto.zero == 0 {
             problem.share(1);
-            plans.extend(self::plans(&problem, request, (&PLANS[..1], true)));
+            search.try_plans(&problem, &PLANS[..1], " that share out updates")?;
         }
-        for (plan, name) in plans {
-            let seconds = START + walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
-            if seconds < best.0 {
-                best = (seconds * (1.0 - LENIENCE), Some(plan));
-            }
-            tried.push(Alternative { name, seconds });
+        if auto.zero < 3 && !search.fits() {
+            problem.share(3);
+            search.try_plans(&problem, &PLANS, " that share out parameters")?;
         }
     }
-    Ok((best.1, tried))
+    Ok(search.best(is_free && auto.zero == 0))
 }
 
-/// The plans of a problem for these freedoms, each once, and what they are called.
-fn plans(
-    problem: &Problem,
-    request: &Request<'_>,
-    (tries, shared): (&[(Freedom, f64)], bool),
-) -> Vec<(Arc<Plan>, String)> {
-    let mut planner = Planner::new(problem);
-    let plan = |&(freedom, part): &(Freedom, f64)| {
-        let latency = request.rates.latency * part;
-        let plan = planner.plan(&Rates { latency, ..request.rates }, freedom);
-        (Arc::new(plan), name(&problem.whole.mesh, freedom, shared))
-    };
-    let mut plans: Vec<_> = tries.iter().map(plan).collect();
-    plans.dedup_by(|a, b| a.0 == b.0);
-    plans
+/// The plans that were tried.
+struct Search<'a> {
+    request: &'a Request<'a>,
+    auto: Auto,
+    dropped: &'a Dropped,
+    /// Whether memory may be too small, so that plans are to be weighed.
+    weighs: bool,
+    tried: Vec<(Alternative, Option<Arc<Plan>>)>,
+}
+
+impl<'a> Search<'a> {
+    fn walk(&self) -> Result<Sharder<'a>, OpError> {
+        Sharder::new(self.request, self.dropped, Sums::Repeated)
+    }
+
+    /// Tries the plans of a problem for these freedoms, each once.
+    fn try_plans(
+        &mut self,
+        problem: &Problem,
+        freedoms: &[(Freedom, f64)],
+        suffix: &str,
+    ) -> Result<(), OpError> {
+        let mut planner = Planner::new(problem);
+        let mut last = None;
+        for &(freedom, part) in freedoms {
+            let latency = self.request.rates.latency * part;
+            let plan = planner.plan(&Rates { latency, ..self.request.rates }, freedom);
+            let plan = Arc::new(plan);
+            if last.as_ref() == Some(&plan) {
+                continue;
+            }
+            let seconds = self.walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
+            let peak = if self.weighs { Some(self.peak(&plan)?) } else { None };
+            let name = name(&problem.whole.mesh, freedom) + suffix;
+            let way = Alternative { name, seconds: START + seconds, peak };
+            self.tried.push((way, Some(Arc::clone(&plan))));
+            last = Some(plan);
+        }
+        Ok(())
+    }
+
+    /// The most bytes that any member has at a time when the segment comes again: values from
+    /// before are where the plan has put them.
+    fn peak(&self, plan: &Arc<Plan>) -> Result<u64, OpError> {
+        let settled = |(number, (ty, layout)): (usize, &(Type, Layout))| {
+            (*ty, plan.layout(ValueId(number as u64)).unwrap_or(layout).clone())
+        };
+        let inputs: Vec<_> = self.request.inputs.iter().enumerate().map(settled).collect();
+        let request = Request { inputs: &inputs, ..self.request.clone() };
+        let walk = Sharder::new(&request, self.dropped, Sums::Repeated)?;
+        walk.follow(Arc::clone(plan)).peak()
+    }
+
+    /// Whether any of them fits into the members' memory.
+    fn fits(&self) -> bool {
+        self.tried.iter().any(|(way, _)| self.excess(way) == 0)
+    }
+
+    /// The bytes that a member lacks.
+    fn excess(&self, way: &Alternative) -> u64 {
+        way.peak.map_or(0, |peak| peak.saturating_sub(self.auto.memory))
+    }
+
+    /// The best of them, where later ones have to be clearly faster. The first is that of one
+    /// worker, which `alone` allows.
+    fn best(self, alone: bool) -> (Option<Arc<Plan>>, Vec<Alternative>) {
+        let least = self.tried.iter().skip(usize::from(!alone)).map(|(way, _)| self.excess(way));
+        let least = least.min();
+        let (mut seconds, mut best) = (f64::INFINITY, None);
+        for (way, plan) in self.tried.iter().skip(usize::from(!alone)) {
+            if Some(self.excess(way)) == least && way.seconds < seconds {
+                (seconds, best) = (way.seconds * (1.0 - LENIENCE), plan.clone());
+            }
+        }
+        (best, self.tried.into_iter().map(|(way, _)| way).collect())
+    }
 }
 
 /// Whether a change of layout brings a value to other members. Values from before the segment stay
@@ -96,13 +153,10 @@ fn moves(change: &Change) -> bool {
     change.from.mesh != change.to.mesh
 }
 
-fn name(mesh: &Mesh, freedom: Freedom, shared: bool) -> String {
+fn name(mesh: &Mesh, freedom: Freedom) -> String {
     let sizes: Vec<String> = mesh.sizes().iter().map(ToString::to_string).collect();
     let workers = sizes.join(" x ");
     match freedom {
-        Freedom::Data if shared => {
-            format!("data parallelism on {workers} workers that share out updates")
-        }
         Freedom::Data => format!("data parallelism on {workers} workers"),
         Freedom::All => format!("the best layouts found on {workers} workers"),
     }

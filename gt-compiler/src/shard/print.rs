@@ -74,12 +74,13 @@ impl Explained {
         let line = |(name, value): &(&str, String)| format!("# {name:<28} {value:>14}\n");
         let warnings = report.warnings.iter().map(|warning| format!("# warning: {warning}\n"));
         let wishes = self.wishes.iter().map(|wish| format!("# {wish}\n"));
+        let line_of = |name: String, value: String| format!("# {name:<42} {value:>14}\n");
         let plans = self.plans.iter().map(|plan| {
-            format!(
-                "# {:<42} {:>14}\n",
-                format!("microseconds of {}", plan.name),
-                micro(plan.seconds)
-            )
+            let peak = plan
+                .peak
+                .map(|peak| line_of(format!("peak bytes of {}", plan.name), peak.to_string()));
+            let line = line_of(format!("microseconds of {}", plan.name), micro(plan.seconds));
+            line + &peak.unwrap_or_default()
         });
         warnings.chain(wishes).chain(rows.iter().map(line)).chain(plans).collect()
     }

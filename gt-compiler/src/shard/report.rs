@@ -70,6 +70,8 @@ pub struct Alternative {
     pub name: String,
     /// Seconds of the segment, without the journeys of values from before it.
     pub seconds: f64,
+    /// The most bytes of values that any member has at a time, if members may not have enough.
+    pub peak: Option<u64>,
 }
 
 /// A value of a segment, and where it is.

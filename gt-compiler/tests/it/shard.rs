@@ -2,6 +2,7 @@
 //! in each layout.
 
 mod members;
+mod memory;
 mod pinned;
 mod random;
 mod rows;

@@ -11,12 +11,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gt_compiler::shard::{self, Auto, Partition};
+use gt_compiler::shard::{self, Partition};
 use gt_ir::canonical::Bindings;
 use gt_ir::shape::Type;
 
 use super::core::Dispatcher;
-use super::gang::{Job, rates};
+use super::gang::{Job, auto, rates};
 use super::party::{Owed, Worker};
 use super::session::{Question, Session};
 use super::{Action, Made};
@@ -86,10 +86,11 @@ impl Dispatcher {
         let types: Vec<Type> = types.collect::<Option<_>>()?;
         let inputs = types.into_iter().map(|ty| (ty, shard::at(0))).collect();
         let uploads = vec![shard::at(0); held.footprint.uploads.len()];
-        let capacities = self.fitting(id).take(n_workers).filter_map(capacity);
-        let rates = rates(&capacities.collect::<Vec<_>>(), self.config.machine);
+        let members = self.fitting(id).take(n_workers).filter_map(capacity);
+        let members: Vec<&Capacity> = members.collect();
+        let plan = (auto(&members, 0), rates(&members, self.config.machine));
         let (template, signals) = (held.template.as_ref().clone(), Arc::clone(&session.signals));
-        let how = (signals, Some((Auto::default(), rates)), n_workers as u32);
+        let how = (signals, Some(plan), n_workers as u32);
         Some(Job::new(template, (inputs, uploads), how))
     }
 

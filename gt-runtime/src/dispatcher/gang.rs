@@ -17,7 +17,7 @@ mod uploads;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use gt_compiler::shard::{self, Local, Partition, Rates};
+use gt_compiler::shard::{self, Auto, Local, Partition, Rates};
 use gt_ir::backend::{Demand, WorkerStats};
 use gt_ir::canonical::Bindings;
 use gt_ir::layout::Layout;
@@ -101,6 +101,13 @@ struct Place {
 const ROUND: f64 = 800e-6;
 /// Bytes a second between processes of a machine.
 const ROAD: f64 = 2.5e9;
+
+/// How work on members of these capacities is planned. Plans leave a tenth of the memory for what
+/// estimates do not count.
+pub(super) fn auto(members: &[&Capacity], zero: u8) -> Auto {
+    let memory = members.iter().map(|capacity| capacity.memory).min().unwrap_or(0);
+    Auto { zero, memory: memory - memory / 10 }
+}
 
 /// What members of these capacities and their exchanges cost. Members of one process share its
 /// processor, of which the process knows what it can do.
@@ -225,6 +232,11 @@ impl Gang {
     fn request(&mut self) -> RequestId {
         self.n_requests += 1;
         RequestId(RESERVED + self.n_requests)
+    }
+
+    /// How the members' work is planned.
+    fn auto(&self, zero: u8) -> Auto {
+        auto(&self.seats.iter().map(|seat| &seat.capacity).collect::<Vec<_>>(), zero)
     }
 
     /// What the members and their exchanges cost.

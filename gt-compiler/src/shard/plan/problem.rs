@@ -176,6 +176,11 @@ impl Problem {
         tails
     }
 
+    /// The bytes of all values.
+    pub(in crate::shard) fn bytes(&self) -> u64 {
+        self.values.iter().map(|value| value.ty.bytes() as u64).sum()
+    }
+
     /// Seconds in which one member computes the segment while the others do nothing.
     pub(in crate::shard) fn alone(&self, rates: &Rates) -> f64 {
         self.work(&self.uses(), rates).into_iter().map(|seconds| rates.lone(seconds)).sum()

@@ -27,11 +27,7 @@ impl Sharder<'_> {
             let named = (number.map(|number| number as u32), given);
             Exchange::new(change, named, (&self.lanes, &needed), &self.request.rates)
         });
-        let placed = |id: &ValueId| {
-            let Value { ty, versions, .. } = self.at(*id);
-            Placed { ty: *ty, layouts: versions.iter().map(|v| v.layout.clone()).collect() }
-        };
-        let values: Vec<Placed> = self.numbers.iter().map(placed).collect();
+        let values = self.placed();
         let Duration { seconds, waiting } =
             traffic::duration(&self.lanes, &needed, &self.request.rates, &[]);
         let partition = self.partition(&needed, &end);
@@ -46,6 +42,14 @@ impl Sharder<'_> {
             partition,
             options: self.options,
         })
+    }
+
+    fn placed(&self) -> Vec<Placed> {
+        let placed = |id: &ValueId| {
+            let Value { ty, versions, .. } = self.at(*id);
+            Placed { ty: *ty, layouts: versions.iter().map(|v| v.layout.clone()).collect() }
+        };
+        self.numbers.iter().map(placed).collect()
     }
 
     /// Seconds until all members are done. The journeys of values from before the segment, those
@@ -63,6 +67,13 @@ impl Sharder<'_> {
         let rates = &self.request.rates;
         let repeats = self.changes.iter().any(|change| change.repeats(rates));
         Ok((traffic::duration(&self.lanes, &needed, rates, &arrived).seconds, repeats))
+    }
+
+    /// The most bytes of values that any member has at a time.
+    pub(in crate::shard) fn peak(mut self) -> Result<u64, OpError> {
+        let end = self.walk()?;
+        let partition = self.partition(&Needed::new(&self.lanes, &end.1), &end);
+        Ok(memory::peaks(&partition, &self.placed()).into_iter().max().unwrap_or(0))
     }
 
     /// A value in another layout. The change is noted with its cause.

@@ -117,7 +117,7 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
     let signals = signals(&mut source, n_members, reduction);
     let rates = [Rates::default(), SHARED, LATE][source.below(3)];
     let zero = source.below(4) as u8;
-    let auto = source.chance(1, 2).then_some(Auto { zero });
+    let auto = source.chance(1, 2).then_some(Auto { zero, memory: 0 });
     let come = |entry: &Entry| match entry {
         Entry::Input { ty, .. } => Some(layout(&mut source, ty, n_members)),
         Entry::Instr(_)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_compiler::shard::{self, Auto, Literal, Local, Partition, Phase, Step};
+use gt_compiler::shard::{self, Literal, Local, Partition, Phase, Step};
 use gt_ir::canonical::{Bindings, Defined, Template, expand};
 use gt_ir::layout::Layout;
 use gt_ir::shape::Type;
@@ -49,7 +49,7 @@ impl Gang {
         let mut declared = Orders::new();
         let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
         let places = (inputs, uploads);
-        let auto = zero.map(|(zero, here)| (Auto { zero }, self.rates(here)));
+        let auto = zero.map(|(zero, here)| (self.auto(zero), self.rates(here)));
         let how = (Arc::clone(&self.signals), auto, n_members);
         let sought = self.partitions.get(template, places, how, again, small)?;
         let mut orders = Orders::new();
