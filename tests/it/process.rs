@@ -116,7 +116,16 @@ impl Process {
     }
 
     pub(crate) fn start_with(path: &str, words: &[&str], env: &[(&str, &str)]) -> Process {
-        let mut command = Command::new(program(path));
+        Process::start_by(Command::new(program(path)), path, words, env)
+    }
+
+    /// As [`start_with`](Process::start_with), by a command that starts the program.
+    pub(crate) fn start_by(
+        mut command: Command,
+        path: &str,
+        words: &[&str],
+        env: &[(&str, &str)],
+    ) -> Process {
         for name in ["GT_CONNECT", "GT_INSTRUCTION_LOG", "NO_COLOR"] {
             command.env_remove(name);
         }
@@ -256,18 +265,23 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start(n_workers: usize) -> Cluster {
-        let mut server = Process::start("gt-cli", &["server", "-p", "0"]);
+        let server = Process::start("gt-cli", &["server", "-p", "0"]);
+        Cluster::of(server, n_workers, |address, _| {
+            Process::start("gt-cli", &["worker", "--connect", address])
+        })
+    }
+
+    /// A server, and workers that are started with its address and their numbers.
+    pub(crate) fn of(
+        mut server: Process,
+        n_workers: usize,
+        start: impl Fn(&str, usize) -> Process,
+    ) -> Cluster {
         let line = server.until("listening at ");
-        let address = line
-            .split("listening at ")
-            .nth(1)
-            .unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .to_string();
+        let address = line.split("listening at ").nth(1).unwrap();
+        let address = address.split_whitespace().next().unwrap().to_string();
         let workers = (0..n_workers).map(|i| {
-            let mut worker = Process::start("gt-cli", &["worker", "--connect", &address]);
+            let mut worker = start(&address, i);
             let line = worker.until("registered with the server at");
             assert!(line.ends_with(&format!(" as w{}", i + 1)), "{line}");
             worker

@@ -1,6 +1,7 @@
 //! Networks train on several workers as on one, in all forms of parallelism, and two runs have the
 //! same bits.
 
+mod machines;
 mod nets;
 mod processes;
 

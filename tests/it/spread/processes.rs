@@ -1,12 +1,13 @@
 //! `examples/gpt` on worker processes: the bits of workers in one process, from run to run and
 //! beside other programs; and what is said when one of the processes dies.
 
-use crate::process::{Cluster, Finished, Folder, Process};
+use crate::process::{Cluster, Finished, Folder, Process, program};
+use std::process::Command;
 
-const GPT: &str = "examples/gpt";
+pub(super) const GPT: &str = "examples/gpt";
 
 /// A folder with a small text.
-fn folder(test: &str) -> Folder {
+pub(super) fn folder(test: &str) -> Folder {
     let folder = Folder::new(test);
     let dictionary = include_bytes!("../../../examples/data/devils-dictionary.txt");
     folder.write("text", &dictionary[..2_000]);
@@ -14,7 +15,7 @@ fn folder(test: &str) -> Folder {
 }
 
 /// A run under the signals of a file, in an environment.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     folder: &'a Folder,
     form: &'a str,
     steps: &'a str,
@@ -28,17 +29,22 @@ impl Run<'_> {
     }
 
     fn start(&self) -> Process {
+        self.start_by(Command::new(program(GPT)))
+    }
+
+    /// Starts the run by a command that starts the program.
+    pub(super) fn start_by(&self, command: Command) -> Process {
         let (text, file) = (self.folder.path("text"), self.checkpoint());
         let config = format!("examples/gpt/{}.yaml", self.form);
         let words = ["--text", &text, "--steps", self.steps, "--interval", "2", "--sample", "0"];
         let words = [&words[..], &["--checkpoint", &file]].concat();
         let env = [self.place, ("GT_CONFIG", &*config)];
         let env = if self.form.is_empty() { &env[..1] } else { &env[..] };
-        Process::start_with(GPT, &words, env)
+        Process::start_by(command, GPT, &words, env)
     }
 
     /// The validation loss, and the bytes of weights and state at the end.
-    fn finish(&self, process: Process) -> (f64, Vec<u8>) {
+    pub(super) fn finish(&self, process: Process) -> (f64, Vec<u8>) {
         let stdout = process.finish().good();
         let last = stdout.trim_end().lines().last().unwrap();
         let loss = last.strip_prefix("validation loss: ").unwrap().parse().unwrap();
@@ -47,13 +53,23 @@ impl Run<'_> {
 }
 
 /// A run of two steps.
-fn run<'a>(folder: &'a Folder, form: &'a str, place: (&'a str, &'a str), turn: usize) -> Run<'a> {
+pub(super) fn run<'a>(
+    folder: &'a Folder,
+    form: &'a str,
+    place: (&'a str, &'a str),
+    turn: usize,
+) -> Run<'a> {
     let name = format!("{form}-{}-{turn}", place.0);
     Run { folder, form, steps: "2", place, name }
 }
 
+/// A run with data parallelism that does not end by itself.
+pub(super) fn endless<'a>(folder: &'a Folder, place: (&'a str, &'a str)) -> Run<'a> {
+    Run { steps: "1000000", ..run(folder, "data_parallel", place, 0) }
+}
+
 /// The result of a run on so many workers of one process. It is near the result of one worker.
-fn embedded(folder: &Folder, form: &str, workers: &str) -> (f64, Vec<u8>) {
+pub(super) fn embedded(folder: &Folder, form: &str, workers: &str) -> (f64, Vec<u8>) {
     let alone = run(folder, "", ("GT_WORKERS", "1"), 0);
     let alone = alone.finish(alone.start());
     let here = run(folder, form, ("GT_WORKERS", workers), 0);
@@ -106,7 +122,7 @@ fn a_killed_process_of_a_spread_program_is_named_and_the_rest_lives_on() {
     let digits = ["--json", "--epochs", "100000", "--connect", &address];
     let mut other = Process::start("examples/digits", &digits);
     other.until("epoch");
-    let long = Run { steps: "1000000", ..run(&folder, "data_parallel", place, 0) };
+    let long = endless(&folder, place);
     let mut spread = long.start();
     spread.until("step     4");
     cluster.workers[1].kill();
