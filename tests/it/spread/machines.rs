@@ -40,7 +40,7 @@ impl Machines {
         done(machine, "ip link set eth0 up")?;
         done(machine, &format!("ip route add default via 10.77.{k}.1"))?;
         if done(machine, "tc qdisc add dev eth0 root netem delay 1ms loss 1%").is_none() {
-            eprintln!("this system has no slow links: the links are fast");
+            tell("this system has no slow links: the links are fast");
         }
         Some(())
     }
@@ -105,11 +105,16 @@ fn done(holder: &Child, command: &str) -> Option<()> {
     output.status.success().then_some(())
 }
 
+#[expect(clippy::print_stderr, reason = "whoever reads the output is to know what was not checked")]
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
 /// As [`Machines::new`]. Says so if there are none.
 fn machines(n: usize) -> Option<Machines> {
     let machines = Machines::new(n);
     if machines.is_none() {
-        eprintln!("this system permits no networks of one's own: nothing is checked");
+        tell("this system permits no networks of one's own: nothing is checked");
     }
     machines
 }
