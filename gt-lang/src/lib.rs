@@ -17,6 +17,7 @@ pub mod data;
 pub mod debug;
 pub mod error;
 pub mod functional;
+pub mod init;
 pub mod io;
 pub mod logger;
 pub mod nn;

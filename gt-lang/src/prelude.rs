@@ -12,10 +12,11 @@ pub use crate::error::{Error, Result};
 pub use crate::functional::{Convolution, CrossEntropy, Pooling, Reduction};
 pub use crate::logger::RunLogger;
 pub use crate::nn::{
-    AttentionMask, AvgPool2d, BatchNorm, Buffer, Conv1d, Conv2d, ConvTranspose2d, Dropout,
-    Embedding, Forward, Gelu, GroupNorm, Gru, Init, LayerNorm, Layers, Linear, Lstm, MaxPool2d,
-    Mode, Module, MultiheadAttention, NormOrder, Relu, RmsNorm, Sigmoid, Tanh,
-    TransformerEncoderLayer, repeat,
+    AttentionMask, AvgPool2d, BatchNorm, Buffer, Conv1d, Conv2d, ConvTranspose2d, Dropout, Elu,
+    Embedding, Flatten, Forward, Gelu, GroupNorm, Gru, Hardswish, Identity, Init, LayerNorm,
+    Layers, LeakyRelu, Linear, LogSoftmax, Lstm, MaxPool2d, Mish, Mode, Module, MultiheadAttention,
+    NormOrder, Relu, RmsNorm, Sigmoid, Silu, Softmax, Softplus, Tanh, TransformerEncoderLayer,
+    repeat,
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{
@@ -29,6 +30,6 @@ pub use crate::typed::{
     Bool, Create, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape,
     Tensor, cat, stack,
 };
-pub use crate::{T, autograd, debug, dims, functional, io, shape, signal};
+pub use crate::{T, autograd, debug, dims, functional, init, io, shape, signal};
 pub use gt_ir::{DType, HostTensor};
 pub use gt_macros::{Module, seq};

@@ -16,7 +16,8 @@ use proc_macro::TokenStream;
 /// counts).
 ///
 /// Fields may carry `#[module(skip)]` (not a part of the model: no parameters inside) and
-/// `#[module(init = expr)]` (how `new` builds it).
+/// `#[module(init = expr)]` (how `new` builds it). `#[module(args(c: &Config))]` on the struct
+/// gives `new` arguments, which the `init`s of the fields use: `Model::new(&config)`.
 ///
 /// With `#[signal("layer1")]` a field has a signal: its parameters are created in it, and a method
 /// of the field's name applies it there, so that `self.fc1(&x)` is `self.fc1.forward(&x)` inside

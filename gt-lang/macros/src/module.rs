@@ -5,8 +5,8 @@ use crate::signal::{self, Signal};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{
-    Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, Ident, Result, Type, Visibility,
-    spanned::Spanned,
+    Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, FnArg, Ident, Result, Token,
+    Type, Visibility, punctuated::Punctuated, spanned::Spanned,
 };
 
 /// One field of the struct, with what its attributes ask for.
@@ -27,22 +27,48 @@ struct Options {
 
 /// The impls of `Module`, `Init` and `Display` for a struct with named fields.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    no_struct_options(&input.attrs)?;
+    let new_args = parse_args(&input.attrs)?;
     let fields = parse_fields(input)?;
     let impls = [
         module_impl(input, &fields),
-        init_impl(input, &fields),
+        match &new_args {
+            Some(new_args) => new_impl(input, &fields, new_args),
+            None => init_impl(input, &fields),
+        },
         display_impl(input),
         signal_impl(input, &fields),
     ];
     Ok(impls.into_iter().collect())
 }
 
-fn no_struct_options(attrs: &[Attribute]) -> Result<()> {
-    match attrs.iter().find(|a| a.path().is_ident("module")) {
-        None => Ok(()),
-        Some(attr) => Err(Error::new(attr.span(), "`#[module(..)]` belongs on a field")),
+/// The arguments of a model's `new`.
+type Args = Punctuated<FnArg, Token![,]>;
+
+/// What `#[module(args(c: Config))]` on the struct says; none is a model that is built without
+/// being told anything.
+fn parse_args(attrs: &[Attribute]) -> Result<Option<Args>> {
+    let mut args = None;
+    for attr in attrs.iter().filter(|a| a.path().is_ident("module")) {
+        attr.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("args") {
+                return Err(meta.error(
+                    "a struct has the option `args(name: Type, ..)`; `skip` and `init` belong on \
+                     a field",
+                ));
+            }
+            let inside;
+            syn::parenthesized!(inside in meta.input);
+            let parsed = Args::parse_terminated(&inside)?;
+            if let Some(FnArg::Receiver(receiver)) = parsed.first() {
+                return Err(Error::new(receiver.span(), "`new` has no `self`"));
+            }
+            match args.replace(parsed) {
+                None => Ok(()),
+                Some(_) => Err(meta.error("`args` is given twice")),
+            }
+        })?;
     }
+    Ok(args)
 }
 
 fn parse_fields(input: &DeriveInput) -> Result<Vec<Field<'_>>> {
@@ -157,25 +183,9 @@ fn module_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     }
 }
 
-/// `Init`, where each field without an `init` has it. The bounds name a lifetime they do not need:
-/// a bound that does not hold then takes `new` away instead of being an error in itself.
+/// `Init`, where each field without an `init` has it.
 fn init_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
-    let name = &input.ident;
-    let mut generics = input.generics.clone();
-    let clause = generics.make_where_clause();
-    for field in fields.iter().filter(|f| f.options.init.is_none()) {
-        let ty = field.ty;
-        clause.predicates.push(syn::parse_quote! { for<'__gt> #ty: ::gt::nn::Init });
-    }
-    let values = fields.iter().map(|f| {
-        let (field, ty) = (f.name, f.ty);
-        let value = match &f.options.init {
-            Some(expr) => quote! { #expr },
-            None => quote! { <#ty as ::gt::nn::Init>::init() },
-        };
-        let value = f.signal.as_ref().map_or(value.clone(), |signal| signal.around(&value));
-        quote! { #field: #value }
-    });
+    let (name, generics, values) = (&input.ident, buildable(input, fields), values(fields));
     let (generics, args, bounds) = generics.split_for_impl();
     quote! {
         impl #generics ::gt::nn::Init for #name #args #bounds {
@@ -184,6 +194,49 @@ fn init_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
             }
         }
     }
+}
+
+/// `new` with arguments, which the `init`s of the fields may use.
+fn new_impl(input: &DeriveInput, fields: &[Field<'_>], new_args: &Args) -> TokenStream {
+    let (name, generics, values) = (&input.ident, buildable(input, fields), values(fields));
+    let (generics, args, bounds) = generics.split_for_impl();
+    let vis = &input.vis;
+    quote! {
+        impl #generics #name #args #bounds {
+            /// The model for these arguments, with the initialization of all its parts.
+            #[must_use]
+            #[track_caller]
+            #vis fn new(#new_args) -> Self {
+                #name { #(#values),* }
+            }
+        }
+    }
+}
+
+/// The generics of a struct whose fields can be built. The bounds name a lifetime they do not need:
+/// a bound that does not hold then takes `new` away instead of being an error in itself.
+fn buildable(input: &DeriveInput, fields: &[Field<'_>]) -> syn::Generics {
+    let mut generics = input.generics.clone();
+    let clause = generics.make_where_clause();
+    for field in fields.iter().filter(|f| f.options.init.is_none()) {
+        let ty = field.ty;
+        clause.predicates.push(syn::parse_quote! { for<'__gt> #ty: ::gt::nn::Init });
+    }
+    generics
+}
+
+/// `field: value` for each field.
+fn values(fields: &[Field<'_>]) -> Vec<TokenStream> {
+    let value = |f: &Field<'_>| {
+        let (field, ty) = (f.name, f.ty);
+        let value = match &f.options.init {
+            Some(expr) => quote! { #expr },
+            None => quote! { <#ty as ::gt::nn::Init>::init() },
+        };
+        let value = f.signal.as_ref().map_or(value.clone(), |signal| signal.around(&value));
+        quote! { #field: #value }
+    };
+    fields.iter().map(value).collect()
 }
 
 fn display_impl(input: &DeriveInput) -> TokenStream {
@@ -255,6 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn expansion_with_arguments() {
+        insta::with_settings!({
+            snapshot_path => "../../../snapshots",
+            prepend_module_to_snapshot => false
+        }, {
+            insta::assert_snapshot!("derive_module_args", check(
+                "#[module(args(c: &Config, depth: usize))]
+                 pub struct Gpt {
+                     #[module(init = Embedding::with_sizes(c.vocabulary, c.width))]
+                     tokens: Embedding,
+                     drop: Dropout,
+                 }",
+            ));
+        });
+    }
+
+    #[test]
     fn expansion_with_signals() {
         insta::with_settings!({
             snapshot_path => "../../../snapshots",
@@ -286,7 +356,13 @@ mod tests {
             ("enum A { B }", "a model is a struct; `Module` cannot be derived for an enum\n"),
             ("struct A(B);", "a model's fields need names: parameters are named after them\n"),
             ("struct A;", "a model needs fields in braces: `struct Model { fc: Linear<..> }`\n"),
-            ("#[module(skip)] struct A { b: B }", "`#[module(..)]` belongs on a field\n"),
+            (
+                "#[module(skip)] struct A { b: B }",
+                "a struct has the option `args(name: Type, ..)`; `skip` and `init` belong on a \
+                 field\n",
+            ),
+            ("#[module(args(self))] struct A { b: B }", "`new` has no `self`\n"),
+            ("#[module(args(a: A), args(a: A))] struct A { b: B }", "`args` is given twice\n"),
             (
                 "struct A { #[module(skipp)] b: B, #[module(init = 1, init = 2)] c: C }",
                 "unknown option: the options of a field are `skip` and `init = expr`\n`init` is \

@@ -109,6 +109,10 @@ fn start(what: Arguments<'_>, tensor: &DynTensor, loc: Loc) -> Result<Edge> {
 fn untracked(what: Arguments<'_>, tensor: &DynTensor, loc: Loc) -> Error {
     let ty = tensor.ty();
     let (why, hint) = match tensor.with_value(|value| value.made.gradient) {
+        Loc::NONE if tensor.is_leaf() => (
+            ": it is frozen".to_owned(),
+            "`.requires_grad_(true)` ends that; what was recorded before stays without it",
+        ),
         Loc::NONE => (
             String::new(),
             "nothing it was computed from requires one: make a leaf with `.requires_grad()`, and \
@@ -342,7 +346,9 @@ impl<'a> Walk<'a> {
     /// Hands the leaves what they gathered, on top of what earlier calls left there.
     fn finish(self) -> Result<()> {
         let _mode = NoGrad::switch(self.emit.order == Order::Higher);
-        for (leaf, grad) in self.totals.into_values() {
+        // A leaf frozen since gathers nothing, as in PyTorch.
+        let gathers = self.totals.into_values().filter(|(leaf, _)| !leaf.is_frozen());
+        for (leaf, grad) in gathers {
             let before = leaf.grad();
             let grad = match &before {
                 // A gradient that carries an error keeps it.

@@ -65,7 +65,6 @@ impl DynTensor {
     /// A leaf with this tensor's value: it collects a gradient, and [`DynTensor::assign`] can
     /// replace its value, which all clones of the leaf then see. A tensor gradients flow into
     /// already is returned as it is.
-    #[doc(alias = "requires_grad_")]
     #[must_use]
     #[track_caller]
     pub fn requires_grad(&self) -> DynTensor {
@@ -84,12 +83,45 @@ impl DynTensor {
         })))
     }
 
-    /// Whether gradients flow into this tensor.
-    pub fn is_tracked(&self) -> bool {
-        !matches!(self.0, Repr::Plain(_))
+    /// Freezes a leaf (`false`), for all its clones, or ends that (`true`): nothing recorded on a
+    /// frozen leaf is tracked for its sake, so it costs no gradient and an optimizer leaves it as
+    /// it is. It stays a leaf, which [`DynTensor::assign`] and `load_state_dict` can change.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let w = DynTensor::ones([2], DType::F32).requires_grad();
+    /// w.requires_grad_(false)?;
+    /// assert!(w.is_leaf() && !w.is_tracked() && !(&w * 2.0).is_tracked());
+    /// # Ok::<(), gt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor is no leaf.
+    #[doc(alias("freeze", "unfreeze"))]
+    #[track_caller]
+    pub fn requires_grad_(&self, on: bool) -> Result<()> {
+        if let Some(leaf) = self.leaf() {
+            leaf.set_frozen(!on);
+            return Ok(());
+        }
+        let message =
+            format!("requires_grad_: only a leaf can be frozen, but {} is none", self.ty());
+        let error = Error::new(ErrorKind::Gradient, message, Location::caller());
+        Err(error.hint("make a leaf with `.requires_grad()`, or cut a history with `.detach()`"))
     }
 
-    /// Whether this is a leaf made by [`DynTensor::requires_grad`].
+    /// Whether gradients flow into this tensor: PyTorch's attribute `requires_grad`. A frozen leaf
+    /// has none.
+    pub fn is_tracked(&self) -> bool {
+        match &self.0 {
+            Repr::Plain(_) => false,
+            Repr::Tracked(..) => true,
+            Repr::Variable(variable) => !variable.leaf.is_frozen(),
+        }
+    }
+
+    /// Whether this is a leaf made by [`DynTensor::requires_grad`], frozen or not.
     pub fn is_leaf(&self) -> bool {
         matches!(self.0, Repr::Variable(_))
     }

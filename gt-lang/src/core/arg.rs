@@ -47,6 +47,17 @@ number_args! {
     f32 => F64 as f64, f64 => F64 as f64, i32 => I64 as i64, i64 => I64 as i64, bool => Bool as bool
 }
 
+/// A size as a literal: none is larger than an `i64`.
+pub(super) fn size_literal(size: usize) -> Scalar {
+    Scalar::I64(i64::try_from(size).unwrap_or(i64::MAX))
+}
+
+impl From<usize> for Arg<'_> {
+    fn from(size: usize) -> Self {
+        Arg::Scalar(size_literal(size))
+    }
+}
+
 /// The axes of a reduction, and whether the reduced axes stay with size one.
 ///
 /// `..` is all of them; one axis is a number, several are an array; negative axes count from the

@@ -3,6 +3,8 @@
 //! A reshape, a permutation, an expansion and a slice are views for the native engine: they change
 //! how a kernel walks over its operand and take no time of their own.
 
+use std::borrow::Borrow;
+
 use gt_ir::attr::{Axis, Classes, Perm, Slice, Swap};
 use gt_ir::{Dim, Op, OpError, Shape, Type};
 use smallvec::SmallVec;
@@ -145,13 +147,13 @@ impl DynTensor {
     #[doc(alias("concat", "concatenate"))]
     #[must_use]
     #[track_caller]
-    pub fn cat<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {
-        let tensors: Vec<&DynTensor> = tensors.into_iter().collect();
-        let args: Vec<Arg<'_>> = tensors.iter().map(|&t| Arg::Tensor(t)).collect();
+    pub fn cat(tensors: impl IntoIterator<Item: Borrow<DynTensor>>, axis: i64) -> DynTensor {
+        let tensors: Vec<_> = tensors.into_iter().collect();
+        let args: Vec<Arg<'_>> = tensors.iter().map(|t| Arg::Tensor(t.borrow())).collect();
         match tensors.first() {
             // The type rule says that one is needed.
             None => DynTensor::record(Op::Cat(Axis(0)), &[]),
-            Some(first) => first.record_with_args(&args, |ty| {
+            Some(first) => first.borrow().record_with_args(&args, |ty| {
                 Ok(Op::Cat(Axis(resolve_axis("cat", axis, ty)? as u8)))
             }),
         }
@@ -162,16 +164,17 @@ impl DynTensor {
     /// ```no_run
     /// # extern crate gt_lang as gt;
     /// # use gt::prelude::*;
-    /// let rows = [DynTensor::zeros([3], DType::F32), DynTensor::ones([3], DType::F32)];
-    /// assert_eq!(DynTensor::stack(&rows, 0).sizes(), [2, 3]);
+    /// let rows = vec![DynTensor::zeros([3], DType::F32), DynTensor::ones([3], DType::F32)];
     /// assert_eq!(DynTensor::cat(&rows, 0).sizes(), [6]);
+    /// assert_eq!(DynTensor::stack(rows, 0).sizes(), [2, 3]); // borrowed or owned
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a DynTensor>, axis: i64) -> DynTensor {
+    pub fn stack(tensors: impl IntoIterator<Item: Borrow<DynTensor>>, axis: i64) -> DynTensor {
         let mut apart: Vec<DynTensor> = Vec::new();
         let mut first: Option<Type> = None;
         for tensor in tensors {
+            let tensor = tensor.borrow();
             let (first, ty) = (*first.get_or_insert(tensor.ty()), tensor.ty());
             apart.push(tensor.record_with(|_| {
                 if !ty.shape.same_sizes(&first.shape) {

@@ -1,8 +1,8 @@
 //! `+ - * /`, their assigning forms, and unary `-`, between tensors (owned or borrowed) and numbers
 //! on either side.
 //!
-//! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32` or
-//! `i32` too.
+//! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32`, `i32`
+//! or a size, `usize`, too.
 //!
 //! An operator records one instruction and never panics: shapes that do not broadcast give a tensor
 //! that carries the error, and the next read returns it with the line of the operator.
@@ -12,16 +12,31 @@ use std::panic::Location;
 
 use gt_ir::{Op, Scalar};
 
+use super::arg::size_literal;
 use super::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind};
 use crate::no_grad::is_grad_enabled;
 
 /// A plain number that stands on the right of an operator.
-pub trait Number: Copy + Into<Scalar> {}
-impl Number for f32 {}
-impl Number for f64 {}
-impl Number for i32 {}
-impl Number for i64 {}
+pub trait Number: Copy {
+    /// The literal that is recorded.
+    fn scalar(self) -> Scalar;
+}
+macro_rules! numbers {
+    ($($t:ty),+) => { $(
+        impl Number for $t {
+            fn scalar(self) -> Scalar {
+                self.into()
+            }
+        }
+    )+ };
+}
+numbers!(f32, f64, i32, i64);
+impl Number for usize {
+    fn scalar(self) -> Scalar {
+        size_literal(self)
+    }
+}
 
 macro_rules! operator {
     ($($trait:ident $method:ident),+) => {$(
@@ -48,7 +63,7 @@ macro_rules! operator {
             type Output = DynTensor;
             #[track_caller]
             fn $method(self, rhs: N) -> DynTensor {
-                DynTensor::record(Op::$trait, &[self.arg(), Arg::Scalar(rhs.into())])
+                DynTensor::record(Op::$trait, &[self.arg(), Arg::Scalar(rhs.scalar())])
             }
         }
     )+};
@@ -81,7 +96,7 @@ macro_rules! assign {
         impl<N: Number> $trait<N> for DynTensor {
             #[track_caller]
             fn $method(&mut self, rhs: N) {
-                self.update(stringify!($method), Op::$op, Arg::Scalar(rhs.into()));
+                self.update(stringify!($method), Op::$op, Arg::Scalar(rhs.scalar()));
             }
         }
     )+};

@@ -99,6 +99,7 @@ impl DynTensor {
         match &self.0 {
             Repr::Plain(_) => (),
             Repr::Tracked(_, node) => suffixes.push(format!("grad_fn=<{}>", node.op.name())),
+            Repr::Variable(_) if !self.is_tracked() => (),
             Repr::Variable(_) => suffixes.push("requires_grad=true".to_owned()),
         }
         suffixes

@@ -247,7 +247,7 @@ fn one_session(op: &Op, held: &[Option<Held<'_>>], at: Place) -> Result<Session,
 /// An op of gradient zero, such as a comparison, ends the history even of a leaf.
 fn tracks(op: &Op, args: &[Arg<'_>], ty: Type) -> bool {
     let wanted = |arg: &Arg<'_>| match arg {
-        Arg::Tensor(tensor) => !matches!(tensor.0, Repr::Plain(_)),
+        Arg::Tensor(tensor) => tensor.is_tracked(),
         Arg::Scalar(_) => false,
     };
     args.iter().any(wanted)

@@ -32,7 +32,7 @@ struct Term {
 pub fn einsum<'a>(equation: &str, operands: impl IntoIterator<Item = &'a DynTensor>) -> DynTensor {
     let operands: Vec<&DynTensor> = operands.into_iter().collect();
     let Some(first) = operands.first() else {
-        return DynTensor::cat([], 0); // Says that a tensor is needed.
+        return DynTensor::cat(operands, 0); // Says that a tensor is needed.
     };
     let (terms, output) = match parse(equation, &operands) {
         Ok(parsed) => parsed,

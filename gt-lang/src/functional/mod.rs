@@ -13,6 +13,7 @@ mod normalization;
 pub(crate) mod precision;
 mod probability;
 mod resize;
+mod special;
 #[cfg(test)]
 mod tests;
 

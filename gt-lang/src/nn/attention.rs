@@ -4,13 +4,13 @@
 use gt_ir::DType;
 
 use super::dropout::Dropout;
-use super::init::{divisors, fault, unless};
+use super::init::{divisors, fault, other_sizes, parameter, unless};
 use super::layers::{LayerNorm, Linear};
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
 use crate::functional::precision::biased;
 use crate::functional::{Attention, scaled_dot_product_attention_with};
-use crate::typed::{Create, Dim, Shape, StaticDim, Tensor};
+use crate::typed::{Dim, Dyn, Sealed as _, Sequences, StaticDim};
 
 /// Which positions attention is paid to.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +33,8 @@ pub struct AttentionMask<'a> {
 /// let y = layer.forward(&x, AttentionMask { causal: true, ..Default::default() });
 /// ```
 #[derive(Debug)]
-pub struct MultiheadAttention<D: Dim> {
+#[non_exhaustive]
+pub struct MultiheadAttention<D: Dim = Dyn> {
     /// The projections of query, key and value, one below the other: `[3 D, D]`.
     pub in_proj_weight: DynTensor,
     /// Their biases: `[3 D]`.
@@ -49,59 +50,68 @@ impl<D: StaticDim> MultiheadAttention<D> {
     #[must_use]
     #[track_caller]
     pub fn with_heads(heads: usize) -> Self {
-        let fault = if heads > 0 && D::SIZE.is_multiple_of(heads) {
-            None
-        } else {
-            let message =
-                format!("MultiheadAttention: width {} cannot be divided by {heads} heads", D::SIZE);
-            fault(message, divisors(D::SIZE))
-        };
-        // Xavier's uniform distribution (Glorot and Bengio 2010), zeros for biases: PyTorch's
-        // defaults.
-        let bound = (6.0 / (4 * D::SIZE) as f64).sqrt();
-        let weight = DynTensor::rand([3 * D::SIZE, D::SIZE], DType::F32);
-        let bias = DynTensor::zeros([3 * D::SIZE], DType::F32);
-        let out: Tensor<(D, D)> = Linear::<D, D>::without_bias().weight;
-        let weight = (weight * (2.0 * bound) - bound).detach().requires_grad();
-        MultiheadAttention {
-            in_proj_weight: unless(fault.as_ref(), weight),
-            in_proj_bias: unless(fault.as_ref(), bias.requires_grad()),
-            out_proj: Linear::from_tensors(out, Some(Tensor::zeros())),
-            heads,
-        }
+        MultiheadAttention::with_sizes(D::SIZE, heads)
     }
 }
 
 impl<D: Dim> MultiheadAttention<D> {
+    /// A layer whose width the type does not know, with so many heads.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(width: usize, heads: usize) -> Self {
+        let fault = if heads > 0 && width.is_multiple_of(heads) {
+            other_sizes("MultiheadAttention", &[(D::SPEC, width)])
+        } else {
+            let message =
+                format!("MultiheadAttention: width {width} cannot be divided by {heads} heads");
+            fault(message, divisors(width))
+        };
+        // Xavier's uniform distribution (Glorot and Bengio 2010), zeros for biases: PyTorch's
+        // defaults.
+        let bound = (6.0 / (4 * width) as f64).sqrt();
+        let weight = DynTensor::rand([3 * width, width], DType::F32);
+        let bias = DynTensor::zeros([3 * width], DType::F32);
+        let out = Linear::<D, D>::with_sizes_without_bias(width, width).weight;
+        let weight = (weight * (2.0 * bound) - bound).detach().requires_grad();
+        let out_bias = parameter("MultiheadAttention", DynTensor::zeros([width], DType::F32));
+        MultiheadAttention {
+            in_proj_weight: unless(fault.as_ref(), weight),
+            in_proj_bias: unless(fault.as_ref(), bias.requires_grad()),
+            out_proj: Linear::from_tensors(out, Some(out_bias)),
+            heads,
+        }
+    }
+
     /// Attention of `x` to itself.
     #[must_use]
     #[track_caller]
-    pub fn forward<B: Dim, S: Dim>(
-        &self,
-        x: &Tensor<(B, S, D)>,
-        mask: AttentionMask<'_>,
-    ) -> Tensor<(B, S, D)> {
-        let all = biased(&x.as_dyn().matmul(&self.in_proj_weight.t()), &self.in_proj_bias);
+    pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
+        X::Out::like(self.to_itself(x.inner(), mask))
+    }
+
+    #[track_caller]
+    fn to_itself(&self, x: &DynTensor, mask: AttentionMask<'_>) -> DynTensor {
+        let all = biased(&x.matmul(&self.in_proj_weight.t()), &self.in_proj_bias);
         let parts = all.chunk(3, -1);
         match &parts[..] {
             [q, k, v] => self.attend(q, k, v, mask),
             // No three parts: an error, or no width at all.
-            _ => Tensor::wrap(all),
+            _ => all,
         }
     }
 
     /// Attention of `query` to the positions of `memory`, which it may differ from in length.
     #[must_use]
     #[track_caller]
-    pub fn cross<B: Dim, S: Dim, M: Dim>(
+    pub fn cross<X: Sequences<D, D>, M: Sequences<D, D>>(
         &self,
-        query: &Tensor<(B, S, D)>,
-        memory: &Tensor<(B, M, D)>,
+        query: &X,
+        memory: &M,
         mask: AttentionMask<'_>,
-    ) -> Tensor<(B, S, D)> {
-        let (query, memory) = (query.as_dyn(), memory.as_dyn());
+    ) -> X::Out {
+        let (query, memory) = (query.inner(), memory.inner());
         let (q, k) = (self.project(query, 0), self.project(memory, 1));
-        self.attend(&q, &k, &self.project(memory, 2), mask)
+        X::Out::like(self.attend(&q, &k, &self.project(memory, 2), mask))
     }
 
     /// One of the three projections of the input.
@@ -122,22 +132,22 @@ impl<D: Dim> MultiheadAttention<D> {
     }
 
     #[track_caller]
-    fn attend<S: Shape>(
+    fn attend(
         &self,
         q: &DynTensor,
         k: &DynTensor,
         v: &DynTensor,
         AttentionMask { mask, causal }: AttentionMask<'_>,
-    ) -> Tensor<S> {
+    ) -> DynTensor {
         let how = Attention { mask, causal, scale: None };
         let (q_heads, k_heads, v_heads) = (self.in_heads(q), self.in_heads(k), self.in_heads(v));
         let out = scaled_dot_product_attention_with(&q_heads, &k_heads, &v_heads, how);
         let joined = out.transpose(1, 2).reshape(q.shape());
         let projected = joined.matmul(&self.out_proj.weight.as_dyn().t());
-        Tensor::wrap(match &self.out_proj.bias {
+        match &self.out_proj.bias {
             Some(bias) => biased(&projected, bias.as_dyn()),
             None => projected,
-        })
+        }
     }
 }
 
@@ -177,7 +187,7 @@ pub enum NormOrder {
 /// Attention and two linear layers, each with dropout, a sum and a normalization: PyTorch's
 /// `TransformerEncoderLayer`, with `relu`.
 #[derive(Debug)]
-pub struct TransformerEncoderLayer<D: Dim, F: Dim> {
+pub struct TransformerEncoderLayer<D: Dim = Dyn, F: Dim = Dyn> {
     /// Attention.
     pub self_attn: MultiheadAttention<D>,
     /// Into the feed-forward width.
@@ -199,28 +209,38 @@ impl<D: StaticDim, F: StaticDim> TransformerEncoderLayer<D, F> {
     #[must_use]
     #[track_caller]
     pub fn with_heads(heads: usize, dropout: f64, order: NormOrder) -> Self {
-        TransformerEncoderLayer {
-            self_attn: MultiheadAttention::with_heads(heads),
-            linear1: Linear::new(),
-            linear2: Linear::new(),
-            norm1: LayerNorm::new(),
-            norm2: LayerNorm::new(),
-            dropout: Dropout::new(dropout),
-            order,
-        }
+        TransformerEncoderLayer::with_sizes(D::SIZE, F::SIZE, heads, dropout, order)
     }
 }
 
 impl<D: Dim, F: Dim> TransformerEncoderLayer<D, F> {
+    /// A layer of a width and a feed-forward width that the types do not know.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(
+        width: usize,
+        feed_forward: usize,
+        heads: usize,
+        dropout: f64,
+        order: NormOrder,
+    ) -> Self {
+        TransformerEncoderLayer {
+            self_attn: MultiheadAttention::with_sizes(width, heads),
+            linear1: Linear::with_sizes(width, feed_forward),
+            linear2: Linear::with_sizes(feed_forward, width),
+            norm1: LayerNorm::with_sizes(width),
+            norm2: LayerNorm::with_sizes(width),
+            dropout: Dropout::new(dropout),
+            order,
+        }
+    }
+
     /// The layer applied to `[batch, length, D]`.
     #[must_use]
     #[track_caller]
-    pub fn forward<B: Dim, S: Dim>(
-        &self,
-        x: &Tensor<(B, S, D)>,
-        mask: AttentionMask<'_>,
-    ) -> Tensor<(B, S, D)> {
-        match self.order {
+    pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
+        let x = x.inner();
+        X::Out::like(match self.order {
             NormOrder::After => {
                 let x = self.norm1.forward(&(x + self.attention(x, mask)));
                 self.norm2.forward(&(&x + self.feed_forward(&x)))
@@ -229,20 +249,16 @@ impl<D: Dim, F: Dim> TransformerEncoderLayer<D, F> {
                 let x = x + self.attention(&self.norm1.forward(x), mask);
                 &x + self.feed_forward(&self.norm2.forward(&x))
             }
-        }
+        })
     }
 
     #[track_caller]
-    fn attention<B: Dim, S: Dim>(
-        &self,
-        x: &Tensor<(B, S, D)>,
-        mask: AttentionMask<'_>,
-    ) -> Tensor<(B, S, D)> {
+    fn attention(&self, x: &DynTensor, mask: AttentionMask<'_>) -> DynTensor {
         self.dropout.forward(&self.self_attn.forward(x, mask))
     }
 
     #[track_caller]
-    fn feed_forward<B: Dim, S: Dim>(&self, x: &Tensor<(B, S, D)>) -> Tensor<(B, S, D)> {
+    fn feed_forward(&self, x: &DynTensor) -> DynTensor {
         let inner = self.dropout.forward(&self.linear1.forward(x).relu());
         self.dropout.forward(&self.linear2.forward(&inner))
     }

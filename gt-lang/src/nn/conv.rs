@@ -10,12 +10,12 @@ use std::marker::PhantomData;
 use gt_ir::DType;
 
 use super::forward::Forward;
-use super::init::{fault, unless};
+use super::init::{fault, other_sizes, unless};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
 use crate::error::Error;
 use crate::functional::{self, Convolution, Pooling};
-use crate::typed::{Dim, Dyn, StaticDim, Tensor};
+use crate::typed::{Dim, Dyn, Images, Lines, Resizes, Sealed as _, StaticDim};
 
 /// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))`
 /// comes to.
@@ -59,10 +59,11 @@ macro_rules! convolution {
     (
         $(#[$doc:meta])+
         $name:ident, $function:path, $channels:path, $kernel:ty,
-        ($($space:ident: $out:ty),+), $sizes:expr
+        $input:ident, $sizes:expr
     ) => {
         $(#[$doc])+
-        pub struct $name<I: Dim, O: Dim> {
+        #[non_exhaustive]
+        pub struct $name<I: Dim = Dyn, O: Dim = Dyn> {
             /// The kernels.
             pub weight: DynTensor,
             /// A number for each out channel, if there are any.
@@ -78,16 +79,37 @@ macro_rules! convolution {
             #[must_use]
             #[track_caller]
             pub fn with_kernel(kernel: $kernel, how: Convolution) -> Self {
-                let sizes: Vec<usize> = $sizes(I::SIZE, O::SIZE, how.groups.max(1), kernel);
-                let fan_in = sizes[1..].iter().product();
-                let unfit = unfit(stringify!($name), [I::SIZE, O::SIZE], &sizes[2..], how);
-                let weight = unless(unfit.as_ref(), uniform(&sizes, fan_in));
-                let bias = Some(unless(unfit.as_ref(), uniform(&[O::SIZE], fan_in)));
-                $name { weight, bias, how, channels: PhantomData }
+                $name::with_sizes(I::SIZE, O::SIZE, kernel, how)
             }
         }
 
         impl<I: Dim, O: Dim> $name<I, O> {
+            /// A layer of so many channels in and out, with kernels of this size, and a bias. What
+            /// does not fit each other or the types is the error of everything computed with it.
+            #[must_use]
+            #[track_caller]
+            pub fn with_sizes(
+                inputs: usize,
+                outputs: usize,
+                kernel: $kernel,
+                how: Convolution,
+            ) -> Self {
+                let sizes: Vec<usize> = $sizes(inputs, outputs, how.groups.max(1), kernel);
+                let fan_in = sizes[1..].iter().product();
+                let name = stringify!($name);
+                let unfit = unfit(name, [inputs, outputs], &sizes[2..], how)
+                    .or(other_sizes(name, &[(I::SPEC, inputs), (O::SPEC, outputs)]));
+                let weight = unless(unfit.as_ref(), uniform(&sizes, fan_in));
+                let bias = Some(unless(unfit.as_ref(), uniform(&[outputs], fan_in)));
+                $name { weight, bias, how, channels: PhantomData }
+            }
+
+            /// This layer without its bias.
+            #[must_use]
+            pub fn without_bias(self) -> Self {
+                $name { bias: None, ..self }
+            }
+
             /// A layer of these tensors, which become its parameters; what does not fit is an error
             /// of `forward`.
             #[must_use]
@@ -104,12 +126,9 @@ macro_rules! convolution {
             /// The layer applied to `x`.
             #[must_use]
             #[track_caller]
-            pub fn forward<B: Dim, $($space: Dim),+>(
-                &self,
-                x: &Tensor<(B, I, $($space),+)>,
-            ) -> Tensor<(B, O, $($out),+)> {
-                let y = $function(x.as_dyn(), &self.weight, self.bias.as_ref(), self.how);
-                Tensor::conform(stringify!($name), y)
+            pub fn forward<X: $input<I, O>>(&self, x: &X) -> X::Out {
+                let y = $function(x.inner(), &self.weight, self.bias.as_ref(), self.how);
+                X::Out::conforming(stringify!($name), y)
             }
         }
 
@@ -127,12 +146,10 @@ macro_rules! convolution {
             }
         }
 
-        impl<B: Dim, I: Dim, O: Dim, $($space: Dim),+> Forward<Tensor<(B, I, $($space),+)>>
-            for $name<I, O>
-        {
-            type Out = Tensor<(B, O, $($out),+)>;
+        impl<I: Dim, O: Dim, X: $input<I, O>> Forward<X> for $name<I, O> {
+            type Out = X::Out;
             #[track_caller]
-            fn forward(&self, x: &Tensor<(B, I, $($space),+)>) -> Self::Out {
+            fn forward(&self, x: &X) -> X::Out {
                 $name::forward(self, x)
             }
         }
@@ -154,7 +171,7 @@ macro_rules! convolution {
 
 convolution! {
     /// Convolution over lines `[batch, I, length]`; kernels are `[O, I / groups, length]`.
-    Conv1d, functional::conv1d, forwards, usize, (L: Dyn),
+    Conv1d, functional::conv1d, forwards, usize, Lines,
     |inputs: usize, outputs: usize, groups: usize, kernel: usize| {
         vec![outputs, inputs / groups, kernel]
     }
@@ -162,7 +179,7 @@ convolution! {
 convolution! {
     /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height,
     /// width]`.
-    Conv2d, functional::conv2d, forwards, [usize; 2], (H: Dyn, W: Dyn),
+    Conv2d, functional::conv2d, forwards, [usize; 2], Images,
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| {
         vec![outputs, inputs / groups, tall, broad]
     }
@@ -170,7 +187,7 @@ convolution! {
 convolution! {
     /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O /
     /// groups, height, width]`.
-    ConvTranspose2d, functional::conv_transpose2d, backwards, [usize; 2], (H: Dyn, W: Dyn),
+    ConvTranspose2d, functional::conv_transpose2d, backwards, [usize; 2], Images,
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| {
         vec![inputs, outputs / groups, tall, broad]
     }
@@ -198,11 +215,11 @@ macro_rules! pooling {
             fn visit(&self, _: &mut Visitor<'_>) {}
         }
 
-        impl<B: Dim, C: Dim, H: Dim, W: Dim> Forward<Tensor<(B, C, H, W)>> for $name {
-            type Out = Tensor<(B, C, Dyn, Dyn)>;
+        impl<X: Resizes> Forward<X> for $name {
+            type Out = X::Out;
             #[track_caller]
-            fn forward(&self, x: &Tensor<(B, C, H, W)>) -> Self::Out {
-                x.$method(self.0)
+            fn forward(&self, x: &X) -> X::Out {
+                X::Out::conforming(stringify!($method), functional::$method(x.inner(), self.0))
             }
         }
     )+ };

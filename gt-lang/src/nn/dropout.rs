@@ -3,7 +3,7 @@
 use super::forward::Forward;
 use super::init::Init;
 use super::module::{Mode, Module, Visitor};
-use crate::typed::{Shape, Tensor};
+use crate::typed::{Floats, Sealed as _};
 
 /// In training each element is zeroed with probability `p` and the others are divided by `1 - p`;
 /// in evaluation nothing happens.
@@ -35,12 +35,12 @@ impl Dropout {
     /// The layer applied to `x`.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
-        match self.mode {
-            Mode::Train if self.p == 0.0 => x.clone(),
-            Mode::Train => Tensor::wrap(x.as_dyn().dropout(self.p)),
-            Mode::Eval => x.clone(),
-        }
+    pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
+        X::Owned::like(match self.mode {
+            Mode::Train if self.p == 0.0 => x.inner().clone(),
+            Mode::Train => x.inner().dropout(self.p),
+            Mode::Eval => x.inner().clone(),
+        })
     }
 }
 
@@ -62,10 +62,10 @@ impl Module for Dropout {
     }
 }
 
-impl<S: Shape> Forward<Tensor<S>> for Dropout {
-    type Out = Tensor<S>;
+impl<X: Floats> Forward<X> for Dropout {
+    type Out = X::Owned;
     #[track_caller]
-    fn forward(&self, x: &Tensor<S>) -> Tensor<S> {
+    fn forward(&self, x: &X) -> X::Owned {
         Dropout::forward(self, x)
     }
 }

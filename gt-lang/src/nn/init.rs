@@ -9,6 +9,7 @@ use std::panic::Location;
 
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind};
+use crate::typed::{DimSpec, Shape, Tensor, spell};
 
 /// A part of a model with a default initialization: `Mlp::new()`.
 #[diagnostic::on_unimplemented(
@@ -46,6 +47,13 @@ impl<T: ?Sized> Init for std::marker::PhantomData<T> {
     }
 }
 
+/// A parameter of a layer, in the shape that its type says; another shape is the error of
+/// everything computed with it.
+#[track_caller]
+pub(super) fn parameter<S: Shape>(layer: &str, value: DynTensor) -> Tensor<S> {
+    Tensor::conform(layer, value.detach()).requires_grad()
+}
+
 /// Why a layer cannot be built, at the user's line.
 #[track_caller]
 pub(super) fn fault(message: String, hint: impl Into<String>) -> Option<Error> {
@@ -59,6 +67,19 @@ pub(super) fn unless(fault: Option<&Error>, parameter: DynTensor) -> DynTensor {
         None => parameter,
         Some(error) => DynTensor::failed(error.clone(), parameter.ty()).requires_grad(),
     }
+}
+
+/// Why there is no layer of these sizes, of which the types know others.
+#[track_caller]
+pub(super) fn other_sizes(layer: &str, sizes: &[(DimSpec, usize)]) -> Option<Error> {
+    let differs =
+        |(spec, given): &(DimSpec, usize)| matches!(spec, DimSpec::Static(n) if n != given);
+    if !sizes.iter().any(differs) {
+        return None;
+    }
+    let (specs, given): (Vec<DimSpec>, Vec<usize>) = sizes.iter().copied().unzip();
+    let message = format!("{layer}: its type says {}, but {given:?} were asked for", spell(&specs));
+    fault(message, "give the sizes that the type says, or `Dyn` in the type")
 }
 
 /// The numbers that divide another, for hints: `1, 2, 5 and 10 divide 10`.

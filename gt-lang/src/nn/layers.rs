@@ -1,13 +1,17 @@
-//! The layers: `Linear`, `Embedding`, `LayerNorm`. Plain structs of tensors with a `forward`.
+//! The layers: `Linear`, `Embedding`, `LayerNorm`. Structs of tensors with a `forward`.
 //!
 //! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints
-//! fit.
+//! fit. The tensors that a layer is built of are its parameters: layers are not built by struct
+//! literals.
+
+use gt_ir::DType;
 
 use super::forward::Forward;
-use super::init::{Init, fault, unless};
+use super::init::{Init, parameter};
 use super::module::{Module, Visitor};
+use crate::core::DynTensor;
 use crate::functional::precision::biased;
-use crate::typed::{Append, Create, Dim, DimSpec, Int, Project, Random, Shape, StaticDim, Tensor};
+use crate::typed::{Create, Dim, Dyn, Features, Indices, Sealed as _, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`:
 /// its result is a `T![Batch, 1]` and broadcasts, which that of a `Linear<I, N<1>>` is only after
@@ -20,9 +24,13 @@ use crate::typed::{Append, Create, Dim, DimSpec, Int, Project, Random, Shape, St
 /// let layer: Linear<N<3>, N<2>> = Linear::new();
 /// let x: T![Batch, 3] = Tensor::ones_with([8]);
 /// let y: T![Batch, 2] = layer.forward(&x);
+///
+/// let layer: Linear = Linear::with_sizes(3, 2); // sizes at run time
+/// let y: DynTensor = layer.forward(x.as_dyn());
 /// ```
 #[derive(Debug)]
-pub struct Linear<I: Dim, O: Dim> {
+#[non_exhaustive]
+pub struct Linear<I: Dim = Dyn, O: Dim = Dyn> {
     /// The weight, outputs first as in PyTorch.
     pub weight: Tensor<(O, I)>,
     /// The bias, if there is one.
@@ -43,70 +51,49 @@ impl<I: Dim, O: Dim> Linear<I, O> {
         I: StaticDim,
         O: StaticDim,
     {
-        Linear { weight: uniform(&[], I::SIZE), bias: None }
+        Linear::with_sizes_without_bias(I::SIZE, O::SIZE)
     }
 
     /// A layer whose sizes the types do not all know, inputs first. Sizes other than those the
     /// types know are the error of everything computed with it.
     #[track_caller]
     pub fn with_sizes(inputs: usize, outputs: usize) -> Self {
-        let open = |size: usize, of: Option<usize>| of.is_none().then_some(size);
-        let (i, o) = (open(inputs, known::<I>()), open(outputs, known::<O>()));
-        let weight: Vec<usize> = o.into_iter().chain(i).collect();
-        let bias: Vec<usize> = o.into_iter().collect();
-        let other = |known: Option<usize>, given: usize| known.is_some_and(|known| known != given);
-        let fault = if other(known::<I>(), inputs) || other(known::<O>(), outputs) {
-            let types =
-                [known::<I>(), known::<O>()].map(|n| n.map_or("?".into(), |n| n.to_string()));
-            let message = format!(
-                "Linear: its type says {} -> {}, but {inputs} -> {outputs} was asked for",
-                types[0], types[1]
-            );
-            fault(message, "give the sizes that the type says, or `Dyn` in the type")
-        } else {
-            None
-        };
-        let (weight, bias): (Tensor<(O, I)>, Tensor<(O,)>) =
-            (uniform(&weight, inputs), uniform(&bias, inputs));
         Linear {
-            weight: Tensor::wrap(unless(fault.as_ref(), weight.into_dyn())),
-            bias: Some(Tensor::wrap(unless(fault.as_ref(), bias.into_dyn()))),
+            weight: parameter("Linear", uniform(&[outputs, inputs], inputs)),
+            bias: Some(parameter("Linear", uniform(&[outputs], inputs))),
         }
+    }
+
+    /// [`Linear::with_sizes`] without bias.
+    #[track_caller]
+    pub fn with_sizes_without_bias(inputs: usize, outputs: usize) -> Self {
+        Linear { weight: parameter("Linear", uniform(&[outputs, inputs], inputs)), bias: None }
     }
 
     /// The layer applied to the last dimension of `x`.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape + Project<I, O>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
-        let product = x.as_dyn().matmul(&self.weight.as_dyn().t());
-        Tensor::wrap(match &self.bias {
+    pub fn forward<X: Features<I, O>>(&self, x: &X) -> X::Out {
+        let product = x.inner().matmul(&self.weight.as_dyn().t());
+        X::Out::like(match &self.bias {
             Some(bias) => biased(&product, bias.as_dyn()),
             None => product,
         })
     }
 }
 
-/// The size that a type says.
-fn known<D: Dim>() -> Option<usize> {
-    match D::SPEC {
-        DimSpec::Static(size) => Some(size),
-        DimSpec::Named(_) | DimSpec::Open => None,
-    }
-}
-
-/// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))`
+/// Numbers drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))`
 /// comes to.
 #[track_caller]
-fn uniform<S: Shape>(sizes: &[usize], fan_in: usize) -> Tensor<S> {
+fn uniform(sizes: &[usize], fan_in: usize) -> DynTensor {
     let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
-    let unit: Tensor<S> = Tensor::rand_with(sizes);
-    Tensor::wrap((unit * (2.0 * bound) - bound).into_dyn().detach()).requires_grad()
+    DynTensor::rand(sizes, DType::F32) * (2.0 * bound) - bound
 }
 
 #[diagnostic::do_not_recommend]
 impl<I: StaticDim, O: StaticDim> Init for Linear<I, O> {
     fn init() -> Self {
-        Linear { weight: uniform(&[], I::SIZE), bias: Some(uniform(&[], I::SIZE)) }
+        Linear::with_sizes(I::SIZE, O::SIZE)
     }
 }
 
@@ -126,10 +113,10 @@ impl<I: Dim, O: Dim> Module for Linear<I, O> {
     }
 }
 
-impl<I: Dim, O: Dim, S: Shape + Project<I, O>> Forward<Tensor<S>> for Linear<I, O> {
-    type Out = Tensor<S::Out>;
+impl<I: Dim, O: Dim, X: Features<I, O>> Forward<X> for Linear<I, O> {
+    type Out = X::Out;
     #[track_caller]
-    fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+    fn forward(&self, x: &X) -> X::Out {
         Linear::forward(self, x)
     }
 }
@@ -153,7 +140,8 @@ impl<I: Dim, O: Dim> Clone for Linear<I, O> {
 /// let x: T![Batch, Seq, 64] = table.forward(&words);
 /// ```
 #[derive(Debug)]
-pub struct Embedding<V: Dim, D: Dim> {
+#[non_exhaustive]
+pub struct Embedding<V: Dim = Dyn, D: Dim = Dyn> {
     /// The rows.
     pub weight: Tensor<(V, D)>,
 }
@@ -165,18 +153,25 @@ impl<V: Dim, D: Dim> Embedding<V, D> {
         Embedding { weight: weight.requires_grad() }
     }
 
+    /// A table whose sizes the types do not all know.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(rows: usize, width: usize) -> Self {
+        Embedding { weight: parameter("Embedding", DynTensor::randn([rows, width], DType::F32)) }
+    }
+
     /// The rows that `index` names: one dimension more than the index has.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape + Append<D>>(&self, index: &Tensor<S, Int>) -> Tensor<S::Out> {
-        self.weight.embedding(index)
+    pub fn forward<X: Indices<D>>(&self, index: &X) -> X::Out {
+        X::Out::like(self.weight.as_dyn().embedding(index.inner()))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<V: StaticDim, D: StaticDim> Init for Embedding<V, D> {
     fn init() -> Self {
-        Embedding::from_tensor(Tensor::randn())
+        Embedding::with_sizes(V::SIZE, D::SIZE)
     }
 }
 
@@ -193,10 +188,10 @@ impl<V: Dim, D: Dim> Module for Embedding<V, D> {
     }
 }
 
-impl<V: Dim, D: Dim, S: Shape + Append<D>> Forward<Tensor<S, Int>> for Embedding<V, D> {
-    type Out = Tensor<S::Out>;
+impl<V: Dim, D: Dim, X: Indices<D>> Forward<X> for Embedding<V, D> {
+    type Out = X::Out;
     #[track_caller]
-    fn forward(&self, index: &Tensor<S, Int>) -> Tensor<S::Out> {
+    fn forward(&self, index: &X) -> X::Out {
         Embedding::forward(self, index)
     }
 }
@@ -219,7 +214,8 @@ impl<V: Dim, D: Dim> Clone for Embedding<V, D> {
 /// let y: T![Batch, Seq, 64] = norm.forward(&x);
 /// ```
 #[derive(Debug)]
-pub struct LayerNorm<D: Dim> {
+#[non_exhaustive]
+pub struct LayerNorm<D: Dim = Dyn> {
     /// The scale, ones at first.
     pub weight: Tensor<(D,)>,
     /// The offset, zeros at first.
@@ -229,22 +225,42 @@ pub struct LayerNorm<D: Dim> {
 }
 
 impl<D: Dim> LayerNorm<D> {
+    /// A layer of these tensors, which become its parameters.
+    #[must_use]
+    #[track_caller]
+    pub fn from_tensors(weight: Tensor<(D,)>, bias: Tensor<(D,)>) -> Self {
+        LayerNorm { weight: weight.requires_grad(), bias: bias.requires_grad(), eps: 1e-5 }
+    }
+
+    /// A layer whose width the type does not know.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(width: usize) -> Self {
+        LayerNorm {
+            weight: parameter("LayerNorm", DynTensor::ones([width], DType::F32)),
+            bias: parameter("LayerNorm", DynTensor::zeros([width], DType::F32)),
+            eps: 1e-5,
+        }
+    }
+
+    /// This layer with another `eps`.
+    #[must_use]
+    pub fn with_eps(self, eps: f64) -> Self {
+        LayerNorm { eps, ..self }
+    }
+
     /// The layer applied to the last dimension of `x`.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape + Project<D, D>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
-        Tensor::wrap(x.as_dyn().layer_norm(self.weight.as_dyn(), self.bias.as_dyn(), self.eps))
+    pub fn forward<X: Features<D, D>>(&self, x: &X) -> X::Out {
+        X::Out::like(x.inner().layer_norm(self.weight.as_dyn(), self.bias.as_dyn(), self.eps))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<D: StaticDim> Init for LayerNorm<D> {
     fn init() -> Self {
-        LayerNorm {
-            weight: Tensor::ones().requires_grad(),
-            bias: Tensor::zeros().requires_grad(),
-            eps: 1e-5,
-        }
+        LayerNorm::from_tensors(Tensor::ones(), Tensor::zeros())
     }
 }
 
@@ -259,10 +275,10 @@ impl<D: Dim> Module for LayerNorm<D> {
     }
 }
 
-impl<D: Dim, S: Shape + Project<D, D>> Forward<Tensor<S>> for LayerNorm<D> {
-    type Out = Tensor<S::Out>;
+impl<D: Dim, X: Features<D, D>> Forward<X> for LayerNorm<D> {
+    type Out = X::Out;
     #[track_caller]
-    fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+    fn forward(&self, x: &X) -> X::Out {
         LayerNorm::forward(self, x)
     }
 }

@@ -21,7 +21,10 @@ pub use attention::{AttentionMask, MultiheadAttention, NormOrder, TransformerEnc
 pub use buffer::Buffer;
 pub use conv::{AvgPool2d, Conv1d, Conv2d, ConvTranspose2d, MaxPool2d};
 pub use dropout::Dropout;
-pub use forward::{Forward, Gelu, Relu, Sigmoid, Tanh};
+pub use forward::{
+    Elu, Flatten, Forward, Gelu, Hardswish, Identity, LeakyRelu, LogSoftmax, Mish, Relu, Sigmoid,
+    Silu, Softmax, Softplus, Tanh,
+};
 pub use init::{Init, repeat};
 pub use layers::{Embedding, LayerNorm, Linear};
 pub use module::{Event, Mode, Module, Visitor, walk};

@@ -14,6 +14,7 @@ use gt_ir::DType;
 use super::init::Init;
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
+use crate::no_grad::NoGrad;
 use crate::typed::{Kind, Shape, Tensor};
 
 /// Whether layers behave as in training or as in use (dropout and its like).
@@ -90,7 +91,27 @@ pub trait Module {
         self.set_mode(Mode::Eval);
     }
 
-    /// The parameters: every tensor that requires a gradient. Give them to an optimizer.
+    /// Freezes every parameter (`false`), or ends that (`true`): PyTorch's `requires_grad_`. Frozen
+    /// parameters cost no gradient, and optimizers leave them as they are.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// # #[derive(Module)]
+    /// # struct Net { backbone: Linear<N<3>, N<2>>, head: Linear<N<2>, N<1>> }
+    /// let net = Net::new();
+    /// net.backbone.requires_grad_(false);
+    /// let optimizer = Sgd::new(net.head.parameters(), SgdConfig::default());
+    /// ```
+    #[doc(alias("freeze", "unfreeze"))]
+    fn requires_grad_(&self, on: bool) {
+        for (_, parameter) in self.named_parameters() {
+            // Every parameter is a leaf.
+            let _ = parameter.requires_grad_(on);
+        }
+    }
+
+    /// The parameters: every leaf, frozen ones too. Give them to an optimizer.
     fn parameters(&self) -> Vec<DynTensor> {
         self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
     }
@@ -111,6 +132,47 @@ pub trait Module {
             }
         });
         tensors
+    }
+
+    /// The parts with their dotted names, this one first under an empty name, and what each calls
+    /// itself: `("fc1", "Linear(784 -> 128)")`. Tensors are no parts.
+    fn named_modules(&self) -> Vec<(String, String)> {
+        let (mut modules, mut path) = (Vec::new(), Vec::<String>::new());
+        walk(self, &mut |event| match event {
+            Event::Enter { name, module } => {
+                path.push(name.to_owned());
+                modules.push((path[1..].join("."), module));
+            }
+            Event::Exit => {
+                path.pop();
+            }
+            Event::Leaf { .. } | Event::Buffer { .. } => (),
+        });
+        modules
+    }
+
+    /// Shows every parameter with its dotted name to a function, without tracking what it does: how
+    /// weights are initialized by name. PyTorch's `apply`.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let net: Linear<N<3>, N<2>> = Linear::new();
+    /// net.apply(|name, parameter| match name.ends_with("weight") {
+    ///     true => init::xavier_uniform(parameter),
+    ///     false => init::zeros(parameter),
+    /// })?;
+    /// # Ok::<(), gt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first of the function.
+    fn apply(&self, mut f: impl FnMut(&str, &DynTensor) -> Result<()>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let _guard = NoGrad::enter();
+        self.named_parameters().iter().try_for_each(|(name, parameter)| f(name, parameter))
     }
 
     /// The number of elements of all parameters.

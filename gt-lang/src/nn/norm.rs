@@ -1,12 +1,15 @@
 //! Normalization layers beside `LayerNorm`: `BatchNorm`, `GroupNorm`, `RmsNorm`, with PyTorch's
 //! names and defaults.
 
+use gt_ir::DType;
+
 use super::buffer::Buffer;
 use super::forward::Forward;
-use super::init::{Init, divisors, fault, unless};
+use super::init::{Init, divisors, fault, parameter, unless};
 use super::module::{Mode, Module, Visitor};
+use crate::core::DynTensor;
 use crate::functional;
-use crate::typed::{Create, Dim, Int, Project, Shape, StaticDim, Tensor};
+use crate::typed::{Create, Dim, Dyn, Features, Floats, Int, Sealed as _, StaticDim, Tensor};
 
 /// Normalizes channels (axis 1) by the statistics of the batch while training, by running ones in
 /// evaluation (Ioffe and Szegedy 2015): PyTorch's `BatchNorm1d` and `BatchNorm2d`, whose states it
@@ -15,7 +18,8 @@ use crate::typed::{Create, Dim, Int, Project, Shape, StaticDim, Tensor};
 /// While training, the layer changes its running statistics at every call: they move by `momentum`
 /// towards the mean and the unbiased variance of the batch. They are buffers and get no gradient.
 #[derive(Clone)]
-pub struct BatchNorm<C: Dim> {
+#[non_exhaustive]
+pub struct BatchNorm<C: Dim = Dyn> {
     /// The scale, ones at first.
     pub weight: Tensor<(C,)>,
     /// The offset, zeros at first.
@@ -31,18 +35,41 @@ pub struct BatchNorm<C: Dim> {
 }
 
 impl<C: Dim> BatchNorm<C> {
+    /// A layer whose number of channels the type does not know.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(channels: usize) -> Self {
+        let (zeros, ones) = (of_channels(channels, 0.0), of_channels(channels, 1.0));
+        BatchNorm {
+            weight: parameter("BatchNorm", ones.clone()),
+            bias: parameter("BatchNorm", zeros.clone()),
+            eps: 1e-5,
+            momentum: 0.1,
+            running_mean: Buffer::new(&Tensor::conform("BatchNorm", zeros)),
+            running_var: Buffer::new(&Tensor::conform("BatchNorm", ones)),
+            num_batches_tracked: Buffer::new(&Tensor::zeros()),
+            mode: Mode::Train,
+        }
+    }
+
+    /// This layer with another `eps`.
+    #[must_use]
+    pub fn with_eps(self, eps: f64) -> Self {
+        BatchNorm { eps, ..self }
+    }
+
     /// The layer applied to `[batch, C, ..]`.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
+    pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
         let (mean, var) = (self.running_mean.get(), self.running_var.get());
         let running = (mean.as_dyn(), var.as_dyn());
         let affine = (self.weight.as_dyn(), self.bias.as_dyn());
-        Tensor::wrap(match self.mode {
-            Mode::Eval => functional::batch_norm_eval(x.as_dyn(), running, affine, self.eps),
+        X::Owned::like(match self.mode {
+            Mode::Eval => functional::batch_norm_eval(x.inner(), running, affine, self.eps),
             Mode::Train => {
                 let made =
-                    functional::batch_norm(x.as_dyn(), running, affine, self.momentum, self.eps);
+                    functional::batch_norm(x.inner(), running, affine, self.momentum, self.eps);
                 self.running_mean.set(&Tensor::wrap(made.running_mean));
                 self.running_var.set(&Tensor::wrap(made.running_var));
                 self.num_batches_tracked.set(&(self.num_batches_tracked.get() + 1));
@@ -55,17 +82,14 @@ impl<C: Dim> BatchNorm<C> {
 #[diagnostic::do_not_recommend]
 impl<C: StaticDim> Init for BatchNorm<C> {
     fn init() -> Self {
-        BatchNorm {
-            weight: Tensor::ones().requires_grad(),
-            bias: Tensor::zeros().requires_grad(),
-            eps: 1e-5,
-            momentum: 0.1,
-            running_mean: Buffer::new(&Tensor::zeros()),
-            running_var: Buffer::new(&Tensor::ones()),
-            num_batches_tracked: Buffer::new(&Tensor::zeros()),
-            mode: Mode::Train,
-        }
+        BatchNorm::with_sizes(C::SIZE)
     }
+}
+
+/// One number for each channel.
+#[track_caller]
+fn of_channels(channels: usize, value: f64) -> DynTensor {
+    DynTensor::full([channels], value, DType::F32)
 }
 
 #[diagnostic::do_not_recommend]
@@ -91,17 +115,18 @@ impl<C: Dim> std::fmt::Debug for BatchNorm<C> {
     }
 }
 
-impl<C: Dim, S: Shape> Forward<Tensor<S>> for BatchNorm<C> {
-    type Out = Tensor<S>;
+impl<C: Dim, X: Floats> Forward<X> for BatchNorm<C> {
+    type Out = X::Owned;
     #[track_caller]
-    fn forward(&self, x: &Tensor<S>) -> Tensor<S> {
+    fn forward(&self, x: &X) -> X::Owned {
         BatchNorm::forward(self, x)
     }
 }
 
 /// Normalizes groups of channels (axis 1) of each example (Wu and He 2018).
 #[derive(Clone, Debug)]
-pub struct GroupNorm<C: Dim> {
+#[non_exhaustive]
+pub struct GroupNorm<C: Dim = Dyn> {
     /// The scale, ones at first.
     pub weight: Tensor<(C,)>,
     /// The offset, zeros at first.
@@ -117,28 +142,46 @@ impl<C: StaticDim> GroupNorm<C> {
     #[must_use]
     #[track_caller]
     pub fn with_groups(groups: usize) -> Self {
-        let fault = if groups > 0 && C::SIZE.is_multiple_of(groups) {
-            None
-        } else {
-            let message =
-                format!("GroupNorm: {} channels cannot be divided into {groups} groups", C::SIZE);
-            fault(message, divisors(C::SIZE))
-        };
-        let (weight, bias): (Tensor<(C,)>, Tensor<(C,)>) = (Tensor::ones(), Tensor::zeros());
-        let parameter = |tensor: Tensor<(C,)>| {
-            Tensor::wrap(unless(fault.as_ref(), tensor.requires_grad().into_dyn()))
-        };
-        GroupNorm { weight: parameter(weight), bias: parameter(bias), eps: 1e-5, groups }
+        GroupNorm::with_sizes(C::SIZE, groups)
     }
 }
 
 impl<C: Dim> GroupNorm<C> {
+    /// A layer whose number of channels the type does not know, with so many groups.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(channels: usize, groups: usize) -> Self {
+        let fault = if groups > 0 && channels.is_multiple_of(groups) {
+            None
+        } else {
+            let message =
+                format!("GroupNorm: {channels} channels cannot be divided into {groups} groups");
+            fault(message, divisors(channels))
+        };
+        let (weight, bias): (Tensor<(C,)>, Tensor<(C,)>) = (
+            parameter("GroupNorm", of_channels(channels, 1.0)),
+            parameter("GroupNorm", of_channels(channels, 0.0)),
+        );
+        GroupNorm {
+            weight: Tensor::wrap(unless(fault.as_ref(), weight.into_dyn())),
+            bias: Tensor::wrap(unless(fault.as_ref(), bias.into_dyn())),
+            eps: 1e-5,
+            groups,
+        }
+    }
+
+    /// This layer with another `eps`.
+    #[must_use]
+    pub fn with_eps(self, eps: f64) -> Self {
+        GroupNorm { eps, ..self }
+    }
+
     /// The layer applied to `[batch, C, ..]`.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape>(&self, x: &Tensor<S>) -> Tensor<S> {
+    pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
         let (weight, bias) = (self.weight.as_dyn(), self.bias.as_dyn());
-        Tensor::wrap(x.as_dyn().group_norm(self.groups, weight, bias, self.eps))
+        X::Owned::like(x.inner().group_norm(self.groups, weight, bias, self.eps))
     }
 }
 
@@ -153,10 +196,10 @@ impl<C: Dim> Module for GroupNorm<C> {
     }
 }
 
-impl<C: Dim, S: Shape> Forward<Tensor<S>> for GroupNorm<C> {
-    type Out = Tensor<S>;
+impl<C: Dim, X: Floats> Forward<X> for GroupNorm<C> {
+    type Out = X::Owned;
     #[track_caller]
-    fn forward(&self, x: &Tensor<S>) -> Tensor<S> {
+    fn forward(&self, x: &X) -> X::Owned {
         GroupNorm::forward(self, x)
     }
 }
@@ -166,7 +209,8 @@ impl<C: Dim, S: Shape> Forward<Tensor<S>> for GroupNorm<C> {
 ///
 /// Unlike `LayerNorm` it subtracts no mean and has no offset.
 #[derive(Clone, Debug)]
-pub struct RmsNorm<D: Dim> {
+#[non_exhaustive]
+pub struct RmsNorm<D: Dim = Dyn> {
     /// The scale, ones at first.
     pub weight: Tensor<(D,)>,
     /// Added to the mean square; PyTorch's default is the smallest step of `f32` at 1.
@@ -174,18 +218,39 @@ pub struct RmsNorm<D: Dim> {
 }
 
 impl<D: Dim> RmsNorm<D> {
+    /// A layer of this tensor, which becomes its parameter.
+    #[must_use]
+    #[track_caller]
+    pub fn from_tensor(weight: Tensor<(D,)>) -> Self {
+        RmsNorm { weight: weight.requires_grad(), eps: f64::from(f32::EPSILON) }
+    }
+
+    /// A layer whose width the type does not know.
+    #[must_use]
+    #[track_caller]
+    pub fn with_sizes(width: usize) -> Self {
+        let weight = DynTensor::ones([width], DType::F32);
+        RmsNorm { weight: parameter("RmsNorm", weight), eps: f64::from(f32::EPSILON) }
+    }
+
+    /// This layer with another `eps`.
+    #[must_use]
+    pub fn with_eps(self, eps: f64) -> Self {
+        RmsNorm { eps, ..self }
+    }
+
     /// The layer applied to the last dimension of `x`.
     #[must_use]
     #[track_caller]
-    pub fn forward<S: Shape + Project<D, D>>(&self, x: &Tensor<S>) -> Tensor<S::Out> {
-        Tensor::wrap(x.as_dyn().rms_norm(self.weight.as_dyn(), self.eps))
+    pub fn forward<X: Features<D, D>>(&self, x: &X) -> X::Out {
+        X::Out::like(x.inner().rms_norm(self.weight.as_dyn(), self.eps))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<D: StaticDim> Init for RmsNorm<D> {
     fn init() -> Self {
-        RmsNorm { weight: Tensor::ones().requires_grad(), eps: f64::from(f32::EPSILON) }
+        RmsNorm::from_tensor(Tensor::ones())
     }
 }
 
@@ -199,10 +264,10 @@ impl<D: Dim> Module for RmsNorm<D> {
     }
 }
 
-impl<D: Dim, S: Shape + Project<D, D>> Forward<Tensor<S>> for RmsNorm<D> {
-    type Out = Tensor<S::Out>;
+impl<D: Dim, X: Features<D, D>> Forward<X> for RmsNorm<D> {
+    type Out = X::Out;
     #[track_caller]
-    fn forward(&self, x: &Tensor<S>) -> Tensor<S::Out> {
+    fn forward(&self, x: &X) -> X::Out {
         RmsNorm::forward(self, x)
     }
 }

@@ -10,9 +10,10 @@ mod stack;
 
 use std::marker::PhantomData;
 
+use super::init::other_sizes;
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
-use crate::typed::{Dim, Dyn, StaticDim, Tensor};
+use crate::typed::{Dim, DimSpec, Dyn, Sealed as _, Sequences, StaticDim, Tensor};
 use stack::{Cell, Direction, OfStates, Stack};
 
 /// How many layers there are, and what stands between them.
@@ -47,7 +48,7 @@ type Widths<I, H, O> = PhantomData<fn() -> (I, H, O)>;
 /// let y: T![Batch, Time, 32] = both.forward(&x, None).0;
 /// ```
 #[derive(Clone)]
-pub struct Lstm<I: Dim, H: Dim, O: Dim = H> {
+pub struct Lstm<I: Dim = Dyn, H: Dim = Dyn, O: Dim = H> {
     stack: Stack,
     sizes: Widths<I, H, O>,
 }
@@ -55,7 +56,7 @@ pub struct Lstm<I: Dim, H: Dim, O: Dim = H> {
 /// What an [`Lstm`] remembers after each example: `[layers, batch, H]` both. Where it reads both
 /// ways each layer has two, as in PyTorch: forwards, then backwards.
 #[derive(Clone, Debug)]
-pub struct LstmState<H: Dim> {
+pub struct LstmState<H: Dim = Dyn> {
     /// The last output of each layer.
     pub hidden: Tensor<(Dyn, Dyn, H)>,
     /// The cells.
@@ -67,16 +68,16 @@ impl<I: Dim, H: Dim, O: Dim> Lstm<I, H, O> {
     /// begins with zeros.
     #[must_use]
     #[track_caller]
-    pub fn forward<B: Dim, L: Dim>(
+    pub fn forward<X: Sequences<I, O>>(
         &self,
-        x: &Tensor<(B, L, I)>,
+        x: &X,
         state: Option<&LstmState<H>>,
-    ) -> (Tensor<(B, L, O)>, LstmState<H>) {
+    ) -> (X::Out, LstmState<H>) {
         let first = state.map(|s| [s.hidden.as_dyn().clone(), s.cell.as_dyn().clone()]);
         let first = first.as_ref().map_or(&[][..], |both| both);
-        let (y, last) = self.stack.run::<LstmCell>(x.as_dyn(), first);
+        let (y, last) = self.stack.run::<LstmCell>(x.inner(), first);
         let state = |k: usize| Tensor::wrap(last.get(k).unwrap_or(&y).clone());
-        (Tensor::conform("lstm", y.clone()), LstmState { hidden: state(0), cell: state(1) })
+        (X::Out::conforming("lstm", y.clone()), LstmState { hidden: state(0), cell: state(1) })
     }
 }
 
@@ -99,13 +100,13 @@ impl Cell for LstmCell {
 
 /// The last output of each layer of a [`Gru`]: `[layers, batch, H]`, two a layer where it reads
 /// both ways.
-pub type GruState<H> = Tensor<(Dyn, Dyn, H)>;
+pub type GruState<H = Dyn> = Tensor<(Dyn, Dyn, H)>;
 
 /// Gated recurrent units, in PyTorch's variant: the reset gate is applied behind the hidden
 /// product. Its outputs are `O` wide: as wide as its states, `H`, or twice that where it reads both
 /// ways.
 #[derive(Clone)]
-pub struct Gru<I: Dim, H: Dim, O: Dim = H> {
+pub struct Gru<I: Dim = Dyn, H: Dim = Dyn, O: Dim = H> {
     stack: Stack,
     sizes: Widths<I, H, O>,
 }
@@ -115,15 +116,15 @@ impl<I: Dim, H: Dim, O: Dim> Gru<I, H, O> {
     /// with zeros.
     #[must_use]
     #[track_caller]
-    pub fn forward<B: Dim, L: Dim>(
+    pub fn forward<X: Sequences<I, O>>(
         &self,
-        x: &Tensor<(B, L, I)>,
+        x: &X,
         state: Option<&GruState<H>>,
-    ) -> (Tensor<(B, L, O)>, GruState<H>) {
+    ) -> (X::Out, GruState<H>) {
         let first: Vec<DynTensor> = state.iter().map(|s| s.as_dyn().clone()).collect();
-        let (y, last) = self.stack.run::<GruCell>(x.as_dyn(), &first);
+        let (y, last) = self.stack.run::<GruCell>(x.inner(), &first);
         let last = last.first().unwrap_or(&y).clone();
-        (Tensor::conform("gru", y), Tensor::wrap(last))
+        (X::Out::conforming("gru", y), Tensor::wrap(last))
     }
 }
 
@@ -152,7 +153,36 @@ macro_rules! layers {
             #[must_use]
             #[track_caller]
             pub fn with_layers(how: Layers) -> Self {
-                let stack = Stack::new::<$cell>([I::SIZE, H::SIZE], how, &[Direction::Forward]);
+                $name::with_sizes(I::SIZE, H::SIZE, how)
+            }
+        }
+
+        impl<I: Dim, H: Dim, O: Dim> $name<I, H, O> {
+            /// Layers of widths that the types do not know, with fresh weights.
+            #[must_use]
+            #[track_caller]
+            pub fn with_sizes(inputs: usize, width: usize, how: Layers) -> Self {
+                let widths = [(I::SPEC, inputs), (H::SPEC, width), (O::SPEC, width)];
+                Self::of_sizes(widths, how, &[Direction::Forward])
+            }
+
+            /// [`Self::with_sizes`], reading both ways.
+            #[must_use]
+            #[track_caller]
+            pub fn bidirectional_with_sizes(inputs: usize, width: usize, how: Layers) -> Self {
+                let widths = [(I::SPEC, inputs), (H::SPEC, width), (O::SPEC, 2 * width)];
+                Self::of_sizes(widths, how, &[Direction::Forward, Direction::Reverse])
+            }
+
+            #[track_caller]
+            fn of_sizes(
+                widths: [(DimSpec, usize); 3],
+                how: Layers,
+                directions: &[Direction],
+            ) -> Self {
+                let [(_, inputs), (_, width), _] = widths;
+                let fault = other_sizes(stringify!($name), &widths);
+                let stack = Stack::new::<$cell>([inputs, width], how, directions, fault);
                 $name { stack, sizes: PhantomData }
             }
         }
@@ -171,9 +201,7 @@ macro_rules! layers {
                         "outputs of both directions are twice as wide as the states"
                     );
                 }
-                let both = [Direction::Forward, Direction::Reverse];
-                let stack = Stack::new::<$cell>([I::SIZE, H::SIZE], how, &both);
-                $name { stack, sizes: PhantomData }
+                $name::bidirectional_with_sizes(I::SIZE, H::SIZE, how)
             }
         }
 

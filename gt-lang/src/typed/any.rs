@@ -11,30 +11,56 @@ pub trait AnyTensor: sealed::Sealed {}
 impl AnyTensor for DynTensor {}
 impl<S: Shape, K: Kind> AnyTensor for Tensor<S, K> {}
 
-mod sealed {
+pub(crate) mod sealed {
     use super::{DynTensor, Kind, Shape, Tensor};
 
-    pub trait Sealed {
+    /// What holds a dynamic tensor: a tensor of either kind, or a reference to one.
+    pub trait Inner {
         fn inner(&self) -> &DynTensor;
-        /// A tensor of this kind, of the same shape and dtype as one there is.
-        fn like(inner: DynTensor) -> Self;
     }
 
-    impl Sealed for DynTensor {
+    pub trait Sealed: Inner {
+        /// A tensor of this kind, whose shape and dtype are known to be those of the type.
+        fn like(inner: DynTensor) -> Self;
+        /// A tensor of this kind; whether its shape and dtype are those of the type is checked when
+        /// recorded.
+        fn conforming(op: &str, inner: DynTensor) -> Self;
+    }
+
+    impl<T: Inner> Inner for &T {
+        fn inner(&self) -> &DynTensor {
+            (**self).inner()
+        }
+    }
+
+    impl Inner for DynTensor {
         fn inner(&self) -> &DynTensor {
             self
         }
+    }
+
+    impl Sealed for DynTensor {
         fn like(inner: DynTensor) -> DynTensor {
+            inner
+        }
+        fn conforming(_: &str, inner: DynTensor) -> DynTensor {
             inner
         }
     }
 
-    impl<S: Shape, K: Kind> Sealed for Tensor<S, K> {
+    impl<S: Shape, K: Kind> Inner for Tensor<S, K> {
         fn inner(&self) -> &DynTensor {
             self.as_dyn()
         }
+    }
+
+    impl<S: Shape, K: Kind> Sealed for Tensor<S, K> {
         fn like(inner: DynTensor) -> Tensor<S, K> {
             Tensor::wrap(inner)
+        }
+        #[track_caller]
+        fn conforming(op: &str, inner: DynTensor) -> Tensor<S, K> {
+            Tensor::conform(op, inner)
         }
     }
 }

@@ -15,6 +15,7 @@
 mod any;
 mod create;
 mod dim;
+mod features;
 mod indexing;
 mod kind;
 mod loss;
@@ -30,8 +31,10 @@ mod tensor;
 mod window;
 
 pub use any::AnyTensor;
+pub(crate) use any::sealed::Sealed;
 pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};
+pub use features::{Features, Floats, Images, Indices, Lines, Resizes, Sequences};
 pub use kind::{Bool, Float, Int, Kind, Promote};
 pub use movement::{cat, stack};
 pub use operand::Operand;
@@ -40,3 +43,4 @@ pub use relation::{
 };
 pub use shape::{Shape, StaticShape};
 pub use tensor::Tensor;
+pub(crate) use tensor::spell;

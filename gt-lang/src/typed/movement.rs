@@ -5,6 +5,8 @@
 //! result from an annotation, checked when recorded: `let img: T![Batch, 1, 28, 28] =
 //! x.reshape();`.
 
+use std::borrow::Borrow;
+
 use super::dim::{DimSpec, Dyn, One, SameDim};
 use super::kind::Kind;
 use super::relation::{Axis, InsertAxis, MatMul, SetAxis, SwapAxes, SwapLast};
@@ -186,25 +188,27 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
 /// The tensors one after another along axis `A`, which gets a run-time size.
 #[must_use]
 #[track_caller]
-pub fn cat<'a, const A: usize, S, K: Kind>(
-    tensors: impl IntoIterator<Item = &'a Tensor<S, K>>,
+pub fn cat<const A: usize, S, K: Kind>(
+    tensors: impl IntoIterator<Item: Borrow<Tensor<S, K>>>,
 ) -> Tensor<S::Out, K>
 where
     S: Shape + SetAxis<A, Dyn>,
 {
-    Tensor::conform("cat", DynTensor::cat(tensors.into_iter().map(Tensor::as_dyn), A as i64))
+    let tensors = tensors.into_iter().map(|t| t.borrow().as_dyn().clone());
+    Tensor::conform("cat", DynTensor::cat(tensors, A as i64))
 }
 
 /// The tensors one after another along a new axis at position `A`, which gets a run-time size.
 #[must_use]
 #[track_caller]
-pub fn stack<'a, const A: usize, S, K: Kind>(
-    tensors: impl IntoIterator<Item = &'a Tensor<S, K>>,
+pub fn stack<const A: usize, S, K: Kind>(
+    tensors: impl IntoIterator<Item: Borrow<Tensor<S, K>>>,
 ) -> Tensor<S::Out, K>
 where
     S: Shape + InsertAxis<A, Dyn>,
 {
-    Tensor::conform("stack", DynTensor::stack(tensors.into_iter().map(Tensor::as_dyn), A as i64))
+    let tensors = tensors.into_iter().map(|t| t.borrow().as_dyn().clone());
+    Tensor::conform("stack", DynTensor::stack(tensors, A as i64))
 }
 
 /// The recorded shape `R` stands for when the elements of `found` are reshaped to it: names keep

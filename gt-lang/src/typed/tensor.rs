@@ -187,6 +187,15 @@ impl<S: Shape> Tensor<S, Float> {
         Tensor::wrap(self.inner.requires_grad())
     }
 
+    /// Freezes a leaf, or ends that: [`DynTensor::requires_grad_`].
+    ///
+    /// # Errors
+    /// The tensor is no leaf.
+    #[track_caller]
+    pub fn requires_grad_(&self, on: bool) -> Result<()> {
+        self.inner.requires_grad_(on)
+    }
+
     /// The gradient gathered so far, for a leaf that requires one.
     #[track_caller]
     pub fn grad(&self) -> Option<Self> {

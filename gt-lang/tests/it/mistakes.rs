@@ -185,7 +185,9 @@ fn layers_that_cannot_be() {
         let error = error_here!(Lstm::<N<4>, N<3>>::with_layers(none).parameters().remove(0));
         says(&error.0, "lstm: a stack of 0 layers", &[]);
         let error = error_here!(Linear::<N<3>, Dyn>::with_sizes(5, 2).weight);
-        says(&error.0, "Linear: its type says 3 -> ?", &["5 -> 2"]);
+        says(&error.0, "Linear: the tensor has shape [2,5]", &["type says [?,3]"]);
+        let error = error_here!(Conv1d::<N<4>, Dyn>::with_sizes(6, 2, 3, plain).weight);
+        says(&error.0, "Conv1d: its type says [4,?]", &["[6, 2]"]);
         let error = error_here!(Dropout::new(-0.5).forward(&x));
         says(&error.0, "dropout: -0.5 is not a probability", &[]);
     });

@@ -5,7 +5,7 @@
 //! iterative, so its length costs no stack; a value never points at its node, so there are no
 //! cycles.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::{Loc, Op, Operand, Type, ValueId};
@@ -88,13 +88,29 @@ pub(crate) struct Leaf {
     /// Orders leaves, so that what `backward` records is the same in each run.
     pub(crate) order: u64,
     grad: Mutex<Option<DynTensor>>,
+    /// Whether it takes part in no gradient for now.
+    frozen: AtomicBool,
 }
 
 impl Leaf {
     /// A leaf without a gradient. Later leaves have larger numbers.
     pub(crate) fn new() -> Arc<Leaf> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Arc::new(Leaf { order: NEXT.fetch_add(1, Ordering::Relaxed), grad: Mutex::new(None) })
+        Arc::new(Leaf {
+            order: NEXT.fetch_add(1, Ordering::Relaxed),
+            grad: Mutex::new(None),
+            frozen: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether it takes part in no gradient for now.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
+    }
+
+    /// Freezes the leaf, or ends that.
+    pub(crate) fn set_frozen(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::Relaxed);
     }
 
     /// The gradient gathered so far.
@@ -144,6 +160,7 @@ pub(crate) fn edge(tensor: &DynTensor) -> Option<Edge> {
     match &tensor.0 {
         Repr::Plain(_) => None,
         Repr::Tracked(_, node) => Some(Edge::Node(node.clone())),
+        Repr::Variable(variable) if variable.leaf.is_frozen() => None,
         Repr::Variable(variable) => Some(Edge::Leaf(variable.leaf.clone())),
     }
 }

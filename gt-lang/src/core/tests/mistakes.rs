@@ -86,7 +86,7 @@ fn mistakes_name_op_shapes_line_and_cure() {
     let many = DynTensor::cat(many, 0).error().unwrap();
     assert_eq!(many.cure(), Some("join them a few at a time, and the results then"));
     assert_eq!(many.message(), "cat: 5000 operands are more than the 4096 an instruction takes");
-    assert!(DynTensor::cat([], 0).error().is_some());
+    assert!(DynTensor::cat(&[] as &[DynTensor], 0).error().is_some());
     assert!(DynTensor::arange(0, 5, 0, DType::I64).error().is_some());
     assert!(DynTensor::arange(0.0, f64::NAN, 1.0, DType::F32).error().is_some());
     assert!(DynTensor::arange(i64::MIN, i64::MAX, 1, DType::I64).error().is_some());

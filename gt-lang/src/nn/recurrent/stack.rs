@@ -14,7 +14,6 @@ use crate::nn::conv::uniform;
 use crate::nn::dropout::Dropout;
 use crate::nn::init::{fault, unless};
 use crate::nn::module::{Mode, Module, Visitor};
-use crate::typed::{Dyn, Tensor};
 
 /// The way over the steps of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +133,7 @@ impl Stack {
         [inputs, width]: [usize; 2],
         how: Layers,
         directions: &[Direction],
+        other_sizes: Option<Error>,
     ) -> Stack {
         let fault = if how.count == 0 {
             fault(
@@ -141,7 +141,7 @@ impl Stack {
                 "`count` is 1 or more",
             )
         } else {
-            None
+            other_sizes
         };
         let mut layers = Vec::new();
         // One that cannot be has weights all the same: they carry why.
@@ -192,7 +192,7 @@ impl Stack {
         let mut n_before = 0;
         for (k, layer) in self.layers.iter().enumerate() {
             if k > 0 {
-                x = self.dropout.forward(&Tensor::<(Dyn, Dyn, Dyn)>::wrap(x)).into_dyn();
+                x = self.dropout.forward(&x);
             }
             let mut outputs = Vec::new();
             for (direction, weights) in layer {

@@ -1,0 +1,10 @@
+use gt::prelude::*;
+
+#[derive(Module)]
+struct Net {
+    fc: Linear,
+}
+
+fn main() {
+    let _ = Net::new();
+}
