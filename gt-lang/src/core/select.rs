@@ -47,7 +47,7 @@ impl DynTensor {
 
     /// All elements as one axis.
     #[track_caller]
-    fn flatten_all(&self) -> DynTensor {
+    pub(super) fn flatten_all(&self) -> DynTensor {
         self.reshape([self.numel()])
     }
 
@@ -117,7 +117,7 @@ impl DynTensor {
     }
 
     /// Makes a tensor in this one's session.
-    fn on_own(&self, make: impl FnOnce() -> DynTensor) -> DynTensor {
+    pub(super) fn on_own(&self, make: impl FnOnce() -> DynTensor) -> DynTensor {
         let session = self.session();
         let _entered = session.as_ref().map(crate::session::Session::enter);
         make()

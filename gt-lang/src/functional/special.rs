@@ -41,12 +41,30 @@ fn polynomial(x: &DynTensor, coefficients: &[f64]) -> DynTensor {
     coefficients.iter().rev().fold(zero, |sum, &c| sum * x + c)
 }
 
+/// A derivative, at an operand and the function's value there.
+type Slope = fn(&DynTensor, &DynTensor) -> DynTensor;
+
+/// `1 - x^2`, precise near 1.
+#[track_caller]
+fn off_axis(x: &DynTensor) -> DynTensor {
+    (1.0 - x) * (1.0 + x)
+}
+
 impl DynTensor {
     /// A function of one operand, computed in a float at least as wide as `f32`.
     #[track_caller]
     fn in_floats(&self, f: impl FnOnce(&DynTensor) -> DynTensor) -> DynTensor {
         let x = self.real();
         f(&x.widened()).to_dtype(x.dtype())
+    }
+
+    /// A function of one operand, whose derivative at an operand and a value is written down.
+    #[track_caller]
+    fn sloped(&self, value: fn(&DynTensor) -> DynTensor, slope: Slope) -> DynTensor {
+        let back = move |x: &[DynTensor], y: &DynTensor, grad: &DynTensor| {
+            x.iter().map(|x| Some(grad * slope(x, y))).collect()
+        };
+        custom(&[self], move |x| value(&x[0]), back)
     }
 
     /// A function of one operand, computed in `f64`.
@@ -61,7 +79,7 @@ impl DynTensor {
     #[track_caller]
     #[doc(alias = "arcsin")]
     pub fn asin(&self) -> DynTensor {
-        self.in_floats(|x| x.atan2(&((1.0 - x) * (1.0 + x)).sqrt()))
+        self.in_floats(|x| x.sloped(|x| x.atan2(&off_axis(x).sqrt()), |x, _| off_axis(x).rsqrt()))
     }
 
     /// The arc cosine, NaN outside `-1..=1`.
@@ -69,7 +87,8 @@ impl DynTensor {
     #[track_caller]
     #[doc(alias = "arccos")]
     pub fn acos(&self) -> DynTensor {
-        self.in_floats(|x| ((1.0 - x) * (1.0 + x)).sqrt().atan2(x))
+        let slope = |x: &DynTensor, _: &DynTensor| off_axis(x).rsqrt().neg();
+        self.in_floats(|x| x.sloped(|x| off_axis(x).sqrt().atan2(x), slope))
     }
 
     /// The hyperbolic sine.
@@ -91,18 +110,14 @@ impl DynTensor {
     #[track_caller]
     #[doc(alias = "arcsinh")]
     pub fn asinh(&self) -> DynTensor {
-        let value = |x: &[DynTensor]| {
-            let x = &x[0];
+        let value = |x: &DynTensor| {
             let a = x.abs();
             // The root of `a^2 + 1` without overflow.
             let m = a.maximum(1.0);
             let root = &m * ((&a / &m).square() + m.reciprocal().square()).sqrt();
             x.sign() * (&a + &a * (&a / (root + 1.0))).log1p()
         };
-        let slope = |x: &[DynTensor], _: &DynTensor, grad: &DynTensor| {
-            vec![Some(grad * x[0].hypot(1.0).reciprocal())]
-        };
-        self.in_floats(|x| custom(&[x], value, slope))
+        self.in_floats(|x| x.sloped(value, |x, _| x.hypot(1.0).reciprocal()))
     }
 
     /// The inverse of [`DynTensor::cosh`], NaN below 1.
@@ -142,32 +157,16 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn erfinv(&self) -> DynTensor {
-        let slope = |_: &[DynTensor], y: &DynTensor, grad: &DynTensor| {
-            vec![Some(grad * y.square().exp() * (std::f64::consts::PI.sqrt() / 2.0))]
-        };
-        self.in_floats(|x| custom(&[x], |x| erfinv_of(&x[0]), slope))
+        let slope =
+            |_: &DynTensor, y: &DynTensor| y.square().exp() * (std::f64::consts::PI.sqrt() / 2.0);
+        self.in_floats(|x| x.sloped(erfinv_of, slope))
     }
 
     /// The logarithm of the absolute value of the gamma function.
     #[must_use]
     #[track_caller]
     pub fn lgamma(&self) -> DynTensor {
-        self.in_doubles(|x| {
-            let mirrored = x.lt(0.5);
-            let z = mirrored.where_(&(1.0 - x), x) - 1.0;
-            let series = LANCZOS[1..].iter().zip(1..);
-            let first = z.full_like(LANCZOS[0]);
-            let series = series.fold(first, |sum, (&c, i)| sum + c / (&z + f64::from(i)));
-            let t = &z + 7.5;
-            let half_log_tau = (2.0 * std::f64::consts::PI).ln() / 2.0;
-            let direct = (&z + 0.5) * t.log() - &t + series.log() + half_log_tau;
-            // Euler's reflection; elsewhere at a point without trouble.
-            let away = mirrored.where_(&(x - x.detach().round()), 0.25);
-            let sine = (away * std::f64::consts::PI).sin().abs();
-            let reflected = std::f64::consts::PI.ln() - sine.log() - &direct;
-            let value = mirrored.where_(&reflected, &direct);
-            x.detach().isinf().where_(f64::INFINITY, &value)
-        })
+        self.in_doubles(|x| x.sloped(lgamma_of, |x, _| x.digamma()))
     }
 
     /// The derivative of [`DynTensor::lgamma`]: -infinity at 0, NaN at negative integers.
@@ -279,4 +278,23 @@ fn erfinv_of(y: &DynTensor) -> DynTensor {
         x = &x - (x.erf() - y) / slope;
     }
     y.abs().eq(1.0).where_(&(y * f64::INFINITY), &x)
+}
+
+/// Lanczos' approximation, and Euler's reflection below a half.
+#[track_caller]
+fn lgamma_of(x: &DynTensor) -> DynTensor {
+    let mirrored = x.lt(0.5);
+    let z = mirrored.where_(&(1.0 - x), x) - 1.0;
+    let series = LANCZOS[1..].iter().zip(1..);
+    let first = z.full_like(LANCZOS[0]);
+    let series = series.fold(first, |sum, (&c, i)| sum + c / (&z + f64::from(i)));
+    let t = &z + 7.5;
+    let half_log_tau = (2.0 * std::f64::consts::PI).ln() / 2.0;
+    let direct = (&z + 0.5) * t.log() - &t + series.log() + half_log_tau;
+    // Elsewhere than below a half at a point without trouble.
+    let away = mirrored.where_(&(x - x.round()), 0.25);
+    let sine = (away * std::f64::consts::PI).sin().abs();
+    let reflected = std::f64::consts::PI.ln() - sine.log() - &direct;
+    let value = mirrored.where_(&reflected, &direct);
+    x.isinf().where_(f64::INFINITY, &value)
 }

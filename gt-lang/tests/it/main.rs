@@ -21,6 +21,7 @@ mod resume;
 mod segments;
 mod signals;
 mod sizes;
+mod special;
 mod tour;
 mod typed;
 mod ui;

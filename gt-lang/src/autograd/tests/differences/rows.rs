@@ -40,6 +40,19 @@ fn pointwise(rng: &mut Rng) -> Vec<Case> {
         ("expm1", Any, DynTensor::expm1),
         ("atan", Any, DynTensor::atan),
         ("remainder", Positive, |x| x.remainder(7.0)),
+        ("asin", Any, |x| x.mul(0.6).asin()),
+        ("acos", Any, |x| x.mul(0.6).acos()),
+        ("sinh", Any, DynTensor::sinh),
+        ("cosh", Any, DynTensor::cosh),
+        ("asinh", Any, DynTensor::asinh),
+        ("acosh", Positive, |x| x.add(1.0).acosh()),
+        ("atanh", Any, |x| x.mul(0.6).atanh()),
+        ("erfc", Any, |x| x.mul(2.0).add(1.0).erfc()),
+        ("erfinv", Any, |x| x.mul(0.6).erfinv()),
+        ("lgamma", NotZero, DynTensor::lgamma),
+        ("digamma", Positive, DynTensor::digamma),
+        ("logit", Positive, |x| x.mul(0.45).logit()),
+        ("frac", Positive, |x| x.mul(0.4).frac()),
     ];
     let mut cases: Vec<Case> = each
         .iter()
@@ -53,9 +66,16 @@ fn pointwise(rng: &mut Rng) -> Vec<Case> {
         x[0].mul(0.1).add(5.0).remainder(&x[1].mul(0.1).add(3.0))
     }));
     cases.push(case("fmod by y", &two, |x| x[0].mul(0.1).sub(5.0).fmod(&x[1].mul(0.1).add(3.0))));
+    cases.push(case("logaddexp", &two, |x| x[0].logaddexp(&x[1])));
+    cases.push(case("hypot", &two, |x| x[0].hypot(&x[1])));
+    cases.push(case("xlogy", &two, |x| x[0].xlogy(&x[1].square())));
     let bounds: [(&[usize], Domain); 3] = [(&[2, 3], Any), (&[3], Positive), (&[2, 1], Positive)];
     cases.push(case("clamp between tensors", &bounds, |x| x[0].clamp(&x[1].neg(), &x[2])));
     cases
+}
+
+fn at(places: [i64; 2]) -> DynTensor {
+    DynTensor::from_vec(places.to_vec(), [2])
 }
 
 fn statistics() -> Vec<Case> {
@@ -73,6 +93,14 @@ fn statistics() -> Vec<Case> {
         ("sort", |x| x.sort(1, true).0),
         ("topk", |x| x.topk(2, 1).0),
         ("median", |x| x.median(1).0),
+        ("cummax", |x| x.cummax(1).0),
+        ("cummin", |x| x.cummin(-1).0),
+        ("quantile", |x| x.quantile(0.3, 1)),
+        ("kthvalue", |x| x.kthvalue(2, 1).0),
+        ("diagonal", |x| x.diagonal(-1)),
+        ("trace", DynTensor::trace),
+        ("tile", |x| x.tile([2, 1])),
+        ("matrix_norm", DynTensor::matrix_norm),
         ("norm", |x| x.norm(1)),
         ("norm all", |x| x.norm(..)),
         ("norm 3", |x| x.norm_p(3.0, -1)),
@@ -86,6 +114,14 @@ fn statistics() -> Vec<Case> {
         .collect();
     let two: [(&[usize], Domain); 2] = [(&[2, 3], Any), (&[2, 3], Any)];
     cases.push(case("cosine_similarity", &two, |x| f::cosine_similarity(&x[0], &x[1], 1, 1e-8)));
+    cases.push(case("cross", &two, |x| x[0].cross(&x[1], 1)));
+    cases.push(case("kron", &two, |x| x[0].kron(&x[1])));
+    cases.push(case("tensordot", &two, |x| x[0].tensordot(&x[1], &[1], &[-1])));
+    cases.push(case("cdist", &two, |x| x[0].cdist(&(&x[1] + 4.0), 2.0)));
+    let put: [(&[usize], Domain); 2] = [(&[4, 3], Any), (&[2, 3], Any)];
+    cases.push(case("index_put", &put, |x| x[0].index_put(&[&at([3, 0])], &x[1])));
+    let add = |x: &[DynTensor]| x[0].index_put_accumulate(&[&at([-1, 3])], &x[1]);
+    cases.push(case("index_put, adding", &put, add));
     cases.push(case("pairwise_distance", &two, |x| f::pairwise_distance(&x[0], &x[1], 2.0, 1e-6)));
     cases
 }

@@ -1,0 +1,219 @@
+//! What orders elements or counts them: running extrema, places in a sorted list, quantiles,
+//! histograms, different values. Each is made of sorts, comparisons and sums.
+
+use gt_ir::{DType, OpError};
+
+use super::DynTensor;
+use super::arg::resolve_axis;
+use crate::error::Result;
+
+/// Whether an early element stays ahead of a later one.
+type Ahead = fn(&DynTensor, &DynTensor) -> DynTensor;
+
+impl DynTensor {
+    /// The largest of the elements of `axis` up to and with each, and where it stands, the last of
+    /// equals; NaN counts as the largest.
+    #[must_use]
+    #[track_caller]
+    pub fn cummax(&self, axis: i64) -> (DynTensor, DynTensor) {
+        self.running(axis, "cummax", |early, late| early.gt(late))
+    }
+
+    /// The smallest of the elements of `axis` up to and with each, and where it stands, the last of
+    /// equals; NaN counts as the smallest.
+    #[must_use]
+    #[track_caller]
+    pub fn cummin(&self, axis: i64) -> (DynTensor, DynTensor) {
+        self.running(axis, "cummin", |early, late| early.lt(late))
+    }
+
+    /// The element up to and with each that no later one of them replaces, and its place. Distances
+    /// double, so there are as many steps as the axis' size has bits.
+    #[track_caller]
+    fn running(&self, axis: i64, op: &str, ahead: Ahead) -> (DynTensor, DynTensor) {
+        if let Some(line) = self.line(axis) {
+            let (values, places) = line.running(0, op, ahead);
+            return (values.reshape(()), places.reshape(()));
+        }
+        let n = self.size(axis);
+        let mut value = self.detach();
+        let mut place = value.positions(op, axis);
+        let mut apart = 1;
+        while apart < n {
+            let part = |x: &DynTensor, from: usize, n: usize| x.narrow(axis, from as i64, n);
+            let (early, late) = (part(&value, 0, n - apart), part(&value, apart, n - apart));
+            let keep = ahead(&early, &late).logical_or(&early.isnan());
+            let keep = keep.logical_and(&late.isnan().logical_not());
+            let chosen = |x: &DynTensor| {
+                let later = keep.where_(&part(x, 0, n - apart), &part(x, apart, n - apart));
+                DynTensor::cat([part(x, 0, apart), later], axis)
+            };
+            (value, place) = (chosen(&value), chosen(&place));
+            apart *= 2;
+        }
+        (self.gather(axis, &place), place)
+    }
+
+    /// The place of each element along `axis`, as `i64`.
+    #[track_caller]
+    fn positions(&self, op: &str, axis: i64) -> DynTensor {
+        let at = match resolve_axis(op, axis, &self.ty()) {
+            Ok(at) => at,
+            Err(error) => return self.record_with(|_| Err(error)),
+        };
+        let mut sizes = vec![1; self.rank()];
+        sizes[at] = self.size(axis);
+        let line = self.on_own(|| DynTensor::arange(0, sizes[at] as i64, 1, DType::I64));
+        line.reshape(&sizes).expand(self.shape().sizes())
+    }
+
+    /// How many elements of a sorted vector are less than each of `values`: where these would be
+    /// put. With `right`, how many are no greater. PyTorch's `searchsorted`; `bucketize` is the
+    /// same with the vector second.
+    ///
+    /// The places are found by halving, so there are as many steps as the vector's size has bits.
+    #[must_use]
+    #[track_caller]
+    #[doc(alias = "bucketize")]
+    pub fn searchsorted(&self, values: &DynTensor, right: bool) -> DynTensor {
+        if self.rank() != 1 {
+            return self.record_with(|ty| {
+                let error = OpError::new(format!("searchsorted: {ty} is no vector"));
+                Err(error.hint("the tensor with the sorted elements has one axis"))
+            });
+        }
+        let n = self.numel() as i64;
+        let mut place = values.zeros_like().to_dtype(DType::I64);
+        let mut stride = 1_i64 << (64 - n.leading_zeros());
+        while stride > 0 {
+            let next = &place + stride;
+            if n > 0 {
+                let found = self.index_select(0, &(&next - 1).minimum(n - 1));
+                let before = if right { found.le(values) } else { found.lt(values) };
+                place = next.le(n).logical_and(&before).where_(&next, &place);
+            }
+            stride /= 2;
+        }
+        place
+    }
+
+    /// The number below which the share `q` of the elements of `axis` lies, between two elements in
+    /// proportion: PyTorch's `quantile`. NaN where there is one. The axis disappears.
+    #[must_use]
+    #[track_caller]
+    pub fn quantile(&self, q: f64, axis: i64) -> DynTensor {
+        if let Some(line) = self.line(axis) {
+            return line.quantile(q, 0);
+        }
+        let n = self.size(axis);
+        if !(0.0..=1.0).contains(&q) || n == 0 {
+            return self.record_with(|ty| {
+                let message = format!("quantile: the share {q} of axis {axis} of {ty}");
+                Err(OpError::new(message)
+                    .hint("shares lie between 0 and 1, of one element or more"))
+            });
+        }
+        let rank = q * (n - 1) as f64;
+        let (low, high) = (rank.floor(), rank.ceil());
+        let sorted = self.sort(axis, false).0;
+        let at = |rank: f64| sorted.narrow(axis, rank as i64, 1).squeeze(axis);
+        let value = at(low).lerp(&at(high), rank - low);
+        // NaN is the largest, so the last element tells.
+        let last = at((n - 1) as f64);
+        last.isnan().where_(&last, &value)
+    }
+
+    /// The `k`-th smallest element along `axis`, counted from 1, and where it stands, the
+    /// first of equals first. The axis disappears.
+    #[must_use]
+    #[track_caller]
+    pub fn kthvalue(&self, k: usize, axis: i64) -> (DynTensor, DynTensor) {
+        if let Some(line) = self.line(axis) {
+            return line.kthvalue(k, 0);
+        }
+        if k == 0 || k > self.size(axis) {
+            let fault = self.record_with(|ty| {
+                let message =
+                    format!("kthvalue: there is no element {k} along axis {axis} of {ty}");
+                Err(OpError::new(message).hint("the smallest is element 1"))
+            });
+            return (fault.clone(), fault);
+        }
+        let place = self.argsort(axis, false).narrow(axis, k as i64 - 1, 1);
+        (self.gather(axis, &place).squeeze(axis), place.squeeze(axis))
+    }
+
+    /// How often each of the classes `0..classes` occurs, as `i64`. A class beyond is an error of
+    /// the next read. PyTorch's `bincount`, whose size depends on the values, with its size given.
+    #[must_use]
+    #[track_caller]
+    pub fn bincount(&self, classes: usize) -> DynTensor {
+        let ones = self.ones_like().to_dtype(DType::I64);
+        self.counted(&ones, classes)
+    }
+
+    /// The sum of the weights of each of the classes `0..classes`.
+    #[must_use]
+    #[track_caller]
+    pub fn bincount_with(&self, weights: &DynTensor, classes: usize) -> DynTensor {
+        self.counted(weights, classes)
+    }
+
+    #[track_caller]
+    fn counted(&self, weights: &DynTensor, classes: usize) -> DynTensor {
+        let none = self.on_own(|| DynTensor::zeros([classes], weights.dtype()));
+        none.index_add(0, &self.flatten_all(), &weights.flatten_all())
+    }
+
+    /// How many elements lie in each of `bins` equal parts of `low..=high`, in this tensor's dtype;
+    /// those outside do not count. PyTorch's `histc` with its bounds given.
+    #[must_use]
+    #[track_caller]
+    pub fn histc(&self, bins: usize, low: f64, high: f64) -> DynTensor {
+        if bins == 0 || low >= high {
+            return self.record_with(|_| {
+                let message = format!("histc: {bins} parts of {low} to {high}");
+                Err(OpError::new(message).hint("one part or more, and the lower bound first"))
+            });
+        }
+        let x = self.detach();
+        let inside = x.ge(low).logical_and(&x.le(high));
+        let part =
+            ((&x - low) * (bins as f64 / (high - low))).floor().clamp(0.0, (bins - 1) as f64);
+        let part = inside.where_(&part, 0.0).to_dtype(DType::I64);
+        part.bincount_with(&inside.to_dtype(self.dtype()), bins)
+    }
+
+    /// The different elements in order, the place among them of each element, and how often each
+    /// occurs: PyTorch's `unique` with both of its flags. How many there are is part of the shapes,
+    /// so this waits for the tensor.
+    ///
+    /// # Errors
+    /// The tensor cannot be computed.
+    #[track_caller]
+    pub fn unique(&self) -> Result<Unique> {
+        let (sorted, order) = self.detach().flatten_all().sort(0, false);
+        let n = sorted.numel();
+        let mut fresh = sorted.ones_like().to_dtype(DType::Bool);
+        if n > 1 {
+            let (early, late) = (sorted.narrow(0, 0, n - 1), sorted.narrow(0, 1, n - 1));
+            fresh = DynTensor::cat([fresh.narrow(0, 0, 1), early.ne(&late)], 0);
+        }
+        let values = sorted.masked_select(&fresh)?;
+        let numbered = fresh.cumsum(0) - 1;
+        let inverse = numbered.zeros_like().index_copy(0, &order, &numbered);
+        let counts = inverse.bincount(values.numel());
+        Ok(Unique { values, inverse: inverse.reshape(self.shape()), counts })
+    }
+}
+
+/// What [`DynTensor::unique`] finds.
+#[derive(Clone, Debug)]
+pub struct Unique {
+    /// The different elements, the smallest first.
+    pub values: DynTensor,
+    /// For each element its place among the values.
+    pub inverse: DynTensor,
+    /// How often each value occurs.
+    pub counts: DynTensor,
+}
