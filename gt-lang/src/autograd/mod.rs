@@ -23,6 +23,7 @@
 //! ```
 
 mod backward;
+mod batching;
 mod checkpoint;
 mod custom;
 mod gathered;
@@ -30,6 +31,7 @@ mod grad;
 mod recording;
 #[cfg(test)]
 pub(crate) mod tests;
+mod transforms;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
@@ -47,6 +49,7 @@ use crate::session::Place;
 pub use checkpoint::checkpoint;
 pub use custom::{Function, apply, custom};
 pub use grad::{grad, grad_with, vjp};
+pub use transforms::{Outcome, hessian, jacobian, jvp, vmap};
 
 /// What becomes of the graph that gradients were walked back through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

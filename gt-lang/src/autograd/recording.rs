@@ -10,6 +10,7 @@ use gt_ir::{Emit, Loc, Op, OpError, Operand, OperandType, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::gathered::Part;
+use crate::core::capture::{self, Noted};
 use crate::core::record::{Stands, record_plain, try_record};
 use crate::core::tensor::{Edge, NO_TYPE, Node, Order, Saved, TapeValue, tensor};
 use crate::core::{Arg, DynTensor};
@@ -136,9 +137,12 @@ impl<'a> Recording<'a> {
         let types = [OperandType::Tensor(a.ty()), OperandType::Tensor(b.ty())];
         let operands = [Operand::Value(id_of(a)?), Operand::Value(id_of(b)?)];
         let stands = Stands { at: loc, walk: self.walk };
-        record_plain(self.session, &Op::Add, &operands, &types, stands)
+        let sum = record_plain(self.session, &Op::Add, &operands, &types, stands)
             .map(DynTensor::plain)
-            .map_err(|e| Error::from_op(e, loc))
+            .map_err(|e| Error::from_op(e, loc))?;
+        let operands = || [a, b].iter().map(|&x| Noted::Tensor(x.clone())).collect();
+        capture::note(&Op::Add, operands, &sum);
+        Ok(sum)
     }
 
     /// Records an instruction that is tracked, as one of the user's is.
@@ -151,6 +155,14 @@ impl<'a> Recording<'a> {
             });
         }
         try_record(op, &args, Place::Known(self.loc)).map_err(|e| OpError::new(e.message()))
+    }
+
+    /// An operand as it is noted.
+    fn noted(&self, input: Operand) -> Result<Noted, OpError> {
+        Ok(match input {
+            Operand::Value(id) => Noted::Tensor(self.alive(id)?.clone()),
+            Operand::Scalar(scalar) => Noted::Scalar(scalar),
+        })
     }
 
     /// A value that may be used: one the node saved or the rule made.
@@ -184,7 +196,14 @@ impl Emit for Recording<'_> {
                     });
                 }
                 let stands = Stands { at: self.loc, walk: self.walk };
-                DynTensor::plain(record_plain(self.session, &op, inputs, &types, stands)?)
+                let value = record_plain(self.session, &op, inputs, &types, stands)?;
+                let result = DynTensor::plain(value);
+                if capture::is_open() {
+                    let operands = inputs.iter().map(|input| self.noted(*input));
+                    let operands: capture::Operands = operands.collect::<Result<_, _>>()?;
+                    capture::note(&op, || operands, &result);
+                }
+                result
             }
         };
         let id = result.value_id().unwrap_or(ValueId(u64::MAX));

@@ -3,6 +3,7 @@
 
 mod differences;
 mod functions;
+mod transforms;
 
 use gt_ir::DType;
 use gt_ir::testing::Source;

@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use gt_ir::{Element, HostTensor, OpError, Type};
 
+use super::capture;
 use super::tensor::{Made, NO_TYPE, TapeValue};
 use super::{DynTensor, Sizes};
 use crate::error::{Error, ErrorKind, Result};
@@ -59,6 +60,11 @@ impl DynTensor {
 
     /// [`DynTensor::to_host`], asked for at this place.
     pub(super) fn to_host_at(&self, place: Place) -> Result<HostTensor> {
+        if capture::is_open() {
+            let message = format!("vmap: the function reads {}", self.ty());
+            let error = Error::new(ErrorKind::Operation, message, place);
+            return Err(error.hint("it runs once for all examples: read outside, or use `where_`"));
+        }
         // Held until the data is here, so that an update by another thread does not free it.
         let value = self.value();
         let (session, id) = value.place().map_err(Error::clone)?;

@@ -10,6 +10,7 @@
 mod arg;
 mod arrange;
 mod assign;
+pub(crate) mod capture;
 mod create;
 mod data;
 mod index;

@@ -16,6 +16,7 @@ use gt_ir::{Loc, Op, OpError, Operand, OperandType, Scalar, Type, infer};
 use smallvec::{SmallVec, smallvec};
 
 use super::arg::{is_axis_of_scalar, resolve_axis};
+use super::capture::{self, Noted};
 use super::saved::save;
 use super::tensor::{Held, Made, NO_TYPE, Node, Repr, TapeValue};
 use super::{Arg, DynTensor};
@@ -187,11 +188,21 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
     let tracked = tracks(op, args, ty);
     let gradient = if tracked { Loc::NONE } else { gradient_among(args, &held) };
     let value = TapeValue::live(session, id, ty, Made { gradient, ..made(op, loc) });
-    if !tracked {
-        return Ok(DynTensor::plain(value));
+    let result = if tracked {
+        let node = Node::new(op, loc, id, save(op, args, &held, &value));
+        DynTensor(Repr::Tracked(value, node))
+    } else {
+        DynTensor::plain(value)
+    };
+    capture::note(op, || args.iter().map(noted).collect(), &result);
+    Ok(result)
+}
+
+fn noted(arg: &Arg<'_>) -> Noted {
+    match arg {
+        Arg::Tensor(tensor) => Noted::Tensor((*tensor).clone()),
+        Arg::Scalar(scalar) => Noted::Scalar(*scalar),
     }
-    let node = Node::new(op, loc, id, save(op, args, &held, &value));
-    Ok(DynTensor(Repr::Tracked(value, node)))
 }
 
 /// The origin of a value that this op gives.

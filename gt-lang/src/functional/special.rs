@@ -196,7 +196,9 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn logit(&self) -> DynTensor {
-        self.in_floats(|x| x.log() - x.neg().log1p())
+        let slope =
+            |x: &DynTensor, y: &DynTensor| y.isnan().where_(y, &(x * (1.0 - x)).reciprocal());
+        self.in_floats(|x| x.sloped(|x| x.log() - x.neg().log1p(), slope))
     }
 
     /// What is behind the point, with the sign of the element.

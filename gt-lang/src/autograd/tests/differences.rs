@@ -57,7 +57,8 @@ pub(super) fn weighted(out: &DynTensor) -> DynTensor {
     out.reshape([n]).mul(&DynTensor::from_vec(weights, [n])).sum(..)
 }
 
-pub(super) fn check(case: &Case, rng: &mut Rng) {
+/// Numbers for each input of a case.
+fn points(case: &Case, rng: &mut Rng) -> Vec<Vec<f64>> {
     let mut points: Vec<Vec<f64>> = Vec::new();
     for input in &case.inputs {
         let n: usize = input.shape.iter().product();
@@ -73,13 +74,23 @@ pub(super) fn check(case: &Case, rng: &mut Rng) {
                 .collect(),
         );
     }
-    let tensors = |points: &[Vec<f64>]| -> Vec<DynTensor> {
-        points
-            .iter()
-            .zip(&case.inputs)
-            .map(|(p, input)| DynTensor::from_vec(p.clone(), input.shape.as_slice()))
-            .collect()
-    };
+    points
+}
+
+/// The inputs of a case.
+pub(super) fn tensors(case: &Case, points: &[Vec<f64>]) -> Vec<DynTensor> {
+    let inputs = points.iter().zip(&case.inputs);
+    inputs.map(|(p, input)| DynTensor::from_vec(p.clone(), input.shape.as_slice())).collect()
+}
+
+/// Random inputs of a case.
+pub(super) fn inputs(case: &Case, rng: &mut Rng) -> Vec<DynTensor> {
+    tensors(case, &points(case, rng))
+}
+
+pub(super) fn check(case: &Case, rng: &mut Rng) {
+    let points = points(case, rng);
+    let tensors = |points: &[Vec<f64>]| tensors(case, points);
     let leaves: Vec<DynTensor> = tensors(&points).iter().map(DynTensor::requires_grad).collect();
     let loss = weighted(&(case.f)(&leaves));
     loss.backward().unwrap_or_else(|e| panic!("{}: {e}", case.name));

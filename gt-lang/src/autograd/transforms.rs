@@ -1,0 +1,307 @@
+//! Functions made of functions, as in `torch.func`: over a batch (`vmap`), and their derivatives as
+//! matrices (`jacobian`, `hessian`) or along a direction (`jvp`).
+//!
+//! Guarantees: they nest in any order, with each other and with [`grad`](super::grad()): a function
+//! may take gradients, and gradients flow through results to the inputs and to what the function
+//! holds.
+//!
+//! `vmap` runs the function once, on the first example, and records each of its instructions again
+//! for the whole batch. What the first run computes is not used, so the worker's compiler drops it.
+//! `jvp` is the derivative of a product with the Jacobian by its vector: two walks back, since GT
+//! has no forward mode.
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+
+use gt_ir::{Op, OpError, ValueId};
+
+use super::batching::{Value, batch};
+use super::{Graph, custom, grad_with};
+use crate::core::capture::{MAX_NOTES, Note, Noted, capture};
+use crate::core::{Arg, DynTensor};
+use crate::error::{Error, ErrorKind, Result};
+use crate::no_grad::{NoGrad, enable_grad};
+
+/// What a function that is transformed may give: a tensor, or a tensor or an error.
+pub trait Outcome {
+    /// As a result.
+    ///
+    /// # Errors
+    /// That of the function.
+    fn outcome(self) -> Result<DynTensor>;
+}
+
+impl Outcome for DynTensor {
+    fn outcome(self) -> Result<DynTensor> {
+        Ok(self)
+    }
+}
+
+impl Outcome for Result<DynTensor> {
+    fn outcome(self) -> Result<DynTensor> {
+        self
+    }
+}
+
+/// `f` for each example of the inputs, which lie along their first axes: the results along a first
+/// axis. PyTorch's `torch.vmap`. What `f` holds is the same for all examples, and so are the random
+/// numbers that it draws.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let (x, w) = (DynTensor::randn([8, 3], DType::F32), DynTensor::randn([3], DType::F32));
+/// let y = autograd::vmap(|x| (&x[0] * &w).sum(..).tanh(), &[&x])?; // [8]
+/// // A gradient for each example:
+/// let loss = |x: &DynTensor, w: &DynTensor| (x * w).sum(..).square();
+/// let w = w.requires_grad();
+/// let slope = |x: &[DynTensor]| autograd::grad(&loss(&x[0], &w), &[&w]).map(|g| g[0].clone());
+/// let each = autograd::vmap(slope, &[&x])?;
+/// assert_eq!(each.sizes(), [8, 3]);
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// That of `f`; also inputs without a common number of examples, and an `f` that reads a value that
+/// depends on an example, or gives what it did not compute by recorded operations.
+#[track_caller]
+pub fn vmap<R: Outcome>(
+    f: impl FnOnce(&[DynTensor]) -> R,
+    inputs: &[&DynTensor],
+) -> Result<DynTensor> {
+    let n = examples(inputs)?;
+    let firsts: Vec<DynTensor> = inputs.iter().map(|x| x.slice(0)).collect();
+    let (result, notes) = capture(|| f(&firsts).outcome());
+    let result = result?;
+    if let Some(error) = result.error() {
+        return Err(error);
+    }
+    if notes.len() > MAX_NOTES {
+        return Err(refused(
+            format!("vmap: the function records more than {MAX_NOTES} instructions"),
+            "map a part of it",
+        ));
+    }
+    let mut again = Again { n, known: BTreeMap::new() };
+    for (first, input) in firsts.iter().zip(inputs) {
+        let whole = Value::Batched((*input).clone());
+        again.learn(first, Known { value: whole, is_tracked: first.is_tracked() });
+    }
+    for note in &notes {
+        again.record(note)?;
+    }
+    Ok(again.operand(&result)?.batched(n))
+}
+
+/// How many examples all inputs have.
+#[track_caller]
+fn examples(inputs: &[&DynTensor]) -> Result<usize> {
+    if let Some(error) = inputs.iter().find_map(|x| x.error()) {
+        return Err(error);
+    }
+    let types: Vec<String> = inputs.iter().map(|x| x.ty().to_string()).collect();
+    let sizes: Vec<Option<usize>> = inputs.iter().map(|x| x.sizes().first().copied()).collect();
+    match sizes.first() {
+        Some(&Some(n)) if n > 0 && sizes.iter().all(|size| *size == Some(n)) => Ok(n),
+        _ => Err(refused(
+            format!("vmap: no number of examples is common to {}", types.join(" and ")),
+            "the first axis of each input counts the examples; let the function hold what is the \
+             same for all of them",
+        )),
+    }
+}
+
+#[track_caller]
+fn refused(message: String, hint: &str) -> Error {
+    Error::new(ErrorKind::Operation, message, Location::caller()).hint(hint)
+}
+
+/// The second run of a function, for all examples.
+struct Again {
+    n: usize,
+    /// What values of the first run are for the batch.
+    known: BTreeMap<ValueId, Known>,
+}
+
+/// A value of the second run.
+struct Known {
+    value: Value,
+    /// Whether the instruction that computed it was tracked.
+    is_tracked: bool,
+}
+
+impl Again {
+    fn learn(&mut self, first: &DynTensor, known: Known) {
+        if let Some(id) = first.value_id() {
+            self.known.insert(id, known);
+        }
+    }
+
+    /// Records an instruction of the first run for all examples, if it depends on them.
+    #[track_caller]
+    fn record(&mut self, note: &Note) -> Result<()> {
+        let depends = |operand: &Noted| match operand {
+            Noted::Tensor(x) => x.value_id().is_some_and(|id| self.known.contains_key(&id)),
+            Noted::Scalar(_) => false,
+        };
+        if !note.operands.iter().any(depends) {
+            return Ok(());
+        }
+        let operands = note.operands.iter().map(|operand| match operand {
+            Noted::Tensor(x) => self.operand(x),
+            Noted::Scalar(scalar) => Ok(Value::Scalar(*scalar)),
+        });
+        let operands: Vec<Value> = operands.collect::<Result<_>>()?;
+        let is_tracked = note.result.is_tracked();
+        let _mode = NoGrad::switch(is_tracked);
+        let value = Value::Batched(batch(&note.op, &operands, self.n)?);
+        self.learn(&note.result, Known { value, is_tracked });
+        Ok(())
+    }
+
+    /// What an operand of the first run is for the batch, with a history where it had one.
+    #[track_caller]
+    fn operand(&self, x: &DynTensor) -> Result<Value> {
+        let Some(known) = x.value_id().and_then(|id| self.known.get(&id)) else {
+            return Ok(Value::Same(x.clone()));
+        };
+        let Value::Batched(value) = &known.value else { return Ok(known.value.clone()) };
+        Ok(Value::Batched(match (x.is_tracked(), known.is_tracked) {
+            (true, true) => value.clone(),
+            (true, false) => without_gradient(value),
+            (false, _) => value.detach(),
+        }))
+    }
+}
+
+/// A value whose history is a gradient written by hand, which is not known for a batch: a walk back
+/// through it is an error.
+#[track_caller]
+fn without_gradient(value: &DynTensor) -> DynTensor {
+    let error = refused(
+        "vmap: no gradient flows back through a function with a gradient of its own".to_owned(),
+        "take the gradient inside the mapped function, or write it with recorded operations",
+    );
+    let leaf = value.zeros_like().requires_grad();
+    custom(
+        &[&leaf, &value.detach()],
+        |x| x[1].clone(),
+        move |x, _, _| vec![Some(DynTensor::failed(error.clone(), x[0].ty())), None],
+    )
+}
+
+/// The tensor as the argument of a function that is differentiated: its history stays, and there is
+/// a place for the gradient with respect to it.
+#[track_caller]
+fn argument(x: &DynTensor) -> DynTensor {
+    match x.is_tracked() {
+        true => DynTensor::record(Op::Reshape(x.shape()), &[Arg::Tensor(x)]),
+        false => x.detach().requires_grad(),
+    }
+}
+
+/// The value of `f` at `inputs`, and its derivative along `tangents`, one of the type of each
+/// input: the product of the Jacobian with a vector. PyTorch's `torch.func.jvp`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let (x, v) = (DynTensor::from([1.0, 2.0]), DynTensor::from([1.0, 0.0]));
+/// let (y, along) = autograd::jvp(|x| x[0].square(), &[&x], &[&v])?; // [1, 4] and [2, 0]
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`grad`](super::grad()); also other numbers or types of tangents than of inputs.
+#[track_caller]
+pub fn jvp<R: Outcome>(
+    f: impl FnOnce(&[DynTensor]) -> R,
+    inputs: &[&DynTensor],
+    tangents: &[&DynTensor],
+) -> Result<(DynTensor, DynTensor)> {
+    let fits = |(x, v): (&&DynTensor, &&DynTensor)| {
+        x.dtype() == v.dtype() && x.shape().same_sizes(&v.shape())
+    };
+    if inputs.len() != tangents.len() || !inputs.iter().zip(tangents).all(fits) {
+        let types = |list: &[&DynTensor]| {
+            list.iter().map(|x| x.ty().to_string()).collect::<Vec<_>>().join(", ")
+        };
+        return Err(refused(
+            format!("jvp: the inputs are {}, the tangents {}", types(inputs), types(tangents)),
+            "give a tangent of the type of each input",
+        ));
+    }
+    enable_grad(|| {
+        let arguments: Vec<DynTensor> = inputs.iter().map(|x| argument(x)).collect();
+        let y = f(&arguments).outcome()?;
+        // The product with the Jacobian is linear in its vector, whatever that is.
+        let vector = y.detach().zeros_like().requires_grad();
+        let arguments: Vec<&DynTensor> = arguments.iter().collect();
+        let products = grad_with(&y, Some(&vector), &arguments, Graph::Create)?;
+        let along = products.iter().zip(tangents).map(|(g, v)| (g * *v).sum(..));
+        let along = along
+            .reduce(|a, b| a + b)
+            .ok_or_else(|| refused("jvp: no inputs".to_owned(), "give one at least"))?;
+        let derivative = grad_with(&along, None, &[&vector], Graph::Create)?.remove(0);
+        Ok((y, derivative))
+    })
+}
+
+/// The Jacobian of `f` at `x`: the derivative of each element of the value by each of `x`, of shape
+/// `[value.., x..]`. PyTorch's `torch.func.jacrev`; the rows are one `vmap`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let x = DynTensor::from([1.0, 2.0]);
+/// let matrix = autograd::jacobian(|x| x.square(), &x)?; // [[2, 0], [0, 4]]
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`grad`](super::grad()).
+#[track_caller]
+pub fn jacobian<R: Outcome>(f: impl FnOnce(&DynTensor) -> R, x: &DynTensor) -> Result<DynTensor> {
+    enable_grad(|| {
+        let argument = argument(x);
+        let y = f(&argument).outcome()?;
+        if let Some(error) = y.error() {
+            return Err(error);
+        }
+        let n = y.numel();
+        let basis = DynTensor::eye(n, y.dtype()).reshape([&[n], &y.sizes()[..]].concat());
+        let row = |v: &[DynTensor]| {
+            grad_with(&y, v.first(), &[&argument], Graph::Create).map(|mut g| g.remove(0))
+        };
+        let rows = vmap(row, &[&basis])?;
+        Ok(rows.reshape([y.sizes(), x.sizes()].concat()))
+    })
+}
+
+/// The Hessian of `f`, whose value is a single number, at `x`: its second derivatives, of shape
+/// `[x.., x..]`. PyTorch's `torch.func.hessian`.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let x = DynTensor::from([1.0, 2.0]);
+/// let matrix = autograd::hessian(|x| x.pow(3).sum(..), &x)?; // [[6, 0], [0, 12]]
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`grad`](super::grad()); also a value of several elements.
+#[track_caller]
+pub fn hessian<R: Outcome>(f: impl FnOnce(&DynTensor) -> R, x: &DynTensor) -> Result<DynTensor> {
+    let slope = |x: &DynTensor| {
+        let y = f(x).outcome()?;
+        if y.numel() != 1 && y.error().is_none() {
+            let error = OpError::new(format!("hessian: the function's value is {}", y.ty()));
+            let error =
+                error.hint("it has second derivatives as a matrix if it is a single number");
+            return Err(Error::from_op(error, Location::caller()));
+        }
+        Ok(grad_with(&y, None, &[x], Graph::Create)?.remove(0))
+    };
+    jacobian(slope, x)
+}
