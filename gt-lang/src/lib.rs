@@ -15,6 +15,7 @@ pub mod config;
 pub mod core;
 pub mod data;
 pub mod debug;
+pub mod distributions;
 pub mod error;
 pub mod functional;
 pub mod init;

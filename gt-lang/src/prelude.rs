@@ -30,6 +30,6 @@ pub use crate::typed::{
     Bool, Create, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape,
     Tensor, cat, stack,
 };
-pub use crate::{T, autograd, debug, dims, functional, init, io, shape, signal};
+pub use crate::{T, autograd, debug, dims, distributions, functional, init, io, shape, signal};
 pub use gt_ir::{DType, HostTensor};
 pub use gt_macros::{Module, seq};

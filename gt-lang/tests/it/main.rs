@@ -5,6 +5,7 @@ extern crate gt_lang as gt;
 
 mod autocast;
 mod debug;
+mod distributions;
 mod encoder;
 mod files;
 mod filetests;
