@@ -5,11 +5,13 @@
 //! arrive and transmits the messages that it queues. Each request gets exactly one answer. When the
 //! connection ends, every open and every later request is answered with the reason.
 
+#[cfg(feature = "cluster")]
 mod remote;
 mod submit;
 mod templates;
 mod verbose;
 
+#[cfg(feature = "cluster")]
 pub use remote::{connect, connect_asking, connect_to, connect_with};
 pub(crate) use submit::Submitter;
 #[cfg(test)]

@@ -17,11 +17,11 @@ mod guest;
 mod host;
 mod keys;
 mod noise;
-mod roles;
 mod seal;
 #[cfg(test)]
 mod tests;
 
+pub use crate::roles::{Pass, Roles, User};
 pub use authorized::{Authorized, Member};
 pub use error::DoorError;
 pub use guest::{Guest, Trust};
@@ -29,7 +29,6 @@ pub use host::{Heard, Host, Lock};
 pub(crate) use keys::Stamp;
 pub use keys::{KeyError, KeyFolder, VARIABLE};
 pub use noise::{Name, Pair, PublicKey, derive, random};
-pub use roles::{Pass, Roles, User};
 pub use seal::Sealed;
 
 /// The variable that allows connections without encryption.

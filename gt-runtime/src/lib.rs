@@ -2,8 +2,14 @@
 //!
 //! Pure state machines ([`link`], [`connection`], [`dispatcher`]) take the time and packets as
 //! arguments and return packets. Thin shells around them own sockets, threads and the clock. The
-//! embedded and the remote system share the state machines.
+//! embedded and the remote system share the state machines. Everything that goes over sockets needs
+//! the feature `cluster`, which is on by default.
+#![cfg_attr(
+    not(feature = "cluster"),
+    expect(dead_code, reason = "the little that only sockets use stays beside what it belongs to")
+)]
 
+#[cfg(feature = "cluster")]
 mod allowance;
 pub mod assembly;
 pub mod choice;
@@ -11,6 +17,7 @@ pub mod client;
 pub mod clock;
 pub mod connection;
 pub mod dispatcher;
+#[cfg(feature = "cluster")]
 pub mod doors;
 pub mod embedded;
 mod footprint;
@@ -22,18 +29,25 @@ pub mod machine;
 pub mod modifier;
 pub mod priority;
 pub mod profile;
+pub mod roles;
+#[cfg(feature = "cluster")]
 pub mod server;
+#[cfg(feature = "cluster")]
 mod shutdown;
 #[cfg(test)]
 mod sim;
 pub mod slot;
+#[cfg(feature = "cluster")]
 pub mod status;
 #[doc(hidden)]
 pub mod testing;
 pub mod tier;
+#[cfg(feature = "cluster")]
 pub mod tracing;
 pub mod wire;
 pub mod worker;
+#[cfg(feature = "cluster")]
 pub mod zmq;
 
+#[cfg(feature = "cluster")]
 pub use shutdown::Shutdown;

@@ -25,6 +25,7 @@ use gt_ir::{Entry, Instr, Tape};
 use crate::clock;
 use crate::dispatcher::{Note, Party, Report, Way};
 pub use config::{DETAIL, Detail, FORMAT, Format, LogConfig, SIZE, Size, VARIABLE};
+#[cfg(feature = "cluster")]
 pub(crate) use line::print;
 pub(crate) use line::size_text;
 pub use line::{Line, Source, What};

@@ -16,7 +16,9 @@ mod memory;
 pub mod plans;
 pub mod queue;
 pub mod reads;
+#[cfg(feature = "cluster")]
 pub mod roads;
+#[cfg(feature = "cluster")]
 pub mod serve;
 pub(crate) mod siblings;
 mod table;
@@ -25,4 +27,20 @@ pub use self::core::Core;
 pub(crate) use end::WorkerEnd;
 pub use executor::Executor;
 pub use job::{Job, Task};
+#[cfg(feature = "cluster")]
 pub use serve::{Stopped, Worker, WorkerConfig, WorkerError};
+
+use gt_compiler::engine::EngineInfo;
+
+use crate::wire::Capacity;
+
+/// The capacity of a worker with this engine.
+pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
+    Capacity {
+        engine: info.name.clone(),
+        device: info.device.clone(),
+        threads: u32::try_from(info.threads).unwrap_or(u32::MAX),
+        memory: info.memory_limit as u64,
+        ..Capacity::default()
+    }
+}

@@ -117,12 +117,17 @@ fn run(chore: Chore) -> Result<()> {
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
 /// code generation; the last steps compile the crates that use libtorch once more.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 9] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 10] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
             cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
                 .run()
+        }),
+        ("without features", &|| {
+            // The smallest GT, which dependents may choose.
+            let least = ["clippy", "--package", "gt", "--lib", "--no-default-features", "--quiet"];
+            cargo(&least).args(&["--", "-D", "warnings"]).run()
         }),
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
         ("random programs", &|| {

@@ -12,9 +12,9 @@ use super::session::Session;
 use super::{Action, Config, Event, Note, Way};
 use crate::clock::Time;
 use crate::connection::Incoming;
-use crate::doors::{Pass, User};
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::machine::Machine;
+use crate::roles::{Pass, User};
 use crate::wire::{
     Body, Hello, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
 };

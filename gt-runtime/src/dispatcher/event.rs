@@ -6,8 +6,8 @@ use gt_compiler::shard::Partition;
 use gt_ir::OpError;
 
 use super::Job;
-use crate::doors::Pass;
 use crate::ids::{PeerId, SessionId};
+use crate::roles::Pass;
 use crate::wire::Packet;
 
 /// An input of the dispatcher. Each event is legal at any time, and stale or repeated events are

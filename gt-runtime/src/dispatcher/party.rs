@@ -2,9 +2,9 @@
 
 use crate::clock::Time;
 use crate::connection::Connection;
-use crate::doors::{Pass, User};
 use crate::identity::Identity;
 use crate::ids::{PeerId, SessionId, WorkerId};
+use crate::roles::{Pass, User};
 use crate::wire::{Capacity, Counts, Traffic, Work};
 use std::collections::{BTreeSet, VecDeque};
 

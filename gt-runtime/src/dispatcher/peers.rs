@@ -10,10 +10,10 @@ use super::party::{Party, Peer, Worker};
 use super::session::Session;
 use super::{Action, Config, Report};
 use crate::connection::{Connection, Ending};
-use crate::doors::Pass;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::priority::Priority;
+use crate::roles::Pass;
 use crate::wire::{Body, Hello, PROTOCOL, Packet, Refusal, Role, Stream, Welcome};
 
 /// The secret of peers that never move, such as those in the same process.

@@ -8,9 +8,9 @@ use super::party::Party;
 use super::session::Session;
 use super::{Action, Report};
 use crate::clock::Time;
-use crate::doors::{Pass, Roles};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
+use crate::roles::{Pass, Roles};
 use crate::wire::codec::cut;
 use crate::wire::{
     Body, Capacity, Hello, LinkStatus, PROTOCOL, Packet, Refusal, Role, SessionStatus, Status,
@@ -233,8 +233,8 @@ fn short(mut text: String) -> String {
 mod tests {
     use super::*;
     use crate::dispatcher::{Config, Event};
-    use crate::doors::User;
     use crate::identity::Identity;
+    use crate::roles::User;
     use gt_ir::error::Hinted as _;
     use std::time::Duration;
 

@@ -8,7 +8,6 @@ use gt_ir::backend::{Backend, Demand, ErrorKind, MAX_WORKERS, RunError, Target, 
 
 use super::{Handle, System};
 use crate::choice::{DEVICE, ENGINE, Wish};
-use crate::client;
 
 /// The variable that names a server.
 pub const CONNECT: &str = "GT_CONNECT";
@@ -70,12 +69,24 @@ pub fn open(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     let Target { server, demand, configured } = target;
     let demand = Demand { auto: demand.auto.or(auto()?), ..demand.clone() };
     match server.or(named.as_deref()) {
-        Some(address) => client::connect_asking(address, &demand.or(configured)),
+        Some(address) => connect(address, &demand.or(configured)),
         None => {
             let demand = demand.or(&left_open(configured));
             own(&demand).map(|system| system.session_asking(&demand))
         }
     }
+}
+
+#[cfg(feature = "cluster")]
+fn connect(address: &str, demand: &Demand) -> Result<Arc<dyn Backend>, RunError> {
+    crate::client::connect_asking(address, demand)
+}
+
+#[cfg(not(feature = "cluster"))]
+fn connect(address: &str, _: &Demand) -> Result<Arc<dyn Backend>, RunError> {
+    let message = format!("cannot connect to {address}: the program is built without servers");
+    let hint = "give the dependency `gt` its feature `cluster`, or unset GT_CONNECT";
+    Err(RunError::new(ErrorKind::Connection, message).hint(hint))
 }
 
 /// Fails if the user's file of settings is faulty. Tells once of variables that have no effect.

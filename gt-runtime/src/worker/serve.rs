@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use gt_compiler::engine::{Engine, EngineInfo};
 
+use super::capacity;
 use super::executor::Executor;
 use super::jobs::Jobs;
 use super::queue::Fifo;
@@ -162,17 +163,6 @@ impl Worker {
             let _ = thread.join();
         }
         end
-    }
-}
-
-/// The capacity of a worker with this engine.
-pub(crate) fn capacity(info: &EngineInfo) -> Capacity {
-    Capacity {
-        engine: info.name.clone(),
-        device: info.device.clone(),
-        threads: u32::try_from(info.threads).unwrap_or(u32::MAX),
-        memory: info.memory_limit as u64,
-        ..Capacity::default()
     }
 }
 
