@@ -2,8 +2,6 @@
 //! libtorch is, if it is built with; and with feature `cuda` the library in `csrc`, which becomes a
 //! part of the program.
 
-#[path = "../build/libtorch.rs"]
-mod libtorch;
 #[cfg(feature = "cuda")]
 #[path = "build/shim.rs"]
 mod shim;
@@ -11,8 +9,10 @@ mod shim;
 use std::{fs, path::Path};
 
 fn main() {
-    libtorch::link_programs();
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    gt_build::link_programs();
+    // The sources of a released package are those of its version.
+    let version = env!("CARGO_PKG_VERSION").bytes();
+    let mut hash = version.fold(0xcbf2_9ce4_8422_2325, mix);
     for dir in ["src", "../gt-ir/src"] {
         println!("cargo:rerun-if-changed={dir}");
         walk(Path::new(dir), &mut hash);
@@ -30,6 +30,10 @@ fn walk(path: &Path, hash: &mut u64) {
         return entries.iter().for_each(|e| walk(e, hash));
     }
     for byte in fs::read(path).unwrap_or_default() {
-        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        *hash = mix(*hash, byte);
     }
+}
+
+fn mix(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }

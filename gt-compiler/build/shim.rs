@@ -10,8 +10,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::libtorch;
-
 const SOURCES: [&str; 2] = ["csrc/gt_cuda.cpp", "csrc/attention.cpp"];
 const HEADERS: [&str; 2] = ["csrc/gt_cuda.h", "csrc/shim.h"];
 /// Headers without which the wrong libtorch was found.
@@ -44,7 +42,7 @@ pub(crate) fn build() {
 }
 
 fn folders() -> Result<Folders, String> {
-    let libraries = libtorch::libraries()?;
+    let libraries = gt_build::libraries()?;
     let libtorch = libraries.parent().unwrap_or(&libraries).to_path_buf();
     // Beside libtorch, or where Python's packages put it.
     let places = [libtorch.clone(), libtorch.join("../nvidia/cu13")];

@@ -117,7 +117,7 @@ fn run(chore: Chore) -> Result<()> {
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
 /// code generation; the last steps compile the crates that use libtorch once more.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 10] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 11] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
@@ -126,8 +126,12 @@ fn test() -> Result<()> {
         }),
         ("without features", &|| {
             // The smallest GT, which dependents may choose.
-            let least = ["clippy", "--package", "gt", "--lib", "--no-default-features", "--quiet"];
-            cargo(&least).args(&["--", "-D", "warnings"]).run()
+            let least = ["clippy", "--package", "gt-tensor", "--lib", "--no-default-features"];
+            cargo(&least).args(&["--quiet", "--", "-D", "warnings"]).run()
+        }),
+        ("packages", &|| {
+            let all = ["package", "--workspace", "--exclude", "xtask", "--exclude", "gt-opinfo"];
+            cargo(&all).args(&["--no-verify", "--allow-dirty", "--quiet"]).run()
         }),
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
         ("random programs", &|| {

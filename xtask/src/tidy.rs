@@ -87,16 +87,17 @@ const MAX_COLUMNS: usize = 100;
 
 /// The workspace crates that each crate may depend on, outside its tests.
 const EDGES: &[(&str, &[&str])] = &[
+    ("gt-build", &[]),
     ("gt-settings", &[]),
     ("gt-ir", &[]),
     ("gt-macros", &[]),
     ("gt-lang", &["gt-ir", "gt-macros", "gt-settings"]),
-    ("gt-compiler", &["gt-ir", "gt-settings"]),
-    ("gt-runtime", &["gt-ir", "gt-compiler", "gt-settings"]),
-    ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime", "gt-settings"]),
-    ("gt", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime"]),
+    ("gt-compiler", &["gt-ir", "gt-settings", "gt-build"]),
+    ("gt-runtime", &["gt-ir", "gt-compiler", "gt-settings", "gt-build"]),
+    ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime", "gt-settings", "gt-build"]),
+    ("gt-tensor", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime", "gt-build"]),
     ("xtask", &["gt-ir", "gt-settings"]),
-    ("gt-opinfo", &["gt", "gt-runtime"]),
+    ("gt-opinfo", &["gt-tensor", "gt-runtime", "gt-build"]),
 ];
 
 /// Large crates that the language must not depend on, so that a user's build does not link them.

@@ -1,10 +1,18 @@
 //! The folder of libtorch, and how programs find it: one rule for the build scripts of all packages
-//! with programs.
+//! with programs. A program outside this repository that uses GT with its feature `torch` has one
+//! line in its `build.rs`, and this package among its `build-dependencies`:
+//!
+//! ```text
+//! fn main() {
+//!     gt_build::link_torch();
+//! }
+//! ```
 //!
 //! The rule is that of `torch-sys`, which compiles against the same libtorch: the PyTorch of the
 //! environment if `LIBTORCH_USE_PYTORCH` is set, else the folder `LIBTORCH`. If `LIBTORCH` is not
-//! set, `.cargo/config.toml` sets it to the folder of `cargo xtask libtorch`. Without feature
-//! `torch` the script does nothing.
+//! set, `.cargo/config.toml` of GT's checkout sets it to the folder of `cargo xtask libtorch`.
+
+#![expect(clippy::print_stdout, reason = "build scripts talk to cargo on their standard output")]
 
 use std::{
     env,
@@ -16,13 +24,26 @@ use std::{
 const ASK_PYTORCH: &str =
     "import os, torch; print(os.path.join(os.path.dirname(torch.__file__), 'lib'))";
 
-/// With feature `torch`, tells the linker to write the path of the libraries into each program, so
-/// that programs start without `LD_LIBRARY_PATH`. If the libraries are missing, the build fails
-/// with the reason and a cure.
-pub(crate) fn link_programs() {
-    if env::var_os("CARGO_FEATURE_TORCH").is_none() {
-        return;
+/// The build script of packages with programs and without generated code. With their feature
+/// `torch` it is that of [`link_torch`].
+pub fn main() {
+    // Without this line cargo looks for changes in every file of the package.
+    println!("cargo::rerun-if-changed=Cargo.toml");
+    link_programs();
+}
+
+/// As [`link_torch`], if the package that is built has the feature `torch`.
+pub fn link_programs() {
+    if env::var_os("CARGO_FEATURE_TORCH").is_some() {
+        link_torch();
     }
+}
+
+/// Tells the linker to write the path of libtorch's libraries into each program of the package, so
+/// that programs start without `LD_LIBRARY_PATH`. If the libraries are missing, the build fails
+/// with the reason and a cure. With a feature `cuda` of the package the libraries are those for
+/// CUDA.
+pub fn link_torch() {
     match libraries() {
         Ok(folder) => {
             println!("cargo::rustc-link-arg=-Wl,-rpath,{}", folder.display());
@@ -37,7 +58,10 @@ pub(crate) fn link_programs() {
 }
 
 /// The folder of libtorch's libraries, checked to contain those for this build.
-pub(crate) fn libraries() -> Result<PathBuf, String> {
+///
+/// # Errors
+/// There is no such folder, or it lacks a library: the reason, and what to do.
+pub fn libraries() -> Result<PathBuf, String> {
     let folder = named()?;
     let (library, command) = if with_cuda() {
         ("libtorch_cuda.so", "cargo xtask libtorch --cuda")

@@ -1,0 +1,5 @@
+//! Programs that are built with libtorch find it.
+
+fn main() {
+    gt_build::main();
+}
