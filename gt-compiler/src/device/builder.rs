@@ -29,7 +29,7 @@ use crate::{
     pipeline::{Optimized, optimize_around},
     program::Program,
     report::Report,
-    schedule::schedule,
+    schedule::{Updates, schedule},
 };
 
 /// The compiler of a device's programs.
@@ -70,7 +70,8 @@ impl<G: Gpu> Builder<G> {
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
         let clock = Clock::start();
-        let plan = Plan::new(primitives, schedule(primitives)?, donated, numerics)?;
+        let schedule = schedule(primitives, Updates::Whole)?;
+        let plan = Plan::new(primitives, schedule, donated, numerics)?;
         let functions = self.loader.load(&plan.works)?;
         if functions.len() != plan.works.len() {
             return Err(EngineError::Codegen("a loader has not loaded every function".into()));

@@ -9,7 +9,7 @@ use gt_ir::{DType, Op, OperandType, Shape, Type};
 
 use crate::{
     kernel::{Binary, Expr, ExprId, Node},
-    schedule::{KernelPiece, Piece, schedule},
+    schedule::{KernelPiece, Piece, Updates, schedule},
 };
 
 /// An op of one operand as a kernel computes it.
@@ -23,7 +23,7 @@ impl Formula {
     pub(super) fn of(op: &Op, dtype: DType) -> Option<Formula> {
         let operand = OperandType::Tensor(Type::new(dtype, Shape::new(&[2]).ok()?));
         let graph = gt_ir::expand(op, &[operand]).ok()?;
-        let mut pieces = schedule(&graph).ok()?.pieces.into_iter();
+        let mut pieces = schedule(&graph, Updates::Whole).ok()?.pieces.into_iter();
         let (Some(Piece::Kernel(kernel)), None) = (pieces.next(), pieces.next()) else {
             return None;
         };

@@ -35,7 +35,7 @@ use crate::{
     pipeline::{Optimized, optimize},
     program::Program,
     report::Report,
-    schedule::{Piece, Schedule, schedule},
+    schedule::{Piece, Schedule, Updates, schedule},
 };
 
 /// The compiler of native programs.
@@ -113,7 +113,7 @@ impl Builder {
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
         let clock = Clock::start();
-        let mut schedule = schedule(primitives)?;
+        let mut schedule = schedule(primitives, Updates::ByRow)?;
         self.mark(&mut schedule);
         let mut plan = assemble(primitives, schedule, donated, self.target.threads)?;
         let code = self.generate(&mut plan)?;

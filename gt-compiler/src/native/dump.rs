@@ -15,7 +15,7 @@ use crate::{
     kernel::{self, Access, Compiler, Expr, KernelSpec, Nest},
     meter,
     program::Dump,
-    schedule::{BufferId, Fold, MatMul, Place, Routine},
+    schedule::{BufferId, Fold, MatMul, Place, Routine, RowUpdate, UpdateKind},
 };
 
 pub(super) fn dump(
@@ -95,12 +95,19 @@ fn title(job: &Job) -> String {
         Job::Chunked(c) => format!("reduction in {} chunks", c.n_chunks()),
         Job::MatMul(m) => shape(m),
         Job::Fold(f) => format!("fold of {} chunks", f.n_chunks),
-        Job::Routine(r) => r.op.name().to_owned(),
+        Job::Routine(r) => word_of(r),
     }
 }
 
 /// The bytes of the buffers that a job uses, each once.
 fn traffic(plan: &Plan, job: &Job) -> u64 {
+    if let Job::Routine(r) = job
+        && r.update.is_some()
+        && let [_, (_, index), (_, rows)] = &r.inputs[..]
+    {
+        // The rows of the table are read and written.
+        return (index.bytes() + 3 * rows.bytes()) as u64;
+    }
     let (reads, writes) = memory::uses(job);
     let buffers: BTreeSet<BufferId> = reads.into_iter().chain(writes).collect();
     buffers.iter().map(|b| plan.sizes[b.index()] as u64).sum()
@@ -218,9 +225,20 @@ fn write_fold(plan: &Plan, f: &Fold, out: &mut String) -> fmt::Result {
     writeln!(out, "  {to} = fold {} of {} rows of {from}", word(&f.op), f.n_chunks)
 }
 
+/// The name of a routine.
+fn word_of(r: &Routine) -> String {
+    let name = match r.update {
+        Some(RowUpdate { kind: UpdateKind::Add, .. }) => "add_rows",
+        Some(RowUpdate { kind: UpdateKind::Sub, .. }) => "subtract_rows",
+        None => r.op.name(),
+    };
+    name.to_owned()
+}
+
 fn write_routine(plan: &Plan, r: &Routine, out: &mut String) -> fmt::Result {
     let inputs: Vec<String> = r.inputs.iter().map(|(b, _)| name(plan, *b)).collect();
-    writeln!(out, "  {} = {} {} : {}", name(plan, r.out), r.op, inputs.join(", "), r.out_ty)
+    let op = if r.update.is_some() { word_of(r) } else { r.op.to_string() };
+    writeln!(out, "  {} = {op} {} : {}", name(plan, r.out), inputs.join(", "), r.out_ty)
 }
 
 fn argument(plan: &Plan, arg: &Arg) -> String {

@@ -40,7 +40,7 @@ pub(super) struct Indexed<'a> {
 
 impl Indexed<'_> {
     /// Every index inside the axis, or the first that is not.
-    fn checked(&self) -> Result<&[i64], EngineError> {
+    pub(super) fn checked(&self) -> Result<&[i64], EngineError> {
         let index: &[i64] = bytemuck::cast_slice(self.index);
         let size = self.ty.shape.sizes()[self.axis];
         let outside = |i: &i64| *i as u64 >= size as u64;

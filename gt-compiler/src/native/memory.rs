@@ -58,6 +58,9 @@ impl Uses for Wave {
 
     /// Only the job that writes `out` may read `input`.
     fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
+        if self.base() == Some((input, out)) {
+            return Some(0);
+        }
         let mut nearest = FAR;
         for job in self.jobs.iter().filter(|job| reads(job, input)) {
             let Job::Tile(tile) = job else { return None };

@@ -28,6 +28,7 @@ mod store;
 mod stream;
 mod team;
 mod tile;
+mod update;
 
 use std::{path::PathBuf, sync::Arc};
 

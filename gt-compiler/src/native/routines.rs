@@ -15,7 +15,7 @@ use super::{
     indexing::Indexed,
     scan,
     slices::parallel_chunks,
-    sort,
+    sort, update,
 };
 use crate::{
     error::EngineError,
@@ -53,6 +53,9 @@ pub(crate) fn run(
         let moved = step.inputs.first().filter(|(b, _)| !memory.is_in_place(*b, step.out));
         moved.map(|(b, _)| memory.bytes(*b))
     };
+    if let (Some(kind), Op::IndexAdd(axis)) = (step.update, step.op) {
+        return update::run(&indexed(axis), kind, base(), bytes(2), scalars, to);
+    }
     match step.op {
         Op::ArgSort(order) => {
             let (read, to) = (step.read.clone(), bytemuck::cast_slice_mut(to));

@@ -13,8 +13,9 @@ use super::{
     fuse::{self, absent, scalar},
     index,
     materialize::{Call, Materialized, Task, Time, is_of_literals},
-    piece::{Attention, Back, BufferId, MatMul, Matrix, Piece, Routine},
+    piece::{Attention, Back, BufferId, MatMul, Matrix, Piece, Routine, RowUpdate},
     sources::Sources,
+    updates::Update,
 };
 use crate::error::EngineError;
 
@@ -35,6 +36,9 @@ pub(super) fn pieces(
         }
         Task::Routine(id, op, out) => {
             Piece::Routine(Box::new(routine(values, *id, *op, *out, time)?))
+        }
+        Task::Update(id, update, out) => {
+            Piece::Routine(Box::new(row_update(values, *id, update, *out, time)?))
         }
         Task::Attention(call) => Piece::Attention(Box::new(attention(values, call, time)?)),
     };
@@ -82,7 +86,24 @@ fn routine(
         inputs = operands.iter().map(operand).collect::<Result<_, EngineError>>()?;
     }
     let read = read(values.graph, id, op);
-    Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id), read })
+    Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id), read, update: None })
+}
+
+fn row_update(
+    values: &Materialized<'_>,
+    id: NodeId,
+    update: &Update,
+    out: BufferId,
+    time: Time,
+) -> Result<Routine, EngineError> {
+    let operand = |id| Ok((values.place(id, time).ok_or_else(absent)?, values.ty(id)));
+    let inputs = update.operands().into_iter().map(operand).collect::<Result<_, EngineError>>()?;
+    let literals = [Some(update.number), update.scale].into_iter().flatten();
+    let scalars = literals.map(|id| scalar(values.graph, id)).collect::<Result<_, _>>()?;
+    let Update { kind, is_checked, .. } = *update;
+    let op = Op::IndexAdd(attr::Axis(0));
+    let update = Some(RowUpdate { kind, is_checked });
+    Ok(Routine { op, inputs, scalars, out, out_ty: values.ty(id), read: 0..0, update })
 }
 
 /// The positions from the first to the last that anybody reads: along the axis of an order, along

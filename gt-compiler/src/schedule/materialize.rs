@@ -17,11 +17,11 @@ use smallvec::SmallVec;
 use super::{
     index::{self, Map},
     piece::BufferId,
+    updates::{Found, Update, Updates},
     work::{self, Kernel, Work, work},
 };
 use crate::{
     action::{Action, action},
-    cost::{self, Dag},
     error::EngineError,
     kernel::{Cut, Loop, accumulated},
 };
@@ -44,6 +44,8 @@ pub(super) enum Task {
     /// The node is a matrix product of these two.
     Product(NodeId, [NodeId; 2], BufferId),
     Routine(NodeId, Op, BufferId),
+    /// The node is a table with some rows updated.
+    Update(NodeId, Update, BufferId),
     Attention(Call),
 }
 
@@ -74,22 +76,24 @@ pub(super) struct Materialized<'g> {
     /// The buffer of each contiguous node, and the time from which on it is there.
     places: Vec<Option<(BufferId, Time)>>,
     attentions: Attentions,
+    updates: Found,
 }
 
 impl<'g> Materialized<'g> {
-    pub(super) fn of(graph: &'g Graph) -> Result<Materialized<'g>, EngineError> {
+    pub(super) fn of(graph: &'g Graph, updates: Updates) -> Result<Materialized<'g>, EngineError> {
         let mut m = Materialized {
             graph,
             tasks: Vec::new(),
             sizes: Vec::new(),
             places: vec![None; graph.len()],
             attentions: Attentions::default(),
+            updates: Found::of(graph, updates),
         };
         for &id in graph.inputs() {
             let buffer = m.buffer(m.ty(id).bytes());
             m.placed(id, buffer);
         }
-        let roots = cost::materialized(&Dag::of(graph));
+        let roots = m.updates.roots(graph);
         graph.ids().filter(|id| roots[id.index()]).try_for_each(|id| m.hold(id))?;
         graph.outputs().iter().try_for_each(|&id| m.materialize(id).map(drop))?;
         Ok(m)
@@ -192,6 +196,9 @@ impl<'g> Materialized<'g> {
         if let Some(buffer) = self.place(id, NOW) {
             return Ok(buffer);
         }
+        if let Some(update) = self.updates.get(id) {
+            return self.update(id, update);
+        }
         let work = work(self.graph, id);
         let buffer = match work {
             Work::Alias(of) => self.materialize(of)?,
@@ -220,6 +227,15 @@ impl<'g> Materialized<'g> {
                 self.tasks.push(Task::Routine(id, op, buffer));
             }
         }
+        self.placed(id, buffer);
+        Ok(buffer)
+    }
+
+    /// Has a table in memory in which some rows are updated.
+    fn update(&mut self, id: NodeId, update: Update) -> Result<BufferId, EngineError> {
+        update.operands().into_iter().try_for_each(|id| self.materialize(id).map(drop))?;
+        let buffer = self.buffer(self.ty(id).bytes());
+        self.tasks.push(Task::Update(id, update, buffer));
         self.placed(id, buffer);
         Ok(buffer)
     }

@@ -4,10 +4,11 @@
 //! `materialize` decides which nodes are, and in which order: inputs, outputs, results of
 //! reductions, products and routines and the operands of the latter two, values used by several
 //! kernels when computing them again would cost more than reading them, and the operands of views
-//! that a kernel cannot follow. Then `build` makes the pieces of each task, kernels by `fuse`;
-//! `work` says what computing a node takes. `group` finds the pieces that can run together row by
-//! row, and `draft` makes their stages; `memory` gives buffers their places. Everything here
-//! depends on the graph alone: not on threads, caches or the device.
+//! that a kernel cannot follow. `updates` finds tables of which a few rows change. Then `build`
+//! makes the pieces of each task, kernels by `fuse`; `work` says what computing a node takes.
+//! `group` finds the pieces that can run together row by row, and `draft` makes their stages;
+//! `memory` gives buffers their places. Everything here depends on the graph alone: not on threads,
+//! caches or the device.
 
 mod build;
 mod draft;
@@ -21,6 +22,7 @@ mod piece;
 pub(crate) mod rows;
 mod sources;
 mod stage;
+mod updates;
 mod work;
 
 use gt_ir::{Graph, Type};
@@ -38,8 +40,12 @@ pub(crate) use {
     draft::{Draft, drafts},
     group::{Group, cuts, group, is_whole, iterations},
     memory::{Buffers, FAR, Home, Homes, Layout, Place, Uses, distance_in},
-    piece::{BufferId, Fold, KernelPiece, MatMul, Matrix, Piece, Routine, ScalarArg, scalar},
+    piece::{
+        BufferId, Fold, KernelPiece, MatMul, Matrix, Piece, Routine, RowUpdate, ScalarArg,
+        UpdateKind, scalar,
+    },
     sources::Sources,
+    updates::Updates,
 };
 
 use crate::error::EngineError;
@@ -56,8 +62,8 @@ pub(crate) struct Schedule {
 }
 
 /// Schedules a graph of primitives.
-pub(crate) fn schedule(graph: &Graph) -> Result<Schedule, EngineError> {
-    let values = Materialized::of(graph)?;
+pub(crate) fn schedule(graph: &Graph, updates: Updates) -> Result<Schedule, EngineError> {
+    let values = Materialized::of(graph, updates)?;
     let mut pieces = Vec::with_capacity(values.tasks.len());
     let mut sources = Vec::with_capacity(values.tasks.len());
     for (time, task) in values.tasks.iter().enumerate() {

@@ -98,13 +98,31 @@ pub(crate) struct Fold {
 pub(crate) struct Routine {
     pub(crate) op: Op,
     pub(crate) inputs: SmallVec<[(BufferId, Type); 3]>,
-    /// The operands, where all of them are literals; then there are no inputs.
+    /// The operands, where all of them are literals; then there are no inputs. Of an update the
+    /// number and the scale, if there is one.
     pub(crate) scalars: SmallVec<[ScalarArg; 3]>,
     pub(crate) out: BufferId,
     pub(crate) out_ty: Type,
     /// The positions that anybody reads, of an order along its axis, of random numbers along their
     /// first axis. The others may be left as they are.
     pub(crate) read: Range<usize>,
+    /// Whether it changes some rows of a table by what an `index_add` to a number makes.
+    pub(crate) update: Option<RowUpdate>,
+}
+
+/// `table - scale * index_add(number, index, rows)`; the inputs are the table, index and rows.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct RowUpdate {
+    pub(crate) kind: UpdateKind,
+    /// Whether a routine before it has found every index to be inside the table.
+    pub(crate) is_checked: bool,
+}
+
+/// What becomes of the gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum UpdateKind {
+    Add,
+    Sub,
 }
 
 impl MatMul {
@@ -151,7 +169,7 @@ impl MatMul {
 impl Routine {
     /// Whether it may find its data unfit: such a step comes before anything is overwritten.
     pub(crate) fn can_fail(&self) -> bool {
-        self.op.spec().can_fail()
+        self.op.spec().can_fail() && !self.update.is_some_and(|update| update.is_checked)
     }
 }
 

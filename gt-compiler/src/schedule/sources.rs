@@ -48,6 +48,10 @@ impl Sources {
                 let node = graph.node(*id);
                 sources.add(node.origin, node.ty.shape.numel() as u64);
             }
+            (Task::Update(id, update, _), _) => {
+                let rows = graph.node(update.rows).ty.shape.numel();
+                sources.add(graph.node(*id).origin, rows as u64);
+            }
             (Task::Attention(call), _) => {
                 let node = graph.node(call.operands.1[0]);
                 sources.add(node.origin, node.ty.shape.numel() as u64);

@@ -14,6 +14,7 @@ mod ops;
 mod products;
 mod random;
 mod ranges;
+mod rows;
 mod shard;
 mod store;
 #[path = "../sweeps/mod.rs"]

@@ -20,7 +20,7 @@ use crate::{
     device::{Launch, launches},
     options::{Numerics, Options},
     pipeline::optimize,
-    schedule::{MatMul, Matrix, Piece, ScalarArg, Schedule, scalar, schedule},
+    schedule::{MatMul, Matrix, Piece, ScalarArg, Schedule, Updates, scalar, schedule},
 };
 
 /// What bytes are that nobody wrote.
@@ -39,7 +39,7 @@ impl Planned {
     /// The launches of a graph, as it is or made cheaper.
     pub(crate) fn new(graph: &Graph, names: &mut Names) -> Planned {
         let graph = optimize(graph, &Options::default(), &crate::Machine::PROCESSOR).unwrap().graph;
-        let mut schedule = schedule(&graph).unwrap();
+        let mut schedule = schedule(&graph, Updates::Whole).unwrap();
         let launches = launches(&mut schedule, graph.inputs().len(), Numerics::Exact);
         let texts = launches.iter().map(|launch| texts(launch, names)).collect();
         Planned { schedule, launches, texts }
