@@ -16,7 +16,7 @@ use crate::{
 const FEW_ROWS: usize = 64;
 /// How often a reduction reads each element of what is turned for it, at least.
 const OFTEN: usize = 4;
-/// Elements of what is worth a kernel of its own.
+/// Elements of what is worth a launch of its own.
 const MANY: usize = 1 << 12;
 /// Elements of four bytes that share a line of the cache.
 const LINE: i64 = 16;
@@ -30,7 +30,8 @@ impl Materialized<'_> {
             NodeKind::Input(_) | NodeKind::Scalar(_) | NodeKind::Const(_) => None,
         };
         let [_, columns] = *self.ty(id).shape.sizes() else { return false };
-        if self.place(id, NOW).is_some() || !matches!(op(id), Some(Op::Permute(_))) {
+        let is_many = self.ty(id).shape.numel() >= MANY;
+        if !is_many || self.place(id, NOW).is_some() || !matches!(op(id), Some(Op::Permute(_))) {
             return false;
         }
         let is_small = |user: &NodeId| {
