@@ -140,9 +140,15 @@ struct Free {
 }
 
 impl Free {
-    fn take(&mut self, class: u16) -> Option<Block> {
-        self.tick(class);
-        self.lists.get_mut(usize::from(class))?.pop()
+    /// A block of this class; for a short time also of the next class that has one.
+    fn take(&mut self, class: u16, time: Time) -> Option<(u16, Block)> {
+        let all = class..match time {
+            Time::Short => self.lists.len() as u16,
+            Time::Any => class + 1,
+        };
+        let found = all.clone().find(|&c| !self.lists[usize::from(c)].is_empty()).unwrap_or(class);
+        self.tick(found);
+        Some((found, self.lists.get_mut(usize::from(found))?.pop()?))
     }
 
     fn put(&mut self, class: u16, block: Block) {
@@ -154,6 +160,14 @@ impl Free {
         self.ticks += 1;
         self.used[usize::from(class)] = self.ticks;
     }
+}
+
+/// For how long a block is asked for.
+#[derive(Clone, Copy)]
+enum Time {
+    /// No longer than a run of a program.
+    Short,
+    Any,
 }
 
 struct Block(NonNull<u8>);
@@ -193,17 +207,28 @@ impl Pool {
 
     /// A block of at least `len` bytes, owned by nobody else.
     pub(crate) fn alloc(self: &Arc<Self>, len: usize) -> Result<Storage, EngineError> {
+        self.alloc_for(len, Time::Any)
+    }
+
+    /// As [`alloc`](Self::alloc), of any larger block that is free, to be given back soon. Runs on
+    /// batches of different sizes then share one block, whose pages are there.
+    pub(crate) fn alloc_briefly(self: &Arc<Self>, len: usize) -> Result<Storage, EngineError> {
+        self.alloc_for(len, Time::Short)
+    }
+
+    fn alloc_for(self: &Arc<Self>, len: usize, time: Time) -> Result<Storage, EngineError> {
         let refused =
             || EngineError::OutOfMemory { asked: len, live: self.live(), limit: self.limit };
-        let (class, size) = class_of(len).ok_or_else(refused)?;
+        let (mut class, mut size) = class_of(len).ok_or_else(refused)?;
         let live = self.live.fetch_add(len, Relaxed) + len;
         if live > self.limit {
             self.live.fetch_sub(len, Relaxed);
             return Err(refused());
         }
-        let reused = if self.guarded { None } else { self.lock().take(class) };
+        let reused = if self.guarded { None } else { self.lock().take(class, time) };
         let ptr = match reused {
-            Some(Block(ptr)) => {
+            Some((found, Block(ptr))) => {
+                (class, size) = (found, class_size(found));
                 self.pooled.fetch_sub(size, Relaxed);
                 Some(ptr)
             }
@@ -381,6 +406,12 @@ mod tests {
         assert_eq!((pool.trim(0), pool.trim(0), pool.pooled()), (1024, 0, 0));
         let error = pool.alloc(2 << 20).map(|_| ()).unwrap_err();
         assert_eq!(error, EngineError::OutOfMemory { asked: 2 << 20, live: 0, limit: 1 << 20 });
+        let large = pool.alloc(100_000).unwrap();
+        let address = large.ptr();
+        drop(large);
+        assert_eq!(pool.alloc_briefly(10).unwrap().ptr(), address);
+        assert_ne!(pool.alloc(10).unwrap().ptr(), address);
+        assert_eq!(pool.pooled(), class_of(100_000).unwrap().1 + 64);
         let huge = Pool::new(usize::MAX, false);
         assert!(huge.alloc(1 << 60).is_err());
         assert!(huge.alloc(usize::MAX).is_err());

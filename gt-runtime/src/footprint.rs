@@ -17,6 +17,8 @@ pub(crate) struct Footprint {
     pub(crate) n_instrs: usize,
     /// The inputs that it frees.
     pub(crate) freed: Vec<u32>,
+    /// The inputs that it frees and does nothing else with.
+    pub(crate) idle: Vec<u32>,
     /// The definitions that are alive at its end.
     pub(crate) kept: Vec<u32>,
     /// The definitions that are uploads, with their types.
@@ -64,6 +66,22 @@ impl Footprint {
                 Entry::Output { .. } => {}
             }
         }
+        let mut is_idle = vec![true; n_inputs];
+        let mut uses = |value: &ValueId| {
+            is_idle.iter_mut().skip(value.0 as usize).take(1).for_each(|idle| *idle = false);
+        };
+        for entry in &template.tape.entries {
+            match entry {
+                Entry::Instr(instr) => instr.inputs.iter().for_each(|input| {
+                    if let Operand::Value(value) = input {
+                        uses(value);
+                    }
+                }),
+                Entry::Output { value, .. } => uses(value),
+                Entry::Input { .. } | Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) => {}
+            }
+        }
+        it.idle = (0..).zip(&is_idle).filter(|(_, idle)| **idle).map(|(at, _)| at).collect();
         it.kept = (0..).zip(&alive).filter(|(_, alive)| **alive).map(|(at, _)| at).collect();
         it.depth = it.depth.filter(|_| open == 0).map(|_| deepest);
         it

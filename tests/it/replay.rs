@@ -91,3 +91,38 @@ fn alternating_loops_all_become_plans() {
     assert_eq!(eager.1, 0);
     assert!(blocking.1 > 30, "{} launches", blocking.1);
 }
+
+/// The losses of training on batches of 8 sizes that come in no order, and the number of plans and
+/// of segments that ran as plans.
+fn resized(when: When) -> (Vec<u64>, [u64; 2]) {
+    let system = System::start_with(1, Tiers::compiled(when), Log::off()).unwrap();
+    let session = Session::with_backend(system.session());
+    let _current = session.enter();
+    session.manual_seed(4);
+    let net = Net::new();
+    let mut optimizer = Sgd::new(net.parameters(), SgdConfig { lr: 0.1, ..Default::default() });
+    let losses = (0..80_usize).map(|n| {
+        let rows = 1 + n * n * n / 7 % 8;
+        let data: Vec<f32> = (0..rows * 6).map(|i| (i * (n + 2)) as f32 % 7.0 - 3.0).collect();
+        let x: T![Batch, 6] = Tensor::from_vec(data);
+        let loss = net.loss(&x);
+        optimizer.zero_grad();
+        loss.backward().unwrap();
+        optimizer.step().unwrap();
+        loss.item().unwrap().to_bits()
+    });
+    let losses = losses.collect();
+    let stats = session.stats().unwrap();
+    (losses, [stats.workers[0].plans, stats.total().launches])
+}
+
+#[test]
+fn batches_of_many_sizes_have_one_plan_for_each_size() {
+    let [eager, blocking, background] =
+        [When::Never, When::Blocking, When::Background].map(resized);
+    assert_eq!(eager.0, blocking.0);
+    assert_eq!(eager.0, background.0);
+    let [plans, launches] = blocking.1;
+    assert!((8..=9).contains(&plans), "the sizes of two steps made {plans} plans");
+    assert!(launches > 70, "{launches} launches");
+}

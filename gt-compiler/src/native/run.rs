@@ -40,7 +40,7 @@ pub(super) fn run(
     let plan = &loaded.artifact.plan;
     let arena = match plan.arena {
         0 => None,
-        bytes => Some(context.pool.alloc(bytes)?),
+        bytes => Some(context.pool.alloc_briefly(bytes)?),
     };
     let start = arena.as_ref().map_or(std::ptr::null_mut(), Storage::ptr);
     let homes: Homes<Arc<Storage>> = plan.layout.homes(

@@ -73,8 +73,13 @@ impl Canonicalizer {
     /// The op with its attribute, then a word for each operand. The lowest bit tells a value from a
     /// literal, so no value can be mistaken for a kind of literal.
     fn instr(&mut self, instr: &Instr) {
+        self.operands(instr, |hash| instr.op.hash(hash));
+    }
+
+    #[inline]
+    fn operands(&mut self, instr: &Instr, op: impl FnOnce(&mut KeyHasher)) {
         self.hash.word(INSTR | (instr.inputs.len() as u64) << 8);
-        instr.op.hash(&mut self.hash);
+        op(&mut self.hash);
         for operand in &instr.inputs {
             let word = match operand {
                 Operand::Value(value) => self.numbers.place(*value).word() << 1,
@@ -127,6 +132,27 @@ impl Canonicalizer {
         self.clear();
         tape.entries.iter().for_each(|entry| self.push(entry));
         self.finish(bindings)
+    }
+
+    /// What segments have in common that differ in sizes, or in other attributes of their ops: the
+    /// kinds of ops, and how operands are wired.
+    pub fn form(&mut self, tape: &Tape) -> Key {
+        self.clear();
+        for entry in &tape.entries {
+            match entry {
+                Entry::Instr(instr) => self.operands(instr, |hash| instr.op.kind().hash(hash)),
+                Entry::Input { out, ty, name: _ } => {
+                    self.hash.word(INPUT | (ty.dtype as u64) << 8);
+                    self.numbers.define(*out);
+                }
+                Entry::Free(_) | Entry::Output { .. } | Entry::Enter(_) | Entry::Exit(_) => {
+                    self.push(entry);
+                }
+            }
+        }
+        let form = self.key();
+        self.clear();
+        form
     }
 
     /// Forgets what it has taken.

@@ -4,10 +4,11 @@
 //! A segment is first compared, entry by entry and without a hash, with the segment that followed
 //! its predecessor the last time. If they differ, it is looked up by its key. A new segment is sent
 //! as a tape. A segment that is seen a second time becomes a template, and from then on only its
-//! bindings are sent. A segment in the scope of a signal with `compile` is a template at once. The
-//! numbers of templates and keys are limited, and the least recently used are dropped. Templates
-//! that differ only in source locations are different, so that errors name the user's line. Workers
-//! share their plan.
+//! bindings are sent. A segment that differs in sizes only from one that came again, such as that
+//! of another batch, is a template at once, whose launches wait for its plan. So is a segment in
+//! the scope of a signal with `compile`. The numbers of templates and keys are limited, and the
+//! least recently used are dropped. Templates that differ only in source locations are different,
+//! so that errors name the user's line. Workers share their plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub(crate) struct Templates {
     /// Templates by key. Several may share a key if they differ only in source locations.
     numbers: HashMap<Key, SmallVec<[u32; 2]>>,
     seen: Seen,
+    /// The forms of segments that came a second time: keys without sizes.
+    forms: Seen,
     /// The template of the last segment, if it had one.
     last: Option<u32>,
     matcher: Matcher,
@@ -105,6 +108,7 @@ impl Templates {
             n_entries: 0,
             numbers: HashMap::new(),
             seen: Seen::default(),
+            forms: Seen::default(),
             last: None,
             matcher: Matcher::with_places(),
             canonicalizer: Canonicalizer::new(),
@@ -166,14 +170,20 @@ impl Templates {
             return self.launch(number, bindings, out);
         }
         let is_new = known.is_empty() && !self.seen.remove(key);
-        if is_new && !self.signals.compiles(&segment) {
+        let form = self.canonicalizer.form(&segment);
+        let is_resized = is_new && self.forms.slots.contains_key(&form);
+        if is_new {
             self.explain(expected, &segment);
+        }
+        if is_new && !is_resized && !self.signals.compiles(&segment) {
             self.seen.insert(key);
             self.last = None;
             return self.tape(segment, out);
         }
+        self.forms.insert(form);
         let (template, bindings) = canonical(&segment);
-        match self.define(template, out) {
+        let planned = is_resized || self.signals.compiles(&template.tape);
+        match self.define(template, planned, out) {
             Some(number) => self.launch(number, bindings, out),
             None => self.tape(segment, out),
         }
@@ -213,7 +223,7 @@ impl Templates {
 
     /// Defines a template, and drops others for it if necessary. None if the template alone is too
     /// large.
-    fn define(&mut self, template: Template, out: &mut Messages) -> Option<u32> {
+    fn define(&mut self, template: Template, planned: bool, out: &mut Messages) -> Option<u32> {
         let size = template.tape.entries.len();
         if size > self.config.entries {
             return None;
@@ -228,7 +238,6 @@ impl Templates {
         let (key, tape) = (template.key, Arc::clone(&template.tape));
         let number = self.held.insert(Held { template, next: None }) as u32;
         self.numbers.entry(key).or_default().push(number);
-        let planned = self.signals.compiles(&tape);
         out.push(Order::Define { template: number, tape, planned });
         Some(number)
     }
@@ -353,6 +362,26 @@ mod tests {
         assert!(!seen.remove(key(1)), "the oldest goes");
         assert!(seen.remove(key(0)) && seen.remove(key(2)) && seen.remove(key(MAX_SEEN)));
         assert_eq!(seen.keys.len(), seen.slots.len());
+    }
+
+    #[test]
+    fn a_segment_of_another_size_is_a_template_at_once_after_one_came_again() {
+        let sized = |n: usize| {
+            let text = format!("gt tape 1\n%0 = input : f32[{n},2]\n%1 = expand[3,{n},2] %0\n");
+            gt_ir::text::load(&text).expect("a tape").tape
+        };
+        let config = TemplateConfig { least: 0, ..TemplateConfig::default() };
+        let mut templates = Templates::new(config, false);
+        let mut sent = |n| match &templates.take(sized(n))[..] {
+            [Order::Run(_)] => "tape",
+            [Order::Define { planned: false, .. }, Order::Launch { .. }] => "template",
+            [Order::Define { planned: true, .. }, Order::Launch { .. }] => "template with plan",
+            [Order::Launch { .. }] => "launch",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([4, 5, 6].map(&mut sent), ["tape"; 3], "nothing came again yet");
+        assert_eq!([5, 7, 5].map(&mut sent), ["template", "template with plan", "launch"]);
+        assert_eq!([8, 7, 4].map(&mut sent), ["template with plan", "launch", "template"]);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! the executor and waiting launches share it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use gt_compiler::Value;
 use gt_ir::canonical::{Bindings, Template};
 use gt_ir::{Tape, Type, ValueId};
 
@@ -17,6 +18,8 @@ const QUICK: u64 = 500_000;
 pub struct Definition {
     pub(super) template: Template,
     pub(super) footprint: Footprint,
+    /// For each input that is only freed, a used input of the same type in the first launch.
+    partners: OnceLock<Vec<(u32, Option<u32>)>>,
     /// Whether launches wait until it is compiled.
     pub(super) planned: bool,
     /// For the executor: the plan that it ran last.
@@ -46,13 +49,41 @@ impl Definition {
     pub fn new(tape: Arc<Tape>, planned: bool) -> Option<Definition> {
         let template = Template::new(tape).ok()?;
         let footprint = Footprint::of(&template);
-        Some(Definition { template, footprint, planned, plan: PlanHint::default() })
+        let (partners, plan) = (OnceLock::new(), PlanHint::default());
+        Some(Definition { template, footprint, partners, planned, plan })
     }
 
     /// The template itself.
     #[must_use]
     pub fn template(&self) -> &Template {
         &self.template
+    }
+
+    /// Puts `nothing` in the place of inputs that a launch only frees. A batch of the step before
+    /// is one. Its size is then no part of the plan, and its memory is free before the plan runs.
+    /// An input with the type of one that is used, such as a gradient of the step before, stays,
+    /// because a result may take its memory.
+    pub(super) fn without_idle(&self, given: &mut [Value], nothing: &Value) {
+        for &(at, partner) in self.partners.get_or_init(|| self.partners(given)) {
+            let ty = |at: u32| given.get(at as usize).map(|value| value.ty);
+            let stays = partner.is_some_and(|other| ty(other) == ty(at));
+            if let (false, Some(value)) = (stays, given.get_mut(at as usize)) {
+                *value = nothing.clone();
+            }
+        }
+    }
+
+    fn partners(&self, given: &[Value]) -> Vec<(u32, Option<u32>)> {
+        let mut is_used = vec![true; given.len()];
+        for &at in &self.footprint.idle {
+            is_used.iter_mut().skip(at as usize).take(1).for_each(|used| *used = false);
+        }
+        let partner = |&at: &u32| {
+            let ty = given.get(at as usize)?.ty;
+            let mut used = (0..).zip(given).zip(&is_used).filter(|(_, used)| **used);
+            used.find(|((_, value), _)| value.ty == ty).map(|((other, _), _)| other)
+        };
+        self.footprint.idle.iter().map(|at| (*at, partner(at))).collect()
     }
 
     /// The values whose data a launch needs.

@@ -3,17 +3,34 @@
 //! If memory is short, the worker waits for the reads, the engine frees the memory that it keeps
 //! for reuse, and the operation is tried once more before it fails.
 
-use gt_compiler::engine::{Engine, EngineError};
+use gt_compiler::engine::{Engine, EngineError, Value};
+use gt_ir::{HostTensor, Shape};
 
-use super::reads::Reads;
+use super::reads::{Reads, Tell};
 
 /// An engine and its unfinished reads, which are dropped first.
 pub(super) struct Device {
     pub(super) reads: Reads,
     pub(super) engine: Box<dyn Engine>,
+    /// The value without elements that stands for values which a launch does not look at.
+    nothing: Option<Value>,
 }
 
 impl Device {
+    pub(super) fn new(engine: Box<dyn Engine>, tell: Tell) -> Device {
+        Device { reads: Reads::new(tell), engine, nothing: None }
+    }
+
+    /// A value that stands for values which a launch does not look at; `None` if the engine cannot
+    /// make it.
+    pub(super) fn nothing(&mut self) -> Option<Value> {
+        if self.nothing.is_none() {
+            let empty = HostTensor::from_vec(Vec::<bool>::new(), Shape::new(&[0]).ok()?).ok()?;
+            self.nothing = self.engine.upload(&empty).ok();
+        }
+        self.nothing.clone()
+    }
+
     /// Runs `work` on the engine, and once more if memory was short and some could be freed.
     pub(super) fn retried<T>(
         &mut self,

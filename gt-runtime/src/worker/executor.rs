@@ -29,7 +29,7 @@ use super::job::{Job, Ran, Task};
 use super::jobs::Jobs;
 use super::memory;
 use super::plans::{Plan, Plans};
-use super::reads::{Owner, Question, Reads, Tell};
+use super::reads::{Owner, Question, Tell};
 use super::table::{Outcome, Table};
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
@@ -60,6 +60,25 @@ pub struct Executor {
     inputs: Vec<Value>,
     /// The plan that ran last and the types of its inputs, for a profile.
     ran: Option<(Program, Vec<Type>)>,
+}
+
+/// Puts the inputs of a launch into `given`, as its plan takes them. False if one is missing or
+/// failed.
+fn lend(
+    device: &mut Device,
+    table: &Table,
+    defined: &Definition,
+    bindings: &Bindings,
+    given: &mut Vec<Value>,
+) -> bool {
+    let is_lent = table.lend(&bindings.inputs, given);
+    if is_lent
+        && !defined.footprint.idle.is_empty()
+        && let Some(nothing) = device.nothing()
+    {
+        defined.without_idle(given, &nothing);
+    }
+    is_lent
 }
 
 /// Failures of the engine that concern more than one value.
@@ -102,7 +121,7 @@ impl Executor {
         tell: Tell,
     ) -> Self {
         let plans = Plans::new(plans, engine.compiler(), engine.info().threads, tell.clone());
-        let device = Device { reads: Reads::new(tell), engine };
+        let device = Device::new(engine, tell);
         let (sessions, trouble) = (BTreeMap::new(), Trouble::default());
         let (name, inputs, memory) = (name.into(), Vec::new(), (0, Time::ZERO));
         Executor {
@@ -179,9 +198,9 @@ impl Executor {
             return false;
         }
         let owner = (self.registration, task.session);
-        let Executor { sessions, plans, inputs: given, .. } = self;
+        let Executor { device, sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(task.session).or_default();
-        let waits = table.lend(&bindings.inputs, given)
+        let waits = lend(device, table, defined, bindings, given)
             && plans
                 .get(owner, defined, given.iter().map(|value| &value.ty))
                 .is_some_and(Plan::is_awaited);

@@ -7,7 +7,7 @@ use gt_compiler::engine::Value;
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
-use super::Executor;
+use super::{Executor, lend};
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Line, Log, Source, What};
@@ -37,7 +37,7 @@ impl Executor {
         let owner = (self.registration, session);
         let Executor { device, name, log, sessions, plans, inputs: given, ran: last, .. } = self;
         let table = sessions.entry(session).or_default();
-        if !table.lend(&bindings.inputs, given) {
+        if !lend(device, table, defined, bindings, given) {
             return false;
         }
         let plan = plans.get(owner, defined, given.iter().map(|value| &value.ty));
