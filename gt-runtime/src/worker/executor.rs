@@ -6,7 +6,8 @@
 //! frees them. A read that has to wait for the device is answered later and delays no job
 //! (`reads`). A task that has to wait for a plan goes back to the queue (`jobs`). A segment runs
 //! instruction by instruction (`steps`) or as one program (`programs`). The executor does no I/O
-//! and knows no transport.
+//! and knows no transport. The memory that the engine keeps for reuse goes back to the system when
+//! the last session ends.
 
 mod programs;
 mod steps;
@@ -365,6 +366,10 @@ impl Executor {
         self.plans.forget(owner);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
+        if self.sessions.is_empty() {
+            // Nobody is left who would use again what the engine keeps for reuse.
+            self.device.engine.trim();
+        }
         let line = Line::new(What::Execute, name, "EndSession").of(session, 0);
         self.log.write(&line, format_args!("{session}: {freed} values freed"));
     }

@@ -34,6 +34,26 @@ fn fill(session: &dyn Backend, n: u64) {
 }
 
 #[test]
+fn what_is_kept_for_reuse_goes_back_when_the_last_session_ends() {
+    let system = small();
+    let kept = |session: &dyn Backend| session.stats().unwrap().workers[0].memory.cached;
+    let (one, two) = (system.session(), system.session());
+    for session in [&one, &two] {
+        fill(&**session, 4);
+        assert!(read(&**session, 4).is_ok());
+        session.submit(tape(vec![free(1), free(2), free(3)]));
+    }
+    assert!(kept(&*two) >= 3 * BYTES);
+    drop(one);
+    assert!(kept(&*two) >= 3 * BYTES, "a session is left");
+    drop(two);
+    let three = system.session();
+    fill(&*three, 1);
+    assert!(read(&*three, 1).is_ok());
+    assert!(kept(&*three) < BYTES);
+}
+
+#[test]
 fn out_of_memory_names_who_holds_it_and_by_how_much() {
     let system = small();
     let (one, two, three) = (system.session(), system.session(), system.session());
