@@ -117,7 +117,7 @@ fn run(chore: Chore) -> Result<()> {
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
 /// code generation; the last steps compile the crates that use libtorch once more.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 11] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 12] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &|| {
@@ -134,6 +134,7 @@ fn test() -> Result<()> {
             cargo(&all).args(&["--no-verify", "--allow-dirty", "--quiet"]).run()
         }),
         ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
+        ("a dependent", &dependent),
         ("random programs", &|| {
             // Names the whole workspace, because a smaller choice has other features to build.
             cargo(&["test", "--workspace", "--test", "it", "as_many_random_programs"])
@@ -163,6 +164,16 @@ fn test() -> Result<()> {
         println!("  {name:<17} {:>6.1} s", time.as_secs_f64());
     }
     Ok(())
+}
+
+/// Builds and runs a package outside the workspace, with the versions of dependencies that the
+/// workspace has, and what is compiled of them.
+fn dependent() -> Result<()> {
+    let (folder, target) = (root().join("tests/dependent"), root().join("target"));
+    std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let (manifest, target) = (folder.join("Cargo.toml"), target.to_string_lossy().into_owned());
+    let run = ["run", "--quiet", "--manifest-path", &manifest.to_string_lossy(), "--target-dir"];
+    cargo(&run).args(&[&target]).run()
 }
 
 /// Lints and tests with libtorch. They take the whole workspace, because a smaller choice of

@@ -1,11 +1,12 @@
 //! The macros of GT's language: `#[derive(Module)]` and `seq!`.
 //!
 //! Guarantees: the struct stays as written, no second type appears; what is generated refers to the
-//! language as `::gt`; a mistake in the input is reported at the offending token, all mistakes of
-//! one struct at once. It knows nothing of tensors or shapes: it walks fields, the traits of
-//! `gt::nn` do the rest.
+//! language by the name that the dependent gave it; a mistake in the input is reported at the
+//! offending token, all mistakes of one struct at once. It knows nothing of tensors or shapes: it
+//! walks fields, the traits of `gt::nn` do the rest.
 
 mod module;
+mod named;
 mod seq;
 mod signal;
 

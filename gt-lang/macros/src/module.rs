@@ -1,6 +1,7 @@
 //! The expansion of `#[derive(Module)]`: the impls of three traits made of one pass over the
 //! fields, and methods for those with signals.
 
+use crate::named::language;
 use crate::signal::{self, Signal};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -160,23 +161,25 @@ fn module_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let visits = parts.iter().map(|f| {
         let (field, text) = (f.name, bare(f.name));
         // An error about the field's type points at that type.
-        quote_spanned! { f.ty.span() => ::gt::nn::Module::visit_as(&self.#field, #text, visitor); }
+        let gt = language(f.ty.span());
+        quote_spanned! { f.ty.span() => #gt::nn::Module::visit_as(&self.#field, #text, visitor); }
     });
     let modes = parts.iter().map(|f| {
         let field = f.name;
-        quote_spanned! { f.ty.span() => ::gt::nn::Module::set_mode(&mut self.#field, mode); }
+        let gt = language(f.ty.span());
+        quote_spanned! { f.ty.span() => #gt::nn::Module::set_mode(&mut self.#field, mode); }
     });
-    let title = name.to_string();
+    let (title, gt) = (name.to_string(), language(Span::call_site()));
     quote! {
         #[diagnostic::do_not_recommend]
-        impl #generics ::gt::nn::Module for #name #args #bounds {
+        impl #generics #gt::nn::Module for #name #args #bounds {
             fn describe(&self) -> ::std::string::String {
                 ::std::string::String::from(#title)
             }
-            fn visit(&self, visitor: &mut ::gt::nn::Visitor<'_>) {
+            fn visit(&self, visitor: &mut #gt::nn::Visitor<'_>) {
                 #(#visits)*
             }
-            fn set_mode(&mut self, mode: ::gt::nn::Mode) {
+            fn set_mode(&mut self, mode: #gt::nn::Mode) {
                 #(#modes)*
             }
         }
@@ -187,8 +190,9 @@ fn module_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
 fn init_impl(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     let (name, generics, values) = (&input.ident, buildable(input, fields), values(fields));
     let (generics, args, bounds) = generics.split_for_impl();
+    let gt = language(Span::call_site());
     quote! {
-        impl #generics ::gt::nn::Init for #name #args #bounds {
+        impl #generics #gt::nn::Init for #name #args #bounds {
             fn init() -> Self {
                 #name { #(#values),* }
             }
@@ -218,20 +222,22 @@ fn new_impl(input: &DeriveInput, fields: &[Field<'_>], new_args: &Args) -> Token
 fn buildable(input: &DeriveInput, fields: &[Field<'_>]) -> syn::Generics {
     let mut generics = input.generics.clone();
     let clause = generics.make_where_clause();
+    let gt = language(Span::call_site());
     for field in fields.iter().filter(|f| f.options.init.is_none()) {
         let ty = field.ty;
-        clause.predicates.push(syn::parse_quote! { for<'__gt> #ty: ::gt::nn::Init });
+        clause.predicates.push(syn::parse_quote! { for<'__gt> #ty: #gt::nn::Init });
     }
     generics
 }
 
 /// `field: value` for each field.
 fn values(fields: &[Field<'_>]) -> Vec<TokenStream> {
+    let gt = language(Span::call_site());
     let value = |f: &Field<'_>| {
         let (field, ty) = (f.name, f.ty);
         let value = match &f.options.init {
             Some(expr) => quote! { #expr },
-            None => quote! { <#ty as ::gt::nn::Init>::init() },
+            None => quote! { <#ty as #gt::nn::Init>::init() },
         };
         let value = f.signal.as_ref().map_or(value.clone(), |signal| signal.around(&value));
         quote! { #field: #value }
@@ -242,10 +248,11 @@ fn values(fields: &[Field<'_>]) -> Vec<TokenStream> {
 fn display_impl(input: &DeriveInput) -> TokenStream {
     let name = &input.ident;
     let (generics, args, bounds) = input.generics.split_for_impl();
+    let gt = language(Span::call_site());
     quote! {
         impl #generics ::std::fmt::Display for #name #args #bounds {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                f.write_str(&::gt::nn::Module::summary(self))
+                f.write_str(&#gt::nn::Module::summary(self))
             }
         }
     }

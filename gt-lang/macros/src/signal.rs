@@ -1,7 +1,8 @@
 //! `#[signal("name")]` on the fields of a model: what it says, and the method that applies a layer
 //! inside its signal.
 
-use proc_macro2::TokenStream;
+use crate::named::language;
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{
     Attribute, Error, Ident, LitStr, Meta, Result, Token, Type, Visibility, parse::Parse,
@@ -100,8 +101,8 @@ impl Signal {
     /// An expression that opens its scope.
     fn scope(&self) -> TokenStream {
         let Signal { name, backward, .. } = self;
-        let backward = backward.iter();
-        quote! { ::gt::signal::scope(#name) #(.backward(#backward))* }
+        let (backward, gt) = (backward.iter(), language(Span::call_site()));
+        quote! { #gt::signal::scope(#name) #(.backward(#backward))* }
     }
 
     /// An expression evaluated in its scope.
@@ -115,7 +116,7 @@ impl Signal {
 
     /// A method of the field's name that applies the layer in its scope.
     pub(crate) fn method(&self, vis: &Visibility, field: &Ident, ty: &Type) -> TokenStream {
-        let scope = self.scope();
+        let (scope, gt) = (self.scope(), language(field.span()));
         let unused = self.implied.then(|| quote! { #[allow(dead_code)] });
         let doc = format!(" `{field}` applied to `x`, in the signal `{}`.", self.name.value());
         // As if it stood at the field, so that rustc names the field when nothing calls the method.
@@ -123,12 +124,12 @@ impl Signal {
             #[doc = #doc]
             #unused
             #[track_caller]
-            #vis fn #field<__X>(&self, x: &__X) -> <#ty as ::gt::nn::Forward<__X>>::Out
+            #vis fn #field<__X>(&self, x: &__X) -> <#ty as #gt::nn::Forward<__X>>::Out
             where
-                #ty: ::gt::nn::Forward<__X>,
+                #ty: #gt::nn::Forward<__X>,
             {
                 let _scope = #scope;
-                ::gt::nn::Forward::forward(&self.#field, x)
+                #gt::nn::Forward::forward(&self.#field, x)
             }
         }
     }
