@@ -235,16 +235,23 @@ pub fn orthogonal<T: AnyTensor>(parameter: &T, gain: f64) -> Result<()> {
 #[track_caller]
 fn polar(matrix: &DynTensor) -> DynTensor {
     let (rows, columns) = (matrix.size(0) as f64, matrix.size(1) as f64);
-    let mut x = matrix.to_dtype(gt_ir::DType::F32) * (1.0 / (rows.sqrt() + columns.sqrt()));
-    for _ in 0..14 {
-        let a = x.matmul(&x.t());
-        let b = &a * -4.7750 + a.matmul(&a) * 2.0315;
-        x = &x * 3.4445 + b.matmul(&x);
-    }
+    let scaled = matrix.to_dtype(gt_ir::DType::F32) * (1.0 / (rows.sqrt() + columns.sqrt()));
+    let mut x = quintic(&scaled, 14);
     for _ in 0..8 {
         x = &x * 1.5 - x.matmul(&x.t()).matmul(&x) * 0.5;
     }
     x.to_dtype(matrix.dtype())
+}
+
+/// A matrix with no more rows than columns, whose singular values of at most 1 are moved near 1 by
+/// so many steps of an odd polynomial of degree 5 (Jordan et al. 2024).
+#[track_caller]
+pub(crate) fn quintic(matrix: &DynTensor, steps: usize) -> DynTensor {
+    (0..steps).fold(matrix.clone(), |x, _| {
+        let a = x.matmul(&x.t());
+        let b = &a * -4.7750 + a.matmul(&a) * 2.0315;
+        &x * 3.4445 + b.matmul(&x)
+    })
 }
 
 /// Gives a parameter the values that a function makes of it.

@@ -79,6 +79,7 @@ fn optimizer(name: &str, s: &Settings<'_>, a: &DynTensor, b: &DynTensor) -> Box<
         "rmsprop" => grouped(s, both, RmsPropConfig { centered, ..RmsPropConfig::default() }),
         "adagrad" => grouped(s, both, AdagradConfig::default()),
         "lion" => grouped(s, both, LionConfig::default()),
+        "radam" => grouped(s, both, RAdamConfig::default()),
         other => panic!("{other}"),
     }
 }
@@ -127,6 +128,54 @@ fn optimizers_are_pytorchs_and_go_on_after_a_restart() {
     }
 }
 
+#[test]
+fn muon_is_pytorchs() {
+    let cases = fixture(include_str!("../fixtures/muon.json"));
+    for case in cases.as_array().unwrap() {
+        let settings = Settings(&case["settings"]);
+        let nesterov = match case["settings"].get("nesterov") {
+            Some(_) => Nesterov::Off,
+            None => Nesterov::On,
+        };
+        let d = MuonConfig::default();
+        let config = MuonConfig {
+            lr: settings.number("lr", d.lr),
+            momentum: settings.number("momentum", d.momentum),
+            weight_decay: settings.number("weight_decay", d.weight_decay),
+            nesterov,
+        };
+        run(|| {
+            let a = DynTensor::from([[0.7, -1.2, 0.05], [0.3, -0.4, 1.1]]).requires_grad();
+            let b = DynTensor::from([[0.9, 0.2], [-0.6, 0.1], [0.4, 1.3]]).requires_grad();
+            let mut optimizer = Muon::new([a.clone(), b.clone()], config);
+            for step in 1..=20 {
+                optimizer.zero_grad();
+                let own = |x: &DynTensor| (x.pow(4) / 4.0 + x).sum(..);
+                let both = a.matmul(&b).sum(..) * f64::from(step).sin();
+                (own(&a) + own(&b) + both).backward().unwrap();
+                optimizer.step().unwrap();
+            }
+            let near = |x: &DynTensor, want: &Value| {
+                let got = x.to_vec::<f64>().unwrap();
+                let apart = got.iter().zip(numbers(want)).map(|(g, w)| (g - w).abs());
+                assert!(apart.fold(0.0, f64::max) < 1e-6, "{}: {got:?}", case["settings"]);
+            };
+            near(&a, &case["a"]);
+            near(&b, &case["b"]);
+        });
+    }
+}
+
+#[test]
+fn schedules_follow_each_other() {
+    let warm_up = LinearLr { start_factor: 0.25, end_factor: 1.0, total_iters: 3 };
+    let schedule = SequentialLr::new(warm_up)
+        .then(3, ExponentialLr { gamma: 0.5 })
+        .then(5, PolynomialLr { total_iters: 2, power: 1.0 });
+    let rates: Vec<f64> = (0..8).map(|step| schedule.lr(1.0, step)).collect();
+    assert_eq!(rates, [0.25, 0.5, 0.75, 1.0, 0.5, 1.0, 0.5, 0.0]);
+}
+
 fn schedule(name: &str, s: &Settings<'_>) -> Box<dyn Schedule> {
     match name {
         "step" => {
@@ -150,6 +199,25 @@ fn schedule(name: &str, s: &Settings<'_>) -> Box<dyn Schedule> {
             warmup: s.whole("warmup", 0),
             total: s.whole("total", 0),
             min_factor: s.number("min_factor", 0.),
+        }),
+        "polynomial" => Box::new(PolynomialLr {
+            total_iters: s.whole("total_iters", 0),
+            power: s.number("power", 0.),
+        }),
+        "warm_restarts" => Box::new(CosineAnnealingWarmRestarts {
+            t_0: s.whole("T_0", 0),
+            t_mult: s.whole("T_mult", 1),
+            eta_min: s.number("eta_min", 0.),
+        }),
+        "cyclic" => Box::new(CyclicLr {
+            max_lr: s.number("max_lr", 0.),
+            step_size_up: s.whole("step_size_up", 0),
+            step_size_down: s.whole("step_size_down", 0),
+            height: match s.0["mode"].as_str().unwrap() {
+                "triangular" => CycleHeight::Same,
+                "triangular2" => CycleHeight::Halved,
+                _ => CycleHeight::Decaying(s.number("gamma", 0.)),
+            },
         }),
         "one_cycle" => {
             let d = OneCycleLr::new(s.number("max_lr", 0.), s.whole("total_steps", 0));
@@ -287,6 +355,18 @@ impl Data {
             "nll all" => nll_loss_with(x, &some, &ignore),
             "kl" => kl_div(x, &m("softmax_y"), KlTarget::Probabilities, reduction),
             "kl log" => kl_div(x, &m("log_q"), KlTarget::Logarithms, reduction),
+            "gaussian" => gaussian_nll_loss(x, &m("y"), &m("q"), 1e-6, reduction),
+            "gaussian var" => gaussian_nll_loss(&m("x"), &m("y"), x, 0.4, reduction),
+            "poisson" => poisson_nll_loss(x, &m("p"), reduction),
+            "margin" => {
+                let order = m("q").gt(0.5).to_dtype(DType::F64) * 2.0 - 1.0;
+                margin_ranking_loss(x, &m("y"), &order, 0.3, reduction)
+            }
+            "triplet" => triplet_margin_loss(x, &m("y"), &m("p"), 0.7, reduction),
+            "cosine" => {
+                let like = DynTensor::from([1i64, -1, 1, -1]);
+                cosine_embedding_loss(x, &m("y"), &like, 0.1, reduction)
+            }
             other => panic!("{other}"),
         }
     }
@@ -307,7 +387,7 @@ fn losses_and_their_gradients_are_pytorchs() {
             let input = match name {
                 "ce deep" => data.get("z", &[4, 2, 3]),
                 _ if name.starts_with("kl") || name.starts_with("nll") => data.matrix("log_p"),
-                "bce" | "bce weight" => data.matrix("p"),
+                "bce" | "bce weight" | "gaussian var" => data.matrix("p"),
                 _ => data.matrix("x"),
             };
             let x = input.requires_grad();

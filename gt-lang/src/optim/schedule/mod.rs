@@ -25,9 +25,11 @@
 //! Values are PyTorch's, in closed form: they depend on the number of the step only, so errors do
 //! not add up and a restored scheduler goes on exactly.
 
+mod cycles;
 mod plateau;
 mod shapes;
 
+pub use cycles::{CosineAnnealingWarmRestarts, CycleHeight, CyclicLr, PolynomialLr, SequentialLr};
 pub use plateau::{PlateauMode, ReduceLrOnPlateau, Threshold};
 pub use shapes::{
     Anneal, CosineAnnealingLr, CycleMomentum, ExponentialLr, LambdaLr, LinearLr, MultiStepLr,
