@@ -21,6 +21,7 @@ pub mod functional;
 pub mod init;
 pub mod io;
 pub mod logger;
+pub mod metrics;
 pub mod nn;
 mod no_grad;
 pub mod optim;

@@ -13,6 +13,7 @@ mod foreign;
 mod freezing;
 mod images;
 mod loader;
+mod metrics;
 mod mistakes;
 mod models;
 mod places;

@@ -1,0 +1,80 @@
+//! How good predictions are: accuracies, F1 scores, perplexity, the area under the ROC curve.
+//!
+//! Guarantees: a metric is a tensor without a history; it is read only when it is wanted, and sums
+//! of metrics over batches are tensors too. Scores of classes lie along the last axis.
+//!
+//! ```no_run
+//! # extern crate gt_lang as gt;
+//! use gt::metrics;
+//! # use gt::prelude::*;
+//! # let scores = DynTensor::randn([8, 4], DType::F32);
+//! # let labels = DynTensor::randint(0, 4, [8], DType::I64);
+//! let share = metrics::accuracy(&scores, &labels);
+//! println!("{:.1} %", share.item()? * 100.0);
+//! # Ok::<(), gt::Error>(())
+//! ```
+
+use gt_ir::DType;
+
+use crate::core::DynTensor;
+
+/// The share of labels whose class has the highest score.
+#[must_use]
+#[track_caller]
+pub fn accuracy(scores: &DynTensor, labels: &DynTensor) -> DynTensor {
+    scores.detach().argmax(-1).eq(labels).to_dtype(DType::F32).mean(..)
+}
+
+/// The share of labels whose class is among the `k` highest scores.
+#[must_use]
+#[track_caller]
+pub fn top_k_accuracy(scores: &DynTensor, labels: &DynTensor, k: usize) -> DynTensor {
+    let highest = scores.detach().topk(k, -1).1;
+    highest.eq(&labels.unsqueeze(-1)).any(-1).to_dtype(DType::F32).mean(..)
+}
+
+/// How often each class (a row) was predicted as each (a column), as `i64`.
+#[must_use]
+#[track_caller]
+pub fn confusion_matrix(predicted: &DynTensor, labels: &DynTensor, classes: usize) -> DynTensor {
+    (labels * classes + predicted).bincount(classes * classes).reshape([classes, classes])
+}
+
+/// The F1 score of each class, the harmonic mean of precision and recall; 0 for a class that occurs
+/// neither in the labels nor among the predictions. Its mean is the macro F1 score.
+#[must_use]
+#[track_caller]
+pub fn f1(predicted: &DynTensor, labels: &DynTensor, classes: usize) -> DynTensor {
+    let matrix = confusion_matrix(predicted, labels, classes).to_dtype(DType::F32);
+    let (hits, found, there) = (matrix.diagonal(0), matrix.sum(0), matrix.sum(1));
+    hits * 2.0 / (found + there).clamp_min(1.0)
+}
+
+/// The exponential of a mean surprise in nats: of how many equally likely classes the model is
+/// unsure. Take the mean of the loss over all batches first.
+#[must_use]
+#[track_caller]
+pub fn perplexity(cross_entropy: &DynTensor) -> DynTensor {
+    cross_entropy.detach().exp()
+}
+
+/// The area under the ROC curve: the probability that a positive (a label that is not 0) has a
+/// higher score than a negative, equal scores counting half. NaN where one of them is missing.
+///
+/// It is Mann and Whitney's statistic, by the places of scores among all.
+#[must_use]
+#[track_caller]
+pub fn roc_auc(scores: &DynTensor, labels: &DynTensor) -> DynTensor {
+    let scores = scores.detach().flatten(0, -1);
+    let positive = labels.ne(0).to_dtype(DType::F64).flatten(0, -1);
+    let sorted = scores.sort(0, false).0;
+    // Equal scores share the mean of their ranks.
+    let (below, not_above) =
+        (sorted.searchsorted(&scores, false), sorted.searchsorted(&scores, true));
+    let ranks = ((below + not_above).to_dtype(DType::F64) + 1.0) * 0.5;
+    let n_positive = positive.sum(..);
+    let n_negative = (1.0 - &positive).sum(..);
+    let least = &n_positive * (&n_positive + 1.0) * 0.5;
+    let area = ((ranks * positive).sum(..) - least) / (n_positive * n_negative);
+    area.to_dtype(DType::F32)
+}
