@@ -65,7 +65,7 @@ pub fn triplet_margin_loss(
 }
 
 /// `1 - cos` of pairs whose `target` is 1, `max(0, cos - margin)` of those whose `target` is -1,
-/// over the last axis. PyTorch's margin is 0.
+/// over the last axis; 0 for any other `target`. PyTorch's margin is 0.
 #[must_use]
 #[track_caller]
 pub fn cosine_embedding_loss(
@@ -76,6 +76,6 @@ pub fn cosine_embedding_loss(
     reduction: Reduction,
 ) -> DynTensor {
     let cosine = cosine_similarity(&full(first), &full(second), -1, 1e-8);
-    let unlike = (&cosine - margin).clamp_min(0.0);
-    reduction.of(&target.gt(0).where_(&(1.0 - cosine), &unlike))
+    let unlike = target.eq(-1).where_(&(&cosine - margin).clamp_min(0.0), 0.0);
+    reduction.of(&target.eq(1).where_(&(1.0 - cosine), &unlike))
 }
