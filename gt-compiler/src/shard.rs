@@ -21,10 +21,13 @@ mod auto;
 mod choose;
 mod cost;
 mod dot;
+mod duration;
 mod future;
 mod lanes;
 mod memory;
+mod needed;
 mod phases;
+mod places;
 mod plan;
 mod print;
 mod report;
@@ -227,11 +230,11 @@ fn planned(
 /// # Errors
 /// Never on a layout within its limits.
 pub fn gather(ty: &Type, layout: &Layout, n_members: u32) -> Result<Partition, OpError> {
-    let mut lanes = lanes::Lanes::new(n_members, turns::Turns::NONE);
+    let mut lanes = lanes::Lanes::new(n_members, turns::Turns::NONE, u64::MAX);
     let held = lanes.hold(0, ty, layout);
     let whole = lanes.reshard(&held, &at(0), ty)?;
     let kept = [(1, *ty, whole)];
-    let needed = phases::Needed::new(&lanes, &kept);
+    let needed = needed::Needed::new(&lanes, &kept);
     let report = Report::new(&lanes, &needed, Vec::new());
     let (parts, kept) = phases::cut(&lanes, &needed, &[], &kept);
     Ok(Partition { parts, kept, uploads: Vec::new(), report })

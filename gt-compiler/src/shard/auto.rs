@@ -6,9 +6,8 @@
 //!
 //! Guarantees: deterministic; signals that are heard hold; what the segment updates comes out in
 //! the layout in which it goes in; values that are spread already stay as they are. What fits into
-//! the members' memory is taken before what does not. The result is
-//! never estimated to be much slower than data parallelism or, while its values are on one member,
-//! a single worker.
+//! the members' memory is taken before what does not. The result is never estimated to be much
+//! slower than data parallelism or, while its values are on one member, a single worker.
 //!
 //! Does not: plan a segment whose signals name several groups of workers, or one in micro-batches.
 
@@ -46,7 +45,8 @@ pub(super) fn decide(
         return Ok((None, Vec::new()));
     }
     let (meshes, is_free) = meshes(request, dropped);
-    let mut search = Search { request, auto, dropped, weighs: false, tried: Vec::new() };
+    let alone = is_free && auto.zero == 0;
+    let mut search = Search { request, auto, dropped, alone, weighs: false, tried: Vec::new() };
     for mesh in &meshes {
         let mut problem = search.walk()?.note(mesh)?;
         if search.tried.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn decide(
             search.try_plans(&problem, &PLANS, " that share out parameters")?;
         }
     }
-    Ok(search.best(is_free && auto.zero == 0))
+    Ok(search.best())
 }
 
 /// The plans that were tried.
@@ -74,6 +74,8 @@ struct Search<'a> {
     request: &'a Request<'a>,
     auto: Auto,
     dropped: &'a Dropped,
+    /// Whether the segment may stay on one worker, which is tried first.
+    alone: bool,
     /// Whether memory may be too small, so that plans are to be weighed.
     weighs: bool,
     tried: Vec<(Alternative, Option<Arc<Plan>>)>,
@@ -124,7 +126,12 @@ impl<'a> Search<'a> {
 
     /// Whether any of them fits into the members' memory.
     fn fits(&self) -> bool {
-        self.tried.iter().any(|(way, _)| self.excess(way) == 0)
+        self.possible().any(|(way, _)| self.excess(way) == 0)
+    }
+
+    /// What was tried and may be taken.
+    fn possible(&self) -> impl Iterator<Item = &(Alternative, Option<Arc<Plan>>)> {
+        self.tried.iter().skip(usize::from(!self.alone))
     }
 
     /// The bytes that a member lacks.
@@ -132,13 +139,11 @@ impl<'a> Search<'a> {
         way.peak.map_or(0, |peak| peak.saturating_sub(self.auto.memory))
     }
 
-    /// The best of them, where later ones have to be clearly faster. The first is that of one
-    /// worker, which `alone` allows.
-    fn best(self, alone: bool) -> (Option<Arc<Plan>>, Vec<Alternative>) {
-        let least = self.tried.iter().skip(usize::from(!alone)).map(|(way, _)| self.excess(way));
-        let least = least.min();
+    /// The best of them, where later ones have to be clearly faster.
+    fn best(self) -> (Option<Arc<Plan>>, Vec<Alternative>) {
+        let least = self.possible().map(|(way, _)| self.excess(way)).min();
         let (mut seconds, mut best) = (f64::INFINITY, None);
-        for (way, plan) in self.tried.iter().skip(usize::from(!alone)) {
+        for (way, plan) in self.possible() {
             if Some(self.excess(way)) == least && way.seconds < seconds {
                 (seconds, best) = (way.seconds * (1.0 - LENIENCE), plan.clone());
             }

@@ -30,6 +30,9 @@ pub struct Rates {
 
 /// The part of a processor's best product that products of other shapes reach.
 const SHARE: f64 = 0.9;
+/// How many times as long as a message a bucket of messages travels: enough that the latency of one
+/// more exchange does not matter.
+const BUCKET: f64 = 8.0;
 /// Seconds in which the threads of a processor begin and end a kernel together.
 const FORK: f64 = 15e-6;
 
@@ -102,6 +105,11 @@ impl Rates {
             true => seconds.min(seconds / self.alone + FORK),
             false => seconds,
         }
+    }
+
+    /// The bytes of a bucket, which is sent before all that is sent with it is there.
+    pub(super) fn bucket(&self) -> u64 {
+        (BUCKET * self.latency * self.exchange) as u64
     }
 
     /// Seconds until a value is in another layout.

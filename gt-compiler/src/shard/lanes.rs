@@ -84,6 +84,8 @@ pub(super) struct Lanes {
     pub(super) turns: Turns,
     /// Whether what is sent now leaves a stage of a pipeline.
     pub(super) leaves: bool,
+    /// The bytes that are worth an exchange before all that is sent at a level is there.
+    pub(super) bucket: u64,
 }
 
 /// Who holds a box of a tensor, and under which name.
@@ -114,9 +116,9 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(n_members: u32, turns: Turns) -> Lanes {
+    pub(super) fn new(n_members: u32, turns: Turns, bucket: u64) -> Lanes {
         let all = vec![Lane::default(); n_members as usize];
-        Lanes { all, loc: Loc::NONE, floor: Moment::default(), turns, leaves: false }
+        Lanes { all, loc: Loc::NONE, floor: Moment::default(), turns, leaves: false, bucket }
     }
 
     /// The place of a value in the order of a member's work.

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gt_ir::op::infer;
-use gt_ir::{Class, Entry, Instr, Op, Operand, OperandType, Type, ValueId};
+use gt_ir::{Class, Entry, Instr, Operand, OperandType, Type, ValueId};
 use smallvec::SmallVec;
 
+use super::cost::{fuses, is_fused};
 use super::report::Placed;
 use super::{Local, Part, Partition, Phase, Step};
 
@@ -118,17 +119,16 @@ impl Walk {
 
 /// The values that a tape makes and that take no memory.
 fn cached(phase: &Phase) -> BTreeSet<ValueId> {
-    let fuses = |op: &Op| matches!(op.spec().class, Class::Pointwise | Class::Move | Class::Source);
     let (mut cached, mut freed) = (BTreeMap::new(), Vec::new());
     for entry in &phase.template.tape.entries {
         match entry {
             Entry::Instr(instr) => {
-                let near = fuses(&instr.op);
+                let class = instr.op.spec().class;
                 for input in &instr.inputs {
                     let Operand::Value(value) = input else { continue };
-                    cached.entry(*value).and_modify(|(cached, _)| *cached &= near);
+                    cached.entry(*value).and_modify(|(cached, _)| *cached &= fuses(class));
                 }
-                cached.insert(instr.out, (near, instr.op.spec().class == Class::Move));
+                cached.insert(instr.out, (is_fused(class), class == Class::Move));
             }
             Entry::Free(value) => freed.push(*value),
             Entry::Input { .. } | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}

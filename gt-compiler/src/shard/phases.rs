@@ -1,7 +1,6 @@
 //! Lanes cut into phases: a member runs all that needs no further exchange, sends what others wait
-//! for, and goes on when what it waits for is there. If it has more to compute than what others
-//! wait for, it sends first and computes the rest afterwards. Each turn has phases of its own, in
-//! the order of the schedule.
+//! for, and goes on when what it waits for is there. Each turn has phases of its own, in the order
+//! of the schedule. Which phase an item is part of is decided in `places`.
 //!
 //! What nobody uses is left out, and every value is freed after its last use.
 
@@ -9,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gt_ir::canonical::canonical;
-use gt_ir::{Class, Entry, Instr, Operand, Tape, Type, ValueId};
+use gt_ir::{Entry, Instr, Operand, Tape, Type, ValueId};
 
 use super::lanes::{Arg, Item, Lane, Lanes, Name};
+use super::needed::Needed;
+use super::places::{Place, Places};
 use super::reshard::Version;
-use super::turns::Key;
 use super::{Kept, Local, Part, Phase, Step};
 
 /// The members' work in phases, and where values are at its end.
@@ -50,67 +50,10 @@ pub(super) fn cut(
     (parts, kept)
 }
 
-/// The local values that somebody needs, by member.
-pub(super) struct Needed(Vec<Vec<bool>>);
-
-impl Needed {
-    /// What is needed for the values that are kept.
-    pub(super) fn new(lanes: &Lanes, kept: &[(u32, Type, Version)]) -> Needed {
-        let none = |lane: &Lane| vec![false; lane.locals.len()];
-        let mut needed = Needed(lanes.all.iter().map(none).collect());
-        for (_, _, version) in kept {
-            for (rank, &name) in version.names.iter().enumerate() {
-                needed.0[version.member(rank) as usize][name as usize] = true;
-            }
-        }
-        needed.find(lanes);
-        needed
-    }
-
-    /// Whether somebody needs a value of a member.
-    pub(super) fn contains(&self, member: usize, name: Name) -> bool {
-        self.0[member][name as usize]
-    }
-
-    /// What is needed for what is needed. Keys never fall from a value to what is made of it, and
-    /// rise where it is sent, so items are gone through from the last key to the first.
-    fn find(&mut self, lanes: &Lanes) {
-        let mut order = Vec::new();
-        for (member, lane) in lanes.all.iter().enumerate() {
-            for (at, item) in lane.items.iter().enumerate() {
-                let (Item::Instr { out: name, .. }
-                | Item::Send { value: name, .. }
-                | Item::Receive { out: name }) = item;
-                order.push((lanes.key(member, *name), member, at));
-            }
-        }
-        order.sort_unstable();
-        for (_, member, at) in order.into_iter().rev() {
-            match &lanes.all[member].items[at] {
-                Item::Send { value, to, received } => {
-                    self.0[member][*value as usize] |= self.0[*to as usize][*received as usize];
-                }
-                Item::Instr { args, out, .. } if self.0[member][*out as usize] => {
-                    for name in args.iter().filter_map(Arg::name) {
-                        self.0[member][name as usize] = true;
-                    }
-                }
-                Item::Instr { .. } | Item::Receive { .. } => {}
-            }
-        }
-    }
-}
-
-/// The place of a phase: the key of what is computed in it, and whether it is the rest, for which
-/// nobody waits.
-type Place = (Key, bool);
-
 /// One lane on its way to phases.
 struct Cutter<'a> {
     lanes: &'a Lanes,
     lane: &'a Lane,
-    needed: &'a Needed,
-    member: usize,
     kept: Vec<bool>,
     /// The items of each phase, in order.
     phases: BTreeMap<Place, Vec<&'a Item>>,
@@ -122,55 +65,25 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(lanes: &'a Lanes, needed: &'a Needed, member: usize) -> Cutter<'a> {
+    fn new(lanes: &'a Lanes, needed: &Needed, member: usize) -> Cutter<'a> {
         let lane = &lanes.all[member];
         let given = |local: &super::lanes::Local| Local::Given(local.given.unwrap_or(u32::MAX));
         let mut cutter = Cutter {
             lanes,
             lane,
-            needed,
-            member,
             kept: vec![false; lane.locals.len()],
             phases: BTreeMap::new(),
             locals: lane.locals.iter().map(given).collect(),
             n_made: 0,
             freed: Vec::new(),
         };
-        for item in &lane.items {
-            if let Some(key) = cutter.key(item) {
-                cutter.phases.entry((key, false)).or_default().push(item);
+        let places = Places::new(lanes, needed, member);
+        for (item, place) in lane.items.iter().zip(&places.items) {
+            if let Some(place) = place {
+                cutter.phases.entry(*place).or_default().push(item);
             }
         }
-        cutter.send_early();
         cutter
-    }
-
-    /// Puts what others do not wait for into a phase of its own, if it takes long.
-    fn send_early(&mut self) {
-        let mut later = Vec::new();
-        for (&(key, _), items) in &mut self.phases {
-            let first = awaited(items);
-            if pays(items, &first) {
-                let mut first = first.into_iter();
-                let rest = items.extract_if(.., |_| first.next() == Some(false)).collect();
-                later.push(((key, true), rest));
-            }
-        }
-        self.phases.extend::<Vec<(Place, Vec<&Item>)>>(later);
-    }
-
-    /// When an item is computed that somebody needs.
-    fn key(&self, item: &Item) -> Option<Key> {
-        let (name, is_needed) = match item {
-            Item::Instr { out, .. } | Item::Receive { out } => {
-                (*out, self.needed.contains(self.member, *out))
-            }
-            // The value may be needed here, and nobody may need it there.
-            Item::Send { value, to, received } => {
-                (*value, self.needed.contains(*to as usize, *received))
-            }
-        };
-        is_needed.then(|| self.lanes.key(self.member, name))
     }
 
     fn keep(&mut self, name: Name) {
@@ -317,42 +230,6 @@ impl<'a> Cutter<'a> {
         let turn = turn.filter(|_| self.lanes.turns.n > 1);
         (Phase { template, inputs, first, literals, turn }, n)
     }
-}
-
-/// For each item of a level, whether it sends a value or is needed for one that is sent.
-fn awaited(items: &[&Item]) -> Vec<bool> {
-    let mut names: BTreeSet<Name> = BTreeSet::new();
-    let mut awaited = vec![false; items.len()];
-    for (item, awaited) in items.iter().zip(&mut awaited).rev() {
-        *awaited = match item {
-            Item::Send { value, .. } => {
-                names.insert(*value);
-                true
-            }
-            Item::Instr { out, .. } | Item::Receive { out } => names.contains(out),
-        };
-        if let (true, Item::Instr { args, .. }) = (*awaited, item) {
-            names.extend(args.iter().filter_map(Arg::name));
-        }
-    }
-    awaited
-}
-
-/// Whether others would wait long for what does not concern them. Two phases cannot fuse what one
-/// can, so a product must be in the rest, or nothing but movement before it.
-fn pays(items: &[&Item], first: &[bool]) -> bool {
-    let classes = |of: bool| {
-        items.iter().zip(first).filter(move |(_, first)| **first == of).filter_map(|(item, _)| {
-            match item {
-                Item::Instr { op, .. } => Some(op.spec().class),
-                Item::Send { .. } | Item::Receive { .. } => None,
-            }
-        })
-    };
-    let sends = items.iter().any(|item| matches!(item, Item::Send { .. }));
-    let moves = classes(true).all(|class| class == Class::Move);
-    let heavy = |class| class == Class::Contract || (moves && class != Class::Move);
-    sends && classes(false).any(heavy)
 }
 
 /// Where a value is used: by which item of the phase at which place, or by being sent after it.

@@ -9,7 +9,7 @@ use gt_ir::layout::{Layout, Spread};
 use gt_ir::{Type, ValueId};
 
 use super::lanes::Lanes;
-use super::phases::Needed;
+use super::needed::Needed;
 use super::traffic::Traffic;
 use super::{Partition, Rates};
 

@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 use super::choose::Candidate;
 use super::future::{Future, foresee};
 use super::lanes::{Lanes, Name};
-use super::phases::{self, Needed};
+use super::needed::Needed;
+use super::phases;
 use super::plan::{Plan, Problem};
 use super::report::{Change, Report};
 use super::reshard::Version;
@@ -115,7 +116,7 @@ impl<'a> Sharder<'a> {
             mode: Mode::Greedy,
             sums,
             scopes,
-            lanes: Lanes::new(request.n_members, turns),
+            lanes: Lanes::new(request.n_members, turns, request.rates.bucket()),
             values: Vec::new(),
             numbers: Vec::new(),
             futures: foresee(request)?,

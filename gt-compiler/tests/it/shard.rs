@@ -1,6 +1,7 @@
 //! Members together compute what one worker computes: random programs, and each row of the op table
 //! in each layout.
 
+mod buckets;
 mod members;
 mod memory;
 mod pinned;

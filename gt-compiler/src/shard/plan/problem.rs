@@ -178,7 +178,8 @@ impl Problem {
 
     /// The bytes of all values.
     pub(in crate::shard) fn bytes(&self) -> u64 {
-        self.values.iter().map(|value| value.ty.bytes() as u64).sum()
+        let bytes = self.values.iter().map(|value| value.ty.bytes() as u64);
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Seconds in which one member computes the segment while the others do nothing.
@@ -205,10 +206,11 @@ impl Problem {
             if !value.kept && uses[at].is_empty() {
                 return 0.0;
             }
-            let read: usize = i.operands.iter().flatten().map(|operand| bytes(*operand)).sum();
+            let read = i.operands.iter().flatten().map(|operand| bytes(*operand));
+            let read = read.fold(0, usize::saturating_add);
             let moves = i.op.spec().class == Class::Move;
             let read = if moves { read.min(value.ty.bytes()) } else { read };
-            rates.work(&i.op, &i.types, &value.ty, read + bytes(at))
+            rates.work(&i.op, &i.types, &value.ty, read.saturating_add(bytes(at)))
         };
         self.values.iter().enumerate().map(of).collect()
     }

@@ -7,12 +7,12 @@ use gt_ir::layout::Layout;
 use gt_ir::{OpError, Type, ValueId};
 
 use super::{Sharder, Value};
+use crate::shard::duration::{Duration, duration};
 use crate::shard::lanes::Lanes;
 use crate::shard::memory;
-use crate::shard::phases::Needed;
+use crate::shard::needed::Needed;
 use crate::shard::report::{Change, Exchange, Explained, Placed};
 use crate::shard::reshard::Version;
-use crate::shard::traffic::{self, Duration};
 
 impl Sharder<'_> {
     /// The partition with the reasons for its exchanges, and the layouts that were possible for one
@@ -29,7 +29,7 @@ impl Sharder<'_> {
         });
         let values = self.placed();
         let Duration { seconds, waiting } =
-            traffic::duration(&self.lanes, &needed, &self.request.rates, &[]);
+            duration(&self.lanes, &needed, &self.request.rates, &[]);
         let partition = self.partition(&needed, &end);
         Ok(Explained {
             exchanges: exchanges.collect(),
@@ -66,7 +66,7 @@ impl Sharder<'_> {
         let arrived: Vec<_> = arrived.map(|change| &change.items[..]).collect();
         let rates = &self.request.rates;
         let repeats = self.changes.iter().any(|change| change.repeats(rates));
-        Ok((traffic::duration(&self.lanes, &needed, rates, &arrived).seconds, repeats))
+        Ok((duration(&self.lanes, &needed, rates, &arrived).seconds, repeats))
     }
 
     /// The most bytes of values that any member has at a time.
